@@ -1,0 +1,33 @@
+//! The only place that asks what time it is.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use jiff::{SignedDuration, Timestamp};
+
+/// The household's clock: the system's, moved by an offset that tests set.
+///
+/// Clones share the offset. Leases do not use it: they use the database server's clock.
+#[derive(Clone, Debug, Default)]
+pub struct Clock {
+    offset_ms: Arc<AtomicI64>,
+}
+
+impl Clock {
+    /// The present.
+    pub fn now(&self) -> Timestamp {
+        let offset = SignedDuration::from_millis(self.offset_ms.load(Ordering::Relaxed));
+        Timestamp::now().saturating_add(offset).unwrap_or(Timestamp::MAX)
+    }
+
+    /// Whether somebody moved this clock. Only then must SQL be told the time.
+    pub fn is_moved(&self) -> bool {
+        self.offset_ms.load(Ordering::Relaxed) != 0
+    }
+
+    /// Moves the clock by `by`, on top of earlier moves.
+    pub fn advance(&self, by: SignedDuration) {
+        let ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);
+        self.offset_ms.fetch_add(ms, Ordering::Relaxed);
+    }
+}

@@ -1,0 +1,128 @@
+//! Who asked, on whose behalf, through what: made once at the edge and handed on by the program.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use super::{Clock, RequestId, SessionId, TenantId, TraceContext};
+
+/// How many sessions may cause one another before a trigger is refused.
+pub const MAX_LINEAGE_DEPTH: u32 = 8;
+
+/// How far the text behind a request is believed. It only falls along a lineage.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Trust {
+    /// Somebody whom nobody introduced.
+    Stranger,
+    /// A contact of the owner.
+    Known,
+    /// The daemon itself: schedules, housekeeping.
+    System,
+    /// The owner, through an identity of their own.
+    Owner,
+}
+
+impl Trust {
+    /// The name under which rows and envelopes carry it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Trust::Stranger => "stranger",
+            Trust::Known => "known",
+            Trust::System => "system",
+            Trust::Owner => "owner",
+        }
+    }
+
+    /// Reads the name back; anything unknown is a stranger.
+    pub fn from_name(s: &str) -> Self {
+        match s {
+            "owner" => Trust::Owner,
+            "system" => Trust::System,
+            "known" => Trust::Known,
+            _ => Trust::Stranger,
+        }
+    }
+}
+
+/// Where a request stands in the chain of sessions that led to it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Lineage {
+    /// The request at the very beginning.
+    pub root_request_id: RequestId,
+    /// The session that caused this request, if one did.
+    pub parent_session_id: Option<SessionId>,
+    /// Number of sessions between the root and this request.
+    pub depth: u32,
+}
+
+/// The identity that travels with all work. Never built from a tool's arguments.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct RequestContext {
+    pub request_id: RequestId,
+    pub tenant_id: TenantId,
+    pub received_at: Timestamp,
+    /// `telegram`, `email`, `cli`, `mcp`, `schedule`, …
+    pub source_channel: String,
+    pub source_endpoint_identity: String,
+    pub source_sender_identity: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_thread_identity: Option<String>,
+    pub trust: Trust,
+    pub lineage: Lineage,
+    pub trace_context: TraceContext,
+}
+
+impl RequestContext {
+    /// A request that enters at the edge now, as the root of its own lineage and trace.
+    pub fn root(clock: &Clock, tenant: TenantId, channel: &str, endpoint: &str, sender: &str, trust: Trust) -> Self {
+        let request_id = RequestId::new();
+        Self {
+            request_id,
+            tenant_id: tenant,
+            received_at: clock.now(),
+            source_channel: channel.to_owned(),
+            source_endpoint_identity: endpoint.to_owned(),
+            source_sender_identity: sender.to_owned(),
+            source_thread_identity: None,
+            trust,
+            lineage: Lineage { root_request_id: request_id, parent_session_id: None, depth: 0 },
+            trace_context: TraceContext::new_root(),
+        }
+    }
+
+    /// The context of what `session`, working under `self`, causes.
+    pub fn caused_by(&self, session: SessionId, clock: &Clock) -> Self {
+        Self {
+            request_id: RequestId::new(),
+            received_at: clock.now(),
+            lineage: Lineage {
+                root_request_id: self.lineage.root_request_id,
+                parent_session_id: Some(session),
+                depth: self.lineage.depth + 1,
+            },
+            ..self.clone()
+        }
+    }
+
+    /// The same context with at most this trust.
+    pub fn with_trust_at_most(mut self, trust: Trust) -> Self {
+        self.trust = self.trust.min(trust);
+        self
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn trust_only_falls_and_depth_only_rises() {
+        let clock = Clock::default();
+        let root = RequestContext::root(&clock, TenantId::owner(), "cli", "local", "owner", Trust::Known);
+        let child = root.caused_by(SessionId::new(), &clock).with_trust_at_most(Trust::Owner);
+        assert_eq!(child.trust, Trust::Known);
+        assert_eq!(child.lineage.depth, 1);
+        assert_eq!(child.lineage.root_request_id, root.request_id);
+        assert_eq!(child.with_trust_at_most(Trust::Stranger).trust, Trust::Stranger);
+    }
+}

@@ -1,0 +1,33 @@
+//! Named crash points: where a test lets the process die as if by `kill -9`.
+//!
+//! `BUTLERD_CRASH_POINT=name` dies at the first passage, `name:3` at the third. Builds without debug assertions
+//! (a release) contain none of this.
+
+/// Passes the crash point `name`; dies there if the environment says so.
+#[cfg(debug_assertions)]
+pub fn point(name: &str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicU64, Ordering};
+    static WANTED: OnceLock<Option<(String, u64)>> = OnceLock::new();
+    static PASSED: AtomicU64 = AtomicU64::new(0);
+    let wanted = WANTED.get_or_init(|| {
+        let text = std::env::var("BUTLERD_CRASH_POINT").ok()?;
+        Some(match text.split_once(':') {
+            Some((name, nth)) => (name.to_owned(), nth.parse().unwrap_or(1)),
+            None => (text, 1),
+        })
+    });
+    if let Some((wanted, nth)) = wanted
+        && wanted == name
+        && PASSED.fetch_add(1, Ordering::SeqCst) + 1 == *nth
+    {
+        // SIGKILL to oneself: no destructor, no flush, no exit handler runs.
+        unsafe { libc::kill(libc::getpid(), libc::SIGKILL) };
+        std::thread::park();
+    }
+}
+
+/// Passes the crash point `name`; nothing happens in a release.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn point(_name: &str) {}

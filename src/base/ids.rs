@@ -1,0 +1,179 @@
+//! Identities as types, so that a butler's name can't be handed where a tenant is expected.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::{Deserialize, Deserializer, Serialize};
+use uuid::Uuid;
+
+/// A name that is not `[a-z][a-z0-9_-]{0,30}`.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is not a valid name: a lower-case letter, then at most 30 of a-z, 0-9, `_` and `-`")]
+pub struct InvalidName(pub String);
+
+fn valid_name(s: &str) -> bool {
+    let mut chars = s.bytes();
+    chars.next().is_some_and(|c| c.is_ascii_lowercase())
+        && s.len() <= 31
+        && chars.all(|c| c.is_ascii_lowercase() || c.is_ascii_digit() || c == b'_' || c == b'-')
+}
+
+macro_rules! name_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize)]
+        #[serde(transparent)]
+        pub struct $name(Arc<str>);
+
+        impl $name {
+            /// Checks the name; the error holds what was given.
+            pub fn new(s: &str) -> Result<Self, InvalidName> {
+                if valid_name(s) { Ok(Self(s.into())) } else { Err(InvalidName(s.to_owned())) }
+            }
+            /// The name as text.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str(&self.0)
+            }
+        }
+        impl fmt::Debug for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                write!(f, "{}", self.0)
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                let s = String::deserialize(d)?;
+                Self::new(&s).map_err(serde::de::Error::custom)
+            }
+        }
+        impl std::str::FromStr for $name {
+            type Err = InvalidName;
+            fn from_str(s: &str) -> Result<Self, InvalidName> {
+                Self::new(s)
+            }
+        }
+    };
+}
+
+name_type!(
+    /// The unique name of a butler: its directory, its role's and tokens' key.
+    ButlerName
+);
+name_type!(
+    /// Whose rows these are. One household is one tenant; the default is `owner`.
+    TenantId
+);
+
+impl TenantId {
+    /// The tenant of a household that never named another.
+    pub fn owner() -> Self {
+        Self("owner".into())
+    }
+}
+
+macro_rules! uuid_type {
+    ($(#[$doc:meta])* $name:ident) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+        #[serde(transparent)]
+        pub struct $name(pub Uuid);
+
+        impl $name {
+            /// A new time-ordered id (UUID version 7).
+            pub fn new() -> Self {
+                Self(Uuid::now_v7())
+            }
+        }
+        impl Default for $name {
+            fn default() -> Self {
+                Self::new()
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                self.0.fmt(f)
+            }
+        }
+        impl std::str::FromStr for $name {
+            type Err = uuid::Error;
+            fn from_str(s: &str) -> Result<Self, uuid::Error> {
+                Uuid::parse_str(s).map(Self)
+            }
+        }
+    };
+}
+
+uuid_type!(
+    /// One spawned LLM session; the key of its row.
+    SessionId
+);
+uuid_type!(
+    /// One thing that happened at the edge (a message, a trigger); all that it causes carries it.
+    RequestId
+);
+
+/// A W3C trace context: what `traceparent` carries.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct TraceContext {
+    /// `00-<32 hex trace id>-<16 hex span id>-<2 hex flags>`
+    pub traceparent: String,
+}
+
+impl TraceContext {
+    /// Starts a new sampled trace with random ids.
+    pub fn new_root() -> Self {
+        let (trace, span) = (Uuid::new_v4().simple().to_string(), Uuid::new_v4().simple().to_string());
+        Self { traceparent: format!("00-{trace}-{}-01", &span[..16]) }
+    }
+
+    /// Takes a `traceparent` from outside; `None` unless it has the form that W3C Trace Context fixes.
+    pub fn parse(s: &str) -> Option<Self> {
+        let parts: Vec<&str> = s.split('-').collect();
+        let lengths = [2, 32, 16, 2];
+        let well_formed = parts.len() == 4
+            && parts
+                .iter()
+                .zip(lengths)
+                .all(|(p, n)| p.len() == n && p.bytes().all(|b| b.is_ascii_digit() || (b'a'..=b'f').contains(&b)))
+            && parts[0] != "ff"
+            && parts[1].bytes().any(|b| b != b'0')
+            && parts[2].bytes().any(|b| b != b'0');
+        well_formed.then(|| Self { traceparent: s.to_owned() })
+    }
+
+    /// The 32 hex digits that name the trace.
+    pub fn trace_id(&self) -> &str {
+        self.traceparent.get(3..35).unwrap_or_default()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_keep_their_alphabet() {
+        for good in ["a", "health", "home-assistant", "x_1"] {
+            assert!(ButlerName::new(good).is_ok(), "{good}");
+        }
+        let long = "a".repeat(32);
+        for bad in ["", "1a", "A", "a b", "a\"b", "ä", &long] {
+            assert!(ButlerName::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn trace_contexts_from_outside_are_checked() {
+        let own = TraceContext::new_root();
+        assert_eq!(TraceContext::parse(&own.traceparent), Some(own.clone()));
+        assert_eq!(own.trace_id().len(), 32);
+        for bad in ["", "00-x", "00-00000000000000000000000000000000-1234567890abcdef-01", "zz"] {
+            assert_eq!(TraceContext::parse(bad), None, "{bad}");
+        }
+    }
+}
