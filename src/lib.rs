@@ -1,3 +1,6 @@
 //! butlerd: one process that keeps a household staff of LLM agents. ARCHITECTURE.md says which room does what.
 
+pub mod access;
 pub mod base;
+pub mod credentials;
+pub mod store;

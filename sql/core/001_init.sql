@@ -1,0 +1,120 @@
+-- The tables that every butler has in its own schema.
+-- Runs as the owner role with search_path = <schema>, shared, public.
+
+-- One row for each spawned LLM session, written before the child exists and closed by exactly one outcome.
+CREATE TABLE sessions (
+    id                    uuid PRIMARY KEY,
+    request_id            uuid NOT NULL,
+    parent_session_id     uuid,
+    trigger_source        text NOT NULL,
+    state                 text NOT NULL CHECK (state IN
+                          ('queued', 'running', 'succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted')),
+    context               jsonb NOT NULL,
+    trust                 text NOT NULL,
+    prompt                text NOT NULL,
+    system_prompt         text,
+    runtime               text NOT NULL,
+    model                 text,
+    result                text,
+    error_class           text,
+    error                 text,
+    turns                 integer,
+    input_tokens          bigint,
+    output_tokens         bigint,
+    cached_input_tokens   bigint,
+    cache_creation_tokens bigint,
+    cost_usd              numeric,
+    trace_id              text NOT NULL,
+    exit_status           text,
+    retry_of              uuid REFERENCES sessions (id),
+    pid                   integer,
+    pid_started           bigint,
+    boot_id               text,
+    queued_at             timestamptz NOT NULL,
+    started_at            timestamptz,
+    completed_at          timestamptz,
+    duration_ms           bigint,
+    CHECK ((state IN ('queued', 'running')) = (completed_at IS NULL))
+);
+SELECT shared.tenant_table('sessions');
+CREATE INDEX sessions_newest ON sessions (tenant_id, queued_at DESC);
+CREATE INDEX sessions_open ON sessions (state) WHERE state IN ('queued', 'running');
+
+-- One row for each tool call. A call with an effect has its row from the effect's own transaction.
+CREATE TABLE tool_calls (
+    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    session_id  uuid,
+    request_id  uuid NOT NULL,
+    caller      text NOT NULL,
+    tool        text NOT NULL,
+    arguments   jsonb NOT NULL,
+    outcome     text NOT NULL CHECK (outcome IN ('ok', 'refused', 'error', 'cancelled')),
+    detail      text,
+    effect      text NOT NULL CHECK (effect IN ('none', 'idempotent', 'once')),
+    called_at   timestamptz NOT NULL,
+    duration_us bigint NOT NULL
+);
+SELECT shared.tenant_table('tool_calls');
+CREATE INDEX tool_calls_of_session ON tool_calls (session_id, id) WHERE session_id IS NOT NULL;
+
+-- A butler's key-value memory of its own doing.
+CREATE TABLE state (
+    key        text NOT NULL,
+    value      jsonb NOT NULL,
+    version    bigint NOT NULL DEFAULT 1,
+    updated_at timestamptz NOT NULL DEFAULT shared.clock()
+);
+SELECT shared.tenant_table('state');
+ALTER TABLE state ADD PRIMARY KEY (tenant_id, key);
+
+CREATE TABLE scheduled_tasks (
+    id            uuid PRIMARY KEY,
+    name          text NOT NULL,
+    cron          text NOT NULL,
+    prompt        text,
+    dispatch_mode text NOT NULL CHECK (dispatch_mode IN ('prompt', 'job')),
+    job_name      text,
+    job_args      jsonb,
+    timezone      text NOT NULL,
+    start_at      timestamptz,
+    end_at        timestamptz,
+    until_at      timestamptz,
+    display_title text,
+    calendar_event_id text,
+    source        text NOT NULL CHECK (source IN ('toml', 'db')),
+    enabled       boolean NOT NULL DEFAULT true,
+    next_run_at   timestamptz,
+    last_run_at   timestamptz,
+    last_result   jsonb,
+    created_at    timestamptz NOT NULL DEFAULT shared.clock(),
+    updated_at    timestamptz NOT NULL DEFAULT shared.clock(),
+    CHECK ((dispatch_mode = 'prompt') = (prompt IS NOT NULL)),
+    CHECK ((dispatch_mode = 'job') = (job_name IS NOT NULL))
+);
+SELECT shared.tenant_table('scheduled_tasks');
+CREATE UNIQUE INDEX scheduled_tasks_name ON scheduled_tasks (tenant_id, name);
+CREATE INDEX scheduled_tasks_due ON scheduled_tasks (next_run_at) WHERE enabled;
+
+-- One row for each time a schedule was due, written before the dispatch; a time fires once.
+CREATE TABLE schedule_runs (
+    task_id     uuid NOT NULL REFERENCES scheduled_tasks (id) ON DELETE CASCADE,
+    fire_at     timestamptz NOT NULL,
+    state       text NOT NULL CHECK (state IN ('due', 'running', 'done', 'failed', 'skipped')),
+    reason      text,
+    session_id  uuid,
+    created_at  timestamptz NOT NULL DEFAULT shared.clock(),
+    finished_at timestamptz,
+    PRIMARY KEY (task_id, fire_at)
+);
+SELECT shared.tenant_table('schedule_runs');
+
+-- Attachments, by the SHA-256 of their content.
+CREATE TABLE blobs (
+    sha256     text NOT NULL CHECK (sha256 ~ '^[0-9a-f]{64}$'),
+    media_type text NOT NULL,
+    filename   text,
+    content    bytea NOT NULL,
+    created_at timestamptz NOT NULL DEFAULT shared.clock()
+);
+SELECT shared.tenant_table('blobs');
+ALTER TABLE blobs ADD PRIMARY KEY (tenant_id, sha256);

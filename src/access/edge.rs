@@ -1,0 +1,178 @@
+//! The checks at the door, in order: Host, Origin, size, token. None of them reads the body.
+
+use std::sync::Arc;
+
+use http::header::{AUTHORIZATION, CONTENT_LENGTH, HOST, ORIGIN};
+use http::{HeaderMap, StatusCode, Uri};
+
+use super::grant::Grant;
+use super::token::TokenBook;
+
+/// Why a request was turned away: a status and a sentence for the client.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Refusal {
+    pub status: StatusCode,
+    pub code: &'static str,
+    pub message: &'static str,
+}
+
+impl Refusal {
+    pub const fn new(status: StatusCode, code: &'static str, message: &'static str) -> Self {
+        Self { status, code, message }
+    }
+}
+
+const BAD_HOST: Refusal = Refusal::new(
+    StatusCode::FORBIDDEN,
+    "bad_host",
+    "This Host is not served here. Use a loopback address, or list the name under [admin] allowed_hosts.",
+);
+const BAD_ORIGIN: Refusal = Refusal::new(
+    StatusCode::FORBIDDEN,
+    "bad_origin",
+    "Requests from this Origin are not accepted. List it under [admin] allowed_origins if it is yours.",
+);
+const TOO_LARGE: Refusal =
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "The request is larger than this server accepts.");
+const NO_TOKEN: Refusal = Refusal::new(
+    StatusCode::UNAUTHORIZED,
+    "unauthorized",
+    "A valid token is needed: Authorization: Bearer TOKEN. Make one with: butlerd token new",
+);
+
+/// One door: which names and origins it answers to, and how much it takes.
+#[derive(Clone)]
+pub struct Edge {
+    hosts: Arc<[String]>,
+    origins: Arc<[String]>,
+    max_body: u64,
+    book: TokenBook,
+}
+
+const LOOPBACK: [&str; 3] = ["localhost", "127.0.0.1", "[::1]"];
+
+/// `name:port` or `name`, lower-cased and without the port; `None` when it is malformed.
+fn host_name(authority: &str) -> Option<String> {
+    let text = authority.trim().to_ascii_lowercase();
+    let (name, port) = match text.strip_prefix('[') {
+        Some(rest) => {
+            let (inner, after) = rest.split_once(']')?;
+            (format!("[{inner}]"), after.strip_prefix(':').or(after.is_empty().then_some("")))
+        }
+        None => match text.split_once(':') {
+            Some((name, port)) => (name.to_owned(), Some(port)),
+            None => (text.clone(), Some("")),
+        },
+    };
+    let port = port?;
+    let port_ok = port.is_empty() && !text.ends_with(':') || port.parse::<u16>().is_ok_and(|p| p > 0);
+    let name_ok = !name.is_empty() && name.bytes().all(|b| b.is_ascii_alphanumeric() || b"-._[]:".contains(&b));
+    (port_ok && name_ok).then_some(name)
+}
+
+impl Edge {
+    /// A door that answers to loopback names, and to `hosts` and `origins` besides.
+    pub fn new(book: TokenBook, hosts: &[String], origins: &[String], max_body: u64) -> Self {
+        let lower = |list: &[String]| list.iter().map(|s| s.trim_end_matches('/').to_ascii_lowercase()).collect();
+        Self { hosts: lower(hosts), origins: lower(origins), max_body, book }
+    }
+
+    /// The most bytes of a body.
+    pub fn max_body(&self) -> u64 {
+        self.max_body
+    }
+
+    /// Host, Origin and declared size.
+    pub fn check(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        self.check_host(uri, headers)?;
+        self.check_origin(headers)?;
+        let declared = headers.get(CONTENT_LENGTH).map(|v| v.to_str().ok().and_then(|s| s.parse::<u64>().ok()));
+        match declared {
+            Some(Some(n)) if n <= self.max_body => Ok(()),
+            None => Ok(()),
+            Some(_) => Err(TOO_LARGE),
+        }
+    }
+
+    fn check_host(&self, uri: &Uri, headers: &HeaderMap) -> Result<(), Refusal> {
+        let mut given = headers.get_all(HOST).iter();
+        let host = given.next().ok_or(BAD_HOST)?;
+        if given.next().is_some() {
+            return Err(BAD_HOST);
+        }
+        let name = host.to_str().ok().and_then(host_name).ok_or(BAD_HOST)?;
+        // An absolute request target must not say another name than the header.
+        if let Some(authority) = uri.authority()
+            && host_name(authority.as_str()).as_ref() != Some(&name)
+        {
+            return Err(BAD_HOST);
+        }
+        if LOOPBACK.contains(&name.as_str()) || self.hosts.contains(&name) { Ok(()) } else { Err(BAD_HOST) }
+    }
+
+    fn check_origin(&self, headers: &HeaderMap) -> Result<(), Refusal> {
+        let mut given = headers.get_all(ORIGIN).iter();
+        let Some(origin) = given.next() else { return Ok(()) };
+        if given.next().is_some() {
+            return Err(BAD_ORIGIN);
+        }
+        let text = origin.to_str().map_err(|_| BAD_ORIGIN)?.to_ascii_lowercase();
+        // A page served from this machine's loopback counts as ours only when it is configured.
+        if self.origins.contains(&text) { Ok(()) } else { Err(BAD_ORIGIN) }
+    }
+
+    /// The grant of the request's bearer token.
+    pub fn authenticate(&self, headers: &HeaderMap) -> Result<Arc<Grant>, Refusal> {
+        let mut given = headers.get_all(AUTHORIZATION).iter();
+        let value = given.next().ok_or(NO_TOKEN)?;
+        if given.next().is_some() {
+            return Err(NO_TOKEN);
+        }
+        let (scheme, token) = value.to_str().ok().and_then(|v| v.split_once(' ')).ok_or(NO_TOKEN)?;
+        if !scheme.eq_ignore_ascii_case("bearer") {
+            return Err(NO_TOKEN);
+        }
+        self.book.find(token.trim()).ok_or(NO_TOKEN)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn headers(list: &[(&'static str, &str)]) -> HeaderMap {
+        let mut map = HeaderMap::new();
+        for (name, value) in list {
+            map.append(*name, value.parse().unwrap());
+        }
+        map
+    }
+
+    fn edge() -> Edge {
+        let hosts = ["butler.lan".to_owned()];
+        Edge::new(TokenBook::default(), &hosts, &["https://butler.lan".to_owned()], 100)
+    }
+
+    #[test]
+    fn loopback_and_configured_hosts_pass() {
+        for host in ["localhost", "LOCALHOST:40100", "127.0.0.1:1", "[::1]:40100", "butler.lan", "Butler.LAN:80"] {
+            assert_eq!(edge().check(&"/mcp".parse().unwrap(), &headers(&[("host", host)])), Ok(()), "{host}");
+        }
+    }
+
+    #[test]
+    fn the_target_may_not_contradict_the_header() {
+        let h = headers(&[("host", "localhost:1")]);
+        assert_eq!(edge().check(&"http://evil.example/mcp".parse().unwrap(), &h), Err(BAD_HOST));
+        assert_eq!(edge().check(&"http://localhost:1/mcp".parse().unwrap(), &h), Ok(()));
+    }
+
+    #[test]
+    fn sizes_are_checked_before_the_body() {
+        let at = |n: &str| edge().check(&"/".parse().unwrap(), &headers(&[("host", "localhost"), ("content-length", n)]));
+        assert_eq!(at("100"), Ok(()));
+        for bad in ["101", "-1", "x", "99999999999999999999"] {
+            assert_eq!(at(bad), Err(TOO_LARGE), "{bad}");
+        }
+    }
+}

@@ -1,0 +1,122 @@
+//! What a token allows, and what that makes its holder.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
+use crate::base::{ButlerName, Clock, RequestContext, SessionId, TenantId, Trust};
+
+/// What an operator's token is for.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum GrantScope {
+    /// Call a butler's tools.
+    Tools,
+    /// Look at what is there.
+    Read,
+    /// Hand in messages.
+    Ingest,
+    /// Everything.
+    Admin,
+}
+
+impl GrantScope {
+    pub const ALL: [GrantScope; 4] = [GrantScope::Tools, GrantScope::Read, GrantScope::Ingest, GrantScope::Admin];
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            GrantScope::Tools => "tools",
+            GrantScope::Read => "read",
+            GrantScope::Ingest => "ingest",
+            GrantScope::Admin => "admin",
+        }
+    }
+
+    pub fn from_name(s: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|g| g.as_str() == s)
+    }
+}
+
+/// Who holds a token.
+#[derive(Clone, Debug)]
+pub enum Holder {
+    /// The child of one session.
+    Session {
+        session: SessionId,
+        /// The context of what triggered the session.
+        context: Arc<RequestContext>,
+    },
+    /// A person or a program of theirs.
+    Operator { id: Uuid, label: String },
+}
+
+/// What a token allows.
+#[derive(Clone, Debug)]
+pub struct Grant {
+    pub holder: Holder,
+    pub tenant: TenantId,
+    /// Only this butler; `None` is any.
+    pub butler: Option<ButlerName>,
+    /// Only these tools; `None` is all of the butler's.
+    pub tools: Option<Arc<BTreeSet<String>>>,
+    pub scopes: BTreeSet<GrantScope>,
+    pub expires_at: Option<Timestamp>,
+}
+
+impl Grant {
+    /// Whether the token is for this.
+    pub fn has(&self, scope: GrantScope) -> bool {
+        self.scopes.contains(&scope) || self.scopes.contains(&GrantScope::Admin)
+    }
+
+    /// Whether the token opens this butler's tools.
+    pub fn opens(&self, butler: &ButlerName) -> bool {
+        self.has(GrantScope::Tools) && self.butler.as_ref().is_none_or(|b| b == butler)
+    }
+
+    /// Whether the token's list has this tool.
+    pub fn allows(&self, tool: &str) -> bool {
+        self.tools.as_ref().is_none_or(|list| list.contains(tool))
+    }
+}
+
+/// A request's identity once its token was accepted.
+#[derive(Clone, Debug)]
+pub struct Caller {
+    pub grant: Arc<Grant>,
+    pub context: Arc<RequestContext>,
+}
+
+impl Caller {
+    /// The identity behind a request that came over `channel` with this grant.
+    ///
+    /// A session's calls run under the context of its trigger; an operator's request is a root of its own.
+    pub fn of(grant: Arc<Grant>, clock: &Clock, channel: &str) -> Self {
+        let context = match &grant.holder {
+            Holder::Session { context, .. } => context.clone(),
+            Holder::Operator { label, .. } => {
+                Arc::new(RequestContext::root(clock, grant.tenant.clone(), channel, "local", label, Trust::Owner))
+            }
+        };
+        Self { grant, context }
+    }
+
+    /// The session whose child this is.
+    pub fn session(&self) -> Option<SessionId> {
+        match &self.grant.holder {
+            Holder::Session { session, .. } => Some(*session),
+            Holder::Operator { .. } => None,
+        }
+    }
+
+    /// How audit rows name the caller.
+    pub fn label(&self) -> &str {
+        match &self.grant.holder {
+            Holder::Session { .. } => "session",
+            Holder::Operator { label, .. } => label,
+        }
+    }
+}

@@ -1,0 +1,159 @@
+//! Operators' tokens: rows in `shared.tokens`, mirrored in the book.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::grant::{Grant, GrantScope, Holder};
+use super::token::{Token, TokenBook};
+use crate::base::{ButlerName, TenantId};
+use crate::store::{Database, StoreError};
+
+/// Why a token can't be made or revoked.
+#[derive(Debug, thiserror::Error)]
+pub enum TokenError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("no random bytes: {0}")]
+    Entropy(getrandom::Error),
+    #[error("there is no live token {0}; see: butlerd token list")]
+    Unknown(Uuid),
+}
+
+/// What a new token shall be.
+#[derive(Debug, Clone)]
+pub struct NewToken {
+    pub label: String,
+    pub tenant: TenantId,
+    pub butler: Option<ButlerName>,
+    pub scopes: BTreeSet<GrantScope>,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What may be told of a token.
+#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+pub struct TokenInfo {
+    pub id: Uuid,
+    pub label: String,
+    pub tenant: String,
+    pub butler: Option<String>,
+    pub scopes: Vec<String>,
+    pub created_at: Timestamp,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// Makes, lists and revokes operators' tokens.
+#[derive(Clone)]
+pub struct OperatorTokens {
+    db: Arc<Database>,
+    book: TokenBook,
+}
+
+impl OperatorTokens {
+    /// Loads the live tokens of the database into the book.
+    pub async fn load(db: Arc<Database>, book: TokenBook) -> Result<Self, TokenError> {
+        let mut lease = db.shared(&TenantId::owner()).await?;
+        let rows = lease
+            .query(
+                "SELECT id, sha256, label, butler, scopes, expires_at, tenant_id FROM shared.tokens
+                 WHERE revoked_at IS NULL",
+                &[],
+            )
+            .await
+            .map_err(StoreError::query("reading the tokens"))?;
+        drop(lease);
+        for row in rows {
+            let unexpected = || TokenError::Store(StoreError::Unexpected("a damaged row in shared.tokens".into()));
+            let sha256: [u8; 32] = row.get::<_, Vec<u8>>(1).try_into().map_err(|_| unexpected())?;
+            let butler: Option<String> = row.get(3);
+            let scopes: Vec<String> = row.get(4);
+            let grant = Grant {
+                holder: Holder::Operator { id: row.get(0), label: row.get(2) },
+                tenant: TenantId::new(row.get(6)).map_err(|_| unexpected())?,
+                butler: butler.map(|b| ButlerName::new(&b)).transpose().map_err(|_| unexpected())?,
+                tools: None,
+                scopes: scopes.iter().filter_map(|s| GrantScope::from_name(s)).collect(),
+                expires_at: row.get(5),
+            };
+            book.insert(sha256, grant);
+        }
+        Ok(Self { db, book })
+    }
+
+    /// Makes a token; it works from the moment its row is committed.
+    pub async fn create(&self, new: NewToken) -> Result<(Token, Uuid), TokenError> {
+        let token = Token::generate().map_err(TokenError::Entropy)?;
+        let id = Uuid::now_v7();
+        let scopes: Vec<&str> = new.scopes.iter().map(|s| s.as_str()).collect();
+        let mut lease = self.db.shared(&new.tenant).await?;
+        lease
+            .execute(
+                "INSERT INTO shared.tokens (id, sha256, label, butler, scopes, expires_at) VALUES ($1,$2,$3,$4,$5,$6)",
+                &[
+                    &id,
+                    &token.sha256().as_slice(),
+                    &new.label,
+                    &new.butler.as_ref().map(ButlerName::as_str),
+                    &scopes,
+                    &new.expires_at,
+                ],
+            )
+            .await
+            .map_err(StoreError::query("storing a token"))?;
+        let grant = Grant {
+            holder: Holder::Operator { id, label: new.label },
+            tenant: new.tenant,
+            butler: new.butler,
+            tools: None,
+            scopes: new.scopes,
+            expires_at: new.expires_at,
+        };
+        self.book.insert(token.sha256(), grant);
+        Ok((token, id))
+    }
+
+    /// The live tokens, newest first.
+    pub async fn list(&self) -> Result<Vec<TokenInfo>, TokenError> {
+        let mut lease = self.db.shared(&TenantId::owner()).await?;
+        let rows = lease
+            .query(
+                "SELECT id, label, tenant_id, butler, scopes, created_at, expires_at FROM shared.tokens
+                 WHERE revoked_at IS NULL ORDER BY created_at DESC, id DESC",
+                &[],
+            )
+            .await
+            .map_err(StoreError::query("listing tokens"))?;
+        Ok(rows
+            .into_iter()
+            .map(|r| TokenInfo {
+                id: r.get(0),
+                label: r.get(1),
+                tenant: r.get(2),
+                butler: r.get(3),
+                scopes: r.get(4),
+                created_at: r.get(5),
+                expires_at: r.get(6),
+            })
+            .collect())
+    }
+
+    /// Ends a token at once.
+    pub async fn revoke(&self, id: Uuid) -> Result<(), TokenError> {
+        let mut lease = self.db.shared(&TenantId::owner()).await?;
+        let row = lease
+            .query_opt(
+                "UPDATE shared.tokens SET revoked_at = shared.clock() WHERE id = $1 AND revoked_at IS NULL
+                 RETURNING sha256",
+                &[&id],
+            )
+            .await
+            .map_err(StoreError::query("revoking a token"))?
+            .ok_or(TokenError::Unknown(id))?;
+        if let Ok(sha256) = <[u8; 32]>::try_from(row.get::<_, Vec<u8>>(0)) {
+            self.book.remove(&sha256);
+        }
+        Ok(())
+    }
+}

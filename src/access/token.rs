@@ -1,0 +1,79 @@
+//! Tokens: 256 random bits, known to the book only by their SHA-256.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
+use sha2::{Digest, Sha256};
+use subtle::ConstantTimeEq;
+
+use super::grant::Grant;
+use crate::base::{Clock, Secret};
+
+/// A bearer token in clear. It exists only where it is handed out.
+#[derive(Clone, Debug)]
+pub struct Token(Secret<String>);
+
+impl Token {
+    /// A new random token.
+    pub fn generate() -> Result<Self, getrandom::Error> {
+        let mut bytes = [0u8; 32];
+        getrandom::fill(&mut bytes)?;
+        Ok(Self(Secret::new(BASE64.encode(bytes))))
+    }
+
+    /// A token as it came in.
+    pub fn from_text(text: &str) -> Self {
+        Self(Secret::new(text.to_owned()))
+    }
+
+    /// The text to hand to the holder.
+    pub fn expose(&self) -> &str {
+        self.0.expose()
+    }
+
+    /// What the book and the database know it by.
+    pub fn sha256(&self) -> [u8; 32] {
+        Sha256::digest(self.0.expose().as_bytes()).into()
+    }
+}
+
+/// All live tokens of this process, by hash.
+#[derive(Clone, Default)]
+pub struct TokenBook {
+    grants: Arc<RwLock<HashMap<[u8; 32], Arc<Grant>>>>,
+    clock: Clock,
+}
+
+impl TokenBook {
+    pub fn new(clock: Clock) -> Self {
+        Self { grants: Arc::default(), clock }
+    }
+
+    /// Lets the token with this hash in, with this grant.
+    pub fn insert(&self, sha256: [u8; 32], grant: Grant) {
+        self.write().insert(sha256, Arc::new(grant));
+    }
+
+    /// From now on the token is unknown.
+    pub fn remove(&self, sha256: &[u8; 32]) {
+        self.write().remove(sha256);
+    }
+
+    /// The grant of a token, unless it is unknown or expired.
+    pub fn find(&self, text: &str) -> Option<Arc<Grant>> {
+        let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
+        let grants = self.grants.read().unwrap_or_else(|e| e.into_inner());
+        // The map compares hashes, whose timing tells nothing of the token; the last comparison is constant in time.
+        let (key, grant) = grants.get_key_value(&hash)?;
+        if !bool::from(key.ct_eq(&hash)) || grant.expires_at.is_some_and(|t| t <= self.clock.now()) {
+            return None;
+        }
+        Some(grant.clone())
+    }
+
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<[u8; 32], Arc<Grant>>> {
+        self.grants.write().unwrap_or_else(|e| e.into_inner())
+    }
+}

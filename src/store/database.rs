@@ -1,0 +1,284 @@
+//! The household's database: the owner's connections, the schemas and roles of butlers, and their pools.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::{Digest, Sha256};
+use tokio::sync::Mutex;
+
+use super::cluster::scram_verifier;
+use super::error::StoreError;
+use super::migrate::{self, Chain};
+use super::pool::{Lease, Pool, Scope};
+use crate::base::{ButlerName, Clock, RequestContext, Secret, TenantId};
+
+/// The database that butlerd keeps on a server that is all its own.
+const DATABASE: &str = "butlers";
+/// Few: the owner works at boot and for reconcilers, never for a tool call.
+const OWNER_POOL: usize = 4;
+/// PBKDF2 rounds of our roles' passwords. They are 256 random bits, so stretching them adds nothing but boot time.
+const SCRAM_ROUNDS: u32 = 16;
+/// A connection idle for this long is closed, but for the last of its pool.
+const IDLE: Duration = Duration::from_secs(30);
+
+/// Where the database is and how butlers' pools are sized.
+pub struct DatabaseOptions {
+    /// How the owner role reaches the server (host, user, password). Without a database name, `butlers` is used and
+    /// created when missing.
+    pub owner: tokio_postgres::Config,
+    /// Most connections of one butler.
+    pub pool_size: usize,
+    /// The owner's IANA time zone.
+    pub time_zone: String,
+    /// Roles' passwords are derived from it.
+    pub master_key: Secret<Vec<u8>>,
+    pub clock: Clock,
+}
+
+/// The household's database.
+pub struct Database {
+    options: DatabaseOptions,
+    owner: Pool,
+    stores: Mutex<HashMap<ButlerName, Store>>,
+}
+
+/// One butler's part of the database, under its own role.
+#[derive(Clone)]
+pub struct Store {
+    pool: Pool,
+    clock: Clock,
+    schema: std::sync::Arc<str>,
+}
+
+impl Database {
+    /// Connects as the owner, creates the database when missing and brings `shared` up to date.
+    pub async fn open(mut options: DatabaseOptions) -> Result<Self, StoreError> {
+        if options.owner.get_dbname().is_none() {
+            create_database(&options.owner).await?;
+            options.owner.dbname(DATABASE);
+        }
+        options.owner.application_name("butlerd");
+        let owner = Pool::new(options.owner.clone(), &options.time_zone, OWNER_POOL);
+        let db = Self { options, owner, stores: Mutex::default() };
+        let mut lease = db.owner.unscoped().await?;
+        let fresh = lease
+            .query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'shared'", &[])
+            .await
+            .map_err(StoreError::query("looking for the shared schema"))?
+            .is_none();
+        if fresh {
+            lease
+                .batch(
+                    "CREATE SCHEMA IF NOT EXISTS shared;
+                     REVOKE ALL ON SCHEMA public FROM PUBLIC;
+                     DO $$ BEGIN EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database()); END $$;",
+                )
+                .await
+                .map_err(StoreError::query("creating the shared schema"))?;
+        }
+        migrate::run(lease.raw(), "shared", &[&Chain::shipped("shared")?]).await?;
+        drop(lease);
+        Ok(db)
+    }
+
+    /// Whether the server answers.
+    pub async fn ping(&self) -> Result<(), StoreError> {
+        self.owner.unscoped().await?.batch("").await.map_err(StoreError::query("asking the database"))
+    }
+
+    /// The butler's schema and role, made when missing; then its store. Migrations run separately.
+    pub async fn provision(&self, butler: &ButlerName, schema: &str) -> Result<Store, StoreError> {
+        let role = role_name(butler);
+        let key_id = self.key_id();
+        let mut lease = self.owner.unscoped().await?;
+        let known = lease
+            .query_opt("SELECT key_id, schema FROM shared.butler_roles WHERE butler = $1", &[&butler.as_str()])
+            .await
+            .map_err(StoreError::query("looking up the butler's role"))?;
+        let current = known.is_some_and(|r| r.get::<_, String>(0) == key_id && r.get::<_, String>(1) == schema);
+        if !current {
+            let password = scram_verifier(self.role_password(butler).expose(), SCRAM_ROUNDS);
+            let mut tx = lease.begin().await.map_err(StoreError::query("creating the butler's role"))?;
+            tx.batch_role(&role, schema, &password).await.map_err(StoreError::query("creating the butler's role"))?;
+            tx.execute(
+                "INSERT INTO shared.butler_roles (butler, schema, role, key_id) VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (butler) DO UPDATE SET schema = $2, role = $3, key_id = $4",
+                &[&butler.as_str(), &schema, &role, &key_id],
+            )
+            .await
+            .map_err(StoreError::query("recording the butler's role"))?;
+            tx.commit().await.map_err(StoreError::query("creating the butler's role"))?;
+        }
+        drop(lease);
+        let mut stores = self.stores.lock().await;
+        let store = stores.entry(butler.clone()).or_insert_with(|| self.store(butler, schema));
+        Ok(store.clone())
+    }
+
+    fn store(&self, butler: &ButlerName, schema: &str) -> Store {
+        let mut config = self.options.owner.clone();
+        config.user(role_name(butler));
+        config.password(self.role_password(butler).expose());
+        config.application_name(format!("butlerd {butler}"));
+        let pool = Pool::new(config, &self.options.time_zone, self.options.pool_size);
+        Store { pool, clock: self.options.clock.clone(), schema: schema.into() }
+    }
+
+    /// Applies `chains` to the butler's schema and grants its role what it needs there. Returns the number of files.
+    pub async fn migrate(&self, butler: &ButlerName, schema: &str, chains: &[&Chain]) -> Result<usize, StoreError> {
+        let mut lease = self.owner.unscoped().await?;
+        let applied = migrate::run(lease.raw(), schema, chains).await?;
+        if applied > 0 {
+            lease
+                .batch(&grants(schema, &role_name(butler)))
+                .await
+                .map_err(StoreError::query("granting the butler its tables"))?;
+        }
+        Ok(applied)
+    }
+
+    /// A connection of the owner role that speaks for `tenant`: for the daemon's own tables in `shared`.
+    pub async fn shared(&self, tenant: &TenantId) -> Result<Lease, StoreError> {
+        self.owner.lease(&Scope::tenant(tenant.clone(), &self.options.clock)).await
+    }
+
+    /// How to connect as the butler's role: the settings and the password apart.
+    pub fn role_login(&self, butler: &ButlerName) -> (tokio_postgres::Config, Secret<String>) {
+        let mut config = self.options.owner.clone();
+        config.user(role_name(butler));
+        (config, self.role_password(butler))
+    }
+
+    /// Open connections, over all pools.
+    pub async fn connections(&self) -> usize {
+        self.owner.size() + self.stores.lock().await.values().map(|s| s.pool.size()).sum::<usize>()
+    }
+
+    /// Closes connections that nobody used lately.
+    pub async fn shrink(&self) {
+        self.owner.shrink(IDLE, 1);
+        for store in self.stores.lock().await.values() {
+            store.pool.shrink(IDLE, 1);
+        }
+    }
+
+    /// Closes a butler's pool.
+    pub async fn release(&self, butler: &ButlerName) {
+        if let Some(store) = self.stores.lock().await.remove(butler) {
+            store.pool.close();
+        }
+    }
+
+    /// Closes every connection.
+    pub async fn close(&self) {
+        for (_, store) in self.stores.lock().await.drain() {
+            store.pool.close();
+        }
+        self.owner.close();
+    }
+
+    fn key_id(&self) -> String {
+        hex(&Sha256::digest([b"roles:", self.options.master_key.expose().as_slice()].concat())[..8])
+    }
+
+    fn role_password(&self, butler: &ButlerName) -> Secret<String> {
+        Secret::new(derive(&self.options.master_key, &format!("role:{butler}")))
+    }
+}
+
+/// A password derived from the master key for one purpose: 64 hex digits.
+pub fn derive(master_key: &Secret<Vec<u8>>, purpose: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(master_key.expose()).expect("HMAC takes a key of any length");
+    mac.update(purpose.as_bytes());
+    hex(&mac.finalize().into_bytes())
+}
+
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+fn role_name(butler: &ButlerName) -> String {
+    format!("butler_{butler}")
+}
+
+/// What a butler's role may do in its own schema: rows, not definitions. Its call log only grows.
+fn grants(schema: &str, role: &str) -> String {
+    format!(
+        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"{schema}\" TO \"{role}\";
+         GRANT USAGE ON ALL SEQUENCES IN SCHEMA \"{schema}\" TO \"{role}\";
+         REVOKE ALL ON \"{schema}\".schema_migrations FROM \"{role}\";
+         REVOKE UPDATE, DELETE ON \"{schema}\".tool_calls FROM \"{role}\";
+         REVOKE DELETE ON \"{schema}\".sessions FROM \"{role}\";"
+    )
+}
+
+impl super::pool::Tx<'_> {
+    async fn batch_role(&mut self, role: &str, schema: &str, verifier: &str) -> Result<(), tokio_postgres::Error> {
+        let exists = self.query_opt("SELECT 1 FROM pg_roles WHERE rolname = $1", &[&role]).await?.is_some();
+        let verb = if exists { "ALTER" } else { "CREATE" };
+        for sql in [
+            format!(
+                "{verb} ROLE \"{role}\" LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS
+                 PASSWORD '{verifier}'"
+            ),
+            format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\""),
+            format!("REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC"),
+            format!("GRANT USAGE ON SCHEMA \"{schema}\" TO \"{role}\""),
+            format!("GRANT USAGE ON SCHEMA shared TO \"{role}\""),
+            format!(
+                "DO $$ BEGIN EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), '{role}'); END $$"
+            ),
+            format!("ALTER ROLE \"{role}\" SET search_path = \"{schema}\", shared, public"),
+            format!("ALTER ROLE \"{role}\" SET statement_timeout = '60s'"),
+            format!("ALTER ROLE \"{role}\" SET idle_in_transaction_session_timeout = '60s'"),
+        ] {
+            self.execute(&sql, &[]).await?;
+        }
+        Ok(())
+    }
+}
+
+async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreError> {
+    let mut config = owner.clone();
+    config.dbname("postgres");
+    let unreachable = |e: tokio_postgres::Error| StoreError::Unreachable(super::error::describe(&e));
+    let (client, connection) = config.connect(tokio_postgres::NoTls).await.map_err(unreachable)?;
+    let driver = crate::base::task::spawn(crate::base::task::Kind::Job, "create-database", connection);
+    let exists = client
+        .query_opt("SELECT 1 FROM pg_database WHERE datname = $1", &[&DATABASE])
+        .await
+        .map_err(StoreError::query("looking for the database"))?;
+    if exists.is_none() {
+        client
+            .batch_execute(&format!("CREATE DATABASE {DATABASE}"))
+            .await
+            .map_err(StoreError::query("creating the database"))?;
+    }
+    drop(client);
+    // The connection ends once the client is gone; its error would say nothing new.
+    let _ = driver.await;
+    Ok(())
+}
+
+impl Store {
+    /// A connection that speaks for the request's tenant.
+    pub async fn lease(&self, ctx: &RequestContext) -> Result<Lease, StoreError> {
+        self.pool.lease(&Scope::of(ctx, &self.clock)).await
+    }
+
+    /// A connection that speaks for a tenant: for the butler's own housekeeping.
+    pub async fn tenant(&self, tenant: &TenantId) -> Result<Lease, StoreError> {
+        self.pool.lease(&Scope::tenant(tenant.clone(), &self.clock)).await
+    }
+
+    /// The butler's schema.
+    pub fn schema(&self) -> &str {
+        &self.schema
+    }
+
+    /// The household's clock.
+    pub fn clock(&self) -> &Clock {
+        &self.clock
+    }
+}

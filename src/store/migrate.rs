@@ -1,0 +1,294 @@
+//! Migrations: chains of SQL files, applied in order, each once, each schema with its own history.
+//!
+//! A chain is locked while it runs. Shipped files are frozen: a changed text of an applied version is refused, and so
+//! is a database that knows versions which this binary doesn't.
+
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use include_dir::{Dir, include_dir};
+use sha2::{Digest, Sha256};
+use tokio_postgres::{Client, Transaction};
+
+use super::error::describe;
+
+static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/sql");
+
+/// One file of a chain: `NNN_name.sql`.
+#[derive(Debug, Clone)]
+pub struct Migration {
+    pub version: i32,
+    pub name: String,
+    pub sql: String,
+    /// The file, as people know it.
+    pub file: String,
+}
+
+/// A named sequence of migrations.
+#[derive(Debug, Clone)]
+pub struct Chain {
+    pub name: String,
+    pub migrations: Vec<Migration>,
+}
+
+/// Why a chain stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationError {
+    #[error("{file}: the name of a migration is NNN_name.sql, with NNN counting from 001 without a gap")]
+    BadName { file: String },
+    #[error("{file}: can't be read: {source}")]
+    Read {
+        file: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{file}{}: {}", line_suffix(.line), describe(.source))]
+    Failed {
+        file: String,
+        line: Option<usize>,
+        #[source]
+        source: tokio_postgres::Error,
+    },
+    #[error("{file} was applied to schema {schema} with another text; a shipped migration is frozen, add a new one")]
+    Changed { file: String, schema: String },
+    #[error(
+        "schema {schema} has version {found} of the chain `{chain}`, newer than this butlerd knows ({known}); \
+         install the newer butlerd again, or restore a backup from before the upgrade"
+    )]
+    Newer { schema: String, chain: String, found: i32, known: i32 },
+    #[error("{file}: table {table} has no tenant; add SELECT shared.tenant_table('{table}'); after its definition")]
+    NoTenant { file: String, table: String },
+    #[error("the history of schema {schema}: {}", describe(.source))]
+    History {
+        schema: String,
+        #[source]
+        source: tokio_postgres::Error,
+    },
+}
+
+fn line_suffix(line: &Option<usize>) -> String {
+    line.map(|l| format!(":{l}")).unwrap_or_default()
+}
+
+impl Chain {
+    /// A chain compiled into the binary: the directory `sql/<name>/`.
+    pub fn shipped(name: &str) -> Result<Self, MigrationError> {
+        let files = SHIPPED.get_dir(name).map(|d| d.files().collect::<Vec<_>>()).unwrap_or_default();
+        let mut migrations = Vec::new();
+        for file in files.into_iter().filter(|f| f.path().extension().is_some_and(|e| e == "sql")) {
+            let shown = Path::new("sql").join(file.path());
+            migrations.push(parse_name(&shown, file.contents_utf8().unwrap_or_default().to_owned())?);
+        }
+        Self::ordered(name, migrations)
+    }
+
+    /// A chain read from a directory of the roster; a missing directory is an empty chain.
+    pub fn from_dir(name: &str, dir: &Path) -> Result<Self, MigrationError> {
+        let read = |source| MigrationError::Read { file: dir.display().to_string(), source };
+        let mut migrations = Vec::new();
+        if dir.is_dir() {
+            let mut files: Vec<PathBuf> = Vec::new();
+            for entry in std::fs::read_dir(dir).map_err(read)? {
+                files.push(entry.map_err(read)?.path());
+            }
+            for path in files.into_iter().filter(|p| p.extension().is_some_and(|e| e == "sql")) {
+                let sql = std::fs::read_to_string(&path)
+                    .map_err(|source| MigrationError::Read { file: path.display().to_string(), source })?;
+                migrations.push(parse_name(&path, sql)?);
+            }
+        }
+        Self::ordered(name, migrations)
+    }
+
+    fn ordered(name: &str, mut migrations: Vec<Migration>) -> Result<Self, MigrationError> {
+        migrations.sort_by_key(|m| m.version);
+        for (i, m) in migrations.iter().enumerate() {
+            if usize::try_from(m.version) != Ok(i + 1) {
+                return Err(MigrationError::BadName { file: m.file.clone() });
+            }
+        }
+        Ok(Self { name: name.to_owned(), migrations })
+    }
+}
+
+fn parse_name(path: &Path, sql: String) -> Result<Migration, MigrationError> {
+    let file = path.display().to_string();
+    let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+    let parsed = stem.split_once('_').and_then(|(n, name)| Some((n.parse().ok()?, name.to_owned())));
+    match parsed {
+        Some((version, name)) if stem.find('_') == Some(3) => Ok(Migration { version, name, sql, file }),
+        _ => Err(MigrationError::BadName { file }),
+    }
+}
+
+fn digest(sql: &str) -> Vec<u8> {
+    Sha256::digest(sql.as_bytes()).to_vec()
+}
+
+/// The line of `sql` that the server's error points at.
+fn error_line(sql: &str, e: &tokio_postgres::Error) -> Option<usize> {
+    match e.as_db_error()?.position()? {
+        tokio_postgres::error::ErrorPosition::Original(at) => {
+            let at = usize::try_from(*at).ok()?;
+            Some(sql.chars().take(at.saturating_sub(1)).filter(|c| *c == '\n').count() + 1)
+        }
+        tokio_postgres::error::ErrorPosition::Internal { .. } => None,
+    }
+}
+
+/// Creates the schema's history table. The schema must exist.
+async fn ensure_history(client: &Client, schema: &str) -> Result<(), tokio_postgres::Error> {
+    client
+        .batch_execute(&format!(
+            "CREATE TABLE IF NOT EXISTS \"{schema}\".schema_migrations (
+                 chain text NOT NULL, version integer NOT NULL, name text NOT NULL, sha256 bytea NOT NULL,
+                 applied_at timestamptz NOT NULL DEFAULT clock_timestamp(), duration_ms bigint NOT NULL,
+                 PRIMARY KEY (chain, version))"
+        ))
+        .await
+}
+
+/// Applies what `schema` lacks of `chains`, in order. Returns how many files were applied.
+///
+/// `client` is a connection of the owner role that nothing else uses meanwhile; its search_path is only set inside
+/// transactions. Every file runs in one transaction with its history row.
+pub async fn run(client: &mut Client, schema: &str, chains: &[&Chain]) -> Result<usize, MigrationError> {
+    let history = |source| MigrationError::History { schema: schema.to_owned(), source };
+    let known = client
+        .query_one("SELECT to_regclass($1) IS NOT NULL", &[&format!("\"{schema}\".schema_migrations")])
+        .await
+        .map_err(history)?;
+    if !known.get::<_, bool>(0) {
+        ensure_history(client, schema).await.map_err(history)?;
+    }
+    let mut applied_now = 0;
+    for chain in chains {
+        let pending = pending(client, schema, chain).await?;
+        if pending.is_empty() {
+            continue;
+        }
+        // One runner at a time for a schema's chain; a second one finds the work done.
+        let lock = format!("{schema}.{}", chain.name);
+        client.execute("SELECT pg_advisory_lock(hashtext($1))", &[&lock]).await.map_err(history)?;
+        let result = apply(client, schema, chain).await;
+        client.execute("SELECT pg_advisory_unlock(hashtext($1))", &[&lock]).await.map_err(history)?;
+        applied_now += result?;
+    }
+    Ok(applied_now)
+}
+
+/// What of the chain is still to do; refuses a changed text and a newer database.
+async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Migration>, MigrationError> {
+    let rows = client
+        .query(
+            &format!("SELECT version, sha256 FROM \"{schema}\".schema_migrations WHERE chain = $1 ORDER BY version"),
+            &[&chain.name],
+        )
+        .await
+        .map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
+    let known = chain.migrations.last().map_or(0, |m| m.version);
+    for row in &rows {
+        let version: i32 = row.get(0);
+        let Some(m) = chain.migrations.iter().find(|m| m.version == version) else {
+            let (schema, chain) = (schema.to_owned(), chain.name.clone());
+            return Err(MigrationError::Newer { schema, chain, found: version, known });
+        };
+        if row.get::<_, Vec<u8>>(1) != digest(&m.sql) {
+            return Err(MigrationError::Changed { file: m.file.clone(), schema: schema.to_owned() });
+        }
+    }
+    let done: Vec<i32> = rows.iter().map(|r| r.get(0)).collect();
+    Ok(chain.migrations.iter().filter(|m| !done.contains(&m.version)).cloned().collect())
+}
+
+async fn apply(client: &mut Client, schema: &str, chain: &Chain) -> Result<usize, MigrationError> {
+    let todo = pending(client, schema, chain).await?;
+    for m in &todo {
+        let started = Instant::now();
+        let failed = |source: tokio_postgres::Error| MigrationError::Failed {
+            file: m.file.clone(),
+            line: error_line(&m.sql, &source),
+            source,
+        };
+        let tx = client.transaction().await.map_err(failed)?;
+        let path = if schema == "shared" { "shared".to_owned() } else { format!("\"{schema}\", shared, public") };
+        tx.batch_execute(&format!("SET LOCAL search_path = {path}")).await.map_err(failed)?;
+        tx.batch_execute(&m.sql).await.map_err(failed)?;
+        refuse_without_tenant(&tx, schema, m).await?;
+        crate::base::crash::point("migration.before_history");
+        tx.execute(
+            &format!(
+                "INSERT INTO \"{schema}\".schema_migrations (chain, version, name, sha256, duration_ms)
+                 VALUES ($1, $2, $3, $4, $5)"
+            ),
+            &[
+                &chain.name,
+                &m.version,
+                &m.name,
+                &digest(&m.sql),
+                &i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX),
+            ],
+        )
+        .await
+        .map_err(failed)?;
+        tx.commit().await.map_err(failed)?;
+        crate::base::crash::point("migration.after_commit");
+        tracing::info!(schema, chain = chain.name, version = m.version, name = m.name, "migration applied");
+    }
+    Ok(todo.len())
+}
+
+/// Tables that hold no household's rows: the history itself and the map of roles.
+const WITHOUT_TENANT: [&str; 2] = ["schema_migrations", "butler_roles"];
+
+async fn refuse_without_tenant(tx: &Transaction<'_>, schema: &str, m: &Migration) -> Result<(), MigrationError> {
+    let rows = tx
+        .query(
+            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+             WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relrowsecurity",
+            &[&schema],
+        )
+        .await
+        .map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
+    for row in rows {
+        let table: String = row.get(0);
+        if !WITHOUT_TENANT.contains(&table.as_str()) {
+            return Err(MigrationError::NoTenant { file: m.file.clone(), table });
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn shipped_chains_are_ordered_and_frozen() {
+        for name in ["shared", "core"] {
+            assert!(!Chain::shipped(name).unwrap().migrations.is_empty(), "{name}");
+        }
+        let listed = SHIPPED.get_file("CHECKSUMS").unwrap().contents_utf8().unwrap();
+        let mut want = String::new();
+        for dir in SHIPPED.dirs() {
+            let mut files: Vec<_> = dir.files().collect();
+            files.sort_by_key(|f| f.path());
+            for f in files {
+                let hex: String = Sha256::digest(f.contents()).iter().map(|b| format!("{b:02x}")).collect();
+                want.push_str(&format!("{hex}  {}\n", f.path().display()));
+            }
+        }
+        assert_eq!(listed, want, "sql/CHECKSUMS: add new files (`just checksums`), never change a shipped one");
+    }
+
+    #[test]
+    fn names_of_migrations() {
+        let ok = parse_name(Path::new("x/012_more.sql"), String::new()).unwrap();
+        assert_eq!((ok.version, ok.name.as_str()), (12, "more"));
+        for bad in ["1_x.sql", "x.sql", "0001_x.sql", "00a_x.sql"] {
+            assert!(parse_name(Path::new(bad), String::new()).is_err(), "{bad}");
+        }
+        let gap = vec![parse_name(Path::new("002_x.sql"), String::new()).unwrap()];
+        assert!(Chain::ordered("c", gap).is_err());
+    }
+}

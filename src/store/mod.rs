@@ -1,0 +1,14 @@
+//! PostgreSQL: the embedded server, the owner's connections, butlers' schemas, roles and pools, migrations, tenants.
+//!
+//! What never happens here: a statement without a tenant, a butler's role outside its own schema, a shipped migration
+//! applied with another text.
+
+pub mod cluster;
+mod database;
+mod error;
+pub mod migrate;
+mod pool;
+
+pub use database::{Database, DatabaseOptions, Store, derive};
+pub use error::{StoreError, describe};
+pub use pool::{Lease, Params, Scope, Tx};

@@ -1,0 +1,299 @@
+//! Pools whose connections know for whom they speak.
+//!
+//! A connection carries the tenant, the time zone and (in tests) the moved clock as session settings. They are set
+//! before the first statement of a lease and only when they differ from what the connection already has, so that the
+//! common case costs no extra round trip. Nothing outside this room can get a connection without that step.
+
+use std::time::Duration;
+
+use deadpool::managed::{self, Metrics, RecycleResult};
+use deadpool_postgres::{ClientWrapper, ManagerConfig, RecyclingMethod};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{NoTls, Row, Statement};
+
+use super::error::StoreError;
+use crate::base::{Clock, RequestContext, TenantId};
+
+/// How long a caller waits for a free connection before it is told that the database is busy.
+const WAIT: Duration = Duration::from_secs(10);
+const CREATE: Duration = Duration::from_secs(5);
+
+/// For whom statements run.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Scope {
+    tenant: TenantId,
+    /// `None` while the clock is the real one.
+    now: Option<String>,
+}
+
+impl Scope {
+    /// The scope of a request.
+    pub fn of(ctx: &RequestContext, clock: &Clock) -> Self {
+        Self::tenant(ctx.tenant_id.clone(), clock)
+    }
+    /// The scope of a tenant's housekeeping.
+    pub fn tenant(tenant: TenantId, clock: &Clock) -> Self {
+        Self { tenant, now: clock.is_moved().then(|| clock.now().to_string()) }
+    }
+}
+
+struct Connection {
+    client: ClientWrapper,
+    scope: Option<Scope>,
+}
+
+struct Manager {
+    inner: deadpool_postgres::Manager,
+    time_zone: String,
+}
+
+impl managed::Manager for Manager {
+    type Type = Connection;
+    type Error = tokio_postgres::Error;
+
+    async fn create(&self) -> Result<Connection, tokio_postgres::Error> {
+        let client = self.inner.create().await?;
+        client.execute("SELECT set_config('TimeZone', $1, false)", &[&self.time_zone]).await?;
+        Ok(Connection { client, scope: None })
+    }
+
+    async fn recycle(&self, c: &mut Connection, m: &Metrics) -> RecycleResult<tokio_postgres::Error> {
+        self.inner.recycle(&mut c.client, m).await
+    }
+}
+
+/// A small pool of one role's connections.
+#[derive(Clone)]
+pub struct Pool {
+    inner: managed::Pool<Manager>,
+}
+
+impl Pool {
+    /// A pool that opens connections when they are needed, at most `max`.
+    pub fn new(config: tokio_postgres::Config, time_zone: &str, max: usize) -> Self {
+        let manager = Manager {
+            inner: deadpool_postgres::Manager::from_config(
+                config,
+                NoTls,
+                ManagerConfig { recycling_method: RecyclingMethod::Fast },
+            ),
+            time_zone: time_zone.to_owned(),
+        };
+        let inner = managed::Pool::builder(manager)
+            .max_size(max)
+            .runtime(deadpool::Runtime::Tokio1)
+            .wait_timeout(Some(WAIT))
+            .create_timeout(Some(CREATE))
+            .build()
+            .expect("a pool with a runtime and timeouts is complete");
+        Self { inner }
+    }
+
+    /// Closes connections that were idle for `age`, but keeps `keep` of them.
+    pub fn shrink(&self, age: Duration, keep: usize) {
+        let mut left = self.inner.status().size;
+        self.inner.retain(|_, metrics| {
+            let stay = left <= keep || metrics.last_used() < age;
+            if !stay {
+                left -= 1;
+            }
+            stay
+        });
+    }
+
+    /// Closes the pool: waiting callers get an error, connections end as they come back.
+    pub fn close(&self) {
+        self.inner.close();
+    }
+
+    /// Number of open connections.
+    pub fn size(&self) -> usize {
+        self.inner.status().size
+    }
+
+    async fn get(&self) -> Result<managed::Object<Manager>, StoreError> {
+        self.inner.get().await.map_err(|e| match e {
+            managed::PoolError::Timeout(managed::TimeoutType::Wait) => StoreError::PoolTimeout(WAIT),
+            managed::PoolError::Backend(source) => {
+                StoreError::Unreachable(super::error::describe(&source))
+            }
+            other => StoreError::Unreachable(other.to_string()),
+        })
+    }
+
+    /// A connection that speaks for `scope`.
+    pub async fn lease(&self, scope: &Scope) -> Result<Lease, StoreError> {
+        let mut object = self.get().await?;
+        if object.scope.as_ref() != Some(scope) {
+            // Unknown until the settings are really there: a cut in between must not leave a wrong belief.
+            object.scope = None;
+            let statement = object
+                .client
+                .prepare_cached("SELECT set_config('butlerd.tenant', $1, false), set_config('butlerd.now', $2, false)")
+                .await
+                .map_err(StoreError::query("setting the tenant"))?;
+            let now = scope.now.as_deref().unwrap_or("");
+            object
+                .client
+                .query_one(&statement, &[&scope.tenant.as_str(), &now])
+                .await
+                .map_err(StoreError::query("setting the tenant"))?;
+            object.scope = Some(scope.clone());
+        }
+        Ok(Lease { object: Some(object), busy: false })
+    }
+
+    /// A connection of the owner role for administration; it speaks for no tenant.
+    pub(super) async fn unscoped(&self) -> Result<Lease, StoreError> {
+        Ok(Lease { object: Some(self.get().await?), busy: false })
+    }
+}
+
+/// A leased connection. Dropped in the middle of a statement, it cancels that statement on the server and is not used
+/// again.
+pub struct Lease {
+    object: Option<managed::Object<Manager>>,
+    busy: bool,
+}
+
+/// A statement's parameters.
+pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
+
+impl Lease {
+    fn client(&self) -> &ClientWrapper {
+        &self.object.as_ref().expect("the object is only taken in drop").client
+    }
+
+    /// Prepares `sql` once for each connection.
+    pub async fn prepare(&mut self, sql: &str) -> Result<Statement, tokio_postgres::Error> {
+        self.busy = true;
+        let statement = self.client().prepare_cached(sql).await;
+        self.busy = false;
+        statement
+    }
+
+    /// Runs one statement as its own transaction and returns its rows.
+    pub async fn query(&mut self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let statement = self.prepare(sql).await?;
+        self.busy = true;
+        let rows = self.client().query(&statement, params).await;
+        self.busy = false;
+        rows
+    }
+
+    /// As [`Lease::query`], for at most one row.
+    pub async fn query_opt(&mut self, sql: &str, params: Params<'_>) -> Result<Option<Row>, tokio_postgres::Error> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Runs one statement as its own transaction and returns the number of rows it touched.
+    pub async fn execute(&mut self, sql: &str, params: Params<'_>) -> Result<u64, tokio_postgres::Error> {
+        let statement = self.prepare(sql).await?;
+        self.busy = true;
+        let n = self.client().execute(&statement, params).await;
+        self.busy = false;
+        n
+    }
+
+    /// Runs several statements without parameters.
+    pub async fn batch(&mut self, sql: &str) -> Result<(), tokio_postgres::Error> {
+        self.busy = true;
+        let done = self.client().batch_execute(sql).await;
+        self.busy = false;
+        done
+    }
+
+    /// Runs `first` and `second` in one transaction, sent together: one round trip. Returns the rows of `first`.
+    ///
+    /// Either both are committed or neither is.
+    pub async fn query_with(
+        &mut self,
+        first: (&str, Params<'_>),
+        second: (&str, Params<'_>),
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let one = self.prepare(first.0).await?;
+        let two = self.prepare(second.0).await?;
+        self.busy = true;
+        let client = self.client();
+        // The futures are polled in this order, so the messages leave in this order; when a statement fails, the
+        // server answers the rest with errors and the COMMIT as a rollback.
+        let (begun, rows, also, ended) = tokio::join!(
+            biased;
+            client.batch_execute("BEGIN"),
+            client.query(&one, first.1),
+            client.execute(&two, second.1),
+            client.batch_execute("COMMIT"),
+        );
+        self.busy = false;
+        begun?;
+        let rows = rows?;
+        also?;
+        ended?;
+        Ok(rows)
+    }
+
+    /// Starts a transaction; it rolls back unless [`Tx::commit`] is called.
+    pub async fn begin(&mut self) -> Result<Tx<'_>, tokio_postgres::Error> {
+        self.batch("BEGIN").await?;
+        // Busy until committed: a transaction that is dropped half done ends with its connection.
+        self.busy = true;
+        Ok(Tx { lease: self })
+    }
+
+    /// The raw client, for the migration runner.
+    pub(super) fn raw(&mut self) -> &mut tokio_postgres::Client {
+        &mut self.object.as_mut().expect("the object is only taken in drop").client
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        if !self.busy {
+            return;
+        }
+        if let Some(object) = self.object.take() {
+            let connection = managed::Object::take(object);
+            let token = connection.client.cancel_token();
+            crate::base::task::spawn(crate::base::task::Kind::Job, "cancel-statement", async move {
+                // Best effort: the statement ends at the latest when its connection does.
+                if let Err(e) = token.cancel_query(NoTls).await {
+                    tracing::debug!(error = %e, "a statement could not be cancelled");
+                }
+                drop(connection);
+            });
+        }
+    }
+}
+
+/// An open transaction.
+pub struct Tx<'a> {
+    lease: &'a mut Lease,
+}
+
+impl Tx<'_> {
+    pub async fn query(&mut self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let client = self.lease.client();
+        let statement = client.prepare_cached(sql).await?;
+        client.query(&statement, params).await
+    }
+    pub async fn query_opt(&mut self, sql: &str, params: Params<'_>) -> Result<Option<Row>, tokio_postgres::Error> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+    pub async fn execute(&mut self, sql: &str, params: Params<'_>) -> Result<u64, tokio_postgres::Error> {
+        let client = self.lease.client();
+        let statement = client.prepare_cached(sql).await?;
+        client.execute(&statement, params).await
+    }
+    /// Makes it durable.
+    pub async fn commit(self) -> Result<(), tokio_postgres::Error> {
+        self.lease.client().batch_execute("COMMIT").await?;
+        self.lease.busy = false;
+        Ok(())
+    }
+    /// Undoes it and keeps the connection.
+    pub async fn rollback(self) -> Result<(), tokio_postgres::Error> {
+        self.lease.client().batch_execute("ROLLBACK").await?;
+        self.lease.busy = false;
+        Ok(())
+    }
+}
