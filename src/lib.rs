@@ -4,3 +4,4 @@ pub mod access;
 pub mod base;
 pub mod credentials;
 pub mod store;
+pub mod tools;

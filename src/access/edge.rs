@@ -169,7 +169,8 @@ mod tests {
 
     #[test]
     fn sizes_are_checked_before_the_body() {
-        let at = |n: &str| edge().check(&"/".parse().unwrap(), &headers(&[("host", "localhost"), ("content-length", n)]));
+        let at =
+            |n: &str| edge().check(&"/".parse().unwrap(), &headers(&[("host", "localhost"), ("content-length", n)]));
         assert_eq!(at("100"), Ok(()));
         for bad in ["101", "-1", "x", "99999999999999999999"] {
             assert_eq!(at(bad), Err(TOO_LARGE), "{bad}");

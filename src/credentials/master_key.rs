@@ -67,13 +67,8 @@ impl MasterKey {
         let text = Secret::new(BASE64.encode(&bytes) + "\n");
         // Whole or not at all: a kill must not leave half a key behind that later starts would trust.
         let temporary = path.with_extension("key.new");
-        let mut file = OpenOptions::new()
-            .write(true)
-            .create(true)
-            .truncate(true)
-            .mode(0o600)
-            .open(&temporary)
-            .map_err(fail)?;
+        let mut file =
+            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary).map_err(fail)?;
         file.write_all(text.expose().as_bytes()).map_err(fail)?;
         file.sync_all().map_err(fail)?;
         std::fs::rename(&temporary, &path).map_err(fail)?;

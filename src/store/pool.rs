@@ -114,9 +114,7 @@ impl Pool {
     async fn get(&self) -> Result<managed::Object<Manager>, StoreError> {
         self.inner.get().await.map_err(|e| match e {
             managed::PoolError::Timeout(managed::TimeoutType::Wait) => StoreError::PoolTimeout(WAIT),
-            managed::PoolError::Backend(source) => {
-                StoreError::Unreachable(super::error::describe(&source))
-            }
+            managed::PoolError::Backend(source) => StoreError::Unreachable(super::error::describe(&source)),
             other => StoreError::Unreachable(other.to_string()),
         })
     }

@@ -1,2 +1,4 @@
 //! x
-pub fn scram_verifier(_p: &str, _i: u32) -> String { String::new() }
+pub fn scram_verifier(_p: &str, _i: u32) -> String {
+    String::new()
+}

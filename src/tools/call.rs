@@ -1,0 +1,266 @@
+//! One call: its arguments, its caller, its butler's data, and the audit row it must leave.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use jiff::Timestamp;
+use serde::de::DeserializeOwned;
+use serde_json::{Map, Value, json};
+use tokio_postgres::Row;
+use tokio_util::sync::CancellationToken;
+
+use super::audit::{CallRecord, Outcome};
+use super::definition::{Definition, Effect};
+use crate::access::Caller;
+use crate::base::{ButlerName, RequestContext, SessionId};
+use crate::store::{Lease, Params, Store, StoreError};
+
+/// How a call can fail.
+#[derive(Debug, thiserror::Error)]
+pub enum ToolError {
+    /// The trade says no: a normal result that the model can act on.
+    #[error("{message}")]
+    Refused { code: &'static str, message: String },
+    /// The database is away or refused the statement.
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    /// A bug or a broken set-up.
+    #[error("{0}")]
+    Internal(String),
+    /// The client went away before the end.
+    #[error("the call was cancelled")]
+    Cancelled,
+}
+
+impl ToolError {
+    /// A refusal with a stable code and a sentence.
+    pub fn refused(code: &'static str, message: impl Into<String>) -> Self {
+        Self::Refused { code, message: message.into() }
+    }
+
+    /// How the audit row names this end.
+    pub fn outcome(&self) -> Outcome {
+        match self {
+            ToolError::Refused { .. } => Outcome::Refused,
+            ToolError::Cancelled => Outcome::Cancelled,
+            ToolError::Store(_) | ToolError::Internal(_) => Outcome::Error,
+        }
+    }
+
+    /// What the client sees: a status, a sentence and a code. Inner workings stay in the log.
+    pub fn to_json(&self) -> Value {
+        let (code, message) = match self {
+            ToolError::Refused { code, message } => (*code, message.clone()),
+            ToolError::Store(e) if e.is_connection() => {
+                ("unavailable", "The database can't be reached just now. Nothing was changed; try again later.".into())
+            }
+            ToolError::Store(_) | ToolError::Internal(_) => {
+                ("internal", "The tool failed. Nothing was changed; the daemon's log says why.".to_owned())
+            }
+            ToolError::Cancelled => ("cancelled", "The call was cancelled.".to_owned()),
+        };
+        json!({"status": "error", "error": message, "code": code})
+    }
+}
+
+/// A validated call on its way through a handler.
+pub struct ToolCall {
+    pub args: Map<String, Value>,
+    pub caller: Caller,
+    pub butler: ButlerName,
+    pub store: Store,
+    pub def: Arc<Definition>,
+    /// Set when the client goes away.
+    pub cancelled: CancellationToken,
+    pub(super) started: Instant,
+    pub(super) called_at: Timestamp,
+    pub(super) audited: Arc<AtomicBool>,
+    pub(super) redacted: Arc<Value>,
+}
+
+const INSERT_AUDIT: &str = "INSERT INTO tool_calls
+    (session_id, request_id, caller, tool, arguments, outcome, effect, called_at, duration_us)
+    VALUES ($1, $2, $3, $4, $5, 'ok', $6, $7,
+            $8 + (extract(epoch FROM clock_timestamp() - transaction_timestamp()) * 1000000)::bigint)";
+
+/// The audit row's parameters, kept alive while a statement borrows them.
+struct AuditRow<'a> {
+    session: Option<uuid::Uuid>,
+    caller: &'a str,
+    effect: &'static str,
+    elapsed_us: i64,
+}
+
+impl ToolCall {
+    /// Who asks, and on whose behalf.
+    pub fn context(&self) -> &RequestContext {
+        &self.caller.context
+    }
+
+    /// The session whose child calls.
+    pub fn session(&self) -> Option<SessionId> {
+        self.caller.session()
+    }
+
+    /// The arguments as a type. They were checked against the schema, so a mismatch is the tool's own bug.
+    pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
+        serde_json::from_value(Value::Object(self.args.clone()))
+            .map_err(|e| ToolError::Internal(format!("{}: schema and handler disagree: {e}", self.def.name)))
+    }
+
+    /// A string argument.
+    pub fn text(&self, name: &str) -> Option<&str> {
+        self.args.get(name).and_then(Value::as_str)
+    }
+
+    /// A connection that speaks for the caller's tenant.
+    pub async fn lease(&self) -> Result<Lease, ToolError> {
+        Ok(self.store.lease(self.context()).await?)
+    }
+
+    /// Reads rows.
+    pub async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, ToolError> {
+        Ok(self.lease().await?.query(sql, params).await.map_err(StoreError::query("reading"))?)
+    }
+
+    fn audit_row(&self) -> AuditRow<'_> {
+        AuditRow {
+            session: self.session().map(|s| s.0),
+            caller: self.caller.label(),
+            effect: self.def.effect().as_str(),
+            elapsed_us: elapsed_us(self.started),
+        }
+    }
+
+    /// Runs one statement and writes the audit row in the same transaction, in one round trip.
+    pub async fn effect(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, ToolError> {
+        let mut lease = self.lease().await?;
+        let rows = self.effect_on(&mut lease, sql, params).await.map_err(StoreError::query("writing"))?;
+        Ok(rows)
+    }
+
+    /// As [`ToolCall::effect`], on a connection the caller holds.
+    pub async fn effect_on(
+        &self,
+        lease: &mut Lease,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let a = self.audit_row();
+        let request = self.context().request_id.0;
+        let audit: Params<'_> = &[
+            &a.session,
+            &request,
+            &a.caller,
+            &self.def.name,
+            &*self.redacted,
+            &a.effect,
+            &self.called_at,
+            &a.elapsed_us,
+        ];
+        let rows = lease.query_with((sql, params), (INSERT_AUDIT, audit)).await?;
+        self.audited.store(true, Ordering::Release);
+        Ok(rows)
+    }
+
+    /// A transaction for an effect of several statements. Its commit writes the audit row.
+    pub async fn begin<'l>(&self, lease: &'l mut Lease) -> Result<EffectTx<'_, 'l>, ToolError> {
+        let tx = lease.begin().await.map_err(StoreError::query("beginning"))?;
+        Ok(EffectTx { tx, call: self })
+    }
+
+    /// The row of a call that left none in a transaction of its own.
+    pub(super) fn record(&self, outcome: Outcome, detail: Option<String>) -> CallRecord {
+        CallRecord {
+            session_id: self.session(),
+            request_id: self.context().request_id,
+            tenant: self.context().tenant_id.clone(),
+            caller: self.caller.label().to_owned(),
+            tool: self.def.clone(),
+            arguments: self.redacted.clone(),
+            outcome,
+            detail,
+            called_at: self.called_at,
+            duration_us: elapsed_us(self.started),
+        }
+    }
+}
+
+fn elapsed_us(since: Instant) -> i64 {
+    i64::try_from(since.elapsed().as_micros()).unwrap_or(i64::MAX)
+}
+
+/// Most bytes of arguments that an audit row keeps.
+const MAX_ARGUMENTS: usize = 16 * 1024;
+
+/// The arguments as they may be stored: sensitive ones hidden, big ones cut.
+pub(super) fn redact(def: &Definition, args: &Map<String, Value>) -> Value {
+    let mut shown = args.clone();
+    for name in &def.meta.sensitive {
+        if let Some(value) = shown.get_mut(name) {
+            *value = json!("[redacted]");
+        }
+    }
+    let size = |v: &Value| v.to_string().len();
+    if size(&Value::Object(shown.clone())) > MAX_ARGUMENTS {
+        for value in shown.values_mut() {
+            let bytes = size(value);
+            if bytes > 512 {
+                *value = json!(crate::base::text::truncate(&value.to_string(), 256));
+            }
+        }
+    }
+    Value::Object(shown)
+}
+
+/// An open transaction of a call with an effect.
+pub struct EffectTx<'c, 'l> {
+    tx: crate::store::Tx<'l>,
+    call: &'c ToolCall,
+}
+
+impl EffectTx<'_, '_> {
+    pub async fn query(&mut self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, ToolError> {
+        Ok(self.tx.query(sql, params).await.map_err(StoreError::query("writing"))?)
+    }
+
+    pub async fn query_opt(&mut self, sql: &str, params: Params<'_>) -> Result<Option<Row>, ToolError> {
+        Ok(self.query(sql, params).await?.into_iter().next())
+    }
+
+    /// Writes the audit row and makes everything durable.
+    pub async fn commit(mut self) -> Result<(), ToolError> {
+        let a = self.call.audit_row();
+        let request = self.call.context().request_id.0;
+        self.tx
+            .execute(
+                INSERT_AUDIT,
+                &[
+                    &a.session,
+                    &request,
+                    &a.caller,
+                    &self.call.def.name,
+                    &*self.call.redacted,
+                    &a.effect,
+                    &self.call.called_at,
+                    &a.elapsed_us,
+                ],
+            )
+            .await
+            .map_err(StoreError::query("recording the call"))?;
+        self.tx.commit().await.map_err(StoreError::query("committing"))?;
+        self.call.audited.store(true, Ordering::Release);
+        Ok(())
+    }
+
+    /// Undoes it; the call is then recorded as what it answers.
+    pub async fn rollback(self) -> Result<(), ToolError> {
+        Ok(self.tx.rollback().await.map_err(StoreError::query("rolling back"))?)
+    }
+}
+
+/// Whether a call of this effect may be dropped while it runs.
+pub(super) fn may_be_dropped(effect: Effect) -> bool {
+    effect == Effect::None
+}

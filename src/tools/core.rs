@@ -1,0 +1,192 @@
+//! Tools over the data that every butler has: its key-value state and its attachments.
+
+use std::sync::{Arc, OnceLock};
+
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+
+use super::call::{ToolCall, ToolError};
+use super::definition::{Definition, Effect, Meta, Tool, handler};
+use crate::store::{Lease, Params};
+
+const MAX_KEY: usize = 256;
+/// The largest value of `state_set`, as JSON text.
+const MAX_VALUE: usize = 256 * 1024;
+/// The largest attachment that is handed to a model in one piece.
+const MAX_ATTACHMENT: i64 = 8 * 1024 * 1024;
+
+/// `state_*` and `get_attachment`.
+pub fn core_tools() -> Vec<Tool> {
+    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
+    let defs = DEFS.get_or_init(definitions);
+    let handlers =
+        [handler(state_get), handler(state_set), handler(state_delete), handler(state_list), handler(get_attachment)];
+    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+}
+
+fn definitions() -> Vec<Arc<Definition>> {
+    let key = json!({"type": "string", "minLength": 1, "maxLength": MAX_KEY, "description": "Name of the entry"});
+    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
+        let schema = json!({"type": "object", "properties": properties, "required": required,
+                            "additionalProperties": false});
+        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+    };
+    vec![
+        define(
+            "state_get",
+            "Read one entry of this butler's key-value store. The value is null when there is no such key.",
+            json!({"key": key}),
+            json!(["key"]),
+            Meta::read(),
+        ),
+        define(
+            "state_set",
+            "Store a JSON value under a key in this butler's key-value store, replacing what was there.",
+            json!({"key": key, "value": {"description": "Any JSON value"}}),
+            json!(["key", "value"]),
+            Meta::write(Effect::Idempotent),
+        ),
+        define(
+            "state_delete",
+            "Remove a key from this butler's key-value store. Removing a key that is not there is fine.",
+            json!({"key": key}),
+            json!(["key"]),
+            Meta::write(Effect::Idempotent),
+        ),
+        define(
+            "state_list",
+            "List the keys of this butler's key-value store in order, or keys with their values.",
+            json!({
+                "prefix": {"type": "string", "maxLength": MAX_KEY, "description": "Only keys that begin with this"},
+                "keys_only": {"type": "boolean", "default": true, "description": "false: return the values too"},
+            }),
+            json!([]),
+            Meta::read(),
+        ),
+        define(
+            "get_attachment",
+            "Fetch a stored attachment by its storage_ref (as given with a message): base64 content and media type.",
+            json!({"storage_ref": {"type": "string", "description": "blob:sha256:<64 hex digits>"}}),
+            json!(["storage_ref"]),
+            Meta { reads_untrusted: true, ..Meta::read() },
+        ),
+    ]
+}
+
+async fn state_get(call: ToolCall) -> Result<Value, ToolError> {
+    let key = call.text("key").unwrap_or_default();
+    let row = call.query("SELECT value FROM state WHERE key = $1", &[&key]).await?.into_iter().next();
+    Ok(json!({"key": key, "value": row.map(|r| r.get::<_, Value>(0))}))
+}
+
+async fn state_set(call: ToolCall) -> Result<Value, ToolError> {
+    let key = call.text("key").unwrap_or_default();
+    let value = call.args.get("value").unwrap_or(&Value::Null);
+    let size = value.to_string().len();
+    if size > MAX_VALUE {
+        return Err(ToolError::refused(
+            "too_large",
+            format!("The value is {size} bytes as JSON; at most {MAX_VALUE} fit. Store it in parts."),
+        ));
+    }
+    // PostgreSQL's jsonb can't hold NUL; it is dropped as everywhere at the edge.
+    let cleaned = without_nul(value);
+    call.effect(
+        "INSERT INTO state (key, value) VALUES ($1, $2)
+         ON CONFLICT (tenant_id, key) DO UPDATE
+         SET value = excluded.value, version = state.version + 1, updated_at = shared.clock()",
+        &[&key, cleaned.as_ref().unwrap_or(value)],
+    )
+    .await?;
+    Ok(json!({"key": key, "status": "ok"}))
+}
+
+/// A copy without NUL characters, when there are any.
+fn without_nul(value: &Value) -> Option<Value> {
+    fn strip(v: Value) -> Value {
+        match v {
+            Value::String(s) => Value::String(s.replace('\0', "")),
+            Value::Array(a) => Value::Array(a.into_iter().map(strip).collect()),
+            Value::Object(o) => Value::Object(o.into_iter().map(|(k, v)| (k.replace('\0', ""), strip(v))).collect()),
+            other => other,
+        }
+    }
+    value.to_string().contains("\\u0000").then(|| strip(value.clone()))
+}
+
+async fn state_delete(call: ToolCall) -> Result<Value, ToolError> {
+    let key = call.text("key").unwrap_or_default();
+    call.effect("DELETE FROM state WHERE key = $1", &[&key]).await?;
+    Ok(json!({"key": key, "status": "deleted"}))
+}
+
+async fn state_list(call: ToolCall) -> Result<Value, ToolError> {
+    let prefix = call.text("prefix").unwrap_or_default();
+    let keys_only = call.args.get("keys_only").and_then(Value::as_bool).unwrap_or(true);
+    let params: Params<'_> = &[&prefix];
+    if keys_only {
+        let rows = call.query("SELECT key FROM state WHERE starts_with(key, $1) ORDER BY key", params).await?;
+        return Ok(rows.into_iter().map(|r| Value::String(r.get(0))).collect());
+    }
+    let rows = call.query("SELECT key, value FROM state WHERE starts_with(key, $1) ORDER BY key", params).await?;
+    Ok(rows.into_iter().map(|r| json!({"key": r.get::<_, String>(0), "value": r.get::<_, Value>(1)})).collect())
+}
+
+/// The name under which a blob's content is known: `blob:sha256:<hex>`.
+pub fn blob_ref(content: &[u8]) -> String {
+    let hex: String = Sha256::digest(content).iter().map(|b| format!("{b:02x}")).collect();
+    format!("blob:sha256:{hex}")
+}
+
+/// Stores an attachment for the connection's tenant and returns its reference. The same content is stored once.
+pub async fn put_blob(
+    lease: &mut Lease,
+    content: &[u8],
+    media_type: &str,
+    filename: Option<&str>,
+) -> Result<String, tokio_postgres::Error> {
+    let reference = blob_ref(content);
+    let hex = reference.rsplit(':').next().unwrap_or_default();
+    lease
+        .execute(
+            "INSERT INTO blobs (sha256, media_type, filename, content) VALUES ($1, $2, $3, $4)
+             ON CONFLICT (tenant_id, sha256) DO NOTHING",
+            &[&hex, &media_type, &filename, &content],
+        )
+        .await?;
+    Ok(reference)
+}
+
+async fn get_attachment(call: ToolCall) -> Result<Value, ToolError> {
+    let reference = call.text("storage_ref").unwrap_or_default();
+    let hex = reference.strip_prefix("blob:sha256:").unwrap_or_default();
+    if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
+        return Ok(json!({"status": "invalid", "error": "A storage_ref looks like blob:sha256:<64 hex digits>."}));
+    }
+    let rows = call
+        .query(
+            "SELECT media_type, filename, octet_length(content)::bigint,
+                    CASE WHEN octet_length(content) <= $2 THEN content END
+             FROM blobs WHERE sha256 = lower($1)",
+            &[&hex, &i32::try_from(MAX_ATTACHMENT).unwrap_or(i32::MAX)],
+        )
+        .await?;
+    let Some(row) = rows.into_iter().next() else {
+        return Ok(json!({"status": "not_found", "error": "There is no attachment with this storage_ref."}));
+    };
+    let size: i64 = row.get(2);
+    let Some(content) = row.get::<_, Option<Vec<u8>>>(3) else {
+        let error = format!("The attachment has {size} bytes; at most {MAX_ATTACHMENT} are handed out at once.");
+        return Ok(json!({"status": "error", "error": error, "code": "too_large", "size_bytes": size}));
+    };
+    Ok(json!({
+        "status": "ok",
+        "storage_ref": reference,
+        "media_type": row.get::<_, String>(0),
+        "filename": row.get::<_, Option<String>>(1),
+        "size_bytes": size,
+        "content_base64": BASE64.encode(content),
+    }))
+}

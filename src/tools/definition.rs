@@ -1,0 +1,193 @@
+//! A tool: its definition for a model, its metadata for butlerd, its handler.
+
+use std::future::Future;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::call::{ToolCall, ToolError};
+
+/// What a call may change.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Effect {
+    /// Nothing.
+    None,
+    /// Something, but doing it twice leaves what doing it once leaves.
+    Idempotent,
+    /// Something, each time.
+    Once,
+}
+
+impl Effect {
+    /// The name under which audit rows carry it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Effect::None => "none",
+            Effect::Idempotent => "idempotent",
+            Effect::Once => "once",
+        }
+    }
+}
+
+/// What butlerd must know of a tool to keep it safe. What is undeclared is assumed to be the worse case.
+#[derive(Clone, Debug, PartialEq, Eq, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Meta {
+    /// Shows what is private to the owner.
+    pub reads_private: bool,
+    /// Shows text that a stranger may have written.
+    pub reads_untrusted: bool,
+    /// Lets something leave the household.
+    pub sends_out: bool,
+    /// Takes something away that can't be brought back.
+    pub destructive: bool,
+    /// Arguments that must not appear in logs and audit rows.
+    pub sensitive: Vec<String>,
+    pub effect: Option<Effect>,
+}
+
+impl Default for Meta {
+    fn default() -> Self {
+        Self {
+            reads_private: true,
+            reads_untrusted: false,
+            sends_out: false,
+            destructive: false,
+            sensitive: Vec::new(),
+            effect: None,
+        }
+    }
+}
+
+impl Meta {
+    /// Metadata of a tool that shows the owner's data and changes nothing.
+    pub fn read() -> Self {
+        Self { effect: Some(Effect::None), ..Self::default() }
+    }
+    /// Metadata of a tool that changes the butler's own data.
+    pub fn write(effect: Effect) -> Self {
+        Self { effect: Some(effect), reads_private: false, ..Self::default() }
+    }
+}
+
+/// A tool as a model sees it, with its checks compiled once.
+pub struct Definition {
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments, an object.
+    pub schema: Arc<Map<String, Value>>,
+    pub meta: Meta,
+    validator: jsonschema::Validator,
+    optional: Vec<String>,
+}
+
+impl Definition {
+    /// Compiles the schema. The error is a sentence for the tool's author.
+    pub fn new(name: &str, description: &str, schema: Value, meta: Meta) -> Result<Self, String> {
+        let validator = jsonschema::validator_for(&schema).map_err(|e| format!("the argument schema is wrong: {e}"))?;
+        let Value::Object(schema) = schema else {
+            return Err("the argument schema must be an object".to_owned());
+        };
+        let required: Vec<&str> =
+            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let optional = schema
+            .get("properties")
+            .and_then(Value::as_object)
+            .into_iter()
+            .flat_map(|p| p.keys())
+            .filter(|k| !required.contains(&k.as_str()))
+            .cloned()
+            .collect();
+        Ok(Self {
+            name: name.to_owned(),
+            description: description.to_owned(),
+            schema: Arc::new(schema),
+            meta,
+            validator,
+            optional,
+        })
+    }
+
+    /// What a call may change; the worst case when nobody declared it.
+    pub fn effect(&self) -> Effect {
+        self.meta.effect.unwrap_or(Effect::Once)
+    }
+
+    /// Checks the arguments; an optional argument given as null counts as absent. The error names the field.
+    pub fn validate(&self, args: &mut Map<String, Value>) -> Result<(), String> {
+        for name in &self.optional {
+            if args.get(name).is_some_and(Value::is_null) {
+                args.remove(name);
+            }
+        }
+        let value = Value::Object(std::mem::take(args));
+        let found: Vec<String> = self
+            .validator
+            .iter_errors(&value)
+            .take(5)
+            .map(|e| match e.instance_path().as_str().trim_start_matches('/') {
+                "" => e.to_string(),
+                field => format!("{}: {e}", field.replace('/', ".")),
+            })
+            .collect();
+        if let Value::Object(back) = value {
+            *args = back;
+        }
+        if found.is_empty() { Ok(()) } else { Err(found.join("; ")) }
+    }
+}
+
+/// What runs a call.
+pub type Handler = Arc<dyn Fn(ToolCall) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync>;
+
+/// Makes a handler of an async function.
+pub fn handler<F, R>(f: F) -> Handler
+where
+    F: Fn(ToolCall) -> R + Send + Sync + 'static,
+    R: Future<Output = Result<Value, ToolError>> + Send + 'static,
+{
+    Arc::new(move |call| Box::pin(f(call)))
+}
+
+/// A definition with its handler.
+#[derive(Clone)]
+pub struct Tool {
+    pub def: Arc<Definition>,
+    pub handler: Handler,
+}
+
+impl Tool {
+    pub fn new(def: &Arc<Definition>, handler: Handler) -> Self {
+        Self { def: def.clone(), handler }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn arguments_are_checked_and_the_error_names_the_field() {
+        let schema = json!({"type": "object", "additionalProperties": false, "required": ["kind"], "properties": {
+            "kind": {"type": "string", "enum": ["weight"]}, "limit": {"type": "integer", "maximum": 10}}});
+        let def = Definition::new("t", "d", schema, Meta::read()).unwrap();
+        let check = |v: Value| {
+            let Value::Object(mut m) = v else { unreachable!() };
+            def.validate(&mut m).map(|()| Value::Object(m))
+        };
+        assert_eq!(check(json!({"kind": "weight", "limit": null})), Ok(json!({"kind": "weight"})));
+        for (bad, names) in [
+            (json!({"kind": "x"}), "kind"),
+            (json!({}), "kind"),
+            (json!({"kind": "weight", "limit": 11}), "limit"),
+            (json!({"kind": "weight", "other": 1}), "other"),
+        ] {
+            let e = check(bad).unwrap_err();
+            assert!(e.contains(names), "{e}");
+        }
+    }
+}

@@ -1,0 +1,18 @@
+//! The tool contract: what a tool is, how a call is validated, run, answered and put on record; the tools that every
+//! butler's data has; and the tools that a roster declares in SQL.
+//!
+//! What never happens here: a handler running with arguments that its schema refuses, a call without an audit row, an
+//! effect committed without the row that tells of it.
+
+mod audit;
+mod call;
+mod core;
+mod definition;
+mod registry;
+pub mod sql;
+
+pub use audit::{Auditor, CallRecord, Outcome};
+pub use call::{EffectTx, ToolCall, ToolError};
+pub use core::{blob_ref, core_tools, put_blob};
+pub use definition::{Definition, Effect, Handler, Meta, Tool, handler};
+pub use registry::{DuplicateTool, Gate, Reply, ToolSet, ToolSetBuilder};

@@ -1,0 +1,188 @@
+//! A butler's tools: fixed at boot, and the one way in which a call goes through them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Instant;
+
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+
+use super::audit::{Auditor, Outcome};
+use super::call::{ToolCall, ToolError, may_be_dropped, redact};
+use super::definition::{Definition, Tool};
+use crate::access::Caller;
+use crate::base::{ButlerName, text};
+use crate::store::Store;
+
+/// Whether a module's tools answer; shared between the module's state and its tools.
+#[derive(Clone)]
+pub struct Gate {
+    pub module: Arc<str>,
+    pub enabled: Arc<AtomicBool>,
+}
+
+/// A second tool of the same name.
+#[derive(Debug, thiserror::Error)]
+#[error("the tool `{tool}` exists already: it belongs to {owner}")]
+pub struct DuplicateTool {
+    pub tool: String,
+    pub owner: String,
+}
+
+struct Entry {
+    tool: Tool,
+    gate: Option<Gate>,
+}
+
+/// Gathers tools during boot.
+#[derive(Default)]
+pub struct ToolSetBuilder {
+    entries: BTreeMap<String, Entry>,
+}
+
+impl ToolSetBuilder {
+    /// Who has a tool of this name: a module or butlerd's core.
+    pub fn owner(&self, name: &str) -> Option<String> {
+        self.entries.get(name).map(|e| match &e.gate {
+            Some(gate) => format!("the module `{}`", gate.module),
+            None => "butlerd's core".to_owned(),
+        })
+    }
+
+    /// Adds a tool; `gate` names the module it belongs to.
+    pub fn add(&mut self, tool: Tool, gate: Option<Gate>) -> Result<(), DuplicateTool> {
+        let name = tool.def.name.clone();
+        if let Some(owner) = self.owner(&name) {
+            return Err(DuplicateTool { tool: name, owner });
+        }
+        self.entries.insert(name, Entry { tool, gate });
+        Ok(())
+    }
+
+    /// Closes the set.
+    pub fn build(self, butler: ButlerName, store: Store, auditor: Auditor) -> ToolSet {
+        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor }) }
+    }
+}
+
+struct Inner {
+    entries: BTreeMap<String, Entry>,
+    butler: ButlerName,
+    store: Store,
+    auditor: Auditor,
+}
+
+/// A butler's tools. Cheap to clone, immutable.
+#[derive(Clone)]
+pub struct ToolSet {
+    inner: Arc<Inner>,
+}
+
+/// What a client gets: JSON text, and whether it is an error of the call.
+#[derive(Debug, Clone)]
+pub struct Reply {
+    pub json: Value,
+    pub is_error: bool,
+}
+
+impl ToolSet {
+    /// The definitions in the order of their names.
+    pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
+        self.inner.entries.values().map(|e| &e.tool.def)
+    }
+
+    /// Whether there is such a tool.
+    pub fn has(&self, name: &str) -> bool {
+        self.inner.entries.contains_key(name)
+    }
+
+    /// The butler whose tools these are.
+    pub fn butler(&self) -> &ButlerName {
+        &self.inner.butler
+    }
+
+    /// Writes the audit rows that still wait.
+    pub async fn flush_audit(&self) {
+        self.inner.auditor.flush().await;
+    }
+
+    /// Runs one call to its end and puts it on record. `None`: there is no such tool.
+    ///
+    /// The caller's right to the tool was checked before. A call that changes nothing is dropped when `cancelled`
+    /// fires; one with an effect is finished, so that nothing is left half done.
+    pub async fn call(
+        &self,
+        name: &str,
+        mut args: Map<String, Value>,
+        caller: Caller,
+        cancelled: CancellationToken,
+    ) -> Option<Reply> {
+        let entry = self.inner.entries.get(name)?;
+        let def = &entry.tool.def;
+        let started = Instant::now();
+        let valid = def.validate(&mut args);
+        let audited = Arc::new(AtomicBool::new(false));
+        let make = |args: Map<String, Value>, redacted: Arc<Value>| ToolCall {
+            args,
+            caller: caller.clone(),
+            butler: self.inner.butler.clone(),
+            store: self.inner.store.clone(),
+            def: def.clone(),
+            cancelled: cancelled.clone(),
+            started,
+            called_at: self.inner.store.clock().now(),
+            audited: audited.clone(),
+            redacted,
+        };
+        let redacted = Arc::new(redact(def, &args));
+        // What is left for the record when the handler has taken the call itself.
+        let shadow = make(Map::new(), redacted.clone());
+        let enabled = entry.gate.as_ref().is_none_or(|g| g.enabled.load(Ordering::Acquire));
+        let result = if !enabled {
+            let module = entry.gate.as_ref().map(|g| &*g.module).unwrap_or_default();
+            Err(ToolError::refused(
+                "module_disabled",
+                format!("The module `{module}` is switched off; module.set_enabled(name=\"{module}\") turns it on."),
+            ))
+        } else if let Err(problem) = valid {
+            let reply = Reply {
+                json: json!({"status": "error", "error": format!("Wrong arguments for {name}: {problem}"),
+                             "code": "invalid_arguments"}),
+                is_error: true,
+            };
+            self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(&problem, 500))));
+            return Some(reply);
+        } else {
+            let run = (entry.tool.handler)(make(args, redacted));
+            if may_be_dropped(def.effect()) {
+                tokio::select! {
+                    biased;
+                    result = run => result,
+                    () = cancelled.cancelled() => Err(ToolError::Cancelled),
+                }
+            } else {
+                run.await
+            }
+        };
+        let (outcome, detail) = match &result {
+            Ok(_) => (Outcome::Ok, None),
+            Err(e) => (e.outcome(), Some(text::truncate(&e.to_string(), 500))),
+        };
+        tracing::debug!(
+            butler = %self.inner.butler, tool = name, outcome = outcome.as_str(),
+            session = caller.session().map(tracing::field::display), us = started.elapsed().as_micros() as u64,
+            "tool call"
+        );
+        if let Err(e @ (ToolError::Store(_) | ToolError::Internal(_))) = &result {
+            tracing::error!(butler = %self.inner.butler, tool = name, error = %e, "tool failed");
+        }
+        if !audited.load(Ordering::Acquire) {
+            self.inner.auditor.record(shadow.record(outcome, detail));
+        }
+        Some(match result {
+            Ok(json) => Reply { json, is_error: false },
+            Err(e) => Reply { json: e.to_json(), is_error: !matches!(e, ToolError::Refused { .. }) },
+        })
+    }
+}

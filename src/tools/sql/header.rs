@@ -1,0 +1,212 @@
+//! The YAML header of an SQL tool.
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+use crate::tools::definition::Meta;
+
+/// What a tool answers with.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Returns {
+    /// One object; none found is a result of its own.
+    Row,
+    /// A list of objects.
+    Rows,
+    /// The first column of the first row.
+    Value,
+    /// Only that it was done, and how many rows it touched.
+    None,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawArg {
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(default)]
+    required: bool,
+    description: Option<String>,
+    format: Option<String>,
+    #[serde(rename = "enum")]
+    one_of: Option<Vec<Value>>,
+    default: Option<Value>,
+    minimum: Option<Value>,
+    maximum: Option<Value>,
+    #[serde(rename = "minLength")]
+    min_length: Option<u64>,
+    #[serde(rename = "maxLength")]
+    max_length: Option<u64>,
+    pattern: Option<String>,
+    items: Option<Value>,
+    properties: Option<Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    String,
+    Integer,
+    Number,
+    Boolean,
+    Object,
+    Array,
+    /// Any JSON value.
+    Any,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Raw {
+    description: String,
+    #[serde(default)]
+    args: Map<String, Value>,
+    returns: Returns,
+    #[serde(default)]
+    meta: Meta,
+}
+
+/// A header, read and checked.
+#[derive(Debug)]
+pub struct Header {
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub schema: Value,
+    /// Names of the arguments in the order of their names, with their defaults.
+    pub args: Vec<(String, Option<Value>)>,
+    pub returns: Returns,
+    pub meta: Meta,
+    /// Number of lines before the statement.
+    pub lines: usize,
+    /// The statement.
+    pub sql: String,
+}
+
+/// A problem of the header and the line where it was found, from 1.
+pub type Problem = (usize, String);
+
+impl Header {
+    /// Splits a file into its header and its statement and checks the header.
+    pub fn parse(text: &str) -> Result<Self, Problem> {
+        let inner = text
+            .trim_start()
+            .strip_prefix("/*---")
+            .ok_or((1, "the file must begin with a header: /*--- … ---*/".to_owned()))?;
+        let (yaml, sql) = inner.split_once("---*/").ok_or((1, "the header has no end: ---*/".to_owned()))?;
+        let lead = text.len() - text.trim_start().len();
+        let before = text[..lead].matches('\n').count();
+        let lines = before + yaml.matches('\n').count();
+        let raw: Raw = serde_saphyr::from_str(yaml).map_err(|e| {
+            let line = e.location().map_or(1, |l| usize::try_from(l.line()).unwrap_or(1));
+            (before + line, format!("the header can't be read: {}", first_line(&e.to_string())))
+        })?;
+        if raw.description.trim().is_empty() {
+            return Err((before + 1, "description: a model needs to know what the tool does".to_owned()));
+        }
+        let (schema, args) = schema(raw.args).map_err(|(name, problem)| {
+            let line = yaml.lines().position(|l| l.trim_start().starts_with(&format!("{name}:")));
+            (before + line.unwrap_or(0) + 1, format!("args.{name}: {problem}"))
+        })?;
+        for name in &raw.meta.sensitive {
+            if !args.iter().any(|(a, _)| a == name) {
+                return Err((before + 1, format!("meta.sensitive: there is no argument `{name}`")));
+            }
+        }
+        Ok(Self {
+            description: raw.description.trim().to_owned(),
+            schema,
+            args,
+            returns: raw.returns,
+            meta: raw.meta,
+            lines,
+            sql: sql.to_owned(),
+        })
+    }
+}
+
+fn first_line(text: &str) -> &str {
+    text.lines().next().unwrap_or_default()
+}
+
+type Args = Vec<(String, Option<Value>)>;
+
+fn schema(args: Map<String, Value>) -> Result<(Value, Args), (String, String)> {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    let mut names = Vec::new();
+    for (name, value) in args {
+        let arg: RawArg = serde_json::from_value(value).map_err(|e| (name.clone(), e.to_string()))?;
+        let word = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        if !word || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err((name, "names have lower-case letters, digits and `_`".to_owned()));
+        }
+        if arg.required && arg.default.is_some() {
+            return Err((name, "a required argument has no default".to_owned()));
+        }
+        let mut p = Map::new();
+        let kind = match arg.kind {
+            Kind::Any => None,
+            Kind::String => Some("string"),
+            Kind::Integer => Some("integer"),
+            Kind::Number => Some("number"),
+            Kind::Boolean => Some("boolean"),
+            Kind::Object => Some("object"),
+            Kind::Array => Some("array"),
+        };
+        let entries = [
+            ("type", kind.map(Value::from)),
+            ("description", arg.description.map(Value::from)),
+            ("format", arg.format.map(Value::from)),
+            ("enum", arg.one_of.map(Value::from)),
+            ("default", arg.default.clone()),
+            ("minimum", arg.minimum),
+            ("maximum", arg.maximum),
+            ("minLength", arg.min_length.map(Value::from)),
+            ("maxLength", arg.max_length.map(Value::from)),
+            ("pattern", arg.pattern.map(Value::from)),
+            ("items", arg.items),
+            ("properties", arg.properties),
+        ];
+        p.extend(entries.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))));
+        if arg.required {
+            required.push(name.clone());
+        }
+        names.push((name.clone(), arg.default));
+        properties.insert(name, Value::Object(p));
+    }
+    let schema = json!({"type": "object", "properties": properties, "required": required,
+                        "additionalProperties": false});
+    Ok((schema, names))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_header_becomes_a_schema() {
+        let text = "/*---\ndescription: Log it.\nargs:\n  kind: {type: string, enum: [a, b], required: true}\n  \
+                    n: {type: integer, default: 5, minimum: 1}\nreturns: row\nmeta: {reads_private: true}\n---*/\nSELECT 1";
+        let h = Header::parse(text).unwrap();
+        assert_eq!(h.lines, 7);
+        assert_eq!(h.schema["required"], json!(["kind"]));
+        assert_eq!(h.schema["properties"]["n"]["default"], json!(5));
+        assert_eq!(h.returns, Returns::Row);
+    }
+
+    #[test]
+    fn mistakes_name_their_line() {
+        for (text, line, word) in [
+            ("SELECT 1", 1, "header"),
+            ("/*---\ndescription: x\nreturns: row\n", 1, "no end"),
+            ("/*---\ndescription: x\nreturns: many\n---*/", 3, "many"),
+            ("/*---\ndescription: x\nreturns: row\nargs:\n  a: {}\n---*/", 5, "type"),
+            ("/*---\ndescription: x\nreturns: row\nargs:\n  a: {type: strin}\n---*/", 5, "strin"),
+            ("/*---\ndescription: ''\nreturns: row\n---*/", 1, "description"),
+        ] {
+            let (at, problem) = Header::parse(text).unwrap_err();
+            assert!(problem.contains(word), "{text}: {problem}");
+            assert_eq!(at, line, "{text}: {problem}");
+        }
+    }
+}

@@ -1,0 +1,277 @@
+//! Loading SQL tools from a directory, preparing them under the butler's role, running them.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use tokio_postgres::error::{DbError, ErrorPosition};
+use tokio_postgres::types::{ToSql, Type};
+
+use super::header::{Header, Returns};
+use super::lexer::{forbidden, line_of};
+use super::statement::Statement;
+use super::values::{TextParam, row_object, row_value, shows};
+use crate::store::{Lease, StoreError, describe};
+use crate::tools::call::{ToolCall, ToolError};
+use crate::tools::definition::{Definition, Effect, Tool, handler};
+
+/// What is wrong with an SQL tool, for its author.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{line}: {problem}", .file.display())]
+pub struct SqlToolError {
+    pub file: PathBuf,
+    pub line: usize,
+    pub problem: String,
+}
+
+/// A tool's file, read and checked as far as that goes without a database.
+#[derive(Debug)]
+pub struct SqlTool {
+    name: String,
+    file: PathBuf,
+    header: Header,
+    statement: Statement,
+}
+
+/// Most rows that one call returns; lists are paged.
+const MAX_ROWS: usize = 1000;
+
+impl SqlTool {
+    /// Reads one file's text.
+    fn parse(file: &Path, text: &str) -> Result<Self, SqlToolError> {
+        let fail = |line: usize, problem: String| SqlToolError { file: file.to_owned(), line, problem };
+        let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
+        let ok = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
+        if !ok || name.is_empty() || name.len() > 64 {
+            return Err(fail(1, "a tool's file is named like the tool: lower-case letters, digits and `_`".into()));
+        }
+        let header = Header::parse(text).map_err(|(line, p)| fail(line, p))?;
+        let statement = Statement::parse(&header.sql).map_err(|(line, p)| fail(header.lines + line, p))?;
+        if let Some(f) = forbidden(&header.sql).into_iter().next() {
+            return Err(fail(header.lines + f.line, format!("{} can't be used here; use {}", f.word, f.instead)));
+        }
+        for param in &statement.params {
+            if !header.args.iter().any(|(a, _)| a == param) {
+                let at = header.sql.find(&format!(":{param}")).unwrap_or(0);
+                return Err(fail(header.lines + line_of(&header.sql, at), format!(":{param} is not among the args")));
+            }
+        }
+        for (arg, _) in &header.args {
+            if !statement.params.contains(arg) {
+                return Err(fail(1, format!("args.{arg} is not used by the statement")));
+            }
+        }
+        Ok(Self { name, file: file.to_owned(), header, statement })
+    }
+
+    fn fail(&self, line: usize, problem: impl Into<String>) -> SqlToolError {
+        SqlToolError { file: self.file.clone(), line, problem: problem.into() }
+    }
+
+    fn db_error(&self, e: &tokio_postgres::Error) -> SqlToolError {
+        let line = match e.as_db_error().and_then(DbError::position) {
+            Some(ErrorPosition::Original(at)) => {
+                let at = usize::try_from(*at).unwrap_or(1).saturating_sub(1);
+                self.statement.sql.chars().take(at).filter(|c| *c == '\n').count() + 1
+            }
+            _ => 1,
+        };
+        self.fail(self.header.lines + line, describe(e))
+    }
+}
+
+/// Reads every `*.sql` of a tools directory, in the order of the names. All mistakes are returned, not only the first.
+pub fn load_dir(dir: &Path) -> Result<Vec<SqlTool>, Vec<SqlToolError>> {
+    let mut files: Vec<PathBuf> = match std::fs::read_dir(dir) {
+        Ok(entries) => entries.filter_map(|e| e.ok().map(|e| e.path())).collect(),
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(vec![SqlToolError { file: dir.to_owned(), line: 1, problem: e.to_string() }]),
+    };
+    files.retain(|p| p.extension().is_some_and(|e| e == "sql"));
+    files.sort();
+    let (mut tools, mut wrong) = (Vec::new(), Vec::new());
+    for file in files {
+        let read = std::fs::read_to_string(&file).map_err(|e| SqlToolError {
+            file: file.clone(),
+            line: 1,
+            problem: e.to_string(),
+        });
+        match read.and_then(|text| SqlTool::parse(&file, &text)) {
+            Ok(tool) => tools.push(tool),
+            Err(e) => wrong.push(e),
+        }
+    }
+    if wrong.is_empty() { Ok(tools) } else { Err(wrong) }
+}
+
+/// Prepares the tools on a connection of the butler's role and gives them their definitions.
+pub async fn prepare(lease: &mut Lease, tools: Vec<SqlTool>) -> Result<Vec<Tool>, Vec<SqlToolError>> {
+    let volatile = volatile_functions(lease).await.map_err(|e| {
+        let file = tools.first().map(|t| t.file.clone()).unwrap_or_default();
+        vec![SqlToolError { file, line: 1, problem: describe(&e) }]
+    })?;
+    let (mut ready, mut wrong) = (Vec::new(), Vec::new());
+    for tool in tools {
+        match prepare_one(lease, tool, &volatile).await {
+            Ok(tool) => ready.push(tool),
+            Err(e) => wrong.push(e),
+        }
+    }
+    if wrong.is_empty() { Ok(ready) } else { Err(wrong) }
+}
+
+/// Functions of the roster's own that may write.
+async fn volatile_functions(lease: &mut Lease) -> Result<Vec<String>, tokio_postgres::Error> {
+    let rows = lease
+        .query(
+            "SELECT DISTINCT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+             WHERE p.provolatile = 'v' AND n.nspname NOT IN ('pg_catalog', 'information_schema')",
+            &[],
+        )
+        .await?;
+    Ok(rows.into_iter().map(|r| r.get(0)).collect())
+}
+
+async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, volatile: &[String]) -> Result<Tool, SqlToolError> {
+    let statement = lease.prepare(&tool.statement.sql).await.map_err(|e| tool.db_error(&e))?;
+    let columns = statement.columns();
+    if tool.header.returns != Returns::None && columns.is_empty() {
+        return Err(tool.fail(1, "the statement returns nothing; add RETURNING, or say `returns: none`"));
+    }
+    for column in columns {
+        if !shows(column.type_()) {
+            let problem =
+                format!("column {}: the type {} can't be shown; cast it to text", column.name(), column.type_());
+            return Err(tool.fail(tool.header.lines + 1, problem));
+        }
+    }
+    let calls_volatile = tool.statement.functions.iter().any(|f| volatile.contains(f));
+    let seen = tool.statement.writes || calls_volatile;
+    let effect = match tool.header.meta.effect {
+        Some(Effect::None) if seen => {
+            return Err(tool.fail(1, "meta.effect is none, but the statement writes"));
+        }
+        Some(declared) => declared,
+        None if seen => Effect::Once,
+        None => Effect::None,
+    };
+    tool.header.meta.effect = Some(effect);
+    let def =
+        Definition::new(&tool.name, &tool.header.description, tool.header.schema.clone(), tool.header.meta.clone())
+            .map_err(|p| tool.fail(1, p))?;
+    let run = Arc::new(Runner {
+        sql: tool.statement.sql,
+        params: tool
+            .statement
+            .params
+            .into_iter()
+            .zip(statement.params().iter().cloned())
+            .map(|(name, ty)| {
+                let default = tool.header.args.iter().find(|(a, _)| *a == name).and_then(|(_, d)| d.clone());
+                (name, ty, default)
+            })
+            .collect(),
+        returns: tool.header.returns,
+        writes: effect != Effect::None,
+    });
+    Ok(Tool::new(
+        &Arc::new(def),
+        handler(move |call| {
+            let run = run.clone();
+            async move { run.run(call).await }
+        }),
+    ))
+}
+
+/// A prepared tool at work.
+struct Runner {
+    sql: String,
+    params: Vec<(String, Type, Option<Value>)>,
+    returns: Returns,
+    writes: bool,
+}
+
+impl Runner {
+    async fn run(&self, call: ToolCall) -> Result<Value, ToolError> {
+        let values: Vec<TextParam> = self
+            .params
+            .iter()
+            .map(|(name, ty, default)| TextParam::new(call.args.get(name).or(default.as_ref()), ty))
+            .collect();
+        let params: Vec<&(dyn ToSql + Sync)> = values.iter().map(|v| v as &(dyn ToSql + Sync)).collect();
+        let mut lease = call.lease().await?;
+        let rows = if self.writes {
+            call.effect_on(&mut lease, &self.sql, &params).await
+        } else {
+            lease.query(&self.sql, &params).await
+        };
+        let rows = rows.map_err(refusal)?;
+        drop(lease);
+        let shown = |e| ToolError::Store(StoreError::Query { step: "reading the result", source: e });
+        match self.returns {
+            Returns::None => Ok(json!({"status": "ok", "rows": rows.len()})),
+            Returns::Value => rows.first().map(row_value).transpose().map(|v| v.unwrap_or(Value::Null)).map_err(shown),
+            Returns::Row => match rows.first() {
+                Some(row) => row_object(row).map_err(shown),
+                None => Ok(json!({"found": false})),
+            },
+            Returns::Rows => {
+                let list: Vec<Value> =
+                    rows.iter().take(MAX_ROWS).map(row_object).collect::<Result<_, _>>().map_err(shown)?;
+                Ok(Value::Array(list))
+            }
+        }
+    }
+}
+
+/// What the data or a RAISE of the butler's own functions refuses is the trade's answer, not a failure.
+fn refusal(e: tokio_postgres::Error) -> ToolError {
+    let Some(db) = e.as_db_error() else {
+        return ToolError::Store(StoreError::Query { step: "running the tool", source: e });
+    };
+    let code = db.code().code();
+    let constraint = db.constraint().unwrap_or_default();
+    let refused = match &code[..2] {
+        "22" => Some(("invalid_value", db.message().to_owned())),
+        "23" => Some(match code {
+            "23505" => ("already_exists", format!("There is such a row already ({constraint}).")),
+            "23503" => ("not_found", format!("What this refers to does not exist ({constraint}).")),
+            "23502" => ("missing_value", format!("{} is needed.", db.column().unwrap_or("A value"))),
+            _ => ("invalid_value", format!("The value is not allowed ({constraint}).")),
+        }),
+        _ if code == "P0001" => Some(("refused", db.message().to_owned())),
+        _ if code == "57014" => Some(("timeout", "The statement took too long and was stopped.".to_owned())),
+        _ => None,
+    };
+    match refused {
+        Some((code, mut message)) => {
+            if let Some(hint) = db.hint() {
+                message = format!("{message} {hint}");
+            }
+            ToolError::refused(code, message)
+        }
+        None => ToolError::Store(StoreError::Query { step: "running the tool", source: e }),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn problem(text: &str) -> (usize, String) {
+        let e = SqlTool::parse(Path::new("t/some_tool.sql"), text).unwrap_err();
+        (e.line, e.problem)
+    }
+
+    #[test]
+    fn arguments_and_parameters_must_match() {
+        let head = "/*---\ndescription: d\nargs:\n  a: {type: string}\nreturns: row\n---*/\n";
+        assert!(SqlTool::parse(Path::new("t/x.sql"), &format!("{head}SELECT :a::text")).is_ok());
+        let (line, p) = problem(&format!("{head}SELECT :a::text,\n  :b"));
+        assert!(line == 8 && p.contains(":b"), "{line} {p}");
+        let (_, p) = problem(&format!("{head}SELECT 1"));
+        assert!(p.contains("args.a"), "{p}");
+        let (line, p) = problem(&format!("{head}SELECT :a::text,\n now()"));
+        assert!(line == 8 && p.contains("shared.clock()"), "{line} {p}");
+    }
+}

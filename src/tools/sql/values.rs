@@ -1,0 +1,208 @@
+//! Between JSON and PostgreSQL: arguments go in as text of any type, rows come out as JSON.
+
+use bytes::BytesMut;
+use rust_decimal::Decimal;
+use serde_json::{Map, Number, Value};
+use tokio_postgres::Row;
+use tokio_postgres::types::{Format, FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
+
+type Fault = Box<dyn std::error::Error + Sync + Send>;
+
+/// A parameter in PostgreSQL's text form, which the server reads as the type that it inferred.
+#[derive(Debug)]
+pub struct TextParam(Option<String>);
+
+impl TextParam {
+    /// The text of a JSON value for a parameter of type `ty`.
+    pub fn new(value: Option<&Value>, ty: &Type) -> Self {
+        Self(value.and_then(|v| text_of(v, ty)))
+    }
+}
+
+fn is_json(ty: &Type) -> bool {
+    *ty == Type::JSON || *ty == Type::JSONB
+}
+
+fn text_of(value: &Value, ty: &Type) -> Option<String> {
+    if is_json(ty) {
+        return Some(value.to_string().replace("\\u0000", ""));
+    }
+    match value {
+        Value::Null => None,
+        Value::String(s) => Some(s.replace('\0', "")),
+        Value::Bool(b) => Some(b.to_string()),
+        Value::Number(n) => Some(n.to_string()),
+        Value::Array(items) if matches!(ty.kind(), Kind::Array(_)) => Some(array_literal(items, ty)),
+        other => Some(other.to_string()),
+    }
+}
+
+/// `{"a","b"}`, every element quoted.
+fn array_literal(items: &[Value], ty: &Type) -> String {
+    let inner = match ty.kind() {
+        Kind::Array(inner) => inner.clone(),
+        _ => Type::TEXT,
+    };
+    let quoted = items.iter().map(|item| match text_of(item, &inner) {
+        None => "NULL".to_owned(),
+        Some(text) => format!("\"{}\"", text.replace('\\', "\\\\").replace('"', "\\\"")),
+    });
+    format!("{{{}}}", quoted.collect::<Vec<_>>().join(","))
+}
+
+impl ToSql for TextParam {
+    fn to_sql(&self, _: &Type, out: &mut BytesMut) -> Result<IsNull, Fault> {
+        match &self.0 {
+            None => Ok(IsNull::Yes),
+            Some(text) => {
+                out.extend_from_slice(text.as_bytes());
+                Ok(IsNull::No)
+            }
+        }
+    }
+    fn accepts(_: &Type) -> bool {
+        true
+    }
+    fn encode_format(&self, _: &Type) -> Format {
+        Format::Text
+    }
+    to_sql_checked!();
+}
+
+/// A cell of any type that this room can show.
+struct Cell(Value);
+
+impl<'a> FromSql<'a> for Cell {
+    fn from_sql(ty: &Type, raw: &'a [u8]) -> Result<Self, Fault> {
+        cell(ty, raw).map(Cell)
+    }
+    fn from_sql_null(_: &Type) -> Result<Self, Fault> {
+        Ok(Cell(Value::Null))
+    }
+    fn accepts(ty: &Type) -> bool {
+        shows(ty)
+    }
+}
+
+/// Whether results of this type can be shown as JSON.
+pub fn shows(ty: &Type) -> bool {
+    match ty.kind() {
+        Kind::Array(inner) => shows(inner),
+        Kind::Domain(inner) => shows(inner),
+        Kind::Enum(_) => true,
+        _ => [
+            Type::BOOL,
+            Type::INT2,
+            Type::INT4,
+            Type::INT8,
+            Type::FLOAT4,
+            Type::FLOAT8,
+            Type::NUMERIC,
+            Type::TEXT,
+            Type::VARCHAR,
+            Type::BPCHAR,
+            Type::NAME,
+            Type::UNKNOWN,
+            Type::UUID,
+            Type::DATE,
+            Type::TIME,
+            Type::TIMESTAMP,
+            Type::TIMESTAMPTZ,
+            Type::JSON,
+            Type::JSONB,
+            Type::VOID,
+        ]
+        .contains(ty),
+    }
+}
+
+fn cell(ty: &Type, raw: &[u8]) -> Result<Value, Fault> {
+    if let Kind::Domain(inner) = ty.kind() {
+        return cell(inner, raw);
+    }
+    if let Kind::Array(_) = ty.kind() {
+        let items = Vec::<Cell>::from_sql(ty, raw)?;
+        return Ok(Value::Array(items.into_iter().map(|c| c.0).collect()));
+    }
+    if let Kind::Enum(_) = ty.kind() {
+        return Ok(Value::String(std::str::from_utf8(raw)?.to_owned()));
+    }
+    Ok(match *ty {
+        Type::VOID => Value::Null,
+        Type::BOOL => bool::from_sql(ty, raw)?.into(),
+        Type::INT2 => i16::from_sql(ty, raw)?.into(),
+        Type::INT4 => i32::from_sql(ty, raw)?.into(),
+        Type::INT8 => i64::from_sql(ty, raw)?.into(),
+        Type::FLOAT4 => f32::from_sql(ty, raw)?.to_string().parse::<f64>().map(Value::from)?,
+        Type::FLOAT8 => Value::from(f64::from_sql(ty, raw)?),
+        Type::NUMERIC => decimal(Decimal::from_sql(ty, raw)?),
+        Type::UUID => uuid::Uuid::from_sql(ty, raw)?.to_string().into(),
+        Type::DATE => jiff::civil::Date::from_sql(ty, raw)?.to_string().into(),
+        Type::TIME => jiff::civil::Time::from_sql(ty, raw)?.to_string().into(),
+        Type::TIMESTAMP => jiff::civil::DateTime::from_sql(ty, raw)?.to_string().into(),
+        Type::TIMESTAMPTZ => jiff::Timestamp::from_sql(ty, raw)?.to_string().into(),
+        Type::JSON | Type::JSONB => Value::from_sql(ty, raw)?,
+        _ => String::from_sql(ty, raw)?.into(),
+    })
+}
+
+/// An exact decimal as a JSON number when a reader's floating point shows the same digits, else as a string.
+fn decimal(d: Decimal) -> Value {
+    let d = d.normalize();
+    let text = d.to_string();
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
+    if d.scale() == 0
+        && let Ok(n) = text.parse::<i64>()
+    {
+        return n.into();
+    }
+    match text.parse::<f64>().ok().and_then(Number::from_f64) {
+        Some(n) if digits <= 15 => Value::Number(n),
+        _ => Value::String(text),
+    }
+}
+
+/// A row as an object of its columns.
+pub fn row_object(row: &Row) -> Result<Value, tokio_postgres::Error> {
+    let mut object = Map::new();
+    for (i, column) in row.columns().iter().enumerate() {
+        object.insert(column.name().to_owned(), row.try_get::<_, Cell>(i)?.0);
+    }
+    Ok(Value::Object(object))
+}
+
+/// The first column of a row.
+pub fn row_value(row: &Row) -> Result<Value, tokio_postgres::Error> {
+    Ok(row.try_get::<_, Cell>(0)?.0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn arguments_become_text_of_their_type() {
+        let text = |v: Value, ty: &Type| TextParam::new(Some(&v), ty).0;
+        assert_eq!(text(json!("a\0b"), &Type::TEXT).as_deref(), Some("ab"));
+        assert_eq!(text(json!({"kg": 81.4}), &Type::JSONB).as_deref(), Some("{\"kg\":81.4}"));
+        assert_eq!(
+            text(json!(["a\"b", null, "c\\"]), &Type::TEXT_ARRAY).as_deref(),
+            Some("{\"a\\\"b\",NULL,\"c\\\\\"}")
+        );
+        assert_eq!(text(json!([1, 2]), &Type::INT4_ARRAY).as_deref(), Some("{\"1\",\"2\"}"));
+        assert_eq!(text(Value::Null, &Type::TEXT), None);
+    }
+
+    #[test]
+    fn decimals_stay_exact() {
+        for (text, want) in [
+            ("81.40", json!(81.4)),
+            ("12", json!(12)),
+            ("0.1", json!(0.1)),
+            ("1234567890123456.78", json!("1234567890123456.78")),
+        ] {
+            assert_eq!(decimal(text.parse().unwrap()), want, "{text}");
+        }
+    }
+}
