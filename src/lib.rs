@@ -3,5 +3,7 @@
 pub mod access;
 pub mod base;
 pub mod credentials;
+pub mod mcp;
+pub mod scheduler;
 pub mod store;
 pub mod tools;

@@ -1,0 +1,107 @@
+//! MCP's methods over a butler's tools.
+
+use std::sync::Arc;
+
+use rmcp::handler::server::ServerHandler;
+use rmcp::model::{
+    CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
+    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as McpTool, ToolAnnotations,
+};
+use rmcp::service::{RequestContext, RoleServer};
+use rmcp::ErrorData;
+
+use crate::access::Caller;
+use crate::base::task;
+use crate::tools::{Effect, ToolSet};
+
+/// What all requests to one butler share.
+pub(super) struct Face {
+    pub tools: ToolSet,
+    pub listing: Vec<McpTool>,
+}
+
+impl Face {
+    pub fn new(tools: ToolSet) -> Self {
+        let listing = tools
+            .definitions()
+            .map(|def| {
+                let hints = ToolAnnotations::new()
+                    .read_only(def.effect() == Effect::None)
+                    .idempotent(def.effect() != Effect::Once)
+                    .destructive(def.meta.destructive)
+                    .open_world(def.meta.sends_out);
+                McpTool::new(def.name.clone(), def.description.clone(), def.schema.clone()).with_annotations(hints)
+            })
+            .collect();
+        Self { tools, listing }
+    }
+}
+
+/// One request's view of a butler.
+#[derive(Clone)]
+pub(super) struct Conn(pub Arc<Face>);
+
+/// Who calls: put into the request by the door.
+fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
+    context
+        .extensions
+        .get::<http::request::Parts>()
+        .and_then(|parts| parts.extensions.get::<Caller>())
+        .cloned()
+        .ok_or_else(|| ErrorData::internal_error("the request came in without an identity", None))
+}
+
+impl ServerHandler for Conn {
+    fn get_info(&self) -> ServerConfig {
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+            .with_server_info(Implementation::new(self.0.tools.butler().as_str(), env!("CARGO_PKG_VERSION")))
+    }
+
+    fn get_tool(&self, name: &str) -> Option<McpTool> {
+        self.0.listing.iter().find(|t| t.name == name).cloned()
+    }
+
+    async fn list_tools(
+        &self,
+        _: Option<PaginatedRequestParams>,
+        context: RequestContext<RoleServer>,
+    ) -> Result<ListToolsResult, ErrorData> {
+        let caller = caller(&context)?;
+        let allowed = self.0.listing.iter().filter(|t| caller.grant.allows(&t.name)).cloned().collect();
+        Ok(ListToolsResult::with_all_items(allowed))
+    }
+
+    async fn call_tool(
+        &self,
+        params: CallToolRequestParams,
+        context: RequestContext<RoleServer>,
+    ) -> Result<CallToolResponse, ErrorData> {
+        let caller = caller(&context)?;
+        let name = params.name.into_owned();
+        // The door turns such a call away with 403; this holds for a body that the door read differently.
+        if !caller.grant.allows(&name) {
+            return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
+        }
+        let args = params.arguments.unwrap_or_default();
+        let tools = self.0.tools.clone();
+        let cancelled = context.ct.clone();
+        // When the client goes away this future is dropped, and the token with it; a call with an effect must still
+        // reach its end, so it runs as a task of its own.
+        let gone = cancelled.clone().drop_guard();
+        let running = task::spawn(task::Kind::Request, "tool-call", async move {
+            tools.call(&name, args, caller, cancelled).await.ok_or(name)
+        });
+        let ended = running.await;
+        gone.disarm();
+        match ended {
+            Ok(Ok(reply)) => {
+                let content = vec![ContentBlock::text(reply.json.to_string())];
+                let result =
+                    if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
+                Ok(result.into())
+            }
+            Ok(Err(name)) => Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
+            Err(_) => Err(ErrorData::internal_error("the tool failed; the daemon's log says why", None)),
+        }
+    }
+}

@@ -1,0 +1,11 @@
+//! The protocol edge: one MCP server per butler. It translates and decides nothing.
+//!
+//! Sessions of the protocol are not used: whoever calls is known by the token of each request, in every version of the
+//! protocol, so that a dropped connection or a restarted client loses nothing.
+
+mod handler;
+mod http;
+mod server;
+
+pub use http::{json_body, refusal_response, text_body, Body};
+pub use server::{BindError, Listener, Served, accept_loop};

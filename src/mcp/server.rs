@@ -1,0 +1,227 @@
+//! Listening on a butler's port: connections, the checks at the door, then the protocol.
+
+use std::convert::Infallible;
+use std::future::Future;
+use std::io;
+use std::net::SocketAddr;
+use std::sync::Arc;
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::{Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full, Limited};
+use hyper::body::Incoming;
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioIo, TokioTimer};
+use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
+use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
+use serde::Deserialize;
+use tokio::net::TcpListener;
+use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::handler::{Conn, Face};
+use super::http::{Body, json_body, refusal_response};
+use crate::access::{Caller, Edge, Refusal};
+use crate::base::{Clock, task};
+use crate::tools::ToolSet;
+
+/// Connections that one server keeps open at once; more wait in the kernel's queue.
+const MAX_CONNECTIONS: usize = 512;
+/// A client has this long to send its request's head.
+const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// A port that can't be had.
+#[derive(Debug, thiserror::Error)]
+#[error("can't listen on {addr}: {source}{}", hint(.source))]
+pub struct BindError {
+    pub addr: SocketAddr,
+    #[source]
+    pub source: io::Error,
+}
+
+fn hint(e: &io::Error) -> &'static str {
+    match e.kind() {
+        io::ErrorKind::AddrInUse => "; another program has this port: stop it, or give the butler another one",
+        io::ErrorKind::PermissionDenied => "; ports below 1024 need a privilege: take a higher one",
+        _ => "",
+    }
+}
+
+/// A bound port, not yet answering.
+pub struct Listener {
+    inner: TcpListener,
+    addr: SocketAddr,
+}
+
+impl Listener {
+    /// Binds; port 0 takes a free one.
+    pub fn bind(addr: SocketAddr) -> Result<Self, BindError> {
+        let bind = || -> io::Result<Self> {
+            let socket = std::net::TcpListener::bind(addr)?;
+            socket.set_nonblocking(true)?;
+            let addr = socket.local_addr()?;
+            Ok(Self { inner: TcpListener::from_std(socket)?, addr })
+        };
+        bind().map_err(|source| BindError { addr, source })
+    }
+
+    /// The address really bound.
+    pub fn addr(&self) -> SocketAddr {
+        self.addr
+    }
+}
+
+/// Accepts connections until `stop`, then closes the port and waits for the requests that are under way.
+pub async fn accept_loop<S, F>(listener: Listener, stop: CancellationToken, serve: S)
+where
+    S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
+    F: Future<Output = Response<Body>> + Send + 'static,
+{
+    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let open = TaskTracker::new();
+    loop {
+        let Ok(permit) = permits.clone().acquire_owned().await else { break };
+        let stream = tokio::select! {
+            () = stop.cancelled() => break,
+            accepted = listener.inner.accept() => match accepted {
+                Ok((stream, _)) => stream,
+                Err(e) => {
+                    // Out of descriptors, or a client that was gone at once: neither ends the server.
+                    tracing::warn!(error = %e, addr = %listener.addr, "a connection could not be accepted");
+                    tokio::time::sleep(Duration::from_millis(50)).await;
+                    continue;
+                }
+            },
+        };
+        // Small answers must not wait for the client's acknowledgement.
+        let _ = stream.set_nodelay(true);
+        let (serve, stop) = (serve.clone(), stop.clone());
+        let connection = async move {
+            let service = service_fn(move |request| {
+                let answer = serve(request);
+                async move { Ok::<_, Infallible>(answer.await) }
+            });
+            let mut http = hyper::server::conn::http1::Builder::new();
+            http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+            let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+            tokio::pin!(connection);
+            let ended = tokio::select! {
+                ended = connection.as_mut() => ended,
+                () = stop.cancelled() => {
+                    connection.as_mut().graceful_shutdown();
+                    connection.await
+                }
+            };
+            if let Err(e) = ended {
+                tracing::debug!(error = %e, "a connection ended with an error");
+            }
+            drop(permit);
+        };
+        task::spawn(task::Kind::Request, "connection", open.track_future(connection));
+    }
+    open.close();
+    drop(listener);
+    open.wait().await;
+}
+
+/// A butler's MCP server, ready to answer.
+#[derive(Clone)]
+pub struct Served {
+    face: Arc<Face>,
+    service: StreamableHttpService<Conn, NeverSessionManager>,
+    edge: Edge,
+    clock: Clock,
+}
+
+const WRONG_BUTLER: Refusal =
+    Refusal::new(StatusCode::FORBIDDEN, "wrong_butler", "This token does not open this butler.");
+const WRONG_TOOL: Refusal =
+    Refusal::new(StatusCode::FORBIDDEN, "tool_not_allowed", "This token's list does not have this tool.");
+const WRONG_SESSION: Refusal = Refusal::new(
+    StatusCode::FORBIDDEN,
+    "wrong_session",
+    "The runtime_session_id of the address contradicts the token.",
+);
+const TOO_LARGE: Refusal =
+    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "The request is larger than this server accepts.");
+
+impl Served {
+    /// A server over these tools, behind this door.
+    pub fn new(tools: ToolSet, edge: Edge, clock: Clock, stop: &CancellationToken) -> Self {
+        let face = Arc::new(Face::new(tools));
+        // Host and Origin were checked at the door; the protocol library need not do it again.
+        let config = StreamableHttpServerConfig::default()
+            .with_legacy_session_mode(false)
+            .with_json_response(true)
+            .disable_allowed_hosts()
+            .with_max_request_body_bytes(usize::try_from(edge.max_body()).unwrap_or(usize::MAX))
+            .with_cancellation_token(stop.child_token());
+        let conn = Conn(face.clone());
+        let service = StreamableHttpService::new(move || Ok(conn.clone()), Arc::default(), config);
+        Self { face, service, edge, clock }
+    }
+
+    /// Answers one request.
+    pub async fn answer(self, request: Request<Incoming>) -> Response<Body> {
+        match self.admit(request).await {
+            Ok(response) => response,
+            Err(refusal) => refusal_response(&refusal),
+        }
+    }
+
+    async fn admit(self, mut request: Request<Incoming>) -> Result<Response<Body>, Refusal> {
+        self.edge.check(request.uri(), request.headers())?;
+        if request.uri().path() != "/mcp" {
+            let known = serde_json::json!({"status": "error", "code": "not_found", "error": "MCP is served at /mcp."});
+            return Ok(json_body(StatusCode::NOT_FOUND, &known));
+        }
+        let grant = self.edge.authenticate(request.headers())?;
+        if !grant.opens(self.face.tools.butler()) {
+            return Err(WRONG_BUTLER);
+        }
+        let caller = Caller::of(grant, &self.clock, "mcp");
+        if let (Some(claimed), Some(session)) = (query_value(request.uri(), "runtime_session_id"), caller.session())
+            && claimed != session.to_string()
+        {
+            return Err(WRONG_SESSION);
+        }
+        let restricted = caller.grant.tools.is_some();
+        request.extensions_mut().insert(caller.clone());
+        if !restricted {
+            return Ok(self.service.handle(request).await.map(|b| b.boxed_unsync()));
+        }
+        // A token with a list: the tool's name stands in the body, so that is read here, within the limit.
+        let (parts, body) = request.into_parts();
+        let limit = usize::try_from(self.edge.max_body()).unwrap_or(usize::MAX);
+        let bytes = Limited::new(body, limit).collect().await.map_err(|_| TOO_LARGE)?.to_bytes();
+        if called_tools(&bytes).iter().any(|tool| !caller.grant.allows(tool)) {
+            return Err(WRONG_TOOL);
+        }
+        let request = Request::from_parts(parts, Full::<Bytes>::new(bytes));
+        Ok(self.service.handle(request).await.map(|b| b.boxed_unsync()))
+    }
+}
+
+fn query_value<'a>(uri: &'a http::Uri, name: &str) -> Option<&'a str> {
+    uri.query()?.split('&').find_map(|pair| pair.split_once('=').filter(|(k, _)| *k == name).map(|(_, v)| v))
+}
+
+/// The tools that a body asks for: one message or a batch.
+fn called_tools(body: &[u8]) -> Vec<String> {
+    #[derive(Deserialize)]
+    struct Params {
+        name: Option<String>,
+    }
+    #[derive(Deserialize)]
+    struct Message {
+        method: Option<String>,
+        params: Option<Params>,
+    }
+    let messages = serde_json::from_slice::<Vec<Message>>(body)
+        .or_else(|_| serde_json::from_slice::<Message>(body).map(|m| vec![m]))
+        .unwrap_or_default();
+    let calls = messages.into_iter().filter(|m| m.method.as_deref() == Some("tools/call"));
+    calls.filter_map(|m| m.params?.name).collect()
+}
