@@ -4,6 +4,7 @@ pub mod access;
 pub mod base;
 pub mod credentials;
 pub mod mcp;
+pub mod modules;
 pub mod scheduler;
 pub mod store;
 pub mod tools;

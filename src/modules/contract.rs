@@ -1,0 +1,109 @@
+//! What a module is to butlerd.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::base::{ButlerName, Clock, Secret};
+use crate::store::Store;
+use crate::store::migrate::Chain;
+use crate::tools::Tool;
+
+/// The step of boot in which a module failed.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Phase {
+    Config,
+    Credentials,
+    Migration,
+    Startup,
+    Tools,
+}
+
+/// How a module is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Health {
+    Active,
+    Failed,
+    /// A module that it needs failed.
+    CascadeFailed,
+}
+
+/// A module's state as people and tools see it.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct State {
+    pub health: Health,
+    pub enabled: bool,
+    pub failure_phase: Option<Phase>,
+    pub failure_error: Option<String>,
+}
+
+/// A credential that a module wants: looked up in the database, then in the environment.
+#[derive(Clone, Debug)]
+pub struct Credential {
+    /// The environment variable's name, which is also the secret's.
+    pub name: String,
+    pub required: bool,
+}
+
+/// What a module may register: nothing else is accepted.
+#[derive(Clone, Debug, Default)]
+pub struct Manifest {
+    pub tools: Vec<String>,
+}
+
+/// All that a module gets of the house.
+#[derive(Clone)]
+pub struct ModuleContext {
+    pub butler: ButlerName,
+    /// The butler's directory in the roster.
+    pub dir: PathBuf,
+    pub store: Store,
+    pub clock: Clock,
+    /// The owner's IANA time zone.
+    pub time_zone: String,
+    /// Those of the module's credentials that were found.
+    pub credentials: Arc<BTreeMap<String, Secret<String>>>,
+}
+
+/// Makes modules of one name.
+pub trait Factory: Send + Sync {
+    /// The name in `[modules.<name>]`.
+    fn name(&self) -> &str;
+    /// Modules that must be active before this one.
+    fn dependencies(&self) -> &[&str] {
+        &[]
+    }
+    /// Mistakes of the configuration, each `key: what is wrong`.
+    fn check(&self, config: &Value) -> Vec<String>;
+    /// The module for this configuration, which was checked.
+    fn build(&self, config: &Value, butler: &ButlerName, dir: &std::path::Path) -> Result<Box<dyn Module>, String>;
+}
+
+/// One butler's module. Errors are sentences for the owner.
+#[async_trait]
+pub trait Module: Send + Sync {
+    /// What it will register.
+    fn manifest(&self) -> Result<Manifest, String>;
+    /// Credentials it wants.
+    fn credentials(&self) -> Vec<Credential> {
+        Vec::new()
+    }
+    /// Its tables, if it has any.
+    fn migrations(&self) -> Result<Option<Chain>, String> {
+        Ok(None)
+    }
+    /// Comes to life.
+    async fn start(&self, _: &ModuleContext) -> Result<(), String> {
+        Ok(())
+    }
+    /// Its tools, after it started.
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String>;
+    /// Leaves; called in reverse order of starting.
+    async fn stop(&self) {}
+}

@@ -1,0 +1,15 @@
+//! Modules: opt-in parts of a butler that bring tools and tables. One that fails does not take its butler along.
+//!
+//! A module never imports another; it works with the [`ModuleContext`] it is given.
+
+mod catalog;
+mod contract;
+mod order;
+#[cfg(debug_assertions)]
+mod probe;
+mod roster;
+mod set;
+
+pub use catalog::Catalog;
+pub use contract::{Credential, Factory, Health, Manifest, Module, ModuleContext, Phase, State};
+pub use set::{ModuleStates, Modules, switch_key};

@@ -1,0 +1,56 @@
+//! The roster's own module of a butler: `[modules.<butler>]` loads `roster/<butler>/tools/*.sql`.
+
+use std::path::{Path, PathBuf};
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::contract::{Factory, Manifest, Module, ModuleContext};
+use crate::base::ButlerName;
+use crate::tools::Tool;
+use crate::tools::sql::{self, SqlToolError};
+
+pub(super) struct RosterFactory;
+
+impl Factory for RosterFactory {
+    fn name(&self) -> &str {
+        "roster"
+    }
+    fn check(&self, config: &Value) -> Vec<String> {
+        let keys = config.as_object().into_iter().flat_map(|o| o.keys());
+        keys.map(|k| format!("{k}: a roster's own module has no settings")).collect()
+    }
+    fn build(&self, _: &Value, _: &ButlerName, dir: &Path) -> Result<Box<dyn Module>, String> {
+        Ok(Box::new(RosterModule { tools: dir.join("tools") }))
+    }
+}
+
+struct RosterModule {
+    tools: PathBuf,
+}
+
+fn sentence(list: Vec<SqlToolError>) -> String {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
+#[async_trait]
+impl Module for RosterModule {
+    /// The files declare the tools, so the manifest is their names.
+    fn manifest(&self) -> Result<Manifest, String> {
+        let mut tools = Vec::new();
+        if let Ok(entries) = std::fs::read_dir(&self.tools) {
+            for path in entries.filter_map(|e| e.ok().map(|e| e.path())) {
+                if path.extension().is_some_and(|e| e == "sql") {
+                    tools.extend(path.file_stem().and_then(|s| s.to_str()).map(str::to_owned));
+                }
+            }
+        }
+        Ok(Manifest { tools })
+    }
+
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
+        let loaded = sql::load_dir(&self.tools).map_err(sentence)?;
+        let mut lease = cx.store.tenant(&crate::base::TenantId::owner()).await.map_err(|e| e.to_string())?;
+        sql::prepare(&mut lease, loaded).await.map_err(sentence)
+    }
+}
