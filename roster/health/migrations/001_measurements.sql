@@ -92,22 +92,35 @@ BEGIN
 END
 $$;
 
--- One end of a span of time that a model named: a day, which is the owner's and counts whole, or a moment. The end of
--- a span is returned as the first instant after it, so that `<` is the comparison for both.
-CREATE FUNCTION measurement_bound(argument text, given text, is_end boolean)
+-- A moment that a model named, or the beginning of a day of the owner's. Words such as "yesterday" are refused: the
+-- server would take them from its own clock.
+CREATE FUNCTION measurement_moment(argument text, given text)
 RETURNS timestamptz
 LANGUAGE plpgsql STABLE
 AS $$
 BEGIN
-    IF given IS NULL THEN
-        RETURN CASE WHEN is_end THEN 'infinity' ELSE '-infinity' END;
-    ELSIF given ~ '^\d{4}-\d{2}-\d{2}$' THEN
-        RETURN (given::date + CASE WHEN is_end THEN 1 ELSE 0 END)::timestamptz;
-    ELSIF given ~ '^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}' THEN
-        RETURN given::timestamptz + CASE WHEN is_end THEN interval '1 microsecond' ELSE interval '0' END;
+    IF given ~ '^\d{4}-\d{2}-\d{2}$' OR given ~ '^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}' OR given IS NULL THEN
+        RETURN given::timestamptz;
     END IF;
     RAISE EXCEPTION '% is "%". It must be a day (2026-03-31) or a moment with its offset (2026-03-31T07:30:00+02:00).',
         argument, given USING ERRCODE = '22023';
+END
+$$;
+
+-- One end of a span: a day, which counts whole, or a moment, which counts too. The end is returned as the first instant
+-- after the span, so that `<` is the comparison for both; no end given is no end.
+CREATE FUNCTION measurement_bound(argument text, given text, is_end boolean)
+RETURNS timestamptz
+LANGUAGE plpgsql STABLE
+SET search_path FROM CURRENT
+AS $$
+BEGIN
+    IF given IS NULL THEN
+        RETURN CASE WHEN is_end THEN 'infinity' ELSE '-infinity' END;
+    ELSIF is_end AND given ~ '^\d{4}-\d{2}-\d{2}$' THEN
+        RETURN (given::date + 1)::timestamptz;
+    END IF;
+    RETURN measurement_moment(argument, given) + CASE WHEN is_end THEN interval '1 microsecond' ELSE interval '0' END;
 END
 $$;
 
