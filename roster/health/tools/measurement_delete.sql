@@ -1,0 +1,14 @@
+/*---
+description: >-
+  Delete a measurement that should not have been logged. It no longer counts anywhere; measurement_restore with the
+  same id brings it back. For a wrong number use measurement_update instead.
+args:
+  measurement_id: {type: string, format: uuid, required: true, description: "The id that measurement_log,
+    measurement_latest or measurement_history gave."}
+returns: row
+meta: {reads_private: true, effect: idempotent}
+---*/
+UPDATE measurements m
+   SET deleted_at = shared.clock()
+ WHERE m.id = :measurement_id::uuid AND m.deleted_at IS NULL
+RETURNING m.id, m.kind, m.value, m.unit, m.measured_at, m.notes, m.deleted_at;

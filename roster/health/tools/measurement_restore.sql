@@ -1,0 +1,12 @@
+/*---
+description: >-
+  Bring back a deleted measurement. measurement_history with deleted set to true lists them.
+args:
+  measurement_id: {type: string, format: uuid, required: true, description: "The id of the deleted measurement."}
+returns: row
+meta: {reads_private: true, effect: idempotent}
+---*/
+UPDATE measurements m
+   SET deleted_at = NULL
+ WHERE m.id = :measurement_id::uuid AND m.deleted_at IS NOT NULL
+RETURNING m.id, m.kind, m.value, m.unit, m.measured_at, m.notes;

@@ -1,0 +1,22 @@
+/*---
+description: >-
+  Correct a measurement that was logged wrongly. Give only what changes; the rest stays. What it said before its
+  latest correction comes back as previous and is kept.
+args:
+  measurement_id: {type: string, format: uuid, required: true, description: "The id that measurement_log,
+    measurement_latest or measurement_history gave."}
+  kind: {type: string, enum: [weight, blood_pressure, heart_rate, temperature, glucose, steps, sleep],
+    description: "The right kind; value is then needed too."}
+  value: {type: object, description: "The right numbers, whole, in the form that measurement_log takes."}
+  measured_at: {type: string, format: date-time, description: "The right moment, RFC 3339 with the offset."}
+  notes: {type: string, description: "The new notes, which replace the old ones; an empty text removes them."}
+returns: row
+meta: {reads_private: true, effect: idempotent}
+---*/
+UPDATE measurements m
+   SET kind = coalesce(:kind::text, m.kind),
+       value = coalesce(:value::jsonb, m.value),
+       measured_at = coalesce(measurement_moment('measured_at', :measured_at::text), m.measured_at),
+       notes = nullif(coalesce(:notes::text, m.notes), '')
+ WHERE m.id = :measurement_id::uuid AND m.deleted_at IS NULL
+RETURNING m.id, m.kind, m.value, m.unit, m.measured_at, m.notes, m.revisions -> -1 AS previous;
