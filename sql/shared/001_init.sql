@@ -16,8 +16,11 @@ $$ SELECT nullif(current_setting('butlerd.tenant', true), '') $$;
 -- Gives a table of the current schema its tenant column and its row-level policy.
 CREATE FUNCTION tenant_table(table_name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
-    EXECUTE format('ALTER TABLE %I ADD COLUMN IF NOT EXISTS tenant_id text NOT NULL
-                    DEFAULT current_setting(''butlerd.tenant'') CHECK (tenant_id <> '''')', table_name);
+    -- Two steps: a default given with the column would be computed at once, when no tenant is set.
+    EXECUTE format('ALTER TABLE %I ADD COLUMN IF NOT EXISTS tenant_id text NOT NULL CHECK (tenant_id <> '''')',
+                   table_name);
+    EXECUTE format('ALTER TABLE %I ALTER COLUMN tenant_id SET DEFAULT current_setting(''butlerd.tenant'')',
+                   table_name);
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', table_name);
     EXECUTE format('CREATE POLICY tenant ON %I USING (tenant_id = current_setting(''butlerd.tenant'', true))
                     WITH CHECK (tenant_id = current_setting(''butlerd.tenant'', true))', table_name);

@@ -65,8 +65,6 @@ pub struct ModuleContext {
     pub dir: PathBuf,
     pub store: Store,
     pub clock: Clock,
-    /// The owner's IANA time zone.
-    pub time_zone: String,
     /// Those of the module's credentials that were found.
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
 }

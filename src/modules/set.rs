@@ -218,8 +218,11 @@ impl Modules {
             let gate = Gate { module: name.as_str().into(), enabled: self.slots[i].enabled.clone() };
             let manifest = &self.slots[i].manifest;
             let checked = module.tools(cx).await.and_then(|tools| {
-                for tool in &tools {
+                for (n, tool) in tools.iter().enumerate() {
                     let tool_name = &tool.def.name;
+                    if tools[..n].iter().any(|other| other.def.name == *tool_name) {
+                        return Err(format!("it brings the tool `{tool_name}` twice"));
+                    }
                     if !manifest.tools.contains(tool_name) {
                         return Err(format!("it brings the tool `{tool_name}`, which its manifest does not declare"));
                     }

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::time::Duration;
 
 use hmac::{Hmac, KeyInit, Mac};
+use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
@@ -29,8 +30,8 @@ pub struct DatabaseOptions {
     pub owner: tokio_postgres::Config,
     /// Most connections of one butler.
     pub pool_size: usize,
-    /// The owner's IANA time zone.
-    pub time_zone: String,
+    /// The owner's time zone.
+    pub time_zone: TimeZone,
     /// Roles' passwords are derived from it.
     pub master_key: Secret<Vec<u8>>,
     pub clock: Clock,
@@ -49,6 +50,7 @@ pub struct Store {
     pool: Pool,
     clock: Clock,
     schema: std::sync::Arc<str>,
+    time_zone: TimeZone,
 }
 
 impl Database {
@@ -59,7 +61,7 @@ impl Database {
             options.owner.dbname(DATABASE);
         }
         options.owner.application_name("butlerd");
-        let owner = Pool::new(options.owner.clone(), &options.time_zone, OWNER_POOL);
+        let owner = Pool::new(options.owner.clone(), &zone_name(&options.time_zone), OWNER_POOL);
         let db = Self { options, owner, stores: Mutex::default() };
         let mut lease = db.owner.unscoped().await?;
         let fresh = lease
@@ -121,8 +123,8 @@ impl Database {
         config.user(role_name(butler));
         config.password(self.role_password(butler).expose());
         config.application_name(format!("butlerd {butler}"));
-        let pool = Pool::new(config, &self.options.time_zone, self.options.pool_size);
-        Store { pool, clock: self.options.clock.clone(), schema: schema.into() }
+        let pool = Pool::new(config, &zone_name(&self.options.time_zone), self.options.pool_size);
+        Store { pool, clock: self.options.clock.clone(), schema: schema.into(), time_zone: self.options.time_zone.clone() }
     }
 
     /// Applies `chains` to the butler's schema and grants its role what it needs there. Returns the number of files.
@@ -196,6 +198,11 @@ pub fn derive(master_key: &Secret<Vec<u8>>, purpose: &str) -> String {
 
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
+}
+
+/// The zone's IANA name, as PostgreSQL takes it.
+fn zone_name(zone: &TimeZone) -> String {
+    zone.iana_name().unwrap_or("UTC").to_owned()
 }
 
 fn role_name(butler: &ButlerName) -> String {
@@ -275,6 +282,11 @@ impl Store {
     /// The butler's schema.
     pub fn schema(&self) -> &str {
         &self.schema
+    }
+
+    /// The owner's time zone.
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.time_zone
     }
 
     /// The household's clock.

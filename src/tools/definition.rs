@@ -4,6 +4,7 @@ use std::future::Future;
 use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
+use jsonschema::error::ValidationErrorKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
@@ -87,7 +88,10 @@ pub struct Definition {
 impl Definition {
     /// Compiles the schema. The error is a sentence for the tool's author.
     pub fn new(name: &str, description: &str, schema: Value, meta: Meta) -> Result<Self, String> {
-        let validator = jsonschema::validator_for(&schema).map_err(|e| format!("the argument schema is wrong: {e}"))?;
+        let validator = jsonschema::options()
+            .should_validate_formats(true)
+            .build(&schema)
+            .map_err(|e| format!("the argument schema is wrong: {e}"))?;
         let Value::Object(schema) = schema else {
             return Err("the argument schema must be an object".to_owned());
         };
@@ -128,9 +132,16 @@ impl Definition {
             .validator
             .iter_errors(&value)
             .take(5)
-            .map(|e| match e.instance_path().as_str().trim_start_matches('/') {
-                "" => e.to_string(),
-                field => format!("{}: {e}", field.replace('/', ".")),
+            .map(|e| {
+                let problem = match e.kind() {
+                    // All choices, so that a model can take a right one.
+                    ValidationErrorKind::Enum { options } => format!("{} must be one of {options}", e.instance()),
+                    _ => e.to_string(),
+                };
+                match e.instance_path().as_str().trim_start_matches('/') {
+                    "" => problem,
+                    field => format!("{}: {problem}", field.replace('/', ".")),
+                }
             })
             .collect();
         if let Value::Object(back) = value {

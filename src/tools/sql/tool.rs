@@ -208,17 +208,20 @@ impl Runner {
         let rows = rows.map_err(refusal)?;
         drop(lease);
         let shown = |e| ToolError::Store(StoreError::Query { step: "reading the result", source: e });
+        let zone = call.store.time_zone();
         match self.returns {
             Returns::None => Ok(json!({"status": "ok", "rows": rows.len()})),
-            Returns::Value => rows.first().map(row_value).transpose().map(|v| v.unwrap_or(Value::Null)).map_err(shown),
+            Returns::Value => match rows.first() {
+                Some(row) => row_value(row, zone).map_err(shown),
+                None => Ok(Value::Null),
+            },
             Returns::Row => match rows.first() {
-                Some(row) => row_object(row).map_err(shown),
+                Some(row) => row_object(row, zone).map_err(shown),
                 None => Ok(json!({"found": false})),
             },
             Returns::Rows => {
-                let list: Vec<Value> =
-                    rows.iter().take(MAX_ROWS).map(row_object).collect::<Result<_, _>>().map_err(shown)?;
-                Ok(Value::Array(list))
+                let shown_rows = rows.iter().take(MAX_ROWS).map(|r| row_object(r, zone));
+                Ok(Value::Array(shown_rows.collect::<Result<_, _>>().map_err(shown)?))
             }
         }
     }

@@ -1,6 +1,7 @@
 //! Between JSON and PostgreSQL: arguments go in as text of any type, rows come out as JSON.
 
 use bytes::BytesMut;
+use jiff::tz::TimeZone;
 use rust_decimal::Decimal;
 use serde_json::{Map, Number, Value};
 use tokio_postgres::Row;
@@ -162,18 +163,31 @@ fn decimal(d: Decimal) -> Value {
     }
 }
 
+/// One column of a row. A moment is shown with the owner's offset, so that a reader gets the day right.
+fn column(row: &Row, i: usize, zone: &TimeZone) -> Result<Value, tokio_postgres::Error> {
+    if *row.columns()[i].type_() == Type::TIMESTAMPTZ {
+        let moment: Option<jiff::Timestamp> = row.try_get(i)?;
+        return Ok(moment.map_or(Value::Null, |t| moment_in(t, zone)));
+    }
+    Ok(row.try_get::<_, Cell>(i)?.0)
+}
+
+fn moment_in(t: jiff::Timestamp, zone: &TimeZone) -> Value {
+    t.display_with_offset(zone.to_offset(t)).to_string().into()
+}
+
 /// A row as an object of its columns.
-pub fn row_object(row: &Row) -> Result<Value, tokio_postgres::Error> {
+pub fn row_object(row: &Row, zone: &TimeZone) -> Result<Value, tokio_postgres::Error> {
     let mut object = Map::new();
-    for (i, column) in row.columns().iter().enumerate() {
-        object.insert(column.name().to_owned(), row.try_get::<_, Cell>(i)?.0);
+    for (i, c) in row.columns().iter().enumerate() {
+        object.insert(c.name().to_owned(), column(row, i, zone)?);
     }
     Ok(Value::Object(object))
 }
 
 /// The first column of a row.
-pub fn row_value(row: &Row) -> Result<Value, tokio_postgres::Error> {
-    Ok(row.try_get::<_, Cell>(0)?.0)
+pub fn row_value(row: &Row, zone: &TimeZone) -> Result<Value, tokio_postgres::Error> {
+    column(row, 0, zone)
 }
 
 #[cfg(test)]
