@@ -1,0 +1,212 @@
+//! Session rows: written before the child exists, closed by exactly one outcome.
+
+use jiff::Timestamp;
+use rust_decimal::Decimal;
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::types::{SessionState, Trigger};
+use crate::base::{RequestContext, SessionId, TenantId};
+use crate::store::{Store, StoreError};
+
+/// The session log of one butler.
+#[derive(Clone)]
+pub struct SessionLog {
+    store: Store,
+}
+
+/// A child as its row remembers it, to find it again after a crash.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ChildMark {
+    pub pid: i32,
+    /// Start time in clock ticks since boot, from `/proc/<pid>/stat`.
+    pub started: i64,
+    /// The boot in which the pid was given.
+    pub boot_id: String,
+}
+
+/// A session that the last run of the daemon left open.
+#[derive(Debug)]
+pub struct Interrupted {
+    pub session: SessionId,
+    pub child: Option<ChildMark>,
+}
+
+/// How a session ended, for its row.
+#[derive(Clone, Debug)]
+pub struct Ending {
+    pub state: SessionState,
+    pub result: Option<String>,
+    pub error_class: Option<String>,
+    pub error: Option<String>,
+    pub turns: Option<i32>,
+    pub input_tokens: Option<i64>,
+    pub output_tokens: Option<i64>,
+    pub cached_input_tokens: Option<i64>,
+    pub cache_creation_tokens: Option<i64>,
+    pub cost_usd: Option<Decimal>,
+    pub exit_status: Option<String>,
+}
+
+impl Ending {
+    /// An end without a result.
+    pub fn failed(state: SessionState, class: &str, error: impl Into<String>) -> Self {
+        Self {
+            state,
+            result: None,
+            error_class: Some(class.to_owned()),
+            error: Some(error.into()),
+            turns: None,
+            input_tokens: None,
+            output_tokens: None,
+            cached_input_tokens: None,
+            cache_creation_tokens: None,
+            cost_usd: None,
+            exit_status: None,
+        }
+    }
+}
+
+/// What the row tells once it is closed.
+pub struct Closed {
+    pub duration_ms: i64,
+    pub tool_calls: i64,
+}
+
+impl SessionLog {
+    pub fn new(store: Store) -> Self {
+        Self { store }
+    }
+
+    /// Writes the row of a new session.
+    pub async fn open(
+        &self,
+        id: SessionId,
+        trigger: &Trigger,
+        runtime: &str,
+        model: Option<&str>,
+    ) -> Result<(), StoreError> {
+        let ctx: &RequestContext = &trigger.request;
+        let context = serde_json::json!({"request": ctx, "context": trigger.context});
+        let mut lease = self.store.lease(ctx).await?;
+        lease
+            .execute(
+                "INSERT INTO sessions (id, request_id, parent_session_id, trigger_source, state, context, trust, prompt,
+                                       runtime, model, trace_id, queued_at)
+                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11)",
+                &[
+                    &id.0,
+                    &ctx.request_id.0,
+                    &ctx.lineage.parent_session_id.map(|s| s.0),
+                    &trigger.source,
+                    &context,
+                    &ctx.trust.as_str(),
+                    &crate::base::text::clean(&trigger.prompt),
+                    &runtime,
+                    &model,
+                    &ctx.trace_context.trace_id(),
+                    &self.store.clock().now(),
+                ],
+            )
+            .await
+            .map_err(StoreError::query("writing a session's row"))?;
+        Ok(())
+    }
+
+    /// The session gets its slot: from now on it runs.
+    pub async fn running(&self, ctx: &RequestContext, id: SessionId, system_prompt: &str) -> Result<(), StoreError> {
+        let mut lease = self.store.lease(ctx).await?;
+        lease
+            .execute(
+                "UPDATE sessions SET state = 'running', started_at = $2, system_prompt = $3
+                 WHERE id = $1 AND state = 'queued'",
+                &[&id.0, &self.store.clock().now(), &system_prompt],
+            )
+            .await
+            .map_err(StoreError::query("marking a session as running"))?;
+        Ok(())
+    }
+
+    /// Remembers the child, so that the next start finds it should this one die.
+    pub async fn child(&self, ctx: &RequestContext, id: SessionId, mark: &ChildMark) -> Result<(), StoreError> {
+        let mut lease = self.store.lease(ctx).await?;
+        lease
+            .execute(
+                "UPDATE sessions SET pid = $2, pid_started = $3, boot_id = $4 WHERE id = $1",
+                &[&id.0, &mark.pid, &mark.started, &mark.boot_id],
+            )
+            .await
+            .map_err(StoreError::query("remembering a session's process"))?;
+        Ok(())
+    }
+
+    /// Closes the row. A row that is closed already stays as it is, and `None` is returned.
+    pub async fn close(&self, ctx: &RequestContext, id: SessionId, end: &Ending) -> Result<Option<Closed>, StoreError> {
+        let mut lease = self.store.lease(ctx).await?;
+        let row = lease
+            .query_opt(
+                "UPDATE sessions SET state = $2, result = $3, error_class = $4, error = $5, turns = $6,
+                        input_tokens = $7, output_tokens = $8, cached_input_tokens = $9, cache_creation_tokens = $10,
+                        cost_usd = $11, exit_status = $12, completed_at = greatest($13, queued_at),
+                        duration_ms = greatest(0, (extract(epoch FROM $13::timestamptz - queued_at) * 1000)::bigint)
+                 WHERE id = $1 AND state IN ('queued', 'running')
+                 RETURNING duration_ms, (SELECT count(*) FROM tool_calls c WHERE c.session_id = sessions.id)",
+                &[
+                    &id.0,
+                    &end.state.as_str(),
+                    &end.result.as_deref().map(crate::base::text::clean),
+                    &end.error_class,
+                    &end.error.as_deref().map(crate::base::text::clean),
+                    &end.turns,
+                    &end.input_tokens,
+                    &end.output_tokens,
+                    &end.cached_input_tokens,
+                    &end.cache_creation_tokens,
+                    &end.cost_usd,
+                    &end.exit_status,
+                    &self.store.clock().now(),
+                ],
+            )
+            .await
+            .map_err(StoreError::query("closing a session's row"))?;
+        Ok(row.map(|r| Closed { duration_ms: r.get(0), tool_calls: r.get(1) }))
+    }
+
+    /// Closes what the last run left open, in every tenant, and returns it with its children.
+    pub async fn interrupt_open(&self, tenant: &TenantId) -> Result<Vec<Interrupted>, StoreError> {
+        let now: Timestamp = self.store.clock().now();
+        let mut lease = self.store.tenant(tenant).await?;
+        let rows = lease
+            .query(
+                "UPDATE sessions SET state = 'interrupted', completed_at = greatest($1, queued_at),
+                        error_class = 'interrupted',
+                        error = 'butlerd stopped before this session was over'
+                 WHERE state IN ('queued', 'running')
+                 RETURNING id, pid, pid_started, boot_id",
+                &[&now],
+            )
+            .await
+            .map_err(StoreError::query("closing interrupted sessions"))?;
+        Ok(rows
+            .into_iter()
+            .map(|r| {
+                let mark = (r.get::<_, Option<i32>>(1), r.get::<_, Option<i64>>(2), r.get::<_, Option<String>>(3));
+                let child = match mark {
+                    (Some(pid), Some(started), Some(boot_id)) => Some(ChildMark { pid, started, boot_id }),
+                    _ => None,
+                };
+                Interrupted { session: SessionId(r.get::<_, Uuid>(0)), child }
+            })
+            .collect())
+    }
+
+    /// The context's JSON of a session, for those who ask what it knew.
+    pub async fn context(&self, tenant: &TenantId, id: SessionId) -> Result<Option<Value>, StoreError> {
+        let mut lease = self.store.tenant(tenant).await?;
+        let row = lease
+            .query_opt("SELECT context FROM sessions WHERE id = $1", &[&id.0])
+            .await
+            .map_err(StoreError::query("reading a session's context"))?;
+        Ok(row.map(|r| r.get(0)))
+    }
+}

@@ -1,0 +1,128 @@
+//! What goes into a session and what comes out of it.
+
+use std::sync::Arc;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use crate::base::{RequestContext, SessionId};
+
+/// A wish for a session.
+#[derive(Clone, Debug)]
+pub struct Trigger {
+    pub prompt: String,
+    /// What the caller adds; it reaches the model fenced as data.
+    pub context: Option<Value>,
+    /// `trigger`, `schedule:<name>`, `external`, `route`, …
+    pub source: String,
+    pub request: Arc<RequestContext>,
+}
+
+/// Why no session came to be, or how the wait for one ended.
+#[derive(Debug, thiserror::Error)]
+pub enum TriggerError {
+    #[error("{0}")]
+    NoModel(String),
+    #[error(
+        "{butler} has {running} sessions running and {queued} waiting, which is all it may have; try again later, \
+         or raise [butler.runtime] max_concurrent_sessions or max_queued"
+    )]
+    Capacity { butler: String, running: usize, queued: usize },
+    #[error("a session of {butler} can't wait for another session of {butler}: its own slot would be the one it waits for")]
+    SelfWait { butler: String },
+    #[error("this request is {0} sessions deep, and sessions may cause one another at most {max} deep", max = crate::base::MAX_LINEAGE_DEPTH)]
+    TooDeep(u32),
+    #[error("the prompt is {0} bytes; at most {MAX_PROMPT} are taken")]
+    PromptSize(usize),
+    #[error("the prompt is empty")]
+    PromptEmpty,
+    #[error("{0} is stopping and takes no new work")]
+    Stopping(String),
+    #[error(transparent)]
+    Store(#[from] crate::store::StoreError),
+}
+
+/// The longest prompt, in bytes.
+pub const MAX_PROMPT: usize = 256 * 1024;
+
+impl TriggerError {
+    /// A stable name for clients.
+    pub fn code(&self) -> &'static str {
+        match self {
+            TriggerError::NoModel(_) => "no_model",
+            TriggerError::Capacity { .. } => "capacity",
+            TriggerError::SelfWait { .. } => "self_wait",
+            TriggerError::TooDeep(_) => "too_deep",
+            TriggerError::PromptSize(_) | TriggerError::PromptEmpty => "invalid_prompt",
+            TriggerError::Stopping(_) => "stopping",
+            TriggerError::Store(_) => "unavailable",
+        }
+    }
+}
+
+/// A session's state, as its row has it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum SessionState {
+    Queued,
+    Running,
+    Succeeded,
+    Failed,
+    TimedOut,
+    Cancelled,
+    Interrupted,
+}
+
+impl SessionState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            SessionState::Queued => "queued",
+            SessionState::Running => "running",
+            SessionState::Succeeded => "succeeded",
+            SessionState::Failed => "failed",
+            SessionState::TimedOut => "timed_out",
+            SessionState::Cancelled => "cancelled",
+            SessionState::Interrupted => "interrupted",
+        }
+    }
+}
+
+/// How a session ended.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionResult {
+    pub session_id: SessionId,
+    pub state: SessionState,
+    pub output: Option<String>,
+    pub error_class: Option<String>,
+    pub error: Option<String>,
+    pub duration_ms: i64,
+    pub input_tokens: Option<i64>,
+    pub output_tokens: Option<i64>,
+    /// US dollars as an exact decimal; `None` is unknown.
+    pub cost_usd: Option<String>,
+    pub tool_calls: i64,
+}
+
+/// Something that happened to a session, told to whoever watches.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionEvent {
+    pub butler: String,
+    pub session_id: SessionId,
+    pub at: Timestamp,
+    #[serde(flatten)]
+    pub kind: EventKind,
+}
+
+/// The kinds of [`SessionEvent`].
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum EventKind {
+    Queued { source: String, prompt: String },
+    Started { runtime: String, model: Option<String>, pid: u32 },
+    Text { text: String },
+    ToolCall { name: String, arguments: Value },
+    ToolResult { name: String, is_error: bool, content: String },
+    Retry { class: String, attempt: u32 },
+    Ended(SessionResult),
+}
