@@ -31,7 +31,8 @@ fn table(schema: &Table, path: &str, out: &mut String) {
             Default::Unset(text) => (text, true),
             Default::Required | Default::Inner => continue,
         };
-        comment(&format!("{}: {}.", if example { "Unset; may be" } else { "May be" }, key.kind.expected()), out);
+        let status = if example { " Unset by default; this is an example:" } else { "" };
+        comment(&format!("Form: {}.{status}", key.kind.expected()), out);
         out.push_str(&format!("#{} = {shown}\n", key.name));
     }
     for key in tables {
@@ -45,11 +46,21 @@ fn table(schema: &Table, path: &str, out: &mut String) {
     }
 }
 
-/// Each line as a comment.
+/// A paragraph as comment lines of at most 118 characters.
 fn comment(text: &str, out: &mut String) {
-    for line in text.lines() {
-        out.push_str("# ");
-        out.push_str(line.trim());
-        out.push('\n');
+    let mut width = 0;
+    for word in text.split_whitespace() {
+        let more = word.chars().count() + 1;
+        if width == 0 {
+            out.push('#');
+            width = 1;
+        } else if width + more > 118 {
+            out.push_str("\n#");
+            width = 1;
+        }
+        out.push(' ');
+        out.push_str(word);
+        width += more;
     }
+    out.push('\n');
 }

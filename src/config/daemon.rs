@@ -77,7 +77,8 @@ section! {
         /// An external server instead of the private one. Keep a password out of this file: set
         /// `BUTLERD_DATABASE__URL` where only the daemon can read it.
         #[serde(default, deserialize_with = "secret")]
-        url: Option<Secret<String>> = rules::DATABASE_URL, Default::Unset("\"postgres://butlerd@db.home:5432/butlers\"");
+        url: Option<Secret<String>> =
+            rules::DATABASE_URL, Default::Unset("\"postgres://butlerd@db.home:5432/butlers\"");
         /// The directory of `postgres` and `initdb` for the private server. If not set: the system's newest from 14
         /// on, else a bundle.
         pg_bin: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/lib/postgresql/17/bin\"");
@@ -95,7 +96,7 @@ section! {
     pub struct AdminConfig {
         /// Address and port. Port 0 takes a free one.
         listen: SocketAddr = rules::LISTEN, Default::Is("\"127.0.0.1:40200\"");
-        /// Host names, besides loopback's, under which clients may call this daemon. Without a port, any is meant.
+        /// Host names, besides loopback's, under which clients may call this daemon.
         allowed_hosts: Vec<String> = Kind::List(&rules::HOST), Default::Is("[]");
         /// Web origins whose pages may call this daemon from a browser.
         allowed_origins: Vec<String> = Kind::List(&rules::ORIGIN), Default::Is("[]");
@@ -113,7 +114,7 @@ section! {
         kill_grace: HumanDuration = rules::seconds(0, 600), Default::Is("\"5s\"");
         /// How long a child may stay after its final event.
         final_event_grace: HumanDuration = rules::seconds(0, 600), Default::Is("\"5s\"");
-        /// The user that children run as when the daemon is root. If not set: an unprivileged one that exists.
+        /// The user that children run as when the daemon is root. If not set, butlerd picks an unprivileged one.
         child_user: Option<String> = rules::USER, Default::Unset("\"butlerd-child\"");
         /// Keep the working directory of a failed session, to look at it. It holds what the session wrote.
         keep_workspace_on_failure: bool = Kind::Bool, Default::Is("false");

@@ -284,6 +284,19 @@ pub(super) fn from_command_line(overrides: &Overrides) -> Layer {
             layer.put(&key.split('.').collect::<Vec<_>>(), flag, value, str::to_owned);
         }
     }
+    let paths = [
+        ("daemon.data_dir", "--data-dir", &overrides.data_dir),
+        ("daemon.roster", "--roster", &overrides.roster),
+        ("database.pg_bin", "--pg-bin", &overrides.pg_bin),
+        ("database.pg_bundle", "--pg-bundle", &overrides.pg_bundle),
+    ];
+    for (key, flag, path) in paths {
+        let Some(path) = path else { continue };
+        layer.names.insert(key.to_owned(), flag.to_owned());
+        if path.as_os_str().is_empty() {
+            layer.checker.note(None, flag, "found \"\"", Kind::Path.expected());
+        }
+    }
     for (key, value) in &overrides.set {
         layer.put(&key.split('.').collect::<Vec<_>>(), key, value, str::to_owned);
     }

@@ -100,7 +100,7 @@ impl Settings {
             environment: from_environment(environment),
             command_line: from_command_line(overrides),
         };
-        let config = layers.settle(overrides, environment, &mut checker);
+        let config = layers.settle(environment, &mut checker);
         let roster_shown = config.as_ref().map(|c| c.daemon.roster.clone()).unwrap_or_default();
         let config = config.map(|config| layers.finish(config, overrides, environment, &mut checker));
         let mut mistakes = checker.mistakes;
@@ -143,11 +143,11 @@ struct Layers {
 
 impl Layers {
     /// Merges the layers, the lowest first.
-    fn settle(&self, overrides: &Overrides, environment: &Environment, checker: &mut Checker) -> Option<Config> {
+    fn settle(&self, environment: &Environment, checker: &mut Checker) -> Option<Config> {
         let mut defaults = Map::new();
         fill_defaults(&Config::TABLE, &mut defaults);
         let found_out = serde_json::json!({
-            "daemon": { "data_dir": self.data_dir(overrides, environment, checker) },
+            "daemon": { "data_dir": self.data_dir(environment, checker) },
             "owner": { "time_zone": environment.zone.as_ref().map_or("UTC", |zone| zone.name()) },
         });
         let layer = |map: &Map<String, Json>| Serialized::defaults(Json::Object(map.clone()));
@@ -167,11 +167,11 @@ impl Layers {
         }
     }
 
-    fn data_dir(&self, overrides: &Overrides, environment: &Environment, checker: &mut Checker) -> PathBuf {
+    fn data_dir(&self, environment: &Environment, checker: &mut Checker) -> PathBuf {
         if let Some(found) = environment.default_data_dir() {
             return found;
         }
-        if overrides.data_dir.is_none() && self.origin("daemon.data_dir").is_none() {
+        if self.origin("daemon.data_dir").is_none() {
             checker.note(
                 None,
                 "daemon.data_dir",

@@ -161,9 +161,12 @@ fn prefixed(segment: String, mut path: Vec<String>) -> Vec<String> {
 }
 
 fn shown_text(s: &str) -> String {
-    // The part before `@` of anything that looks like an address with a user may be a password.
-    let masked = match (s.find("//"), s.rfind('@')) {
-        (Some(slashes), Some(at)) if slashes + 2 < at => format!("{}…{}", &s[..slashes + 2], &s[at..]),
+    // What stands before `@` in an address may hold a password; an e-mail address has no colon there.
+    let masked = match s.rfind('@') {
+        Some(at) if s[..at].contains(':') => {
+            let user = s.find("//").map_or(0, |slashes| slashes + 2).min(at);
+            format!("{}…{}", &s[..user], &s[at..])
+        }
         _ => s.to_owned(),
     };
     text::truncate(&text::clean(&masked).replace('\n', " "), SHOWN_BYTES)

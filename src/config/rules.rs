@@ -141,7 +141,8 @@ pub(super) const USER: Kind = Kind::Text(Rule {
 });
 
 pub(super) const CRON: Kind = Kind::Text(Rule {
-    expected: "five cron fields (minute hour day month weekday), or six with seconds first, such as \"30 7 * * MON-FRI\"",
+    expected: "five cron fields (minute hour day month weekday), or six with seconds first, \
+               such as \"30 7 * * MON-FRI\"",
     check: |s| {
         let fields = s.split_whitespace().count();
         // Nicknames are one field; anything else with a wrong count gets no better reason from the parser.
@@ -149,10 +150,10 @@ pub(super) const CRON: Kind = Kind::Text(Rule {
             return Err(format!("{fields} field{}", if fields == 1 { "" } else { "s" }));
         }
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
-        match parser.parse(s) {
-            Ok(_) => Ok(()),
-            Err(e) => Err(e.to_string().trim_end_matches('.').to_owned()),
-        }
+        let cron = parser.parse(s).map_err(|e| e.to_string().trim_end_matches('.').to_owned())?;
+        // The start is a fixed date: whether a date ever comes does not depend on the present.
+        let start = jiff::civil::date(2024, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).map_err(|e| e.to_string())?;
+        cron.find_next_occurrence(&start, false).map(|_| ()).map_err(|_| "a date that never comes".to_owned())
     },
 });
 

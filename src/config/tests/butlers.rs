@@ -46,13 +46,11 @@ fn each_mistake_of_a_butler_is_told_with_file_line_and_key() {
             "[butler.runtime]\nsession_timeout = \"5m\"\nsession_timeout_s = 300",
             "6: butler.runtime.session_timeout_s: found beside `session_timeout`, expected only one",
         ),
-        (
-            "[runtime]\ntype = \"claud-code\"",
-            "5: runtime.type: found \"claud-code\" (did you mean \"claude-code\"?), expected one of \"claude-code\", \"codex\"",
-        ),
+        ("[runtime]\ntype = \"claud-code\"", "5: runtime.type: found \"claud-code\" (did you mean \"claude-code\"?)"),
         (
             "[runtime]\ntype = \"codex\"",
-            "5: runtime.type: found \"codex\", which is not in this build yet, expected one of \"claude-code\", \"native\"",
+            "5: runtime.type: found \"codex\", which is not in this build yet, \
+             expected one of \"claude-code\", \"native\"",
         ),
         (
             "[runtime]\nfallback = [\"gemini\"]",
@@ -128,7 +126,8 @@ fn each_mistake_of_a_butler_is_told_with_file_line_and_key() {
             "8: butler.schedule[0].job_args: found with dispatch_mode \"prompt\"",
         ),
         (
-            "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\nprompt = \"p\"\n[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\nprompt = \"p\"",
+            "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\nprompt = \"p\"\n\
+             [[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"\nprompt = \"p\"",
             "9: butler.schedule[1].name: found \"a\" for the second time",
         ),
         (
@@ -197,7 +196,7 @@ fn each_mistake_of_identity_is_told() {
         ),
         (
             "[butler]\nname = \"wealth\"\nport = 1\n",
-            "roster/health/butler.toml:2: butler.name: found \"wealth\", expected the name of the directory, \"health\"",
+            "roster/health/butler.toml:2: butler.name: found \"wealth\", expected the name of the directory",
         ),
         (
             "[butler]\nname = \"health\"\nport = 40200\n",
@@ -216,12 +215,69 @@ fn each_mistake_of_identity_is_told() {
 }
 
 #[test]
+fn the_switchboard_does_not_register_with_itself() {
+    let scratch = Scratch::new();
+    let toml = |more: &str| format!("{}[butler.switchboard]\n{more}", butler_toml("switchboard", 40100));
+    scratch.butler("switchboard", &toml(""));
+    only(
+        &scratch.mistakes(),
+        "roster/switchboard/butler.toml:4: butler.switchboard: found in the switchboard itself, expected",
+    );
+    scratch.butler("switchboard", &toml("advertise = false\n"));
+    assert!(scratch.mistakes().is_empty());
+}
+
+#[test]
+fn cron_expressions_are_checked_whole() {
+    let entry = |cron: &str| health(&format!("[[butler.schedule]]\nname = \"a\"\nprompt = \"p\"\ncron = \"{cron}\""));
+    let bad = [
+        "",
+        "* * * *",
+        "* * * * * * *",
+        "60 * * * *",
+        "* 24 * * *",
+        "* * 0 * *",
+        "* * * 13 *",
+        "* * * * 8",
+        "a * * * *",
+        "* * * FOO *",
+        "*/0 * * * *",
+        "5-1-2 * * * *",
+        "@sometimes",
+        "0 0 30 2 *",
+    ];
+    for cron in bad {
+        only(
+            &Scratch::of_health(&entry(cron)),
+            &format!("roster/health/butler.toml:7: butler.schedule[0].cron: found \"{cron}\""),
+        );
+    }
+    let good = [
+        "* * * * *",
+        "*/15 0-6 1,15 * *",
+        "0 8 * * MON",
+        "0 8 * JAN-MAR sun",
+        "30 0 8 * * 1-5",
+        "@hourly",
+        "0 0 29 2 *",
+        "0 9 L * *",
+        "0 9 * * FRI#2",
+    ];
+    let scratch = Scratch::new();
+    for cron in good {
+        scratch.butler("health", &entry(cron));
+        assert_eq!(scratch.mistakes(), Vec::<String>::new(), "{cron}");
+    }
+}
+
+#[test]
 fn names_that_make_a_reserved_schema_need_one_of_their_own() {
     let scratch = Scratch::new();
     scratch.butler("public", &butler_toml("public", 40110));
     only(
         &scratch.mistakes(),
-        "roster/public/butler.toml:2: butler.db.schema: missing, and the schema made of the name, \"public\", is reserved",
+        "roster/public/butler.toml:2: butler.db.schema: missing, and the schema made of the name, \
+         \"public\", is reserved",
     );
     scratch.butler("public", &format!("{}[butler.db]\nschema = \"open_house\"\n", butler_toml("public", 40110)));
     assert!(scratch.mistakes().is_empty());
@@ -286,15 +342,17 @@ fn one_port_for_two_breaks_the_later_and_names_both() {
     let names: Vec<&str> = household.butlers.iter().map(|b| b.name.as_str()).collect();
     assert_eq!(names, ["beta", "messenger", "switchboard"], "the core butler wins over the earlier name");
     let told: Vec<String> = household.mistakes().map(Mistake::to_string).collect();
-    assert_eq!(
-        told,
-        [
-            "roster/alpha/butler.toml:3: butler.port: found 40104, which `messenger` has too, expected a value of the butler's own",
-            "roster/messenger/butler.toml:3: butler.port: found 40104, which `alpha` has too, expected a value of the butler's own",
-            "roster/gamma/butler.toml:3: butler.port: found 40150, which `beta` has too, expected a value of the butler's own",
-            "roster/beta/butler.toml:3: butler.port: found 40150, which `gamma` has too, expected a value of the butler's own",
-        ]
-    );
+    let wanted = [
+        ("alpha", 40104, "messenger"),
+        ("messenger", 40104, "alpha"),
+        ("gamma", 40150, "beta"),
+        ("beta", 40150, "gamma"),
+    ];
+    let wanted = wanted.map(|(at, port, other)| {
+        let place = format!("roster/{at}/butler.toml:3: butler.port");
+        format!("{place}: found {port}, which `{other}` has too, expected a value of the butler's own")
+    });
+    assert_eq!(told, wanted);
     // Free ports are no excuse for a wrong file.
     let mut auto = scratch;
     auto.set("BUTLERD_DAEMON__PORTS", "auto");
@@ -353,10 +411,8 @@ fn a_broken_core_butler_is_parked_like_any_other() {
     assert_eq!(household.broken[0].name, "switchboard");
 }
 
-#[test]
-fn a_full_file_in_the_specifications_words_is_read() {
-    let scratch = Scratch::new();
-    let toml = r#"
+/// Every section, in the specification's words.
+const FULL: &str = r#"
 [butler]
 name = "home-care"
 port = 40107
@@ -403,7 +459,11 @@ tools = ["WebSearch"]
 interval_hours = 24
 since = 2026-01-02
 "#;
-    scratch.butler("home-care", toml);
+
+#[test]
+fn a_full_file_in_the_specifications_words_is_read() {
+    let scratch = Scratch::new();
+    scratch.butler("home-care", FULL);
     scratch.butler(
         "switchboard",
         &format!("{}[buffer]\nscanner_interval_s = 7\nscanner_grace = \"2s\"\n", butler_toml("switchboard", 40100)),
@@ -452,4 +512,14 @@ fn the_least_file_has_the_defaults() {
     assert!(!messenger.advertises() && messenger.buffer.is_none() && messenger.modules.is_empty());
     let switchboard = household.butler(&"switchboard".parse().unwrap()).unwrap();
     assert_eq!(switchboard.buffer.as_ref().unwrap().worker_count, 3, "the switchboard has a buffer without asking");
+}
+
+#[test]
+fn a_file_that_ends_anywhere_is_at_most_broken() {
+    let scratch = Scratch::new();
+    for end in (0..FULL.len()).step_by(3) {
+        scratch.butler("home-care", &FULL[..end]);
+        let household = scratch.household();
+        assert_eq!(household.butlers.len() + household.broken.len(), 3, "cut at {end}");
+    }
 }

@@ -131,6 +131,12 @@ fn each_mistake_of_the_command_line_names_its_flag() {
     assert!(told[0].starts_with("command line: --listen: found \"here\", expected an IP address and a port"));
     assert!(told[1].starts_with("command line: --log: found \"butlerd=loud\" ("));
     assert!(told[2].starts_with("command line: spawner.max_session: unknown key (did you mean `max_sessions`?)"));
+    let mut scratch = Scratch::new();
+    scratch.overrides.data_dir = Some(path(""));
+    only(&scratch.mistakes(), "command line: --data-dir: found \"\", expected a path");
+    scratch.overrides.data_dir = Some(path("~/b"));
+    scratch.environment.variables.clear();
+    only(&scratch.mistakes(), "command line: --data-dir: found \"~/b\", but the environment has no HOME");
 }
 
 #[test]

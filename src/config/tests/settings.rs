@@ -12,7 +12,8 @@ fn each_mistake_of_the_settings_is_told_with_file_line_and_key() {
         ("[daemon]\ndata_dir = \"\"", "2: daemon.data_dir: found \"\", expected a path"),
         (
             "[daemon]\nshutdown_timeout = \"2h\"",
-            "2: daemon.shutdown_timeout: found \"2h\", expected a duration such as \"30s\", \"10m\" or \"2h\", at least 1s and at most 1h",
+            "2: daemon.shutdown_timeout: found \"2h\", expected a duration such as \"30s\", \"10m\" \
+             or \"2h\", at least 1s and at most 1h",
         ),
         ("daemon = 1", "1: daemon: found 1, expected a table"),
         ("[owner]\nquiet_hours = \"22-7\"", "2: owner.quiet_hours: found \"22-7\", expected two different times"),
@@ -86,6 +87,8 @@ fn no_mistake_repeats_a_secret() {
         format!("[database]\npassword = \"{secret}\"\n"),
         format!("[spawner.endpoints]\nopenai = \"https://u:{secret}@h/v1\"\n"),
         format!("[spawner.endpoints]\nopenai = \"https://u:{secret}@h/v 1\"\n"),
+        format!("[spawner.endpoints]\nopenai = \"u:{secret}@h\"\n"),
+        format!("[spawner.endpoints]\nopenai = \"https://u:a@{secret}@h/\"\n"),
     ];
     for toml in cases {
         let told = Scratch::of_settings(&toml).join("\n");
