@@ -95,6 +95,10 @@ fn no_mistake_repeats_a_secret() {
         assert!(!told.contains(secret) && !told.contains("hunter2"), "{told}");
         assert!(told.starts_with("config/butlerd.toml:2: "), "{told}");
     }
+    only(
+        &Scratch::of_settings("[database]\nurl = 4711\n"),
+        "config/butlerd.toml:2: database.url: found a whole number,",
+    );
     let mut scratch = Scratch::new();
     scratch.set("BUTLERD_DATABASE__URL", &format!("mysql://u:{secret}@h"));
     let told = scratch.mistakes();
