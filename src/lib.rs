@@ -2,6 +2,7 @@
 
 pub mod access;
 pub mod base;
+pub mod config;
 pub mod credentials;
 pub mod mcp;
 pub mod modules;

@@ -1,0 +1,40 @@
+//! Configuration: the typed tree of `config/butlerd.toml` and of every `roster/<butler>/butler.toml`.
+//!
+//! Everything is read and checked before any side effect, and every mistake found is reported at once with file,
+//! line, key, what was found and what was expected. Precedence: command line, then environment
+//! (`BUTLERD_DATABASE__URL`), then `config/butlerd.toml`, then default.
+//!
+//! Each key is declared once (`section!` in `daemon.rs` and `butler.rs`): the declaration is the struct's field, the
+//! checker's rule and the text of the annotated default file.
+
+mod annotate;
+mod butler;
+mod check;
+mod daemon;
+mod environment;
+mod key;
+mod load;
+mod mistake;
+mod node;
+mod roster;
+mod rules;
+mod single;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use annotate::annotated_default;
+pub use butler::{
+    BufferSection, ButlerConfig, DbSection, EnvSection, RuntimeSection, ScheduleEntry, SessionsSection,
+    ShutdownSection, SwitchboardSection,
+};
+pub use daemon::{
+    AdminConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig, OwnerConfig,
+    SpawnerConfig, TelemetryConfig,
+};
+pub use environment::{Environment, Overrides};
+pub use load::{Household, load, load_config};
+pub use mistake::{Mistake, Refused};
+pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
+pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, UnknownValue, Zone};

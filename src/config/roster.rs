@@ -1,0 +1,246 @@
+//! The roster: one directory for each butler, checked each by itself and then against each other.
+
+use std::collections::BTreeMap;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use serde_json::{Map, Value as Json};
+
+use super::butler::{ButlerConfig, ButlerFile};
+use super::check::{Checker, fill_defaults};
+use super::daemon::Config;
+use super::mistake::Mistake;
+use super::node::Node;
+use super::single::{Claim, Single};
+use super::values::RuntimeKind;
+
+/// The directory of the roster that holds what butlers share; no butler.
+pub const SHARED_DIR: &str = "shared";
+
+/// The butlers without which there is no household.
+pub const CORE_BUTLERS: [&str; 2] = ["switchboard", "messenger"];
+
+const BUTLER_FILE: &str = "butler.toml";
+
+/// What each butler's directory must have, and what it is for.
+const REQUIRED_FILES: [(&str, &str); 4] = [
+    (BUTLER_FILE, "the butler's configuration"),
+    ("CLAUDE.md", "the start of the system prompt"),
+    ("AGENTS.md", "the butler's identity and rules"),
+    ("MANIFESTO.md", "what the butler is for"),
+];
+
+/// What this build can do, as far as a configuration depends on it.
+pub trait Catalog {
+    /// Whether this build has the module. A butler's own module (`[modules.<butler>]`) is never asked for here.
+    fn module(&self, name: &str) -> bool;
+
+    /// Mistakes in a module's settings, each as `key: what was found, expected what`, the key relative to
+    /// `modules.<name>`. Also called for a butler's own module.
+    fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<String>;
+
+    /// The runtimes that this build can run.
+    fn runtimes(&self) -> &[RuntimeKind];
+}
+
+/// A butler that can't be started because of its files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BrokenButler {
+    /// The name of its directory; need not be a valid name.
+    pub name: String,
+    /// Its directory, absolute.
+    pub dir: PathBuf,
+    /// Why; never empty. Two butlers that want the same thing: the place of both.
+    pub mistakes: Vec<Mistake>,
+}
+
+/// What was found in the roster.
+#[derive(Default)]
+pub(super) struct Roster {
+    /// Whether there is such a directory at all.
+    pub found: bool,
+    pub fatal: Vec<Mistake>,
+    pub butlers: Vec<ButlerConfig>,
+    pub broken: Vec<BrokenButler>,
+    pub sources: Vec<PathBuf>,
+}
+
+/// One directory, checked by itself.
+struct Candidate {
+    name: String,
+    dir: PathBuf,
+    file: PathBuf,
+    port: Option<Claim>,
+    schema: Option<Claim>,
+    mistakes: Vec<Mistake>,
+    config: Option<ButlerConfig>,
+    read: bool,
+}
+
+/// Reads the roster; `shown` is its path as given, for mistakes.
+pub(super) fn read(shown: &Path, config: &Config, catalog: &dyn Catalog) -> Roster {
+    let mut roster = Roster::default();
+    let fatal = |problem: String, expected: &str| Mistake {
+        file: shown.to_owned(),
+        line: None,
+        key: String::new(),
+        problem,
+        expected: expected.to_owned(),
+    };
+    let names = match directories(&config.daemon.roster) {
+        Ok(names) => names,
+        Err(e) => {
+            let problem = format!("can't be read: {e}");
+            roster.fatal.push(fatal(problem, "the roster, a directory (daemon.roster or --roster says which)"));
+            return roster;
+        }
+    };
+    roster.found = true;
+    if names.is_empty() {
+        roster.fatal.push(fatal("no butler in it".to_owned(), "the roster, with one directory for each butler"));
+        return roster;
+    }
+    for core in CORE_BUTLERS {
+        if !names.iter().any(|name| name == core) {
+            let expected = "the butlers without which no message comes in or goes out";
+            roster.fatal.push(fatal(format!("no `{core}` in it"), expected));
+        }
+    }
+    let mut candidates: Vec<Candidate> =
+        names.into_iter().map(|name| Candidate::read(name, shown, config, catalog)).collect();
+    settle_claims(&mut candidates, |c| c.port.as_ref());
+    settle_claims(&mut candidates, |c| c.schema.as_ref());
+    for candidate in candidates {
+        if candidate.read {
+            roster.sources.push(candidate.file);
+        }
+        match candidate.config {
+            Some(butler) if candidate.mistakes.is_empty() => roster.butlers.push(butler),
+            _ => roster.broken.push(BrokenButler {
+                name: candidate.name,
+                dir: candidate.dir,
+                mistakes: candidate.mistakes,
+            }),
+        }
+    }
+    roster
+}
+
+/// Names of the butlers' directories, in order. Hidden ones and plain files are no butlers.
+fn directories(roster: &Path) -> std::io::Result<Vec<String>> {
+    let mut names = Vec::new();
+    for entry in std::fs::read_dir(roster)? {
+        let entry = entry?;
+        let name = entry.file_name().to_string_lossy().into_owned();
+        if entry.path().is_dir() && name != SHARED_DIR && !name.starts_with('.') {
+            names.push(name);
+        }
+    }
+    names.sort();
+    Ok(names)
+}
+
+/// Where two want the same, the later one is broken, and its mistakes name both places. Butlers without another
+/// mistake come first, then the core ones, then the order of names.
+fn settle_claims(candidates: &mut [Candidate], claim: fn(&Candidate) -> Option<&Claim>) {
+    let mut order: Vec<usize> = (0..candidates.len()).collect();
+    order.sort_by_key(|&i| {
+        let c = &candidates[i];
+        (!c.mistakes.is_empty(), !CORE_BUTLERS.contains(&c.name.as_str()), c.name.clone())
+    });
+    let mut taken: BTreeMap<String, usize> = BTreeMap::new();
+    for i in order {
+        let Some(mine) = claim(&candidates[i]).cloned() else { continue };
+        let Some(&winner) = taken.get(&mine.value) else {
+            taken.insert(mine.value, i);
+            continue;
+        };
+        let Some(theirs) = claim(&candidates[winner]).cloned() else { continue };
+        let told = |at: &Candidate, claim: &Claim, other: &Candidate| Mistake {
+            file: at.file.clone(),
+            line: claim.line,
+            key: claim.key.to_owned(),
+            problem: format!("found {}, which `{}` has too", claim.value, other.name),
+            expected: "a value of the butler's own".to_owned(),
+        };
+        let both =
+            [told(&candidates[i], &mine, &candidates[winner]), told(&candidates[winner], &theirs, &candidates[i])];
+        candidates[i].mistakes.extend(both);
+    }
+}
+
+/// The tree of a file's text; `None` with a mistake if it is no TOML.
+pub(super) fn parse(bytes: &[u8], checker: &mut Checker) -> Option<Node> {
+    let Ok(text) = std::str::from_utf8(bytes) else {
+        checker.note(None, "", "bytes that are no UTF-8", "a TOML file");
+        return None;
+    };
+    match Node::parse(text.trim_start_matches('\u{feff}')) {
+        Ok(node) => Some(node),
+        Err(e) => {
+            checker.note(e.line, "", format!("no valid TOML: {}", e.reason), "");
+            None
+        }
+    }
+}
+
+impl Candidate {
+    fn read(name: String, shown: &Path, config: &Config, catalog: &dyn Catalog) -> Self {
+        let dir = config.daemon.roster.join(&name);
+        let file = shown.join(&name).join(BUTLER_FILE);
+        let mut checker = Checker::new(&file, &ButlerFile::TABLE);
+        for (required, purpose) in REQUIRED_FILES {
+            if !dir.join(required).is_file() {
+                let at = Mistake {
+                    file: shown.join(&name).join(required),
+                    line: None,
+                    key: String::new(),
+                    problem: "missing".to_owned(),
+                    expected: format!("a file: {purpose}"),
+                };
+                checker.mistakes.push(at);
+            }
+        }
+        let bytes = match std::fs::read(dir.join(BUTLER_FILE)) {
+            Ok(bytes) => Some(bytes),
+            Err(e) if e.kind() == std::io::ErrorKind::NotFound => None,
+            Err(e) => {
+                checker.note(None, "", format!("can't be read: {e}"), "a readable file");
+                None
+            }
+        };
+        let read = bytes.is_some();
+        let mut candidate =
+            Self { name, dir, file, port: None, schema: None, mistakes: Vec::new(), config: None, read };
+        if let Some(node) = bytes.and_then(|bytes| parse(&bytes, &mut checker)) {
+            let map = checker.file(&node);
+            candidate.check(Single { dir: candidate.name.clone(), node, map, checker: &mut checker, catalog }, config);
+        }
+        candidate.mistakes = checker.mistakes;
+        candidate
+    }
+
+    fn check(&mut self, mut one: Single<'_>, config: &Config) {
+        one.check(config);
+        self.port = one.port();
+        self.schema = one.schema();
+        if !one.checker.mistakes.is_empty() {
+            return;
+        }
+        let mut map = one.map;
+        if let (Some(Json::Object(butler)), Some(schema)) = (map.get_mut("butler"), &self.schema)
+            && let Json::Object(db) = butler.entry("db").or_insert_with(|| Json::Object(Map::new()))
+        {
+            db.insert("schema".to_owned(), Json::from(schema.value.as_str()));
+        }
+        if self.name == CORE_BUTLERS[0] {
+            map.entry("buffer").or_insert_with(|| Json::Object(Map::new()));
+        }
+        fill_defaults(&ButlerFile::TABLE, &mut map);
+        match serde_json::from_value(Json::Object(map)) {
+            Ok(parsed) => self.config = Some(ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed)),
+            // The walk has checked every value; this is for a table that contradicts its struct.
+            Err(e) => one.checker.note(None, "", format!("can't be taken over: {e}"), ""),
+        }
+    }
+}

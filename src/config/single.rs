@@ -1,0 +1,267 @@
+//! One `butler.toml`: the checks that look at more than one value.
+
+use serde_json::{Map, Value as Json};
+
+use super::check::Checker;
+use super::daemon::Config;
+use super::key::quoted;
+use super::node::{Node, Value};
+use super::roster::{CORE_BUTLERS, Catalog};
+use super::rules;
+use super::values::{DispatchMode, Ports, RuntimeKind};
+
+/// Something that only one butler can have.
+#[derive(Clone)]
+pub(super) struct Claim {
+    pub value: String,
+    pub key: &'static str,
+    pub line: Option<usize>,
+}
+
+/// One `butler.toml` after the walk: its tree, and what was right in it.
+pub(super) struct Single<'a> {
+    /// The name of the directory.
+    pub dir: String,
+    pub node: Node,
+    pub map: Map<String, Json>,
+    pub checker: &'a mut Checker,
+    pub catalog: &'a dyn Catalog,
+}
+
+const SCHEMA_KEY: &str = "butler.db.schema";
+
+impl Single<'_> {
+    /// Notes every mistake that the walk over single values can't see.
+    pub fn check(&mut self, config: &Config) {
+        self.check_name();
+        self.check_port(config);
+        self.check_schema();
+        self.check_runtime();
+        self.check_environment();
+        self.check_schedule();
+        self.check_switchboard();
+        self.check_modules();
+    }
+
+    /// The port that the butler claims.
+    pub fn port(&self) -> Option<Claim> {
+        const KEY: &str = "butler.port";
+        let port = self.get(KEY)?.as_u64()?;
+        Some(Claim { value: port.to_string(), key: KEY, line: self.line(KEY) })
+    }
+
+    /// The schema that the butler claims: the given one, else made of its name.
+    pub fn schema(&self) -> Option<Claim> {
+        if let Some(given) = self.text(SCHEMA_KEY) {
+            return Some(Claim { value: given, key: SCHEMA_KEY, line: self.line(SCHEMA_KEY) });
+        }
+        // Where one was given and is wrong, there is no default either.
+        if self.given(SCHEMA_KEY) {
+            return None;
+        }
+        let value = self.text("butler.name")?.replace('-', "_");
+        Some(Claim { value, key: SCHEMA_KEY, line: self.line("butler.name") })
+    }
+
+    /// The value at a dotted path, if it stood the walk.
+    fn get(&self, path: &str) -> Option<&Json> {
+        let mut segments = path.split('.');
+        let mut at = self.map.get(segments.next()?)?;
+        for segment in segments {
+            at = match at {
+                Json::Array(items) => items.get(segment.parse::<usize>().ok()?)?,
+                other => other.get(segment)?,
+            };
+        }
+        Some(at)
+    }
+
+    fn text(&self, path: &str) -> Option<String> {
+        self.get(path).and_then(Json::as_str).map(str::to_owned)
+    }
+
+    /// Whether the file says anything there, right or wrong.
+    fn given(&self, path: &str) -> bool {
+        self.node.at(&path.split('.').collect::<Vec<_>>()).is_some()
+    }
+
+    /// The texts of a list with their places in the file.
+    fn texts(&self, path: &str) -> Vec<(String, String)> {
+        let Some(Value::List(items)) = self.node.at(&path.split('.').collect::<Vec<_>>()).map(|n| &n.value) else {
+            return Vec::new();
+        };
+        let texts = items.iter().enumerate().filter_map(|(i, item)| match &item.value {
+            Value::Text(text) => Some((format!("{path}.{i}"), text.clone())),
+            _ => None,
+        });
+        texts.collect()
+    }
+
+    fn line(&self, path: &str) -> Option<usize> {
+        self.node.line_of(&path.split('.').collect::<Vec<_>>())
+    }
+
+    /// Notes a mistake at a dotted path; numbers in it are places in a list.
+    fn note(&mut self, path: &str, problem: impl Into<String>, expected: impl Into<String>) {
+        let mut key = String::new();
+        for segment in path.split('.') {
+            if segment.bytes().all(|b| b.is_ascii_digit()) {
+                key.push_str(&format!("[{segment}]"));
+            } else {
+                key = super::check::joined(&key, segment);
+            }
+        }
+        let line = self.line(path);
+        self.checker.note(line, &key, problem, expected);
+    }
+
+    fn check_name(&mut self) {
+        if let Some(name) = self.text("butler.name")
+            && name != self.dir
+        {
+            let expected = format!("the name of the directory, \"{}\"", self.dir);
+            self.note("butler.name", format!("found \"{name}\""), expected);
+        }
+    }
+
+    fn check_port(&mut self, config: &Config) {
+        let admin = config.admin.listen.port();
+        if config.daemon.ports == Ports::Roster && self.port().is_some_and(|port| port.value == admin.to_string()) {
+            self.note("butler.port", format!("found {admin}, the port of admin.listen"), "a port of the butler's own");
+        }
+    }
+
+    fn check_schema(&mut self) {
+        if let Some(claim) = self.schema()
+            && !self.given(SCHEMA_KEY)
+            && (rules::SCHEMA.check)(&claim.value).is_err()
+        {
+            let found = format!("missing, and the schema made of the name, \"{}\", is reserved", claim.value);
+            self.checker.note(claim.line, SCHEMA_KEY, found, rules::SCHEMA.expected);
+        }
+    }
+
+    fn check_runtime(&mut self) {
+        let able: Vec<&str> = self.catalog.runtimes().iter().map(|kind| kind.as_str()).collect();
+        let own = match self.text("runtime.type") {
+            // A wrong type was told; what depends on it can't be judged.
+            None if self.given("runtime.type") => return,
+            given => given.unwrap_or_else(|| RuntimeKind::Native.as_str().to_owned()),
+        };
+        let mut wanted = vec![("runtime.type".to_owned(), own.clone())];
+        wanted
+            .extend(self.texts("runtime.fallback").into_iter().filter(|(_, kind)| kind.parse::<RuntimeKind>().is_ok()));
+        for (n, (path, kind)) in wanted.iter().enumerate() {
+            if !able.contains(&kind.as_str()) {
+                let found = format!("found \"{kind}\", which is not in this build yet");
+                self.note(path, found, format!("one of {}", quoted(&able)));
+            } else if wanted[..n].iter().any(|(_, earlier)| earlier == kind) {
+                self.note(path, format!("found \"{kind}\" for the second time"), "each runtime once");
+            }
+        }
+        let native = wanted.iter().any(|(_, kind)| kind == RuntimeKind::Native.as_str());
+        for path in ["runtime.api", "runtime.endpoint"] {
+            if !native && self.given(path) {
+                let expected = "it only where \"native\" is the type or a fallback";
+                self.note(path, format!("found with type \"{own}\""), expected);
+            }
+        }
+    }
+
+    fn check_environment(&mut self) {
+        let mut seen: Vec<String> = Vec::new();
+        for (path, name) in [self.texts("butler.env.required"), self.texts("butler.env.optional")].concat() {
+            if seen.contains(&name) {
+                self.note(&path, format!("found \"{name}\" for the second time"), "each variable once");
+            }
+            seen.push(name);
+        }
+    }
+
+    fn check_schedule(&mut self) {
+        let entries = self.get("butler.schedule").and_then(Json::as_array).map_or(0, Vec::len);
+        let mut names: Vec<String> = Vec::new();
+        for i in 0..entries {
+            let at = |key: &str| format!("butler.schedule.{i}.{key}");
+            // What is no table was told.
+            if self.node.at(&["butler", "schedule", &i.to_string()]).is_none_or(|n| !matches!(n.value, Value::Table(_)))
+            {
+                continue;
+            }
+            if let Some(name) = self.text(&at("name")) {
+                if names.contains(&name) {
+                    self.note(
+                        &at("name"),
+                        format!("found \"{name}\" for the second time"),
+                        "a name of the entry's own",
+                    );
+                }
+                names.push(name);
+            }
+            let mode = match self.text(&at("dispatch_mode")).map(|mode| mode.parse()) {
+                Some(Ok(mode)) => mode,
+                // A wrong mode was told; what depends on it can't be judged.
+                None if self.given(&at("dispatch_mode")) => continue,
+                _ => DispatchMode::Prompt,
+            };
+            let (needed, foreign, other): (_, &[&str], _) = match mode {
+                DispatchMode::Prompt => ("prompt", &["job_name", "job_args"], DispatchMode::Job),
+                DispatchMode::Job => ("job_name", &["prompt"], DispatchMode::Prompt),
+            };
+            if !self.given(&at(needed)) {
+                self.note(&at(needed), "missing", format!("it where dispatch_mode is \"{mode}\""));
+            }
+            for key in foreign.iter().filter(|key| self.given(&at(key))).collect::<Vec<_>>() {
+                let expected = format!("it only where dispatch_mode is \"{other}\"");
+                self.note(&at(key), format!("found with dispatch_mode \"{mode}\""), expected);
+            }
+        }
+    }
+
+    fn check_switchboard(&mut self) {
+        const SECTION: &str = "butler.switchboard";
+        let is_switchboard = self.dir == CORE_BUTLERS[0];
+        let declined = self.get("butler.switchboard.advertise") == Some(&Json::Bool(false));
+        if is_switchboard && self.given(SECTION) && !declined {
+            self.note(SECTION, "found in the switchboard itself", "it in the other butlers only");
+        }
+        if !is_switchboard && self.given("buffer") {
+            self.note("buffer", format!("found in `{}`", self.dir), "it in the switchboard only");
+        }
+        let bound = |key: &str| self.get(key).and_then(Json::as_u64).unwrap_or(1);
+        let min_key = "butler.switchboard.route_contract_min";
+        let (min, max) = (bound(min_key), bound("butler.switchboard.route_contract_max"));
+        if min > max {
+            let found = format!("found {min}, above route_contract_max ({max})");
+            self.note(min_key, found, "at most route_contract_max");
+        }
+    }
+
+    fn check_modules(&mut self) {
+        let Some(Json::Object(modules)) = self.get("modules").cloned() else { return };
+        for (name, table) in &modules {
+            let path = format!("modules.{name}");
+            // A module's name may hold a dot in quotes: the line is looked for by segments.
+            let line_of = |one: &Self, key: &str| {
+                let inside = key.split('.').filter(|segment| !segment.is_empty());
+                let segments: Vec<&str> = ["modules", name.as_str()].into_iter().chain(inside).collect();
+                one.node.line_of(&segments)
+            };
+            if !table.is_object() {
+                let at = line_of(self, "");
+                self.checker.note(at, &path, format!("found {table}"), "a table");
+            } else if *name != self.dir && !self.catalog.module(name) {
+                let at = line_of(self, "");
+                let expected = format!("a module of this build, or `{}` for the butler's own tools", self.dir);
+                self.checker.note(at, &path, "a module that this build does not have", expected);
+            } else {
+                for told in self.catalog.check_module(&self.dir, name, table) {
+                    let (key, problem) = told.split_once(": ").unwrap_or(("", &told));
+                    let (problem, expected) = problem.split_once(", expected ").unwrap_or((problem, ""));
+                    let at = line_of(self, key);
+                    self.checker.note(at, &super::check::joined(&path, key), problem, expected);
+                }
+            }
+        }
+    }
+}

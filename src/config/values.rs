@@ -1,0 +1,226 @@
+//! Values with a form of their own.
+
+use std::fmt;
+use std::str::FromStr;
+
+use jiff::civil::Time;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+
+/// A name that none of the known values has.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("`{given}` is none of {known}")]
+pub struct UnknownValue {
+    given: String,
+    known: String,
+}
+
+macro_rules! names {
+    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
+        $(#[$doc])*
+        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
+        pub enum $name { $($(#[$vdoc])* $variant,)* }
+
+        impl $name {
+            /// The names of all values, as they stand in a file.
+            pub const NAMES: &'static [&'static str] = &[$($text),*];
+
+            /// The name as it stands in a file.
+            pub fn as_str(self) -> &'static str {
+                match self { $($name::$variant => $text,)* }
+            }
+        }
+        impl FromStr for $name {
+            type Err = UnknownValue;
+            fn from_str(s: &str) -> Result<Self, UnknownValue> {
+                match s {
+                    $($text => Ok($name::$variant),)*
+                    _ => Err(UnknownValue { given: s.to_owned(), known: Self::NAMES.join(", ") }),
+                }
+            }
+        }
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(self.as_str())
+            }
+        }
+        impl Serialize for $name {
+            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
+                s.serialize_str(self.as_str())
+            }
+        }
+        impl<'de> Deserialize<'de> for $name {
+            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+                String::deserialize(d)?.parse().map_err(de::Error::custom)
+            }
+        }
+    };
+}
+
+names!(
+    /// The program that runs a butler's sessions.
+    RuntimeKind {
+        /// Anthropic's CLI.
+        ClaudeCode = "claude-code",
+        /// OpenAI's CLI.
+        Codex = "codex",
+        /// Google's CLI.
+        Gemini = "gemini",
+        /// butlerd's own small agent.
+        Native = "native",
+    }
+);
+names!(
+    /// The protocol that the native runtime speaks to a model.
+    Api {
+        /// The Messages API.
+        Anthropic = "anthropic",
+        /// Chat completions, as many local servers speak them.
+        Openai = "openai",
+    }
+);
+names!(
+    /// What a schedule entry starts.
+    DispatchMode {
+        /// A session with a prompt.
+        Prompt = "prompt",
+        /// A job without a model.
+        Job = "job",
+    }
+);
+names!(
+    /// Where butlers' ports come from.
+    Ports {
+        /// The `port` of each `butler.toml`.
+        Roster = "roster",
+        /// Free ports, chosen at start.
+        Auto = "auto",
+    }
+);
+names!(
+    /// The form of the log.
+    LogFormat {
+        /// `text` on a terminal, else `json`.
+        Auto = "auto",
+        /// Lines for people.
+        Text = "text",
+        /// One JSON object a line.
+        Json = "json",
+    }
+);
+
+/// A time zone that has a name in the IANA database, so that PostgreSQL understands it too.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Zone(TimeZone);
+
+impl Zone {
+    /// The zone of this name; `None` if the database lacks it.
+    pub fn named(name: &str) -> Option<Self> {
+        let zone = TimeZone::get(name).ok()?;
+        zone.iana_name().is_some().then_some(Self(zone))
+    }
+
+    /// The machine's zone; `None` if it is unknown or has no name.
+    pub fn of_system() -> Option<Self> {
+        Self::named(TimeZone::try_system().ok()?.iana_name()?)
+    }
+
+    /// The IANA name, such as `Europe/Berlin`.
+    pub fn name(&self) -> &str {
+        self.0.iana_name().unwrap_or("UTC")
+    }
+
+    /// The rules.
+    pub fn time_zone(&self) -> &TimeZone {
+        &self.0
+    }
+}
+
+impl fmt::Display for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.pad(self.name())
+    }
+}
+
+impl fmt::Debug for Zone {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(self.name())
+    }
+}
+
+impl<'de> Deserialize<'de> for Zone {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let name = String::deserialize(d)?;
+        Zone::named(&name).ok_or_else(|| de::Error::custom(format!("`{name}` is no IANA time zone")))
+    }
+}
+
+/// Hours of the owner's day in which nothing but the urgent disturbs: from (included) to (excluded), over midnight
+/// if the end is the earlier.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct QuietHours {
+    pub from: Time,
+    pub to: Time,
+}
+
+impl QuietHours {
+    /// Reads `22:00-07:00`; `None` for anything else, and for an empty span.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (from, to) = text.split_once('-')?;
+        let hours = Self { from: hour_and_minute(from.trim())?, to: hour_and_minute(to.trim())? };
+        (hours.from != hours.to).then_some(hours)
+    }
+
+    /// Whether this time of the day is quiet.
+    pub fn contains(&self, time: Time) -> bool {
+        if self.from < self.to { self.from <= time && time < self.to } else { self.from <= time || time < self.to }
+    }
+}
+
+fn hour_and_minute(text: &str) -> Option<Time> {
+    let (hour, minute) = text.split_once(':')?;
+    let digits = |s: &str| (s.len() == 2 && s.bytes().all(|b| b.is_ascii_digit())).then(|| s.parse().ok()).flatten();
+    Time::new(digits(hour)?, digits(minute)?, 0, 0).ok()
+}
+
+impl<'de> Deserialize<'de> for QuietHours {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        QuietHours::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no span of hours")))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use jiff::civil::time;
+
+    #[test]
+    fn quiet_hours_reach_over_midnight() {
+        let night = QuietHours::parse("22:00-07:00").unwrap();
+        assert!(night.contains(time(23, 30, 0, 0)) && night.contains(time(6, 59, 59, 0)));
+        assert!(!night.contains(time(7, 0, 0, 0)) && !night.contains(time(12, 0, 0, 0)));
+        let noon = QuietHours::parse("12:00-13:30").unwrap();
+        assert!(noon.contains(time(12, 0, 0, 0)) && !noon.contains(time(13, 30, 0, 0)));
+        for bad in ["", "22-7", "22:00", "24:00-07:00", "22:60-07:00", "07:00-07:00", "7:00-8:00", "+1:00-08:00"] {
+            assert_eq!(QuietHours::parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn zones_have_names() {
+        assert_eq!(Zone::named("Europe/Berlin").unwrap().name(), "Europe/Berlin");
+        assert_eq!(Zone::named("UTC").unwrap().name(), "UTC");
+        for bad in ["Mars/Olympus", "", "Europe"] {
+            assert!(Zone::named(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn names_read_and_print() {
+        for name in RuntimeKind::NAMES {
+            assert_eq!(name.parse::<RuntimeKind>().unwrap().as_str(), *name);
+        }
+        assert!("Claude".parse::<RuntimeKind>().is_err());
+    }
+}
