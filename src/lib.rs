@@ -8,4 +8,5 @@ pub mod mcp;
 pub mod modules;
 pub mod scheduler;
 pub mod store;
+pub mod telemetry;
 pub mod tools;

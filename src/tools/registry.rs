@@ -14,6 +14,7 @@ use super::definition::{Definition, Tool};
 use crate::access::Caller;
 use crate::base::{ButlerName, text};
 use crate::store::Store;
+use crate::telemetry::ButlerMetrics;
 
 /// Whether a module's tools answer; shared between the module's state and its tools.
 #[derive(Clone)]
@@ -61,8 +62,8 @@ impl ToolSetBuilder {
     }
 
     /// Closes the set.
-    pub fn build(self, butler: ButlerName, store: Store, auditor: Auditor) -> ToolSet {
-        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor }) }
+    pub fn build(self, butler: ButlerName, store: Store, auditor: Auditor, metrics: ButlerMetrics) -> ToolSet {
+        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor, metrics }) }
     }
 }
 
@@ -71,6 +72,7 @@ struct Inner {
     butler: ButlerName,
     store: Store,
     auditor: Auditor,
+    metrics: ButlerMetrics,
 }
 
 /// A butler's tools. Cheap to clone, immutable.
@@ -151,6 +153,7 @@ impl ToolSet {
                              "code": "invalid_arguments"}),
                 is_error: true,
             };
+            self.inner.metrics.tool_call(Outcome::Refused.as_str());
             self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(&problem, 500))));
             return Some(reply);
         } else {
@@ -169,6 +172,7 @@ impl ToolSet {
             Ok(_) => (Outcome::Ok, None),
             Err(e) => (e.outcome(), Some(text::truncate(&e.to_string(), 500))),
         };
+        self.inner.metrics.tool_call(outcome.as_str());
         tracing::debug!(
             butler = %self.inner.butler, tool = name, outcome = outcome.as_str(),
             session = caller.session().map(tracing::field::display), us = started.elapsed().as_micros() as u64,

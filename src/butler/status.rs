@@ -1,0 +1,99 @@
+//! What people and programs are told of a butler. The JSON shape is stable.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+
+use crate::modules::State as ModuleState;
+
+/// Where a butler stands.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum ButlerState {
+    Booting,
+    Up,
+    Draining,
+    /// Given up until somebody does something; the status says why.
+    Parked,
+    Stopped,
+}
+
+impl ButlerState {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            ButlerState::Booting => "booting",
+            ButlerState::Up => "up",
+            ButlerState::Draining => "draining",
+            ButlerState::Parked => "parked",
+            ButlerState::Stopped => "stopped",
+        }
+    }
+}
+
+/// One phase of a butler's boot and how long it took.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct PhaseTime {
+    pub phase: String,
+    pub ms: f64,
+}
+
+/// Whether a butler can start sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelState {
+    pub runtime: String,
+    pub model: Option<String>,
+    pub ready: bool,
+    /// What to set, when it is not ready.
+    pub reason: Option<String>,
+}
+
+/// A butler as `status` shows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ButlerStatus {
+    pub name: String,
+    pub description: String,
+    pub state: ButlerState,
+    pub since: Timestamp,
+    /// The port really bound; `None` while it has none.
+    pub port: Option<u16>,
+    /// Why it is parked, or why the last boot failed: phase and sentence.
+    pub failed_phase: Option<String>,
+    pub error: Option<String>,
+    /// Boots since the daemon started, beyond the first.
+    pub restarts: u32,
+    pub model: Option<ModelState>,
+    pub modules: BTreeMap<String, ModuleState>,
+    pub sessions_running: usize,
+    pub sessions_queued: usize,
+    /// Sessions that the last start found unfinished.
+    pub interrupted_sessions: usize,
+    pub boot_phases: Vec<PhaseTime>,
+}
+
+/// The household as `status` shows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct HouseStatus {
+    pub version: String,
+    pub pid: u32,
+    pub started_at: Timestamp,
+    pub uptime_seconds: f64,
+    /// The core butlers are up and the database answers.
+    pub ready: bool,
+    pub admin: String,
+    pub database: DatabaseStatus,
+    pub butlers: Vec<ButlerStatus>,
+}
+
+/// The database as `status` shows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DatabaseStatus {
+    /// `embedded` or `external`
+    pub kind: String,
+    /// Which PostgreSQL, and where it came from.
+    pub server: String,
+    pub up: bool,
+    pub error: Option<String>,
+    /// Connections that this daemon holds.
+    pub connections: usize,
+}

@@ -1,0 +1,163 @@
+//! Every metric that butlerd has, by name.
+
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicI64, AtomicU64};
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
+use prometheus_client::registry::{Registry, Unit};
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ButlerLabel {
+    butler: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct OutcomeLabels {
+    butler: String,
+    outcome: String,
+}
+
+/// The process's metrics.
+pub struct Metrics {
+    registry: Mutex<Registry>,
+    tool_calls: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
+    sessions: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
+    running: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
+    session_seconds: Family<ButlerLabel, Histogram>,
+    refused: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
+    /// 1 for an up butler, else 0.
+    up: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
+    restarts: Family<ButlerLabel, Counter<u64, AtomicU64>>,
+    database_up: Gauge<i64, AtomicI64>,
+    connections: Gauge<i64, AtomicI64>,
+}
+
+fn session_histogram() -> Histogram {
+    Histogram::new(exponential_buckets(0.25, 2.0, 13))
+}
+
+impl Default for Metrics {
+    fn default() -> Self {
+        let m = Self {
+            registry: Mutex::default(),
+            tool_calls: Family::default(),
+            sessions: Family::default(),
+            running: Family::default(),
+            session_seconds: Family::new_with_constructor(session_histogram),
+            refused: Family::default(),
+            up: Family::default(),
+            restarts: Family::default(),
+            database_up: Gauge::default(),
+            connections: Gauge::default(),
+        };
+        {
+            let mut r = m.registry.lock().unwrap_or_else(|e| e.into_inner());
+            r.register("butlerd_tool_calls", "Tool calls by outcome", m.tool_calls.clone());
+            r.register("butlerd_sessions", "Sessions by how they ended", m.sessions.clone());
+            r.register("butlerd_sessions_running", "Sessions with a running child", m.running.clone());
+            r.register_with_unit(
+                "butlerd_session_duration",
+                "Time from a session's trigger to its end",
+                Unit::Seconds,
+                m.session_seconds.clone(),
+            );
+            r.register("butlerd_triggers_refused", "Triggers that led to no session, by reason", m.refused.clone());
+            r.register("butlerd_butler_up", "Whether a butler is up", m.up.clone());
+            r.register("butlerd_butler_restarts", "Restarts of a butler since the daemon started", m.restarts.clone());
+            r.register("butlerd_database_up", "Whether the database answers", m.database_up.clone());
+            r.register("butlerd_database_connections", "Connections to the database", m.connections.clone());
+        }
+        m
+    }
+}
+
+impl Metrics {
+    /// Notes how the database is.
+    pub fn database(&self, up: bool, connections: usize) {
+        self.database_up.set(i64::from(up));
+        self.connections.set(i64::try_from(connections).unwrap_or(i64::MAX));
+    }
+
+    /// Notes whether a butler is up.
+    pub fn butler_up(&self, butler: &str, up: bool) {
+        self.up.get_or_create(&ButlerLabel { butler: butler.to_owned() }).set(i64::from(up));
+    }
+
+    /// Notes a butler's restart.
+    pub fn butler_restarted(&self, butler: &str) {
+        self.restarts.get_or_create(&ButlerLabel { butler: butler.to_owned() }).inc();
+    }
+
+    /// The metrics of one butler, looked up once.
+    pub fn of(self: &std::sync::Arc<Self>, butler: &str) -> ButlerMetrics {
+        let outcome = |o: &str| {
+            let labels = OutcomeLabels { butler: butler.to_owned(), outcome: o.to_owned() };
+            self.tool_calls.get_or_create_owned(&labels)
+        };
+        ButlerMetrics {
+            butler: butler.to_owned(),
+            ok: outcome("ok"),
+            refused: outcome("refused"),
+            error: outcome("error"),
+            cancelled: outcome("cancelled"),
+            all: self.clone(),
+        }
+    }
+
+    /// The Prometheus text format.
+    pub fn render(&self) -> String {
+        let mut text = String::new();
+        let registry = self.registry.lock().unwrap_or_else(|e| e.into_inner());
+        // Writing into a string can't fail.
+        let _ = encode(&mut text, &registry);
+        text
+    }
+}
+
+/// One butler's metrics.
+#[derive(Clone)]
+pub struct ButlerMetrics {
+    butler: String,
+    ok: Counter<u64, AtomicU64>,
+    refused: Counter<u64, AtomicU64>,
+    error: Counter<u64, AtomicU64>,
+    cancelled: Counter<u64, AtomicU64>,
+    all: std::sync::Arc<Metrics>,
+}
+
+impl ButlerMetrics {
+    /// Counts a tool call by its outcome's name.
+    pub fn tool_call(&self, outcome: &str) {
+        match outcome {
+            "ok" => &self.ok,
+            "refused" => &self.refused,
+            "cancelled" => &self.cancelled,
+            _ => &self.error,
+        }
+        .inc();
+    }
+
+    /// A session's child starts (+1) or is gone (-1).
+    pub fn running(&self, change: i64) {
+        self.all.running.get_or_create(&ButlerLabel { butler: self.butler.clone() }).inc_by(change);
+    }
+
+    /// Counts a session by how it ended.
+    pub fn session(&self, state: &str, duration_ms: i64) {
+        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: state.to_owned() };
+        self.all.sessions.get_or_create(&labels).inc();
+        let seconds = duration_ms as f64 / 1000.0;
+        self.all.session_seconds.get_or_create(&ButlerLabel { butler: self.butler.clone() }).observe(seconds);
+    }
+
+    /// Counts a trigger that led to no session.
+    pub fn trigger_refused(&self, reason: &str) {
+        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: reason.to_owned() };
+        self.all.refused.get_or_create(&labels).inc();
+    }
+}

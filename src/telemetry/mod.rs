@@ -1,0 +1,7 @@
+//! What the daemon tells of itself: the log and the metrics.
+
+mod log;
+mod metrics;
+
+pub use log::{LogError, start_log};
+pub use metrics::{ButlerMetrics, Metrics};
