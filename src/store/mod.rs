@@ -1,0 +1,3 @@
+//! What is kept: the embedded PostgreSQL cluster.
+
+pub mod cluster;
