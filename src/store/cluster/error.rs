@@ -80,10 +80,10 @@ pub enum ClusterError {
     StartTimeout { seconds: u64, reason: String, log: PathBuf },
 
     #[error(
-        "the database in {path} refuses the owner's password, which is derived from the master key: \
-             this is not the master key it was made with; put the old one back"
+        "the database in {path} does not let its owner in ({said}). The password is derived from the master key: \
+             if that key was replaced, put the old one back"
     )]
-    OwnerPassword { path: PathBuf },
+    OwnerRefused { path: PathBuf, said: String },
 
     #[error("the thread that keeps PostgreSQL could not be started")]
     Thread { source: std::io::Error },

@@ -158,7 +158,7 @@ impl Cluster {
         let Prepared { layout, lock, binaries, spec } = keeper.run(move || prepare(&options)).await??;
         tracing::info!(user = spec.run_as.name, "the embedded database runs {binaries}");
         let slot = Arc::new(Slot::default());
-        let owner = config(&spec.socket_dir, OWNER, &password);
+        let owner = socket_config(&spec.socket_dir, OWNER, &password);
         let spec = Arc::new(spec);
         let lock = Mutex::new(Some(Arc::new(lock)));
         let parts = Parts { keeper, spec, slot: slot.clone(), layout, owner, lock };
@@ -172,7 +172,7 @@ impl Cluster {
         let failed = match start {
             Start::Ready => None,
             Start::Ended(reason) => Some(ClusterError::Exited { reason, log: log.clone() }),
-            Start::WrongPassword => Some(ClusterError::OwnerPassword { path: parts.spec.cluster.clone() }),
+            Start::Refused(said) => Some(ClusterError::OwnerRefused { path: parts.spec.cluster.clone(), said }),
             Start::Slow(reason) => {
                 Some(ClusterError::StartTimeout { seconds: start_timeout.as_secs(), reason, log: log.clone() })
             }
@@ -217,7 +217,7 @@ impl Cluster {
 
     /// How `user` connects: through the socket, to the database `postgres` unless the caller says another.
     pub fn connect_config(&self, user: &str, password: &Secret<String>) -> tokio_postgres::Config {
-        config(&self.socket_dir, user, password)
+        socket_config(&self.socket_dir, user, password)
     }
 
     /// Which PostgreSQL runs, and where it came from.
@@ -252,7 +252,7 @@ impl Cluster {
 }
 
 /// How a user connects through the socket in `socket_dir`. For a process that is not the daemon, too.
-pub fn config(socket_dir: &Path, user: &str, password: &Secret<String>) -> tokio_postgres::Config {
+pub fn socket_config(socket_dir: &Path, user: &str, password: &Secret<String>) -> tokio_postgres::Config {
     let mut config = tokio_postgres::Config::new();
     config.host_path(socket_dir).port(PORT).user(user).password(password.expose()).dbname("postgres");
     config.application_name("butlerd").connect_timeout(Duration::from_secs(10));

@@ -80,8 +80,8 @@ pub(super) struct Run {
 pub(super) enum Start {
     Ready,
     Ended(End),
-    /// It runs, but not with this owner's password.
-    WrongPassword,
+    /// It runs, but does not let its owner in; what it said.
+    Refused(String),
     /// Still not ready; what was the last answer.
     Slow(String),
 }
@@ -145,7 +145,7 @@ impl Run {
         loop {
             match probe(owner).await {
                 Probe::Ready => return Start::Ready,
-                Probe::WrongPassword => return Start::WrongPassword,
+                Probe::Refused(said) => return Start::Refused(said),
                 Probe::NotYet(why) => answer = why,
                 Probe::Silent => {}
             }
@@ -165,7 +165,7 @@ impl Run {
 
 enum Probe {
     Ready,
-    WrongPassword,
+    Refused(String),
     /// The server says that it's not ready.
     NotYet(String),
     /// Nobody listens yet.
@@ -187,14 +187,15 @@ async fn probe(owner: &tokio_postgres::Config) -> Probe {
         Ok(Err(error)) => error,
         Err(_) => return Probe::NotYet("a connection takes too long".into()),
     };
-    match error.code() {
-        Some(code) if *code == SqlState::INVALID_PASSWORD || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION => {
-            Probe::WrongPassword
-        }
+    let Some(answer) = error.as_db_error() else { return Probe::Silent };
+    let (code, said) = (answer.code(), answer.message().to_owned());
+    if *code == SqlState::INVALID_PASSWORD || *code == SqlState::INVALID_AUTHORIZATION_SPECIFICATION {
+        Probe::Refused(said)
+    } else if *code == SqlState::TOO_MANY_CONNECTIONS {
         // It is up, and busy with others.
-        Some(code) if *code == SqlState::TOO_MANY_CONNECTIONS => Probe::Ready,
-        Some(_) => Probe::NotYet(error.as_db_error().map_or_else(|| error.to_string(), |e| e.message().to_owned())),
-        None => Probe::Silent,
+        Probe::Ready
+    } else {
+        Probe::NotYet(said)
     }
 }
 

@@ -94,8 +94,8 @@ impl Supervisor {
                     Start::Ready => break,
                     Start::Ended(reason) => return Err(reason),
                     // Somebody changed it by hand. The server runs, and who connects will be told.
-                    Start::WrongPassword => {
-                        tracing::warn!("the embedded database no longer takes its owner's password");
+                    Start::Refused(said) => {
+                        tracing::warn!(said, "the embedded database no longer lets its owner in");
                         break;
                     }
                     Start::Slow(reason) => tracing::warn!(reason, "the embedded database is still starting"),
