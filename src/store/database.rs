@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
 
-use super::cluster::scram_verifier;
+use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::error::StoreError;
 use super::migrate::{self, Chain};
 use super::pool::{Lease, Pool, Scope};
@@ -18,15 +18,13 @@ use crate::base::{ButlerName, Clock, RequestContext, Secret, TenantId};
 const DATABASE: &str = "butlers";
 /// Few: the owner works at boot and for reconcilers, never for a tool call.
 const OWNER_POOL: usize = 4;
-/// PBKDF2 rounds of our roles' passwords. They are 256 random bits, so stretching them adds nothing but boot time.
-const SCRAM_ROUNDS: u32 = 16;
 /// A connection idle for this long is closed, but for the last of its pool.
 const IDLE: Duration = Duration::from_secs(30);
 
 /// Where the database is and how butlers' pools are sized.
 pub struct DatabaseOptions {
-    /// How the owner role reaches the server (host, user, password). Without a database name, `butlers` is used and
-    /// created when missing.
+    /// How the owner role reaches the server (host, user, password). Without a database of its own (none named, or
+    /// `postgres`), `butlers` is used and created when missing.
     pub owner: tokio_postgres::Config,
     /// Most connections of one butler.
     pub pool_size: usize,
@@ -56,7 +54,7 @@ pub struct Store {
 impl Database {
     /// Connects as the owner, creates the database when missing and brings `shared` up to date.
     pub async fn open(mut options: DatabaseOptions) -> Result<Self, StoreError> {
-        if options.owner.get_dbname().is_none() {
+        if options.owner.get_dbname().is_none_or(|name| name == "postgres") {
             create_database(&options.owner).await?;
             options.owner.dbname(DATABASE);
         }
@@ -100,7 +98,7 @@ impl Database {
             .map_err(StoreError::query("looking up the butler's role"))?;
         let current = known.is_some_and(|r| r.get::<_, String>(0) == key_id && r.get::<_, String>(1) == schema);
         if !current {
-            let password = scram_verifier(self.role_password(butler).expose(), SCRAM_ROUNDS);
+            let password = scram_verifier(self.role_password(butler).expose(), RANDOM_PASSWORD_ITERATIONS);
             let mut tx = lease.begin().await.map_err(StoreError::query("creating the butler's role"))?;
             tx.batch_role(&role, schema, &password).await.map_err(StoreError::query("creating the butler's role"))?;
             tx.execute(
