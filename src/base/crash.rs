@@ -31,3 +31,27 @@ pub fn point(name: &str) {
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn point(_name: &str) {}
+
+/// Passes the panic point `name`; panics there as often as `BUTLERD_PANIC_POINT=name:times` says, then no more.
+#[cfg(debug_assertions)]
+pub fn panic_point(name: &str) {
+    use std::sync::OnceLock;
+    use std::sync::atomic::{AtomicI64, Ordering};
+    static WANTED: OnceLock<Option<(String, AtomicI64)>> = OnceLock::new();
+    let wanted = WANTED.get_or_init(|| {
+        let text = std::env::var("BUTLERD_PANIC_POINT").ok()?;
+        let (name, times) = text.split_once(':').unwrap_or((&text, "1"));
+        Some((name.to_owned(), AtomicI64::new(times.parse().unwrap_or(1))))
+    });
+    if let Some((wanted, left)) = wanted
+        && wanted == name
+        && left.fetch_sub(1, Ordering::SeqCst) > 0
+    {
+        panic!("asked to panic at {name}");
+    }
+}
+
+/// Passes the panic point `name`; nothing happens in a release.
+#[cfg(not(debug_assertions))]
+#[inline(always)]
+pub fn panic_point(_name: &str) {}

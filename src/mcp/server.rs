@@ -133,6 +133,7 @@ pub struct Served {
     service: StreamableHttpService<Conn, NeverSessionManager>,
     edge: Edge,
     clock: Clock,
+    draining: CancellationToken,
 }
 
 const WRONG_BUTLER: Refusal =
@@ -144,23 +145,24 @@ const WRONG_SESSION: Refusal = Refusal::new(
     "wrong_session",
     "The runtime_session_id of the address contradicts the token.",
 );
+const STOPPING: Refusal =
+    Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "This butler is stopping and takes no new work.");
 const TOO_LARGE: Refusal =
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "The request is larger than this server accepts.");
 
 impl Served {
-    /// A server over these tools, behind this door.
-    pub fn new(tools: ToolSet, edge: Edge, clock: Clock, stop: &CancellationToken) -> Self {
+    /// A server over these tools, behind this door. Once `draining` fires, only sessions that run are still served.
+    pub fn new(tools: ToolSet, edge: Edge, clock: Clock, draining: CancellationToken) -> Self {
         let face = Arc::new(Face::new(tools));
         // Host and Origin were checked at the door; the protocol library need not do it again.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
             .with_json_response(true)
             .disable_allowed_hosts()
-            .with_max_request_body_bytes(usize::try_from(edge.max_body()).unwrap_or(usize::MAX))
-            .with_cancellation_token(stop.child_token());
+            .with_max_request_body_bytes(usize::try_from(edge.max_body()).unwrap_or(usize::MAX));
         let conn = Conn(face.clone());
         let service = StreamableHttpService::new(move || Ok(conn.clone()), Arc::default(), config);
-        Self { face, service, edge, clock }
+        Self { face, service, edge, clock, draining }
     }
 
     /// Answers one request.
@@ -186,6 +188,9 @@ impl Served {
             && claimed != session.to_string()
         {
             return Err(WRONG_SESSION);
+        }
+        if self.draining.is_cancelled() && caller.session().is_none() {
+            return Err(STOPPING);
         }
         let restricted = caller.grant.tools.is_some();
         request.extensions_mut().insert(caller.clone());

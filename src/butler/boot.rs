@@ -1,0 +1,300 @@
+//! A butler's boot, phase by phase, and the task that lives afterwards.
+
+use std::future::Future;
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use super::handle::{Butler, Core};
+use super::house::House;
+use super::status::PhaseTime;
+use super::tools::{Dispatcher, self_tools};
+use crate::access::Edge;
+use crate::base::{crash, task};
+use crate::config::{ButlerConfig, Ports};
+use crate::mcp::{Listener, Served, accept_loop};
+use crate::modules::{ModuleContext, Modules, Phase};
+use crate::scheduler::{Declared, schedule_tools, sync};
+use crate::spawner::{Spawner, SpawnerParts, session_tools};
+use crate::store::migrate::Chain;
+use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools};
+
+/// A boot that came to nothing.
+#[derive(Debug, Clone, thiserror::Error)]
+#[error("{phase}: {error}")]
+pub struct BootError {
+    pub phase: &'static str,
+    pub error: String,
+    /// Whether it may go better by itself in a moment.
+    pub transient: bool,
+    pub phases: Vec<PhaseTime>,
+}
+
+/// A butler that is up.
+pub struct Running {
+    pub butler: Butler,
+    pub phases: Vec<PhaseTime>,
+    task: JoinHandle<()>,
+}
+
+impl Running {
+    /// Waits for the end of the butler's task; `Err` when it ended by a panic.
+    pub async fn ended(&mut self) -> Result<(), String> {
+        (&mut self.task).await.map_err(|e| format!("the butler's task ended: {e}"))
+    }
+}
+
+/// Gathers the phases' durations and logs each.
+struct Phases<'a> {
+    butler: &'a str,
+    done: Vec<PhaseTime>,
+}
+
+impl Phases<'_> {
+    async fn run<T, E: Failure>(
+        &mut self,
+        phase: &'static str,
+        work: impl Future<Output = Result<T, E>>,
+    ) -> Result<T, BootError> {
+        let started = Instant::now();
+        let result = work.await;
+        let ms = started.elapsed().as_secs_f64() * 1000.0;
+        self.done.push(PhaseTime { phase: phase.to_owned(), ms: (ms * 1000.0).round() / 1000.0 });
+        match result {
+            Ok(value) => {
+                tracing::info!(butler = self.butler, phase, ms = format_args!("{ms:.2}"), "boot phase");
+                Ok(value)
+            }
+            Err(e) => {
+                Err(BootError { phase, transient: e.transient(), error: e.to_string(), phases: self.done.clone() })
+            }
+        }
+    }
+}
+
+/// What a phase may fail with.
+trait Failure: std::fmt::Display {
+    fn transient(&self) -> bool {
+        false
+    }
+}
+impl Failure for String {}
+impl Failure for crate::store::StoreError {
+    fn transient(&self) -> bool {
+        self.is_connection()
+    }
+}
+impl Failure for crate::mcp::BindError {}
+impl Failure for crate::store::migrate::MigrationError {}
+
+/// Boots the butler. `stop` ends it again: sessions are drained, then everything is taken down in reverse.
+///
+/// A module that fails does not fail the boot; whatever else fails does, named by its phase.
+pub async fn boot(house: &Arc<House>, config: &Arc<ButlerConfig>, stop: CancellationToken) -> Result<Running, BootError> {
+    let name = &config.name;
+    let schema = &config.db.schema;
+    let mut phases = Phases { butler: name.as_str(), done: Vec::new() };
+    // Configuration and telemetry were done for the whole household before any butler.
+    let mut modules = phases
+        .run("module loading", async {
+            Ok::<_, String>(Modules::load(&house.catalog, name, &config.dir, &config.modules))
+        })
+        .await?;
+    phases.run("environment", async { check_environment(config) }).await?;
+    let store = phases.run("database", house.db.provision(name, schema)).await?;
+    let core_chain = phases.run("core migrations", async {
+        let chain = Chain::shipped("core")?;
+        house.db.migrate(name, schema, &[&chain]).await?;
+        Ok::<_, crate::store::StoreError>(())
+    });
+    core_chain.await?;
+    phases.run("butler migrations", butler_migrations(house, config, &mut modules)).await?;
+    phases
+        .run("module migrations", async {
+            modules.migrate(&house.db, name, schema).await;
+            Ok::<_, String>(())
+        })
+        .await?;
+    let base = ModuleContext {
+        butler: name.clone(),
+        dir: config.dir.clone(),
+        store: store.clone(),
+        clock: house.clock.clone(),
+        credentials: Arc::default(),
+    };
+    phases
+        .run("credentials", async {
+            modules.credentials(&house.credentials, &base).await;
+            Ok::<_, String>(())
+        })
+        .await?;
+    // Bound early, because sessions are told the port; answered late, once every tool is there.
+    let listener = phases.run("port", async { Listener::bind(address(house, config)) }).await?;
+    let port = listener.addr().port();
+    let metrics = house.metrics.of(name.as_str());
+    let auditor = Auditor::start(store.clone());
+    let spawner = Spawner::new(SpawnerParts {
+        config: config.clone(),
+        settings: house.config.spawner.clone(),
+        roster_dir: house.roster_dir.clone(),
+        data_dir: house.data_dir.clone(),
+        store: store.clone(),
+        auditor: auditor.clone(),
+        credentials: house.credentials.clone(),
+        book: house.book.clone(),
+        clock: house.clock.clone(),
+        nursery: house.nursery.clone(),
+        permits: house.permits.clone(),
+        events: house.events.clone(),
+        metrics: metrics.clone(),
+        child_user: house.child_user.clone(),
+        port,
+    });
+    phases.run("core credentials", spawner.check_credentials()).await?;
+    phases
+        .run("module startup", async {
+            modules.start(&base).await;
+            Ok::<_, String>(())
+        })
+        .await?;
+    let interrupted = phases.run("session recovery", spawner.recover()).await?;
+    let zone = house.config.owner.time_zone.name().to_owned();
+    phases.run("schedule sync", sync_schedules(&store, config, &zone)).await?;
+    let core = Arc::new(Core {
+        house: house.clone(),
+        config: config.clone(),
+        spawner,
+        modules: modules.states(),
+        port,
+        up_since: Instant::now(),
+    });
+    let mut builder = ToolSetBuilder::default();
+    phases
+        .run("tools", async {
+            let dispatcher = Arc::new(Dispatcher { core: core.clone() });
+            let own = core_tools()
+                .into_iter()
+                .chain(session_tools())
+                .chain(schedule_tools(&zone, dispatcher))
+                .chain(self_tools(&core));
+            own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
+            modules.tools(&mut builder).await;
+            Ok::<_, String>(())
+        })
+        .await?;
+    let tools = builder.build(name.clone(), store, auditor, metrics);
+    let butler = Butler { core, tools: tools.clone(), interrupted };
+    let admin = &house.config.admin;
+    let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
+    let draining = CancellationToken::new();
+    let served = Served::new(tools, edge, house.clock.clone(), draining.clone());
+    let life = Life { butler: butler.clone(), modules, listener, served, draining, stop };
+    let task = phases
+        .run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) })
+        .await?;
+    Ok(Running { butler, phases: phases.done, task })
+}
+
+fn check_environment(config: &ButlerConfig) -> Result<(), String> {
+    let missing: Vec<&str> =
+        config.env.required.iter().map(String::as_str).filter(|n| std::env::var_os(n).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{} asks in [butler.env] required for {}, which butlerd's environment does not have; set it, or make it optional",
+        config.file.display(),
+        missing.join(", ")
+    ))
+}
+
+/// The butler's own chain. A failure belongs to the roster's own module where there is one.
+async fn butler_migrations(
+    house: &House,
+    config: &ButlerConfig,
+    modules: &mut Modules,
+) -> Result<(), crate::store::StoreError> {
+    let name = config.name.as_str();
+    let result = match Chain::from_dir(name, &config.dir.join("migrations")) {
+        Ok(chain) => house.db.migrate(&config.name, &config.db.schema, &[&chain]).await.map(|_| ()),
+        Err(e) => Err(e.into()),
+    };
+    match result {
+        Err(e) if !e.is_connection() && modules.has(name) => {
+            modules.blame(name, Phase::Migration, e.to_string());
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
+    let port = match house.config.daemon.ports {
+        Ports::Roster => config.port,
+        Ports::Auto => 0,
+    };
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
+async fn sync_schedules(store: &crate::store::Store, config: &ButlerConfig, owner_zone: &str) -> Result<(), String> {
+    let declared: Vec<Declared> = config
+        .schedules
+        .iter()
+        .map(|s| Declared {
+            name: s.name.clone(),
+            cron: s.cron.clone(),
+            time_zone: s.timezone.as_ref().map_or(owner_zone, |z| z.name()).to_owned(),
+            prompt: s.prompt.clone(),
+            job_name: s.job_name.clone(),
+            job_args: s.job_args.clone(),
+            enabled: s.enabled,
+        })
+        .collect();
+    sync(store, &declared).await.map_err(|e| e.to_string())
+}
+
+/// The butler's task: owns its modules and its server.
+struct Life {
+    butler: Butler,
+    modules: Modules,
+    listener: Listener,
+    served: Served,
+    draining: CancellationToken,
+    stop: CancellationToken,
+}
+
+/// Requests still under way get this long once the sessions are over.
+const LAST_REQUESTS: Duration = Duration::from_secs(2);
+
+impl Life {
+    async fn run(mut self) {
+        let name = self.butler.name().clone();
+        crash::panic_point(&format!("butler.{name}"));
+        let server_stop = CancellationToken::new();
+        let served = self.served.clone();
+        let serving = accept_loop(self.listener, server_stop.clone(), move |request| served.clone().answer(request));
+        let mut server = task::spawn(task::Kind::Actor, "mcp-server", serving);
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            ended = &mut server => {
+                // Only its stop ends the server; anything else is a fault that the supervisor must see.
+                panic!("the MCP server of {name} ended by itself: {ended:?}");
+            }
+        }
+        self.draining.cancel();
+        let core = &self.butler.core;
+        core.spawner.drain(core.config.shutdown.timeout.0).await;
+        server_stop.cancel();
+        if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {
+            server.abort();
+        }
+        self.butler.tools.flush_audit().await;
+        self.modules.stop().await;
+        core.house.db.release(&name).await;
+        tracing::info!(butler = %name, "butler stopped");
+    }
+}
+

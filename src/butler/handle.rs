@@ -1,0 +1,69 @@
+//! The handle that others hold.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use super::house::House;
+use crate::base::{ButlerName, SessionId};
+use crate::config::ButlerConfig;
+use crate::modules::ModuleStates;
+use crate::spawner::{SessionResult, Spawner, Trigger, TriggerError};
+use crate::tools::ToolSet;
+
+/// What a running butler's tools and handles work with.
+pub(super) struct Core {
+    pub house: Arc<House>,
+    pub config: Arc<ButlerConfig>,
+    pub spawner: Spawner,
+    pub modules: ModuleStates,
+    /// The port really bound.
+    pub port: u16,
+    pub up_since: Instant,
+}
+
+/// A running butler. Cheap to clone; holding it keeps nothing alive.
+#[derive(Clone)]
+pub struct Butler {
+    pub(super) core: Arc<Core>,
+    pub(super) tools: ToolSet,
+    pub(super) interrupted: usize,
+}
+
+impl Butler {
+    pub fn name(&self) -> &ButlerName {
+        &self.core.config.name
+    }
+
+    /// The butler's tools, for calls from within the house.
+    pub fn tools(&self) -> &ToolSet {
+        &self.tools
+    }
+
+    /// The port that its MCP server listens on.
+    pub fn port(&self) -> u16 {
+        self.core.port
+    }
+
+    /// Starts a session and waits for its end.
+    pub async fn trigger(&self, wish: Trigger) -> Result<SessionResult, TriggerError> {
+        self.core.spawner.trigger_from(wish, None).await
+    }
+
+    /// Cancels a session that runs or waits here; `false` when there is none with this id.
+    pub fn cancel(&self, id: SessionId) -> bool {
+        self.core.spawner.cancel(id)
+    }
+
+    pub fn spawner(&self) -> &Spawner {
+        &self.core.spawner
+    }
+
+    pub fn modules(&self) -> &ModuleStates {
+        &self.core.modules
+    }
+
+    /// Sessions that the last start found unfinished.
+    pub fn interrupted(&self) -> usize {
+        self.interrupted
+    }
+}

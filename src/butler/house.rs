@@ -1,0 +1,38 @@
+//! What all butlers of a household share.
+
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use tokio::sync::{Semaphore, broadcast};
+
+use crate::access::{OperatorTokens, TokenBook};
+use crate::base::Clock;
+use crate::config::Config;
+use crate::credentials::Credentials;
+use crate::modules::Catalog;
+use crate::spawner::child::{ChildUser, Nursery};
+use crate::spawner::SessionEvent;
+use crate::store::Database;
+use crate::telemetry::Metrics;
+
+/// The household's shared services.
+pub struct House {
+    pub config: Config,
+    pub data_dir: PathBuf,
+    pub roster_dir: PathBuf,
+    pub db: Arc<Database>,
+    pub credentials: Credentials,
+    pub book: TokenBook,
+    pub operators: OperatorTokens,
+    pub clock: Clock,
+    pub metrics: Arc<Metrics>,
+    /// Live events of all sessions; who reads too slowly misses some.
+    pub events: broadcast::Sender<SessionEvent>,
+    pub catalog: Catalog,
+    /// Where all children are started.
+    pub nursery: Nursery,
+    /// Sessions that may run at once in the whole household.
+    pub permits: Arc<Semaphore>,
+    /// The user that children run as, when the daemon is root.
+    pub child_user: Option<ChildUser>,
+}

@@ -1,0 +1,12 @@
+//! One butler: its boot, the handle that others hold, the task that owns its state.
+
+mod boot;
+mod handle;
+mod house;
+mod status;
+mod tools;
+
+pub use boot::{BootError, Running, boot};
+pub use handle::Butler;
+pub use house::House;
+pub use status::{ButlerState, ButlerStatus, DatabaseStatus, HouseStatus, PhaseTime};

@@ -1,0 +1,186 @@
+//! Tools about the butler itself: `status`, `trigger`, `tick`, `module.states`, `module.set_enabled`.
+
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::handle::Core;
+use crate::base::{RequestContext, Trust};
+use crate::modules::{Health, switch_key};
+use crate::scheduler::{Dispatch, Dispatched, Firing, tick};
+use crate::spawner::{SessionState, Trigger};
+use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+/// The tools about `core`'s butler.
+pub(super) fn self_tools(core: &Arc<Core>) -> Vec<Tool> {
+    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
+    let defs = DEFS.get_or_init(definitions);
+    macro_rules! on_core {
+        ($f:ident) => {{
+            let core = core.clone();
+            handler(move |call| $f(call, core.clone()))
+        }};
+    }
+    let handlers = [
+        on_core!(status),
+        on_core!(trigger),
+        on_core!(run_tick),
+        on_core!(module_states),
+        on_core!(module_set_enabled),
+    ];
+    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+}
+
+fn definitions() -> Vec<Arc<Definition>> {
+    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
+        let schema =
+            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+    };
+    let plain = Meta { reads_private: false, ..Meta::read() };
+    vec![
+        define(
+            "status",
+            "Who this butler is, whether it is well, and the state of its modules.",
+            json!({}),
+            json!([]),
+            plain.clone(),
+        ),
+        define(
+            "trigger",
+            "Start a new session of this butler with a prompt and wait for its end.",
+            json!({"prompt": {"type": "string", "minLength": 1, "description": "What to do"},
+                   "context": {"type": "string", "description": "Facts for the new session; given to it as data"}}),
+            json!(["prompt"]),
+            Meta::write(Effect::Once),
+        ),
+        define("tick", "Run every schedule that is due now.", json!({}), json!([]), Meta::write(Effect::Once)),
+        define("module.states", "Health and switch of each module.", json!({}), json!([]), plain),
+        define(
+            "module.set_enabled",
+            "Turn a module's tools on or off. The choice outlives restarts.",
+            json!({"name": {"type": "string", "description": "Name of the module"}, "enabled": {"type": "boolean"}}),
+            json!(["name", "enabled"]),
+            Meta::write(Effect::Idempotent),
+        ),
+    ]
+}
+
+async fn status(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
+    let modules = core.modules.all();
+    let well = modules.values().all(|m| m.health == Health::Active);
+    let shown: serde_json::Map<String, Value> = modules
+        .into_iter()
+        .map(|(name, m)| {
+            let mut entry = json!({"status": m.health, "enabled": m.enabled});
+            if let (Some(phase), Value::Object(o)) = (m.failure_phase, &mut entry) {
+                o.insert("phase".into(), json!(phase));
+                o.insert("error".into(), json!(m.failure_error));
+            }
+            (name, entry)
+        })
+        .collect();
+    let model = core.spawner.model_state().await;
+    Ok(json!({
+        "name": core.config.name.as_str(), "description": core.config.description, "port": core.port, "modules": shown,
+        "health": if well { "ok" } else { "degraded" }, "uptime_seconds": core.up_since.elapsed().as_secs(),
+        "model": model,
+    }))
+}
+
+/// A trigger's answer, as callers of the seed system know it.
+async fn trigger(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
+    let own_session = call.session();
+    let request = match own_session {
+        Some(session) => Arc::new(call.context().caused_by(session, call.store.clock())),
+        None => call.caller.context.clone(),
+    };
+    let wish = Trigger {
+        prompt: call.text("prompt").unwrap_or_default().to_owned(),
+        context: call.args.get("context").cloned(),
+        source: "trigger".to_owned(),
+        request,
+    };
+    match core.spawner.trigger_from(wish, own_session).await {
+        Ok(end) => Ok(json!({
+            "output": end.output, "success": end.state == SessionState::Succeeded, "error": end.error,
+            "error_class": end.error_class, "duration_ms": end.duration_ms, "session_id": end.session_id,
+        })),
+        Err(e) => Err(ToolError::refused(e.code(), e.to_string())),
+    }
+}
+
+async fn run_tick(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
+    let dispatcher = Dispatcher { core };
+    let n = tick(&call.store, &call.context().tenant_id, &dispatcher).await?;
+    Ok(json!({"dispatched": n}))
+}
+
+async fn module_states(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
+    let shown = core.modules.all().into_iter().map(|(name, m)| {
+        (name, json!({"health": m.health, "enabled": m.enabled, "failure_phase": m.failure_phase,
+                      "failure_error": m.failure_error}))
+    });
+    Ok(Value::Object(shown.collect()))
+}
+
+async fn module_set_enabled(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
+    let name = call.text("name").unwrap_or_default();
+    let on = call.args.get("enabled").and_then(Value::as_bool).unwrap_or(true);
+    let states = core.modules.all();
+    match states.get(name) {
+        None => {
+            let known: Vec<&str> = states.keys().map(String::as_str).collect();
+            let message = format!("There is no module `{name}` here; there are: {}.", known.join(", "));
+            return Err(ToolError::refused("not_found", message));
+        }
+        Some(m) if m.health != Health::Active => {
+            let why = m.failure_error.clone().unwrap_or_default();
+            return Err(ToolError::refused("module_failed", format!("The module `{name}` has failed: {why}")));
+        }
+        Some(_) => {}
+    }
+    call.effect(
+        "INSERT INTO state (key, value) VALUES ($1, $2)
+         ON CONFLICT (tenant_id, key) DO UPDATE
+         SET value = excluded.value, version = state.version + 1, updated_at = shared.clock()",
+        &[&switch_key(name), &json!(on)],
+    )
+    .await?;
+    core.modules.switch(name, on);
+    Ok(json!({"status": "ok", "name": name, "enabled": on}))
+}
+
+/// Runs what schedules ask for: prompts as sessions, jobs by their names.
+pub(super) struct Dispatcher {
+    pub core: Arc<Core>,
+}
+
+#[async_trait]
+impl Dispatch for Dispatcher {
+    async fn dispatch(&self, firing: Firing) -> Dispatched {
+        let Some(prompt) = firing.prompt else {
+            let job = firing.job_name.unwrap_or_default();
+            return Dispatched { ok: false, session: None, error: Some(format!("there is no job `{job}` in this build")) };
+        };
+        let request = RequestContext::root(
+            &self.core.house.clock,
+            firing.tenant,
+            "schedule",
+            self.core.config.name.as_str(),
+            &firing.name,
+            Trust::System,
+        );
+        let wish =
+            Trigger { prompt, context: None, source: format!("schedule:{}", firing.name), request: Arc::new(request) };
+        match self.core.spawner.trigger_from(wish, None).await {
+            Ok(end) => Dispatched {
+                ok: end.state == SessionState::Succeeded,
+                session: Some(end.session_id),
+                error: end.error,
+            },
+            Err(e) => Dispatched { ok: false, session: None, error: Some(e.to_string()) },
+        }
+    }
+}
