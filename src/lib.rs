@@ -5,6 +5,7 @@ pub mod agent;
 pub mod base;
 pub mod config;
 pub mod credentials;
+pub mod demo;
 pub mod mcp;
 pub mod modules;
 pub mod scheduler;
