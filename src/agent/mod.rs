@@ -125,8 +125,11 @@ async fn work(env: Env<'_>, talk: &mut Talk, reporter: &mut Reporter<'_>) -> Res
         reporter.hide(key.key.expose());
     }
     let servers = McpServers::parse(&env(MCP_ENV).ok_or(ConfigError::NoServers)?)?;
-    for value in servers.servers.values().flat_map(|server| server.headers.values()) {
-        reporter.hide(value.strip_prefix("Bearer ").unwrap_or(value));
+    for (name, value) in servers.servers.values().flat_map(|server| &server.headers) {
+        let name = name.to_ascii_lowercase();
+        if ["authorization", "key", "token", "secret", "cookie"].iter().any(|part| name.contains(part)) {
+            reporter.hide(value.strip_prefix("Bearer ").unwrap_or(value));
+        }
     }
     let model = ModelClient::new(&config, key.as_ref())?;
     let mcp = Mcp::connect(&servers, config.tool_timeout.0).await?;

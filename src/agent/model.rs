@@ -101,7 +101,9 @@ pub fn http_client(url: &str) -> Result<reqwest::Client, reqwest::Error> {
         .user_agent(concat!("butlerd-agent/", env!("CARGO_PKG_VERSION")))
         // A redirect would carry the key to an address that nobody configured.
         .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(Duration::from_secs(10));
+        .connect_timeout(Duration::from_secs(10))
+        // Common model servers close an idle connection after 5 s; a request sent just then would be lost.
+        .pool_idle_timeout(Duration::from_secs(4));
     if url.starts_with("http://") {
         builder = builder.tls_certs_only([]);
     }

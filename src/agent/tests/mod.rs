@@ -369,6 +369,41 @@ async fn servers_that_never_speak_of_usage_leave_it_unknown() {
     }
 }
 
+/// Answers in one document instead of a stream, with endings that no step of a script has.
+#[tokio::test]
+async fn cut_refused_and_senseless_answers_are_no_success() {
+    let message = |reason: &str| {
+        json!({"stop_reason": reason, "content": [{"type": "text", "text": "Half an"},
+            {"type": "tool_use", "id": "a", "name": "state_get", "input": {}}]})
+    };
+    let cases = [
+        (message("max_tokens"), ErrorClass::OutputLimit, Some("Half an"), 1),
+        (message("refusal"), ErrorClass::Refused, Some("Half an"), 1),
+        (message("model_context_window_exceeded"), ErrorClass::ContextTooLong, Some("Half an"), 1),
+        (json!({"hello": "world"}), ErrorClass::Crashed, None, 0),
+    ];
+    for (body, class, text, turns) in cases {
+        let tools = Tools::start().await;
+        let steps = json!([{"fail": {"status": 200, "body": body}}]);
+        let model = model(json!({"conversations": [{"when": "go", "steps": steps}]})).await;
+        let run = Setting::new(&config(Api::Anthropic, &model, "go"), &tools.url()).run().await;
+        assert_eq!((run.code, run.error().class), (1, class), "{}", run.text);
+        assert_eq!((run.result().final_text.as_deref(), run.result().turns), (text, turns));
+        assert!(tools.calls().is_empty(), "calls of a cut answer are not made");
+    }
+}
+
+#[tokio::test]
+async fn a_fault_of_its_own_still_ends_with_a_result() {
+    let mut out = Vec::new();
+    let code = run(&|_| panic!("a fault for the test"), &mut out).await;
+    let event: AgentEvent = serde_json::from_slice(&out).unwrap();
+    assert!(
+        matches!(event, AgentEvent::Result(RunResult { ok: false, error: Some(e), .. }) if e.class == ErrorClass::Crashed)
+    );
+    assert_eq!(code, 1);
+}
+
 async fn free_port() -> u16 {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     listener.local_addr().unwrap().port()

@@ -192,13 +192,14 @@ fn reply_call(call: &ScriptCall, number: usize, dialog: &Dialog, results: &[&str
 
 /// The offered tool of this name or end. One that is not offered is called by its own name, as a model might.
 fn offered(wanted: &str, dialog: &Dialog) -> (String, Option<String>) {
-    // Names of MCP tools may hold characters that clients must replace.
+    // Names of MCP tools may hold characters that some clients replace.
     let plain = wanted.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
-    let ending = format!("_{plain}");
-    let tests: [&dyn Fn(&str) -> bool; 4] =
-        [&|name| name == wanted, &|name| name == plain, &|name| name.ends_with(&ending), &|name| {
-            name.ends_with(&plain)
-        }];
+    let forms = [wanted, plain.as_str()];
+    let fits = |name: &str, before: &str| {
+        forms.iter().any(|form| name.strip_suffix(form).is_some_and(|rest| rest.ends_with(before)))
+    };
+    let tests: [&dyn Fn(&str) -> bool; 3] =
+        [&|name| forms.contains(&name), &|name| fits(name, "_"), &|name| fits(name, "")];
     let found = tests.iter().find_map(|test| dialog.tools.iter().find(|tool| test(&tool.name)));
     found.map_or((wanted.to_owned(), None), |tool| (tool.name.clone(), tool.namespace.clone()))
 }
@@ -213,9 +214,7 @@ static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
 fn fill_value(value: &Value, results: &[&str]) -> Value {
     match value {
         Value::String(text) => match REFERENCE.captures(text) {
-            Some(found) if found[0].len() == text.len() => {
-                refer(&found, results).unwrap_or_else(|missing| Value::String(missing))
-            }
+            Some(found) if found[0].len() == text.len() => refer(&found, results).unwrap_or_else(Value::String),
             _ => Value::String(fill(text, results)),
         },
         Value::Array(list) => list.iter().map(|inner| fill_value(inner, results)).collect(),
@@ -326,6 +325,8 @@ mod tests {
         let with = |tools: &[&str], wanted: &str| offered(wanted, &dialog(&[], tools)).0;
         assert_eq!(with(&["reset_state_set", "state_set"], "state_set"), "state_set");
         assert_eq!(with(&["mcp__butler__module_states"], "module.states"), "mcp__butler__module_states");
+        assert_eq!(with(&["mcp_butler_module.states"], "module.states"), "mcp_butler_module.states");
+        assert_eq!(with(&["unstate_set", "mcp_state_set"], "state_set"), "mcp_state_set");
         assert_eq!(with(&["a"], "shell"), "shell");
     }
 }

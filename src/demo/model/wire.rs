@@ -14,8 +14,8 @@ pub enum Route {
     Messages,
     Responses,
     Chat,
-    /// With the model's name. `stream` is for ever `None` where the answer is one document, else whether events are
-    /// wanted instead of a JSON list.
+    /// With the model's name. `stream` is `None` where one document is wanted, `Some(true)` for events and
+    /// `Some(false)` for the JSON list that the API streams without `alt=sse`.
     Gemini {
         model: String,
         stream: Option<bool>,
