@@ -12,7 +12,7 @@ pub enum AgentEvent {
     Init { model: String, tools: Vec<String>, mcp_connected: bool },
     /// A whole block of text that the model wrote.
     Text { text: String },
-    /// The model asks for a tool, by its MCP name. `arguments` is an object, or the raw text where it was no JSON object.
+    /// The model asks for a tool, by its MCP name. `arguments` is an object, or the raw text where it was none.
     ToolCall { id: String, name: String, arguments: Value },
     /// What the model is told of the call with this `id`.
     ToolResult { id: String, name: String, is_error: bool, content: String, duration_ms: u64 },

@@ -68,17 +68,22 @@ fn an_anthropic_stream_becomes_a_turn() {
     let stream = lines(&[
         json!({"type": "message_start", "message": {"usage": {"input_tokens": 10, "output_tokens": 1,
             "cache_read_input_tokens": 5, "cache_creation_input_tokens": 0}}}),
-        json!({"type": "content_block_start", "index": 0, "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
+        json!({"type": "content_block_start", "index": 0,
+            "content_block": {"type": "thinking", "thinking": "", "signature": ""}}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "thinking_delta", "thinking": "hm"}}),
         json!({"type": "content_block_delta", "index": 0, "delta": {"type": "signature_delta", "signature": "sig"}}),
         json!({"type": "content_block_start", "index": 1, "content_block": {"type": "text", "text": ""}}),
         json!({"type": "ping"}),
         json!({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "I lo"}}),
         json!({"type": "content_block_delta", "index": 1, "delta": {"type": "text_delta", "text": "ok"}}),
-        json!({"type": "content_block_start", "index": 2, "content_block": {"type": "tool_use", "id": "a", "name": "x", "input": {}}}),
-        json!({"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": "{\"n\""}}),
-        json!({"type": "content_block_delta", "index": 2, "delta": {"type": "input_json_delta", "partial_json": ":1}"}}),
-        json!({"type": "content_block_start", "index": 3, "content_block": {"type": "tool_use", "id": "b", "name": "y", "input": {}}}),
+        json!({"type": "content_block_start", "index": 2,
+            "content_block": {"type": "tool_use", "id": "a", "name": "x", "input": {}}}),
+        json!({"type": "content_block_delta", "index": 2,
+            "delta": {"type": "input_json_delta", "partial_json": "{\"n\""}}),
+        json!({"type": "content_block_delta", "index": 2,
+            "delta": {"type": "input_json_delta", "partial_json": ":1}"}}),
+        json!({"type": "content_block_start", "index": 3,
+            "content_block": {"type": "tool_use", "id": "b", "name": "y", "input": {}}}),
         json!({"type": "message_delta", "delta": {"stop_reason": "tool_use"}, "usage": {"output_tokens": 7}}),
         json!({"type": "message_stop"}),
     ]);
@@ -124,17 +129,16 @@ fn an_openai_stream_becomes_a_turn() {
     let stream = lines(&[
         delta(json!({"role": "assistant", "content": "Let me"})),
         delta(json!({"content": " see"})),
-        delta(
-            json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function", "function": {"name": "x", "arguments": ""}}]}),
-        ),
+        delta(json!({"tool_calls": [{"index": 0, "id": "c1", "type": "function",
+            "function": {"name": "x", "arguments": ""}}]})),
         delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": "{\"n\":"}}]})),
         delta(json!({"tool_calls": [{"index": 0, "function": {"arguments": "1}"}}]})),
-        delta(
-            json!({"tool_calls": [{"index": 1, "id": "c2", "type": "function", "function": {"name": "y", "arguments": "{bad"},
-            "extra_content": {"thought_signature": "s"}}]}),
-        ),
+        delta(json!({"tool_calls": [{"index": 1, "id": "c2", "type": "function",
+            "function": {"name": "y", "arguments": "{bad"},
+            "extra_content": {"thought_signature": "s"}}]})),
         json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "tool_calls"}]}),
-        json!({"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 4, "prompt_tokens_details": {"cached_tokens": 10}}}),
+        json!({"choices": [], "usage": {"prompt_tokens": 30, "completion_tokens": 4,
+            "prompt_tokens_details": {"cached_tokens": 10}}}),
     ]) + "data: [DONE]\n\n";
     let turn = read(Api::Openai, &stream).unwrap();
     assert_eq!(turn.texts, ["Let me see"]);
@@ -166,9 +170,8 @@ fn what_local_servers_leave_out_is_tolerated() {
         end.clone(),
     ];
     let nothing_but_names = [
-        delta(
-            json!([{"function": {"name": "x", "arguments": {"n": 1}}}, {"function": {"name": "x", "arguments": {"n": 2}}}]),
-        ),
+        delta(json!([{"function": {"name": "x", "arguments": {"n": 1}}},
+                {"function": {"name": "x", "arguments": {"n": 2}}}])),
         end.clone(),
     ];
     let same_index_no_id = [

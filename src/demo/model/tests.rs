@@ -57,7 +57,8 @@ async fn messages_with_and_without_a_stream() {
     let messages = second["messages"].as_array_mut().unwrap();
     messages.push(json!({"role": "assistant", "content": answer["content"]}));
     messages.push(json!({"role": "user", "content": [
-        {"type": "tool_result", "tool_use_id": answer["content"][1]["id"], "content": [{"type": "text", "text": "teal"}]},
+        {"type": "tool_result", "tool_use_id": answer["content"][1]["id"],
+            "content": [{"type": "text", "text": "teal"}]},
         {"type": "text", "text": "<system-reminder>go</system-reminder>"}]}));
     let stream = events(&post(url.clone(), second.clone()).await.1);
     let types: Vec<&str> = stream.iter().map(|event| event["type"].as_str().unwrap()).collect();
