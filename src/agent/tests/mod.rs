@@ -177,7 +177,10 @@ async fn the_demonstration_s_script_uses_the_tools_own_numbers() {
     let model = ScriptedModel::start(demo_script().unwrap()).await.unwrap();
     let run = Setting::new(&config(Api::Anthropic, &model, DEMO_PROMPT), &tools.url()).run().await;
     let text = run.result().final_text.clone().unwrap_or_default();
-    assert!(text.starts_with("Logged: 81.4 kg. Over the last 30 days there are 4 readings, from 82.6 kg"), "{text}");
+    assert!(
+        text.starts_with("Logged: 81.4 kg. Readings in the last 30 days: 4, the first 82.6 kg, the newest 81.4 kg"),
+        "{text}"
+    );
     assert_eq!(tools.calls()[0].1, json!({"kind": "weight", "value": {"kg": 81.4}}));
 }
 
