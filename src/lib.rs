@@ -1,9 +1,11 @@
 //! butlerd: one process that keeps a household staff of LLM agents. ARCHITECTURE.md says which room does what.
 
 pub mod access;
+pub mod agent;
 pub mod base;
 pub mod config;
 pub mod credentials;
+pub mod demo;
 pub mod mcp;
 pub mod modules;
 pub mod scheduler;

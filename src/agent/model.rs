@@ -1,0 +1,313 @@
+//! Calls the model's endpoint: one request, one streamed answer, and the retries between them.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
+
+use super::config::{AgentConfig, Api, ConfigError};
+use super::event::ErrorClass;
+use super::sse::SseReader;
+use super::wire::{BadAnswer, Fault, Turn, fault_of_status};
+use crate::base::{Backoff, HumanDuration, Secret};
+
+/// The key of the model's endpoint and the name of the variable that it came from.
+#[derive(Debug)]
+pub struct ModelKey {
+    pub variable: String,
+    pub key: Secret<String>,
+}
+
+/// A model call that failed.
+#[derive(Debug, thiserror::Error)]
+pub enum ModelError {
+    #[error("cannot build an HTTP client for the model's endpoint: {0}")]
+    Client(String),
+    #[error("no answer from the model at {url}: {reason}")]
+    Unreachable { url: String, reason: String },
+    #[error("the answer of the model at {url} broke off: {reason}")]
+    Cut { url: String, reason: String },
+    #[error("the model at {url} did not answer completely within {limit}")]
+    TimedOut { url: String, limit: HumanDuration },
+    #[error("the model at {url} answered {status}: {fault}")]
+    Refused { url: String, status: u16, fault: Fault },
+    #[error("the model at {url} reported an error in its answer: {fault}")]
+    InStream { url: String, fault: Fault },
+    #[error("the model at {url}: {0}", url = .1)]
+    BadAnswer(String, String),
+    #[error("{error}; it asks to wait {asked}, longer than this run waits")]
+    TooLong { error: Box<ModelError>, asked: HumanDuration },
+}
+
+impl ModelError {
+    pub fn class(&self) -> ErrorClass {
+        match self {
+            ModelError::Client(_) => ErrorClass::InvalidRequest,
+            ModelError::Unreachable { .. } | ModelError::Cut { .. } => ErrorClass::ModelUnreachable,
+            ModelError::TimedOut { .. } => ErrorClass::TimedOut,
+            ModelError::Refused { fault, .. } | ModelError::InStream { fault, .. } => fault.class,
+            ModelError::BadAnswer(..) => ErrorClass::Crashed,
+            ModelError::TooLong { error, .. } => error.class(),
+        }
+    }
+
+    /// The HTTP status, where there was one other than success.
+    pub fn status(&self) -> Option<u16> {
+        match self {
+            ModelError::Refused { status, .. } => Some(*status),
+            ModelError::TooLong { error, .. } => error.status(),
+            _ => None,
+        }
+    }
+
+    fn passing(&self) -> bool {
+        match self {
+            ModelError::Unreachable { .. } | ModelError::Cut { .. } => true,
+            ModelError::Refused { fault, .. } | ModelError::InStream { fault, .. } => fault.passing,
+            _ => false,
+        }
+    }
+}
+
+/// A retry that is about to happen.
+#[derive(Debug, Clone, Copy)]
+pub struct Retry {
+    pub class: ErrorClass,
+    pub attempt: u32,
+    pub delay: Duration,
+    pub status: Option<u16>,
+}
+
+/// Longer than this nobody waits inside a run: the supervisor can start another one later.
+const LONGEST_WAIT: Duration = Duration::from_secs(120);
+const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// Of an answer that is not streamed, and of an error's text.
+const LARGEST_DOCUMENT: usize = 16 * 1024 * 1024;
+
+/// The model's endpoint.
+pub struct ModelClient {
+    http: reqwest::Client,
+    api: Api,
+    url: String,
+    headers: HeaderMap,
+    request_timeout: HumanDuration,
+    max_retries: u32,
+    retry_delay: Duration,
+}
+
+/// An HTTP client for `url`. For plain HTTP no certificate is loaded; a loopback address never goes through a proxy.
+pub fn http_client(url: &str) -> Result<reqwest::Client, reqwest::Error> {
+    let mut builder = reqwest::Client::builder()
+        .user_agent(concat!("butlerd-agent/", env!("CARGO_PKG_VERSION")))
+        // A redirect would carry the key to an address that nobody configured.
+        .redirect(reqwest::redirect::Policy::none())
+        .connect_timeout(Duration::from_secs(10))
+        // Common model servers close an idle connection after 5 s; a request sent just then would be lost.
+        .pool_idle_timeout(Duration::from_secs(4));
+    if url.starts_with("http://") {
+        builder = builder.tls_certs_only([]);
+    }
+    if is_loopback(url) {
+        builder = builder.no_proxy();
+    }
+    builder.build()
+}
+
+fn is_loopback(url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(url) else { return false };
+    match url.host_str() {
+        Some("localhost" | "[::1]") => true,
+        Some(host) => host.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.is_loopback()),
+        None => false,
+    }
+}
+
+impl ModelClient {
+    pub fn new(config: &AgentConfig, key: Option<&ModelKey>) -> Result<Self, ModelError> {
+        let url = config.api.url(&config.base_url);
+        let http = http_client(&url).map_err(|error| ModelError::Client(reason(error)))?;
+        let mut headers = HeaderMap::new();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        for (name, value) in config.api.headers() {
+            headers.insert(*name, HeaderValue::from_static(value));
+        }
+        if let Some(key) = key {
+            let (name, value) = config.api.key_header(&key.variable, key.key.expose());
+            // The key's form was checked when it was read, so this only fails if that check is wrong.
+            let mut value = HeaderValue::from_str(&value)
+                .map_err(|_| ModelError::Client(ConfigError::KeyForm(key.variable.clone()).to_string()))?;
+            value.set_sensitive(true);
+            headers.insert(HeaderName::from_static(name), value);
+        }
+        Ok(Self {
+            http,
+            api: config.api,
+            url,
+            headers,
+            request_timeout: config.request_timeout,
+            max_retries: config.max_retries,
+            retry_delay: config.retry_delay.0,
+        })
+    }
+
+    /// Asks until there is an answer, an error that stays, or no retry left. `announce` hears of each retry before
+    /// its delay; an error of its own ends the call.
+    pub async fn turn<E: From<ModelError>>(
+        &self,
+        body: &serde_json::Value,
+        mut announce: impl AsyncFnMut(Retry) -> Result<(), E>,
+    ) -> Result<Turn, E> {
+        let body = Bytes::from(body.to_string());
+        let mut backoff = Backoff::new(self.retry_delay, LONGEST_DELAY);
+        let mut attempt = 0;
+        loop {
+            attempt += 1;
+            let (error, asked) = match self.attempt(body.clone()).await {
+                Ok(turn) => return Ok(turn),
+                Err(failed) => failed,
+            };
+            if !error.passing() || attempt > self.max_retries {
+                return Err(error.into());
+            }
+            if let Some(asked) = asked.filter(|asked| *asked > LONGEST_WAIT) {
+                return Err(ModelError::TooLong { error: Box::new(error), asked: HumanDuration(asked) }.into());
+            }
+            let delay = asked.unwrap_or_else(|| backoff.next_delay());
+            announce(Retry { class: error.class(), attempt, delay, status: error.status() }).await?;
+            tokio::time::sleep(delay).await;
+        }
+    }
+
+    /// One request. The error comes with the delay that the server asked for.
+    async fn attempt(&self, body: Bytes) -> Result<Turn, (ModelError, Option<Duration>)> {
+        let limit = self.request_timeout;
+        match tokio::time::timeout(limit.0, self.exchange(body)).await {
+            Ok(outcome) => outcome,
+            Err(_) => Err((ModelError::TimedOut { url: self.url.clone(), limit }, None)),
+        }
+    }
+
+    async fn exchange(&self, body: Bytes) -> Result<Turn, (ModelError, Option<Duration>)> {
+        let url = || self.url.clone();
+        let request = self.http.post(&self.url).headers(self.headers.clone()).body(body);
+        let response = request
+            .send()
+            .await
+            .map_err(|error| (ModelError::Unreachable { url: url(), reason: reason(error) }, None))?;
+        let status = response.status().as_u16();
+        let asked = retry_after(response.headers());
+        if !response.status().is_success() {
+            let text = read_all(response).await.unwrap_or_default();
+            let fault = fault_of_status(status, &text);
+            return Err((ModelError::Refused { url: url(), status, fault }, asked));
+        }
+        let kind = response.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
+        let outcome = if kind.starts_with("application/json") {
+            self.document(response).await
+        } else {
+            self.stream(response).await
+        };
+        outcome.map_err(|error| (error, None))
+    }
+
+    async fn stream(&self, mut response: reqwest::Response) -> Result<Turn, ModelError> {
+        let mut sse = SseReader::default();
+        let mut reader = self.api.reader();
+        loop {
+            let chunk = response
+                .chunk()
+                .await
+                .map_err(|error| ModelError::Cut { url: self.url.clone(), reason: reason(error) })?;
+            let Some(chunk) = chunk else { break };
+            let events =
+                sse.push(&chunk).map_err(|error| ModelError::BadAnswer(error.to_string(), self.url.clone()))?;
+            for event in events {
+                reader.event(&event).map_err(|bad| self.judge(bad))?;
+            }
+        }
+        if let Some(event) = sse.finish()
+            && reader.event(&event).is_err()
+        {
+            // Half an event at the very end is a broken-off answer, not a malformed one.
+            return Err(self.judge(BadAnswer::Incomplete));
+        }
+        reader.finish().map_err(|bad| self.judge(bad))
+    }
+
+    async fn document(&self, response: reqwest::Response) -> Result<Turn, ModelError> {
+        let text = read_all(response).await.map_err(|reason| ModelError::Cut { url: self.url.clone(), reason })?;
+        let value = serde_json::from_slice(&text)
+            .map_err(|error| self.judge(BadAnswer::Malformed(format!("no JSON ({error})"))))?;
+        self.api.whole(&value).map_err(|bad| self.judge(bad))
+    }
+
+    fn judge(&self, bad: BadAnswer) -> ModelError {
+        let url = self.url.clone();
+        match bad {
+            BadAnswer::Incomplete => ModelError::Cut { url, reason: "the stream ended too early".to_owned() },
+            BadAnswer::Fault(fault) => ModelError::InStream { url, fault },
+            BadAnswer::Malformed(_) => ModelError::BadAnswer(bad.to_string(), url),
+        }
+    }
+}
+
+async fn read_all(mut response: reqwest::Response) -> Result<Vec<u8>, String> {
+    let mut text = Vec::new();
+    while let Some(chunk) = response.chunk().await.map_err(reason)? {
+        if text.len() + chunk.len() > LARGEST_DOCUMENT {
+            return Err("it is larger than 16 MiB".to_owned());
+        }
+        text.extend_from_slice(&chunk);
+    }
+    Ok(text)
+}
+
+/// Whole or broken seconds; the form with a date is not in use by model servers and counts as absent.
+fn retry_after(headers: &HeaderMap) -> Option<Duration> {
+    let number = |name: &str| headers.get(name)?.to_str().ok()?.trim().parse::<f64>().ok();
+    let seconds = number("retry-after-ms").map(|ms| ms / 1000.0).or_else(|| number("retry-after"))?;
+    Duration::try_from_secs_f64(seconds).ok()
+}
+
+/// The innermost cause: "Connection refused" instead of three layers of "error sending request". Without the URL,
+/// which the message names already and which may carry a password.
+fn reason(error: reqwest::Error) -> String {
+    innermost(&error.without_url())
+}
+
+pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn retry_after_is_read_in_both_units() {
+        let headers = |name: &'static str, value: &'static str| {
+            let mut map = HeaderMap::new();
+            map.insert(name, HeaderValue::from_static(value));
+            map
+        };
+        assert_eq!(retry_after(&headers("retry-after", "3")), Some(Duration::from_secs(3)));
+        assert_eq!(retry_after(&headers("retry-after-ms", "250")), Some(Duration::from_millis(250)));
+        for bad in ["-1", "Fri, 23 Oct 2026 12:00:00 GMT", "inf", ""] {
+            assert_eq!(retry_after(&headers("retry-after", bad)), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn loopback_is_known_by_address_and_name() {
+        for url in ["http://127.0.0.1:1/v1", "http://localhost/", "http://[::1]:2/", "http://127.1.2.3/"] {
+            assert!(is_loopback(url), "{url}");
+        }
+        for url in ["http://10.0.0.1/", "https://example.org/", "http://localhost.example.org/", "nonsense"] {
+            assert!(!is_loopback(url), "{url}");
+        }
+    }
+}

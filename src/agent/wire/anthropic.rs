@@ -1,0 +1,187 @@
+//! The Messages API.
+
+use std::collections::BTreeMap;
+
+use serde_json::{Map, Value, json};
+
+use super::{BadAnswer, Call, Stop, ToolOutcome, Turn, WireTool, parse_arguments, text_at};
+use crate::agent::config::AgentConfig;
+use crate::agent::event::Usage;
+
+pub fn opening(config: &AgentConfig) -> Vec<Value> {
+    vec![json!({"role": "user", "content": [{"type": "text", "text": config.prompt}]})]
+}
+
+pub fn request(config: &AgentConfig, tools: &[WireTool], history: &[Value]) -> Value {
+    let mut messages = history.to_vec();
+    // Two cache marks: one behind tools and system prompt, which stay the same, one that moves with the conversation.
+    let last = messages.last_mut().and_then(|m| m.get_mut("content")).and_then(Value::as_array_mut);
+    if let Some(block) = last.and_then(|blocks| blocks.last_mut()) {
+        block["cache_control"] = json!({"type": "ephemeral"});
+    }
+    let mut body = json!({
+        "model": config.model,
+        "max_tokens": config.max_output_tokens,
+        "stream": true,
+        "messages": messages,
+    });
+    if !config.system_prompt.is_empty() {
+        body["system"] =
+            json!([{"type": "text", "text": config.system_prompt, "cache_control": {"type": "ephemeral"}}]);
+    }
+    if !tools.is_empty() {
+        body["tools"] = tools
+            .iter()
+            .map(|tool| json!({"name": tool.name, "description": tool.description, "input_schema": tool.schema}))
+            .collect();
+    }
+    if let Some(temperature) = config.temperature {
+        body["temperature"] = json!(temperature);
+    }
+    body
+}
+
+pub fn outcomes(outcomes: &[ToolOutcome]) -> Vec<Value> {
+    let blocks: Vec<Value> = outcomes
+        .iter()
+        .map(|outcome| {
+            let mut block = json!({"type": "tool_result", "tool_use_id": outcome.id, "content": outcome.content});
+            if outcome.is_error {
+                block["is_error"] = json!(true);
+            }
+            block
+        })
+        .collect();
+    vec![json!({"role": "user", "content": blocks})]
+}
+
+/// Gathers `content_block_*` events by index.
+#[derive(Debug, Default)]
+pub struct Reader {
+    blocks: BTreeMap<u64, Block>,
+    stop_reason: Option<String>,
+    usage: Usage,
+    stopped: bool,
+}
+
+#[derive(Debug)]
+struct Block {
+    value: Value,
+    /// Arguments of a tool call arrive as pieces of text.
+    input: String,
+}
+
+impl Reader {
+    pub fn event(&mut self, data: &Value) -> Result<(), BadAnswer> {
+        let index = data.get("index").and_then(Value::as_u64).unwrap_or_default();
+        match data.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "message_start" => merge_usage(&mut self.usage, &data["message"]["usage"]),
+            "content_block_start" => {
+                self.blocks.insert(index, Block { value: data["content_block"].clone(), input: String::new() });
+            }
+            "content_block_delta" => {
+                let block = self
+                    .blocks
+                    .get_mut(&index)
+                    .ok_or_else(|| BadAnswer::Malformed(format!("a piece of block {index}, which never began")))?;
+                block.add(&data["delta"]);
+            }
+            "message_delta" => {
+                if let Some(reason) = data["delta"].get("stop_reason").and_then(Value::as_str) {
+                    self.stop_reason = Some(reason.to_owned());
+                }
+                merge_usage(&mut self.usage, &data["usage"]);
+            }
+            "message_stop" => self.stopped = true,
+            // `ping`, `content_block_stop` and whatever comes later carry nothing that is needed.
+            _ => {}
+        }
+        Ok(())
+    }
+
+    pub fn finish(self) -> Result<Turn, BadAnswer> {
+        if !self.stopped {
+            return Err(BadAnswer::Incomplete);
+        }
+        let blocks = self.blocks.into_values().map(|block| (block.value, block.input)).collect();
+        Ok(turn(blocks, self.stop_reason.as_deref(), self.usage))
+    }
+}
+
+impl Block {
+    fn add(&mut self, delta: &Value) {
+        if let Some(piece) = delta.get("partial_json").and_then(Value::as_str) {
+            self.input.push_str(piece);
+            return;
+        }
+        for key in ["text", "thinking", "signature"] {
+            if let Some(piece) = delta.get(key).and_then(Value::as_str) {
+                let whole = text_at(&self.value, key) + piece;
+                self.value[key] = Value::String(whole);
+            }
+        }
+    }
+}
+
+/// Reads an answer that was not streamed.
+pub fn whole(answer: &Value) -> Result<Turn, BadAnswer> {
+    let blocks = answer
+        .get("content")
+        .and_then(Value::as_array)
+        .ok_or_else(|| BadAnswer::Malformed("a message without `content`".to_owned()))?;
+    let mut usage = Usage::default();
+    merge_usage(&mut usage, &answer["usage"]);
+    let blocks = blocks.iter().map(|block| (block.clone(), String::new())).collect();
+    Ok(turn(blocks, answer.get("stop_reason").and_then(Value::as_str), usage))
+}
+
+fn turn(blocks: Vec<(Value, String)>, stop_reason: Option<&str>, usage: Usage) -> Turn {
+    let (mut texts, mut calls, mut content) = (Vec::new(), Vec::new(), Vec::new());
+    for (mut block, input) in blocks {
+        match block.get("type").and_then(Value::as_str).unwrap_or_default() {
+            "text" => {
+                let text = text_at(&block, "text");
+                // The API refuses an empty text block in the history.
+                if text.is_empty() {
+                    continue;
+                }
+                texts.push(text);
+            }
+            "tool_use" => {
+                let arguments = if input.is_empty() {
+                    match block.get("input") {
+                        Some(Value::Object(map)) => Ok(map.clone()),
+                        None | Some(Value::Null) => Ok(Map::new()),
+                        Some(other) => Err(other.to_string()),
+                    }
+                } else {
+                    parse_arguments(&input)
+                };
+                block["input"] = Value::Object(arguments.clone().unwrap_or_default());
+                calls.push(Call { id: text_at(&block, "id"), name: text_at(&block, "name"), arguments });
+            }
+            _ => {}
+        }
+        content.push(block);
+    }
+    let stop = match stop_reason {
+        Some("max_tokens") => Stop::OutputLimit,
+        Some("model_context_window_exceeded") => Stop::ContextFull,
+        Some("refusal") => Stop::Refused,
+        Some("pause_turn") => Stop::Pause,
+        _ => Stop::Done,
+    };
+    Turn { texts, calls, stop, usage, message: json!({"role": "assistant", "content": content}) }
+}
+
+fn merge_usage(usage: &mut Usage, said: &Value) {
+    let take = |slot: &mut Option<u64>, key: &str| {
+        if let Some(n) = said.get(key).and_then(Value::as_u64) {
+            *slot = Some(n);
+        }
+    };
+    take(&mut usage.input_tokens, "input_tokens");
+    take(&mut usage.output_tokens, "output_tokens");
+    take(&mut usage.cache_read_tokens, "cache_read_input_tokens");
+    take(&mut usage.cache_write_tokens, "cache_creation_input_tokens");
+}

@@ -1,0 +1,220 @@
+//! The two wire formats. Everything here is pure: requests are built, answers are read, nobody is called.
+//!
+//! The history of a conversation is kept in the wire format itself, so that blocks of the answer which the agent
+//! doesn't understand (thinking, signatures) go back to the model as they came.
+
+mod anthropic;
+mod faults;
+mod openai;
+#[cfg(test)]
+mod tests;
+
+use serde_json::{Map, Value};
+
+use super::config::{AgentConfig, Api};
+use super::event::Usage;
+use super::sse::SseEvent;
+
+pub use faults::{Fault, fault_of_status, fault_of_stream};
+
+/// A tool as the model is told of it.
+#[derive(Clone, Debug)]
+pub struct WireTool {
+    /// In the alphabet that the APIs accept.
+    pub name: String,
+    pub description: String,
+    /// JSON Schema of the arguments.
+    pub schema: Value,
+}
+
+/// The model asks for a tool.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Call {
+    /// Empty in the answers of some servers; [`Turn::name_calls`] fills it.
+    pub id: String,
+    pub name: String,
+    /// The arguments, or the text that was no JSON object.
+    pub arguments: Result<Map<String, Value>, String>,
+}
+
+/// Why the model stopped.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stop {
+    /// It is done, or waits for tools.
+    Done,
+    /// Cut at `max_output_tokens`.
+    OutputLimit,
+    /// Cut because the context is full.
+    ContextFull,
+    /// It or its provider declined.
+    Refused,
+    /// The server interrupts a long turn and wants the same conversation again.
+    Pause,
+}
+
+/// One whole answer of the model.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Turn {
+    pub texts: Vec<String>,
+    pub calls: Vec<Call>,
+    pub stop: Stop,
+    pub usage: Usage,
+    /// The answer as a message of the history.
+    pub message: Value,
+}
+
+impl Turn {
+    /// Gives the calls that came without an id one of their own, here and in the history. `turn` keeps them unique.
+    pub fn name_calls(&mut self, turn: u32) {
+        for (n, call) in self.calls.iter_mut().enumerate().filter(|(_, call)| call.id.is_empty()) {
+            call.id = format!("call_{turn}_{n}");
+            let list = if self.message.get("tool_calls").is_some() { "tool_calls" } else { "content" };
+            let is_call = |block: &&mut Value| list == "tool_calls" || block["type"] == "tool_use";
+            let blocks = self.message.get_mut(list).and_then(Value::as_array_mut);
+            if let Some(block) = blocks.and_then(|blocks| blocks.iter_mut().filter(is_call).nth(n)) {
+                block["id"] = Value::String(call.id.clone());
+            }
+        }
+    }
+}
+
+/// What came of a call, as the model will read it.
+#[derive(Clone, Debug)]
+pub struct ToolOutcome {
+    pub id: String,
+    pub content: String,
+    pub is_error: bool,
+}
+
+/// An answer that breaks the API's own rules, or ends before it is whole.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum BadAnswer {
+    #[error("the answer broke off before its end")]
+    Incomplete,
+    #[error("the answer is not what the API promises: {0}")]
+    Malformed(String),
+    #[error(transparent)]
+    Fault(#[from] Fault),
+}
+
+impl Api {
+    /// Where to post.
+    pub fn url(self, base: &str) -> String {
+        let base = base.trim_end_matches('/');
+        match self {
+            Api::Anthropic => format!("{}/v1/messages", base.strip_suffix("/v1").unwrap_or(base)),
+            Api::Openai => format!("{base}/chat/completions"),
+        }
+    }
+
+    /// The header that carries the key and its value, given the name of the variable that the key came from.
+    pub fn key_header(self, variable: &str, key: &str) -> (&'static str, String) {
+        match self {
+            Api::Anthropic if !variable.ends_with("_AUTH_TOKEN") => ("x-api-key", key.to_owned()),
+            _ => ("authorization", format!("Bearer {key}")),
+        }
+    }
+
+    /// Headers that belong to the format.
+    pub fn headers(self) -> &'static [(&'static str, &'static str)] {
+        match self {
+            Api::Anthropic => &[("anthropic-version", "2023-06-01")],
+            Api::Openai => &[],
+        }
+    }
+
+    /// The first messages of the conversation.
+    pub fn opening(self, config: &AgentConfig) -> Vec<Value> {
+        match self {
+            Api::Anthropic => anthropic::opening(config),
+            Api::Openai => openai::opening(config),
+        }
+    }
+
+    /// The request for the next turn.
+    pub fn request(self, config: &AgentConfig, tools: &[WireTool], history: &[Value]) -> Value {
+        match self {
+            Api::Anthropic => anthropic::request(config, tools, history),
+            Api::Openai => openai::request(config, tools, history),
+        }
+    }
+
+    /// The messages that tell the model what its calls gave, in their order.
+    pub fn outcomes(self, outcomes: &[ToolOutcome]) -> Vec<Value> {
+        match self {
+            Api::Anthropic => anthropic::outcomes(outcomes),
+            Api::Openai => openai::outcomes(outcomes),
+        }
+    }
+
+    /// A reader for one streamed answer.
+    pub fn reader(self) -> AnswerReader {
+        match self {
+            Api::Anthropic => AnswerReader::Anthropic(anthropic::Reader::default()),
+            Api::Openai => AnswerReader::Openai(openai::Reader::default()),
+        }
+    }
+
+    /// Reads an answer that came as one JSON document, from servers that don't stream.
+    pub fn whole(self, answer: &Value) -> Result<Turn, BadAnswer> {
+        if let Some(fault) = fault_of_stream(answer) {
+            return Err(fault.into());
+        }
+        match self {
+            Api::Anthropic => anthropic::whole(answer),
+            Api::Openai => openai::whole(answer),
+        }
+    }
+}
+
+/// Puts a streamed answer together.
+#[derive(Debug)]
+pub enum AnswerReader {
+    Anthropic(anthropic::Reader),
+    Openai(openai::Reader),
+}
+
+impl AnswerReader {
+    /// Takes the next event.
+    pub fn event(&mut self, event: &SseEvent) -> Result<(), BadAnswer> {
+        if event.data == "[DONE]" {
+            if let AnswerReader::Openai(reader) = self {
+                reader.done();
+            }
+            return Ok(());
+        }
+        let data: Value = serde_json::from_str(&event.data)
+            .map_err(|_| BadAnswer::Malformed("an event of the stream is no JSON".to_owned()))?;
+        if let Some(fault) = fault_of_stream(&data) {
+            return Err(fault.into());
+        }
+        match self {
+            AnswerReader::Anthropic(reader) => reader.event(&data),
+            AnswerReader::Openai(reader) => reader.event(&data),
+        }
+    }
+
+    /// The stream has ended: the turn, if it was whole.
+    pub fn finish(self) -> Result<Turn, BadAnswer> {
+        match self {
+            AnswerReader::Anthropic(reader) => reader.finish(),
+            AnswerReader::Openai(reader) => reader.finish(),
+        }
+    }
+}
+
+/// Reads arguments that come as text. No text at all means no arguments.
+fn parse_arguments(text: &str) -> Result<Map<String, Value>, String> {
+    if text.trim().is_empty() {
+        return Ok(Map::new());
+    }
+    match serde_json::from_str::<Value>(text) {
+        Ok(Value::Object(map)) => Ok(map),
+        Ok(Value::Null) => Ok(Map::new()),
+        _ => Err(text.to_owned()),
+    }
+}
+
+fn text_at(value: &Value, key: &str) -> String {
+    value.get(key).and_then(Value::as_str).unwrap_or_default().to_owned()
+}

@@ -1,0 +1,3 @@
+//! The demonstration: everything real but the model.
+
+pub mod model;
