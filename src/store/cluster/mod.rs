@@ -57,7 +57,7 @@ const SOCKET_FILE: &str = ".s.PGSQL.5432";
 /// What [`Cluster::start`] needs to know.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
-    /// The daemon's data directory; made (0700, as root 0711) where it is missing. The cluster goes to `postgres/` in it.
+    /// The daemon's data directory; made (0700, as root 0711) where it is missing. The cluster is `postgres/` in it.
     pub data_dir: PathBuf,
     /// Directory of `initdb` and `postgres`, if one is configured.
     pub pg_bin: Option<PathBuf>,
@@ -207,7 +207,7 @@ impl Cluster {
     }
 
     /// Shuts the server down and waits until it is gone: open transactions are rolled back and sessions ended at once
-    /// (SIGINT); after `timeout` without writing a checkpoint (SIGQUIT); 5 s later by force. Doing it again is harmless.
+    /// (SIGINT); after `timeout` without writing a checkpoint (SIGQUIT); 5 s later by force. Stopping twice is harmless.
     pub async fn stop(&self, timeout: Duration) {
         self.stop.send_replace(Some(timeout));
         let mut state = self.state.clone();
