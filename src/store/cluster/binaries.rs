@@ -219,8 +219,8 @@ impl fmt::Display for OtherMajor {
             f,
             "Install PostgreSQL {wanted} beside it and butlerd goes on with that. \
              To move the database to {new} instead, stop butlerd, and as the owner of {cluster}, with OLD the \
-             directory of PostgreSQL {wanted}'s binaries and `local all all trust` as the first line of {cluster}/pg_hba.conf \
-             meanwhile, in a directory that it may write to:\n  \
+             directory of PostgreSQL {wanted}'s binaries and `local all all trust` as the first line of \
+             {cluster}/pg_hba.conf meanwhile, in a directory that it may write to:\n  \
              {dir}/initdb -D {cluster}.moved -U {user} -E UTF8 --locale={locale} --data-checksums -A trust\n  \
              {dir}/pg_upgrade -b OLD -B {dir} -d {cluster} -D {cluster}.moved -U {user}\n  \
              mv {cluster} {cluster}.{wanted} && mv {cluster}.moved {cluster}\n  \
