@@ -9,11 +9,12 @@ use tokio::sync::{Semaphore, broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::adapters::{Adapter, adapter_for};
+use super::adapters::{Adapter, adapter};
 use super::admission::{Admission, Place};
-use super::child::{ChildUser, Nursery};
+use super::child::{ChildUser, Leftover, Nursery};
 use super::log::{Ending, SessionLog};
 use super::model::{NoModel, resolve};
+use super::workspace::Workspaces;
 use super::types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
 };
@@ -30,7 +31,7 @@ pub struct SpawnerParts {
     pub config: Arc<ButlerConfig>,
     pub settings: SpawnerConfig,
     pub roster_dir: PathBuf,
-    pub data_dir: PathBuf,
+    pub workspaces: Workspaces,
     pub store: Store,
     pub auditor: Auditor,
     pub credentials: Credentials,
@@ -54,7 +55,8 @@ pub struct Spawner {
 
 pub(super) struct Inner {
     pub parts: SpawnerParts,
-    pub adapter: Arc<dyn Adapter>,
+    /// `None`: this build has none for the runtime, which the configuration refuses before.
+    pub adapter: Option<Arc<dyn Adapter>>,
     pub log: SessionLog,
     admission: Admission,
     /// Sessions that wait or run, and how to cancel each.
@@ -77,7 +79,7 @@ impl Spawner {
             closing.clone(),
         );
         let inner = Inner {
-            adapter: adapter_for(parts.config.runtime.kind, &parts.settings),
+            adapter: adapter(parts.config.runtime.kind, parts.settings.clis.claude.clone()),
             log: SessionLog::new(parts.store.clone()),
             admission,
             live: Mutex::default(),
@@ -115,7 +117,7 @@ impl Spawner {
         let config = &self.inner.parts.config;
         let access = resolve(config, &self.inner.parts.settings, &self.inner.parts.credentials).await;
         ModelState {
-            runtime: config.runtime.kind.name().to_owned(),
+            runtime: config.runtime.kind.as_str().to_owned(),
             model: config.sessions.model.clone(),
             ready: access.is_ok(),
             reason: access.err().map(|e| e.to_string()),
@@ -159,7 +161,7 @@ impl Spawner {
         })?;
         let place = inner.admission.enter(own_session.is_some())?;
         let id = SessionId::new();
-        inner.log.open(id, &wish, config.runtime.kind.name(), access.model.as_deref()).await?;
+        inner.log.open(id, &wish, config.runtime.kind.as_str(), access.model.as_deref()).await?;
         crash::point("session.opened");
         inner.tell(id, EventKind::Queued { source: wish.source.clone(), prompt: text::truncate(&wish.prompt, 4096) });
         let cancel = CancellationToken::new();
@@ -199,14 +201,18 @@ impl Spawner {
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let parts = &self.inner.parts;
         let open = self.inner.log.interrupt_open(&TenantId::owner()).await?;
-        let children: Vec<_> = open.iter().filter_map(|i| i.child.clone()).collect();
-        if !children.is_empty() {
-            let ended = parts.nursery.kill_leftovers(children).await;
-            tracing::warn!(butler = %parts.config.name, ended, "children of the last run were ended");
-        }
-        for i in &open {
-            tracing::warn!(butler = %parts.config.name, session = %i.session, "session was interrupted");
-            super::workspace::sweep(&parts.data_dir, i.session);
+        let left: Vec<Leftover> = open
+            .iter()
+            .map(|i| Leftover { session: i.session, leader: i.child.clone() })
+            .collect();
+        if !left.is_empty() {
+            match parts.nursery.kill_leftovers(&left).await {
+                Ok(cleared) => tracing::warn!(
+                    butler = %parts.config.name, sessions = left.len(), killed = cleared.killed,
+                    survivors = ?cleared.survivors, "the last run left sessions open; they are interrupted"
+                ),
+                Err(e) => tracing::error!(butler = %parts.config.name, error = %e, "left-over children were not ended"),
+            }
         }
         Ok(open.len())
     }

@@ -133,11 +133,14 @@ pub(super) async fn lay(config: &Config, clock: &Clock, stage: &(dyn Fn(&str) + 
     Ok(Foundation { cluster, kind, db, credentials, book, operators })
 }
 
-/// Where downloads are kept: systemd's cache directory, else the user's, else the data directory's own.
+/// Where downloads are kept: systemd's cache directory, root's `/var/cache` (the database's user can't enter root's
+/// home), else the user's cache, else the data directory's own.
 pub fn cache_dir(data_dir: &Path) -> PathBuf {
     let from = |name: &str| std::env::var_os(name).filter(|v| !v.is_empty()).map(PathBuf::from);
+    let root = nix::unistd::geteuid().is_root().then(|| PathBuf::from("/var/cache/butlerd"));
     from("CACHE_DIRECTORY")
         .or_else(|| from("XDG_CACHE_HOME").map(|d| d.join("butlerd")))
+        .or(root)
         .or_else(|| from("HOME").map(|d| d.join(".cache/butlerd")))
         .unwrap_or_else(|| data_dir.join("cache"))
 }

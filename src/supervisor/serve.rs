@@ -1,5 +1,6 @@
 //! The daemon from its first to its last moment.
 
+use std::collections::HashSet;
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
@@ -21,6 +22,7 @@ use crate::config::{Environment, Household, Overrides, Refused, load};
 use crate::mcp::{BindError, Listener};
 use crate::modules::Catalog;
 use crate::spawner::child::{ChildUser, Nursery};
+use crate::spawner::workspace::Workspaces;
 use crate::store::cluster::Cluster;
 use crate::telemetry::{LogError, Metrics, start_log};
 
@@ -50,6 +52,20 @@ pub struct AdminDoor {
     pub listener: Listener,
     pub edge: Edge,
     pub stop: CancellationToken,
+}
+
+/// An error with what caused it, for a line of the log or the terminal.
+pub fn with_causes(e: &dyn std::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut cause = e.source();
+    while let Some(source) = cause {
+        let more = source.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = source.source();
+    }
+    text
 }
 
 /// Live events kept for those who read slowly.
@@ -103,10 +119,17 @@ where
         notify::status(text);
     })
     .await?;
-    let database_user = ground.cluster.as_ref().map(|c| c.run_as().uid());
+    let database_user = ground.cluster.as_ref().map(|c| c.run_as().uid);
     let child_user = ChildUser::choose(config.spawner.child_user.as_deref(), database_user)
         .map_err(|e| ServeError::Children(e.to_string()))?;
+    let workspaces =
+        Workspaces::open(&data_dir, child_user).map_err(|e| ServeError::Children(with_causes(&e)))?;
+    // No session of this run exists yet, so every workspace is one of a session that is over.
+    if let Err(e) = workspaces.sweep(&HashSet::new()) {
+        tracing::warn!(error = %e, "old workspaces were not removed");
+    }
     let house = Arc::new(House {
+        workspaces,
         data_dir: data_dir.clone(),
         roster_dir: config.daemon.roster.clone(),
         db: ground.db.clone(),

@@ -72,6 +72,15 @@ impl Household {
             .env("ANTHROPIC_API_KEY", "sk-test-key-of-the-scripted-model")
     }
 
+    /// Another household with the same roster and environment and a fresh data directory.
+    pub fn clone_of(other: &Household) -> Self {
+        let dir = scratch();
+        copy(&other.roster(), &dir.path().join("roster"));
+        let household = Self { dir, env: other.env.clone() };
+        copy(template(), &household.data());
+        household
+    }
+
     /// Sets a variable of the daemon's environment.
     pub fn env(mut self, name: &str, value: &str) -> Self {
         self.env.insert(name.to_owned(), value.to_owned());
