@@ -104,7 +104,9 @@ impl Spawner {
         let config = &self.inner.parts.config;
         match resolve(config, &self.inner.parts.settings, &self.inner.parts.credentials).await {
             Ok(_) => Ok(()),
-            Err(e) if config.runtime.kind == RuntimeKind::Native || config.name.as_str() == "messenger" => {
+            // It delivers and starts no sessions.
+            Err(_) if config.name.as_str() == "messenger" => Ok(()),
+            Err(e) if config.runtime.kind == RuntimeKind::Native => {
                 tracing::warn!(butler = %config.name, "{e}");
                 Ok(())
             }
