@@ -3,12 +3,15 @@
 pub mod access;
 pub mod agent;
 pub mod base;
+pub mod butler;
 pub mod config;
 pub mod credentials;
 pub mod demo;
 pub mod mcp;
 pub mod modules;
 pub mod scheduler;
+pub mod spawner;
 pub mod store;
+pub mod supervisor;
 pub mod telemetry;
 pub mod tools;

@@ -20,7 +20,7 @@ use crate::modules::{ModuleContext, Modules, Phase};
 use crate::scheduler::{Declared, schedule_tools, sync};
 use crate::spawner::{Spawner, SpawnerParts, session_tools};
 use crate::store::migrate::Chain;
-use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools};
+use crate::tools::{Auditor, ToolSetBuilder, core_tools};
 
 /// A boot that came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -140,7 +140,7 @@ pub async fn boot(house: &Arc<House>, config: &Arc<ButlerConfig>, stop: Cancella
         config: config.clone(),
         settings: house.config.spawner.clone(),
         roster_dir: house.roster_dir.clone(),
-        data_dir: house.data_dir.clone(),
+        workspaces: house.workspaces.clone(),
         store: store.clone(),
         auditor: auditor.clone(),
         credentials: house.credentials.clone(),
@@ -150,7 +150,7 @@ pub async fn boot(house: &Arc<House>, config: &Arc<ButlerConfig>, stop: Cancella
         permits: house.permits.clone(),
         events: house.events.clone(),
         metrics: metrics.clone(),
-        child_user: house.child_user.clone(),
+        child_user: house.child_user,
         port,
     });
     phases.run("core credentials", spawner.check_credentials()).await?;

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::modules::State as ModuleState;
+use crate::spawner::ModelState;
 
 /// Where a butler stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -36,16 +37,6 @@ impl ButlerState {
 pub struct PhaseTime {
     pub phase: String,
     pub ms: f64,
-}
-
-/// Whether a butler can start sessions.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ModelState {
-    pub runtime: String,
-    pub model: Option<String>,
-    pub ready: bool,
-    /// What to set, when it is not ready.
-    pub reason: Option<String>,
 }
 
 /// A butler as `status` shows it.

@@ -174,3 +174,10 @@ section! {
 fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret<String>>, D::Error> {
     Ok(Option::<String>::deserialize(d)?.map(Secret::new))
 }
+
+impl EndpointsConfig {
+    /// Whether this address is a server of the owner's own, and not the vendor's: such a server may need no key.
+    pub fn is_own(url: &str) -> bool {
+        !["https://api.anthropic.com", "https://api.openai.com/v1"].contains(&url.trim_end_matches('/'))
+    }
+}

@@ -1,9 +1,8 @@
 //! The modules that this build has.
 
-use serde_json::Value;
-
 use super::contract::Factory;
 use super::roster::RosterFactory;
+use crate::config;
 
 /// All factories. A module named like its butler is the roster's own: its tools in SQL.
 pub struct Catalog {
@@ -28,9 +27,33 @@ impl Catalog {
         }
         self.factories.iter().find(|f| f.name() == name).map(AsRef::as_ref)
     }
+}
 
-    /// Mistakes of one module's configuration; `None` when this build has no such module.
-    pub fn check(&self, butler: &str, name: &str, config: &Value) -> Option<Vec<String>> {
-        self.find(butler, name).map(|f| f.check(config))
+/// For serving: a module with wrong settings fails alone, in its phase, and its butler stays up.
+impl config::Catalog for Catalog {
+    fn module(&self, name: &str) -> bool {
+        self.find("", name).is_some()
+    }
+    fn check_module(&self, _: &str, _: &str, _: &serde_json::Value) -> Vec<String> {
+        Vec::new()
+    }
+    fn runtimes(&self) -> &[config::RuntimeKind] {
+        crate::spawner::RUNTIMES
+    }
+}
+
+/// For looking at a roster without serving it: every mistake of a module's settings is told.
+#[derive(Default)]
+pub struct StrictCatalog(pub Catalog);
+
+impl config::Catalog for StrictCatalog {
+    fn module(&self, name: &str) -> bool {
+        self.0.module(name)
+    }
+    fn check_module(&self, butler: &str, name: &str, table: &serde_json::Value) -> Vec<String> {
+        self.0.find(butler, name).map(|f| f.check(table)).unwrap_or_default()
+    }
+    fn runtimes(&self) -> &[config::RuntimeKind] {
+        self.0.runtimes()
     }
 }

@@ -10,6 +10,6 @@ mod probe;
 mod roster;
 mod set;
 
-pub use catalog::Catalog;
+pub use catalog::{Catalog, StrictCatalog};
 pub use contract::{Credential, Factory, Health, Manifest, Module, ModuleContext, Phase, State};
 pub use set::{ModuleStates, Modules, switch_key};

@@ -2,9 +2,9 @@
 
 use jiff::Timestamp;
 use rust_decimal::Decimal;
-use serde_json::Value;
 use uuid::Uuid;
 
+use super::child::Identity;
 use super::types::{SessionState, Trigger};
 use crate::base::{RequestContext, SessionId, TenantId};
 use crate::store::{Store, StoreError};
@@ -15,21 +15,11 @@ pub struct SessionLog {
     store: Store,
 }
 
-/// A child as its row remembers it, to find it again after a crash.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChildMark {
-    pub pid: i32,
-    /// Start time in clock ticks since boot, from `/proc/<pid>/stat`.
-    pub started: i64,
-    /// The boot in which the pid was given.
-    pub boot_id: String,
-}
-
 /// A session that the last run of the daemon left open.
 #[derive(Debug)]
 pub struct Interrupted {
     pub session: SessionId,
-    pub child: Option<ChildMark>,
+    pub child: Option<Identity>,
 }
 
 /// How a session ended, for its row.
@@ -128,12 +118,13 @@ impl SessionLog {
     }
 
     /// Remembers the child, so that the next start finds it should this one die.
-    pub async fn child(&self, ctx: &RequestContext, id: SessionId, mark: &ChildMark) -> Result<(), StoreError> {
+    pub async fn child(&self, ctx: &RequestContext, id: SessionId, child: &Identity) -> Result<(), StoreError> {
+        let started = i64::try_from(child.started).unwrap_or(i64::MAX);
         let mut lease = self.store.lease(ctx).await?;
         lease
             .execute(
                 "UPDATE sessions SET pid = $2, pid_started = $3, boot_id = $4 WHERE id = $1",
-                &[&id.0, &mark.pid, &mark.started, &mark.boot_id],
+                &[&id.0, &child.pid, &started, &child.boot_id],
             )
             .await
             .map_err(StoreError::query("remembering a session's process"))?;
@@ -190,23 +181,12 @@ impl SessionLog {
         Ok(rows
             .into_iter()
             .map(|r| {
-                let mark = (r.get::<_, Option<i32>>(1), r.get::<_, Option<i64>>(2), r.get::<_, Option<String>>(3));
-                let child = match mark {
-                    (Some(pid), Some(started), Some(boot_id)) => Some(ChildMark { pid, started, boot_id }),
-                    _ => None,
-                };
+                let known = r.get::<_, Option<i32>>(1).zip(r.get::<_, Option<i64>>(2));
+                let child = known.and_then(|(pid, started)| {
+                    Some(Identity { pid, started: u64::try_from(started).ok()?, boot_id: r.get(3) })
+                });
                 Interrupted { session: SessionId(r.get::<_, Uuid>(0)), child }
             })
             .collect())
-    }
-
-    /// The context's JSON of a session, for those who ask what it knew.
-    pub async fn context(&self, tenant: &TenantId, id: SessionId) -> Result<Option<Value>, StoreError> {
-        let mut lease = self.store.tenant(tenant).await?;
-        let row = lease
-            .query_opt("SELECT context FROM sessions WHERE id = $1", &[&id.0])
-            .await
-            .map_err(StoreError::query("reading a session's context"))?;
-        Ok(row.map(|r| r.get(0)))
     }
 }

@@ -126,3 +126,13 @@ pub enum EventKind {
     Retry { class: String, attempt: u32 },
     Ended(SessionResult),
 }
+
+/// Whether a butler can start sessions.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ModelState {
+    pub runtime: String,
+    pub model: Option<String>,
+    pub ready: bool,
+    /// What to set, when it is not ready.
+    pub reason: Option<String>,
+}

@@ -100,6 +100,10 @@ impl Database {
         if !current {
             let password = scram_verifier(self.role_password(butler).expose(), RANDOM_PASSWORD_ITERATIONS);
             let mut tx = lease.begin().await.map_err(StoreError::query("creating the butler's role"))?;
+            // One at a time: roles and the database's own rights are rows that all butlers change.
+            tx.execute("SELECT pg_advisory_xact_lock(hashtext('butlerd.roles'))", &[])
+                .await
+                .map_err(StoreError::query("creating the butler's role"))?;
             tx.batch_role(&role, schema, &password).await.map_err(StoreError::query("creating the butler's role"))?;
             tx.execute(
                 "INSERT INTO shared.butler_roles (butler, schema, role, key_id) VALUES ($1, $2, $3, $4)

@@ -218,9 +218,9 @@ impl fmt::Display for OtherMajor {
         write!(
             f,
             "Install PostgreSQL {wanted} beside it and butlerd goes on with that. \
-             To move the database to {new} instead, stop butlerd, and as the owner of {cluster}, with OLD the directory \
-             of PostgreSQL {wanted}'s binaries and `local all all trust` as the first line of {cluster}/pg_hba.conf \
-             meanwhile, in a directory that it may write to:\n  \
+             To move the database to {new} instead, stop butlerd, and as the owner of {cluster}, with OLD the \
+             directory of PostgreSQL {wanted}'s binaries and `local all all trust` as the first line of \
+             {cluster}/pg_hba.conf meanwhile, in a directory that it may write to:\n  \
              {dir}/initdb -D {cluster}.moved -U {user} -E UTF8 --locale={locale} --data-checksums -A trust\n  \
              {dir}/pg_upgrade -b OLD -B {dir} -d {cluster} -D {cluster}.moved -U {user}\n  \
              mv {cluster} {cluster}.{wanted} && mv {cluster}.moved {cluster}\n  \
@@ -228,8 +228,8 @@ impl fmt::Display for OtherMajor {
              or, with pg_dumpall and psql, from one to the other: \
              start OLD/postgres -D {cluster} -k {cluster} -c listen_addresses= , \
              pg_dumpall -h {cluster} -U {user} > all.sql, stop it (Ctrl-C), run the initdb above, start {dir}/postgres \
-             on {cluster}.moved the same way, psql -h {cluster}.moved -U {user} -d postgres -f all.sql (it may say that \
-             the role {user} exists), stop it, then the last two lines",
+             on {cluster}.moved the same way, psql -h {cluster}.moved -U {user} -d postgres -f all.sql (it may say \
+             that the role {user} exists), stop it, then the last two lines",
             user = super::OWNER,
             locale = super::initdb::LOCALES[0],
         )

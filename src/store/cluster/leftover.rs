@@ -173,13 +173,21 @@ fn is_server_of(pid: i32, cluster: &Path) -> bool {
     use std::os::unix::ffi::OsStrExt;
     use std::os::unix::fs::MetadataExt;
     let proc = Path::new("/proc").join(pid.to_string());
-    // A zombie, and a process of another user (which can't be in our 0700 directory), have neither link.
-    let Ok(exe) = std::fs::read_link(proc.join("exe")) else { return false };
-    // The kernel marks a program that was replaced by an upgrade.
-    let name = exe.file_name().map(|n| n.as_bytes().to_vec()).unwrap_or_default();
-    if !matches!(name.strip_suffix(b" (deleted)").unwrap_or(&name), b"postgres" | b"postmaster") {
-        return false;
+    match std::fs::read_link(proc.join("exe")) {
+        // The kernel marks a program that was replaced by an upgrade.
+        Ok(exe) => {
+            let name = exe.file_name().map(|n| n.as_bytes().to_vec()).unwrap_or_default();
+            if !matches!(name.strip_suffix(b" (deleted)").unwrap_or(&name), b"postgres" | b"postmaster") {
+                return false;
+            }
+        }
+        // A process that is just ending has no program any more, but the kernel may still be taking down its memory,
+        // and with it the segment that a new server finds in use. It keeps its working directory until that is done.
+        Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
+        // Another user's, which can't be in our closed directory.
+        Err(_) => return false,
     }
+    // A zombie has no directory either.
     let (Ok(cwd), Ok(dir)) = (std::fs::metadata(proc.join("cwd")), std::fs::metadata(cluster)) else { return false };
     (cwd.dev(), cwd.ino()) == (dir.dev(), dir.ino())
 }

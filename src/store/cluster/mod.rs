@@ -54,10 +54,14 @@ pub const PORT: u16 = 5432;
 
 const SOCKET_FILE: &str = ".s.PGSQL.5432";
 
+/// What PostgreSQL says while a process of a killed server still holds its shared memory.
+const SEGMENT_IN_USE: &str = "pre-existing shared memory block";
+const SEGMENT_PATIENCE: Duration = Duration::from_secs(10);
+
 /// What [`Cluster::start`] needs to know.
 #[derive(Clone, Debug)]
 pub struct ClusterOptions {
-    /// The daemon's data directory; made (0700, as root 0711) where it is missing. The cluster goes to `postgres/` in it.
+    /// The daemon's data directory; made (0700, as root 0711) where it is missing. The cluster is `postgres/` in it.
     pub data_dir: PathBuf,
     /// Directory of `initdb` and `postgres`, if one is configured.
     pub pg_bin: Option<PathBuf>,
@@ -167,7 +171,17 @@ impl Cluster {
         let (stop, stop_rx) = watch::channel(None);
         let closer = Closer(slot);
         let mut run = parts.launch().await?;
-        let start = run.until_ready(&parts.owner, start_timeout).await;
+        let mut start = run.until_ready(&parts.owner, start_timeout).await;
+        // The kernel may take its time over the memory of a server that was killed a moment ago.
+        while let Start::Ended(reason) = &start
+            && reason.contains(SEGMENT_IN_USE)
+            && began.elapsed() < SEGMENT_PATIENCE
+        {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+            parts.clear().await?;
+            run = parts.launch().await?;
+            start = run.until_ready(&parts.owner, start_timeout).await;
+        }
         let log = parts.layout.log.clone();
         let failed = match start {
             Start::Ready => None,
@@ -207,7 +221,7 @@ impl Cluster {
     }
 
     /// Shuts the server down and waits until it is gone: open transactions are rolled back and sessions ended at once
-    /// (SIGINT); after `timeout` without writing a checkpoint (SIGQUIT); 5 s later by force. Doing it again is harmless.
+    /// (SIGINT); after `timeout` without writing a checkpoint (SIGQUIT); 5 s later by force. Twice is harmless.
     pub async fn stop(&self, timeout: Duration) {
         self.stop.send_replace(Some(timeout));
         let mut state = self.state.clone();

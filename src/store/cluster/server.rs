@@ -157,7 +157,7 @@ impl Run {
                 () = heard.ready.notified() => {}
                 () = tokio::time::sleep(pause) => {}
             }
-            // Each try costs a server in recovery a process, so they get rarer; "ready" in the log cuts the pause short.
+            // Each try costs a server in recovery a process, so they get rarer; "ready" in the log cuts a pause short.
             pause = (pause * 2).min(Duration::from_millis(200));
         }
     }

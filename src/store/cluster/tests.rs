@@ -215,7 +215,7 @@ async fn a_killed_server_comes_back_even_with_a_busy_orphan() {
     wait_for(&cluster, |s| *s == ClusterState::Up).await;
     println!("killed to up again: {} ms", began.elapsed().as_millis());
     assert!(work.await.unwrap());
-    assert!(!alive(orphan) && !alive(killed));
+    until("both to be gone", || !alive(orphan) && !alive(killed)).await;
     assert_ne!(cluster.pid(), Some(killed));
     assert_eq!(ask(&cluster, "select n::text from kept").await, "7");
     cluster.stop(PATIENCE).await;
@@ -296,7 +296,8 @@ async fn a_server_that_does_not_react_is_killed() {
     let pid = cluster.pid().unwrap();
     nix::sys::signal::kill(nix::unistd::Pid::from_raw(pid), nix::sys::signal::Signal::SIGSTOP).unwrap();
     cluster.stop(Duration::from_millis(50)).await;
-    assert!(!alive(pid) && !alive(backend));
+    // Out of the way, if perhaps not yet out of the process table.
+    until("both to be gone", || !alive(pid) && !alive(backend)).await;
     let again = start(options(room.path())).await.unwrap();
     assert_eq!(ask(&again, "select 'recovered'").await, "recovered");
     again.stop(PATIENCE).await;

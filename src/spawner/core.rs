@@ -1,0 +1,309 @@
+//! The spawner of one butler: takes triggers, admits them, runs their sessions, drains.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::adapters::{Adapter, adapter};
+use super::admission::{Admission, Place};
+use super::child::{ChildUser, Leftover, Nursery};
+use super::log::{Ending, SessionLog};
+use super::model::{NoModel, resolve};
+use super::workspace::Workspaces;
+use super::types::{
+    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
+};
+use crate::access::TokenBook;
+use crate::base::{Backoff, Clock, MAX_LINEAGE_DEPTH, SessionId, TenantId, crash, task, text};
+use crate::config::{ButlerConfig, RuntimeKind, SpawnerConfig};
+use crate::credentials::Credentials;
+use crate::store::{Store, StoreError};
+use crate::telemetry::ButlerMetrics;
+use crate::tools::Auditor;
+
+/// All that a spawner works with.
+pub struct SpawnerParts {
+    pub config: Arc<ButlerConfig>,
+    pub settings: SpawnerConfig,
+    pub roster_dir: PathBuf,
+    pub workspaces: Workspaces,
+    pub store: Store,
+    pub auditor: Auditor,
+    pub credentials: Credentials,
+    pub book: TokenBook,
+    pub clock: Clock,
+    pub nursery: Nursery,
+    /// The household's permits.
+    pub permits: Arc<Semaphore>,
+    pub events: broadcast::Sender<SessionEvent>,
+    pub metrics: ButlerMetrics,
+    pub child_user: Option<ChildUser>,
+    /// The port of the butler's MCP server.
+    pub port: u16,
+}
+
+/// One butler's spawner. Cheap to clone.
+#[derive(Clone)]
+pub struct Spawner {
+    inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub parts: SpawnerParts,
+    /// `None`: this build has none for the runtime, which the configuration refuses before.
+    pub adapter: Option<Arc<dyn Adapter>>,
+    pub log: SessionLog,
+    admission: Admission,
+    /// Sessions that wait or run, and how to cancel each.
+    live: Mutex<HashMap<SessionId, CancellationToken>>,
+    /// No new work.
+    closing: CancellationToken,
+    /// What still runs ends now.
+    pub killing: CancellationToken,
+    tasks: TaskTracker,
+}
+
+impl Spawner {
+    pub fn new(parts: SpawnerParts) -> Self {
+        let closing = CancellationToken::new();
+        let admission = Admission::new(
+            parts.config.name.as_str(),
+            parts.config.sessions.max_concurrent_sessions as usize,
+            parts.config.sessions.max_queued as usize,
+            parts.permits.clone(),
+            closing.clone(),
+        );
+        let inner = Inner {
+            adapter: adapter(parts.config.runtime.kind, parts.settings.clis.claude.clone()),
+            log: SessionLog::new(parts.store.clone()),
+            admission,
+            live: Mutex::default(),
+            closing,
+            killing: CancellationToken::new(),
+            tasks: TaskTracker::new(),
+            parts,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    pub fn running(&self) -> usize {
+        self.inner.admission.running()
+    }
+
+    pub fn queued(&self) -> usize {
+        self.inner.admission.queued()
+    }
+
+    /// A butler that asks for a vendor's CLI does not start without its key; a native one is up without a model.
+    pub async fn check_credentials(&self) -> Result<(), String> {
+        let config = &self.inner.parts.config;
+        match resolve(config, &self.inner.parts.settings, &self.inner.parts.credentials).await {
+            Ok(_) => Ok(()),
+            // It delivers and starts no sessions.
+            Err(_) if config.name.as_str() == "messenger" => Ok(()),
+            Err(e) if config.runtime.kind == RuntimeKind::Native => {
+                tracing::warn!(butler = %config.name, "{e}");
+                Ok(())
+            }
+            Err(e) => Err(e.to_string()),
+        }
+    }
+
+    /// Whether sessions can be started now.
+    pub async fn model_state(&self) -> ModelState {
+        let config = &self.inner.parts.config;
+        let access = resolve(config, &self.inner.parts.settings, &self.inner.parts.credentials).await;
+        ModelState {
+            runtime: config.runtime.kind.as_str().to_owned(),
+            model: config.sessions.model.clone(),
+            ready: access.is_ok(),
+            reason: access.err().map(|e| e.to_string()),
+        }
+    }
+
+    /// Starts a session and waits for its end. `own_session`: the session of this butler out of which the trigger
+    /// comes, if it does. The session goes on when the waiting caller goes away.
+    pub async fn trigger_from(
+        &self,
+        wish: Trigger,
+        own_session: Option<SessionId>,
+    ) -> Result<SessionResult, TriggerError> {
+        let begun = self.begin(wish, own_session).await;
+        match begun {
+            Ok((_, end)) => match end.await {
+                Ok(result) => result,
+                Err(_) => Err(TriggerError::Stopping(self.inner.parts.config.name.to_string())),
+            },
+            Err(e) => {
+                self.inner.parts.metrics.trigger_refused(e.code());
+                tracing::warn!(butler = %self.inner.parts.config.name, code = e.code(), "trigger refused: {e}");
+                Err(e)
+            }
+        }
+    }
+
+    /// Starts a session; the receiver gets its end.
+    #[allow(clippy::type_complexity)]
+    async fn begin(
+        &self,
+        wish: Trigger,
+        own_session: Option<SessionId>,
+    ) -> Result<(SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>), TriggerError> {
+        let inner = &self.inner;
+        check_wish(&wish)?;
+        let config = &inner.parts.config;
+        let access = resolve(config, &inner.parts.settings, &inner.parts.credentials).await.map_err(|e| match e {
+            NoModel::Credentials(crate::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
+            other => TriggerError::NoModel(other.to_string()),
+        })?;
+        let place = inner.admission.enter(own_session.is_some())?;
+        let id = SessionId::new();
+        inner.log.open(id, &wish, config.runtime.kind.as_str(), access.model.as_deref()).await?;
+        crash::point("session.opened");
+        inner.tell(id, EventKind::Queued { source: wish.source.clone(), prompt: text::truncate(&wish.prompt, 4096) });
+        let cancel = CancellationToken::new();
+        inner.live().insert(id, cancel.clone());
+        let (done, end) = oneshot::channel();
+        let inner = inner.clone();
+        let tracked = self.inner.tasks.track_future(async move {
+            let result = inner.clone().one_session(id, wish, access, place, cancel).await;
+            inner.live().remove(&id);
+            // Nobody waits any more: the row tells the end all the same.
+            let _ = done.send(result);
+        });
+        task::spawn(task::Kind::Job, "session", tracked);
+        Ok((id, end))
+    }
+
+    /// Cancels a session that waits or runs here.
+    pub fn cancel(&self, id: SessionId) -> bool {
+        let live = self.inner.live();
+        live.get(&id).map(CancellationToken::cancel).is_some()
+    }
+
+    /// Takes no new work, lets what runs finish within `timeout`, then ends the rest.
+    pub async fn drain(&self, timeout: Duration) {
+        self.inner.closing.cancel();
+        self.inner.tasks.close();
+        if tokio::time::timeout(timeout, self.inner.tasks.wait()).await.is_err() {
+            let left = self.inner.live().len();
+            tracing::warn!(butler = %self.inner.parts.config.name, left, "sessions are ended: the time to drain is over");
+            self.inner.killing.cancel();
+            self.inner.tasks.wait().await;
+        }
+    }
+
+    /// Closes what the last run of the daemon left open, ends its children and sweeps their workspaces. Returns how
+    /// many sessions were interrupted.
+    pub async fn recover(&self) -> Result<usize, StoreError> {
+        let parts = &self.inner.parts;
+        let open = self.inner.log.interrupt_open(&TenantId::owner()).await?;
+        let left: Vec<Leftover> = open
+            .iter()
+            .map(|i| Leftover { session: i.session, leader: i.child.clone() })
+            .collect();
+        if !left.is_empty() {
+            match parts.nursery.kill_leftovers(&left).await {
+                Ok(cleared) => tracing::warn!(
+                    butler = %parts.config.name, sessions = left.len(), killed = cleared.killed,
+                    survivors = ?cleared.survivors, "the last run left sessions open; they are interrupted"
+                ),
+                Err(e) => tracing::error!(butler = %parts.config.name, error = %e, "left-over children were not ended"),
+            }
+        }
+        Ok(open.len())
+    }
+}
+
+fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
+    let depth = wish.request.lineage.depth;
+    if depth > MAX_LINEAGE_DEPTH {
+        return Err(TriggerError::TooDeep(depth));
+    }
+    match wish.prompt.len() {
+        n if n > MAX_PROMPT => Err(TriggerError::PromptSize(n)),
+        _ if wish.prompt.trim().is_empty() => Err(TriggerError::PromptEmpty),
+        _ => Ok(()),
+    }
+}
+
+impl Inner {
+    fn live(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
+        self.live.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Tells whoever watches.
+    pub(super) fn tell(&self, session_id: SessionId, kind: EventKind) {
+        let butler = self.parts.config.name.to_string();
+        // An error means that nobody watches.
+        let _ = self.parts.events.send(SessionEvent { butler, session_id, at: self.parts.clock.now(), kind });
+    }
+
+    /// One session from the queue to its closed row.
+    async fn one_session(
+        self: Arc<Self>,
+        id: SessionId,
+        wish: Trigger,
+        access: super::model::ModelAccess,
+        place: Place,
+        cancel: CancellationToken,
+    ) -> Result<SessionResult, TriggerError> {
+        let slot = tokio::select! {
+            slot = place.wait() => slot,
+            () = cancel.cancelled() => {
+                let end = Ending::failed(SessionState::Cancelled, "cancelled", "cancelled while it waited for a slot");
+                return self.close(id, &wish, end).await;
+            }
+        };
+        let end = match &slot {
+            Ok(_) => super::session::run(&self, id, &wish, access, &cancel).await,
+            Err(e) => Ending::failed(SessionState::Interrupted, "stopping", e.to_string()),
+        };
+        self.parts.auditor.flush().await;
+        crash::point("session.before_close");
+        let closed = self.close(id, &wish, end).await;
+        drop(slot);
+        closed
+    }
+
+    /// Closes the row, however long the database is away, and tells the end.
+    async fn close(&self, id: SessionId, wish: &Trigger, end: Ending) -> Result<SessionResult, TriggerError> {
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        let closed = loop {
+            match self.log.close(&wish.request, id, &end).await {
+                Ok(closed) => break closed,
+                Err(e) if e.is_connection() && !self.killing.is_cancelled() => {
+                    tracing::warn!(session = %id, error = %e, "the session's row can't be closed yet");
+                    tokio::time::sleep(backoff.next_delay()).await;
+                }
+                // The next start closes it as interrupted.
+                Err(e) => return Err(e.into()),
+            }
+        };
+        let (duration_ms, tool_calls) = closed.map_or((0, 0), |c| (c.duration_ms, c.tool_calls));
+        let result = SessionResult {
+            session_id: id,
+            state: end.state,
+            output: end.result,
+            error_class: end.error_class,
+            error: end.error,
+            duration_ms,
+            input_tokens: end.input_tokens,
+            output_tokens: end.output_tokens,
+            cost_usd: end.cost_usd.map(|d| d.normalize().to_string()),
+            tool_calls,
+        };
+        self.parts.metrics.session(result.state.as_str(), duration_ms);
+        tracing::info!(
+            butler = %self.parts.config.name, session = %id, state = result.state.as_str(), ms = duration_ms,
+            tool_calls, "session over"
+        );
+        self.tell(id, EventKind::Ended(result.clone()));
+        Ok(result)
+    }
+}

@@ -1,0 +1,26 @@
+//! Sessions: a trigger is admitted, a prompt is composed, a child process is given a workspace and started, its output
+//! is read as it comes, and every run ends with exactly one outcome and no process left.
+//!
+//! What never happens here: a child without a row, a row without an end, a child that outlives its session.
+
+pub mod adapters;
+mod admission;
+pub mod child;
+mod core;
+mod log;
+mod model;
+pub mod prompt;
+mod session;
+mod tools;
+mod types;
+pub mod workspace;
+
+pub use core::{Spawner, SpawnerParts};
+pub use tools::session_tools;
+pub use types::{
+    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
+};
+
+/// The runtimes that this build has adapters for.
+pub const RUNTIMES: &[crate::config::RuntimeKind] =
+    &[crate::config::RuntimeKind::ClaudeCode, crate::config::RuntimeKind::Native];

@@ -1,0 +1,77 @@
+//! Which model a butler's sessions talk to, and with which key.
+
+use crate::base::{Secret, TenantId};
+use crate::config::{Api, ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
+use crate::credentials::{CredentialError, Credentials};
+
+/// What the adapter needs to reach the model.
+pub struct ModelAccess {
+    pub model: Option<String>,
+    /// `None` is the vendor's own.
+    pub base_url: Option<String>,
+    /// Environment variables for the child.
+    pub keys: Vec<(String, Secret<String>)>,
+}
+
+/// Why there is no model: a sentence that says what to set.
+#[derive(Debug, thiserror::Error)]
+pub enum NoModel {
+    #[error("{0}")]
+    Missing(String),
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
+}
+
+/// The variables that may hold the key of a runtime, best first.
+fn key_names(config: &ButlerConfig) -> &'static [&'static str] {
+    match (config.runtime.kind, config.runtime.api) {
+        (RuntimeKind::ClaudeCode, _) => &["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
+        (RuntimeKind::Codex, _) | (RuntimeKind::Native, Api::Openai) => &["OPENAI_API_KEY"],
+        (RuntimeKind::Gemini, _) => &["GEMINI_API_KEY"],
+        (RuntimeKind::Native, Api::Anthropic) => &["ANTHROPIC_API_KEY"],
+    }
+}
+
+/// The endpoint and whether it is a server of the owner's own, which may need no key.
+fn endpoint(config: &ButlerConfig, settings: &SpawnerConfig) -> (String, bool) {
+    let configured = match config.runtime.api {
+        Api::Openai => &settings.endpoints.openai,
+        Api::Anthropic => &settings.endpoints.anthropic,
+    };
+    let url = config.runtime.endpoint.as_ref().unwrap_or(configured).clone();
+    let own = EndpointsConfig::is_own(&url);
+    (url, own)
+}
+
+/// Looks up what a session of this butler needs.
+pub async fn resolve(
+    config: &ButlerConfig,
+    settings: &SpawnerConfig,
+    credentials: &Credentials,
+) -> Result<ModelAccess, NoModel> {
+    let (url, own) = endpoint(config, settings);
+    let mut keys = Vec::new();
+    for name in key_names(config) {
+        if let Some((value, _)) = credentials.get(&TenantId::owner(), name).await? {
+            keys.push(((*name).to_owned(), value));
+            break;
+        }
+    }
+    let native = config.runtime.kind == RuntimeKind::Native;
+    if keys.is_empty() && !(native && own) {
+        let first = key_names(config).first().copied().unwrap_or_default();
+        return Err(NoModel::Missing(format!(
+            "{} has no model: run `butlerd secret set {first}`{}",
+            config.name,
+            if native { ", or set [runtime] endpoint to a model server of your own" } else { "" }
+        )));
+    }
+    if native && config.sessions.model.is_none() {
+        return Err(NoModel::Missing(format!(
+            "{} has no model: set [butler.runtime] model in {}",
+            config.name,
+            config.file.display()
+        )));
+    }
+    Ok(ModelAccess { model: config.sessions.model.clone(), base_url: own.then_some(url), keys })
+}

@@ -1,0 +1,218 @@
+//! One butler under supervision: booted, watched, booted again a few times, else parked.
+
+use std::collections::{BTreeMap, VecDeque};
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use jiff::Timestamp;
+use tokio_util::sync::CancellationToken;
+
+use crate::base::Backoff;
+use crate::butler::{BootError, Butler, ButlerState, ButlerStatus, House, PhaseTime, Running, boot};
+use crate::config::{BrokenButler, ButlerConfig};
+
+/// More restarts than this within the period, and the butler is parked.
+const INTENSITY: usize = 5;
+const PERIOD: Duration = Duration::from_secs(60);
+
+/// What is known of a butler at this moment.
+struct Now {
+    state: ButlerState,
+    since: Timestamp,
+    butler: Option<Butler>,
+    phases: Vec<PhaseTime>,
+    failed_phase: Option<String>,
+    error: Option<String>,
+    restarts: u32,
+}
+
+/// A butler's place in the tree.
+pub(super) struct Entry {
+    pub name: String,
+    description: String,
+    house: Arc<House>,
+    config: Option<Arc<ButlerConfig>>,
+    now: RwLock<Now>,
+    pub stop: CancellationToken,
+}
+
+impl Entry {
+    /// A butler that shall run.
+    pub fn new(house: &Arc<House>, config: ButlerConfig) -> Arc<Self> {
+        let (name, description) = (config.name.to_string(), config.description.clone());
+        Self::make(house, name, description, Some(Arc::new(config)), ButlerState::Booting, None)
+    }
+
+    /// A butler whose directory has mistakes: parked from the start.
+    pub fn broken(house: &Arc<House>, broken: &BrokenButler) -> Arc<Self> {
+        let mistakes: Vec<String> = broken.mistakes.iter().map(ToString::to_string).collect();
+        let error = mistakes.join("; ");
+        tracing::error!(butler = broken.name, error, "butler parked: its directory has mistakes");
+        Self::make(house, broken.name.clone(), String::new(), None, ButlerState::Parked, Some(error))
+    }
+
+    fn make(
+        house: &Arc<House>,
+        name: String,
+        description: String,
+        config: Option<Arc<ButlerConfig>>,
+        state: ButlerState,
+        error: Option<String>,
+    ) -> Arc<Self> {
+        house.metrics.butler_up(&name, false);
+        let failed_phase = error.is_some().then(|| "configuration".to_owned());
+        let now = Now {
+            state,
+            since: house.clock.now(),
+            butler: None,
+            phases: Vec::new(),
+            failed_phase,
+            error,
+            restarts: 0,
+        };
+        Arc::new(Self {
+            name,
+            description,
+            house: house.clone(),
+            config,
+            now: RwLock::new(now),
+            stop: CancellationToken::new(),
+        })
+    }
+
+    fn change(&self, f: impl FnOnce(&mut Now)) {
+        let mut now = self.now.write().unwrap_or_else(|e| e.into_inner());
+        let before = now.state;
+        f(&mut now);
+        if now.state != before {
+            now.since = self.house.clock.now();
+            self.house.metrics.butler_up(&self.name, now.state == ButlerState::Up);
+        }
+    }
+
+    fn read<T>(&self, f: impl FnOnce(&Now) -> T) -> T {
+        f(&self.now.read().unwrap_or_else(|e| e.into_inner()))
+    }
+
+    pub fn state(&self) -> ButlerState {
+        self.read(|n| n.state)
+    }
+
+    /// The butler's handle while it is up, else a sentence that says where it is.
+    pub fn butler(&self) -> Result<Butler, String> {
+        self.read(|n| match (&n.butler, n.state) {
+            (Some(butler), ButlerState::Up) => Ok(butler.clone()),
+            (_, state) => {
+                let why = n.error.as_ref().map(|e| format!(": {e}")).unwrap_or_default();
+                Err(format!("{} is {}{why}", self.name, state.as_str()))
+            }
+        })
+    }
+
+    /// Runs the butler until `stop`; `booted` fires after the first attempt, however it went.
+    pub async fn supervise(self: Arc<Self>, booted: CancellationToken) {
+        let Some(config) = self.config.clone() else {
+            booted.cancel();
+            return;
+        };
+        let mut failures: VecDeque<Instant> = VecDeque::new();
+        let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
+        loop {
+            self.change(|n| n.state = ButlerState::Booting);
+            let ended = match boot(&self.house, &config, self.stop.clone()).await {
+                Ok(running) => self.live(running, &booted).await,
+                Err(e) => Err(e),
+            };
+            booted.cancel();
+            let failure = match ended {
+                Ok(()) => break,
+                Err(e) => e,
+            };
+            self.house.db.release(&config.name).await;
+            failures.push_back(Instant::now());
+            while failures.front().is_some_and(|t| t.elapsed() > PERIOD) {
+                failures.pop_front();
+            }
+            let again = failure.transient && failures.len() <= INTENSITY;
+            tracing::error!(
+                butler = self.name, phase = failure.phase, error = failure.error,
+                "{}", if again { "butler failed and is started again" } else { "butler failed and is parked" }
+            );
+            self.change(|n| {
+                n.state = if again { ButlerState::Booting } else { ButlerState::Parked };
+                n.butler = None;
+                n.phases = failure.phases;
+                n.failed_phase = Some(failure.phase.to_owned());
+                n.error = Some(match (again, failure.transient) {
+                    (false, true) => format!("{} (given up after {} failures within {PERIOD:?})", failure.error, failures.len()),
+                    _ => failure.error,
+                });
+            });
+            if !again {
+                self.stop.cancelled().await;
+                break;
+            }
+            tokio::select! {
+                () = self.stop.cancelled() => break,
+                () = tokio::time::sleep(backoff.next_delay()) => {}
+            }
+            self.house.metrics.butler_restarted(&self.name);
+            self.change(|n| n.restarts += 1);
+        }
+        self.change(|n| {
+            n.state = ButlerState::Stopped;
+            n.butler = None;
+        });
+    }
+
+    /// Publishes a butler that is up and waits for its end.
+    async fn live(&self, mut running: Running, booted: &CancellationToken) -> Result<(), BootError> {
+        let phases = running.phases.clone();
+        self.change(|n| {
+            n.state = ButlerState::Up;
+            n.butler = Some(running.butler.clone());
+            n.phases = phases.clone();
+            n.failed_phase = None;
+            n.error = None;
+        });
+        let total: f64 = running.phases.iter().map(|p| p.ms).sum();
+        tracing::info!(butler = self.name, port = running.butler.port(), ms = format_args!("{total:.1}"), "butler up");
+        booted.cancel();
+        let ended = tokio::select! {
+            ended = running.ended() => ended,
+            () = self.stop.cancelled() => {
+                self.change(|n| n.state = ButlerState::Draining);
+                running.ended().await
+            }
+        };
+        match ended {
+            Ok(()) => Ok(()),
+            Err(error) => Err(BootError { phase: "running", error, transient: true, phases }),
+        }
+    }
+
+    /// The butler as `status` shows it.
+    pub async fn status(&self) -> ButlerStatus {
+        let butler = self.read(|n| n.butler.clone());
+        let model = match &butler {
+            Some(b) => Some(b.spawner().model_state().await),
+            None => None,
+        };
+        self.read(|n| ButlerStatus {
+            name: self.name.clone(),
+            description: self.description.clone(),
+            state: n.state,
+            since: n.since,
+            port: butler.as_ref().map(Butler::port),
+            failed_phase: n.failed_phase.clone(),
+            error: n.error.clone(),
+            restarts: n.restarts,
+            model,
+            modules: butler.as_ref().map(|b| b.modules().all()).unwrap_or_else(BTreeMap::new),
+            sessions_running: butler.as_ref().map_or(0, |b| b.spawner().running()),
+            sessions_queued: butler.as_ref().map_or(0, |b| b.spawner().queued()),
+            interrupted_sessions: butler.as_ref().map_or(0, Butler::interrupted),
+            boot_phases: n.phases.clone(),
+        })
+    }
+}

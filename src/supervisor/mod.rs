@@ -1,0 +1,14 @@
+//! The tree: what starts in which order, what is started again, what is given up, and how everything ends.
+//!
+//! What never happens here: a butler that fails taking another along, a failure that no status names, a stop that
+//! leaves a child behind.
+
+mod entry;
+mod foundation;
+mod notify;
+mod serve;
+mod tree;
+
+pub use foundation::{FoundationError, owner_login};
+pub use serve::{AdminDoor, ServeError, serve, serve_with, with_causes};
+pub use tree::Supervisor;

@@ -1,0 +1,246 @@
+//! The daemon from its first to its last moment.
+
+use std::collections::HashSet;
+use std::io;
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::Path;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+use tokio::signal::unix::{SignalKind, signal};
+use tokio::sync::{Semaphore, broadcast};
+use tokio_util::sync::CancellationToken;
+
+use super::foundation::{FoundationError, lay};
+use super::notify;
+use super::tree::Supervisor;
+use crate::access::{Edge, Grant, GrantScope, Holder, Token};
+use crate::base::{Clock, TenantId, task};
+use crate::butler::House;
+use crate::config::{Environment, Household, Overrides, Refused, load};
+use crate::mcp::{BindError, Listener};
+use crate::modules::Catalog;
+use crate::spawner::child::{ChildUser, Nursery};
+use crate::spawner::workspace::Workspaces;
+use crate::store::cluster::Cluster;
+use crate::telemetry::{LogError, Metrics, start_log};
+
+/// Why the daemon did not start, or ended.
+#[derive(Debug, thiserror::Error)]
+pub enum ServeError {
+    #[error("{0}")]
+    Config(Refused),
+    #[error(transparent)]
+    Log(#[from] LogError),
+    #[error(transparent)]
+    Foundation(#[from] FoundationError),
+    #[error("the admin server: {0}")]
+    Admin(#[from] BindError),
+    #[error("children can't be started: {0}")]
+    Children(String),
+    #[error("{what}: {source}")]
+    Io {
+        what: &'static str,
+        #[source]
+        source: io::Error,
+    },
+}
+
+/// What the admin server is started with.
+pub struct AdminDoor {
+    pub listener: Listener,
+    pub edge: Edge,
+    pub stop: CancellationToken,
+}
+
+/// An error with what caused it, for a line of the log or the terminal.
+pub fn with_causes(e: &dyn std::error::Error) -> String {
+    let mut text = e.to_string();
+    let mut cause = e.source();
+    while let Some(source) = cause {
+        let more = source.to_string();
+        if !text.contains(&more) {
+            text = format!("{text}: {more}");
+        }
+        cause = source.source();
+    }
+    text
+}
+
+/// Live events kept for those who read slowly.
+const EVENTS: usize = 1024;
+/// How often idle connections are looked at.
+const HOUSEKEEPING: Duration = Duration::from_secs(10);
+
+/// Loads the configuration, starts the log and runs until SIGTERM or SIGINT. `admin` starts the admin server.
+pub async fn serve<A>(overrides: &Overrides, environment: &Environment, admin: A) -> Result<(), ServeError>
+where
+    A: FnOnce(Supervisor, AdminDoor) -> tokio::task::JoinHandle<()>,
+{
+    let catalog = Catalog::default();
+    let household = load(overrides, environment, &catalog).map_err(ServeError::Config)?;
+    start_log(&household.config.telemetry)?;
+    let stop = CancellationToken::new();
+    let signals = stop.clone();
+    let io = |source| ServeError::Io { what: "signals can't be received", source };
+    let (mut term, mut int) = (signal(SignalKind::terminate()).map_err(io)?, signal(SignalKind::interrupt()).map_err(io)?);
+    task::spawn(task::Kind::Actor, "signals", async move {
+        let name = tokio::select! { _ = term.recv() => "SIGTERM", _ = int.recv() => "SIGINT" };
+        tracing::info!(signal = name, "stopping");
+        signals.cancel();
+    });
+    serve_with(household, catalog, stop, admin, |_| {}).await
+}
+
+/// Runs a loaded household until `stop`. `ready` is called once every butler was tried.
+pub async fn serve_with<A, R>(
+    household: Household,
+    catalog: Catalog,
+    stop: CancellationToken,
+    admin: A,
+    ready: R,
+) -> Result<(), ServeError>
+where
+    A: FnOnce(Supervisor, AdminDoor) -> tokio::task::JoinHandle<()>,
+    R: FnOnce(&Supervisor),
+{
+    let started = Instant::now();
+    let config = &household.config;
+    let data_dir = config.daemon.data_dir.clone();
+    let clock = Clock::default();
+    // Bound first: a second daemon with the same configuration ends here, before it touches anything.
+    let listener = Listener::bind(match config.daemon.ports {
+        crate::config::Ports::Roster => config.admin.listen,
+        crate::config::Ports::Auto => std::net::SocketAddr::new(config.admin.listen.ip(), 0),
+    })?;
+    let ground = lay(config, &clock, &|text| {
+        tracing::info!("{text}");
+        notify::status(text);
+    })
+    .await?;
+    let database_user = ground.cluster.as_ref().map(|c| c.run_as().uid);
+    let child_user = ChildUser::choose(config.spawner.child_user.as_deref(), database_user)
+        .map_err(|e| ServeError::Children(e.to_string()))?;
+    let workspaces =
+        Workspaces::open(&data_dir, child_user).map_err(|e| ServeError::Children(with_causes(&e)))?;
+    // No session of this run exists yet, so every workspace is one of a session that is over.
+    if let Err(e) = workspaces.sweep(&HashSet::new()) {
+        tracing::warn!(error = %e, "old workspaces were not removed");
+    }
+    let house = Arc::new(House {
+        workspaces,
+        data_dir: data_dir.clone(),
+        roster_dir: config.daemon.roster.clone(),
+        db: ground.db.clone(),
+        credentials: ground.credentials,
+        book: ground.book.clone(),
+        operators: ground.operators,
+        clock,
+        metrics: Arc::new(Metrics::default()),
+        events: broadcast::channel(EVENTS).0,
+        catalog,
+        nursery: Nursery::start().map_err(|e| ServeError::Children(e.to_string()))?,
+        permits: Arc::new(Semaphore::new(config.spawner.max_sessions as usize)),
+        child_user,
+        config: household.config.clone(),
+    });
+    let admin_addr = listener.addr().to_string();
+    let supervisor =
+        Supervisor::new(house.clone(), household.butlers, &household.broken, ground.kind, admin_addr.clone());
+    let run_dir = data_dir.join("run");
+    operator_token(&house, &run_dir.join("operator.token"))?;
+    let a = &house.config.admin;
+    let edge = Edge::new(ground.book, &a.allowed_hosts, &a.allowed_origins, a.max_body.0);
+    let admin_stop = CancellationToken::new();
+    let mut admin_task = admin(supervisor.clone(), AdminDoor { listener, edge, stop: admin_stop.clone() });
+    notify::status("starting butlers");
+    tokio::select! {
+        () = supervisor.start() => {}
+        () = stop.cancelled() => {}
+    }
+    write_daemon_file(&run_dir.join("daemon.json"), &supervisor, &admin_addr)?;
+    let ms = started.elapsed().as_millis() as u64;
+    tracing::info!(ms, admin = admin_addr, "{}", supervisor.summary());
+    notify::ready(&supervisor.summary());
+    notify::start_watchdog(supervisor.clone());
+    ready(&supervisor);
+    housekeep(&house, &stop).await;
+    notify::stopping();
+    supervisor.stop(house.config.daemon.shutdown_timeout.0).await;
+    admin_stop.cancel();
+    if tokio::time::timeout(Duration::from_secs(2), &mut admin_task).await.is_err() {
+        admin_task.abort();
+    }
+    for file in ["daemon.json", "operator.token"] {
+        // A file that is gone already is as good.
+        let _ = std::fs::remove_file(run_dir.join(file));
+    }
+    house.db.close().await;
+    stop_cluster(ground.cluster).await;
+    tracing::info!("stopped");
+    Ok(())
+}
+
+/// Runs until `stop`: gives idle connections back and notes how the database is.
+async fn housekeep(house: &House, stop: &CancellationToken) {
+    let mut tick = tokio::time::interval(HOUSEKEEPING);
+    loop {
+        tokio::select! {
+            () = stop.cancelled() => return,
+            _ = tick.tick() => {
+                house.db.shrink().await;
+                let up = tokio::time::timeout(Duration::from_secs(2), house.db.ping()).await.is_ok_and(|p| p.is_ok());
+                house.metrics.database(up, house.db.connections().await);
+            }
+        }
+    }
+}
+
+async fn stop_cluster(cluster: Option<Cluster>) {
+    if let Some(cluster) = cluster {
+        cluster.stop(Duration::from_secs(10)).await;
+    }
+}
+
+/// A new token for the command line on this host, good until the daemon ends.
+fn operator_token(house: &House, path: &Path) -> Result<(), ServeError> {
+    let io = |source| ServeError::Io { what: "the operator's token can't be written", source };
+    let token = Token::generate().map_err(|e| io(io::Error::other(e.to_string())))?;
+    house.book.insert(
+        token.sha256(),
+        Grant {
+            holder: Holder::Operator { id: uuid::Uuid::nil(), label: "cli".to_owned() },
+            tenant: TenantId::owner(),
+            butler: None,
+            tools: None,
+            scopes: [GrantScope::Admin].into(),
+            expires_at: None,
+        },
+    );
+    write_private(path, token.expose()).map_err(io)
+}
+
+fn write_daemon_file(path: &Path, supervisor: &Supervisor, admin: &str) -> Result<(), ServeError> {
+    let content = json!({
+        "pid": std::process::id(),
+        "version": env!("CARGO_PKG_VERSION"),
+        "admin": admin,
+        "butlers": supervisor.ports(),
+        "started_at": supervisor.clock().now(),
+    });
+    write_private(path, &content.to_string())
+        .map_err(|source| ServeError::Io { what: "run/daemon.json can't be written", source })
+}
+
+/// Writes a file that only the daemon's user can read, whole or not at all.
+fn write_private(path: &Path, content: &str) -> io::Result<()> {
+    use std::io::Write;
+    let temporary = path.with_extension("new");
+    let mut file =
+        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    file.write_all(content.as_bytes())?;
+    file.write_all(b"\n")?;
+    file.sync_all()?;
+    std::fs::rename(&temporary, path)
+}

@@ -1,0 +1,148 @@
+//! One part that is broken stays one part: the others are up, and status, doctor and the log name it.
+
+use serde_json::{Value, json};
+
+use crate::support::Household;
+
+fn probe(more: &str) -> String {
+    format!("[butler]\nname = \"probe\"\nport = 40190\ndescription = \"for tests\"\n\n{more}\n")
+}
+
+async fn others_are_up(daemon: &crate::support::Daemon, but: &str) {
+    let status = daemon.status().await;
+    for butler in status["butlers"].as_array().expect("butlers") {
+        if butler["name"] != but {
+            assert_eq!(butler["state"], "up", "{butler}");
+        }
+    }
+    assert_eq!(daemon.get("/readyz").await.0, 200);
+}
+
+#[tokio::test]
+async fn a_broken_butler_toml_parks_that_butler_alone() {
+    let household = Household::new()
+        .replace("travel/butler.toml", "port = 40106", "port = \"no\"")
+        .replace("travel/butler.toml", "max_queued = 20", "max_queud = 20");
+    let daemon = household.start().await;
+    others_are_up(&daemon, "travel").await;
+    let travel = daemon.butler("travel").await;
+    assert_eq!(travel["state"], "parked");
+    for told in [travel["error"].as_str().unwrap_or_default(), &daemon.log(), &household.cli(&["doctor"]).1] {
+        assert!(told.contains("travel/butler.toml:3") && told.contains("butler.port"), "{told}");
+        assert!(told.contains("max_queud"), "{told}");
+    }
+    let (code, out, err) = household.cli(&["check"]);
+    assert_eq!(code, 2, "{out}{err}");
+}
+
+#[tokio::test]
+async fn a_module_fails_alone_in_each_phase() {
+    for (phase, word) in [
+        ("config", "asked to fail in phase config"),
+        ("credentials", "PROBE_CREDENTIAL"),
+        ("migration", "no_such_column"),
+        ("startup", "asked to fail in phase startup"),
+        ("tools", "asked to fail in phase tools"),
+    ] {
+        let toml = probe(&format!("[modules.probe]\nfail_in = \"{phase}\"\n\n[modules.probe_child]\n"));
+        let household = Household::new().butler("probe", &toml);
+        let daemon = household.start().await;
+        others_are_up(&daemon, "").await;
+        let status = daemon.butler("probe").await;
+        let failed = &status["modules"]["probe"];
+        assert_eq!(failed["health"], "failed", "{phase}: {status}");
+        assert_eq!(failed["failure_phase"], phase);
+        assert!(failed["failure_error"].as_str().is_some_and(|e| e.contains(word)), "{phase}: {failed}");
+        let above = &status["modules"]["probe_child"];
+        assert_eq!(above["health"], "cascade_failed", "{phase}: {status}");
+        assert!(above["failure_error"].as_str().is_some_and(|e| e.contains("probe")), "{above}");
+        let tools = daemon.mcp("probe").tools().await;
+        assert!(!tools.iter().any(|t| t.starts_with("probe")), "{phase}: {tools:?}");
+        assert!(tools.contains(&"state_get".to_owned()));
+        assert!(daemon.log().contains(word), "{phase}");
+        let doctor = household.cli(&["doctor"]);
+        assert!(doctor.1.contains("probe") && doctor.1.contains(word), "{phase}: {}{}", doctor.1, doctor.2);
+        let refused = daemon.mcp("probe").ok("module.set_enabled", json!({"name": "probe", "enabled": false})).await;
+        assert_eq!(refused["code"], "module_failed", "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_tool_that_is_undeclared_or_taken_fails_its_module() {
+    for (more, word) in [
+        ("undeclared = \"probe_extra\"", "does not declare"),
+        ("tool = \"state_get\"", "belongs to butlerd's core"),
+    ] {
+        let household = Household::new().butler("probe", &probe(&format!("[modules.probe]\n{more}\n")));
+        let daemon = household.start().await;
+        let failed = daemon.butler("probe").await["modules"]["probe"].clone();
+        assert_eq!(failed["failure_phase"], "tools", "{failed}");
+        assert!(failed["failure_error"].as_str().is_some_and(|e| e.contains(word)), "{failed}");
+        // The core tool still is the core's own.
+        assert_eq!(daemon.mcp("probe").ok("state_get", json!({"key": "k"})).await["value"], Value::Null);
+    }
+}
+
+#[tokio::test]
+async fn an_sql_tool_with_a_wrong_column_fails_the_roster_module_with_file_and_line() {
+    let sql = "/*---\ndescription: d\nargs:\n  kind: {type: string}\nreturns: rows\n---*/\nSELECT id,\n  no_such_column\n\
+               FROM measurements WHERE kind = :kind::text\n";
+    let household = Household::new().write("health/tools/broken_one.sql", sql);
+    let daemon = household.start().await;
+    others_are_up(&daemon, "").await;
+    let failed = daemon.butler("health").await["modules"]["health"].clone();
+    assert_eq!(failed["failure_phase"], "tools", "{failed}");
+    let error = failed["failure_error"].as_str().expect("an error");
+    assert!(error.contains("broken_one.sql:8") && error.contains("no_such_column"), "{error}");
+    assert!(daemon.log().contains("broken_one.sql:8"));
+    let tools = daemon.mcp("health").tools().await;
+    assert!(!tools.iter().any(|t| t.starts_with("measurement")), "{tools:?}");
+}
+
+#[tokio::test]
+async fn a_port_in_use_parks_that_butler_alone() {
+    let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+    let port = taken.local_addr().expect("its address").port();
+    // Ports from the roster, every one of them free but one.
+    let free = |n: usize| -> Vec<u16> {
+        let all: Vec<_> = (0..n).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
+        all.iter().map(|l| l.local_addr().expect("its address").port()).collect()
+    };
+    let ports = free(7);
+    let names = ["switchboard", "general", "relationship", "health", "messenger", "finance", "travel"];
+    let mut household = Household::new()
+        .env("BUTLERD_DAEMON__PORTS", "roster")
+        .env("BUTLERD_ADMIN__LISTEN", &format!("127.0.0.1:{}", ports[6]));
+    for (n, name) in names.iter().enumerate() {
+        let new = if *name == "travel" { port } else { ports[n.min(5)] };
+        household = household.replace(&format!("{name}/butler.toml"), &format!("port = {}", 40100 + n), &format!("port = {new}"));
+    }
+    // `messenger` is 40104, `finance` 40105: the roster's order of ports.
+    let daemon = household.start().await;
+    others_are_up(&daemon, "travel").await;
+    let travel = daemon.butler("travel").await;
+    assert_eq!(travel["state"], "parked", "{travel}");
+    assert_eq!(travel["failed_phase"], "port");
+    let error = travel["error"].as_str().expect("an error");
+    assert!(error.contains(&port.to_string()) && error.contains("another program"), "{error}");
+    assert!(daemon.log().contains(error));
+}
+
+#[tokio::test]
+async fn a_disabled_module_stays_listed_refuses_and_stays_disabled() {
+    let household = Household::new();
+    let mut daemon = household.start().await;
+    let health = daemon.mcp("health");
+    let before = health.tools().await;
+    health.ok("module.set_enabled", json!({"name": "health", "enabled": false})).await;
+    assert_eq!(health.tools().await, before, "tools/list changed");
+    let refused = health.ok("measurement_latest", json!({"kind": "weight"})).await;
+    assert_eq!(refused["code"], "module_disabled", "{refused}");
+    assert_eq!(daemon.stop_blocking(), 0);
+    let daemon = household.start().await;
+    let health = daemon.mcp("health");
+    assert_eq!(health.ok("module.states", json!({})).await["health"]["enabled"], false);
+    assert_eq!(health.ok("measurement_latest", json!({"kind": "weight"})).await["code"], "module_disabled");
+    health.ok("module.set_enabled", json!({"name": "health", "enabled": true})).await;
+    assert_eq!(health.ok("measurement_latest", json!({"kind": "weight"})).await["found"], false);
+}

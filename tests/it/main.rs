@@ -1,0 +1,7 @@
+//! The integration tests: real PostgreSQL, real ports, real children, the real binary. One file for each behaviour.
+
+mod support;
+
+mod doors;
+mod first_light;
+mod isolation;

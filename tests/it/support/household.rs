@@ -1,0 +1,182 @@
+//! A household on disk: a roster that tests may change, a data directory whose database was made once for all tests.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+
+use butlerd::demo::model::{Script, ScriptedModel};
+use serde_json::json;
+
+use super::Daemon;
+
+/// A household that is not running yet.
+pub struct Household {
+    dir: tempfile::TempDir,
+    env: BTreeMap<String, String>,
+}
+
+/// A scratch directory that unprivileged users may pass through, with a short path for sockets.
+fn scratch() -> tempfile::TempDir {
+    let dir = tempfile::Builder::new().prefix("bt-").tempdir_in("/tmp").expect("a scratch directory");
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o711)).expect("its mode");
+    dir
+}
+
+fn copy(from: &Path, to: &Path) {
+    let status = Command::new("cp").arg("-a").arg(from).arg(to).status().expect("cp runs");
+    assert!(status.success(), "cp -a {} {}", from.display(), to.display());
+}
+
+/// The data directory of a household that was started and stopped once.
+fn template() -> &'static Path {
+    static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        // Kept for the whole test run; the system's cleaning of /tmp removes it, as it does for killed runs.
+        let household = Household::bare();
+        let mut daemon = household.start_blocking();
+        daemon.stop_blocking();
+        let path = household.dir.path().join("data");
+        let kept = household.dir.keep();
+        let _ = kept;
+        path
+    })
+}
+
+impl Household {
+    /// The shipped roster and an empty data directory.
+    pub fn bare() -> Self {
+        let dir = scratch();
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("roster"), &dir.path().join("roster"));
+        let env = BTreeMap::from([
+            ("BUTLERD_DAEMON__PORTS".to_owned(), "auto".to_owned()),
+            ("BUTLERD_OWNER__TIME_ZONE".to_owned(), "Europe/Berlin".to_owned()),
+            ("BUTLERD_LOG".to_owned(), "info".to_owned()),
+        ]);
+        Self { dir, env }
+    }
+
+    /// The shipped roster and a data directory whose database is migrated already.
+    pub fn new() -> Self {
+        let household = Self::bare();
+        copy(template(), &household.data());
+        household
+    }
+
+    /// As [`Household::new`], with a model that follows `script` and a key for it.
+    pub fn with_model(model: &ScriptedModel) -> Self {
+        Self::new()
+            .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &model.base_url())
+            .env("BUTLERD_SPAWNER__ENDPOINTS__OPENAI", &model.openai_base_url())
+            .env("ANTHROPIC_API_KEY", "sk-test-key-of-the-scripted-model")
+    }
+
+    /// Another household with the same roster and environment and a fresh data directory.
+    pub fn clone_of(other: &Household) -> Self {
+        let dir = scratch();
+        copy(&other.roster(), &dir.path().join("roster"));
+        let household = Self { dir, env: other.env.clone() };
+        copy(template(), &household.data());
+        household
+    }
+
+    /// Sets a variable of the daemon's environment.
+    pub fn env(mut self, name: &str, value: &str) -> Self {
+        self.env.insert(name.to_owned(), value.to_owned());
+        self
+    }
+
+    /// Writes a file of the roster.
+    pub fn write(self, path: &str, content: &str) -> Self {
+        let file = self.roster().join(path);
+        std::fs::create_dir_all(file.parent().expect("a parent")).expect("the directory");
+        std::fs::write(&file, content).expect("the file");
+        self
+    }
+
+    /// Appends to a file of the roster.
+    pub fn append(self, path: &str, content: &str) -> Self {
+        let before = std::fs::read_to_string(self.roster().join(path)).expect("the file");
+        self.write(path, &format!("{before}\n{content}\n"))
+    }
+
+    /// Replaces text in a file of the roster.
+    pub fn replace(self, path: &str, from: &str, to: &str) -> Self {
+        let before = std::fs::read_to_string(self.roster().join(path)).expect("the file");
+        assert!(before.contains(from), "{path} has no {from:?}");
+        self.write(path, &before.replace(from, to))
+    }
+
+    /// Adds a butler with this `butler.toml`.
+    pub fn butler(self, name: &str, toml: &str) -> Self {
+        self.write(&format!("{name}/butler.toml"), toml)
+            .write(&format!("{name}/CLAUDE.md"), "@AGENTS.md\n")
+            .write(&format!("{name}/AGENTS.md"), "@../shared/AGENTS.md\n\n# A butler for tests\n\n# Notes to self\n")
+            .write(&format!("{name}/MANIFESTO.md"), "# A butler for tests\n")
+    }
+
+    pub fn roster(&self) -> PathBuf {
+        self.dir.path().join("roster")
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    pub fn path(&self) -> &Path {
+        self.dir.path()
+    }
+
+    /// The variables of the daemon's environment.
+    pub fn environment(&self) -> &BTreeMap<String, String> {
+        &self.env
+    }
+
+    /// Starts the daemon and waits until it is there.
+    pub async fn start(&self) -> Daemon {
+        let daemon = Daemon::spawn(self);
+        tokio::task::spawn_blocking(move || daemon.wait_ready()).await.expect("the wait for the daemon")
+    }
+
+    fn start_blocking(&self) -> Daemon {
+        Daemon::spawn(self).wait_ready()
+    }
+
+    /// Runs a command of the CLI against this household and returns its exit code, standard output and error.
+    pub fn cli(&self, args: &[&str]) -> (i32, String, String) {
+        self.cli_with_input(args, "")
+    }
+
+    /// As [`Household::cli`], with standard input.
+    pub fn cli_with_input(&self, args: &[&str], input: &str) -> (i32, String, String) {
+        use std::io::Write;
+        use std::process::Stdio;
+        let mut child = Command::new(env!("CARGO_BIN_EXE_butlerd"))
+            .args(args)
+            .arg("--data-dir")
+            .arg(self.data())
+            .arg("--roster")
+            .arg(self.roster())
+            .env_clear()
+            .env("PATH", std::env::var("PATH").unwrap_or_default())
+            .env("HOME", self.path())
+            .envs(&self.env)
+            .current_dir(self.path())
+            .stdin(Stdio::piped())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped())
+            .spawn()
+            .expect("butlerd runs");
+        child.stdin.take().expect("its input").write_all(input.as_bytes()).expect("its input is taken");
+        let out = child.wait_with_output().expect("its output");
+        let text = |b: Vec<u8>| String::from_utf8_lossy(&b).into_owned();
+        (out.status.code().unwrap_or(-1), text(out.stdout), text(out.stderr))
+    }
+}
+
+/// A model server that follows this list of conversations.
+pub async fn model(conversations: serde_json::Value) -> ScriptedModel {
+    let script = Script::from_value(json!({"conversations": conversations})).expect("a right script");
+    ScriptedModel::start(script).await.expect("the scripted model starts")
+}
