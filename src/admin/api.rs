@@ -1,0 +1,188 @@
+//! The calls that the daemon answers on `/rpc`, declared once for the server and for the command line's client.
+//!
+//! JSON-RPC 2.0 with named parameters, by HTTP POST or over a WebSocket; subscriptions need the WebSocket.
+
+use jiff::Timestamp;
+use jsonrpsee::core::{RpcResult, SubscriptionResult};
+use jsonrpsee::proc_macros::rpc;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::sealed::Sealed;
+use crate::access::TokenInfo;
+use crate::butler::HouseStatus;
+use crate::spawner::{SessionEvent, SessionResult};
+
+/// The daemon's calls. Each error has a sentence as its message and `{"code": …}`, a stable name, as its data.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait Api {
+    /// The household: database, butlers, modules. Scope `read`.
+    #[method(name = "status", param_kind = map, with_extensions)]
+    async fn status(&self) -> RpcResult<HouseStatus>;
+
+    /// Starts a session of a butler and answers when it is over. The session goes on when the caller hangs up.
+    /// Scope `tools`.
+    #[method(name = "trigger", param_kind = map, with_extensions)]
+    // The macro has a variable `context` of its own, hence the other name here.
+    async fn trigger(
+        &self,
+        butler: String,
+        prompt: String,
+        #[argument(rename = "context")] facts: Option<Value>,
+    ) -> RpcResult<SessionResult>;
+
+    /// The newest sessions of one butler or of all, at most `limit` (1 to 200, else 20). Scope `read`.
+    #[method(name = "sessions_list", param_kind = map, with_extensions)]
+    async fn sessions_list(&self, butler: Option<String>, limit: Option<u32>) -> RpcResult<SessionPage>;
+
+    /// One session with its tool calls, whichever butler has it: its row, with `butler` added. Scope `read`.
+    #[method(name = "sessions_get", param_kind = map, with_extensions)]
+    async fn sessions_get(&self, id: Uuid) -> RpcResult<Value>;
+
+    /// Cancels a session that waits or runs. Scope `admin`.
+    #[method(name = "sessions_cancel", param_kind = map, with_extensions)]
+    async fn sessions_cancel(&self, id: Uuid) -> RpcResult<Cancelled>;
+
+    /// Stores a secret, encrypted, in place of an older one of this name. Scope `admin`.
+    #[method(name = "secret_set", param_kind = map, with_extensions)]
+    async fn secret_set(&self, name: String, value: Sealed) -> RpcResult<SecretName>;
+
+    /// Names and times of the stored secrets. Scope `admin`.
+    #[method(name = "secret_list", param_kind = map, with_extensions)]
+    async fn secret_list(&self) -> RpcResult<Vec<SecretName>>;
+
+    /// Removes a secret. Scope `admin`.
+    #[method(name = "secret_remove", param_kind = map, with_extensions)]
+    async fn secret_remove(&self, name: String) -> RpcResult<SecretName>;
+
+    /// Makes an operator's token; this answer is the only place where it ever stands in clear. `expires_in` is a
+    /// duration such as `30d`; without it the token lasts until it is revoked. Scope `admin`.
+    #[method(name = "token_create", param_kind = map, with_extensions)]
+    async fn token_create(
+        &self,
+        label: String,
+        butler: Option<String>,
+        tenant: Option<String>,
+        scopes: Vec<String>,
+        expires_in: Option<String>,
+    ) -> RpcResult<MadeToken>;
+
+    /// The live tokens, without their secret part. Scope `admin`.
+    #[method(name = "token_list", param_kind = map, with_extensions)]
+    async fn token_list(&self) -> RpcResult<Vec<TokenInfo>>;
+
+    /// Ends a token at once. Scope `admin`.
+    #[method(name = "token_revoke", param_kind = map, with_extensions)]
+    async fn token_revoke(&self, id: Uuid) -> RpcResult<Revoked>;
+
+    /// A butler's tools. Scope `read`.
+    #[method(name = "tool_list", param_kind = map, with_extensions)]
+    async fn tool_list(&self, butler: String) -> RpcResult<Vec<ToolInfo>>;
+
+    /// Calls a butler's tool, through the same checks and the same record as over MCP. Scope `tools`.
+    #[method(name = "tool_call", param_kind = map, with_extensions)]
+    async fn tool_call(&self, butler: String, tool: String, args: Option<Map<String, Value>>) -> RpcResult<ToolAnswer>;
+
+    /// How to connect to the database as a butler's role. Scope `admin`.
+    #[method(name = "db_login", param_kind = map, with_extensions)]
+    async fn db_login(&self, butler: String) -> RpcResult<DbLogin>;
+
+    /// Events of sessions as they happen, of one butler or of all. Scope `read`.
+    #[subscription(name = "subscribe_events" => "event", unsubscribe = "unsubscribe_events", item = LiveEvent,
+                   param_kind = map, with_extensions)]
+    async fn subscribe_events(&self, butler: Option<String>) -> SubscriptionResult;
+}
+
+/// What `sessions_list` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionPage {
+    /// Rows as the tool `sessions_list` shows them, each with `butler` added; the newest first.
+    pub sessions: Vec<Value>,
+    /// Butlers whose sessions can't be read just now.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// A butler that could not be asked.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Unavailable {
+    pub butler: String,
+    /// Why, in a sentence.
+    pub reason: String,
+}
+
+/// What `sessions_cancel` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cancelled {
+    pub session_id: Uuid,
+    pub butler: String,
+}
+
+/// What may be told of a secret.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SecretName {
+    pub name: String,
+    /// `None` where only the name matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_at: Option<Timestamp>,
+}
+
+/// A token that was just made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MadeToken {
+    /// The token in clear.
+    pub token: Sealed,
+    pub id: Uuid,
+    pub label: String,
+    pub tenant: String,
+    pub butler: Option<String>,
+    pub scopes: Vec<String>,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What `token_revoke` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Revoked {
+    pub id: Uuid,
+}
+
+/// A tool as `tool_list` shows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ToolInfo {
+    pub name: String,
+    pub description: String,
+    /// What a call may change: `none`, `idempotent` or `once`.
+    pub effect: String,
+    /// JSON Schema of the arguments.
+    pub input_schema: Value,
+}
+
+/// What a tool answered.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ToolAnswer {
+    pub result: Value,
+    /// Whether the call itself failed. A tool that refuses says so in its result: `{"status": "error", …}`.
+    pub is_error: bool,
+}
+
+/// A role's way into the database.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DbLogin {
+    /// A host name, an address, or the directory of a Unix socket.
+    pub host: String,
+    pub port: u16,
+    pub dbname: String,
+    pub user: String,
+    pub password: Sealed,
+}
+
+/// What a subscriber gets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum LiveEvent {
+    Session(SessionEvent),
+    /// The subscriber was too slow: so many events were left out here.
+    Missed {
+        missed: u64,
+    },
+}

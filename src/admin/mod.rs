@@ -1,0 +1,30 @@
+//! The admin port: health, readiness, metrics, and the typed calls that the command line and other programs make.
+//!
+//! It decides nothing by itself: a call asks the supervisor, a butler or one of its tools, with the caller's identity.
+//! What never happens here: a body read before Host, Origin, size and token were looked at; a secret in an address, a
+//! log line or an answer to anybody but its owner; a session's token accepted.
+
+mod api;
+mod client;
+mod failure;
+mod live;
+mod place;
+mod ready;
+mod rights;
+mod rpc;
+#[cfg(test)]
+pub(crate) mod sample;
+mod sealed;
+mod server;
+mod sessions;
+mod tokens;
+
+pub use api::{
+    ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, ToolAnswer, ToolInfo,
+    Unavailable,
+};
+pub use client::{Client, ClientError};
+pub use failure::Failure;
+pub use place::{DaemonFile, PlaceError};
+pub use sealed::Sealed;
+pub use server::serve;

@@ -1,0 +1,56 @@
+//! What `/readyz` tells to anybody who asks: states, and nothing that needs a token.
+
+use http::StatusCode;
+use serde_json::{Map, Value, json};
+
+use crate::butler::HouseStatus;
+use crate::modules::Health;
+
+/// 200 once the core butlers are up and the database answers, else 503; and each butler's and module's state.
+pub(super) fn readiness(status: &HouseStatus) -> (StatusCode, Value) {
+    let butlers: Map<String, Value> = status
+        .butlers
+        .iter()
+        .map(|b| {
+            let modules: Map<String, Value> = b
+                .modules
+                .iter()
+                .map(|(name, m)| {
+                    let state = match (m.health, m.enabled) {
+                        (Health::Active, false) => "switched_off",
+                        (Health::Active, true) => "active",
+                        (Health::Failed, _) => "failed",
+                        (Health::CascadeFailed, _) => "cascade_failed",
+                    };
+                    (name.clone(), json!(state))
+                })
+                .collect();
+            let model = b.model.as_ref().map(|m| m.ready);
+            (b.name.clone(), json!({"state": b.state.as_str(), "model": model, "modules": modules}))
+        })
+        .collect();
+    let code = if status.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
+    let database = json!({"kind": status.database.kind, "up": status.database.up});
+    (code, json!({"ready": status.ready, "database": database, "butlers": butlers}))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::admin::sample;
+
+    #[test]
+    fn it_tells_states_and_no_reasons() {
+        let mut house = sample::house();
+        let (code, shown) = readiness(&house);
+        assert_eq!(code, StatusCode::OK);
+        assert_eq!(shown["butlers"]["health"]["state"], "up");
+        assert_eq!(shown["butlers"]["health"]["model"], false);
+        assert_eq!(shown["butlers"]["health"]["modules"]["health"], "failed");
+        assert_eq!(shown["butlers"]["travel"]["state"], "parked");
+        assert_eq!(shown["butlers"]["travel"]["model"], Value::Null);
+        assert!(!shown.to_string().contains(sample::REASON), "{shown}");
+        house.ready = false;
+        assert_eq!(readiness(&house).0, StatusCode::SERVICE_UNAVAILABLE);
+    }
+}

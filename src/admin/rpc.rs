@@ -1,0 +1,323 @@
+//! The answers behind `/rpc`. Each asks for the caller's right first, then goes the way that tools go.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use http::HeaderMap;
+use jsonrpsee::core::{RpcResult, SubscriptionResult};
+use jsonrpsee::types::ErrorObjectOwned;
+use jsonrpsee::{Extensions, PendingSubscriptionSink};
+use serde_json::{Map, Value};
+use uuid::Uuid;
+
+use super::api::{
+    ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, ToolAnswer, ToolInfo,
+};
+use super::failure::Failure;
+use super::rights::{self, Need};
+use super::sealed::Sealed;
+use super::{live, sessions, tokens};
+use crate::access::{Caller, Edge, Grant, TokenInfo};
+use crate::base::{ButlerName, TenantId, task};
+use crate::butler::{Butler, HouseStatus};
+use crate::spawner::{SessionResult, Trigger};
+use crate::supervisor::Supervisor;
+use crate::tools::Effect;
+
+/// Who stands at the door: put into each request's extensions, and asked again for each call, so that a token revoked
+/// meanwhile opens nothing more on a connection that was open already.
+#[derive(Clone)]
+pub(super) struct Visitor {
+    edge: Edge,
+    /// The request's `Authorization`, and nothing else of it.
+    headers: Arc<HeaderMap>,
+}
+
+impl Visitor {
+    pub fn new(edge: Edge, headers: HeaderMap) -> Self {
+        Self { edge, headers: Arc::new(headers) }
+    }
+
+    /// The grant of the visitor's token as it is now, if it is good for this.
+    pub fn grant(&self, need: Need) -> Result<Arc<Grant>, Failure> {
+        let grant = self.edge.authenticate(&self.headers).map_err(|r| Failure::new(r.code, r.message))?;
+        rights::check(&grant, need)?;
+        Ok(grant)
+    }
+}
+
+/// The channel under which an operator's calls are on record.
+const CHANNEL: &str = "cli";
+
+/// The daemon's side of the calls.
+pub(super) struct Rpc {
+    pub supervisor: Supervisor,
+}
+
+fn visitor(ext: &Extensions) -> Result<&Visitor, Failure> {
+    ext.get::<Visitor>().ok_or_else(|| Failure::new("unauthorized", "The request came in without an identity."))
+}
+
+fn may(ext: &Extensions, need: Need) -> Result<Arc<Grant>, Failure> {
+    visitor(ext)?.grant(need)
+}
+
+impl Rpc {
+    /// A caller's identity for work on a butler.
+    pub fn caller(&self, grant: &Arc<Grant>) -> Caller {
+        Caller::of(grant.clone(), &self.supervisor.house().clock, CHANNEL)
+    }
+
+    /// The butler, if the grant reaches it and it is up.
+    fn butler(&self, grant: &Grant, name: &str) -> Result<Butler, Failure> {
+        rights::check_butler(grant, name)?;
+        self.supervisor.butler(name).map_err(|why| Failure::new("butler_unavailable", why))
+    }
+
+    /// The name of a butler of this household, up or not.
+    async fn known(&self, name: &str) -> Result<ButlerName, Failure> {
+        let status = self.supervisor.status().await;
+        let known = status.butlers.iter().any(|b| b.name == name).then(|| ButlerName::new(name).ok()).flatten();
+        known.ok_or_else(|| {
+            let names: Vec<&str> = status.butlers.iter().map(|b| b.name.as_str()).collect();
+            Failure::new("unknown_butler", format!("There is no butler `{name}`; there are: {}.", names.join(", ")))
+        })
+    }
+
+    async fn run_trigger(
+        &self,
+        ext: &Extensions,
+        butler: &str,
+        prompt: String,
+        context: Option<Value>,
+    ) -> Result<SessionResult, Failure> {
+        let grant = may(ext, Need::Work)?;
+        let butler = self.butler(&grant, butler)?;
+        let request = self.caller(&grant).context;
+        let wish = Trigger { prompt, context, source: "trigger".to_owned(), request };
+        // A task of its own: the session has a row, and goes on when the caller hangs up.
+        let running = task::spawn(task::Kind::Request, "trigger", async move { butler.trigger(wish).await });
+        Ok(running.await.map_err(|e| Failure::internal("The session", &e))??)
+    }
+
+    async fn run_tool(
+        &self,
+        ext: &Extensions,
+        butler: &str,
+        tool: String,
+        args: Map<String, Value>,
+    ) -> Result<ToolAnswer, Failure> {
+        let grant = may(ext, Need::Work)?;
+        let butler = self.butler(&grant, butler)?;
+        let (tools, name) = (butler.tools().clone(), butler.name().clone());
+        if !tools.has(&tool) {
+            return Err(Failure::new(
+                "unknown_tool",
+                format!("{name} has no tool `{tool}`. See: butlerd tool list {name}"),
+            ));
+        }
+        if !grant.allows(&tool) {
+            return Err(Failure::forbidden(format!("This token's list lacks the tool `{tool}`.")));
+        }
+        let caller = self.caller(&grant);
+        let cancelled = tokio_util::sync::CancellationToken::new();
+        let gone = cancelled.clone().drop_guard();
+        // A call with an effect reaches its end even when the caller hangs up; one without is dropped then.
+        let running =
+            task::spawn(
+                task::Kind::Request,
+                "tool-call",
+                async move { tools.call(&tool, args, caller, cancelled).await },
+            );
+        let ended = running.await;
+        gone.disarm();
+        match ended {
+            Ok(Some(reply)) => Ok(ToolAnswer { result: reply.json, is_error: reply.is_error }),
+            Ok(None) => Err(Failure::new("unknown_tool", format!("{name} has no such tool."))),
+            Err(e) => Err(Failure::internal("The tool", &e)),
+        }
+    }
+
+    fn login(&self, ext: &Extensions, butler: &str) -> Result<DbLogin, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        if grant.tenant != TenantId::owner() {
+            // Whoever has the role's password can name any tenant.
+            return Err(Failure::forbidden(
+                "A tenant's token can't have a role of the database, which serves all tenants.",
+            ));
+        }
+        let butler = self.butler(&grant, butler)?;
+        let (config, password) = self.supervisor.house().db.role_login(butler.name());
+        Ok(login_of(&config, password.into()))
+    }
+}
+
+/// The first address of a connection's settings, with the database's usual defaults.
+fn login_of(config: &tokio_postgres::Config, password: Sealed) -> DbLogin {
+    use tokio_postgres::config::Host;
+    let host = match config.get_hosts().first() {
+        Some(Host::Tcp(name)) => name.clone(),
+        Some(Host::Unix(dir)) => dir.display().to_string(),
+        None => config.get_hostaddrs().first().map_or_else(|| "localhost".to_owned(), ToString::to_string),
+    };
+    DbLogin {
+        host,
+        port: config.get_ports().first().copied().unwrap_or(5432),
+        dbname: config.get_dbname().unwrap_or_default().to_owned(),
+        user: config.get_user().unwrap_or_default().to_owned(),
+        password,
+    }
+}
+
+#[async_trait]
+impl ApiServer for Rpc {
+    async fn status(&self, ext: &Extensions) -> RpcResult<HouseStatus> {
+        let grant = may(ext, Need::Look)?;
+        let mut status = self.supervisor.status().await;
+        status.butlers.retain(|b| rights::reaches(&grant, &b.name));
+        Ok(status)
+    }
+
+    async fn trigger(
+        &self,
+        ext: &Extensions,
+        butler: String,
+        prompt: String,
+        facts: Option<Value>,
+    ) -> RpcResult<SessionResult> {
+        Ok(self.run_trigger(ext, &butler, prompt, facts).await?)
+    }
+
+    async fn sessions_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<SessionPage> {
+        let grant = may(ext, Need::Look)?;
+        Ok(sessions::list(self, &grant, butler.as_deref(), limit).await?)
+    }
+
+    async fn sessions_get(&self, ext: &Extensions, id: Uuid) -> RpcResult<Value> {
+        let grant = may(ext, Need::Look)?;
+        Ok(sessions::get(self, &grant, id).await?.1)
+    }
+
+    async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Cancelled> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(sessions::cancel(self, &grant, id).await?)
+    }
+
+    async fn secret_set(&self, ext: &Extensions, name: String, value: Sealed) -> RpcResult<SecretName> {
+        let grant = may(ext, Need::Household)?;
+        let stored = self.supervisor.house().credentials.set(&grant.tenant, &name, value.secret()).await;
+        stored.map_err(Failure::from)?;
+        Ok(SecretName { name, updated_at: None })
+    }
+
+    async fn secret_list(&self, ext: &Extensions) -> RpcResult<Vec<SecretName>> {
+        let grant = may(ext, Need::Household)?;
+        let list = self.supervisor.house().credentials.list(&grant.tenant).await.map_err(Failure::from)?;
+        Ok(list.into_iter().map(|s| SecretName { name: s.name, updated_at: Some(s.updated_at) }).collect())
+    }
+
+    async fn secret_remove(&self, ext: &Extensions, name: String) -> RpcResult<SecretName> {
+        let grant = may(ext, Need::Household)?;
+        let removed = self.supervisor.house().credentials.remove(&grant.tenant, &name).await;
+        match removed.map_err(Failure::from)? {
+            true => Ok(SecretName { name, updated_at: None }),
+            false => Err(Failure::new("not_found", "There is no secret of that name. See: butlerd secret list").into()),
+        }
+    }
+
+    async fn token_create(
+        &self,
+        ext: &Extensions,
+        label: String,
+        butler: Option<String>,
+        tenant: Option<String>,
+        scopes: Vec<String>,
+        expires_in: Option<String>,
+    ) -> RpcResult<MadeToken> {
+        let grant = may(ext, Need::Manage)?;
+        let butler = match butler {
+            Some(name) => Some(self.known(&name).await?),
+            None => None,
+        };
+        let house = self.supervisor.house();
+        let wish = tokens::wish(&grant, label, butler, tenant, &scopes, expires_in, &house.clock)?;
+        Ok(tokens::make(&house.operators, wish).await?)
+    }
+
+    async fn token_list(&self, ext: &Extensions) -> RpcResult<Vec<TokenInfo>> {
+        may(ext, Need::Household)?;
+        Ok(self.supervisor.house().operators.list().await.map_err(Failure::from)?)
+    }
+
+    async fn token_revoke(&self, ext: &Extensions, id: Uuid) -> RpcResult<Revoked> {
+        may(ext, Need::Household)?;
+        self.supervisor.house().operators.revoke(id).await.map_err(Failure::from)?;
+        Ok(Revoked { id })
+    }
+
+    async fn tool_list(&self, ext: &Extensions, butler: String) -> RpcResult<Vec<ToolInfo>> {
+        let grant = may(ext, Need::Look)?;
+        let butler = self.butler(&grant, &butler)?;
+        let shown = butler.tools().definitions().filter(|d| grant.allows(&d.name)).map(|d| ToolInfo {
+            name: d.name.clone(),
+            description: d.description.clone(),
+            effect: Effect::as_str(d.effect()).to_owned(),
+            input_schema: Value::Object((*d.schema).clone()),
+        });
+        Ok(shown.collect())
+    }
+
+    async fn tool_call(
+        &self,
+        ext: &Extensions,
+        butler: String,
+        tool: String,
+        args: Option<Map<String, Value>>,
+    ) -> RpcResult<ToolAnswer> {
+        Ok(self.run_tool(ext, &butler, tool, args.unwrap_or_default()).await?)
+    }
+
+    async fn db_login(&self, ext: &Extensions, butler: String) -> RpcResult<DbLogin> {
+        Ok(self.login(ext, &butler)?)
+    }
+
+    async fn subscribe_events(
+        &self,
+        pending: PendingSubscriptionSink,
+        ext: &Extensions,
+        butler: Option<String>,
+    ) -> SubscriptionResult {
+        let watch = match visitor(ext).and_then(|v| live::Watch::new(v.clone(), butler)) {
+            Ok(watch) => watch,
+            Err(failure) => {
+                pending.reject(ErrorObjectOwned::from(failure)).await;
+                return Ok(());
+            }
+        };
+        // Before the answer, so that whatever the caller starts after it is seen.
+        let events = self.supervisor.house().events.subscribe();
+        let sink = pending.accept().await?;
+        live::forward(watch, events, |event: &LiveEvent| serde_json::value::to_raw_value(event), sink).await;
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_names_where_the_server_is() {
+        let socket: tokio_postgres::Config = "host=/run/x port=5433 dbname=butlers user=butler_health".parse().unwrap();
+        let login = login_of(&socket, "p".to_owned().into());
+        assert_eq!((login.host.as_str(), login.port), ("/run/x", 5433));
+        assert_eq!((login.dbname.as_str(), login.user.as_str()), ("butlers", "butler_health"));
+        let plain: tokio_postgres::Config = "host=db.home user=u".parse().unwrap();
+        assert_eq!(login_of(&plain, "p".to_owned().into()).port, 5432);
+    }
+}

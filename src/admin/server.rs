@@ -1,0 +1,200 @@
+//! The admin listener: health, readiness, metrics, and the calls on `/rpc`.
+
+use std::time::Duration;
+
+use bytes::Bytes;
+use http::header::{ALLOW, AUTHORIZATION, HeaderValue};
+use http::{HeaderMap, Method, Request, Response, StatusCode};
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use jsonrpsee::server::{
+    BatchRequestConfig, Methods, PingConfig, Server, ServerConfig, StopHandle, TowerServiceBuilder, stop_channel,
+};
+use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
+use tower::Service;
+
+use super::api::ApiServer;
+use super::failure::Failure;
+use super::ready::readiness;
+use super::rpc::{Rpc, Visitor};
+use crate::access::{Edge, Holder, Refusal};
+use crate::mcp::{Body, Listener, accept_loop, json_body, refusal_response, text_body};
+use crate::supervisor::Supervisor;
+
+/// Calls and WebSockets that are open at once.
+const MAX_CALLS: u32 = 100;
+/// The largest answer: a page of long sessions.
+const MAX_ANSWER: u32 = 64 << 20;
+const MAX_BATCH: u32 = 32;
+const MAX_SUBSCRIPTIONS: u32 = 16;
+/// Events that wait for a slow subscriber before it misses some.
+const BUFFERED: u32 = 256;
+/// WebSockets have this long to close once the daemon stops.
+const LAST_WORDS: Duration = Duration::from_secs(1);
+
+/// The format that the metrics are written in; Prometheus reads it, and so does OpenMetrics.
+const METRICS_FORMAT: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+type Builder = TowerServiceBuilder<tower::layer::util::Identity, tower::layer::util::Identity>;
+
+/// One way in.
+#[derive(Clone)]
+struct Desk {
+    supervisor: Supervisor,
+    edge: Edge,
+    methods: Methods,
+    builder: Builder,
+    stop: StopHandle,
+}
+
+/// Answers on the admin port until `stop`; then no more connections, requests under way are finished, WebSockets
+/// closed. Done when all of them are gone.
+pub async fn serve(supervisor: Supervisor, listener: Listener, edge: Edge, stop: CancellationToken) {
+    let (rpc_stop, rpc) = stop_channel();
+    let desk = Desk {
+        methods: Rpc { supervisor: supervisor.clone() }.into_rpc().into(),
+        supervisor,
+        builder: Server::builder().set_config(settings(&edge)).to_service_builder(),
+        edge,
+        stop: rpc_stop,
+    };
+    tracing::info!(addr = %listener.addr(), "admin port open");
+    let ended = stop.clone();
+    let loop_desk = desk.clone();
+    let serving = accept_loop(listener, stop, move |request| loop_desk.clone().answer(request));
+    let closing = async {
+        ended.cancelled().await;
+        // An error means that it was stopped before.
+        let _ = rpc.stop();
+    };
+    tokio::join!(serving, closing);
+    drop(desk);
+    if tokio::time::timeout(LAST_WORDS, rpc.stopped()).await.is_err() {
+        tracing::debug!("a WebSocket did not close in time");
+    }
+}
+
+fn settings(edge: &Edge) -> ServerConfig {
+    ServerConfig::builder()
+        .max_request_body_size(u32::try_from(edge.max_body()).unwrap_or(u32::MAX))
+        .max_response_body_size(MAX_ANSWER)
+        .max_connections(MAX_CALLS)
+        .max_subscriptions_per_connection(MAX_SUBSCRIPTIONS)
+        .set_message_buffer_capacity(BUFFERED)
+        .set_batch_request_config(BatchRequestConfig::Limit(MAX_BATCH))
+        .enable_ws_ping(PingConfig::default())
+        .build()
+}
+
+/// A path of this port.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Route {
+    Health,
+    Ready,
+    Metrics,
+    Rpc,
+    Unknown,
+}
+
+impl Route {
+    fn of(path: &str) -> Self {
+        match path {
+            "/healthz" => Route::Health,
+            "/readyz" => Route::Ready,
+            "/metrics" => Route::Metrics,
+            "/rpc" => Route::Rpc,
+            _ => Route::Unknown,
+        }
+    }
+}
+
+impl Desk {
+    async fn answer(self, request: Request<Incoming>) -> Response<Body> {
+        if let Err(refusal) = self.edge.check(request.uri(), request.headers()) {
+            return refusal_response(&refusal);
+        }
+        let route = Route::of(request.uri().path());
+        let looks = [Route::Health, Route::Ready, Route::Metrics].contains(&route);
+        if looks && ![Method::GET, Method::HEAD].contains(request.method()) {
+            return only_get();
+        }
+        match route {
+            Route::Health => json_body(StatusCode::OK, &json!({"status": "ok"})),
+            Route::Ready => {
+                let (code, shown) = readiness(&self.supervisor.status().await);
+                json_body(code, &shown)
+            }
+            Route::Metrics => text_body(StatusCode::OK, METRICS_FORMAT, self.supervisor.house().metrics.render()),
+            Route::Rpc => self.rpc(request).await,
+            Route::Unknown => {
+                let paths = "There is /healthz, /readyz, /metrics and /rpc here.";
+                json_body(StatusCode::NOT_FOUND, &problem("not_found", paths))
+            }
+        }
+    }
+
+    async fn rpc(self, mut request: Request<Incoming>) -> Response<Body> {
+        let grant = match self.edge.authenticate(request.headers()) {
+            Ok(grant) => grant,
+            Err(refusal) => return refusal_response(&refusal),
+        };
+        if matches!(grant.holder, Holder::Session { .. }) {
+            return refusal_response(&SESSION_TOKEN);
+        }
+        // Taken out of the request, so that no log of the libraries below can ever show it.
+        let mut headers = HeaderMap::new();
+        if let Some(token) = request.headers_mut().remove(AUTHORIZATION) {
+            headers.insert(AUTHORIZATION, token);
+        }
+        request.extensions_mut().insert(Visitor::new(self.edge.clone(), headers));
+        let mut service = self.builder.build(self.methods, self.stop);
+        match service.call(request).await {
+            Ok(response) => whole(response).await,
+            Err(e) => {
+                let failure = Failure::internal("The call", &e);
+                json_body(StatusCode::INTERNAL_SERVER_ERROR, &problem(&failure.code, &failure.message))
+            }
+        }
+    }
+}
+
+const SESSION_TOKEN: Refusal =
+    Refusal::new(StatusCode::FORBIDDEN, "forbidden", "A session's token opens its butler's own port only.");
+
+fn problem(code: &str, sentence: &str) -> Value {
+    json!({"status": "error", "error": sentence, "code": code})
+}
+
+fn only_get() -> Response<Body> {
+    let mut response =
+        json_body(StatusCode::METHOD_NOT_ALLOWED, &problem("method_not_allowed", "Only GET is answered here."));
+    response.headers_mut().insert(ALLOW, HeaderValue::from_static("GET, HEAD"));
+    response
+}
+
+/// The answer with a body that can't fail. Answers are whole in memory anyway; an upgrade's is empty.
+async fn whole(response: Response<jsonrpsee::server::HttpBody>) -> Response<Body> {
+    let (parts, body) = response.into_parts();
+    match body.collect().await {
+        Ok(collected) => Response::from_parts(parts, Full::<Bytes>::new(collected.to_bytes()).boxed_unsync()),
+        Err(e) => {
+            let failure = Failure::internal("The answer", &e);
+            json_body(StatusCode::INTERNAL_SERVER_ERROR, &problem(&failure.code, &failure.message))
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_are_exact() {
+        assert_eq!(Route::of("/rpc"), Route::Rpc);
+        assert_eq!(Route::of("/readyz"), Route::Ready);
+        for other in ["/", "/rpc/", "/RPC", "/api/ingest", "/metrics/x", ""] {
+            assert_eq!(Route::of(other), Route::Unknown, "{other}");
+        }
+    }
+}
