@@ -61,10 +61,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Serve(args) => serve::run(desk, args),
         Command::Check => check::run(&desk),
         Command::Doctor(postgres) => doctor::run(desk, postgres),
-        Command::Demo(args) => {
-            let options = crate::demo::DemoOptions { runtime: args.runtime, keep: args.keep };
-            Ok(crate::demo::run(options))
-        }
+        Command::Demo(args) => serve::demo(args),
         Command::Config => {
             let text = annotated_default();
             match out.json {

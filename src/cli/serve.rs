@@ -1,11 +1,11 @@
-//! `butlerd serve`
+//! `butlerd serve` and `butlerd demo`: the commands that are a household themselves.
 
-use super::args::ServeArgs;
+use super::args::{DemoArgs, ServeArgs};
 use super::problem::{FAILED, Problem};
 use super::{Desk, Outcome};
-use crate::base::task;
 use crate::config::Overrides;
-use crate::supervisor::{AdminDoor, ServeError, Supervisor};
+use crate::demo::DemoOptions;
+use crate::supervisor::{ServeError, with_causes};
 
 pub fn run(desk: Desk, args: ServeArgs) -> Outcome {
     let mut overrides = Overrides {
@@ -19,19 +19,23 @@ pub fn run(desk: Desk, args: ServeArgs) -> Outcome {
     if desk.out.json {
         overrides.set.push(("telemetry.format".to_owned(), "json".to_owned()));
     }
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
-    let runtime = runtime
-        .map_err(|e| Problem::new(FAILED, "runtime", format!("The async runtime can't be started: {e}."), ""))?;
-    let served = runtime.block_on(crate::supervisor::serve(&overrides, &desk.environment, admin));
-    // Whatever still blocks a thread by now has nothing to say any more.
-    runtime.shutdown_background();
+    let served = on_all_cores(crate::supervisor::serve(&overrides, &desk.environment, crate::admin::spawn))?;
     served?;
     Ok(0)
 }
 
-/// Opens the admin port.
-fn admin(supervisor: Supervisor, door: AdminDoor) -> tokio::task::JoinHandle<()> {
-    task::spawn(task::Kind::Actor, "admin", crate::admin::serve(supervisor, door.listener, door.edge, door.stop))
+pub fn demo(args: DemoArgs) -> Outcome {
+    on_all_cores(crate::demo::run(DemoOptions { runtime: args.runtime, keep: args.keep }))
+}
+
+fn on_all_cores<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
+    let runtime = runtime
+        .map_err(|e| Problem::new(FAILED, "runtime", format!("The async runtime can't be started: {e}."), ""))?;
+    let done = runtime.block_on(work);
+    // Whatever still blocks a thread by now has nothing to say any more.
+    runtime.shutdown_background();
+    Ok(done)
 }
 
 impl From<ServeError> for Problem {
@@ -39,7 +43,8 @@ impl From<ServeError> for Problem {
         match error {
             ServeError::Config(refused) => refused.into(),
             other => {
-                let message = format!("The household can't be served: {}.", other.to_string().trim_end_matches('.'));
+                let why = with_causes(&other);
+                let message = format!("The household can't be served: {}.", why.trim_end_matches('.'));
                 Problem::new(FAILED, "serve", message, "`butlerd doctor` looks at the machine and says what to do.")
             }
         }

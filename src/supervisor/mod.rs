@@ -10,5 +10,5 @@ mod serve;
 mod tree;
 
 pub use foundation::{FoundationError, cache_dir, owner_login};
-pub use serve::{AdminDoor, ServeError, serve, serve_with, with_causes};
+pub use serve::{AdminDoor, Hooks, ServeError, serve, serve_with, with_causes};
 pub use tree::Supervisor;

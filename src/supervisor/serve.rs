@@ -7,6 +7,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::{Semaphore, broadcast};
@@ -90,20 +91,28 @@ where
         tracing::info!(signal = name, "stopping");
         signals.cancel();
     });
-    serve_with(household, catalog, stop, admin, |_| {}).await
+    serve_with(household, catalog, stop, admin, Hooks::default()).await
 }
 
-/// Runs a loaded household until `stop`. `ready` is called once every butler was tried.
-pub async fn serve_with<A, R>(
+/// What whoever embeds the daemon wants to do on the way.
+#[derive(Default)]
+pub struct Hooks {
+    /// Runs when the ground stands and no butler yet.
+    pub prepare: Option<Box<dyn FnOnce(Arc<House>) -> BoxFuture<'static, ()> + Send>>,
+    /// Is called once every butler was tried.
+    pub ready: Option<Box<dyn FnOnce(Supervisor) + Send>>,
+}
+
+/// Runs a loaded household until `stop`.
+pub async fn serve_with<A>(
     household: Household,
     catalog: Catalog,
     stop: CancellationToken,
     admin: A,
-    ready: R,
+    hooks: Hooks,
 ) -> Result<(), ServeError>
 where
     A: FnOnce(Supervisor, AdminDoor) -> tokio::task::JoinHandle<()>,
-    R: FnOnce(&Supervisor),
 {
     let started = Instant::now();
     let config = &household.config;
@@ -145,6 +154,9 @@ where
         child_user,
         config: household.config.clone(),
     });
+    if let Some(prepare) = hooks.prepare {
+        prepare(house.clone()).await;
+    }
     let admin_addr = listener.addr().to_string();
     let supervisor =
         Supervisor::new(house.clone(), household.butlers, &household.broken, ground.kind, admin_addr.clone());
@@ -164,7 +176,9 @@ where
     tracing::info!(ms, admin = admin_addr, "{}", supervisor.summary());
     notify::ready(&supervisor.summary());
     notify::start_watchdog(supervisor.clone());
-    ready(&supervisor);
+    if let Some(ready) = hooks.ready {
+        ready(supervisor.clone());
+    }
     housekeep(&house, &stop).await;
     notify::stopping();
     supervisor.stop(house.config.daemon.shutdown_timeout.0).await;

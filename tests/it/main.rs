@@ -2,6 +2,11 @@
 
 mod support;
 
+mod broken;
+mod calls;
+mod crash;
 mod doors;
+mod environment;
 mod first_light;
 mod isolation;
+mod lifecycle;

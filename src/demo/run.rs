@@ -1,0 +1,222 @@
+//! `butlerd demo`: a whole household in a scratch directory does one real piece of work, told as it happens.
+
+use std::io::Write;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::time::Instant;
+
+use include_dir::{Dir, include_dir};
+use tokio::sync::{broadcast, oneshot};
+use tokio_util::sync::CancellationToken;
+
+use super::model::{DEMO_PROMPT, ScriptedModel, demo_script};
+use super::story;
+use crate::admin;
+use crate::base::{Clock, RequestContext, Secret, TenantId, Trust, task};
+use crate::config::{Environment, Overrides, Ports, RuntimeKind, load};
+use crate::modules::Catalog;
+use crate::spawner::child::Nursery;
+use crate::spawner::{SessionEvent, SessionResult, SessionState, Trigger};
+use crate::supervisor::{Hooks, Supervisor, serve_with, with_causes};
+use crate::telemetry::start_log;
+
+static ROSTER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/roster");
+
+/// How the demo shall run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DemoOptions {
+    /// Claude Code where it is installed, else the native agent, when nobody says.
+    pub runtime: Option<RuntimeKind>,
+    /// Leave the household running until it is interrupted.
+    pub keep: bool,
+}
+
+/// Why the demo did not get to its end: a sentence.
+type Failed = String;
+
+/// The demo's key: the scripted model takes any.
+const KEY: &str = "no-key-the-model-is-scripted";
+
+/// Runs the demo. Returns the process's exit code: 0 when the work was done and is in the database.
+pub async fn run(options: DemoOptions) -> i32 {
+    match try_run(options).await {
+        Ok(()) => 0,
+        Err(e) => {
+            let _ = std::io::stdout().flush();
+            eprintln!("The demo failed: {e}");
+            1
+        }
+    }
+}
+
+async fn try_run(options: DemoOptions) -> Result<(), Failed> {
+    let started = Instant::now();
+    let runtime = choose_runtime(options.runtime).await?;
+    let scratch = Scratch::new(runtime)?;
+    let model = ScriptedModel::start(demo_script()).await.map_err(|e| format!("the scripted model: {e}"))?;
+    story::opening(runtime, &scratch.dir, &model.base_url());
+    let overrides = Overrides {
+        config_file: None,
+        data_dir: Some(scratch.dir.join("data")),
+        roster: Some(scratch.dir.join("roster")),
+        ports: Some(Ports::Auto),
+        log: Some("warn".to_owned()),
+        set: vec![
+            ("spawner.endpoints.anthropic".to_owned(), model.base_url()),
+            ("spawner.endpoints.openai".to_owned(), model.openai_base_url()),
+        ],
+        ..Overrides::default()
+    };
+    // The demo is the same everywhere: no configuration file of the working directory takes part.
+    let environment = Environment { working_dir: scratch.dir.clone(), ..Environment::of_process() };
+    let catalog = Catalog::default();
+    let household = load(&overrides, &environment, &catalog).map_err(|e| e.to_string())?;
+    start_log(&household.config.telemetry).map_err(|e| e.to_string())?;
+    let stop = CancellationToken::new();
+    let (tell, told) = oneshot::channel();
+    let hooks = Hooks {
+        prepare: Some(Box::new(|house| {
+            Box::pin(async move {
+                let key = Secret::new(KEY.to_owned());
+                if let Err(e) = house.credentials.set(&TenantId::owner(), "ANTHROPIC_API_KEY", &key).await {
+                    tracing::error!(error = %e, "the demo's key was not stored");
+                }
+            })
+        })),
+        ready: Some(Box::new(move |supervisor| {
+            // Nobody listens any more only when the demo itself was given up.
+            let _ = tell.send(supervisor);
+        })),
+    };
+    let serving = serve_with(household, catalog, stop.clone(), admin::spawn, hooks);
+    let mut serving = task::spawn(task::Kind::Actor, "demo-household", serving);
+    let supervisor = tokio::select! {
+        supervisor = told => supervisor.map_err(|_| "the household did not start".to_owned())?,
+        ended = &mut serving => {
+            return Err(match ended {
+                Ok(Err(e)) => with_causes(&e),
+                _ => "the household ended before it was ready".to_owned(),
+            });
+        }
+    };
+    story::household(&supervisor.status().await, started.elapsed());
+    let done = work(&supervisor).await;
+    if done.is_ok() {
+        story::going_on(&supervisor.status().await, &scratch.dir.join("data"), options.keep);
+        if options.keep {
+            // Interrupted by the user: that is how a kept demo ends.
+            let _ = tokio::signal::ctrl_c().await;
+        }
+    }
+    stop.cancel();
+    let ended = serving.await;
+    model.shutdown().await;
+    done?;
+    match ended {
+        Ok(Ok(())) => Ok(()),
+        Ok(Err(e)) => Err(with_causes(&e)),
+        Err(e) => Err(e.to_string()),
+    }
+}
+
+/// The piece of work: a person's sentence to Health, watched live, then looked up in the database.
+async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
+    let house = supervisor.house();
+    let health = supervisor.butler("health")?;
+    let mut events = house.events.subscribe();
+    let clock: &Clock = supervisor.clock();
+    let request = RequestContext::root(clock, TenantId::owner(), "cli", "demo", "owner", Trust::Owner);
+    let wish = Trigger {
+        prompt: DEMO_PROMPT.to_owned(),
+        context: None,
+        source: "trigger".to_owned(),
+        request: std::sync::Arc::new(request),
+    };
+    story::trigger("health", DEMO_PROMPT);
+    let started = Instant::now();
+    let session = health.trigger(wish);
+    tokio::pin!(session);
+    let result: SessionResult = loop {
+        tokio::select! {
+            biased;
+            event = events.recv() => show(event, started),
+            ended = &mut session => break ended.map_err(|e| e.to_string())?,
+        }
+    };
+    while let Ok(event) = events.try_recv() {
+        show(Ok(event), started);
+    }
+    if result.state != SessionState::Succeeded {
+        let why = result.error.unwrap_or_else(|| "it gave no reason".to_owned());
+        return Err(format!("the session ended as {}: {why}", result.state.as_str()));
+    }
+    story::database(&house.db, result.session_id).await
+}
+
+fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Instant) {
+    match event {
+        Ok(event) => story::event(&event, started.elapsed()),
+        Err(broadcast::error::RecvError::Lagged(n)) => println!("    … {n} events were too quick to show"),
+        Err(broadcast::error::RecvError::Closed) => {}
+    }
+}
+
+/// Claude Code if it is there and usable, else the native agent.
+async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Failed> {
+    if wanted == Some(RuntimeKind::Native) {
+        return Ok(RuntimeKind::Native);
+    }
+    let nursery = Nursery::start().map_err(|e| with_causes(&e))?;
+    let probe = match crate::spawner::adapters::adapter(RuntimeKind::ClaudeCode, None) {
+        Some(adapter) => adapter.probe(&nursery).await,
+        None => return Ok(RuntimeKind::Native),
+    };
+    match (probe.problem, wanted) {
+        (None, _) if probe.program.is_some() => Ok(RuntimeKind::ClaudeCode),
+        (problem, Some(RuntimeKind::ClaudeCode)) => {
+            Err(problem.unwrap_or_else(|| "Claude Code is not installed; try --runtime native".to_owned()))
+        }
+        (_, Some(other)) => Err(format!("the demo runs with claude-code or native, not with {other}")),
+        (_, None) => Ok(RuntimeKind::Native),
+    }
+}
+
+/// The demo's directory, removed at its end.
+struct Scratch {
+    dir: PathBuf,
+}
+
+impl Scratch {
+    fn new(runtime: RuntimeKind) -> Result<Self, Failed> {
+        // Short, because the database's socket lies below it, and passable for the unprivileged users when we are root.
+        let dir = std::env::temp_dir().join(format!("butlerd-demo-{}", std::process::id()));
+        let made = (|| {
+            std::fs::create_dir(&dir)?;
+            std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o711))?;
+            std::fs::create_dir(dir.join("roster"))?;
+            ROSTER.extract(dir.join("roster"))?;
+            if runtime != RuntimeKind::Native {
+                set_runtime(&dir.join("roster/health/butler.toml"), runtime)?;
+            }
+            Ok::<_, std::io::Error>(())
+        })();
+        let scratch = Self { dir };
+        made.map_err(|e| format!("the scratch directory {}: {e}", scratch.dir.display()))?;
+        Ok(scratch)
+    }
+}
+
+impl Drop for Scratch {
+    fn drop(&mut self) {
+        if let Err(e) = std::fs::remove_dir_all(&self.dir) {
+            eprintln!("The scratch directory {} was not removed: {e}", self.dir.display());
+        }
+    }
+}
+
+/// Has one butler run another runtime than the roster ships it with.
+fn set_runtime(file: &Path, runtime: RuntimeKind) -> std::io::Result<()> {
+    let text = std::fs::read_to_string(file)?;
+    let changed = text.replacen("type = \"native\"", &format!("type = \"{runtime}\""), 1);
+    std::fs::write(file, changed)
+}

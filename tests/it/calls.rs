@@ -1,0 +1,167 @@
+//! Tool calls: results, refusals, audit rows, cancellation, sizes.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Household, eventually};
+
+const PROBE: &str = "[butler]\nname = \"probe\"\nport = 40190\ndescription = \"for tests\"\n\n[modules.probe]\n";
+
+#[tokio::test]
+async fn core_tools_answer_in_their_known_shapes() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let general = daemon.mcp("general");
+    let tools = general.tools().await;
+    for name in [
+        "status", "trigger", "tick", "state_get", "state_set", "state_delete", "state_list", "schedule_list",
+        "schedule_create", "schedule_update", "schedule_delete", "schedule_trigger", "sessions_list", "sessions_get",
+        "sessions_summary", "sessions_daily", "top_sessions", "module.states", "module.set_enabled", "get_attachment",
+    ] {
+        assert!(tools.contains(&name.to_owned()), "{name} is missing in {tools:?}");
+    }
+    let mut sorted = tools.clone();
+    sorted.sort();
+    assert_eq!(tools, sorted, "the order is stable");
+    assert_eq!(general.ok("state_get", json!({"key": "k"})).await, json!({"key": "k", "value": null}));
+    assert_eq!(general.ok("state_set", json!({"key": "k", "value": {"a": [1, "ü"]}})).await, json!({"key": "k", "status": "ok"}));
+    assert_eq!(general.ok("state_get", json!({"key": "k"})).await["value"], json!({"a": [1, "ü"]}));
+    assert_eq!(general.ok("state_list", json!({"prefix": "k", "keys_only": false})).await, json!([{"key": "k", "value": {"a": [1, "ü"]}}]));
+    assert_eq!(general.ok("state_delete", json!({"key": "k"})).await["status"], "deleted");
+    assert_eq!(general.ok("state_delete", json!({"key": "k"})).await["status"], "deleted");
+    assert_eq!(general.ok("sessions_get", json!({"session_id": uuid::Uuid::nil()})).await, Value::Null);
+    assert_eq!(general.ok("sessions_summary", json!({"period": "7d"})).await["total_sessions"], 0);
+    assert_eq!(general.ok("tick", json!({})).await, json!({"dispatched": 0}));
+    assert_eq!(general.ok("get_attachment", json!({"storage_ref": "nonsense"})).await["status"], "invalid");
+    let status = general.ok("status", json!({})).await;
+    assert_eq!((&status["name"], &status["health"]), (&json!("general"), &json!("ok")));
+    assert_eq!(status["port"], daemon.port("general"));
+}
+
+#[tokio::test]
+async fn wrong_arguments_name_the_field_and_change_nothing() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let health = daemon.mcp("health");
+    for (args, word) in [
+        (json!({"value": {"kg": 81.4}}), "kind"),
+        (json!({"kind": "waist", "value": {"cm": 90}}), "blood_pressure"),
+        (json!({"kind": "weight", "value": {"kg": 81.4}, "colour": "red"}), "colour"),
+        (json!({"kind": "weight", "value": 81.4}), "value"),
+    ] {
+        let answer = health.call("measurement_log", args.clone()).await;
+        assert_eq!(answer.body["result"]["isError"], json!(true), "{args} {answer:?}");
+        assert!(answer.text()["error"].as_str().is_some_and(|e| e.contains(word)), "{args} {answer:?}");
+    }
+    let refused = health.ok("measurement_log", json!({"kind": "weight", "value": {"kg": 8140}})).await;
+    assert_eq!(refused["status"], "error", "{refused}");
+    assert_eq!(health.ok("measurement_history", json!({})).await, json!([]));
+    let unknown = health.call("no_such_tool", json!({})).await;
+    assert!(unknown.body["error"]["message"].as_str().is_some_and(|m| m.contains("no_such_tool")), "{unknown:?}");
+}
+
+#[tokio::test]
+async fn every_call_leaves_one_audit_row_and_secrets_stay_out_of_it() {
+    let household = Household::new().butler("probe", PROBE);
+    let daemon = household.start().await;
+    let probe = daemon.mcp("probe");
+    probe.ok("state_set", json!({"key": "a", "value": 1})).await;
+    probe.ok("state_get", json!({"key": "a"})).await;
+    probe.call("state_get", json!({})).await;
+    probe.ok("probe_echo", json!({"text": "hello", "secret": "hunter2hunter2"})).await;
+    probe.ok("module.set_enabled", json!({"name": "nope", "enabled": true})).await;
+    let (code, out, err) = household.cli(&["db", "url", "--butler", "probe", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let login: Value = serde_json::from_str(&out).expect("JSON");
+    let mut config = tokio_postgres::Config::new();
+    config.host(login["host"].as_str().expect("host")).user(login["user"].as_str().expect("user"));
+    config.password(login["password"].as_str().expect("password")).dbname(login["dbname"].as_str().expect("dbname"));
+    let (client, connection) = config.connect(tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    client.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
+    let rows = eventually("the audit rows", || async {
+        let rows = client
+            .query("SELECT tool, outcome, effect, arguments::text, duration_us FROM tool_calls ORDER BY called_at, id", &[])
+            .await
+            .expect("rows");
+        if rows.len() >= 5 { Ok(rows) } else { Err(format!("{} rows", rows.len())) }
+    })
+    .await;
+    let shown: Vec<(String, String, String)> = rows.iter().map(|r| (r.get(0), r.get(1), r.get(2))).collect();
+    let want = [
+        ("state_set", "ok", "idempotent"),
+        ("state_get", "ok", "none"),
+        ("state_get", "refused", "none"),
+        ("probe_echo", "ok", "none"),
+        ("module.set_enabled", "refused", "idempotent"),
+    ];
+    assert_eq!(shown, want.map(|(a, b, c)| (a.to_owned(), b.to_owned(), c.to_owned())));
+    let arguments: String = rows[3].get(3);
+    assert!(!arguments.contains("hunter2") && arguments.contains("[redacted]"), "{arguments}");
+    assert!(rows.iter().all(|r| r.get::<_, i64>(4) >= 0));
+    assert!(!daemon.log().contains("hunter2"));
+}
+
+#[tokio::test]
+async fn a_client_that_goes_away_cancels_its_read_on_the_server() {
+    let household = Household::new().butler("probe", PROBE);
+    let daemon = household.start().await;
+    let probe = daemon.mcp("probe");
+    let started = Instant::now();
+    let call = probe.call("probe_echo", json!({"ms": 60000}));
+    assert!(tokio::time::timeout(Duration::from_millis(500), call).await.is_err(), "it should still be sleeping");
+    // The statement ends on the server, long before its minute, and the butler goes on.
+    let (code, out, err) = household.cli(&["db", "url", "--butler", "probe", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let login: Value = serde_json::from_str(&out).expect("JSON");
+    let mut config = tokio_postgres::Config::new();
+    config.host(login["host"].as_str().expect("host")).user(login["user"].as_str().expect("user"));
+    config.password(login["password"].as_str().expect("password")).dbname(login["dbname"].as_str().expect("dbname"));
+    let (client, connection) = config.connect(tokio_postgres::NoTls).await.expect("a connection");
+    tokio::spawn(connection);
+    eventually("the statement is cancelled", || async {
+        let sql = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()";
+        let n: i64 = client.query_one(sql, &[]).await.expect("a count").get(0);
+        if n == 0 { Ok(()) } else { Err(format!("{n} still sleep")) }
+    })
+    .await;
+    assert!(started.elapsed() < Duration::from_secs(50));
+    probe.ok("probe_echo", json!({"text": "still here"})).await;
+}
+
+#[tokio::test]
+async fn schedules_are_rows_and_the_tick_runs_what_is_due_once() {
+    let model = crate::support::model(json!([{"when": "water", "steps": [{"say": "watered"}]}])).await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let general = daemon.mcp("general");
+    let made = general
+        .ok("schedule_create", json!({"name": "plants", "cron": "* * * * * *", "prompt": "water the plants"}))
+        .await;
+    assert_eq!((&made["status"], &made["timezone"]), (&json!("created"), &json!("Europe/Berlin")), "{made}");
+    let twice = general.ok("schedule_create", json!({"name": "plants", "cron": "* * * * *", "prompt": "x"})).await;
+    assert_eq!(twice["code"], "already_exists");
+    let bad = general.ok("schedule_create", json!({"name": "b", "cron": "61 * * * *", "prompt": "x"})).await;
+    assert_eq!(bad["code"], "invalid_cron");
+    let both = general.ok("schedule_create", json!({"name": "c", "cron": "* * * * *", "prompt": "x", "job_name": "y"})).await;
+    assert_eq!(both["code"], "invalid_arguments");
+    eventually("a due schedule is dispatched", || async {
+        let ticked = general.ok("tick", json!({})).await;
+        if ticked["dispatched"].as_u64() >= Some(1) { Ok(()) } else { Err(ticked.to_string()) }
+    })
+    .await;
+    let list = general.ok("schedule_list", json!({})).await;
+    assert_eq!(list[0]["last_result"]["ok"], true, "{list}");
+    let sessions = general.ok("sessions_list", json!({})).await;
+    assert_eq!(sessions[0]["trigger_source"], "schedule:plants");
+    assert_eq!(sessions[0]["trust"], "system");
+    let id = made["id"].clone();
+    let paused = general.ok("schedule_update", json!({"task_id": id, "enabled": false})).await;
+    assert_eq!((&paused["status"], &paused["enabled"]), (&json!("updated"), &json!(false)), "{paused}");
+    assert_eq!(general.ok("tick", json!({})).await["dispatched"], 0);
+    let run = general.ok("schedule_trigger", json!({"id": id})).await;
+    assert_eq!(run["status"], "triggered", "{run}");
+    assert_eq!(general.ok("schedule_delete", json!({"task_id": id})).await["status"], "deleted");
+    assert_eq!(general.ok("schedule_delete", json!({"task_id": id})).await["code"], "not_found");
+}

@@ -1,0 +1,133 @@
+//! A child gets exactly the documented environment, three descriptors and its limits: children that print these prove it.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::os::unix::fs::PermissionsExt;
+
+use base64::Engine;
+use serde_json::json;
+
+use crate::support::{Household, eventually, model};
+
+/// The names that ARCHITECTURE.md lists for a runtime: always, and where needed.
+fn documented(runtime: &str) -> (BTreeSet<String>, BTreeSet<String>) {
+    let text = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/ARCHITECTURE.md")).expect("the document");
+    let row = |key: &str| -> (BTreeSet<String>, BTreeSet<String>) {
+        let line = text.lines().find(|l| l.starts_with(&format!("| {key} |"))).unwrap_or_else(|| panic!("no row {key}"));
+        let cells: Vec<&str> = line.split('|').collect();
+        let names = |cell: &str| cell.split('`').skip(1).step_by(2).map(str::to_owned).collect();
+        (names(cells[2]), names(cells[3]))
+    };
+    let (mut always, _) = row("all");
+    let (own, sometimes) = row(&format!("`{runtime}`"));
+    always.extend(own);
+    (always, sometimes)
+}
+
+fn assert_documented(runtime: &str, found: &BTreeSet<String>, declared: &[&str]) {
+    let (always, sometimes) = documented(runtime);
+    let missing: Vec<_> = always.difference(found).collect();
+    assert!(missing.is_empty(), "{runtime}: not in the environment: {missing:?}");
+    let extra: Vec<_> = found
+        .iter()
+        .filter(|n| !always.contains(*n) && !sometimes.contains(*n) && !declared.contains(&n.as_str()))
+        .collect();
+    assert!(extra.is_empty(), "{runtime}: neither documented nor declared: {extra:?}");
+    for name in declared {
+        assert!(found.contains(*name), "{runtime}: {name} was declared");
+    }
+}
+
+/// A stand-in for Claude Code that answers with what it sees of itself.
+const DUMP: &str = r#"#!/bin/sh
+see() { tr '\0' '\n' < /proc/$$/environ; echo ---; ls -l /proc/$$/fd | sed 's/.* \([0-9]* -> .*\)/\1/'; echo ---; cat /proc/$$/limits; echo ---; id -u; id -G; echo ---; pwd; tr '\0' ' ' < /proc/$$/cmdline; }
+dump=$(see | base64 -w0)
+echo '{"type":"system","subtype":"init","session_id":"s","tools":[],"mcp_servers":[{"name":"butler","status":"connected"}],"model":"m"}'
+echo '{"type":"result","subtype":"success","is_error":false,"result":"'$dump'","num_turns":1,"session_id":"s","usage":{"input_tokens":1,"output_tokens":1}}'
+"#;
+
+#[tokio::test]
+async fn a_vendors_child_sees_exactly_what_is_documented() {
+    let household = Household::new()
+        .replace("general/butler.toml", "type = \"native\"", "type = \"claude-code\"")
+        .replace("general/butler.toml", "optional = []", "optional = [\"HOUSE_COLOUR\", \"NOT_SET_ANYWHERE\"]")
+        .env("ANTHROPIC_API_KEY", "sk-secret-of-the-owner")
+        .env("HOUSE_COLOUR", "teal")
+        .env("AWS_SECRET_ACCESS_KEY", "must-not-leak")
+        .env("LD_PRELOAD_X", "must-not-leak");
+    let program = household.path().join("claude");
+    std::fs::write(&program, DUMP).expect("the program");
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    let household = household.env("BUTLERD_SPAWNER__CLIS__CLAUDE", program.to_str().expect("a path"));
+    let daemon = household.start().await;
+    let done = daemon.mcp("general").ok("trigger", json!({"prompt": "a private prompt"})).await;
+    assert_eq!(done["success"], true, "{done}\n{}", daemon.log());
+    let dump = done["output"].as_str().expect("a dump");
+    let dump = base64::engine::general_purpose::STANDARD.decode(dump).expect("base64");
+    let dump = String::from_utf8(dump).expect("text");
+    let parts: Vec<&str> = dump.split("---\n").collect();
+
+    let env: BTreeMap<&str, &str> = parts[0].lines().filter_map(|l| l.split_once('=')).collect();
+    let names: BTreeSet<String> = env.keys().map(|k| (*k).to_owned()).collect();
+    assert_documented("claude-code", &names, &["HOUSE_COLOUR"]);
+    assert_eq!(env["HOUSE_COLOUR"], "teal");
+    let servers: serde_json::Value = serde_json::from_str(env["MCP_SERVERS"]).expect("JSON");
+    let servers = servers["mcpServers"].as_object().expect("servers");
+    assert_eq!(servers.len(), 1, "only its own butler");
+    let url = servers.values().next().and_then(|s| s["url"].as_str()).expect("a URL");
+    assert!(url.starts_with(&format!("http://127.0.0.1:{}/mcp?runtime_session_id=", daemon.port("general"))), "{url}");
+
+    let fds: Vec<&str> = parts[1].lines().filter(|l| l.contains("->")).collect();
+    let numbers: Vec<&str> = fds.iter().filter_map(|l| l.split(' ').next()).collect();
+    // The shell itself may open its script as 10 or 255; nothing else is there.
+    let inherited: Vec<&&str> = numbers.iter().filter(|n| !["10", "255"].contains(n)).collect();
+    assert_eq!(inherited, [&"0", &"1", &"2"], "{fds:?}");
+
+    let limit = |name: &str| {
+        let line = parts[2].lines().find(|l| l.starts_with(name)).unwrap_or_else(|| panic!("no {name}"));
+        line[26..].split_whitespace().next().expect("a soft limit").to_owned()
+    };
+    assert_eq!(limit("Max core file size"), "0");
+    assert_eq!(limit("Max open files"), "256");
+    assert_eq!(limit("Max file size"), (64 << 20).to_string());
+    assert_eq!(limit("Max data size"), (4u64 << 30).to_string());
+
+    let ids: Vec<&str> = parts[3].lines().collect();
+    if unsafe { libc::geteuid() } == 0 {
+        assert_ne!(ids[0], "0", "a child must not be root");
+        assert_eq!(ids[1].split(' ').count(), 1, "no supplementary groups: {ids:?}");
+    }
+    let command = parts[4];
+    assert!(command.contains("/work/") && !command.contains("private prompt"), "{command}");
+    assert!(!command.contains("sk-secret") && !command.contains("Bearer"), "{command}");
+}
+
+#[tokio::test]
+async fn the_native_child_sees_exactly_what_is_documented() {
+    let model = model(json!([{"when": "hang", "steps": [{"hang": true}]}])).await;
+    let household = Household::with_model(&model).env("AWS_SECRET_ACCESS_KEY", "must-not-leak");
+    let daemon = household.start().await;
+    let general = daemon.mcp("general");
+    let trigger = tokio::spawn(async move { general.call("trigger", json!({"prompt": "hang"})).await });
+    let work = household.data().join("work").to_string_lossy().into_owned();
+    let environ = eventually("the child's environment", || async {
+        let mut seen = 0;
+        for entry in std::fs::read_dir("/proc").expect("proc").flatten() {
+            let text = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            seen += 1;
+            if text.contains(&work) {
+                return Ok(text);
+            }
+        }
+        Err(format!("{seen} processes, none of them in {work}"))
+    })
+    .await;
+    let names = environ.split('\0').filter_map(|l| Some(l.split_once('=')?.0.to_owned())).collect();
+    assert_documented("native", &names, &[]);
+    let sessions = daemon.mcp("general").ok("sessions_list", json!({})).await;
+    let id = sessions[0]["id"].as_str().expect("an id").to_owned();
+    let (code, out, err) = household.cli(&["sessions", "cancel", &id]);
+    assert_eq!(code, 0, "{out}{err}");
+    let ended = trigger.await.expect("an answer").result();
+    assert_eq!(ended["error_class"], "cancelled", "{ended}");
+}

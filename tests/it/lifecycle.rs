@@ -1,0 +1,158 @@
+//! Stopping, draining, restarting, and a database that goes away.
+
+use std::os::unix::net::UnixDatagram;
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, Household, eventually, model};
+
+async fn exited(mut daemon: Daemon) -> i32 {
+    tokio::task::spawn_blocking(move || daemon.stop_blocking()).await.expect("the stop")
+}
+
+#[tokio::test]
+async fn a_stop_waits_for_sessions_and_ends_those_that_take_too_long() {
+    let model = model(json!([
+        {"when": "quick", "steps": [{"call": {"tool": "probe_echo", "arguments": {"ms": 400}}}, {"say": "finished"}]},
+        {"when": "forever", "steps": [{"hang": true}]},
+    ]))
+    .await;
+    let probe = |n: &str, port: u16, timeout: &str| {
+        format!(
+            "[butler]\nname = \"{n}\"\nport = {port}\ndescription = \"t\"\n\n[butler.runtime]\nmodel = \"m\"\n\n\
+             [butler.shutdown]\ntimeout = \"{timeout}\"\n\n[modules.probe]\n"
+        )
+    };
+    let household = Household::with_model(&model)
+        .butler("patient", &probe("patient", 40190, "20s"))
+        .butler("strict", &probe("strict", 40191, "500ms"));
+    let daemon = household.start().await;
+    let (patient, strict) = (daemon.mcp("patient"), daemon.mcp("strict"));
+    let quick = tokio::spawn(async move { patient.call("trigger", json!({"prompt": "quick"})).await });
+    let forever = tokio::spawn(async move { strict.call("trigger", json!({"prompt": "forever"})).await });
+    eventually("both sessions run", || async {
+        let (a, b) = (daemon.butler("patient").await, daemon.butler("strict").await);
+        let running = (a["sessions_running"].as_u64(), b["sessions_running"].as_u64());
+        // The child of the quick one is at its tool, so that the stop meets it there.
+        let asked = model.requests().iter().filter(|r| r.answer.contains("probe_echo")).count();
+        if running == (Some(1), Some(1)) && asked > 0 { Ok(()) } else { Err(format!("{running:?} {asked}")) }
+    })
+    .await;
+    assert_eq!(exited(daemon).await, 0);
+    let finished = quick.await.expect("an answer").result();
+    assert_eq!((&finished["success"], &finished["output"]), (&json!(true), &json!("finished")), "{finished}");
+    let ended = forever.await.expect("an answer").result();
+    assert_eq!(ended["success"], false, "{ended}");
+    let daemon = household.start().await;
+    let sessions = daemon.mcp("strict").ok("sessions_list", json!({})).await;
+    assert_eq!(sessions[0]["state"], "interrupted", "{sessions}");
+    assert_eq!(daemon.butler("strict").await["interrupted_sessions"], 0, "it was closed by the stop itself");
+}
+
+#[tokio::test]
+async fn a_stopping_butler_takes_no_new_work() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let general = daemon.mcp("general");
+    let started = Instant::now();
+    assert_eq!(exited(daemon).await, 0);
+    assert!(started.elapsed() < Duration::from_secs(20));
+    let refused = std::panic::AssertUnwindSafe(async { general.call("status", json!({})).await });
+    assert!(futures_util::FutureExt::catch_unwind(refused).await.is_err(), "the port still answers");
+}
+
+#[tokio::test]
+async fn a_butler_whose_task_dies_is_started_again_and_parked_when_it_keeps_dying() {
+    let household = Household::new().env("BUTLERD_PANIC_POINT", "butler.travel:2");
+    let daemon = household.start().await;
+    let travel = eventually("travel comes back", || async {
+        let travel = daemon.butler("travel").await;
+        if travel["state"] == "up" && travel["restarts"] == 2 { Ok(travel) } else { Err(travel.to_string()) }
+    })
+    .await;
+    assert_eq!(travel["error"], Value::Null);
+    assert_eq!(daemon.butler("general").await["restarts"], 0);
+    drop(daemon);
+    let household = household.env("BUTLERD_PANIC_POINT", "butler.travel:100");
+    let daemon = household.start().await;
+    let travel = eventually("travel is parked", || async {
+        let travel = daemon.butler("travel").await;
+        if travel["state"] == "parked" { Ok(travel) } else { Err(travel.to_string()) }
+    })
+    .await;
+    assert_eq!(travel["restarts"], 5, "{travel}");
+    assert!(travel["error"].as_str().is_some_and(|e| e.contains("given up")), "{travel}");
+    assert_eq!(daemon.butler("health").await["state"], "up");
+    assert_eq!(daemon.get("/readyz").await.0, 200, "the core butlers are up");
+}
+
+#[tokio::test]
+async fn the_daemon_outlives_its_database() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let general = daemon.mcp("general");
+    general.ok("state_set", json!({"key": "before", "value": 1})).await;
+    let pid = std::fs::read_to_string(household.data().join("postgres/postmaster.pid")).expect("the pid file");
+    let pid: i32 = pid.lines().next().and_then(|l| l.parse().ok()).expect("a pid");
+    unsafe { libc::kill(pid, libc::SIGKILL) };
+    // Meanwhile a call may fail, with a sentence and without losing what it was told was done.
+    eventually("the database is back", || async {
+        let answer = general.call("state_set", json!({"key": "after", "value": 2})).await;
+        if answer.body["result"]["isError"] == json!(true) {
+            assert_eq!(answer.text()["code"], "unavailable", "{answer:?}");
+            return Err(answer.text().to_string());
+        }
+        Ok(())
+    })
+    .await;
+    assert_eq!(general.ok("state_get", json!({"key": "before"})).await["value"], 1);
+    assert_eq!(daemon.status().await["ready"], true);
+    let log = general.ok("state_list", json!({})).await;
+    assert_eq!(log, json!(["after", "before"]));
+}
+
+#[tokio::test]
+async fn systemd_is_told_ready_status_watchdog_and_stopping() {
+    let household = Household::new();
+    let path = household.path().join("notify.sock");
+    let socket = UnixDatagram::bind(&path).expect("a socket");
+    socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");
+    let household = household
+        .env("NOTIFY_SOCKET", path.to_str().expect("a path"))
+        .env("WATCHDOG_USEC", "400000");
+    let daemon = household.start().await;
+    let pid = daemon.pid();
+    let (messages, daemon) = tokio::task::spawn_blocking(move || {
+        let mut seen = String::new();
+        let mut buffer = [0u8; 4096];
+        let mut stopping = false;
+        while !(seen.contains("STOPPING=1")) {
+            let n = socket.recv(&mut buffer).expect("a message");
+            seen.push_str(&String::from_utf8_lossy(&buffer[..n]));
+            seen.push('\n');
+            if seen.matches("WATCHDOG=1").count() >= 2 && !stopping {
+                stopping = true;
+                daemon.signal(libc::SIGTERM);
+            }
+        }
+        (seen, daemon)
+    })
+    .await
+    .expect("the messages");
+    assert!(messages.contains("READY=1"), "{messages}");
+    assert!(messages.contains("STATUS=7 of 7 butlers up"), "{messages}");
+    assert!(messages.find("READY=1") < messages.find("WATCHDOG=1"), "{messages}");
+    assert_eq!(daemon.pid(), pid);
+    assert_eq!(exited(daemon).await, 0);
+}
+
+#[tokio::test]
+async fn a_second_daemon_on_the_same_data_is_refused_with_a_sentence() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let (code, out, err) = household.cli(&["serve"]);
+    assert_eq!(code, 1, "{out}{err}");
+    assert!(err.contains(&daemon.pid().to_string()), "it names the other: {err}");
+    assert_eq!(daemon.mcp("general").call("status", json!({})).await.status, 200);
+}
