@@ -16,6 +16,7 @@ mod types;
 pub mod workspace;
 
 pub use core::{Spawner, SpawnerParts};
+pub use model::wanted_keys;
 pub use tools::session_tools;
 pub use types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
