@@ -7,6 +7,7 @@ pub mod credentials;
 pub mod mcp;
 pub mod modules;
 pub mod scheduler;
+pub mod spawner;
 pub mod store;
 pub mod telemetry;
 pub mod tools;

@@ -1,0 +1,165 @@
+//! Finding and killing every process of a session, until none is left.
+
+use std::collections::HashMap;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
+use std::time::{Duration, Instant};
+
+use super::proc::{self, Stat};
+use super::{Identity, Mark};
+
+/// Processes by pid, each with the start time that tells it from others of the same pid.
+pub(super) type Known = HashMap<i32, u64>;
+
+/// How long somebody waits for the result of a hunt. A process that is still there then (in an uninterruptible system
+/// call, say) is reported, and hunted on without anybody waiting.
+pub(super) const PATIENCE: Duration = Duration::from_secs(5);
+
+/// The search for what is left of one session.
+pub(super) struct Hunt {
+    mark: Mark,
+    /// The session's first process. With `held` its pid can't be anybody else's.
+    leader: Option<Identity>,
+    /// The leader, not reaped yet, if this process started it.
+    held: Option<std::process::Child>,
+    known: Known,
+    /// Processes that were killed, the leader apart.
+    killed: Known,
+    alive: Vec<i32>,
+    clean_passes: u32,
+    started: Instant,
+}
+
+impl Hunt {
+    /// After the end of a child of ours. `known`: what was seen below it while it lived.
+    pub fn after(child: std::process::Child, leader: Identity, mark: Mark, known: Known) -> Self {
+        Self { held: Some(child), leader: Some(leader), ..Self::of(mark, known) }
+    }
+
+    /// For what a daemon that died left behind. A leader of an earlier boot is nobody now.
+    pub fn left_over(mark: Mark, leader: Option<Identity>) -> Self {
+        Self { leader: leader.filter(Identity::of_this_boot), ..Self::of(mark, Known::new()) }
+    }
+
+    fn of(mark: Mark, known: Known) -> Self {
+        Self {
+            mark,
+            leader: None,
+            held: None,
+            known,
+            killed: Known::new(),
+            alive: Vec::new(),
+            clean_passes: 0,
+            started: Instant::now(),
+        }
+    }
+
+    /// Looks once and kills what it finds. `true`: nothing is left, and the leader is reaped.
+    pub fn pass(&mut self, table: &[Stat]) -> bool {
+        let own = std::process::id() as i32;
+        self.alive.clear();
+        self.find(table);
+        for stat in table.iter().filter(|s| self.known.get(&s.pid) == Some(&s.started)) {
+            let is_leader = self.leader.as_ref().is_some_and(|l| l.pid == stat.pid);
+            if !stat.is_dead() {
+                self.alive.push(stat.pid);
+                kill(stat.pid, stat.started);
+                if !is_leader {
+                    self.killed.insert(stat.pid, stat.started);
+                }
+            } else if stat.ppid == own && !is_leader {
+                // Handed to us because there is no other reaper: in a container we may be process 1.
+                // SAFETY: a pid of a zombie that is our child and whom nobody else waits for.
+                unsafe { libc::waitpid(stat.pid, std::ptr::null_mut(), libc::WNOHANG) };
+            }
+        }
+        if !self.alive.is_empty() {
+            self.clean_passes = 0;
+            return false;
+        }
+        // Where something had to be killed it may have forked behind our back: one more look.
+        self.clean_passes += 1;
+        if self.clean_passes < 2 && !self.killed.is_empty() {
+            return false;
+        }
+        match self.held.as_mut().map(std::process::Child::try_wait) {
+            Some(Ok(None)) => {
+                self.alive.extend(self.leader.iter().map(|l| l.pid));
+                false
+            }
+            _ => true,
+        }
+    }
+
+    /// Adds to `known` what belongs to the session.
+    fn find(&mut self, table: &[Stat]) {
+        let leader = self.leader.as_ref().map(|l| (l.pid, l.started));
+        // The number of the leader's session is the leader's as long as it is unreaped, or seen alive right now.
+        let holds = leader.filter(|l| self.held.is_some() || table.iter().any(|s| (s.pid, s.started) == *l));
+        let since = leader.map_or(0, |l| l.1);
+        for stat in table {
+            let of_session = holds.is_some_and(|(pid, _)| stat.session == pid);
+            if of_session || (stat.started >= since && proc::mark(stat.pid) == Some(self.mark.0)) {
+                self.known.insert(stat.pid, stat.started);
+            }
+        }
+        below(table, &mut self.known);
+    }
+
+    /// Whether somebody who waits for this hunt has waited long enough.
+    pub fn is_late(&self) -> bool {
+        self.started.elapsed() > PATIENCE
+    }
+
+    /// Processes other than the leader that had to be killed.
+    pub fn killed(&self) -> usize {
+        self.killed.len()
+    }
+
+    /// Processes that were still there at the last look.
+    pub fn alive(&self) -> &[i32] {
+        &self.alive
+    }
+}
+
+/// Everything that hangs below the process `pid` now, itself included.
+pub(super) fn tree(leader: &Identity) -> Known {
+    let mut known = Known::from([(leader.pid, leader.started)]);
+    if let Ok(table) = proc::processes() {
+        below(&table, &mut known);
+    }
+    known
+}
+
+/// Adds the descendants of all who are in `known`.
+fn below(table: &[Stat], known: &mut Known) {
+    let there: HashMap<i32, u64> = table.iter().map(|s| (s.pid, s.started)).collect();
+    loop {
+        let before = known.len();
+        for stat in table {
+            // A pid of `known` that died and was given again is no member by its number.
+            let started = known.get(&stat.ppid);
+            if started.is_some() && started == there.get(&stat.ppid) {
+                known.insert(stat.pid, stat.started);
+            }
+        }
+        if known.len() == before {
+            return;
+        }
+    }
+}
+
+/// Kills exactly the process that had this pid at that start time, or nobody.
+fn kill(pid: i32, started: u64) {
+    // SAFETY: plain system calls; the descriptor is ours.
+    unsafe {
+        let fd = libc::syscall(libc::SYS_pidfd_open, pid, 0) as libc::c_int;
+        if fd < 0 {
+            return;
+        }
+        let fd = OwnedFd::from_raw_fd(fd);
+        // From here on the descriptor means one process, whatever happens to the number.
+        if proc::stat(pid).is_some_and(|s| s.started == started) {
+            libc::syscall(libc::SYS_pidfd_send_signal, fd.as_raw_fd(), libc::SIGKILL, std::ptr::null::<u8>(), 0);
+        }
+    }
+}

@@ -1,0 +1,175 @@
+//! What happens in the child between fork and exec.
+//!
+//! There only system calls are allowed: another thread may have held any lock at the moment of the fork, the
+//! allocator's among them. So everything is computed before, and an error is a plain number.
+
+use std::io;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use super::{ChildUser, Mark, Rlimits};
+
+/// What `RLIMIT_*` are: the C library's type differs between glibc and musl.
+type Resource = u32;
+
+/// The steps, in their order, for the error that names the failed one.
+const STEPS: [&str; 12] = [
+    "the program itself (does it exist, and may the children's user run it?)",
+    "resetting signals",
+    "a session of its own",
+    "the role of a subreaper",
+    "its limits",
+    "its groups",
+    "its group",
+    "its user",
+    "giving up new privileges",
+    "its death signal",
+    "closing descriptors",
+    "the program itself (does it exist, and may the children's user run it?)",
+];
+
+/// Where the child says which step it is at: one page that parent and child share.
+pub(super) struct Progress(*const AtomicU32);
+
+// SAFETY: the page holds one atomic number and is never unmapped.
+unsafe impl Send for Progress {}
+unsafe impl Sync for Progress {}
+
+impl Progress {
+    /// Maps the page; without one, errors name the first step.
+    pub fn new() -> Self {
+        let (size, access) = (std::mem::size_of::<AtomicU32>(), libc::PROT_READ | libc::PROT_WRITE);
+        // SAFETY: a fresh anonymous mapping, zeroed by the kernel, aligned to a page.
+        let page = unsafe {
+            libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
+        };
+        Self(if page == libc::MAP_FAILED { std::ptr::null() } else { page.cast() })
+    }
+
+    fn at(&self, step: u32) {
+        // SAFETY: null or the page mapped above.
+        if let Some(page) = unsafe { self.0.as_ref() } {
+            page.store(step, Ordering::Relaxed);
+        }
+    }
+
+    pub fn reset(&self) {
+        self.at(0);
+    }
+
+    /// The name of the step that was reached.
+    pub fn step(&self) -> &'static str {
+        // SAFETY: as above.
+        let step = unsafe { self.0.as_ref() }.map_or(0, |page| page.load(Ordering::Relaxed));
+        STEPS.get(step as usize).copied().unwrap_or(STEPS[0])
+    }
+}
+
+/// The hard limit of this process; `None` if the kernel doesn't tell.
+pub(super) fn hard_limit(resource: Resource) -> Option<u64> {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a local of the right type.
+    (unsafe { libc::getrlimit(resource as _, &mut limit) } == 0).then_some(limit.rlim_max)
+}
+
+/// Everything that the child does before exec.
+pub(super) struct Plan {
+    parent: libc::pid_t,
+    user: Option<ChildUser>,
+    limits: Vec<(Resource, libc::rlimit)>,
+    progress: &'static Progress,
+}
+
+impl Plan {
+    /// A plan for a child of this process.
+    pub fn new(user: Option<ChildUser>, wanted: &Rlimits, mark: Mark, progress: &'static Progress) -> Self {
+        let mut limits = Vec::new();
+        for (resource, value) in [
+            (libc::RLIMIT_CORE as Resource, wanted.core),
+            (libc::RLIMIT_NOFILE as Resource, wanted.nofile),
+            (libc::RLIMIT_NPROC as Resource, wanted.nproc),
+            (libc::RLIMIT_FSIZE as Resource, wanted.fsize),
+            (libc::RLIMIT_DATA as Resource, wanted.data),
+        ] {
+            if let Some(value) = value {
+                let value = value.min(hard_limit(resource).unwrap_or(value));
+                limits.push((resource, libc::rlimit { rlim_cur: value, rlim_max: value }));
+            }
+        }
+        if Mark::available() {
+            limits.push((libc::RLIMIT_LOCKS as Resource, libc::rlimit { rlim_cur: mark.0, rlim_max: mark.0 }));
+        }
+        Self { parent: std::process::id() as libc::pid_t, user, limits, progress }
+    }
+
+    /// Carries the plan out.
+    ///
+    /// # Safety
+    /// To be called in a child after fork, before exec: it makes only async-signal-safe calls and allocates nothing.
+    pub unsafe fn apply(&self) -> io::Result<()> {
+        let check = |status: libc::c_int| if status == -1 { Err(io::Error::last_os_error()) } else { Ok(()) };
+        // SAFETY: system calls on plain values and on pointers to locals or to memory of before the fork.
+        unsafe {
+            self.progress.at(1);
+            let mut default: libc::sigaction = std::mem::zeroed();
+            default.sa_sigaction = libc::SIG_DFL;
+            for signal in 1..=64 {
+                // KILL, STOP and the two that libc keeps for itself refuse, rightly.
+                libc::sigaction(signal, &default, std::ptr::null_mut());
+            }
+            let mut none: libc::sigset_t = std::mem::zeroed();
+            libc::sigemptyset(&mut none);
+            check(libc::sigprocmask(libc::SIG_SETMASK, &none, std::ptr::null_mut()))?;
+            self.progress.at(2);
+            check(libc::setsid())?;
+            libc::umask(0o077);
+            self.progress.at(3);
+            check(libc::prctl(libc::PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0))?;
+            self.progress.at(4);
+            for (resource, limit) in &self.limits {
+                check(libc::setrlimit(*resource as _, limit))?;
+            }
+            if let Some(user) = self.user {
+                self.progress.at(5);
+                check(libc::setgroups(1, &user.gid))?;
+                self.progress.at(6);
+                check(libc::setresgid(user.gid, user.gid, user.gid))?;
+                self.progress.at(7);
+                check(libc::setresuid(user.uid, user.uid, user.uid))?;
+            }
+            self.progress.at(8);
+            check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
+            // A sandbox (Landlock, seccomp) has its place here: after the user, before the descriptors.
+            self.progress.at(9);
+            // After the change of user, which clears it. The signal comes when the *thread* that forked ends.
+            check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
+            if libc::getppid() != self.parent {
+                // The daemon died before the signal was set.
+                libc::_exit(1);
+            }
+            self.progress.at(10);
+            close_on_exec()?;
+            self.progress.at(11);
+        }
+        Ok(())
+    }
+}
+
+/// Marks every descriptor above 2 as closed by exec. They are not closed now, because one of them reports a failed exec.
+unsafe fn close_on_exec() -> io::Result<()> {
+    // SAFETY: system calls on plain values.
+    unsafe {
+        if libc::syscall(libc::SYS_close_range, 3, u32::MAX, libc::CLOSE_RANGE_CLOEXEC) == 0 {
+            return Ok(());
+        }
+        // Kernels before 5.11 don't know the call or the flag.
+        let mut limit: libc::rlimit = std::mem::zeroed();
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == -1 {
+            return Err(io::Error::last_os_error());
+        }
+        // The limit may have been lowered a moment ago, below descriptors that are open.
+        for fd in 3..limit.rlim_cur.clamp(65_536, 1 << 20) as libc::c_int {
+            libc::fcntl(fd, libc::F_SETFD, libc::FD_CLOEXEC);
+        }
+    }
+    Ok(())
+}

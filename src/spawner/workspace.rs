@@ -1,0 +1,345 @@
+//! A session's own directory: a fresh home, a place for temporary files, and a working directory with the butler's
+//! skills.
+//!
+//! `<data_dir>/work/<session id>/{home,tmp,work}`, all 0700 and owned by the children's user. The directories above
+//! are 0711: one can pass through them, but not list them.
+
+use std::collections::HashSet;
+use std::fs::{self, DirBuilder, OpenOptions, Permissions};
+use std::io::{self, Write};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::path::{Component, Path, PathBuf};
+
+use super::child::ChildUser;
+use crate::base::SessionId;
+
+/// Why a workspace could not be made, filled or removed.
+#[derive(Debug, thiserror::Error)]
+pub enum WorkspaceError {
+    #[error("cannot {step} {path}")]
+    Io { step: &'static str, path: PathBuf, source: io::Error },
+    #[error(
+        "the user of the children (uid {uid}) cannot pass through {dir}, so it would not reach its workspace; \
+         run `chmod o+x {dir}`, or choose another daemon.data_dir", dir = dir.display()
+    )]
+    Unreachable { dir: PathBuf, uid: u32 },
+    #[error("the skill file {0} leads out of the roster directory")]
+    SkillOutside(PathBuf),
+    #[error("{0} is neither a file nor a directory, and a skill has only those")]
+    SkillKind(PathBuf),
+    #[error("the skills under {0} are more than {MAX_SKILL_BYTES} bytes or {MAX_SKILL_FILES} files together")]
+    SkillsTooLarge(PathBuf),
+    #[error("`{0}` is no path inside of a workspace")]
+    Path(PathBuf),
+}
+
+/// Of all skills of one butler together. They are copied for every session.
+pub const MAX_SKILL_BYTES: u64 = 16 << 20;
+pub const MAX_SKILL_FILES: u32 = 2000;
+
+fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkspaceError {
+    move |source| WorkspaceError::Io { step, path: path.to_owned(), source }
+}
+
+/// Where workspaces are made.
+#[derive(Clone, Debug)]
+pub struct Workspaces {
+    dir: PathBuf,
+    user: Option<ChildUser>,
+}
+
+/// The directories of one session, all absolute.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct WorkspacePaths {
+    /// Files of the adapter.
+    pub root: PathBuf,
+    /// `HOME`.
+    pub home: PathBuf,
+    /// `TMPDIR`.
+    pub tmp: PathBuf,
+    /// The working directory.
+    pub work: PathBuf,
+}
+
+/// Below the working directory: where codex and gemini look for skills by themselves.
+pub const SKILLS_DIR: &str = "work/.agents/skills";
+
+impl WorkspacePaths {
+    pub fn under(root: PathBuf) -> Self {
+        Self { home: root.join("home"), tmp: root.join("tmp"), work: root.join("work"), root }
+    }
+}
+
+/// A file that a session finds in its workspace. Its content may be secret, so `Debug` shows only its length.
+#[derive(Clone, PartialEq, Eq)]
+pub struct SessionFile {
+    /// Relative to the workspace's root.
+    pub path: PathBuf,
+    pub contents: Vec<u8>,
+    /// Permission bits.
+    pub mode: u32,
+}
+
+impl std::fmt::Debug for SessionFile {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "{} ({} bytes, {:o})", self.path.display(), self.contents.len(), self.mode)
+    }
+}
+
+/// What a model is told of a skill before it reads it.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Skill {
+    /// Of its directory.
+    pub name: String,
+    /// From the head of its `SKILL.md`; empty if there is none.
+    pub description: String,
+}
+
+/// One session's workspace. It stays until it is removed.
+#[derive(Debug)]
+pub struct Workspace {
+    pub paths: WorkspacePaths,
+    /// The butler's skills in it, by name.
+    pub skills: Vec<Skill>,
+    kept: PathBuf,
+    user: Option<ChildUser>,
+}
+
+impl Workspaces {
+    /// Makes `<data_dir>/work` and checks that `user` can pass through everything above it. `data_dir` itself, if it is
+    /// ours, is opened for passing through.
+    pub fn open(data_dir: &Path, user: Option<ChildUser>) -> Result<Self, WorkspaceError> {
+        let dir = data_dir.join("work");
+        DirBuilder::new().recursive(true).mode(0o711).create(&dir).map_err(failed("create", &dir))?;
+        let dir = dir.canonicalize().map_err(failed("resolve", &dir))?;
+        // Whatever the umask took.
+        fs::set_permissions(&dir, Permissions::from_mode(0o711)).map_err(failed("set the mode of", &dir))?;
+        if let (Some(user), Some(above)) = (user, dir.parent()) {
+            let meta = above.metadata().map_err(failed("look at", above))?;
+            if meta.uid() == nix::unistd::Uid::effective().as_raw() && meta.mode() & 0o011 != 0o011 {
+                let mode = Permissions::from_mode(meta.mode() & 0o7777 | 0o011);
+                fs::set_permissions(above, mode).map_err(failed("set the mode of", above))?;
+            }
+            for dir in above.ancestors() {
+                let meta = dir.metadata().map_err(failed("look at", dir))?;
+                let bit = match (meta.uid() == user.uid, meta.gid() == user.gid) {
+                    (true, _) => 0o100,
+                    (_, true) => 0o010,
+                    _ => 0o001,
+                };
+                if meta.mode() & bit == 0 {
+                    return Err(WorkspaceError::Unreachable { dir: dir.to_owned(), uid: user.uid });
+                }
+            }
+        }
+        Ok(Self { dir, user })
+    }
+
+    /// Makes the workspace of a session, with copies of the skills in `butler_dir/skills` that the child cannot change
+    /// (as root) or at least not by accident. Links in there may lead anywhere inside of `roster`. On an error nothing
+    /// is left of it.
+    pub fn create(
+        &self,
+        session: SessionId,
+        roster: &Path,
+        butler_dir: &Path,
+    ) -> Result<Workspace, WorkspaceError> {
+        let root = self.dir.join(session.to_string());
+        let mut space = Workspace {
+            paths: WorkspacePaths::under(root.clone()),
+            skills: Vec::new(),
+            kept: self.dir.join("kept"),
+            user: self.user,
+        };
+        let made = space.make_dirs().and_then(|()| space.copy_skills(roster, &butler_dir.join("skills")));
+        if let Err(e) = made {
+            // Not what was there before: `make_dirs` begins with what must not exist.
+            if !matches!(&e, WorkspaceError::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists) {
+                let _ = remove_tree(&root);
+            }
+            return Err(e);
+        }
+        Ok(space)
+    }
+
+    /// Removes workspaces that no session of `alive` owns, those kept on purpose apart. For boot, after leftovers were
+    /// killed. Returns how many are gone; what can't be removed is logged and left.
+    pub fn sweep(&self, alive: &HashSet<SessionId>) -> Result<usize, WorkspaceError> {
+        let mut gone = 0;
+        for entry in fs::read_dir(&self.dir).map_err(failed("list", &self.dir))? {
+            let entry = entry.map_err(failed("list", &self.dir))?;
+            let Some(Ok(session)) = entry.file_name().to_str().map(str::parse::<SessionId>) else { continue };
+            if alive.contains(&session) {
+                continue;
+            }
+            match remove_tree(&entry.path()) {
+                Ok(()) => gone += 1,
+                Err(error) => tracing::warn!(path = %entry.path().display(), %error, "cannot remove an old workspace"),
+            }
+        }
+        Ok(gone)
+    }
+}
+
+impl Workspace {
+    fn make_dirs(&self) -> Result<(), WorkspaceError> {
+        let paths = &self.paths;
+        for dir in [&paths.root, &paths.home, &paths.tmp, &paths.work] {
+            DirBuilder::new().mode(0o700).create(dir).map_err(failed("create", dir))?;
+            self.own(dir)?;
+        }
+        Ok(())
+    }
+
+    /// Gives a path that we have just made to the children's user.
+    fn own(&self, path: &Path) -> Result<(), WorkspaceError> {
+        match self.user {
+            Some(user) => chown(path, Some(user.uid), Some(user.gid)).map_err(failed("give away", path)),
+            None => Ok(()),
+        }
+    }
+
+    fn copy_skills(&mut self, roster: &Path, from: &Path) -> Result<(), WorkspaceError> {
+        match from.metadata() {
+            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+            Err(e) => return Err(failed("look at", from)(e)),
+            Ok(_) => {}
+        }
+        let roster = roster.canonicalize().map_err(failed("resolve", roster))?;
+        let to = self.paths.root.join(SKILLS_DIR);
+        if let Some(agents) = to.parent() {
+            DirBuilder::new().mode(0o700).create(agents).map_err(failed("create", agents))?;
+            self.own(agents)?;
+        }
+        let mut copy = Copy { roster, top: from.to_owned(), bytes: 0, files: 0 };
+        copy.entry(from, &to)?;
+        for entry in fs::read_dir(&to).map_err(failed("list", &to))? {
+            let entry = entry.map_err(failed("list", &to))?;
+            if let Some(name) = entry.file_name().to_str()
+                && let Ok(text) = fs::read_to_string(entry.path().join("SKILL.md"))
+            {
+                self.skills.push(Skill { name: name.to_owned(), description: description(&text) });
+            }
+        }
+        self.skills.sort_by(|a, b| a.name.cmp(&b.name));
+        Ok(())
+    }
+
+    /// Writes files that are not there yet, readable for the child. To be called before the child is started.
+    pub fn write(&self, files: &[SessionFile]) -> Result<(), WorkspaceError> {
+        for file in files {
+            if !file.path.components().all(|c| matches!(c, Component::Normal(_))) {
+                return Err(WorkspaceError::Path(file.path.clone()));
+            }
+            let mut dir = self.paths.root.clone();
+            for part in file.path.parent().into_iter().flat_map(Path::components) {
+                dir.push(part);
+                if !dir.is_dir() {
+                    DirBuilder::new().mode(0o700).create(&dir).map_err(failed("create", &dir))?;
+                    self.own(&dir)?;
+                }
+            }
+            let path = self.paths.root.join(&file.path);
+            let mut options = OpenOptions::new();
+            options.write(true).create_new(true).mode(file.mode).custom_flags(libc::O_NOFOLLOW);
+            let mut handle = options.open(&path).map_err(failed("create", &path))?;
+            handle.write_all(&file.contents).map_err(failed("write", &path))?;
+            handle.set_permissions(Permissions::from_mode(file.mode)).map_err(failed("set the mode of", &path))?;
+            self.own(&path)?;
+        }
+        Ok(())
+    }
+
+    /// Removes everything. To be called when no process of the session is left.
+    pub fn remove(self) -> Result<(), WorkspaceError> {
+        remove_tree(&self.paths.root)
+    }
+
+    /// Keeps it for somebody to look at, out of the sweep's way, without the files named (they held a token), and says
+    /// where it is now.
+    pub fn keep(self, without: &[SessionFile]) -> Result<PathBuf, WorkspaceError> {
+        for file in without {
+            let path = self.paths.root.join(&file.path);
+            match fs::remove_file(&path) {
+                Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed("remove", &path)(e)),
+                _ => {}
+            }
+        }
+        let root = &self.paths.root;
+        let mut builder = DirBuilder::new();
+        builder.recursive(true).mode(0o700).create(&self.kept).map_err(failed("create", &self.kept))?;
+        let to = self.kept.join(root.file_name().unwrap_or_default());
+        fs::rename(root, &to).map_err(failed("move", root))?;
+        Ok(to)
+    }
+}
+
+/// Copies a tree of skills, links resolved, without write permission for anybody.
+struct Copy {
+    roster: PathBuf,
+    top: PathBuf,
+    bytes: u64,
+    files: u32,
+}
+
+impl Copy {
+    fn entry(&mut self, from: &Path, to: &Path) -> Result<(), WorkspaceError> {
+        let real = from.canonicalize().map_err(failed("resolve", from))?;
+        if !real.starts_with(&self.roster) {
+            return Err(WorkspaceError::SkillOutside(from.to_owned()));
+        }
+        let meta = real.metadata().map_err(failed("look at", &real))?;
+        self.files += 1;
+        self.bytes += if meta.is_file() { meta.len() } else { 0 };
+        // A link to a directory above itself ends here too.
+        if self.files > MAX_SKILL_FILES || self.bytes > MAX_SKILL_BYTES {
+            return Err(WorkspaceError::SkillsTooLarge(self.top.clone()));
+        }
+        let mode = if meta.is_dir() {
+            DirBuilder::new().mode(0o700).create(to).map_err(failed("create", to))?;
+            for entry in fs::read_dir(&real).map_err(failed("list", &real))? {
+                let name = entry.map_err(failed("list", &real))?.file_name();
+                self.entry(&real.join(&name), &to.join(&name))?;
+            }
+            0o555
+        } else if meta.is_file() {
+            fs::copy(&real, to).map_err(failed("copy", &real))?;
+            0o444 | meta.mode() & 0o111
+        } else {
+            return Err(WorkspaceError::SkillKind(from.to_owned()));
+        };
+        fs::set_permissions(to, Permissions::from_mode(mode)).map_err(failed("set the mode of", to))
+    }
+}
+
+/// The `description` in the YAML between the two `---` lines at the head of a skill.
+fn description(text: &str) -> String {
+    #[derive(serde::Deserialize)]
+    struct Head {
+        #[serde(default)]
+        description: String,
+    }
+    let head = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---"));
+    head.and_then(|(yaml, _)| serde_saphyr::from_str::<Head>(yaml).ok()).map_or_else(String::new, |h| h.description)
+}
+
+/// Removes a directory with all that is in it, whatever permissions the child gave it. Links are removed, not followed.
+fn remove_tree(root: &Path) -> Result<(), WorkspaceError> {
+    match fs::remove_dir_all(root) {
+        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
+        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
+        other => return other.map_err(failed("remove", root)),
+    }
+    // Our own files, but in directories without write permission: as root this never happens.
+    unlock(root);
+    fs::remove_dir_all(root).map_err(failed("remove", root))
+}
+
+fn unlock(dir: &Path) {
+    let _ = fs::set_permissions(dir, Permissions::from_mode(0o700));
+    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
+        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+            unlock(&entry.path());
+        }
+    }
+}
