@@ -7,5 +7,5 @@ mod handler;
 mod http;
 mod server;
 
-pub use http::{json_body, refusal_response, text_body, Body};
+pub use http::{Body, json_body, refusal_response, text_body};
 pub use server::{BindError, Listener, Served, accept_loop};

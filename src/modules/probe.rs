@@ -102,12 +102,18 @@ impl Module for Probe {
     fn migrations(&self) -> Result<Option<Chain>, String> {
         let sql = match self.fail_in {
             Some(Phase::Migration) => "SELECT no_such_column FROM state",
-            _ => "CREATE TABLE IF NOT EXISTS probe_rows (id int); SELECT shared.tenant_table('probe_rows')
+            _ => {
+                "CREATE TABLE IF NOT EXISTS probe_rows (id int); SELECT shared.tenant_table('probe_rows')
                   WHERE NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = 'probe_rows'::regclass
-                                    AND attname = 'tenant_id')",
+                                    AND attname = 'tenant_id')"
+            }
         };
-        let migration =
-            Migration { version: 1, name: "probe".into(), sql: sql.into(), file: format!("{}/001_probe.sql", self.name) };
+        let migration = Migration {
+            version: 1,
+            name: "probe".into(),
+            sql: sql.into(),
+            file: format!("{}/001_probe.sql", self.name),
+        };
         Ok(Some(Chain { name: self.name.to_owned(), migrations: vec![migration] }))
     }
     async fn start(&self, _: &ModuleContext) -> Result<(), String> {

@@ -11,7 +11,9 @@ use jiff::tz::TimeZone;
 /// What is wrong with a schedule's time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CronError {
-    #[error("`{expression}` is no cron expression ({problem}); an example: `0 8 * * 1-5` is 8:00 from Monday to Friday")]
+    #[error(
+        "`{expression}` is no cron expression ({problem}); an example: `0 8 * * 1-5` is 8:00 from Monday to Friday"
+    )]
     Expression { expression: String, problem: String },
     #[error("`{0}` is no time zone; use an IANA name such as `Europe/Berlin`, or `UTC`")]
     Zone(String),
@@ -28,10 +30,9 @@ impl CronTimes {
     /// Reads an expression and the name of its time zone.
     pub fn parse(expression: &str, zone: &str) -> Result<Self, CronError> {
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
-        let cron = parser.parse(expression).map_err(|e| CronError::Expression {
-            expression: expression.to_owned(),
-            problem: e.to_string(),
-        })?;
+        let cron = parser
+            .parse(expression)
+            .map_err(|e| CronError::Expression { expression: expression.to_owned(), problem: e.to_string() })?;
         let zone = TimeZone::get(zone).map_err(|_| CronError::Zone(zone.to_owned()))?;
         Ok(Self { cron, zone })
     }
@@ -63,7 +64,9 @@ mod tests {
     fn a_fixed_time_fires_once_on_days_with_a_time_change() {
         // Berlin skips 02:00 to 03:00 on 2026-03-29 and repeats it on 2026-10-25.
         let times = CronTimes::parse("30 2 * * *", "Europe/Berlin").unwrap();
-        for (from, to) in [("2026-03-28T12:00:00Z", "2026-03-29T12:00:00Z"), ("2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z")] {
+        for (from, to) in
+            [("2026-03-28T12:00:00Z", "2026-03-29T12:00:00Z"), ("2026-10-24T12:00:00Z", "2026-10-25T12:00:00Z")]
+        {
             let (mut at, end): (Timestamp, Timestamp) = (from.parse().unwrap(), to.parse().unwrap());
             let mut fired = Vec::new();
             while let Some(t) = times.next(at).filter(|t| *t < end) {

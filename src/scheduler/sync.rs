@@ -56,8 +56,16 @@ pub async fn sync(store: &Store, declared: &[Declared]) -> Result<(), SyncError>
                                         THEN scheduled_tasks.next_run_at ELSE $10 END
                  WHERE scheduled_tasks.source = 'toml'",
                 &[
-                    &Uuid::now_v7(), &d.name, &d.cron, &d.prompt, &mode, &d.job_name, &d.job_args, &d.time_zone,
-                    &d.enabled, &times.next(now),
+                    &Uuid::now_v7(),
+                    &d.name,
+                    &d.cron,
+                    &d.prompt,
+                    &mode,
+                    &d.job_name,
+                    &d.job_args,
+                    &d.time_zone,
+                    &d.enabled,
+                    &times.next(now),
                 ],
             )
             .await

@@ -66,7 +66,13 @@ fn definitions() -> Vec<Arc<Definition>> {
     changes.insert("id".into(), id.clone());
     changes.insert("enabled".into(), json!({"type": "boolean", "description": "false pauses it"}));
     vec![
-        define("schedule_list", "List this butler's schedules with their next and last run.", json!({}), json!([]), Meta::read()),
+        define(
+            "schedule_list",
+            "List this butler's schedules with their next and last run.",
+            json!({}),
+            json!([]),
+            Meta::read(),
+        ),
         define(
             "schedule_create",
             "Create a recurring schedule: a prompt for a new session, or a job, at the times of a cron expression.",
@@ -166,7 +172,12 @@ fn times(cron: &str, zone: &str) -> Result<CronTimes, ToolError> {
 }
 
 /// The next due time within the schedule's bounds.
-fn next_run(times: &CronTimes, now: Timestamp, start: Option<Timestamp>, until: Option<Timestamp>) -> Option<Timestamp> {
+fn next_run(
+    times: &CronTimes,
+    now: Timestamp,
+    start: Option<Timestamp>,
+    until: Option<Timestamp>,
+) -> Option<Timestamp> {
     times.next(start.map_or(now, |s| s.max(now))).filter(|t| until.is_none_or(|u| *t <= u))
 }
 
@@ -192,8 +203,20 @@ async fn create(call: ToolCall, owner_zone: Arc<str>) -> Result<Value, ToolError
             &mut lease,
             &sql,
             &[
-                &id, &name, &cron, &f.prompt, &mode, &f.job_name, &f.job_args, &zone, &f.start_at, &f.end_at,
-                &f.until_at, &f.display_title, &f.calendar_event_id, &next,
+                &id,
+                &name,
+                &cron,
+                &f.prompt,
+                &mode,
+                &f.job_name,
+                &f.job_args,
+                &zone,
+                &f.start_at,
+                &f.end_at,
+                &f.until_at,
+                &f.display_title,
+                &f.calendar_event_id,
+                &next,
             ],
         )
         .await;
@@ -266,8 +289,21 @@ async fn update(call: ToolCall) -> Result<Value, ToolError> {
         .query_opt(
             &sql,
             &[
-                &id, &f.name, &cron, &prompt, &mode, &job, &f.job_args, &zone, &start, &f.end_at, &until,
-                &f.display_title, &f.calendar_event_id, &enabled, &next,
+                &id,
+                &f.name,
+                &cron,
+                &prompt,
+                &mode,
+                &job,
+                &f.job_args,
+                &zone,
+                &start,
+                &f.end_at,
+                &until,
+                &f.display_title,
+                &f.calendar_event_id,
+                &enabled,
+                &next,
             ],
         )
         .await?;
@@ -296,9 +332,7 @@ async fn delete(call: ToolCall) -> Result<Value, ToolError> {
 async fn trigger(call: ToolCall, target: Arc<dyn Dispatch>) -> Result<Value, ToolError> {
     let f: Fields = call.parse()?;
     let id = f.target()?;
-    let rows = call
-        .query("SELECT name, prompt, job_name, job_args FROM scheduled_tasks WHERE id = $1", &[&id])
-        .await?;
+    let rows = call.query("SELECT name, prompt, job_name, job_args FROM scheduled_tasks WHERE id = $1", &[&id]).await?;
     let Some(row) = rows.first() else { return Err(unknown(id)) };
     let firing = Firing {
         task_id: id,

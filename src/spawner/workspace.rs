@@ -138,12 +138,7 @@ impl Workspaces {
     /// Makes the workspace of a session, with copies of the skills in `butler_dir/skills` that the child cannot change
     /// (as root) or at least not by accident. Links in there may lead anywhere inside of `roster`. On an error nothing
     /// is left of it.
-    pub fn create(
-        &self,
-        session: SessionId,
-        roster: &Path,
-        butler_dir: &Path,
-    ) -> Result<Workspace, WorkspaceError> {
+    pub fn create(&self, session: SessionId, roster: &Path, butler_dir: &Path) -> Result<Workspace, WorkspaceError> {
         let root = self.dir.join(session.to_string());
         let mut space = Workspace {
             paths: WorkspacePaths::under(root.clone()),

@@ -122,7 +122,12 @@ impl Database {
         config.password(self.role_password(butler).expose());
         config.application_name(format!("butlerd {butler}"));
         let pool = Pool::new(config, &zone_name(&self.options.time_zone), self.options.pool_size);
-        Store { pool, clock: self.options.clock.clone(), schema: schema.into(), time_zone: self.options.time_zone.clone() }
+        Store {
+            pool,
+            clock: self.options.clock.clone(),
+            schema: schema.into(),
+            time_zone: self.options.time_zone.clone(),
+        }
     }
 
     /// Applies `chains` to the butler's schema and grants its role what it needs there. Returns the number of files.

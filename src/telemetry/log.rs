@@ -22,8 +22,8 @@ pub enum LogError {
 
 /// Starts the log on standard error, for the whole process.
 pub fn start_log(config: &TelemetryConfig) -> Result<(), LogError> {
-    let filter = EnvFilter::try_new(&config.log)
-        .map_err(|source| LogError::Filter { filter: config.log.clone(), source })?;
+    let filter =
+        EnvFilter::try_new(&config.log).map_err(|source| LogError::Filter { filter: config.log.clone(), source })?;
     let terminal = std::io::stderr().is_terminal();
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(BoxMakeWriter::new(std::io::stderr));

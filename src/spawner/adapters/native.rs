@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::common::{self, number, string};
-use super::{Adapter, AdapterError, Composed, EnvList, ErrorClass, Invocation, Outcome, Parser, Probe, RunError, RunEvent, Usage};
+use super::{
+    Adapter, AdapterError, Composed, EnvList, ErrorClass, Invocation, Outcome, Parser, Probe, RunError, RunEvent, Usage,
+};
 use crate::config::{Api, RuntimeKind};
 use crate::spawner::child::{ExitInfo, Nursery};
 

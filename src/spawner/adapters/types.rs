@@ -165,10 +165,24 @@ pub enum RunEvent {
     /// A block of text that the model wrote.
     Text(String),
     /// `name` is the tool's own name, as the butler has it; a built-in tool of the program has the program's name.
-    ToolCall { id: String, name: String, arguments: Value },
-    ToolResult { id: String, name: String, is_error: bool, content: String },
+    ToolCall {
+        id: String,
+        name: String,
+        arguments: Value,
+    },
+    ToolResult {
+        id: String,
+        name: String,
+        is_error: bool,
+        content: String,
+    },
     /// A model call failed and is tried again; `attempt` counts from 1.
-    Retry { class: ErrorClass, attempt: u32, delay_ms: Option<u64>, status: Option<u16> },
+    Retry {
+        class: ErrorClass,
+        attempt: u32,
+        delay_ms: Option<u64>,
+        status: Option<u16>,
+    },
     /// What one model call used.
     Usage(Usage),
     /// The program is done and should leave now.

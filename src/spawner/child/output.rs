@@ -123,7 +123,11 @@ impl Lines {
         }
         let text = String::from_utf8_lossy(&self.line).into_owned();
         // One long line shall not hold its memory for the rest of the session.
-        if self.line.capacity() > CHUNK { self.line = Vec::new() } else { self.line.clear() }
+        if self.line.capacity() > CHUNK {
+            self.line = Vec::new()
+        } else {
+            self.line.clear()
+        }
         Line { text, cut: std::mem::take(&mut self.cut), ended }
     }
 }

@@ -39,9 +39,8 @@ impl Progress {
     pub fn new() -> Self {
         let (size, access) = (std::mem::size_of::<AtomicU32>(), libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a fresh anonymous mapping, zeroed by the kernel, aligned to a page.
-        let page = unsafe {
-            libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
-        };
+        let page =
+            unsafe { libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0) };
         Self(if page == libc::MAP_FAILED { std::ptr::null() } else { page.cast() })
     }
 

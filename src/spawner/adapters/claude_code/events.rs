@@ -144,9 +144,12 @@ impl ClaudeParser {
             ("error_max_turns", _) => ErrorClass::Turns,
             ("error_max_budget_usd", _) => ErrorClass::Budget,
             (_, "prompt_too_long") => ErrorClass::ContextTooLong,
+            // SIGINT: it then exits with 0.
+            (_, aborted) if aborted.starts_with("aborted") => ErrorClass::Cancelled,
             ("success", _) => number(result, "api_error_status")
                 .and_then(ErrorClass::of_status)
-                .or_else(|| class_of_word(self.api_error.as_deref()?))
+                // A refused connection is called `server_error` too.
+                .or_else(|| class_of_word(self.api_error.as_deref()?).filter(|c| *c != ErrorClass::Overloaded))
                 // Without a status there was no answer, or none that its API promises.
                 .unwrap_or(if reason == "api_error" { ErrorClass::ModelUnreachable } else { ErrorClass::Crashed }),
             _ => ErrorClass::Crashed,
@@ -217,13 +220,16 @@ impl Parser for ClaudeParser {
         if stderr_tail.contains("unrecognized_model") {
             cost_usd = None;
         }
+        let turns = number(&result, "num_turns").filter(|_| usage != Usage::default());
+        // It counts the turn that it did not take any more.
+        let over = u64::from(string(&result, "subtype") == Some("error_max_turns"));
         let text = string(&result, "result").filter(|_| result["is_error"] == false);
         Outcome {
             ok: error.is_none(),
             final_text: text.map(str::to_owned),
             usage,
             cost_usd,
-            turns: number(&result, "num_turns").and_then(|n| n.try_into().ok()),
+            turns: turns.and_then(|n| n.checked_sub(over)?.try_into().ok()),
             error,
         }
     }
