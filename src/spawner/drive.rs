@@ -141,7 +141,6 @@ pub async fn drive(
     };
     let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
     let in_time = leave_by.is_some() || matches!(stop, Stop::Left);
-    drop(reader);
     let stderr_tail = redactor.clean(child.stderr_tail().await);
     let mut outcome = parser.finish(ended.exit.unwrap_or_default(), &stderr_tail);
     let stopped = match stop {

@@ -61,7 +61,7 @@ async fn a_killed_daemon_s_child_dies_and_the_rest_is_found_by_the_session_s_id(
     assert!(alive(group) && alive(daemon));
 
     let ours = Leftover { session, leader: Some(record) };
-    let cleared = nursery.kill_leftovers(&[ours.clone()]).await.unwrap();
+    let cleared = nursery.kill_leftovers(std::slice::from_ref(&ours)).await.unwrap();
     // The shell of the daemon has a child of its own.
     assert!(cleared.killed >= 2 && cleared.survivors.is_empty(), "{cleared:?}");
     assert!(!alive(group) && !alive(daemon));
