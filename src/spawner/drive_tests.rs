@@ -36,7 +36,7 @@ async fn run_with(
     on_event: impl FnMut(RunEvent) + Send,
 ) -> Driven {
     let child = Nursery::start().unwrap().spawn(spec(script)).await.unwrap();
-    let driven = drive(child, Native::default().parser(), deadlines, redactor, cancel, on_event);
+    let driven = drive(child, Native::default().parser(&[]), deadlines, redactor, cancel, on_event);
     tokio::time::timeout(Duration::from_secs(30), driven).await.expect("the run's end")
 }
 
@@ -182,8 +182,15 @@ async fn a_dropped_run_leaves_no_process() {
         let on_event = |_| {
             let _ = told.take().map(|t| t.send(()));
         };
-        drive(child, Native::default().parser(), DEADLINES, &Redactor::default(), &CancellationToken::new(), on_event)
-            .await
+        drive(
+            child,
+            Native::default().parser(&[]),
+            DEADLINES,
+            &Redactor::default(),
+            &CancellationToken::new(),
+            on_event,
+        )
+        .await
     });
     heard.await.unwrap();
     run.abort();

@@ -11,7 +11,8 @@
 //! * A prompt that begins with `/` is taken as a command: it reports success, and no model ever saw it. A line feed
 //!   before it prevents that.
 //! * Tool names reach the model with `_` for what its API does not allow (`module.states` becomes
-//!   `mcp__butler__module_states`); `tool_use_meta` has the butler's own name.
+//!   `mcp__butler__module_states`). The newer version has the butler's own name in `tool_use_meta`; for the older one it
+//!   is looked up among the butler's tools.
 
 mod events;
 
@@ -198,8 +199,8 @@ impl Adapter for ClaudeCode {
         Ok(common::composed(self.find()?, args, env, files, Some(PROMPT_FILE)))
     }
 
-    fn parser(&self) -> Box<dyn Parser> {
-        Box::new(events::ClaudeParser::default())
+    fn parser(&self, tools: &[String]) -> Box<dyn Parser> {
+        Box::new(events::ClaudeParser::new(tools))
     }
 
     async fn probe(&self, nursery: &Nursery) -> Probe {

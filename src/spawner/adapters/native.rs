@@ -111,7 +111,7 @@ impl Adapter for Native {
         Ok(common::composed(self.program.clone(), args, env, vec![(CONFIG_FILE, config.to_string())], None))
     }
 
-    fn parser(&self) -> Box<dyn Parser> {
+    fn parser(&self, _: &[String]) -> Box<dyn Parser> {
         Box::new(NativeParser::default())
     }
 

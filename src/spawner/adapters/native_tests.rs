@@ -35,7 +35,7 @@ fn config(composed: &Composed) -> Value {
 }
 
 fn replay(lines: &[&str]) -> (Vec<RunEvent>, Outcome) {
-    let mut parser = Native::default().parser();
+    let mut parser = Native::default().parser(&[]);
     let events = lines.iter().flat_map(|line| parser.line(line)).collect();
     (events, parser.finish(EXIT, ""))
 }

@@ -13,6 +13,8 @@ use crate::spawner::child::ExitInfo;
 /// One run's state.
 #[derive(Default)]
 pub(super) struct ClaudeParser {
+    /// The butler's names of its tools, by what the program makes of them.
+    names: HashMap<String, String>,
     /// `None` as long as it is not known.
     mcp: Option<bool>,
     /// Of each tool call by its id: the tool's name, and whether it is the butler's.
@@ -41,6 +43,12 @@ fn class_of_word(word: &str) -> Option<ErrorClass> {
 }
 
 impl ClaudeParser {
+    pub fn new(tools: &[String]) -> Self {
+        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+        let names = tools.iter().map(|name| (name.chars().map(allowed).collect(), name.clone())).collect();
+        Self { names, ..Self::default() }
+    }
+
     fn system(&mut self, event: &Value) -> Vec<RunEvent> {
         match string(event, "subtype") {
             Some("init") => {
@@ -99,7 +107,9 @@ impl ClaudeParser {
                     let shown = string(block, "name").unwrap_or_default();
                     let stripped = shown.strip_prefix(&prefix());
                     let name = match stripped {
-                        Some(stripped) => own_name(&id).unwrap_or_else(|| stripped.to_owned()),
+                        Some(stripped) => own_name(&id)
+                            .or_else(|| self.names.get(stripped).cloned())
+                            .unwrap_or_else(|| stripped.to_owned()),
                         None => shown.to_owned(),
                     };
                     self.tools.insert(id.clone(), (name.clone(), stripped.is_some()));

@@ -16,7 +16,7 @@ use crate::spawner::workspace::{Skill, WorkspacePaths};
 const CODE: fn(i32) -> ExitInfo = |code| ExitInfo { code: Some(code), signal: None };
 
 fn replay(recording: &str, exit: i32, stderr: &str) -> (Vec<RunEvent>, Outcome) {
-    let mut parser = ClaudeCode::default().parser();
+    let mut parser = ClaudeCode::default().parser(&["module.states".into()]);
     let events = recording.lines().flat_map(|line| parser.line(line)).collect();
     (events, parser.finish(CODE(exit), stderr))
 }
@@ -65,6 +65,14 @@ fn a_good_run_yields_its_events_in_order_under_the_butler_s_own_names() {
             error: None
         }
     );
+}
+
+#[test]
+fn an_older_version_s_names_are_looked_up() {
+    let old = recorded!("ok").replace("\"tool_name\"", "\"other\"");
+    let (events, _) = replay(&old, 0, "");
+    let called = |wanted: &str| events.iter().any(|e| matches!(e, RunEvent::ToolCall { name, .. } if name == wanted));
+    assert!(called("module.states") && called("module_states2") && called("x_y"), "the last one is not known");
 }
 
 #[test]
@@ -151,7 +159,7 @@ fn without_word_of_the_tools_a_run_has_failed() {
 
 #[test]
 fn strange_lines_do_no_harm() {
-    let mut parser = ClaudeCode::default().parser();
+    let mut parser = ClaudeCode::default().parser(&["module.states".into()]);
     for line in [
         "",
         "null",
