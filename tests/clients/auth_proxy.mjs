@@ -4,9 +4,8 @@
 
 import http from 'node:http';
 
-/** Starts the proxy on a free port. `target` is the butler's URL. Resolves to `{port, close}`. */
-export async function authProxy(target, token) {
-  const { hostname, port } = new URL(target);
+/** Starts the proxy on a free port. `butler` is `{url, token}`, looked at with each request. Gives `{port, close}`. */
+export async function authProxy(butler) {
   const server = http.createServer((request, response) => {
     // Node would merge or drop some headers in `request.headers`; the raw list is what was sent.
     const headers = [];
@@ -14,8 +13,9 @@ export async function authProxy(target, token) {
       const [name, value] = [request.rawHeaders[i], request.rawHeaders[i + 1]];
       if (!['authorization', 'connection', 'keep-alive'].includes(name.toLowerCase())) headers.push(name, value);
     }
-    headers.push('Authorization', `Bearer ${token}`);
+    headers.push('Authorization', `Bearer ${butler.token}`);
     const { method, url: path } = request;
+    const { hostname, port } = new URL(butler.url);
     const onward = http.request({ hostname, port, method, path, headers, setHost: false }, (answer) => {
       response.writeHead(answer.statusCode, answer.statusMessage, answer.headers);
       // Head and events go out when they come, not when the body is complete.
@@ -32,5 +32,9 @@ export async function authProxy(target, token) {
     request.pipe(onward);
   });
   await new Promise((resolve, reject) => server.once('error', reject).listen(0, '127.0.0.1', resolve));
-  return { port: server.address().port, close: () => server.closeAllConnections() ?? server.close() };
+  const close = () => {
+    server.close();
+    server.closeAllConnections();
+  };
+  return { port: server.address().port, close };
 }

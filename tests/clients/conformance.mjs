@@ -1,32 +1,27 @@
 // Runs scenarios of the public MCP conformance suite against one butler, and prints what each found as JSON:
 // {"ping": {"exit": 0, "checks": [{"id": "...", "status": "SUCCESS", "error": null}]}, ...}
 //
-//   BUTLERD_TEST_MCP_URL      http://localhost:PORT/mcp (the suite wants `localhost`)
-//   BUTLERD_TEST_MCP_TOKEN    a token for this butler; the suite itself can't send one
+// The suite can't send a token, so it talks to a proxy that adds one. The first line printed is that proxy's origin,
+// {"origin": "http://localhost:PORT"}, for the daemon's allowed origins; then one line is read from standard input:
+// {"url": "http://127.0.0.1:PORT/mcp", "token": "..."}.
+//
 //   BUTLERD_TEST_CONFORMANCE  dist/index.js of the package @modelcontextprotocol/conformance
-//   arguments                 the scenarios; without any, all that the suite has for servers
+//   arguments                 the scenarios; with `--list` alone, the names of all for servers are printed instead
 
 import { spawn } from 'node:child_process';
 import { mkdtemp, readFile, readdir, rm } from 'node:fs/promises';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
+import { createInterface } from 'node:readline/promises';
 
 import { authProxy } from './auth_proxy.mjs';
 
-const setting = (name) => process.env[name] ?? fail(`${name} is not set`);
-function fail(message) {
-  console.error(`conformance.mjs: ${message}`);
-  process.exit(2);
-}
-
-const suite = setting('BUTLERD_TEST_CONFORMANCE');
-const proxy = await authProxy(setting('BUTLERD_TEST_MCP_URL'), setting('BUTLERD_TEST_MCP_TOKEN'));
-// The suite needs no token, so its process gets none.
-const { BUTLERD_TEST_MCP_TOKEN: _, ...environment } = process.env;
+const suite = process.env.BUTLERD_TEST_CONFORMANCE;
+if (!suite) throw new Error('BUTLERD_TEST_CONFORMANCE is not set');
 
 function run(...args) {
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [suite, ...args], { env: environment, stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [suite, ...args], { stdio: ['ignore', 'pipe', 'pipe'] });
     let output = '';
     for (const stream of [child.stdout, child.stderr]) stream.on('data', (data) => (output += data));
     child.on('error', reject).on('close', (exit) => resolve({ exit, output }));
@@ -40,7 +35,29 @@ async function allScenarios() {
   return [...server.matchAll(/^\s+- (\S+)/gm)].map((match) => match[1]);
 }
 
-const scenarios = process.argv.length > 2 ? process.argv.slice(2) : await allScenarios();
+// A server that never answers must not hold up the tests for ever. All scenarios together take some 10 s.
+setTimeout(() => {
+  console.error('conformance.mjs: not done within 5 minutes');
+  process.exit(1);
+}, 300_000).unref();
+
+const scenarios = process.argv.slice(2);
+if (scenarios[0] === '--list') {
+  console.log(JSON.stringify(await allScenarios()));
+  process.exit(0);
+}
+const butler = {};
+const proxy = await authProxy(butler);
+console.log(JSON.stringify({ origin: `http://localhost:${proxy.port}` }));
+const input = createInterface({ input: process.stdin });
+for await (const line of input) {
+  Object.assign(butler, JSON.parse(line));
+  break;
+}
+// Open, it would keep this process alive.
+process.stdin.destroy();
+if (!butler.url) throw new Error('no address of a butler on standard input');
+
 const report = {};
 for (const scenario of scenarios) {
   const out = await mkdtemp(join(tmpdir(), 'butlerd-conformance-'));
@@ -58,4 +75,4 @@ for (const scenario of scenarios) {
   };
 }
 proxy.close();
-console.log(JSON.stringify(report, null, 2));
+console.log(JSON.stringify(report));

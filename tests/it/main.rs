@@ -3,6 +3,7 @@
 mod left_out;
 mod support;
 
+mod clients;
 mod doors;
 mod first_light;
 mod isolation;
