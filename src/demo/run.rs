@@ -61,7 +61,7 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
         data_dir: Some(scratch.dir.join("data")),
         roster: Some(scratch.dir.join("roster")),
         ports: Some(Ports::Auto),
-        log: Some("warn".to_owned()),
+        log: Some("error".to_owned()),
         set: vec![
             ("spawner.endpoints.anthropic".to_owned(), model.base_url()),
             ("spawner.endpoints.openai".to_owned(), model.openai_base_url()),
