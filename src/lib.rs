@@ -1,12 +1,15 @@
 //! butlerd: one process that keeps a household staff of LLM agents. ARCHITECTURE.md says which room does what.
 
 pub mod access;
+pub mod admin;
 pub mod agent;
 pub mod base;
 pub mod butler;
+pub mod cli;
 pub mod config;
 pub mod credentials;
 pub mod demo;
+pub mod doctor;
 pub mod mcp;
 pub mod modules;
 pub mod scheduler;

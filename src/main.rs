@@ -1,1 +1,5 @@
-fn main() {}
+//! The one binary; everything is in the library.
+
+fn main() {
+    std::process::exit(butlerd::cli::main());
+}

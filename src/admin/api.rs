@@ -180,7 +180,7 @@ pub struct DbLogin {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum LiveEvent {
-    Session(SessionEvent),
+    Session(Box<SessionEvent>),
     /// The subscriber was too slow: so many events were left out here.
     Missed {
         missed: u64,

@@ -56,7 +56,7 @@ pub(super) async fn forward(
             event = events.recv() => event,
         };
         let event = match event {
-            Ok(event) if watch.wants(&event) => LiveEvent::Session(event),
+            Ok(event) if watch.wants(&event) => LiveEvent::Session(Box::new(event)),
             Ok(_) => continue,
             Err(RecvError::Lagged(missed)) => LiveEvent::Missed { missed },
             Err(RecvError::Closed) => return,

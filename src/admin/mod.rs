@@ -28,3 +28,12 @@ pub use failure::Failure;
 pub use place::{DaemonFile, PlaceError};
 pub use sealed::Sealed;
 pub use server::serve;
+
+/// Starts the admin server as a task: what the supervisor is handed for it.
+pub fn spawn(
+    supervisor: crate::supervisor::Supervisor,
+    door: crate::supervisor::AdminDoor,
+) -> tokio::task::JoinHandle<()> {
+    let serving = serve(supervisor, door.listener, door.edge, door.stop);
+    crate::base::task::spawn(crate::base::task::Kind::Actor, "admin", serving)
+}

@@ -7,6 +7,7 @@ pub mod adapters;
 mod admission;
 pub mod child;
 mod core;
+mod drive;
 mod log;
 mod model;
 pub mod prompt;
@@ -16,6 +17,7 @@ mod types;
 pub mod workspace;
 
 pub use core::{Spawner, SpawnerParts};
+pub use model::wanted_keys;
 pub use tools::session_tools;
 pub use types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,

@@ -43,6 +43,12 @@ fn endpoint(config: &ButlerConfig, settings: &SpawnerConfig) -> (String, bool) {
     (url, own)
 }
 
+/// The variables that may hold the key without which this butler has no model, best first; empty if it needs none.
+pub fn wanted_keys(config: &ButlerConfig, settings: &SpawnerConfig) -> &'static [&'static str] {
+    let (_, own) = endpoint(config, settings);
+    if own && config.runtime.kind == RuntimeKind::Native { &[] } else { key_names(config) }
+}
+
 /// Looks up what a session of this butler needs.
 pub async fn resolve(
     config: &ButlerConfig,

@@ -124,7 +124,32 @@ pub enum EventKind {
     ToolCall { name: String, arguments: Value },
     ToolResult { name: String, is_error: bool, content: String },
     Retry { class: String, attempt: u32 },
+    #[serde(with = "ended")]
     Ended(SessionResult),
+}
+
+/// In JSON the result stands apart, because it names the session as the event around it does: two keys of one name
+/// can be written, but not read.
+mod ended {
+    use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+    use super::SessionResult;
+
+    #[derive(Serialize)]
+    struct Written<'a> {
+        result: &'a SessionResult,
+    }
+    #[derive(Deserialize)]
+    struct Read {
+        result: SessionResult,
+    }
+
+    pub fn serialize<S: Serializer>(result: &SessionResult, s: S) -> Result<S::Ok, S::Error> {
+        Written { result }.serialize(s)
+    }
+    pub fn deserialize<'de, D: Deserializer<'de>>(d: D) -> Result<SessionResult, D::Error> {
+        Read::deserialize(d).map(|read| read.result)
+    }
 }
 
 /// Whether a butler can start sessions.

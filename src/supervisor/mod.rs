@@ -9,6 +9,6 @@ mod notify;
 mod serve;
 mod tree;
 
-pub use foundation::{FoundationError, owner_login};
+pub use foundation::{FoundationError, cache_dir, owner_login};
 pub use serve::{AdminDoor, Hooks, ServeError, serve, serve_with, with_causes};
 pub use tree::Supervisor;

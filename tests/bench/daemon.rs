@@ -39,7 +39,7 @@ pub struct Ready {
 }
 
 /// Runs the daemon. Arguments: roster, data directory, then `key=value` settings; `probe` among them makes it ready for
-/// measured triggers.
+/// measured triggers, at the cost of its log, which also tells how long the database took.
 pub async fn run(args: &[String]) -> Result<(), Failed> {
     let [roster, data, rest @ ..] = args else { return Err("daemon ROSTER DATA [KEY=VALUE ..]".into()) };
     let set = rest.iter().filter_map(|s| s.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
@@ -76,14 +76,8 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
         }
         Ok(())
     });
-    let serving = serve_with(household, Catalog::default(), stop, admin, hooks);
-    serving.await?;
+    serve_with(household, Catalog::default(), stop, butlerd::admin::spawn, hooks).await?;
     speaking.await?
-}
-
-/// The admin port stays bound and unanswered: nothing here asks it.
-fn admin(_: Supervisor, door: butlerd::supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
-    task::spawn(task::Kind::Actor, "admin", async move { door.stop.cancelled().await })
 }
 
 async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
@@ -136,8 +130,8 @@ impl Daemon {
         let ready = part.receive().await;
         let wall = started.elapsed();
         let log = std::fs::read_to_string(household.log())?;
-        let ready: Ready = ready.map_err(|e| format!("{e}; its log ends: {}", tail(&log)))?;
-        let postgres = database_up_ms(&log).unwrap_or_default();
+        let ready: Ready = ready.map_err(|e: Failed| format!("{e}; its log ends: {}", tail(&log)))?;
+        let postgres = database_up_ms(&log).ok_or("the daemon's log does not say how long its database took")?;
         let daemon = Self { part, ready, wall, postgres: Duration::from_millis(postgres), stopped: false };
         let expected = std::fs::read_dir(household.roster())?.count() - 1;
         if daemon.ready.butlers_up != expected {
@@ -162,6 +156,7 @@ impl Daemon {
 
     /// Ends it as `systemctl stop` would.
     pub async fn stop(mut self) -> Result<(), Failed> {
+        self.part.close_input();
         self.signal(libc::SIGTERM);
         let status = tokio::time::timeout(Duration::from_secs(60), self.part.child.wait()).await??;
         self.stopped = true;
@@ -174,6 +169,7 @@ impl Drop for Daemon {
         if self.stopped {
             return;
         }
+        self.part.close_input();
         self.signal(libc::SIGTERM);
         let started = Instant::now();
         while matches!(self.part.child.try_wait(), Ok(None)) && started.elapsed() < Duration::from_secs(20) {
@@ -190,7 +186,8 @@ fn tail(log: &str) -> String {
 /// How long the start of the embedded server took, as the daemon's log has it.
 fn database_up_ms(log: &str) -> Option<u64> {
     let line = log.lines().find(|l| l.contains("the embedded database is up"))?;
-    let event: serde_json::Value = serde_json::from_str(line).ok()?;
-    // 128-bit numbers are logged as text.
-    event["ms"].as_u64().or_else(|| event["ms"].as_str()?.parse().ok())
+    // `ms=81` in a text, `"ms":"81"` in JSON.
+    let after = line.split_once("ms=").or_else(|| line.split_once("\"ms\":"))?.1;
+    let digits: String = after.trim_start_matches('"').chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
 }

@@ -51,9 +51,14 @@ impl Part {
         }
     }
 
-    /// Closes its input, which tells it to end, and waits.
-    pub async fn finish(mut self) -> Result<(), Failed> {
+    /// Closes its input, which tells it to end.
+    pub fn close_input(&mut self) {
         drop(self.input.take());
+    }
+
+    /// Closes its input and waits for its end.
+    pub async fn finish(mut self) -> Result<(), Failed> {
+        self.close_input();
         let status = self.child.wait().await?;
         if status.success() { Ok(()) } else { Err(format!("the part `{}` ended with {status}", self.role).into()) }
     }

@@ -1,0 +1,321 @@
+//! What can be typed.
+
+use std::ffi::OsString;
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand};
+use uuid::Uuid;
+
+use crate::config::{Ports, RuntimeKind};
+
+/// One process that keeps a household staff of LLM agents. Without a command it serves.
+#[derive(Debug, Parser)]
+#[command(name = "butlerd", version, disable_help_subcommand = true)]
+pub struct Cli {
+    #[command(flatten)]
+    pub common: Common,
+    #[command(subcommand)]
+    pub command: Option<Command>,
+}
+
+/// Flags of every command.
+#[derive(Debug, Clone, Default, Args)]
+pub struct Common {
+    /// The file of settings [default: config/butlerd.toml, if there is one]
+    #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
+    pub config: Option<PathBuf>,
+    /// The directory with one directory for each butler [default: roster]
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
+    pub roster: Option<PathBuf>,
+    /// Where the database, the master key and the run-time files are kept
+    #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
+    pub data_dir: Option<PathBuf>,
+    /// JSON of a stable shape instead of text for people
+    #[arg(long, global = true, help_heading = "Everywhere")]
+    pub json: bool,
+}
+
+/// What can be done.
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Run the household until SIGTERM or Ctrl-C
+    Serve(ServeArgs),
+    /// Check the settings and the roster, and tell every mistake
+    Check,
+    /// Look at the settings, the machine and the daemon, and say what to do
+    Doctor(PostgresArgs),
+    /// Show it all at work, with a scripted model, in a scratch directory
+    Demo(DemoArgs),
+    /// How the daemon, its butlers and their modules are
+    Status,
+    /// Give a butler something to do and wait for the answer
+    Trigger(TriggerArgs),
+    /// What butlers' sessions did and do
+    #[command(subcommand)]
+    Sessions(Sessions),
+    /// Keys and passwords, kept encrypted in the database
+    #[command(subcommand)]
+    Secret(Secret),
+    /// Tokens for programs that call this household
+    #[command(subcommand)]
+    Token(Token),
+    /// The database, as one butler sees it
+    #[command(subcommand)]
+    Db(Db),
+    /// Butlers' tools
+    #[command(subcommand)]
+    Tool(Tool),
+    /// Print every setting with its default and its meaning
+    Config,
+    /// butlerd's own agent; sessions start it
+    #[command(hide = true)]
+    Agent,
+}
+
+/// `serve`
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArgs {
+    /// Where butlers' ports come from: `roster` or `auto` (free ones)
+    #[arg(long, value_name = "WHICH")]
+    pub ports: Option<Ports>,
+    /// The admin port's address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// How much is logged: a level, or directives for single parts
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+    #[command(flatten)]
+    pub postgres: PostgresArgs,
+}
+
+/// Which PostgreSQL
+#[derive(Debug, Clone, Default, Args)]
+pub struct PostgresArgs {
+    /// The directory of `postgres` and `initdb`
+    #[arg(long, value_name = "DIR")]
+    pub pg_bin: Option<PathBuf>,
+    /// A bundle of PostgreSQL's programs on this machine, where none can be fetched
+    #[arg(long, value_name = "FILE")]
+    pub pg_bundle: Option<PathBuf>,
+}
+
+/// `demo`
+#[derive(Debug, Clone, Args)]
+pub struct DemoArgs {
+    /// `claude-code` or `native` [default: claude-code where it is installed]
+    #[arg(long, value_name = "RUNTIME", value_parser = demo_runtime)]
+    pub runtime: Option<RuntimeKind>,
+    /// Leave it running until Ctrl-C
+    #[arg(long)]
+    pub keep: bool,
+}
+
+fn demo_runtime(text: &str) -> Result<RuntimeKind, String> {
+    match text.parse() {
+        Ok(kind @ (RuntimeKind::ClaudeCode | RuntimeKind::Native)) => Ok(kind),
+        _ => Err("the demo runs `claude-code` or `native`".to_owned()),
+    }
+}
+
+/// `trigger`
+#[derive(Debug, Args)]
+pub struct TriggerArgs {
+    pub butler: String,
+    /// What to do, in words; `-` reads it from standard input
+    pub prompt: String,
+    /// Facts for the session, given to it as data
+    #[arg(long, value_name = "JSON", value_parser = json)]
+    pub context: Option<serde_json::Value>,
+    /// Show what the session does while it does it
+    #[arg(long)]
+    pub follow: bool,
+}
+
+fn json(text: &str) -> Result<serde_json::Value, String> {
+    serde_json::from_str(text).map_err(|e| format!("it is no JSON: {e}"))
+}
+
+/// `sessions`
+#[derive(Debug, Subcommand)]
+pub enum Sessions {
+    /// The newest sessions
+    List {
+        /// Only this butler's
+        #[arg(long, value_name = "NAME")]
+        butler: Option<String>,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+    },
+    /// One session with its prompt, its answer and its tool calls
+    Show { id: Uuid },
+    /// Follow sessions as they happen: one until its end, or all until Ctrl-C
+    Tail {
+        id: Option<Uuid>,
+        /// Only this butler's
+        #[arg(long, value_name = "NAME", conflicts_with = "id")]
+        butler: Option<String>,
+    },
+    /// End a session that waits or runs
+    Cancel { id: Uuid },
+}
+
+/// `secret`
+#[derive(Debug, Subcommand)]
+pub enum Secret {
+    /// Store a secret; its value is asked for, or read from standard input
+    Set {
+        /// Such as ANTHROPIC_API_KEY
+        name: String,
+        /// Taken only to be refused: a value on a command line is in the shell's history and in every process list.
+        #[arg(hide = true)]
+        value: Vec<OsString>,
+    },
+    /// Names of the stored secrets
+    List,
+    /// Remove a secret
+    Rm { name: String },
+}
+
+/// `token`
+#[derive(Debug, Subcommand)]
+pub enum Token {
+    /// Make a token; it is shown once
+    New {
+        /// What it is for, to know it again
+        #[arg(long, value_name = "TEXT", default_value = "made on the command line")]
+        label: String,
+        /// Only for this butler
+        #[arg(long, value_name = "NAME")]
+        butler: Option<String>,
+        /// Whose rows it sees [default: owner]
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<String>,
+        /// What it is for; may be given more than once
+        #[arg(long = "scope", value_name = "SCOPE", default_value = "tools", value_delimiter = ',',
+              value_parser = ["tools", "read", "ingest", "admin"])]
+        scopes: Vec<String>,
+        /// How long it lasts, such as 30d [default: until it is revoked]
+        #[arg(long, value_name = "DURATION")]
+        expires_in: Option<String>,
+    },
+    /// The live tokens
+    List,
+    /// End a token at once
+    Revoke { id: Uuid },
+}
+
+/// `db`
+#[derive(Debug, Subcommand)]
+pub enum Db {
+    /// Print how to connect as the butler's role, its password included
+    Url {
+        #[arg(long, value_name = "NAME")]
+        butler: String,
+    },
+    /// Run psql as the butler's role
+    Psql {
+        #[arg(long, value_name = "NAME")]
+        butler: String,
+        /// Handed on to psql
+        #[arg(last = true)]
+        args: Vec<OsString>,
+    },
+}
+
+/// `tool`
+#[derive(Debug, Subcommand)]
+pub enum Tool {
+    /// A butler's tools
+    List { butler: String },
+    /// Call a butler's tool
+    Call {
+        butler: String,
+        tool: String,
+        /// The arguments as a JSON object; `-` reads it from standard input
+        #[arg(default_value = "{}")]
+        args: String,
+    },
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory;
+
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split_whitespace())
+    }
+
+    #[test]
+    fn the_definitions_are_sound() {
+        Cli::command().debug_assert();
+    }
+
+    #[test]
+    fn without_a_command_it_serves() {
+        let cli = parse("butlerd --roster /x --data-dir /y").unwrap();
+        assert!(cli.command.is_none());
+        assert_eq!(cli.common.roster, Some("/x".into()));
+        assert!(
+            matches!(parse("butlerd serve --ports auto").unwrap().command, Some(Command::Serve(a)) if a.ports == Some(Ports::Auto))
+        );
+        assert!(parse("butlerd serve --ports some").is_err());
+    }
+
+    #[test]
+    fn common_flags_stand_anywhere() {
+        for line in ["butlerd --json status", "butlerd status --json", "butlerd sessions list --json"] {
+            assert!(parse(line).unwrap().common.json, "{line}");
+        }
+        let cli = parse("butlerd token list --config /c --data-dir /d --roster /r").unwrap();
+        assert_eq!(cli.common.config, Some("/c".into()));
+    }
+
+    #[test]
+    fn scopes_may_be_listed_and_are_known() {
+        let scopes = |line: &str| match parse(line).unwrap().command {
+            Some(Command::Token(Token::New { scopes, .. })) => scopes,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(scopes("butlerd token new"), ["tools"]);
+        assert_eq!(scopes("butlerd token new --scope read,tools --scope ingest"), ["read", "tools", "ingest"]);
+        assert!(parse("butlerd token new --scope root").is_err());
+    }
+
+    #[test]
+    fn a_value_after_the_secrets_name_is_seen_and_not_a_flag() {
+        match parse("butlerd secret set KEY value --json").unwrap() {
+            Cli { command: Some(Command::Secret(Secret::Set { name, value })), common } => {
+                assert_eq!((name.as_str(), value.len(), common.json), ("KEY", 1, true));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+
+    #[test]
+    fn wrong_usage_is_refused() {
+        for line in [
+            "butlerd nonsense",
+            "butlerd sessions show 12",
+            "butlerd sessions list --limit 0",
+            "butlerd trigger health hi --context {",
+            "butlerd demo --runtime gemini",
+            "butlerd db psql",
+        ] {
+            assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
+        }
+        assert_eq!(parse("butlerd --help").unwrap_err().exit_code(), 0);
+    }
+
+    #[test]
+    fn psqls_own_arguments_stand_after_two_dashes() {
+        match parse("butlerd db psql --butler health -- -c select").unwrap().command {
+            Some(Command::Db(Db::Psql { butler, args })) => {
+                assert_eq!((butler.as_str(), args.len()), ("health", 2));
+            }
+            other => panic!("{other:?}"),
+        }
+    }
+}

@@ -1,0 +1,53 @@
+//! `butlerd doctor`
+
+use super::args::PostgresArgs;
+use super::out::{Out, Tone, count, one_line};
+use super::problem::FAILED;
+use super::{Desk, Outcome, runtime};
+use crate::config::Overrides;
+use crate::doctor::{Level, Report, examine};
+
+pub fn run(desk: Desk, postgres: PostgresArgs) -> Outcome {
+    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..desk.overrides };
+    let report = runtime()?.block_on(examine(&overrides, &desk.environment));
+    match desk.out.json {
+        true => desk.out.value(&report),
+        false => show(desk.out, &report),
+    }
+    Ok(if report.problems > 0 { FAILED } else { 0 })
+}
+
+/// A level's word and colour.
+pub fn mark(level: Level) -> (Tone, &'static str) {
+    match level {
+        Level::Ok => (Tone::Good, "ok"),
+        Level::Warning => (Tone::Warn, "warning"),
+        Level::Problem => (Tone::Bad, "problem"),
+    }
+}
+
+fn show(out: Out, report: &Report) {
+    let mut topic = "";
+    for finding in &report.findings {
+        if finding.topic != topic {
+            topic = finding.topic;
+            out.line(&out.paint(Tone::Head, topic));
+        }
+        let (tone, word) = mark(finding.level);
+        out.line(&format!("  {}  {}", out.paint(tone, &format!("{word:<7}")), one_line(&finding.text, 2000)));
+        if let Some(advice) = &finding.advice {
+            out.line(&format!("           {}", out.paint(Tone::Faint, advice)));
+        }
+    }
+    out.line("");
+    out.line(&summary(report));
+}
+
+fn summary(report: &Report) -> String {
+    let warnings = count(report.warnings, "warning");
+    match (report.problems, report.warnings) {
+        (0, 0) => "All is well.".to_owned(),
+        (0, _) => format!("No problem, {warnings}."),
+        (n, _) => format!("{}, {warnings}.", count(n, "problem")),
+    }
+}
