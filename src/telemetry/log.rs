@@ -20,10 +20,13 @@ pub enum LogError {
     Twice,
 }
 
+/// The protocol library tells at `info` of the begin and end of every single request; whoever wants that names it.
+const QUIETER: &str = "rmcp=warn";
+
 /// Starts the log on standard error, for the whole process.
 pub fn start_log(config: &TelemetryConfig) -> Result<(), LogError> {
-    let filter =
-        EnvFilter::try_new(&config.log).map_err(|source| LogError::Filter { filter: config.log.clone(), source })?;
+    let filter = EnvFilter::try_new(format!("{QUIETER},{}", config.log))
+        .map_err(|source| LogError::Filter { filter: config.log.clone(), source })?;
     let terminal = std::io::stderr().is_terminal();
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(BoxMakeWriter::new(std::io::stderr));
