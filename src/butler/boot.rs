@@ -93,7 +93,11 @@ impl Failure for crate::store::migrate::MigrationError {}
 /// Boots the butler. `stop` ends it again: sessions are drained, then everything is taken down in reverse.
 ///
 /// A module that fails does not fail the boot; whatever else fails does, named by its phase.
-pub async fn boot(house: &Arc<House>, config: &Arc<ButlerConfig>, stop: CancellationToken) -> Result<Running, BootError> {
+pub async fn boot(
+    house: &Arc<House>,
+    config: &Arc<ButlerConfig>,
+    stop: CancellationToken,
+) -> Result<Running, BootError> {
     let name = &config.name;
     let schema = &config.db.schema;
     let mut phases = Phases { butler: name.as_str(), done: Vec::new() };
@@ -298,4 +302,3 @@ impl Life {
         tracing::info!(butler = %name, "butler stopped");
     }
 }
-

@@ -13,7 +13,7 @@ use super::model::{DEMO_PROMPT, ScriptedModel, demo_script};
 use super::story;
 use crate::admin;
 use crate::base::{Clock, RequestContext, Secret, TenantId, Trust, task};
-use crate::config::{Environment, Overrides, Ports, RuntimeKind, load};
+use crate::config::{ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
 use crate::modules::Catalog;
 use crate::spawner::child::Nursery;
 use crate::spawner::{SessionEvent, SessionResult, SessionState, Trigger};
@@ -168,7 +168,7 @@ async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Fail
         return Ok(RuntimeKind::Native);
     }
     let nursery = Nursery::start().map_err(|e| with_causes(&e))?;
-    let probe = match crate::spawner::adapters::adapter(RuntimeKind::ClaudeCode, None) {
+    let probe = match crate::spawner::adapters::adapter(RuntimeKind::ClaudeCode, &ClisConfig { claude: None }) {
         Some(adapter) => adapter.probe(&nursery).await,
         None => return Ok(RuntimeKind::Native),
     };

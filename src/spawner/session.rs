@@ -49,7 +49,8 @@ pub(super) async fn run(
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
-    let ending = in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
+    let ending =
+        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending

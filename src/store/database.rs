@@ -77,7 +77,7 @@ impl Database {
                 .await
                 .map_err(StoreError::query("creating the shared schema"))?;
         }
-        migrate::run(lease.raw(), "shared", &[&Chain::shipped("shared")?]).await?;
+        migrate::run(lease.raw(), "shared", &[&Chain::shipped("shared")?], "").await?;
         drop(lease);
         Ok(db)
     }
@@ -137,13 +137,7 @@ impl Database {
     /// Applies `chains` to the butler's schema and grants its role what it needs there. Returns the number of files.
     pub async fn migrate(&self, butler: &ButlerName, schema: &str, chains: &[&Chain]) -> Result<usize, StoreError> {
         let mut lease = self.owner.unscoped().await?;
-        let applied = migrate::run(lease.raw(), schema, chains).await?;
-        if applied > 0 {
-            lease
-                .batch(&grants(schema, &role_name(butler)))
-                .await
-                .map_err(StoreError::query("granting the butler its tables"))?;
-        }
+        let applied = migrate::run(lease.raw(), schema, chains, &grants(schema, &role_name(butler))).await?;
         Ok(applied)
     }
 

@@ -121,8 +121,26 @@ impl Pool {
 
     /// A connection that speaks for `scope`.
     pub async fn lease(&self, scope: &Scope) -> Result<Lease, StoreError> {
+        self.lease_of(Some(scope.clone())).await
+    }
+
+    async fn lease_of(&self, scope: Option<Scope>) -> Result<Lease, StoreError> {
+        let lease = self.try_lease(scope.clone()).await;
+        match lease {
+            // A connection that died unnoticed; the others will have died with it.
+            Err(StoreError::Query { source, .. }) if super::error::is_gone(&source) => {
+                self.inner.retain(|_, _| false);
+                self.try_lease(scope).await
+            }
+            lease => lease,
+        }
+    }
+
+    async fn try_lease(&self, scope: Option<Scope>) -> Result<Lease, StoreError> {
         let mut object = self.get().await?;
-        if object.scope.as_ref() != Some(scope) {
+        if let Some(scope) = &scope
+            && object.scope.as_ref() != Some(scope)
+        {
             // Unknown until the settings are really there: a cut in between must not leave a wrong belief.
             object.scope = None;
             let statement = object
@@ -138,18 +156,20 @@ impl Pool {
                 .map_err(StoreError::query("setting the tenant"))?;
             object.scope = Some(scope.clone());
         }
-        Ok(Lease { object: Some(object), busy: false })
+        Ok(Lease { pool: self.clone(), scope, object: Some(object), busy: false })
     }
 
     /// A connection of the owner role for administration; it speaks for no tenant.
     pub(super) async fn unscoped(&self) -> Result<Lease, StoreError> {
-        Ok(Lease { object: Some(self.get().await?), busy: false })
+        self.lease_of(None).await
     }
 }
 
 /// A leased connection. Dropped in the middle of a statement, it cancels that statement on the server and is not used
 /// again.
 pub struct Lease {
+    pool: Pool,
+    scope: Option<Scope>,
     object: Option<managed::Object<Manager>>,
     busy: bool,
 }
@@ -168,6 +188,27 @@ impl Lease {
         let statement = self.client().prepare_cached(sql).await;
         self.busy = false;
         statement
+    }
+
+    /// As [`Lease::query`], and once more on another connection when this one turns out to be dead: for statements that
+    /// change nothing.
+    pub async fn read(&mut self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
+        match self.query(sql, params).await {
+            Err(e) if super::error::is_gone(&e) => {
+                self.replace().await.map_err(|_| e)?;
+                self.query(sql, params).await
+            }
+            done => done,
+        }
+    }
+
+    /// Takes another connection in place of a dead one. All idle ones are dropped: they were cut by the same blow.
+    async fn replace(&mut self) -> Result<(), StoreError> {
+        self.busy = true;
+        self.pool.inner.retain(|_, _| false);
+        let mut fresh = self.pool.lease_of(self.scope.clone()).await?;
+        std::mem::swap(self, &mut fresh);
+        Ok(())
     }
 
     /// Runs one statement as its own transaction and returns its rows.

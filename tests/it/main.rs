@@ -5,8 +5,8 @@ mod support;
 
 mod broken;
 mod calls;
-mod crash;
 mod clients;
+mod crash;
 mod doors;
 mod environment;
 mod first_light;

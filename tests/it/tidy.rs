@@ -26,7 +26,8 @@ const ROOMS: &[&[&str]] = &[
     &["modules"],
     &["butler"],
     &["supervisor"],
-    &["admin", "demo", "doctor"],
+    &["admin"],
+    &["demo", "doctor"],
     &["cli"],
 ];
 
