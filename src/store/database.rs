@@ -84,7 +84,8 @@ impl Database {
 
     /// Whether the server answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.owner.unscoped().await?.batch("").await.map_err(StoreError::query("asking the database"))
+        self.owner.unscoped().await?.read("SELECT 1", &[]).await.map_err(StoreError::query("asking the database"))?;
+        Ok(())
     }
 
     /// The butler's schema and role, made when missing; then its store. Migrations run separately.

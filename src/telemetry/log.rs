@@ -24,6 +24,11 @@ pub enum LogError {
 pub fn start_log(config: &TelemetryConfig) -> Result<(), LogError> {
     let filter =
         EnvFilter::try_new(&config.log).map_err(|source| LogError::Filter { filter: config.log.clone(), source })?;
+    // The pool's library only says that a connection ended, without a reason; the store says the rest.
+    let filter = match "deadpool_postgres=off".parse() {
+        Ok(directive) => filter.add_directive(directive),
+        Err(_) => filter,
+    };
     let terminal = std::io::stderr().is_terminal();
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(BoxMakeWriter::new(std::io::stderr));

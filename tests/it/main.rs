@@ -5,6 +5,7 @@ mod support;
 
 mod broken;
 mod calls;
+mod claude_code;
 mod clients;
 mod crash;
 mod doors;
