@@ -26,9 +26,9 @@ pub struct DaemonFile {
 /// Why no daemon can be talked to.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    #[error("butlerd does not run with the data directory {}, or is still starting", .data_dir.display())]
+    #[error("no daemon runs with the data directory {}, or it is still starting", .data_dir.display())]
     NotRunning { data_dir: PathBuf },
-    #[error("butlerd is not running any more: {} names process {pid}, which is gone", .file.display())]
+    #[error("the daemon is not running any more: {} names process {pid}, which is gone", .file.display())]
     Gone { file: PathBuf, pid: i32 },
     #[error("{} can't be read: {problem}", .file.display())]
     Unreadable { file: PathBuf, problem: String, denied: bool },
