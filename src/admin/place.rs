@@ -72,7 +72,14 @@ impl DaemonFile {
 fn alive(pid: i32) -> bool {
     use nix::errno::Errno;
     use nix::sys::signal::kill;
-    pid > 0 && !matches!(kill(nix::unistd::Pid::from_raw(pid), None), Err(Errno::ESRCH))
+    pid > 0 && !matches!(kill(nix::unistd::Pid::from_raw(pid), None), Err(Errno::ESRCH)) && !zombie(pid)
+}
+
+/// Whether the process has ended, and only nobody asked for its exit code yet.
+fn zombie(pid: i32) -> bool {
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default();
+    // The command's name stands in parentheses and may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
 
 /// The token that the daemon left for the command line of its own user.
@@ -116,6 +123,21 @@ mod tests {
         assert!(matches!(DaemonFile::read(dir.path()), Err(PlaceError::Gone { .. })));
         std::fs::write(dir.path().join("run/daemon.json"), "{").unwrap();
         assert!(matches!(DaemonFile::read(dir.path()), Err(PlaceError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn a_dead_process_that_nobody_buried_is_dead() {
+        let dir = tempfile::tempdir().unwrap();
+        let mut child = std::process::Command::new("/bin/cat").stdin(std::process::Stdio::piped()).spawn().unwrap();
+        write(dir.path(), child.id(), "127.0.0.1:40200");
+        assert!(DaemonFile::read(dir.path()).is_ok());
+        drop(child.stdin.take());
+        let pid = i32::try_from(child.id()).unwrap();
+        while !zombie(pid) {
+            std::thread::yield_now();
+        }
+        assert!(matches!(DaemonFile::read(dir.path()), Err(PlaceError::Gone { .. })));
+        child.wait().unwrap();
     }
 
     #[test]
