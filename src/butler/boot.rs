@@ -186,6 +186,7 @@ pub async fn boot(house: &Arc<House>, config: &Arc<ButlerConfig>, stop: Cancella
         })
         .await?;
     let tools = builder.build(name.clone(), store, auditor, metrics);
+    core.spawner.set_tools(tools.definitions().map(|d| d.name.clone()).collect());
     let butler = Butler { core, tools: tools.clone(), interrupted };
     let admin = &house.config.admin;
     let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);

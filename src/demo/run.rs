@@ -53,14 +53,15 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
     let started = Instant::now();
     let runtime = choose_runtime(options.runtime).await?;
     let scratch = Scratch::new(runtime)?;
-    let model = ScriptedModel::start(demo_script()).await.map_err(|e| format!("the scripted model: {e}"))?;
+    let script = demo_script().map_err(|e| e.to_string())?;
+    let model = ScriptedModel::start(script).await.map_err(|e| format!("the scripted model: {e}"))?;
     story::opening(runtime, &scratch.dir, &model.base_url());
     let overrides = Overrides {
         config_file: None,
         data_dir: Some(scratch.dir.join("data")),
         roster: Some(scratch.dir.join("roster")),
         ports: Some(Ports::Auto),
-        log: Some("warn".to_owned()),
+        log: Some("error".to_owned()),
         set: vec![
             ("spawner.endpoints.anthropic".to_owned(), model.base_url()),
             ("spawner.endpoints.openai".to_owned(), model.openai_base_url()),

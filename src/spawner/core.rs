@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex};
+use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
 use tokio::sync::{Semaphore, broadcast, oneshot};
@@ -66,6 +66,8 @@ pub(super) struct Inner {
     /// What still runs ends now.
     pub killing: CancellationToken,
     tasks: TaskTracker,
+    /// Names of the butler's tools, once they are all there.
+    tools: OnceLock<Vec<String>>,
 }
 
 impl Spawner {
@@ -86,6 +88,7 @@ impl Spawner {
             closing,
             killing: CancellationToken::new(),
             tasks: TaskTracker::new(),
+            tools: OnceLock::new(),
             parts,
         };
         Self { inner: Arc::new(inner) }
@@ -97,6 +100,11 @@ impl Spawner {
 
     pub fn queued(&self) -> usize {
         self.inner.admission.queued()
+    }
+
+    /// Tells the names of the butler's tools; called once, before the first trigger.
+    pub fn set_tools(&self, names: Vec<String>) {
+        let _ = self.inner.tools.set(names);
     }
 
     /// A butler that asks for a vendor's CLI does not start without its key; a native one is up without a model.
@@ -235,6 +243,10 @@ fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
 impl Inner {
     fn live(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
         self.live.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    pub(super) fn tool_names(&self) -> &[String] {
+        self.tools.get().map(Vec::as_slice).unwrap_or_default()
     }
 
     /// Tells whoever watches.

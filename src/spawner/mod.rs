@@ -7,6 +7,7 @@ pub mod adapters;
 mod admission;
 pub mod child;
 mod core;
+mod drive;
 mod log;
 mod model;
 pub mod prompt;

@@ -84,7 +84,8 @@ pub fn skill_list(skills: &[Skill], how: &str) -> Option<String> {
     if skills.is_empty() {
         return None;
     }
-    let mut text = format!("# Skills\n\nWorkflows written for you. Before work that one of them covers, read it. {how}\n");
+    let mut text =
+        format!("# Skills\n\nWorkflows written for you. Before work that one of them covers, read it. {how}\n");
     for skill in skills {
         let about = skill.description.split_whitespace().collect::<Vec<_>>().join(" ");
         let colon = if about.is_empty() { "" } else { ": " };

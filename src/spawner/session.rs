@@ -1,19 +1,19 @@
 //! One session at work: prompt, workspace, token, child, output, end.
 
-use std::path::PathBuf;
+use std::collections::HashMap;
 use std::time::Duration;
 
-use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{Composed, ErrorClass, Invocation, Outcome, Parser, RunError, RunEvent, Usage};
-use super::child::{Child, ChildSpec, ExitInfo, Output, OutputLimits, Rlimits};
+use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
+use super::drive::{Deadlines, Driven, Redactor, drive};
 use super::log::Ending;
 use super::model::ModelAccess;
 use super::prompt;
 use super::types::{EventKind, SessionState, Trigger};
-use super::workspace::{Workspace, WorkspacePaths};
+use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token};
 use crate::base::{SessionId, crash, text};
 
@@ -21,19 +21,6 @@ use crate::base::{SessionId, crash, text};
 const MAX_RESULT: usize = 256 * 1024;
 /// Bytes of a text or tool result that watchers are shown.
 const MAX_SHOWN: usize = 16 * 1024;
-
-/// Why the output of a child was read no further.
-enum Stop {
-    /// The final event was seen, and its grace is over or the child has gone.
-    Final,
-    /// The child ended by itself.
-    Exit,
-    TimedOut,
-    Cancelled,
-    /// The daemon stops.
-    Stopping,
-    TooMuch,
-}
 
 /// Runs the session to its end. Whatever goes wrong is in the ending.
 pub(super) async fn run(
@@ -52,7 +39,7 @@ pub(super) async fn run(
         return broken("the session's row", &e);
     }
     crash::point("session.running");
-    let workspace = match parts.workspaces.create(id, &parts.roster_dir, &parts.config.dir) {
+    let mut workspace = match parts.workspaces.create(id, &parts.roster_dir, &parts.config.dir) {
         Ok(workspace) => workspace,
         Err(e) => return broken("the workspace", &e),
     };
@@ -61,17 +48,18 @@ pub(super) async fn run(
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
-    let ending = in_workspace(inner, id, wish, access, cancel, &workspace, system_prompt, &guard.token).await;
+    let mut files = Vec::new();
+    let ending = in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
     drop(guard);
-    clear_away(inner, workspace, &ending);
+    clear_away(inner, workspace, &files, &ending);
     ending
 }
 
-/// Removes the workspace, or keeps it for somebody to look at.
-fn clear_away(inner: &Inner, workspace: Workspace, ending: &Ending) {
+/// Removes the workspace, or keeps it for somebody to look at, without the files that held a token.
+fn clear_away(inner: &Inner, workspace: Workspace, files: &[SessionFile], ending: &Ending) {
     let failed = ending.state != SessionState::Succeeded;
     let done = if failed && inner.parts.settings.keep_workspace_on_failure {
-        workspace.keep(&[]).map(|kept| tracing::info!(path = %kept.display(), "workspace kept"))
+        workspace.keep(files).map(|kept| tracing::info!(path = %kept.display(), "workspace kept"))
     } else {
         workspace.remove()
     };
@@ -125,23 +113,24 @@ async fn in_workspace(
     wish: &Trigger,
     access: ModelAccess,
     cancel: &CancellationToken,
-    workspace: &Workspace,
+    (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
     system_prompt: String,
-    token: &Token,
+    guard: &TokenGuard<'_>,
 ) -> Ending {
     let Some(adapter) = &inner.adapter else {
         return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
     };
-    let invocation = invocation(inner, id, wish, access, workspace, system_prompt, token);
+    let invocation = invocation(inner, id, wish, access, workspace, system_prompt, &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
         Err(e) => return broken("the command", &e),
     };
-    if let Err(e) = workspace.write(&composed.files) {
+    files.clone_from(&composed.files);
+    if let Err(e) = workspace.fill(&composed.files) {
         return broken("the workspace", &e);
     }
     let spec = spec(inner, id, &composed, &workspace.paths);
-    let mut child = match inner.parts.nursery.spawn(spec).await {
+    let child = match inner.parts.nursery.spawn(spec).await {
         Ok(child) => child,
         Err(e) => return broken("the child", &e),
     };
@@ -155,17 +144,37 @@ async fn in_workspace(
     let runtime = inner.parts.config.runtime.kind.as_str().to_owned();
     inner.tell(id, EventKind::Started { runtime, model: invocation.model.clone(), pid });
     tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = wish.source, "session started");
-    let mut parser = adapter.parser();
-    let stop = follow(inner, id, &mut child, parser.as_mut(), cancel).await;
-    crash::point("session.ending");
-    let ended = child.terminate(inner.parts.settings.kill_grace.0).await;
+    let settings = &inner.parts.settings;
+    let deadlines = Deadlines {
+        session: inner.parts.config.sessions.session_timeout.0,
+        after_final: settings.final_event_grace.0,
+        grace: settings.kill_grace.0,
+    };
+    let secrets = invocation.credentials.iter().chain(&invocation.declared_env).map(|(_, s)| s);
+    let redactor = Redactor::new(secrets.chain([&invocation.token]));
+    // Whoever cancels it and the daemon's own stop end it alike.
+    let ended_by = cancel.child_token();
+    let driven = {
+        let mut names = HashMap::new();
+        let on_event = |event| tell(inner, id, event, &mut names);
+        let driving = drive(child, adapter.parser(inner.tool_names()), deadlines, &redactor, &ended_by, on_event);
+        tokio::pin!(driving);
+        tokio::select! {
+            driven = &mut driving => driven,
+            () = inner.killing.cancelled() => {
+                ended_by.cancel();
+                driving.await
+            }
+        }
+    };
     inner.parts.metrics.running(-1);
-    if !ended.survivors.is_empty() {
-        tracing::error!(session = %id, survivors = ?ended.survivors, "processes of a session can't be killed");
+    if !driven.ended.survivors.is_empty() {
+        tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
     }
-    let exit = ended.exit.unwrap_or_default();
-    let outcome = parser.finish(exit, &child.stderr_tail().await);
-    ending(inner, stop, exit, outcome)
+    if !driven.outcome.ok && !driven.stderr_tail.is_empty() {
+        tracing::debug!(session = %id, stderr = driven.stderr_tail, "what the child said last");
+    }
+    ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled())
 }
 
 fn invocation(
@@ -234,50 +243,14 @@ fn spec(inner: &Inner, id: SessionId, composed: &Composed, paths: &WorkspacePath
             fsize: Some(limits.file_size.0),
             data: Some(limits.memory.0),
         },
-        stdin: composed.stdin.as_ref().map(|p| paths.root.join(p)).map(PathBuf::from),
+        stdin: composed.stdin.as_ref().map(|p| paths.root.join(p)),
         session: id,
         output: OutputLimits::default(),
     }
 }
 
-/// Reads what the child says until it is over.
-async fn follow(
-    inner: &Inner,
-    id: SessionId,
-    child: &mut Child,
-    parser: &mut dyn Parser,
-    cancel: &CancellationToken,
-) -> Stop {
-    let parts = &inner.parts;
-    let Some(mut lines) = child.stdout.take() else { return Stop::Exit };
-    let deadline = Instant::now() + parts.config.sessions.session_timeout.0;
-    let mut leave_by: Option<Instant> = None;
-    let mut names = std::collections::HashMap::new();
-    loop {
-        let until = leave_by.unwrap_or(deadline);
-        let next = tokio::select! {
-            next = lines.next() => next,
-            () = sleep_until(until) => return if leave_by.is_some() { Stop::Final } else { Stop::TimedOut },
-            () = cancel.cancelled(), if leave_by.is_none() => return Stop::Cancelled,
-            () = inner.killing.cancelled(), if leave_by.is_none() => return Stop::Stopping,
-        };
-        let line = match next {
-            Ok(Some(Output::Line(line))) => line,
-            Ok(Some(Output::TooMuch)) => return Stop::TooMuch,
-            Ok(None) | Err(_) => return if leave_by.is_some() { Stop::Final } else { Stop::Exit },
-        };
-        for event in parser.line(&line.text) {
-            if matches!(event, RunEvent::Final) {
-                crash::point("session.final_event");
-                leave_by = Some(Instant::now() + parts.settings.final_event_grace.0);
-            }
-            tell(inner, id, event, &mut names);
-        }
-    }
-}
-
 /// Passes an event on to those who watch.
-fn tell(inner: &Inner, id: SessionId, event: RunEvent, names: &mut std::collections::HashMap<String, String>) {
+fn tell(inner: &Inner, id: SessionId, event: RunEvent, names: &mut HashMap<String, String>) {
     let kind = match event {
         RunEvent::Text(said) => EventKind::Text { text: text::truncate(&said, MAX_SHOWN) },
         RunEvent::ToolCall { id: call, name, arguments } => {
@@ -289,50 +262,38 @@ fn tell(inner: &Inner, id: SessionId, event: RunEvent, names: &mut std::collecti
             EventKind::ToolResult { name, is_error, content: text::truncate(&content, MAX_SHOWN) }
         }
         RunEvent::Retry { class, attempt, .. } => EventKind::Retry { class: class.as_str().to_owned(), attempt },
-        RunEvent::McpConnected(_) | RunEvent::Usage(_) | RunEvent::Final => return,
+        RunEvent::Final => {
+            crash::point("session.final_event");
+            return;
+        }
+        RunEvent::McpConnected(_) | RunEvent::Usage(_) => return,
     };
     inner.tell(id, kind);
 }
 
-/// The one outcome, out of how the reading stopped and what the program said.
-fn ending(inner: &Inner, stop: Stop, exit: ExitInfo, outcome: Outcome) -> Ending {
-    let timeout = inner.parts.config.sessions.session_timeout;
-    let forced = match stop {
-        Stop::Final | Stop::Exit => None,
-        Stop::TimedOut => Some((
-            SessionState::TimedOut,
-            RunError::new(ErrorClass::TimedOut, format!("it was not done after {timeout} and was ended")),
-        )),
-        Stop::Cancelled => {
-            Some((SessionState::Cancelled, RunError::new(ErrorClass::Cancelled, "somebody cancelled it")))
-        }
-        Stop::Stopping => Some((
-            SessionState::Interrupted,
-            RunError::new(ErrorClass::Cancelled, "butlerd was stopped before this session was over"),
-        )),
-        Stop::TooMuch => Some((
-            SessionState::Failed,
-            RunError::new(ErrorClass::Crashed, "it wrote more output than a session may, and was ended"),
-        )),
-    };
-    let (state, error) = match forced {
-        Some((state, error)) => (state, Some(error)),
-        None if outcome.ok => (SessionState::Succeeded, None),
-        None => (SessionState::Failed, outcome.error),
+/// The row's ending, out of how the run ended; `stopping`: the daemon ended it.
+fn ending(driven: Driven, stopping: bool) -> Ending {
+    let Outcome { ok, final_text, usage, cost_usd, turns, error } = driven.outcome;
+    let state = match error.as_ref().map(|e| e.class) {
+        None if ok => SessionState::Succeeded,
+        Some(ErrorClass::Cancelled) if stopping => SessionState::Interrupted,
+        Some(ErrorClass::Cancelled) => SessionState::Cancelled,
+        Some(ErrorClass::TimedOut) => SessionState::TimedOut,
+        _ => SessionState::Failed,
     };
     let count = |n: Option<u64>| n.and_then(|n| i64::try_from(n).ok());
-    let Usage { input, output, cache_read, cache_write } = outcome.usage;
+    let Usage { input, output, cache_read, cache_write } = usage;
     Ending {
         state,
-        result: outcome.final_text.map(|t| text::truncate(&t, MAX_RESULT)),
+        result: final_text.map(|t| text::truncate(&t, MAX_RESULT)),
         error_class: error.as_ref().map(|e| e.class.as_str().to_owned()),
         error: error.map(|e| text::truncate(&e.message, 4096)),
-        turns: outcome.turns.and_then(|t| i32::try_from(t).ok()),
+        turns: turns.and_then(|t| i32::try_from(t).ok()),
         input_tokens: count(input),
         output_tokens: count(output),
         cached_input_tokens: count(cache_read),
         cache_creation_tokens: count(cache_write),
-        cost_usd: outcome.cost_usd,
-        exit_status: Some(exit.to_string()),
+        cost_usd,
+        exit_status: driven.ended.exit.as_ref().map(ExitInfo::to_string),
     }
 }

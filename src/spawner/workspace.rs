@@ -1,15 +1,22 @@
 //! A session's own directory: a fresh home, a place for temporary files, and a working directory with the butler's
 //! skills.
 //!
-//! `<data_dir>/work/<session id>/{home,tmp,work}`, all 0700 and owned by the children's user. The directories above
-//! are 0711: one can pass through them, but not list them.
+//! `<data_dir>/work/<session id>/{home,tmp,work}`, these three 0700 and owned by the children's user. The directories
+//! above are the daemon's and 0711: one can pass through them, but neither list nor change them.
+//!
+//! As root one must not trust a path that leads through a child's directory, because another session's child, who is the
+//! same user, may turn any part of it into a link at any moment. So a workspace is filled while its root is closed to
+//! everybody, and removed by descriptors instead of paths.
+
+mod remove;
 
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, chown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Component, Path, PathBuf};
 
+use self::remove::remove_tree;
 use super::child::ChildUser;
 use crate::base::SessionId;
 
@@ -27,15 +34,21 @@ pub enum WorkspaceError {
     SkillOutside(PathBuf),
     #[error("{0} is neither a file nor a directory, and a skill has only those")]
     SkillKind(PathBuf),
-    #[error("the skills under {0} are more than {MAX_SKILL_BYTES} bytes or {MAX_SKILL_FILES} files together")]
+    #[error(
+        "the skills under {0} are more than {MAX_SKILL_BYTES} bytes or {MAX_SKILL_FILES} files together, or in directories more than \
+         {MAX_SKILL_DEPTH} deep"
+    )]
     SkillsTooLarge(PathBuf),
     #[error("`{0}` is no path inside of a workspace")]
     Path(PathBuf),
+    #[error("the workspace {0} has its files already")]
+    Filled(PathBuf),
 }
 
 /// Of all skills of one butler together. They are copied for every session.
 pub const MAX_SKILL_BYTES: u64 = 16 << 20;
 pub const MAX_SKILL_FILES: u32 = 2000;
+pub const MAX_SKILL_DEPTH: u32 = 16;
 
 fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkspaceError {
     move |source| WorkspaceError::Io { step, path: path.to_owned(), source }
@@ -103,6 +116,7 @@ pub struct Workspace {
     pub skills: Vec<Skill>,
     kept: PathBuf,
     user: Option<ChildUser>,
+    filled: bool,
 }
 
 impl Workspaces {
@@ -136,20 +150,16 @@ impl Workspaces {
     }
 
     /// Makes the workspace of a session, with copies of the skills in `butler_dir/skills` that the child cannot change
-    /// (as root) or at least not by accident. Links in there may lead anywhere inside of `roster`. On an error nothing
-    /// is left of it.
-    pub fn create(
-        &self,
-        session: SessionId,
-        roster: &Path,
-        butler_dir: &Path,
-    ) -> Result<Workspace, WorkspaceError> {
+    /// (as root) or at least not by accident. Links in there may lead anywhere inside of `roster`. The child can't enter
+    /// it before [`Workspace::fill`]. On an error nothing is left of it.
+    pub fn create(&self, session: SessionId, roster: &Path, butler_dir: &Path) -> Result<Workspace, WorkspaceError> {
         let root = self.dir.join(session.to_string());
         let mut space = Workspace {
             paths: WorkspacePaths::under(root.clone()),
             skills: Vec::new(),
             kept: self.dir.join("kept"),
             user: self.user,
+            filled: false,
         };
         let made = space.make_dirs().and_then(|()| space.copy_skills(roster, &butler_dir.join("skills")));
         if let Err(e) = made {
@@ -184,17 +194,18 @@ impl Workspaces {
 impl Workspace {
     fn make_dirs(&self) -> Result<(), WorkspaceError> {
         let paths = &self.paths;
-        for dir in [&paths.root, &paths.home, &paths.tmp, &paths.work] {
+        DirBuilder::new().mode(0o700).create(&paths.root).map_err(failed("create", &paths.root))?;
+        for dir in [&paths.home, &paths.tmp, &paths.work] {
             DirBuilder::new().mode(0o700).create(dir).map_err(failed("create", dir))?;
             self.own(dir)?;
         }
         Ok(())
     }
 
-    /// Gives a path that we have just made to the children's user.
+    /// Gives a path that we have just made to the children's user, who cannot reach it yet.
     fn own(&self, path: &Path) -> Result<(), WorkspaceError> {
         match self.user {
-            Some(user) => chown(path, Some(user.uid), Some(user.gid)).map_err(failed("give away", path)),
+            Some(user) => lchown(path, Some(user.uid), Some(user.gid)).map_err(failed("give away", path)),
             None => Ok(()),
         }
     }
@@ -212,7 +223,7 @@ impl Workspace {
             self.own(agents)?;
         }
         let mut copy = Copy { roster, top: from.to_owned(), bytes: 0, files: 0 };
-        copy.entry(from, &to)?;
+        copy.entry(from, &to, 0)?;
         for entry in fs::read_dir(&to).map_err(failed("list", &to))? {
             let entry = entry.map_err(failed("list", &to))?;
             if let Some(name) = entry.file_name().to_str()
@@ -225,8 +236,12 @@ impl Workspace {
         Ok(())
     }
 
-    /// Writes files that are not there yet, readable for the child. To be called before the child is started.
-    pub fn write(&self, files: &[SessionFile]) -> Result<(), WorkspaceError> {
+    /// Writes files that are not there yet, owned by the child, and then lets the child in. To be called once, before
+    /// the child is started.
+    pub fn fill(&mut self, files: &[SessionFile]) -> Result<(), WorkspaceError> {
+        if std::mem::replace(&mut self.filled, true) {
+            return Err(WorkspaceError::Filled(self.paths.root.clone()));
+        }
         for file in files {
             if !file.path.components().all(|c| matches!(c, Component::Normal(_))) {
                 return Err(WorkspaceError::Path(file.path.clone()));
@@ -247,7 +262,8 @@ impl Workspace {
             handle.set_permissions(Permissions::from_mode(file.mode)).map_err(failed("set the mode of", &path))?;
             self.own(&path)?;
         }
-        Ok(())
+        let (root, mode) = (&self.paths.root, if self.user.is_some() { 0o711 } else { 0o700 });
+        fs::set_permissions(root, Permissions::from_mode(mode)).map_err(failed("set the mode of", root))
     }
 
     /// Removes everything. To be called when no process of the session is left.
@@ -255,10 +271,11 @@ impl Workspace {
         remove_tree(&self.paths.root)
     }
 
-    /// Keeps it for somebody to look at, out of the sweep's way, without the files named (they held a token), and says
-    /// where it is now.
+    /// Keeps it for somebody to look at, out of the sweep's way, and says where it is now. Of the files named those at
+    /// its root are removed, because they may hold a token.
     pub fn keep(self, without: &[SessionFile]) -> Result<PathBuf, WorkspaceError> {
-        for file in without {
+        // Further down a path would lead through directories of the child.
+        for file in without.iter().filter(|f| f.path.components().count() == 1) {
             let path = self.paths.root.join(&file.path);
             match fs::remove_file(&path) {
                 Err(e) if e.kind() != io::ErrorKind::NotFound => return Err(failed("remove", &path)(e)),
@@ -283,7 +300,7 @@ struct Copy {
 }
 
 impl Copy {
-    fn entry(&mut self, from: &Path, to: &Path) -> Result<(), WorkspaceError> {
+    fn entry(&mut self, from: &Path, to: &Path, depth: u32) -> Result<(), WorkspaceError> {
         let real = from.canonicalize().map_err(failed("resolve", from))?;
         if !real.starts_with(&self.roster) {
             return Err(WorkspaceError::SkillOutside(from.to_owned()));
@@ -292,14 +309,14 @@ impl Copy {
         self.files += 1;
         self.bytes += if meta.is_file() { meta.len() } else { 0 };
         // A link to a directory above itself ends here too.
-        if self.files > MAX_SKILL_FILES || self.bytes > MAX_SKILL_BYTES {
+        if self.files > MAX_SKILL_FILES || self.bytes > MAX_SKILL_BYTES || depth > MAX_SKILL_DEPTH {
             return Err(WorkspaceError::SkillsTooLarge(self.top.clone()));
         }
         let mode = if meta.is_dir() {
             DirBuilder::new().mode(0o700).create(to).map_err(failed("create", to))?;
             for entry in fs::read_dir(&real).map_err(failed("list", &real))? {
                 let name = entry.map_err(failed("list", &real))?.file_name();
-                self.entry(&real.join(&name), &to.join(&name))?;
+                self.entry(&real.join(&name), &to.join(&name), depth + 1)?;
             }
             0o555
         } else if meta.is_file() {
@@ -323,23 +340,6 @@ fn description(text: &str) -> String {
     head.and_then(|(yaml, _)| serde_saphyr::from_str::<Head>(yaml).ok()).map_or_else(String::new, |h| h.description)
 }
 
-/// Removes a directory with all that is in it, whatever permissions the child gave it. Links are removed, not followed.
-fn remove_tree(root: &Path) -> Result<(), WorkspaceError> {
-    match fs::remove_dir_all(root) {
-        Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-        Err(e) if e.kind() == io::ErrorKind::PermissionDenied => {}
-        other => return other.map_err(failed("remove", root)),
-    }
-    // Our own files, but in directories without write permission: as root this never happens.
-    unlock(root);
-    fs::remove_dir_all(root).map_err(failed("remove", root))
-}
-
-fn unlock(dir: &Path) {
-    let _ = fs::set_permissions(dir, Permissions::from_mode(0o700));
-    for entry in fs::read_dir(dir).into_iter().flatten().flatten() {
-        if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-            unlock(&entry.path());
-        }
-    }
-}
+#[cfg(test)]
+#[path = "workspace_tests.rs"]
+mod tests;

@@ -1,12 +1,16 @@
 //! The integration tests: real PostgreSQL, real ports, real children, the real binary. One file for each behaviour.
 
+mod left_out;
 mod support;
 
 mod broken;
 mod calls;
 mod crash;
+mod clients;
 mod doors;
 mod environment;
 mod first_light;
 mod isolation;
 mod lifecycle;
+mod tidy;
+mod unit_file;

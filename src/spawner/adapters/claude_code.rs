@@ -11,7 +11,8 @@
 //! * A prompt that begins with `/` is taken as a command: it reports success, and no model ever saw it. A line feed
 //!   before it prevents that.
 //! * Tool names reach the model with `_` for what its API does not allow (`module.states` becomes
-//!   `mcp__butler__module_states`); `tool_use_meta` has the butler's own name.
+//!   `mcp__butler__module_states`). The newer version has the butler's own name in `tool_use_meta`; for the older one it
+//!   is looked up among the butler's tools.
 
 mod events;
 
@@ -47,12 +48,39 @@ const DEFAULT_RETRIES: u32 = 2;
 
 /// Options that decide what a session may do or how its output is read. A later one would win over ours.
 const RESERVED_ARGS: [&str; 33] = [
-    "-p", "--print", "--output-format", "--input-format", "--verbose", "--strict-mcp-config", "--mcp-config",
-    "--setting-sources", "--settings", "--tools", "--allowedTools", "--allowed-tools", "--permission-mode",
-    "--permission-prompt-tool", "--permission-prompts", "--dangerously-skip-permissions",
-    "--allow-dangerously-skip-permissions", "--system-prompt", "--system-prompt-file", "--no-session-persistence",
-    "--resume", "-r", "--continue", "-c", "--session-id", "--max-turns", "--model", "--plugin-dir", "--plugin-url",
-    "--add-dir", "--bg", "--background", "--cloud",
+    "-p",
+    "--print",
+    "--output-format",
+    "--input-format",
+    "--verbose",
+    "--strict-mcp-config",
+    "--mcp-config",
+    "--setting-sources",
+    "--settings",
+    "--tools",
+    "--allowedTools",
+    "--allowed-tools",
+    "--permission-mode",
+    "--permission-prompt-tool",
+    "--permission-prompts",
+    "--dangerously-skip-permissions",
+    "--allow-dangerously-skip-permissions",
+    "--system-prompt",
+    "--system-prompt-file",
+    "--no-session-persistence",
+    "--resume",
+    "-r",
+    "--continue",
+    "-c",
+    "--session-id",
+    "--max-turns",
+    "--model",
+    "--plugin-dir",
+    "--plugin-url",
+    "--add-dir",
+    "--bg",
+    "--background",
+    "--cloud",
 ];
 
 const MCP_FILE: &str = "mcp.json";
@@ -141,8 +169,7 @@ impl Adapter for ClaudeCode {
         }
         let args = self.args(inv)?;
         let hint = "run `butlerd secret set ANTHROPIC_API_KEY`, or set CLAUDE_CODE_OAUTH_TOKEN for a subscription";
-        let (name, key) =
-            common::credential(inv, &KEYS).ok_or(AdapterError::NoKey { runtime: self.kind(), hint })?;
+        let (name, key) = common::credential(inv, &KEYS).ok_or(AdapterError::NoKey { runtime: self.kind(), hint })?;
         let config_dir = inv.workspace.home.join(".claude").to_string_lossy().into_owned();
         let mut own = vec![
             ("CLAUDE_CONFIG_DIR", config_dir),
@@ -163,11 +190,8 @@ impl Adapter for ClaudeCode {
         }
         let command = inv.prompt.starts_with('/');
         let prompt = if command { format!("\n{}", inv.prompt) } else { inv.prompt.clone() };
-        let mut files = vec![
-            (MCP_FILE, common::mcp_servers(inv).to_string()),
-            (SYSTEM_FILE, system),
-            (PROMPT_FILE, prompt),
-        ];
+        let mut files =
+            vec![(MCP_FILE, common::mcp_servers(inv).to_string()), (SYSTEM_FILE, system), (PROMPT_FILE, prompt)];
         if !inv.skills.is_empty() {
             let about = json!({"name": common::SERVER, "version": "1.0.0", "description": "Skills of this butler"});
             files.push((PLUGIN_FILE, about.to_string()));
@@ -175,8 +199,8 @@ impl Adapter for ClaudeCode {
         Ok(common::composed(self.find()?, args, env, files, Some(PROMPT_FILE)))
     }
 
-    fn parser(&self) -> Box<dyn Parser> {
-        Box::new(events::ClaudeParser::default())
+    fn parser(&self, tools: &[String]) -> Box<dyn Parser> {
+        Box::new(events::ClaudeParser::new(tools))
     }
 
     async fn probe(&self, nursery: &Nursery) -> Probe {

@@ -168,11 +168,9 @@ pub(super) async fn ask_version(
     let words = child.stderr_tail().await;
     match (first.filter(|f| !f.trim().is_empty()), ended.exit) {
         (Some(version), Some(ExitInfo { code: Some(0), .. })) => Ok(text::clean(version.trim())),
-        (_, exit) => Err(format!(
-            "it does not tell its version ({}): {}",
-            exit.unwrap_or_default(),
-            last_words(words.trim())
-        )),
+        (_, exit) => {
+            Err(format!("it does not tell its version ({}): {}", exit.unwrap_or_default(), last_words(words.trim())))
+        }
     }
 }
 

@@ -76,8 +76,8 @@ pub trait Adapter: Send + Sync {
     /// What to start, and which files must be in the workspace before.
     fn compose(&self, invocation: &Invocation) -> Result<Composed, AdapterError>;
 
-    /// A reader for the output of one run.
-    fn parser(&self) -> Box<dyn Parser>;
+    /// A reader for the output of one run. `tools`: the names of the butler's tools, for programs that change them.
+    fn parser(&self, tools: &[String]) -> Box<dyn Parser>;
 
     /// Looks for the program and asks for its version; for `doctor`.
     async fn probe(&self, nursery: &Nursery) -> Probe;

@@ -6,7 +6,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::common::{self, number, string};
-use super::{Adapter, AdapterError, Composed, EnvList, ErrorClass, Invocation, Outcome, Parser, Probe, RunError, RunEvent, Usage};
+use super::{
+    Adapter, AdapterError, Composed, EnvList, ErrorClass, Invocation, Outcome, Parser, Probe, RunError, RunEvent, Usage,
+};
 use crate::config::{Api, RuntimeKind};
 use crate::spawner::child::{ExitInfo, Nursery};
 
@@ -109,7 +111,7 @@ impl Adapter for Native {
         Ok(common::composed(self.program.clone(), args, env, vec![(CONFIG_FILE, config.to_string())], None))
     }
 
-    fn parser(&self) -> Box<dyn Parser> {
+    fn parser(&self, _: &[String]) -> Box<dyn Parser> {
         Box::new(NativeParser::default())
     }
 

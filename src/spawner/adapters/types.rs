@@ -160,15 +160,29 @@ pub struct Usage {
 /// Something that happened in a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RunEvent {
-    /// Whether the butler's tools are there. Said once, before the first model call.
+    /// Whether the butler's tools are there. Said once, as soon as it is known.
     McpConnected(bool),
     /// A block of text that the model wrote.
     Text(String),
     /// `name` is the tool's own name, as the butler has it; a built-in tool of the program has the program's name.
-    ToolCall { id: String, name: String, arguments: Value },
-    ToolResult { id: String, name: String, is_error: bool, content: String },
+    ToolCall {
+        id: String,
+        name: String,
+        arguments: Value,
+    },
+    ToolResult {
+        id: String,
+        name: String,
+        is_error: bool,
+        content: String,
+    },
     /// A model call failed and is tried again; `attempt` counts from 1.
-    Retry { class: ErrorClass, attempt: u32, delay_ms: Option<u64>, status: Option<u16> },
+    Retry {
+        class: ErrorClass,
+        attempt: u32,
+        delay_ms: Option<u64>,
+        status: Option<u16>,
+    },
     /// What one model call used.
     Usage(Usage),
     /// The program is done and should leave now.

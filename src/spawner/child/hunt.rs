@@ -96,6 +96,7 @@ impl Hunt {
         // The number of the leader's session is the leader's as long as it is unreaped, or seen alive right now.
         let holds = leader.filter(|l| self.held.is_some() || table.iter().any(|s| (s.pid, s.started) == *l));
         let since = leader.map_or(0, |l| l.1);
+        self.known.extend(holds);
         for stat in table {
             let of_session = holds.is_some_and(|(pid, _)| stat.session == pid);
             if of_session || (stat.started >= since && proc::mark(stat.pid) == Some(self.mark.0)) {

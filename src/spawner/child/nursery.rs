@@ -77,13 +77,23 @@ impl Nursery {
     /// Starts a child. Needs a runtime. If the future is dropped, the child is killed.
     pub async fn spawn(&self, spec: ChildSpec) -> Result<Child, ChildError> {
         let (limits, mark) = (spec.output, Mark::of(spec.session));
+        #[cfg(test)]
+        let session = spec.session;
         let (reply, answer) = oneshot::channel();
         self.orders.send(Order::Spawn(Box::new(spec), reply)).map_err(|_| ChildError::Gone)?;
         let newborn = answer.await.map_err(|_| ChildError::Gone)??;
         // From here on `held` kills it if anything fails.
         let Newborn { child, stdout, stderr, pidfd, leader } = newborn;
         let pid = leader.pid;
-        let held = Held { child: Some(child), leader, mark, orders: self.orders.clone() };
+        let orders = self.orders.clone();
+        let held = Held {
+            child: Some(child),
+            leader,
+            mark,
+            orders,
+            #[cfg(test)]
+            session,
+        };
         let watch = |source| ChildError::Watch { pid, source };
         // SAFETY: an OwnedFd keeps its descriptor open and the same as long as it lives.
         let pidfd = unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) };
@@ -242,6 +252,8 @@ struct Held {
     leader: Identity,
     mark: Mark,
     orders: Sender<Order>,
+    #[cfg(test)]
+    session: SessionId,
 }
 
 impl Held {
@@ -291,6 +303,11 @@ impl Child {
 
     pub fn pid(&self) -> i32 {
         self.held.leader.pid
+    }
+
+    #[cfg(test)]
+    pub(super) fn held_session(&self) -> SessionId {
+        self.held.session
     }
 
     /// Waits until the child itself has ended. Others of its session may live on until [`Child::terminate`].

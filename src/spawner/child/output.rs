@@ -1,5 +1,6 @@
 //! What a child says, read as it comes, within bounds.
 
+use std::fmt;
 use std::io;
 use std::os::fd::OwnedFd;
 
@@ -44,7 +45,6 @@ pub enum Output {
 const CHUNK: usize = 64 << 10;
 
 /// The lines of a pipe.
-#[derive(Debug)]
 pub struct Lines {
     pipe: pipe::Receiver,
     limits: OutputLimits,
@@ -56,6 +56,13 @@ pub struct Lines {
     cut: bool,
     total: u64,
     said_too_much: bool,
+}
+
+impl fmt::Debug for Lines {
+    /// Without what was read.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Lines").field("limits", &self.limits).field("total", &self.total).finish_non_exhaustive()
+    }
 }
 
 impl Lines {
@@ -116,7 +123,11 @@ impl Lines {
         }
         let text = String::from_utf8_lossy(&self.line).into_owned();
         // One long line shall not hold its memory for the rest of the session.
-        if self.line.capacity() > CHUNK { self.line = Vec::new() } else { self.line.clear() }
+        if self.line.capacity() > CHUNK {
+            self.line = Vec::new()
+        } else {
+            self.line.clear()
+        }
         Line { text, cut: std::mem::take(&mut self.cut), ended }
     }
 }
@@ -133,10 +144,16 @@ async fn read(pipe: &pipe::Receiver, into: &mut [u8]) -> io::Result<usize> {
 }
 
 /// The last bytes of a stream.
-#[derive(Debug, Default)]
+#[derive(Default)]
 pub(super) struct Tail {
     bytes: Vec<u8>,
     dropped: bool,
+}
+
+impl fmt::Debug for Tail {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "Tail({} bytes)", self.bytes.len())
+    }
 }
 
 impl Tail {

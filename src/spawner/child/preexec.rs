@@ -39,9 +39,8 @@ impl Progress {
     pub fn new() -> Self {
         let (size, access) = (std::mem::size_of::<AtomicU32>(), libc::PROT_READ | libc::PROT_WRITE);
         // SAFETY: a fresh anonymous mapping, zeroed by the kernel, aligned to a page.
-        let page = unsafe {
-            libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0)
-        };
+        let page =
+            unsafe { libc::mmap(std::ptr::null_mut(), size, access, libc::MAP_SHARED | libc::MAP_ANONYMOUS, -1, 0) };
         Self(if page == libc::MAP_FAILED { std::ptr::null() } else { page.cast() })
     }
 
@@ -110,11 +109,12 @@ impl Plan {
         // SAFETY: system calls on plain values and on pointers to locals or to memory of before the fork.
         unsafe {
             self.progress.at(1);
-            let mut default: libc::sigaction = std::mem::zeroed();
-            default.sa_sigaction = libc::SIG_DFL;
+            // Past the C library, which refuses the two signals that it keeps for itself and so lets a parent's "ignore"
+            // through. The kernel's `struct sigaction` is at most this long, and zeroed it says "default".
+            let default = [0u64; 4];
             for signal in 1..=64 {
-                // KILL, STOP and the two that libc keeps for itself refuse, rightly.
-                libc::sigaction(signal, &default, std::ptr::null_mut());
+                // KILL and STOP refuse, rightly.
+                libc::syscall(libc::SYS_rt_sigaction, signal, default.as_ptr(), std::ptr::null::<u64>(), 8usize);
             }
             let mut none: libc::sigset_t = std::mem::zeroed();
             libc::sigemptyset(&mut none);

@@ -13,10 +13,12 @@ use crate::spawner::child::ExitInfo;
 /// One run's state.
 #[derive(Default)]
 pub(super) struct ClaudeParser {
+    /// The butler's names of its tools, by what the program makes of them.
+    names: HashMap<String, String>,
     /// `None` as long as it is not known.
     mcp: Option<bool>,
-    /// Of each tool call by its id: the butler's name of the tool.
-    tools: HashMap<String, String>,
+    /// Of each tool call by its id: the tool's name, and whether it is the butler's.
+    tools: HashMap<String, (String, bool)>,
     /// The vendor's word for the last API error.
     api_error: Option<String>,
     result: Option<Value>,
@@ -41,6 +43,12 @@ fn class_of_word(word: &str) -> Option<ErrorClass> {
 }
 
 impl ClaudeParser {
+    pub fn new(tools: &[String]) -> Self {
+        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+        let names = tools.iter().map(|name| (name.chars().map(allowed).collect(), name.clone())).collect();
+        Self { names, ..Self::default() }
+    }
+
     fn system(&mut self, event: &Value) -> Vec<RunEvent> {
         match string(event, "subtype") {
             Some("init") => {
@@ -97,11 +105,14 @@ impl ClaudeParser {
                 Some("tool_use") => {
                     let id = string(block, "id").unwrap_or_default().to_owned();
                     let shown = string(block, "name").unwrap_or_default();
-                    let name = match shown.strip_prefix(&prefix()) {
-                        Some(stripped) => own_name(&id).unwrap_or_else(|| stripped.to_owned()),
+                    let stripped = shown.strip_prefix(&prefix());
+                    let name = match stripped {
+                        Some(stripped) => own_name(&id)
+                            .or_else(|| self.names.get(stripped).cloned())
+                            .unwrap_or_else(|| stripped.to_owned()),
                         None => shown.to_owned(),
                     };
-                    self.tools.insert(id.clone(), name.clone());
+                    self.tools.insert(id.clone(), (name.clone(), stripped.is_some()));
                     events.push(RunEvent::ToolCall { id, name, arguments: block["input"].clone() });
                 }
                 _ => {}
@@ -117,8 +128,12 @@ impl ClaudeParser {
                 continue;
             }
             let id = string(block, "tool_use_id").unwrap_or_default().to_owned();
-            let name = self.tools.remove(&id).unwrap_or_default();
+            let (name, of_butler) = self.tools.remove(&id).unwrap_or_default();
             let is_error = block["is_error"] == true;
+            if self.mcp.is_none() && of_butler && !is_error {
+                self.mcp = Some(true);
+                events.push(RunEvent::McpConnected(true));
+            }
             events.push(RunEvent::ToolResult { id, name, is_error, content: content(&block["content"]) });
         }
         events
@@ -139,9 +154,12 @@ impl ClaudeParser {
             ("error_max_turns", _) => ErrorClass::Turns,
             ("error_max_budget_usd", _) => ErrorClass::Budget,
             (_, "prompt_too_long") => ErrorClass::ContextTooLong,
+            // SIGINT: it then exits with 0.
+            (_, aborted) if aborted.starts_with("aborted") => ErrorClass::Cancelled,
             ("success", _) => number(result, "api_error_status")
                 .and_then(ErrorClass::of_status)
-                .or_else(|| class_of_word(self.api_error.as_deref()?))
+                // A refused connection is called `server_error` too.
+                .or_else(|| class_of_word(self.api_error.as_deref()?).filter(|c| *c != ErrorClass::Overloaded))
                 // Without a status there was no answer, or none that its API promises.
                 .unwrap_or(if reason == "api_error" { ErrorClass::ModelUnreachable } else { ErrorClass::Crashed }),
             _ => ErrorClass::Crashed,
@@ -212,13 +230,16 @@ impl Parser for ClaudeParser {
         if stderr_tail.contains("unrecognized_model") {
             cost_usd = None;
         }
+        let turns = number(&result, "num_turns").filter(|_| usage != Usage::default());
+        // It counts the turn that it did not take any more.
+        let over = u64::from(string(&result, "subtype") == Some("error_max_turns"));
         let text = string(&result, "result").filter(|_| result["is_error"] == false);
         Outcome {
             ok: error.is_none(),
             final_text: text.map(str::to_owned),
             usage,
             cost_usd,
-            turns: number(&result, "num_turns").and_then(|n| n.try_into().ok()),
+            turns: turns.and_then(|n| n.checked_sub(over)?.try_into().ok()),
             error,
         }
     }

@@ -1,0 +1,46 @@
+# What one does in this repository. `cargo test` and `cargo run --release -- demo` need none of it.
+
+# The list of recipes.
+default:
+    @just --list --unsorted
+
+# All tests. Those with outside clients are left out, and say so, unless `.ci/run clients` was evaluated before.
+test *arguments:
+    cargo test {{arguments}}
+
+# Formatting and lints, as the gate demands them.
+check:
+    cargo fmt --check
+    cargo clippy --all-targets -- -D warnings
+
+# The gate: check and all tests, with the pinned clients of others installed outside of the clone.
+ci:
+    .ci/run
+
+# Shows the main job with a scripted model; `just demo --runtime claude-code` with the real CLI.
+demo *arguments:
+    cargo run --release -- demo {{arguments}}
+
+# Measures, and prints a table beside the floors of the same run. Wants a quiet machine.
+bench *arguments:
+    cargo bench --bench house -- {{arguments}}
+
+# Writes config/butlerd.toml anew from the settings' documentation in the code.
+config:
+    BLESS=1 cargo test --lib config::tests::defaults
+    git diff --stat -- config/butlerd.toml
+
+# Adds new migrations to sql/CHECKSUMS. One that is in the last commit may not change, unless `all` says that none has shipped.
+checksums which='new':
+    #!/usr/bin/env bash
+    set -euo pipefail
+    cd sql
+    # The order of the test in src/store/migrate.rs: by directory, then by name, whatever the locale.
+    LC_ALL=C sha256sum */*.sql > CHECKSUMS.new
+    lost=$(git show HEAD:./CHECKSUMS | grep --invert-match --line-regexp --fixed-strings --file CHECKSUMS.new || true)
+    if [ '{{which}}' != all ] && [ -n "$lost" ]; then
+        rm CHECKSUMS.new
+        printf 'changed or gone; add a migration instead:\n%s\n' "$lost" >&2
+        exit 1
+    fi
+    mv CHECKSUMS.new CHECKSUMS

@@ -1,0 +1,209 @@
+//! One run from the child's start to its end: reads, watches the clock, stops what must be stopped, judges.
+
+use std::time::Duration;
+
+use tokio::time::{Instant, sleep_until};
+use tokio_util::sync::CancellationToken;
+use zeroize::Zeroizing;
+
+use super::adapters::{ErrorClass, Outcome, Parser, RunError, RunEvent};
+use super::child::{Child, Ended, Lines, Output};
+use crate::base::{Secret, text};
+
+/// How long what may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Deadlines {
+    /// The whole run.
+    pub session: Duration,
+    /// Between the final event and the child's leaving.
+    pub after_final: Duration,
+    /// Between being told to end and being killed.
+    pub grace: Duration,
+}
+
+/// How one run ended, and what is left to know of its child.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Driven {
+    pub outcome: Outcome,
+    pub ended: Ended,
+    /// The end of its standard error, at most 16 KiB, for the log of a failure.
+    pub stderr_tail: String,
+}
+
+/// Replaces secrets in what a child says, whoever quotes them: a server's error, a tool's result, the model.
+#[derive(Default)]
+pub struct Redactor {
+    /// Each as it is, and as JSON writes it.
+    forms: Vec<Zeroizing<String>>,
+}
+
+/// Shorter texts are no secrets; replacing them everywhere would only spoil what is read.
+const SHORTEST_SECRET: usize = 8;
+
+impl Redactor {
+    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret<String>>) -> Self {
+        let mut forms: Vec<Zeroizing<String>> = Vec::new();
+        for secret in secrets {
+            let plain = secret.expose();
+            if plain.len() < SHORTEST_SECRET {
+                continue;
+            }
+            let quoted = Zeroizing::new(serde_json::Value::String(plain.clone()).to_string());
+            let quoted = Zeroizing::new(quoted[1..quoted.len() - 1].to_owned());
+            if quoted.as_str() != plain {
+                forms.push(quoted);
+            }
+            forms.push(Zeroizing::new(plain.clone()));
+        }
+        Self { forms }
+    }
+
+    /// The text without any of the secrets.
+    pub fn clean(&self, text: String) -> String {
+        let clean = |text: String, form: &Zeroizing<String>| {
+            if text.contains(form.as_str()) { text.replace(form.as_str(), "[hidden]") } else { text }
+        };
+        self.forms.iter().fold(text, clean)
+    }
+}
+
+/// Why a child was told to end.
+enum Stop {
+    /// It left by itself.
+    Left,
+    /// It has given its final event and stays.
+    Lingers,
+    Cancelled,
+    TimedOut,
+    TooMuchOutput,
+    NoTools,
+}
+
+/// Drives a child to its end. Every line goes through `redactor`, then to `parser`; every event goes to `on_event`,
+/// which must not block. When this returns no process of the session is left, but for those that `ended` names. If the
+/// future is dropped the session's processes are killed.
+pub async fn drive(
+    mut child: Child,
+    mut parser: Box<dyn Parser>,
+    deadlines: Deadlines,
+    redactor: &Redactor,
+    cancel: &CancellationToken,
+    mut on_event: impl FnMut(RunEvent) + Send,
+) -> Driven {
+    let mut lines = child.stdout.take();
+    let mut reader = Reader { parser: &mut *parser, redactor, on_event: &mut on_event, last: false, no_tools: false };
+    let start = Instant::now();
+    let mut leave_by: Option<Instant> = None;
+    let stop = loop {
+        let deadline = leave_by.unwrap_or(start + deadlines.session);
+        tokio::select! {
+            biased;
+            () = cancel.cancelled() => break if leave_by.is_some() { Stop::Lingers } else { Stop::Cancelled },
+            () = sleep_until(deadline) => break if leave_by.is_some() { Stop::Lingers } else { Stop::TimedOut },
+            output = next(&mut lines) => match output {
+                Some(Output::Line(line)) => {
+                    reader.line(line.text);
+                    if reader.last {
+                        leave_by.get_or_insert_with(|| Instant::now() + deadlines.after_final);
+                    } else if reader.no_tools {
+                        break Stop::NoTools;
+                    }
+                }
+                Some(Output::TooMuch) => break Stop::TooMuchOutput,
+                // It has closed its output; it may still be at work.
+                None => lines = None,
+            },
+            _ = child.wait() => break Stop::Left,
+        }
+    };
+    // While it ends it must not be held up by a full pipe; and what it said last is still in there.
+    let ended = {
+        let mut ending = std::pin::pin!(child.terminate(deadlines.grace));
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut ending => break ended,
+                output = next(&mut lines) => match output {
+                    Some(Output::Line(line)) => reader.line(line.text),
+                    Some(Output::TooMuch) => {}
+                    None => lines = None,
+                },
+            }
+        }
+    };
+    // Nobody is left to write, but for one that nothing can kill; what was written is read to its end.
+    let rest = async {
+        while let Some(output) = next_or_end(&mut lines).await {
+            if let Output::Line(line) = output {
+                reader.line(line.text);
+            }
+        }
+    };
+    let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
+    let in_time = leave_by.is_some() || matches!(stop, Stop::Left);
+    let stderr_tail = redactor.clean(child.stderr_tail().await);
+    let mut outcome = parser.finish(ended.exit.unwrap_or_default(), &stderr_tail);
+    let stopped = match stop {
+        _ if in_time => None,
+        Stop::Cancelled => Some(RunError::new(ErrorClass::Cancelled, "the session was cancelled")),
+        Stop::TimedOut => Some(RunError::new(
+            ErrorClass::TimedOut,
+            format!(
+                "the session was ended after {}; [butler.runtime] session_timeout allows more",
+                crate::base::HumanDuration(deadlines.session)
+            ),
+        )),
+        Stop::TooMuchOutput => {
+            Some(RunError::new(ErrorClass::Crashed, "the session was ended because it wrote more than it may"))
+        }
+        Stop::NoTools => Some(RunError::new(
+            ErrorClass::McpUnreachable,
+            "the session was ended at its start because it could not reach its butler's tools",
+        )),
+        Stop::Left | Stop::Lingers => None,
+    };
+    if let Some(error) = stopped {
+        outcome.ok = false;
+        outcome.error = Some(error);
+    }
+    Driven { outcome, ended, stderr_tail: text::truncate(&stderr_tail, 16 << 10) }
+}
+
+struct Reader<'a, F: FnMut(RunEvent)> {
+    parser: &'a mut dyn Parser,
+    redactor: &'a Redactor,
+    on_event: &'a mut F,
+    /// Its final event has come.
+    last: bool,
+    no_tools: bool,
+}
+
+impl<F: FnMut(RunEvent)> Reader<'_, F> {
+    fn line(&mut self, line: String) {
+        for event in self.parser.line(&self.redactor.clean(line)) {
+            match event {
+                RunEvent::Final => self.last = true,
+                RunEvent::McpConnected(connected) => self.no_tools = !connected,
+                _ => {}
+            }
+            (self.on_event)(event);
+        }
+    }
+}
+
+/// The next output; never, once there is none.
+async fn next(lines: &mut Option<Lines>) -> Option<Output> {
+    match lines {
+        // An error of reading a pipe ends it as well.
+        Some(lines) => lines.next().await.unwrap_or(None),
+        None => std::future::pending().await,
+    }
+}
+
+async fn next_or_end(lines: &mut Option<Lines>) -> Option<Output> {
+    lines.as_mut()?.next().await.unwrap_or(None)
+}
+
+#[cfg(test)]
+#[path = "drive_tests.rs"]
+mod tests;
