@@ -18,7 +18,7 @@ async fn others_are_up(daemon: &crate::support::Daemon, but: &str) {
     assert_eq!(daemon.get("/readyz").await.0, 200);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_butler_toml_parks_that_butler_alone() {
     let household = Household::new()
         .replace("travel/butler.toml", "port = 40106", "port = \"no\"")
@@ -35,7 +35,7 @@ async fn a_broken_butler_toml_parks_that_butler_alone() {
     assert_eq!(code, 2, "{out}{err}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_module_fails_alone_in_each_phase() {
     for (phase, word) in [
         ("config", "asked to fail in phase config"),
@@ -67,7 +67,7 @@ async fn a_module_fails_alone_in_each_phase() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_is_undeclared_or_taken_fails_its_module() {
     for (more, word) in [
         ("undeclared = \"probe_extra\"", "does not declare"),
@@ -83,7 +83,7 @@ async fn a_tool_that_is_undeclared_or_taken_fails_its_module() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_sql_tool_with_a_wrong_column_fails_the_roster_module_with_file_and_line() {
     let sql = "/*---\ndescription: d\nargs:\n  kind: {type: string}\nreturns: rows\n---*/\nSELECT id,\n  no_such_column\n\
                FROM measurements WHERE kind = :kind::text\n";
@@ -99,7 +99,7 @@ async fn an_sql_tool_with_a_wrong_column_fails_the_roster_module_with_file_and_l
     assert!(!tools.iter().any(|t| t.starts_with("measurement")), "{tools:?}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_port_in_use_parks_that_butler_alone() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("its address").port();
@@ -128,7 +128,7 @@ async fn a_port_in_use_parks_that_butler_alone() {
     assert!(daemon.log().contains(error));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_disabled_module_stays_listed_refuses_and_stays_disabled() {
     let household = Household::new();
     let mut daemon = household.start().await;

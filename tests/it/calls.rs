@@ -8,7 +8,7 @@ use crate::support::{Household, eventually};
 
 const PROBE: &str = "[butler]\nname = \"probe\"\nport = 40190\ndescription = \"for tests\"\n\n[modules.probe]\n";
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn core_tools_answer_in_their_known_shapes() {
     let household = Household::new();
     let daemon = household.start().await;
@@ -39,7 +39,7 @@ async fn core_tools_answer_in_their_known_shapes() {
     assert_eq!(status["port"], daemon.port("general"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn wrong_arguments_name_the_field_and_change_nothing() {
     let household = Household::new();
     let daemon = household.start().await;
@@ -61,7 +61,7 @@ async fn wrong_arguments_name_the_field_and_change_nothing() {
     assert!(unknown.body["error"]["message"].as_str().is_some_and(|m| m.contains("no_such_tool")), "{unknown:?}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_leaves_one_audit_row_and_secrets_stay_out_of_it() {
     let household = Household::new().butler("probe", PROBE);
     let daemon = household.start().await;
@@ -103,7 +103,7 @@ async fn every_call_leaves_one_audit_row_and_secrets_stay_out_of_it() {
     assert!(!daemon.log().contains("hunter2"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_goes_away_cancels_its_read_on_the_server() {
     let household = Household::new().butler("probe", PROBE);
     let daemon = household.start().await;
@@ -130,7 +130,7 @@ async fn a_client_that_goes_away_cancels_its_read_on_the_server() {
     probe.ok("probe_echo", json!({"text": "still here"})).await;
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn schedules_are_rows_and_the_tick_runs_what_is_due_once() {
     let model = crate::support::model(json!([{"when": "water", "steps": [{"say": "watered"}]}])).await;
     let household = Household::with_model(&model);

@@ -59,7 +59,7 @@ const DO_NOT_APPLY: [(&str, &str); 26] = [
     ("tools-call-with-progress", NO_NOTES),
 ];
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_conformance_suite_passes_where_it_applies() {
     let name = "the_conformance_suite_passes_where_it_applies";
     let Some([node, suite]) = installed(name, ["BUTLERD_TEST_NODE22", "BUTLERD_TEST_CONFORMANCE"]) else { return };
@@ -97,7 +97,7 @@ fn each_scenario_of_the_suite_applies_or_has_a_reason_not_to() {
     assert_eq!(theirs, ours);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_official_typescript_clients_list_and_call() {
     let name = "the_official_typescript_clients_list_and_call";
     let Some([node, modules]) = installed(name, ["BUTLERD_TEST_NODE22", "BUTLERD_TEST_MCP_TS"]) else { return };
@@ -112,7 +112,7 @@ async fn the_official_typescript_clients_list_and_call() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_official_python_client_lists_and_calls() {
     let name = "the_official_python_client_lists_and_calls";
     let Some([python]) = installed(name, ["BUTLERD_TEST_MCP_PY"]) else { return };

@@ -76,7 +76,7 @@ async fn died(daemon: &mut Daemon, round: &str) {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_in_boot_and_migration() {
     let points = ["migration.before_history", "migration.after_commit", "cluster.initdb", "cluster.rename", "cluster.spawn", "cluster.started"];
     for n in 0..12u64 {
@@ -96,7 +96,7 @@ async fn killed_in_boot_and_migration() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_with_a_tool_in_flight() {
     let model = model(json!([
         {"when": "wait", "steps": [{"call": {"tool": "probe_echo", "arguments": {"text": "x", "ms": 60000}}}, {"say": "over"}]},
@@ -128,7 +128,7 @@ async fn killed_with_a_tool_in_flight() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_between_the_steps_of_a_session() {
     let model = model(json!([
         {"when": "work", "steps": [{"call": {"tool": "state_set", "arguments": {"key": "w", "value": 1}}}, {"say": "done"}]},

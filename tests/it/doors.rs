@@ -14,7 +14,7 @@ async fn new_token(household: &Household, args: &[&str]) -> String {
     shown["token"].as_str().expect("a token").to_owned()
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_tool_of_one_butler_refuses_another_butlers_token() {
     let household = Household::new();
     let daemon = household.start().await;
@@ -37,7 +37,7 @@ async fn every_tool_of_one_butler_refuses_another_butlers_token() {
     }
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_revoked_or_expired_token_is_no_token() {
     let household = Household::new();
     let daemon = household.start().await;
@@ -124,7 +124,7 @@ const BAD_ORIGINS: [&str; 18] = [
     "localhost",
 ];
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn bad_hosts_and_origins_get_403_at_every_door_before_the_body() {
     let household = Household::new();
     let daemon = household.start().await;
@@ -169,7 +169,7 @@ async fn bad_hosts_and_origins_get_403_at_every_door_before_the_body() {
     assert_eq!(combinations, 2 * 40);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_configured_host_and_origin_pass() {
     let household = Household::new()
         .env("BUTLERD_ADMIN__ALLOWED_HOSTS", "butler.lan")
@@ -183,7 +183,7 @@ async fn a_configured_host_and_origin_pass() {
     assert_eq!(bad.status, 403, "{bad:?}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_contradicting_session_in_the_address_is_refused() {
     let household = Household::new();
     let daemon = household.start().await;

@@ -45,7 +45,7 @@ echo '{"type":"system","subtype":"init","session_id":"s","tools":[],"mcp_servers
 echo '{"type":"result","subtype":"success","is_error":false,"result":"'$dump'","num_turns":1,"session_id":"s","usage":{"input_tokens":1,"output_tokens":1}}'
 "#;
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vendors_child_sees_exactly_what_is_documented() {
     let household = Household::new()
         .replace("general/butler.toml", "type = \"native\"", "type = \"claude-code\"")
@@ -101,7 +101,7 @@ async fn a_vendors_child_sees_exactly_what_is_documented() {
     assert!(!command.contains("sk-secret") && !command.contains("Bearer"), "{command}");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_native_child_sees_exactly_what_is_documented() {
     let model = model(json!([{"when": "hang", "steps": [{"hang": true}]}])).await;
     let household = Household::with_model(&model).env("AWS_SECRET_ACCESS_KEY", "must-not-leak");

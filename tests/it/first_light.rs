@@ -6,9 +6,9 @@ use crate::support::{Household, model};
 
 const PROMPT: &str = "I weighed 81.4 kg this morning, log it and tell me the trend";
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trigger_spawns_a_child_that_logs_a_measurement() {
-    let model = butlerd::demo::model::ScriptedModel::start(butlerd::demo::model::demo_script()).await.expect("a model");
+    let model = butlerd::demo::model::ScriptedModel::start(butlerd::demo::model::demo_script().expect("a script")).await.expect("a model");
     let household = Household::with_model(&model);
     let daemon = household.start().await;
     let (code, out, err) = household.cli(&["trigger", "health", PROMPT, "--json"]);
@@ -32,7 +32,7 @@ async fn a_trigger_spawns_a_child_that_logs_a_measurement() {
     assert!(session["result"].as_str().expect("a text").contains("81.4"));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_key_the_butler_is_up_and_says_what_to_set() {
     let household = Household::new();
     let daemon = household.start().await;
@@ -45,7 +45,7 @@ async fn without_a_key_the_butler_is_up_and_says_what_to_set() {
     assert_eq!(health.ok("sessions_list", json!({})).await, json!([]));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_may_call_only_its_own_butler_and_its_token_dies_with_it() {
     let model = model(json!([
         {"when": "remember", "steps": [{"call": {"tool": "state_set", "arguments": {"key": "a", "value": 1}}}, {"say": "done"}]},

@@ -20,7 +20,7 @@ fn login(household: &Household, butler: &str) -> Value {
     serde_json::from_str(&out).expect("JSON")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_role_reaches_another_schema_or_the_daemons_own_tables() {
     let household = Household::new();
     let _daemon = household.start().await;
@@ -70,7 +70,7 @@ async fn no_role_reaches_another_schema_or_the_daemons_own_tables() {
     assert!(refused > 1000, "only {refused} refusals");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_a_tenant_there_are_no_rows_and_another_tenant_sees_none() {
     let household = Household::new();
     let daemon = household.start().await;

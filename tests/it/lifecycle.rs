@@ -11,7 +11,7 @@ async fn exited(mut daemon: Daemon) -> i32 {
     tokio::task::spawn_blocking(move || daemon.stop_blocking()).await.expect("the stop")
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_waits_for_sessions_and_ends_those_that_take_too_long() {
     let model = model(json!([
         {"when": "quick", "steps": [{"call": {"tool": "probe_echo", "arguments": {"ms": 400}}}, {"say": "finished"}]},
@@ -50,7 +50,7 @@ async fn a_stop_waits_for_sessions_and_ends_those_that_take_too_long() {
     assert_eq!(daemon.butler("strict").await["interrupted_sessions"], 0, "it was closed by the stop itself");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stopping_butler_takes_no_new_work() {
     let household = Household::new();
     let daemon = household.start().await;
@@ -62,7 +62,7 @@ async fn a_stopping_butler_takes_no_new_work() {
     assert!(futures_util::FutureExt::catch_unwind(refused).await.is_err(), "the port still answers");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_butler_whose_task_dies_is_started_again_and_parked_when_it_keeps_dying() {
     let household = Household::new().env("BUTLERD_PANIC_POINT", "butler.travel:2");
     let daemon = household.start().await;
@@ -87,7 +87,7 @@ async fn a_butler_whose_task_dies_is_started_again_and_parked_when_it_keeps_dyin
     assert_eq!(daemon.get("/readyz").await.0, 200, "the core butlers are up");
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_daemon_outlives_its_database() {
     let household = Household::new();
     let daemon = household.start().await;
@@ -112,7 +112,7 @@ async fn the_daemon_outlives_its_database() {
     assert_eq!(log, json!(["after", "before"]));
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn systemd_is_told_ready_status_watchdog_and_stopping() {
     let household = Household::new();
     let path = household.path().join("notify.sock");
@@ -147,7 +147,7 @@ async fn systemd_is_told_ready_status_watchdog_and_stopping() {
     assert_eq!(exited(daemon).await, 0);
 }
 
-#[tokio::test]
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_daemon_on_the_same_data_is_refused_with_a_sentence() {
     let household = Household::new();
     let daemon = household.start().await;

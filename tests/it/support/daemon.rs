@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::household::Household;
-use super::mcp::Mcp;
+use super::mcp::{Mcp, http};
 
 /// A daemon process. Dropped, it is killed as by `kill -9`.
 pub struct Daemon {
@@ -94,7 +94,7 @@ impl Daemon {
 
     /// GET of a path of the admin server, with the operator's token.
     pub async fn get(&self, path: &str) -> (u16, String) {
-        let request = reqwest::Client::new().get(format!("http://{}{path}", self.admin())).bearer_auth(self.token());
+        let request = http().get(format!("http://{}{path}", self.admin())).bearer_auth(self.token());
         let response = request.send().await.expect("the admin server answers");
         (response.status().as_u16(), response.text().await.expect("a body"))
     }
@@ -102,7 +102,7 @@ impl Daemon {
     /// The household's status.
     pub async fn status(&self) -> Value {
         let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "butlerd.status", "params": {}});
-        let client = reqwest::Client::new();
+        let client = http();
         let request = client.post(format!("http://{}/rpc", self.admin())).bearer_auth(self.token()).json(&body);
         let answer: Value = request.send().await.expect("an answer").json().await.expect("JSON");
         assert!(answer["error"].is_null(), "{answer}");

@@ -95,12 +95,6 @@ impl Household {
         self
     }
 
-    /// Appends to a file of the roster.
-    pub fn append(self, path: &str, content: &str) -> Self {
-        let before = std::fs::read_to_string(self.roster().join(path)).expect("the file");
-        self.write(path, &format!("{before}\n{content}\n"))
-    }
-
     /// Replaces text in a file of the roster.
     pub fn replace(self, path: &str, from: &str, to: &str) -> Self {
         let before = std::fs::read_to_string(self.roster().join(path)).expect("the file");

@@ -33,9 +33,16 @@ impl Answer {
     }
 }
 
+/// A client of plain HTTP; the library wants to know its TLS provider all the same.
+pub fn http() -> reqwest::Client {
+    // An error means that another test did it before.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    reqwest::Client::new()
+}
+
 impl Mcp {
     pub fn new(port: u16, token: Option<String>) -> Self {
-        Self { url: format!("http://127.0.0.1:{port}/mcp"), token, http: reqwest::Client::new() }
+        Self { url: format!("http://127.0.0.1:{port}/mcp"), token, http: http() }
     }
 
     /// The same server with another token, or none.

@@ -6,7 +6,6 @@ mod mcp;
 
 pub use daemon::Daemon;
 pub use household::{Household, model};
-pub use mcp::{Answer, Mcp};
 
 use std::time::{Duration, Instant};
 
