@@ -105,8 +105,7 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
     if done.is_ok() {
         story::going_on(&supervisor.status().await, &scratch.dir.join("data"), options.keep);
         if options.keep {
-            // Interrupted by the user: that is how a kept demo ends.
-            let _ = tokio::signal::ctrl_c().await;
+            interrupted().await;
         }
     }
     stop.cancel();
@@ -117,6 +116,18 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
         Ok(Ok(())) => Ok(()),
         Ok(Err(e)) => Err(with_causes(&e)),
         Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Waits for Ctrl-C or a SIGTERM: that is how a kept demo ends.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut term) => tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = term.recv() => {}
+        },
+        Err(_) => drop(tokio::signal::ctrl_c().await),
     }
 }
 

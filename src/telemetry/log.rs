@@ -22,13 +22,7 @@ pub enum LogError {
 
 /// Starts the log on standard error, for the whole process.
 pub fn start_log(config: &TelemetryConfig) -> Result<(), LogError> {
-    let filter =
-        EnvFilter::try_new(&config.log).map_err(|source| LogError::Filter { filter: config.log.clone(), source })?;
-    // The pool's library only says that a connection ended, without a reason; the store says the rest.
-    let filter = match "deadpool_postgres=off".parse() {
-        Ok(directive) => filter.add_directive(directive),
-        Err(_) => filter,
-    };
+    let filter = filter(&config.log)?;
     let terminal = std::io::stderr().is_terminal();
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
     let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(BoxMakeWriter::new(std::io::stderr));
@@ -38,4 +32,28 @@ pub fn start_log(config: &TelemetryConfig) -> Result<(), LogError> {
         _ => base.with_ansi(terminal).with_target(false).try_init(),
     };
     started.map_err(|_| LogError::Twice)
+}
+
+/// What is logged, as asked for, but for bodies of calls: they carry secrets, and a library below us would write them
+/// out at level `trace`.
+fn filter(wanted: &str) -> Result<EnvFilter, LogError> {
+    let fail = |source| LogError::Filter { filter: wanted.to_owned(), source };
+    let bodies = "jsonrpsee-http=off".parse().map_err(fail)?;
+    // The pool's library says only that a connection ended, without a reason; the store says the rest.
+    let pool = "deadpool_postgres=off".parse().map_err(fail)?;
+    Ok(EnvFilter::try_new(wanted).map_err(fail)?.add_directive(bodies).add_directive(pool))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bodies_of_calls_are_never_logged() {
+        for wanted in ["trace", "info", "jsonrpsee-http=trace", "warn,jsonrpsee=trace"] {
+            let filter = filter(wanted).unwrap().to_string();
+            assert!(filter.contains("jsonrpsee-http=off") && !filter.contains("jsonrpsee-http=trace"), "{filter}");
+        }
+        assert!(filter("a=b=c").is_err());
+    }
 }

@@ -27,6 +27,7 @@ const ROOMS: &[&[&str]] = &[
     &["butler"],
     &["supervisor"],
     &["admin"],
+    // The demo opens the admin port of its household; the doctor asks a running daemon.
     &["demo", "doctor"],
     &["cli"],
 ];
