@@ -1,6 +1,6 @@
 //! One butler under supervision: booted, watched, booted again a few times, else parked.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -206,7 +206,7 @@ impl Entry {
             error: n.error.clone(),
             restarts: n.restarts,
             model,
-            modules: butler.as_ref().map(|b| b.modules().all()).unwrap_or_else(BTreeMap::new),
+            modules: butler.as_ref().map(|b| b.modules().all()).unwrap_or_default(),
             sessions_running: butler.as_ref().map_or(0, |b| b.spawner().running()),
             sessions_queued: butler.as_ref().map_or(0, |b| b.spawner().queued()),
             interrupted_sessions: butler.as_ref().map_or(0, Butler::interrupted),

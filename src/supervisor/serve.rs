@@ -95,11 +95,14 @@ where
     serve_with(household, catalog, stop, admin, Hooks::default()).await
 }
 
+/// Work on the house before its first butler.
+pub type Prepare = Box<dyn FnOnce(Arc<House>) -> BoxFuture<'static, ()> + Send>;
+
 /// What whoever embeds the daemon wants to do on the way.
 #[derive(Default)]
 pub struct Hooks {
     /// Runs when the ground stands and no butler yet.
-    pub prepare: Option<Box<dyn FnOnce(Arc<House>) -> BoxFuture<'static, ()> + Send>>,
+    pub prepare: Option<Prepare>,
     /// Is called once every butler was tried.
     pub ready: Option<Box<dyn FnOnce(Supervisor) + Send>>,
 }
