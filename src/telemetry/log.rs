@@ -40,7 +40,7 @@ fn filter(wanted: &str) -> Result<EnvFilter, LogError> {
     let fail = |source| LogError::Filter { filter: wanted.to_owned(), source };
     let bodies = "jsonrpsee-http=off".parse().map_err(fail)?;
     // The pool's library says only that a connection ended, without a reason; the store says the rest.
-    let pool = "deadpool_postgres=off".parse().map_err(fail)?;
+    let pool = "deadpool.postgres=off".parse().map_err(fail)?;
     Ok(EnvFilter::try_new(wanted).map_err(fail)?.add_directive(bodies).add_directive(pool))
 }
 

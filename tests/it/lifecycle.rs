@@ -96,6 +96,11 @@ async fn the_daemon_outlives_its_database() {
     let pid = std::fs::read_to_string(household.data().join("postgres/postmaster.pid")).expect("the pid file");
     let pid: i32 = pid.lines().next().and_then(|l| l.parse().ok()).expect("a pid");
     unsafe { libc::kill(pid, libc::SIGKILL) };
+    eventually("the daemon notices", || async {
+        let log = daemon.log();
+        if log.contains("the embedded database is down") { Ok(()) } else { Err("it is not in the log".to_owned()) }
+    })
+    .await;
     // Meanwhile a call may fail, with a sentence and without losing what it was told was done.
     eventually("the database is back", || async {
         let answer = general.call("state_set", json!({"key": "after", "value": 2})).await;
