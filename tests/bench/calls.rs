@@ -1,0 +1,186 @@
+//! `tools/call` of `state_get` and `state_set` beside their floors, interleaved: a noisy minute hits all of them.
+
+use serde_json::json;
+
+use crate::daemon::Daemon;
+use crate::household::{Household, MODEL};
+use crate::part::{Measured, Part, Window};
+use crate::table::{self, Verdict, median};
+use crate::{Failed, Plan, boot, floor_sql, load, machine};
+
+const CONNECTIONS: [usize; 3] = [1, 32, 256];
+/// Of the two floors taken together, at this many connections.
+const TARGET: f64 = 0.6;
+const TARGET_AT: usize = 32;
+
+/// One measured window, with what it cost whom.
+#[derive(Clone)]
+struct Sample {
+    load: Measured,
+    daemon_us: f64,
+    server_us: f64,
+}
+
+/// The samples of one tool at one number of connections, by round.
+#[derive(Default)]
+struct Rounds {
+    ours: Vec<Sample>,
+    ratios: Vec<f64>,
+    together: Vec<f64>,
+}
+
+struct Bench<'a> {
+    window: Window,
+    household: &'a Household,
+    daemon: Daemon,
+    sdk: Part,
+    sdk_port: u16,
+    postmaster: u32,
+}
+
+pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
+    let daemon = Daemon::start(household, &[]).await?;
+    let mut sdk = Part::start("floor-sdk", &[], None)?;
+    let sdk_port = sdk.receive().await?;
+    prepare(household, daemon.ready.ports[MODEL], &daemon.ready.token).await?;
+    let window = Window {
+        warm_up_ms: u64::try_from(plan.warm_up.as_millis())?,
+        measured_ms: u64::try_from(plan.measured.as_millis())?,
+    };
+    let postmaster = machine::postmaster(&household.data())?;
+    let bench = Bench { window, household, daemon, sdk, sdk_port, postmaster };
+    table::calls_head();
+    for connections in CONNECTIONS {
+        bench.at(plan, connections).await?;
+    }
+    let rss = machine::status_kib(bench.daemon.pid(), "VmRSS")? as f64 / 1024.0;
+    let peak = machine::status_kib(bench.daemon.pid(), "VmHWM")? as f64 / 1024.0;
+    table::note(&format!("resident memory of the daemon after these calls: {rss:.1} MB, at most {peak:.1} MB"));
+    let Bench { daemon, sdk, .. } = bench;
+    sdk.finish().await?;
+    daemon.stop().await
+}
+
+impl Bench<'_> {
+    async fn at(&self, plan: &Plan, connections: usize) -> Result<(), Failed> {
+        let (mut get, mut set) = (Rounds::default(), Rounds::default());
+        let (mut sdks, mut selects, mut upserts) = (Vec::new(), Vec::new(), Vec::new());
+        for _ in 0..plan.rounds {
+            let bare = self.load(self.sdk_port, None, bodies(connections, |_| call("noop", &json!({"key": "bench"}))));
+            let bare = bare.await?.load;
+            let select = self.sql(connections, false).await?;
+            let ours = self.ours(connections, |_| call("state_get", &json!({"key": "bench"}))).await?;
+            get.add(&bare, &select, ours);
+            let upsert = self.sql(connections, true).await?;
+            let ours = self
+                .ours(connections, |n| call("state_set", &json!({"key": format!("set-{n}"), "value": {"n": n}})))
+                .await?;
+            set.add(&bare, &upsert, ours);
+            sdks.push(bare.per_second());
+            selects.push(select.per_second());
+            upserts.push(upsert.per_second());
+        }
+        get.print("state_get", connections, median(&sdks), median(&selects));
+        set.print("state_set", connections, median(&sdks), median(&upserts));
+        Ok(())
+    }
+
+    async fn ours(&self, connections: usize, body: impl Fn(usize) -> String) -> Result<Sample, Failed> {
+        let ready = &self.daemon.ready;
+        self.load(ready.ports[MODEL], Some(ready.token.clone()), bodies(connections, body)).await
+    }
+
+    /// One window of load over HTTP.
+    async fn load(&self, port: u16, token: Option<String>, bodies: Vec<String>) -> Result<Sample, Failed> {
+        let mut part = Part::start("load", &[], None)?;
+        part.send(&load::Order { port, token, window: self.window.clone(), bodies }).await?;
+        let _: String = part.receive().await?;
+        let before = (machine::cpu(self.daemon.pid()), machine::cpu_of_server(self.postmaster));
+        let load: Measured = part.receive().await?;
+        let after = (machine::cpu(self.daemon.pid()), machine::cpu_of_server(self.postmaster));
+        part.finish().await?;
+        if load.errors > 0 {
+            return Err(format!("{} of {} calls failed", load.errors, load.calls).into());
+        }
+        let per_call = |seconds: f64| seconds * 1e6 / load.calls.max(1) as f64;
+        Ok(Sample { daemon_us: per_call(after.0 - before.0), server_us: per_call(after.1 - before.1), load })
+    }
+
+    /// One window of the bare pool.
+    async fn sql(&self, tasks: usize, write: bool) -> Result<Measured, Failed> {
+        let config = boot::owner(self.household, "butlers")?;
+        let [tokio_postgres::config::Host::Unix(socket)] = config.get_hosts() else {
+            return Err("the server has no socket".into());
+        };
+        let password = config.get_password().ok_or("the owner has no password")?;
+        let order = floor_sql::Order {
+            socket_dir: socket.display().to_string(),
+            user: config.get_user().unwrap_or_default().to_owned(),
+            password: String::from_utf8(password.to_vec())?,
+            database: "butlers".to_owned(),
+            pool_size: usize::from(self.daemon.ready.pool_size),
+            tasks,
+            write,
+            window: self.window.clone(),
+        };
+        let mut part = Part::start("floor-sql", &[], None)?;
+        part.send(&order).await?;
+        let _: String = part.receive().await?;
+        let measured = part.receive().await?;
+        part.finish().await?;
+        Ok(measured)
+    }
+}
+
+impl Rounds {
+    fn add(&mut self, bare: &Measured, sql: &Measured, ours: Sample) {
+        let together = 1.0 / (1.0 / bare.per_second() + 1.0 / sql.per_second());
+        self.ratios.push(ours.load.per_second() / together);
+        self.together.push(together);
+        self.ours.push(ours);
+    }
+
+    fn print(&self, tool: &str, connections: usize, sdk: f64, sql: f64) {
+        let of = |f: fn(&Sample) -> f64| median(&self.ours.iter().map(f).collect::<Vec<_>>());
+        let ratio = median(&self.ratios);
+        table::calls(&table::Calls {
+            tool,
+            connections,
+            p50_ms: of(|s| s.load.p50_us) / 1000.0,
+            p99_ms: of(|s| s.load.p99_us) / 1000.0,
+            per_second: of(|s| s.load.per_second()),
+            daemon_us: of(|s| s.daemon_us),
+            server_us: of(|s| s.server_us),
+            sdk,
+            sql,
+            together: median(&self.together),
+            ratio,
+            verdict: (connections == TARGET_AT).then(|| Verdict::at_least(ratio * 100.0, TARGET * 100.0, "%")),
+        });
+    }
+}
+
+fn bodies(connections: usize, body: impl Fn(usize) -> String) -> Vec<String> {
+    (0..connections).map(body).collect()
+}
+
+fn call(tool: &str, arguments: &serde_json::Value) -> String {
+    json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": tool, "arguments": arguments}})
+        .to_string()
+}
+
+/// The table of the floors, and the key that is read.
+async fn prepare(household: &Household, port: u16, token: &str) -> Result<(), Failed> {
+    let (client, connection) = boot::owner(household, "butlers")?.connect(tokio_postgres::NoTls).await?;
+    let driver = butlerd::base::task::spawn(butlerd::base::task::Kind::Job, "bench", connection);
+    client.batch_execute(floor_sql::TABLE).await?;
+    drop(client);
+    driver.await??;
+    let mut part = Part::start("load", &[], None)?;
+    let bodies = vec![call("state_set", &json!({"key": "bench", "value": {"n": 1}}))];
+    let window = Window { warm_up_ms: 0, measured_ms: 1 };
+    part.send(&load::Order { port, token: Some(token.to_owned()), window, bodies }).await?;
+    let _: String = part.receive().await?;
+    let _: Measured = part.receive().await?;
+    part.finish().await
+}

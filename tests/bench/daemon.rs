@@ -1,0 +1,193 @@
+//! The daemon as a part of the bench, and the handle on it.
+//!
+//! It is the library's daemon as `butlerd serve` runs it, with the same log settings; the bench only gives it a roster
+//! and a data directory, and a session's token for the butler that is called.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use serde::{Deserialize, Serialize};
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use butlerd::access::{Grant, GrantScope, Holder, Token};
+use butlerd::base::{Clock, RequestContext, SessionId, TenantId, Trust, task};
+use butlerd::config::{Environment, Overrides, Ports, load};
+use butlerd::modules::Catalog;
+use butlerd::supervisor::{Hooks, Supervisor, serve_with};
+use butlerd::telemetry::start_log;
+
+use crate::household::{Household, MODEL};
+use crate::part::Part;
+use crate::{Failed, machine, trigger};
+
+/// What the daemon says once all butlers were tried.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Ready {
+    pub butlers_up: usize,
+    pub ports: BTreeMap<String, u16>,
+    /// A session's token for the butler that is called.
+    pub token: String,
+    /// Connections of each butler's pool.
+    pub pool_size: u16,
+    /// Which PostgreSQL.
+    pub server: String,
+    /// Of the process, from its start to this line.
+    pub cpu_seconds: f64,
+}
+
+/// Runs the daemon. Arguments: roster, data directory, then `key=value` settings; `probe` among them makes it ready for
+/// measured triggers, at the cost of its log.
+pub async fn run(args: &[String]) -> Result<(), Failed> {
+    let [roster, data, rest @ ..] = args else { return Err("daemon ROSTER DATA [KEY=VALUE ..]".into()) };
+    let set = rest.iter().filter_map(|s| s.split_once('=')).map(|(k, v)| (k.to_owned(), v.to_owned())).collect();
+    let overrides = Overrides {
+        data_dir: Some(data.into()),
+        roster: Some(roster.into()),
+        ports: Some(Ports::Auto),
+        set,
+        ..Overrides::default()
+    };
+    // Settings of the user's own environment and working directory take no part.
+    let mut environment = Environment { working_dir: PathBuf::from(roster), ..Environment::of_process() };
+    environment.variables.clear();
+    let household = load(&overrides, &environment, &Catalog::default()).map_err(|e| e.to_string())?;
+    let probe = rest.iter().any(|s| s == "probe").then(trigger::Probe::start);
+    if probe.is_none() {
+        start_log(&household.config.telemetry)?;
+    }
+    let stop = CancellationToken::new();
+    let on_signal = stop.clone();
+    let mut term = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate())?;
+    task::spawn(task::Kind::Actor, "signals", async move {
+        term.recv().await;
+        on_signal.cancel();
+    });
+    let (tell, told) = oneshot::channel();
+    let ready = Box::new(move |supervisor: Supervisor| drop(tell.send(supervisor)));
+    let hooks = Hooks { prepare: None, ready: Some(ready) };
+    let speaking = task::spawn(task::Kind::Job, "bench", async move {
+        let Ok(supervisor) = told.await else { return Err(Failed::from("the household did not start")) };
+        println!("{}", serde_json::to_string(&ready_line(&supervisor).await?)?);
+        if let Some(probe) = probe {
+            trigger::obey(&supervisor, &probe).await?;
+        }
+        Ok(())
+    });
+    serve_with(household, Catalog::default(), stop, butlerd::admin::spawn, hooks).await?;
+    speaking.await?
+}
+
+async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
+    let cpu_seconds = machine::own_cpu();
+    let house = supervisor.house();
+    let butler = supervisor.butler(MODEL)?;
+    let clock: &Clock = supervisor.clock();
+    let token = Token::generate().map_err(|e| e.to_string())?;
+    let context = RequestContext::root(clock, TenantId::owner(), "cli", "bench", "owner", Trust::Owner);
+    let grant = Grant {
+        holder: Holder::Session { session: SessionId::new(), context: Arc::new(context) },
+        tenant: TenantId::owner(),
+        butler: Some(butler.name().clone()),
+        tools: None,
+        scopes: [GrantScope::Tools].into(),
+        expires_at: None,
+    };
+    house.book.insert(token.sha256(), grant);
+    Ok(Ready {
+        butlers_up: supervisor.butlers().len(),
+        ports: supervisor.ports().into_iter().map(|(name, port)| (name.to_string(), port)).collect(),
+        token: token.expose().to_owned(),
+        pool_size: house.config.database.pool_size,
+        server: supervisor.status().await.database.server,
+        cpu_seconds,
+    })
+}
+
+/// A running daemon. Dropped, it is told to end and waited for, so that its database ends with it.
+pub struct Daemon {
+    pub part: Part,
+    pub ready: Ready,
+    /// From the start of the process until it was ready.
+    pub wall: Duration,
+    /// Of that, the time that starting PostgreSQL took, where there is a log that tells it.
+    pub postgres: Option<Duration>,
+    stopped: bool,
+}
+
+impl Daemon {
+    /// Starts the daemon with these settings and waits until it is ready.
+    pub async fn start(household: &Household, settings: &[String]) -> Result<Self, Failed> {
+        let mut args = vec![household.roster().display().to_string(), household.data().display().to_string()];
+        // A hundred butlers, each with a connection or two while they boot.
+        args.push("database.max_connections=300".to_owned());
+        args.extend_from_slice(settings);
+        let log = std::fs::File::create(household.log())?;
+        let started = Instant::now();
+        let mut part = Part::start("daemon", &args, Some(log))?;
+        let ready = part.receive().await;
+        let wall = started.elapsed();
+        let log = std::fs::read_to_string(household.log())?;
+        let ready: Ready = ready.map_err(|e: Failed| format!("{e}; its log ends: {}", tail(&log)))?;
+        let postgres = database_up_ms(&log).map(Duration::from_millis);
+        let daemon = Self { part, ready, wall, postgres, stopped: false };
+        let expected = std::fs::read_dir(household.roster())?.count() - 1;
+        if daemon.ready.butlers_up != expected {
+            let up = daemon.ready.butlers_up;
+            return Err(format!("{up} of {expected} butlers are up; the log ends: {}", tail(&log)).into());
+        }
+        Ok(daemon)
+    }
+
+    pub fn pid(&self) -> u32 {
+        self.part.pid()
+    }
+
+    fn signal(&self, signal: i32) {
+        if let Ok(pid) = i32::try_from(self.pid())
+            && pid > 0
+        {
+            // SAFETY: a signal to a child of ours that was not waited for yet.
+            unsafe { libc::kill(pid, signal) };
+        }
+    }
+
+    /// Ends it as `systemctl stop` would.
+    pub async fn stop(mut self) -> Result<(), Failed> {
+        self.part.close_input();
+        self.signal(libc::SIGTERM);
+        let status = tokio::time::timeout(Duration::from_secs(60), self.part.child.wait()).await??;
+        self.stopped = true;
+        if status.success() { Ok(()) } else { Err(format!("the daemon ended with {status}").into()) }
+    }
+}
+
+impl Drop for Daemon {
+    fn drop(&mut self) {
+        if self.stopped {
+            return;
+        }
+        self.part.close_input();
+        self.signal(libc::SIGTERM);
+        let started = Instant::now();
+        while matches!(self.part.child.try_wait(), Ok(None)) && started.elapsed() < Duration::from_secs(20) {
+            std::thread::sleep(Duration::from_millis(20));
+        }
+    }
+}
+
+fn tail(log: &str) -> String {
+    let lines: Vec<&str> = log.lines().collect();
+    lines[lines.len().saturating_sub(5)..].join("\n")
+}
+
+/// How long the start of the embedded server took, as the daemon's log has it.
+fn database_up_ms(log: &str) -> Option<u64> {
+    let line = log.lines().find(|l| l.contains("the embedded database is up"))?;
+    // `ms=81` in a text, `"ms":"81"` in JSON.
+    let after = line.split_once("ms=").or_else(|| line.split_once("\"ms\":"))?.1;
+    let digits: String = after.trim_start_matches('"').chars().take_while(char::is_ascii_digit).collect();
+    digits.parse().ok()
+}

@@ -1,0 +1,72 @@
+//! A household on disk: the shipped roster, more butlers where wanted, and a data directory, all gone when dropped.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use crate::Failed;
+
+/// The butler that is measured, and the one that the others are copies of: it has no tools or tables of its own.
+pub const MODEL: &str = "general";
+
+/// A scratch household.
+pub struct Household {
+    dir: tempfile::TempDir,
+}
+
+impl Household {
+    /// The seven butlers of the roster and `more` copies of a plain one.
+    pub fn new(more: u16) -> Result<Self, Failed> {
+        // Short, because the database's socket is in it; open for passing through, because the database's and the
+        // children's users must.
+        let dir = tempfile::Builder::new().prefix("bench-").tempdir()?;
+        std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o711))?;
+        let household = Self { dir };
+        copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("roster"), &household.roster())?;
+        for n in 1..=more {
+            household.add(n)?;
+        }
+        Ok(household)
+    }
+
+    fn add(&self, n: u16) -> Result<(), Failed> {
+        let name = format!("copy{n:03}");
+        let to = self.roster().join(&name);
+        copy(&self.roster().join(MODEL), &to)?;
+        let file = to.join("butler.toml");
+        let text = std::fs::read_to_string(&file)?;
+        let port = text.lines().find(|l| l.starts_with("port")).ok_or("the model butler has no port")?;
+        let text = text
+            .replace(&format!("name = \"{MODEL}\""), &format!("name = \"{name}\""))
+            .replace(&format!("schema = \"{MODEL}\""), &format!("schema = \"{name}\""))
+            .replace(port, &format!("port = {}", 42000 + n));
+        std::fs::write(&file, text)?;
+        Ok(())
+    }
+
+    pub fn roster(&self) -> PathBuf {
+        self.dir.path().join("roster")
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.dir.path().join("data")
+    }
+
+    /// Where daemons write their logs.
+    pub fn log(&self) -> PathBuf {
+        self.dir.path().join("daemon.log")
+    }
+}
+
+fn copy(from: &Path, to: &Path) -> Result<(), Failed> {
+    std::fs::create_dir_all(to)?;
+    for entry in std::fs::read_dir(from)? {
+        let entry = entry?;
+        let (source, target) = (entry.path(), to.join(entry.file_name()));
+        if entry.file_type()?.is_dir() {
+            copy(&source, &target)?;
+        } else {
+            std::fs::copy(&source, &target)?;
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,128 @@
+//! `just bench` (`cargo bench --bench house`): what the house costs, beside what its two floors cost in the same run.
+//!
+//! The parts run as processes of their own, all of them this very program with another first argument, so that each
+//! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
+//! pool (`floor-sql`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
+//!
+//! `BENCH_QUICK=1` is a short form: one round of a second each, and no wait for idle connections to be given back.
+//! A target that is missed is printed as such and fails nothing.
+
+mod boot;
+mod calls;
+mod daemon;
+mod floor_sdk;
+mod floor_sql;
+mod household;
+mod load;
+mod machine;
+mod part;
+mod table;
+mod trigger;
+
+use std::process::ExitCode;
+use std::time::Duration;
+
+/// What went wrong with the measuring itself.
+type Failed = Box<dyn std::error::Error + Send + Sync>;
+
+/// How thorough the run is.
+#[derive(Clone, Copy)]
+struct Plan {
+    rounds: usize,
+    warm_up: Duration,
+    measured: Duration,
+    triggers: usize,
+    /// How long the household is left alone before its memory is read. Connections idle for 30 s are given back.
+    settle: Duration,
+}
+
+impl Plan {
+    fn of_environment() -> Self {
+        let quick = std::env::var_os("BENCH_QUICK").is_some_and(|v| !v.is_empty() && v != "0");
+        if quick {
+            let s = Duration::from_secs;
+            return Self { rounds: 1, warm_up: s(1) / 2, measured: s(1), triggers: 5, settle: s(3) };
+        }
+        let ms = Duration::from_millis;
+        Self { rounds: 5, warm_up: ms(500), measured: ms(2500), triggers: 20, settle: ms(50_000) }
+    }
+
+    fn is_quick(&self) -> bool {
+        self.rounds == 1
+    }
+}
+
+fn main() -> ExitCode {
+    let mut args = std::env::args().skip(1);
+    let role = args.next().unwrap_or_default();
+    let rest: Vec<String> = args.collect();
+    let ended = match role.as_str() {
+        "agent" => return ExitCode::from(u8::try_from(butlerd::agent::main()).unwrap_or(1)),
+        "daemon" => many_threads(daemon::run(&rest)),
+        "floor-sdk" => many_threads(floor_sdk::run()),
+        "floor-sql" => many_threads(floor_sql::run()),
+        "load" => load::run(),
+        // `cargo bench` adds its own flags.
+        _ => one_thread(measure_until_interrupted()),
+    };
+    match ended {
+        Ok(()) => ExitCode::SUCCESS,
+        Err(e) => {
+            eprintln!("bench {role}: {}", butlerd::supervisor::with_causes(&*e));
+            ExitCode::FAILURE
+        }
+    }
+}
+
+/// As the daemon's own main: a thread for each core.
+fn many_threads(work: impl Future<Output = Result<(), Failed>>) -> Result<(), Failed> {
+    tokio::runtime::Builder::new_multi_thread().enable_all().build()?.block_on(work)
+}
+
+fn one_thread(work: impl Future<Output = Result<(), Failed>>) -> Result<(), Failed> {
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(work)
+}
+
+/// Interrupted, it still takes its processes and files with it: both go with what owns them.
+async fn measure_until_interrupted() -> Result<(), Failed> {
+    use tokio::signal::unix::{SignalKind, signal};
+    let (mut int, mut term) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        done = measure(Plan::of_environment()) => done,
+        _ = int.recv() => Err("interrupted".into()),
+        _ = term.recv() => Err("terminated".into()),
+    }
+}
+
+async fn measure(plan: Plan) -> Result<(), Failed> {
+    let machine = machine::describe();
+    let only = std::env::var("BENCH_ONLY").unwrap_or_default();
+    let wanted = |part: &str| only.is_empty() || only.split(',').any(|p| p == part);
+    let seven = household::Household::new(0)?;
+    // Made once: initdb, roles, migrations. Everything below finds a warm database.
+    let first = daemon::Daemon::start(&seven, &[]).await?;
+    let server = first.ready.server.clone();
+    first.stop().await?;
+    println!("{machine}");
+    println!("{server}; {}", plan_line(&plan));
+    if wanted("boot") {
+        table::boot_head();
+        let running = boot::measure(&plan, &seven, 7).await?;
+        running.stop().await?;
+        let hundred = household::Household::new(93)?;
+        daemon::Daemon::start(&hundred, &[]).await?.stop().await?;
+        boot::measure(&plan, &hundred, 100).await?.stop().await?;
+    }
+    if wanted("calls") {
+        calls::measure(&plan, &seven).await?;
+    }
+    if wanted("trigger") {
+        trigger::measure(&plan, &seven).await?;
+    }
+    Ok(())
+}
+
+fn plan_line(plan: &Plan) -> String {
+    let form = if plan.is_quick() { "quick form, " } else { "medians of " };
+    format!("{form}{} round(s), {:?} measured after {:?} each", plan.rounds, plan.measured, plan.warm_up)
+}

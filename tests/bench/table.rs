@@ -1,0 +1,110 @@
+//! What is printed.
+
+use std::fmt;
+use std::time::Duration;
+
+/// The median; 0 of nothing.
+pub fn median(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    match sorted.len() {
+        0 => 0.0,
+        n if n % 2 == 1 => sorted[n / 2],
+        n => (sorted[n / 2 - 1] + sorted[n / 2]) / 2.0,
+    }
+}
+
+/// A target and whether it was met.
+pub struct Verdict {
+    met: bool,
+    target: String,
+}
+
+impl Verdict {
+    pub fn at_most(value: f64, most: f64, unit: &str) -> Self {
+        Self { met: value <= most, target: format!("at most {most} {unit}") }
+    }
+    pub fn at_least(value: f64, least: f64, unit: &str) -> Self {
+        Self { met: value >= least, target: format!("at least {least} {unit}") }
+    }
+}
+
+impl fmt::Display for Verdict {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{} ({})", if self.met { "ok" } else { "MISSED" }, self.target)
+    }
+}
+
+pub fn note(text: &str) {
+    println!("  {text}");
+}
+
+pub fn boot_head() {
+    println!("\nBoot to ready on a migrated database, and the household at rest");
+}
+
+pub fn boot(butlers: usize, wall: f64, cpu: f64, postgres: f64, verdict: Verdict) {
+    println!(
+        "  {butlers:>3} butlers: {wall:.3} s wall, {cpu:.3} s CPU of the daemon; PostgreSQL's own start apart: \
+         {postgres:.3} s   {verdict}"
+    );
+}
+
+pub fn idle(butlers: usize, after: Duration, rss: f64, verdict: Verdict, connections: i64, few: Option<Verdict>) {
+    println!("  {butlers:>3} butlers, {} s after: {rss:.1} MB resident   {verdict}", after.as_secs());
+    let few = few.map(|v| format!("   {v}")).unwrap_or_default();
+    println!("  {butlers:>3} butlers, {} s after: {connections} database connections{few}", after.as_secs());
+}
+
+/// A line of the table of calls.
+pub struct Calls<'a> {
+    pub tool: &'a str,
+    pub connections: usize,
+    pub p50_ms: f64,
+    pub p99_ms: f64,
+    pub per_second: f64,
+    pub daemon_us: f64,
+    pub server_us: f64,
+    pub sdk: f64,
+    pub sql: f64,
+    pub together: f64,
+    pub ratio: f64,
+    pub verdict: Option<Verdict>,
+}
+
+pub fn calls_head() {
+    println!("\ntools/call with a session's token, audit and tenant on, beside the floors of the same run");
+    println!(
+        "  floor a: bare SDK server, no-op tool; b: bare pooled SELECT, or committed upsert of two rows (calls/s)"
+    );
+    println!(
+        "  {:<9} {:>5} {:>9} {:>9} {:>9} {:>10} {:>10} {:>9} {:>9} {:>12} {:>6}",
+        "tool", "conns", "p50 ms", "p99 ms", "calls/s", "daemon µs", "server µs", "a", "b", "1/(1/a+1/b)", "ratio"
+    );
+}
+
+pub fn calls(c: &Calls<'_>) {
+    let verdict = c.verdict.as_ref().map(|v| format!("   {v}")).unwrap_or_default();
+    println!(
+        "  {:<9} {:>5} {:>9.3} {:>9.3} {:>9.0} {:>10.1} {:>10.1} {:>9.0} {:>9.0} {:>12.0} {:>5.0}%{verdict}",
+        c.tool,
+        c.connections,
+        c.p50_ms,
+        c.p99_ms,
+        c.per_second,
+        c.daemon_us,
+        c.server_us,
+        c.sdk,
+        c.sql,
+        c.together,
+        c.ratio * 100.0
+    );
+}
+
+pub fn trigger(times: usize, first_request: f64, model: f64, end: f64) {
+    println!("\nTrigger of a native session, p50 of {times}");
+    println!("  to the child's first MCP request: {first_request:.1} ms");
+    println!(
+        "  to its first request to the model (after its MCP handshake): {model:.1} ms; to the closed row: {end:.1} ms"
+    );
+}

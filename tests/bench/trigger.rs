@@ -1,0 +1,113 @@
+//! From a trigger to the first request of its child on the butler's port.
+//!
+//! The moment is taken where the daemon hands a request to the protocol library, whose span for it is seen by a layer
+//! that only this daemon has. The model is scripted and answers at once; when its first request comes is told besides.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::json;
+use tokio::io::{AsyncBufReadExt, BufReader};
+use tracing::span::{Attributes, Id};
+use tracing_subscriber::Layer;
+use tracing_subscriber::filter::Targets;
+use tracing_subscriber::layer::{Context, SubscriberExt};
+use tracing_subscriber::util::SubscriberInitExt;
+
+use butlerd::base::{RequestContext, TenantId, Trust};
+use butlerd::demo::model::{Script, ScriptedModel};
+use butlerd::spawner::{SessionState, Trigger};
+use butlerd::supervisor::Supervisor;
+
+use crate::daemon::Daemon;
+use crate::household::{Household, MODEL};
+use crate::table::{self, median};
+use crate::{Failed, Plan, machine};
+
+/// When the protocol library first got a request since it was last armed; 0 while it has not.
+#[derive(Clone, Default)]
+pub struct Probe(Arc<AtomicU64>);
+
+impl Probe {
+    /// A probe in the process's log, in place of the log itself.
+    pub fn start() -> Self {
+        let probe = Self::default();
+        let seen = Seen(probe.clone()).with_filter(Targets::new().with_target("rmcp", tracing::Level::INFO));
+        tracing_subscriber::registry().with(seen).init();
+        probe
+    }
+}
+
+struct Seen(Probe);
+
+impl<S: tracing::Subscriber> Layer<S> for Seen {
+    fn on_new_span(&self, _: &Attributes<'_>, _: &Id, _: Context<'_, S>) {
+        // Only the first after arming counts.
+        let _ = self.0.0.compare_exchange(0, machine::monotonic_ns(), Ordering::AcqRel, Ordering::Acquire);
+    }
+}
+
+/// Times of one trigger, in nanoseconds of the shared clock.
+#[derive(Debug, Serialize, Deserialize)]
+struct Times {
+    triggered: u64,
+    first_request: u64,
+    ended: u64,
+}
+
+/// In the daemon: one trigger for each line of standard input, until it is closed.
+pub async fn obey(supervisor: &Supervisor, probe: &Probe) -> Result<(), Failed> {
+    let mut lines = BufReader::new(tokio::io::stdin()).lines();
+    while lines.next_line().await?.is_some() {
+        let butler = supervisor.butler(MODEL)?;
+        let clock = supervisor.clock();
+        let request = RequestContext::root(clock, TenantId::owner(), "cli", "bench", "owner", Trust::Owner);
+        let wish = Trigger {
+            prompt: "say hello".to_owned(),
+            context: None,
+            source: "trigger".to_owned(),
+            request: Arc::new(request),
+        };
+        probe.0.store(0, Ordering::Release);
+        let triggered = machine::monotonic_ns();
+        let result = butler.trigger(wish).await?;
+        let ended = machine::monotonic_ns();
+        if result.state != SessionState::Succeeded {
+            return Err(format!("the session came to {:?}: {:?}", result.state, result.error).into());
+        }
+        let times = Times { triggered, first_request: probe.0.load(Ordering::Acquire), ended };
+        println!("{}", serde_json::to_string(&times)?);
+    }
+    Ok(())
+}
+
+pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
+    let script = json!({"conversations": [{"when": "say hello", "steps": [{"say": "hello"}]}]});
+    let model = ScriptedModel::start(Script::from_value(script)?).await?;
+    let settings = ["probe".to_owned(), format!("spawner.endpoints.anthropic={}", model.base_url())];
+    let mut daemon = Daemon::start(household, &settings).await?;
+    let (mut requests, mut models, mut ends) = (Vec::new(), Vec::new(), Vec::new());
+    // The first one reads the program into memory.
+    for round in 0..=plan.triggers {
+        daemon.part.send(&"trigger").await?;
+        let asked = model.wait_for(|seen| seen.len() > round);
+        tokio::time::timeout(Duration::from_secs(30), asked).await.map_err(|_| "no session asked the model")?;
+        let model_asked = machine::monotonic_ns();
+        let times: Times = daemon.part.receive().await?;
+        if times.first_request == 0 {
+            return Err("the daemon saw no request of the child".into());
+        }
+        if round > 0 {
+            let ms = |ns: u64| ns.saturating_sub(times.triggered) as f64 / 1e6;
+            requests.push(ms(times.first_request));
+            models.push(ms(model_asked));
+            ends.push(ms(times.ended));
+        }
+    }
+    table::trigger(plan.triggers, median(&requests), median(&models), median(&ends));
+    daemon.stop().await?;
+    model.shutdown().await;
+    Ok(())
+}
