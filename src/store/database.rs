@@ -252,7 +252,7 @@ async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreErro
     let mut config = owner.clone();
     config.dbname("postgres");
     let unreachable = |e: tokio_postgres::Error| StoreError::Unreachable(super::error::describe(&e));
-    let (client, connection) = config.connect(tokio_postgres::NoTls).await.map_err(unreachable)?;
+    let (client, connection) = config.connect(super::tls::connector(&config)).await.map_err(unreachable)?;
     let driver = crate::base::task::spawn(crate::base::task::Kind::Job, "create-database", connection);
     let exists = client
         .query_opt("SELECT 1 FROM pg_database WHERE datname = $1", &[&DATABASE])

@@ -9,7 +9,8 @@ use std::time::Duration;
 use deadpool::managed::{self, Metrics, RecycleResult};
 use deadpool_postgres::{ClientWrapper, ManagerConfig, RecyclingMethod};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{NoTls, Row, Statement};
+use tokio_postgres::{Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::StoreError;
 use crate::base::{Clock, RequestContext, TenantId};
@@ -66,15 +67,17 @@ impl managed::Manager for Manager {
 #[derive(Clone)]
 pub struct Pool {
     inner: managed::Pool<Manager>,
+    tls: MakeRustlsConnect,
 }
 
 impl Pool {
     /// A pool that opens connections when they are needed, at most `max`.
     pub fn new(config: tokio_postgres::Config, time_zone: &str, max: usize) -> Self {
+        let tls = super::tls::connector(&config);
         let manager = Manager {
             inner: deadpool_postgres::Manager::from_config(
                 config,
-                NoTls,
+                tls.clone(),
                 ManagerConfig { recycling_method: RecyclingMethod::Fast },
             ),
             time_zone: time_zone.to_owned(),
@@ -86,7 +89,7 @@ impl Pool {
             .create_timeout(Some(CREATE))
             .build()
             .expect("a pool with a runtime and timeouts is complete");
-        Self { inner }
+        Self { inner, tls }
     }
 
     /// Closes connections that were idle for `age`, but keeps `keep` of them.
@@ -293,9 +296,10 @@ impl Drop for Lease {
         if let Some(object) = self.object.take() {
             let connection = managed::Object::take(object);
             let token = connection.client.cancel_token();
+            let tls = self.pool.tls.clone();
             crate::base::task::spawn(crate::base::task::Kind::Job, "cancel-statement", async move {
                 // Best effort: the statement ends at the latest when its connection does.
-                if let Err(e) = token.cancel_query(NoTls).await {
+                if let Err(e) = token.cancel_query(tls).await {
                     tracing::debug!(error = %e, "a statement could not be cancelled");
                 }
                 drop(connection);
