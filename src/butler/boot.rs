@@ -17,7 +17,7 @@ use crate::base::{crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
 use crate::modules::{ModuleContext, Modules, Phase};
-use crate::scheduler::{Declared, schedule_tools, sync};
+use crate::scheduler::{Declared, close_open_runs, schedule_tools, sync};
 use crate::spawner::{Spawner, SpawnerParts, session_tools};
 use crate::store::migrate::Chain;
 use crate::tools::{Auditor, ToolSetBuilder, core_tools};
@@ -258,6 +258,10 @@ async fn sync_schedules(store: &crate::store::Store, config: &ButlerConfig, owne
             enabled: s.enabled,
         })
         .collect();
+    let open = close_open_runs(store).await.map_err(|e| e.to_string())?;
+    if open > 0 {
+        tracing::warn!(butler = %config.name, runs = open, "runs of schedules were interrupted");
+    }
     sync(store, &declared).await.map_err(|e| e.to_string())
 }
 

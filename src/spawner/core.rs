@@ -179,7 +179,15 @@ impl Spawner {
         let (done, end) = oneshot::channel();
         let inner = inner.clone();
         let tracked = self.inner.tasks.track_future(async move {
-            let result = inner.clone().one_session(id, wish, access, place, cancel).await;
+            let work = inner.clone().one_session(id, wish.clone(), access, place, cancel);
+            let result = match task::spawn(task::Kind::Job, "session-work", work).await {
+                Ok(result) => result,
+                // A panic, which the log has. The row gets its end all the same; the child died with its handle.
+                Err(_) => {
+                    let why = "butlerd itself failed while it ran this session; the daemon's log says where";
+                    inner.close(id, &wish, Ending::failed(SessionState::Failed, "crashed", why)).await
+                }
+            };
             inner.live().remove(&id);
             // Nobody waits any more: the row tells the end all the same.
             let _ = done.send(result);
