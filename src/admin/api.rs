@@ -174,6 +174,8 @@ pub struct DbLogin {
     pub dbname: String,
     pub user: String,
     pub password: Sealed,
+    /// What libpq calls `options`: the tenant, without which no row is seen, and the owner's time zone.
+    pub options: String,
 }
 
 /// What a subscriber gets.

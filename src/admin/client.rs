@@ -108,7 +108,7 @@ impl Client {
             }
             other => match rejection(&chain(&other)) {
                 Some(failure) => ClientError::Refused(failure),
-                None => ClientError::Unreachable { addr, problem: chain(&other) },
+                None => ClientError::Unreachable { addr, problem: root(&other) },
             },
         }
     }
@@ -126,6 +126,15 @@ fn chain(error: &dyn std::error::Error) -> String {
         cause = inner.source();
     }
     text
+}
+
+/// What lies at the bottom of an error: `Connection refused (os error 111)`.
+fn root(error: &dyn std::error::Error) -> String {
+    let mut last = error;
+    while let Some(inner) = last.source() {
+        last = inner;
+    }
+    last.to_string()
 }
 
 /// A request that the door turned away: the libraries keep its status, and only as text.

@@ -26,9 +26,9 @@ pub struct DaemonFile {
 /// Why no daemon can be talked to.
 #[derive(Debug, thiserror::Error)]
 pub enum PlaceError {
-    #[error("butlerd does not run with the data directory {}, or is still starting", .data_dir.display())]
+    #[error("no daemon runs with the data directory {}, or it is still starting", .data_dir.display())]
     NotRunning { data_dir: PathBuf },
-    #[error("butlerd is not running any more: {} names process {pid}, which is gone", .file.display())]
+    #[error("the daemon is not running any more: {} names process {pid}, which is gone", .file.display())]
     Gone { file: PathBuf, pid: i32 },
     #[error("{} can't be read: {problem}", .file.display())]
     Unreadable { file: PathBuf, problem: String, denied: bool },
@@ -72,7 +72,17 @@ impl DaemonFile {
 fn alive(pid: i32) -> bool {
     use nix::errno::Errno;
     use nix::sys::signal::kill;
-    pid > 0 && !matches!(kill(nix::unistd::Pid::from_raw(pid), None), Err(Errno::ESRCH))
+    pid > 0 && !matches!(kill(nix::unistd::Pid::from_raw(pid), None), Err(Errno::ESRCH)) && !zombie(pid)
+}
+
+/// Whether the process has ended, and only nobody asked for its exit code yet.
+fn zombie(pid: i32) -> bool {
+    ended(&std::fs::read_to_string(format!("/proc/{pid}/stat")).unwrap_or_default())
+}
+
+fn ended(stat: &str) -> bool {
+    // The command's name stands in parentheses and may hold anything.
+    stat.rsplit_once(") ").is_some_and(|(_, rest)| rest.starts_with('Z'))
 }
 
 /// The token that the daemon left for the command line of its own user.
@@ -116,6 +126,14 @@ mod tests {
         assert!(matches!(DaemonFile::read(dir.path()), Err(PlaceError::Gone { .. })));
         std::fs::write(dir.path().join("run/daemon.json"), "{").unwrap();
         assert!(matches!(DaemonFile::read(dir.path()), Err(PlaceError::Unreadable { .. })));
+    }
+
+    #[test]
+    fn a_process_that_nobody_buried_is_dead() {
+        assert!(ended("4711 (butlerd) Z 1 4711 4711 0"));
+        assert!(ended("4711 (a) S (b) Z 1 4711 4711 0"));
+        assert!(!ended("4711 (Z) S 1 4711 4711 0"));
+        assert!(!zombie(std::process::id().cast_signed()));
     }
 
     #[test]

@@ -69,9 +69,15 @@ impl Rpc {
     }
 
     /// The butler, if the grant reaches it and it is up.
-    fn butler(&self, grant: &Grant, name: &str) -> Result<Butler, Failure> {
+    pub async fn butler(&self, grant: &Grant, name: &str) -> Result<Butler, Failure> {
         rights::check_butler(grant, name)?;
-        self.supervisor.butler(name).map_err(|why| Failure::new("butler_unavailable", why))
+        match self.supervisor.butler(name) {
+            Ok(butler) => Ok(butler),
+            Err(why) => {
+                self.known(name).await?;
+                Err(Failure::new("butler_unavailable", format!("{}.", why.trim_end_matches('.'))))
+            }
+        }
     }
 
     /// The name of a butler of this household, up or not.
@@ -92,7 +98,7 @@ impl Rpc {
         context: Option<Value>,
     ) -> Result<SessionResult, Failure> {
         let grant = may(ext, Need::Work)?;
-        let butler = self.butler(&grant, butler)?;
+        let butler = self.butler(&grant, butler).await?;
         let request = self.caller(&grant).context;
         let wish = Trigger { prompt, context, source: "trigger".to_owned(), request };
         // A task of its own: the session has a row, and goes on when the caller hangs up.
@@ -108,7 +114,7 @@ impl Rpc {
         args: Map<String, Value>,
     ) -> Result<ToolAnswer, Failure> {
         let grant = may(ext, Need::Work)?;
-        let butler = self.butler(&grant, butler)?;
+        let butler = self.butler(&grant, butler).await?;
         let (tools, name) = (butler.tools().clone(), butler.name().clone());
         if !tools.has(&tool) {
             return Err(Failure::new(
@@ -138,7 +144,7 @@ impl Rpc {
         }
     }
 
-    fn login(&self, ext: &Extensions, butler: &str) -> Result<DbLogin, Failure> {
+    async fn login(&self, ext: &Extensions, butler: &str) -> Result<DbLogin, Failure> {
         let grant = may(ext, Need::Manage)?;
         if grant.tenant != TenantId::owner() {
             // Whoever has the role's password can name any tenant.
@@ -146,9 +152,12 @@ impl Rpc {
                 "A tenant's token can't have a role of the database, which serves all tenants.",
             ));
         }
-        let butler = self.butler(&grant, butler)?;
-        let (config, password) = self.supervisor.house().db.role_login(butler.name());
-        Ok(login_of(&config, password.into()))
+        let butler = self.butler(&grant, butler).await?;
+        let house = self.supervisor.house();
+        let (config, password) = house.db.role_login(butler.name());
+        let zone = house.config.owner.time_zone.name();
+        let options = format!("-c butlerd.tenant={} -c TimeZone={zone}", grant.tenant);
+        Ok(DbLogin { options, ..login_of(&config, password.into()) })
     }
 }
 
@@ -166,6 +175,7 @@ fn login_of(config: &tokio_postgres::Config, password: Sealed) -> DbLogin {
         dbname: config.get_dbname().unwrap_or_default().to_owned(),
         user: config.get_user().unwrap_or_default().to_owned(),
         password,
+        options: String::new(),
     }
 }
 
@@ -262,7 +272,7 @@ impl ApiServer for Rpc {
 
     async fn tool_list(&self, ext: &Extensions, butler: String) -> RpcResult<Vec<ToolInfo>> {
         let grant = may(ext, Need::Look)?;
-        let butler = self.butler(&grant, &butler)?;
+        let butler = self.butler(&grant, &butler).await?;
         let shown = butler.tools().definitions().filter(|d| grant.allows(&d.name)).map(|d| ToolInfo {
             name: d.name.clone(),
             description: d.description.clone(),
@@ -283,7 +293,7 @@ impl ApiServer for Rpc {
     }
 
     async fn db_login(&self, ext: &Extensions, butler: String) -> RpcResult<DbLogin> {
-        Ok(self.login(ext, &butler)?)
+        Ok(self.login(ext, &butler).await?)
     }
 
     async fn subscribe_events(

@@ -68,7 +68,7 @@ pub(crate) fn house() -> HouseStatus {
 fn model(ready: bool, reason: Option<&str>) -> crate::spawner::ModelState {
     crate::spawner::ModelState {
         runtime: "native".to_owned(),
-        model: Some("claude-sonnet-4-5".to_owned()),
+        model: Some("a-model".to_owned()),
         ready,
         reason: reason.map(ToOwned::to_owned),
     }

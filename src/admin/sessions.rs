@@ -55,11 +55,7 @@ pub(super) async fn list(
         return Err(Failure::invalid(format!("The limit must be from 1 to {MOST}.")));
     }
     let (butlers, mut unavailable) = match butler {
-        Some(name) => {
-            rights::check_butler(grant, name)?;
-            let butler = rpc.supervisor.butler(name).map_err(|why| Failure::new("butler_unavailable", why))?;
-            (vec![butler], Vec::new())
-        }
+        Some(name) => (vec![rpc.butler(grant, name).await?], Vec::new()),
         None => reached(rpc, grant).await,
     };
     let mut sessions = Vec::new();

@@ -17,7 +17,7 @@ use crate::base::{crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
 use crate::modules::{ModuleContext, Modules, Phase};
-use crate::scheduler::{Declared, schedule_tools, sync};
+use crate::scheduler::{Declared, close_open_runs, schedule_tools, sync};
 use crate::spawner::{Spawner, SpawnerParts, session_tools};
 use crate::store::migrate::Chain;
 use crate::tools::{Auditor, ToolSetBuilder, core_tools};
@@ -93,7 +93,11 @@ impl Failure for crate::store::migrate::MigrationError {}
 /// Boots the butler. `stop` ends it again: sessions are drained, then everything is taken down in reverse.
 ///
 /// A module that fails does not fail the boot; whatever else fails does, named by its phase.
-pub async fn boot(house: &Arc<House>, config: &Arc<ButlerConfig>, stop: CancellationToken) -> Result<Running, BootError> {
+pub async fn boot(
+    house: &Arc<House>,
+    config: &Arc<ButlerConfig>,
+    stop: CancellationToken,
+) -> Result<Running, BootError> {
     let name = &config.name;
     let schema = &config.db.schema;
     let mut phases = Phases { butler: name.as_str(), done: Vec::new() };
@@ -254,6 +258,10 @@ async fn sync_schedules(store: &crate::store::Store, config: &ButlerConfig, owne
             enabled: s.enabled,
         })
         .collect();
+    let open = close_open_runs(store).await.map_err(|e| e.to_string())?;
+    if open > 0 {
+        tracing::warn!(butler = %config.name, runs = open, "runs of schedules were interrupted");
+    }
     sync(store, &declared).await.map_err(|e| e.to_string())
 }
 
@@ -298,4 +306,3 @@ impl Life {
         tracing::info!(butler = %name, "butler stopped");
     }
 }
-

@@ -119,8 +119,11 @@ async fn run_tick(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
 
 async fn module_states(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
     let shown = core.modules.all().into_iter().map(|(name, m)| {
-        (name, json!({"health": m.health, "enabled": m.enabled, "failure_phase": m.failure_phase,
-                      "failure_error": m.failure_error}))
+        (
+            name,
+            json!({"health": m.health, "enabled": m.enabled, "failure_phase": m.failure_phase,
+                      "failure_error": m.failure_error}),
+        )
     });
     Ok(Value::Object(shown.collect()))
 }
@@ -162,7 +165,11 @@ impl Dispatch for Dispatcher {
     async fn dispatch(&self, firing: Firing) -> Dispatched {
         let Some(prompt) = firing.prompt else {
             let job = firing.job_name.unwrap_or_default();
-            return Dispatched { ok: false, session: None, error: Some(format!("there is no job `{job}` in this build")) };
+            return Dispatched {
+                ok: false,
+                session: None,
+                error: Some(format!("there is no job `{job}` in this build")),
+            };
         };
         let request = RequestContext::root(
             &self.core.house.clock,
@@ -175,11 +182,9 @@ impl Dispatch for Dispatcher {
         let wish =
             Trigger { prompt, context: None, source: format!("schedule:{}", firing.name), request: Arc::new(request) };
         match self.core.spawner.trigger_from(wish, None).await {
-            Ok(end) => Dispatched {
-                ok: end.state == SessionState::Succeeded,
-                session: Some(end.session_id),
-                error: end.error,
-            },
+            Ok(end) => {
+                Dispatched { ok: end.state == SessionState::Succeeded, session: Some(end.session_id), error: end.error }
+            }
             Err(e) => Dispatched { ok: false, session: None, error: Some(e.to_string()) },
         }
     }

@@ -20,7 +20,7 @@ pub async fn run(caller: Caller, what: Db) -> Outcome {
             match caller.out.json {
                 true => caller.out.value(&json!({
                     "url": url, "host": login.host, "port": login.port, "dbname": login.dbname, "user": login.user,
-                    "password": login.password,
+                    "password": login.password, "options": login.options,
                 })),
                 false => caller.out.line(&url),
             }
@@ -33,12 +33,13 @@ pub async fn run(caller: Caller, what: Db) -> Outcome {
 /// A connection URL. A socket's directory stands in the query, because it can't stand in the authority.
 fn url(login: &DbLogin) -> String {
     let (user, password) = (encode(&login.user), encode(login.password.expose()));
-    let (port, dbname) = (login.port, encode(&login.dbname));
+    let (port, dbname, options) = (login.port, encode(&login.dbname), encode(&login.options));
     if login.host.starts_with('/') {
-        return format!("postgresql://{user}:{password}@/{dbname}?host={}&port={port}", encode(&login.host));
+        let host = encode(&login.host);
+        return format!("postgresql://{user}:{password}@/{dbname}?host={host}&port={port}&options={options}");
     }
     let host = if login.host.contains(':') { format!("[{}]", login.host) } else { encode(&login.host) };
-    format!("postgresql://{user}:{password}@{host}:{port}/{dbname}")
+    format!("postgresql://{user}:{password}@{host}:{port}/{dbname}?options={options}")
 }
 
 /// Percent-encodes whatever is not plain.
@@ -58,6 +59,7 @@ fn become_psql(login: &DbLogin, args: &[OsString]) -> Problem {
         .env("PGDATABASE", &login.dbname)
         .env("PGUSER", &login.user)
         .env("PGPASSWORD", login.password.expose())
+        .env("PGOPTIONS", &login.options)
         .exec();
     let next = "Install PostgreSQL's client (Debian: apt install postgresql-client), or use `butlerd db url`.";
     Problem::new(FAILED, "no_psql", format!("psql can't be started: {error}."), next)
@@ -74,6 +76,7 @@ mod tests {
             dbname: "butlers".to_owned(),
             user: "butler_health".to_owned(),
             password: "p@ss/word".to_owned().into(),
+            options: "-c butlerd.tenant=owner".to_owned(),
         }
     }
 
@@ -90,6 +93,7 @@ mod tests {
             };
             assert_eq!(config.get_hosts(), [expected], "{text}");
             assert_eq!(config.get_ports(), [5432], "{text}");
+            assert_eq!(config.get_options(), Some("-c butlerd.tenant=owner"), "{text}");
         }
         assert!(url(&login("::1")).contains("@[::1]:5432/"));
     }

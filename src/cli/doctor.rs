@@ -28,14 +28,16 @@ pub fn mark(level: Level) -> (Tone, &'static str) {
 
 fn show(out: Out, report: &Report) {
     let mut topic = "";
-    for finding in &report.findings {
+    for (i, finding) in report.findings.iter().enumerate() {
         if finding.topic != topic {
             topic = finding.topic;
             out.line(&out.paint(Tone::Head, topic));
         }
         let (tone, word) = mark(finding.level);
         out.line(&format!("  {}  {}", out.paint(tone, &format!("{word:<7}")), one_line(&finding.text, 2000)));
-        if let Some(advice) = &finding.advice {
+        // Several findings with one remedy: it is told once, below the last of them.
+        let next = report.findings.get(i + 1).and_then(|f| f.advice.as_ref());
+        if let Some(advice) = finding.advice.as_ref().filter(|advice| next != Some(*advice)) {
             out.line(&format!("           {}", out.paint(Tone::Faint, advice)));
         }
     }

@@ -75,7 +75,11 @@ impl From<Refused> for Problem {
 
 impl From<ClientError> for Problem {
     fn from(error: ClientError) -> Self {
-        let message = format!("{}.", error.to_string().trim_end_matches('.'));
+        let message = match &error {
+            // The daemon's own sentence is whole already.
+            ClientError::Refused(failure) => failure.message.clone(),
+            other => format!("{}.", other.to_string().trim_end_matches('.')),
+        };
         let (exit, code, next) = match &error {
             ClientError::Place(PlaceError::NotRunning { .. }) => {
                 (UNREACHABLE, "not_running", "Start it with `butlerd serve`, or say where it is with --data-dir DIR.")

@@ -8,6 +8,9 @@ use super::problem::Problem;
 use super::{Caller, Outcome, prompt};
 use crate::admin::{ApiClient, Sealed};
 
+/// The phase of a butler's boot that looks for its keys.
+const KEY_PHASE: &str = "core credentials";
+
 /// What is asked of the daemon, once a value was read.
 pub enum Wish {
     Set(String, Sealed),
@@ -63,6 +66,12 @@ pub async fn run(caller: Caller, wish: Wish) -> Outcome {
         Wish::Set(name, value) => {
             let stored = calls.secret_set(name, value).await.map_err(caller.failed())?;
             done(out, "stored", &stored.name, &format!("{} is stored, encrypted.", stored.name));
+            // The next session finds it; a butler that did not start for want of a key tries again only when told.
+            if let Ok(status) = calls.status().await {
+                for b in status.butlers.iter().filter(|b| b.failed_phase.as_deref() == Some(KEY_PHASE)) {
+                    out.aside(&format!("{} was parked for want of a key: restart butlerd to start it.", b.name));
+                }
+            }
         }
         Wish::Remove(name) => {
             let gone = calls.secret_remove(name).await.map_err(caller.failed())?;

@@ -21,6 +21,7 @@ pub async fn run(caller: Caller, args: TriggerArgs) -> Outcome {
         std::io::stdin().read_to_string(&mut args.prompt).map_err(|e| {
             Problem::usage(format!("The prompt can't be read from standard input: {e}."), "Give it as an argument.")
         })?;
+        args.prompt.truncate(args.prompt.trim_end().len());
     }
     if args.follow { follow(&caller, args).await } else { wait(&caller, args).await }
 }

@@ -166,7 +166,8 @@ section! {
     pub struct TelemetryConfig {
         /// How much is logged: a level, or directives for single parts.
         log: String = rules::LOG_FILTER, Default::Is("\"info\"");
-        /// `auto` is text on a terminal and JSON elsewhere.
+        /// `text` for people, `json` for collectors. `auto` is text: with colours on a terminal, without times in systemd's
+        /// journal, which has its own.
         format: LogFormat = Kind::OneOf(LogFormat::NAMES), Default::Is("\"auto\"");
     }
 }

@@ -13,7 +13,7 @@ use super::model::{DEMO_PROMPT, ScriptedModel, demo_script};
 use super::story;
 use crate::admin;
 use crate::base::{Clock, RequestContext, Secret, TenantId, Trust, task};
-use crate::config::{Environment, Overrides, Ports, RuntimeKind, load};
+use crate::config::{ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
 use crate::modules::Catalog;
 use crate::spawner::child::Nursery;
 use crate::spawner::{SessionEvent, SessionResult, SessionState, Trigger};
@@ -105,8 +105,7 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
     if done.is_ok() {
         story::going_on(&supervisor.status().await, &scratch.dir.join("data"), options.keep);
         if options.keep {
-            // Interrupted by the user: that is how a kept demo ends.
-            let _ = tokio::signal::ctrl_c().await;
+            interrupted().await;
         }
     }
     stop.cancel();
@@ -117,6 +116,18 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
         Ok(Ok(())) => Ok(()),
         Ok(Err(e)) => Err(with_causes(&e)),
         Err(e) => Err(e.to_string()),
+    }
+}
+
+/// Waits for Ctrl-C or a SIGTERM: that is how a kept demo ends.
+async fn interrupted() {
+    use tokio::signal::unix::{SignalKind, signal};
+    match signal(SignalKind::terminate()) {
+        Ok(mut term) => tokio::select! {
+            _ = tokio::signal::ctrl_c() => {}
+            _ = term.recv() => {}
+        },
+        Err(_) => drop(tokio::signal::ctrl_c().await),
     }
 }
 
@@ -168,7 +179,7 @@ async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Fail
         return Ok(RuntimeKind::Native);
     }
     let nursery = Nursery::start().map_err(|e| with_causes(&e))?;
-    let probe = match crate::spawner::adapters::adapter(RuntimeKind::ClaudeCode, None) {
+    let probe = match crate::spawner::adapters::adapter(RuntimeKind::ClaudeCode, &ClisConfig { claude: None }) {
         Some(adapter) => adapter.probe(&nursery).await,
         None => return Ok(RuntimeKind::Native),
     };

@@ -134,10 +134,14 @@ pub(super) async fn database(db: &Database, session: SessionId) -> Result<(), St
 pub(super) fn going_on(status: &HouseStatus, data_dir: &Path, keep: bool) {
     heading("How to go on");
     println!("  With a real model, in the directory of this repository:");
-    println!("    butlerd serve                             in one terminal (config/butlerd.toml is read if it is there)");
+    println!(
+        "    butlerd serve                             in one terminal (config/butlerd.toml is read if it is there)"
+    );
     println!("    butlerd secret set ANTHROPIC_API_KEY      in another; it asks for the key");
     println!("    butlerd trigger health \"I weighed 81.4 kg this morning, log it and tell me the trend\"");
-    println!("    butlerd sessions list                     what happened; `butlerd status` and `butlerd doctor` tell more");
+    println!(
+        "    butlerd sessions list                     what happened; `butlerd status` and `butlerd doctor` tell more"
+    );
     println!("  From a clone, `butlerd` is `cargo run --release --`.");
     if keep {
         println!();

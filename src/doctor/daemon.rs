@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::path::Path;
 use std::time::Duration;
 
-use super::{Finding, Level};
+use super::{DELIVERS, Finding, Level};
 use crate::admin::{ApiClient, Client, ClientError, DaemonFile, PlaceError};
 use crate::base::text;
 use crate::butler::{ButlerState, ButlerStatus, HouseStatus};
@@ -154,7 +154,7 @@ fn module_complaint(b: &ButlerStatus, name: &str, module: &State) -> Option<(Lev
 /// Butlers without a model mostly lack the same thing, so each reason is told once.
 fn without_model(butlers: &[ButlerStatus]) -> Vec<(Level, String)> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
-    for b in butlers {
+    for b in butlers.iter().filter(|b| b.name != DELIVERS) {
         let Some(reason) = b.model.as_ref().filter(|m| !m.ready).and_then(|m| m.reason.as_deref()) else { continue };
         // "health has no model: …" says the same of each butler.
         let rest = reason.strip_prefix(&b.name).map_or(reason, str::trim_start).to_owned();

@@ -16,6 +16,9 @@ use crate::config::{Environment, Overrides};
 
 pub use daemon::complaints;
 
+/// The butler that delivers messages and starts no sessions: it needs no model.
+const DELIVERS: &str = "messenger";
+
 /// How much a finding matters.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize)]
 #[serde(rename_all = "lowercase")]

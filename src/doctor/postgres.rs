@@ -83,7 +83,7 @@ async fn external(url: &Secret<String>) -> Finding {
 /// `server_version_num` and `server_version`.
 async fn version(config: tokio_postgres::Config) -> Result<(u32, String), String> {
     let words = |e: tokio_postgres::Error| crate::store::describe(&e);
-    let (client, connection) = config.connect(tokio_postgres::NoTls).await.map_err(words)?;
+    let (client, connection) = config.connect(crate::store::connector(&config)).await.map_err(words)?;
     // Its end is the client's.
     drop(task::spawn(task::Kind::Job, "doctor-database", connection));
     let row = client

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use super::Finding;
 use crate::base::{SessionId, text};
+use crate::config::ClisConfig;
 use crate::config::{ButlerConfig, Config, RuntimeKind};
 use crate::spawner::RUNTIMES;
 use crate::spawner::adapters::{CHILD_PATH, adapter};
@@ -55,8 +56,8 @@ struct Seen {
 
 /// A program that this build has an adapter for: the adapter knows how to look.
 async fn known(nursery: &Nursery, kind: RuntimeKind, config: Option<&Config>) -> Seen {
-    let configured = config.and_then(|c| c.spawner.clis.claude.clone());
-    match adapter(kind, configured) {
+    let clis = config.map(|c| c.spawner.clis.clone()).unwrap_or(ClisConfig { claude: None });
+    match adapter(kind, &clis) {
         Some(adapter) => {
             let probe = adapter.probe(nursery).await;
             Seen { program: probe.program, version: probe.version, problem: probe.problem }

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::daemon::Daemon;
-use super::{Finding, Level};
+use super::{DELIVERS, Finding, Level};
 use crate::config::{ButlerConfig, Config, Environment, Household, Overrides, Refused, RuntimeKind, load, load_config};
 use crate::modules::StrictCatalog;
 use crate::spawner::wanted_keys;
@@ -70,7 +70,7 @@ fn sources(name: &str, daemon: &Daemon) -> Vec<&'static str> {
 pub(super) fn keys(config: &Config, butlers: &[ButlerConfig], daemon: &Daemon) -> Vec<Finding> {
     const TOPIC: &str = "keys";
     let mut wanted: BTreeMap<&'static [&'static str], Vec<&ButlerConfig>> = BTreeMap::new();
-    for butler in butlers.iter().filter(|b| b.name.as_str() != "messenger") {
+    for butler in butlers.iter().filter(|b| b.name.as_str() != DELIVERS) {
         let names = wanted_keys(butler, &config.spawner);
         if !names.is_empty() {
             wanted.entry(names).or_default().push(butler);

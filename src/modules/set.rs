@@ -77,7 +77,10 @@ impl Modules {
                     slot.module = Some(module);
                     slot.manifest = manifest;
                 }
-                Err(e) => slot.failure = Some((Health::Failed, Phase::Config, e)),
+                Err(error) => {
+                    tracing::error!(module = name, butler = %butler, phase = ?Phase::Config, error, "module failed");
+                    slot.failure = Some((Health::Failed, Phase::Config, error));
+                }
             }
             set.slots.push(slot);
         }

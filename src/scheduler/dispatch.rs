@@ -81,7 +81,8 @@ async fn claim_next(store: &Store, tenant: &TenantId) -> Result<Option<(Firing, 
     .await
     .map_err(StoreError::query("recording a schedule's run"))?;
     tx.execute(
-        "UPDATE scheduled_tasks SET next_run_at = $2, last_run_at = $3, enabled = $2 IS NOT NULL WHERE id = $1",
+        "UPDATE scheduled_tasks SET next_run_at = $2, last_run_at = $3, enabled = $2::timestamptz IS NOT NULL
+         WHERE id = $1",
         &[&id, &next, &now],
     )
     .await

@@ -9,5 +9,5 @@ mod tools;
 
 pub use cron::{CronError, CronTimes};
 pub use dispatch::{Dispatch, Dispatched, Firing, tick};
-pub use sync::{Declared, sync};
+pub use sync::{Declared, close_open_runs, sync};
 pub use tools::schedule_tools;

@@ -34,6 +34,20 @@ pub enum SyncError {
     Store(#[from] StoreError),
 }
 
+/// Closes runs that the last run of the daemon left open; their sessions were interrupted.
+pub async fn close_open_runs(store: &Store) -> Result<u64, StoreError> {
+    let mut lease = store.tenant(&TenantId::owner()).await?;
+    lease
+        .execute(
+            "UPDATE schedule_runs SET state = 'failed', reason = 'butlerd stopped before this run was over',
+                    finished_at = shared.clock()
+             WHERE state IN ('due', 'running')",
+            &[],
+        )
+        .await
+        .map_err(StoreError::query("closing interrupted runs of schedules"))
+}
+
 /// Makes the rows of source `toml` match the declared schedules; a schedule that is no longer declared is switched off.
 pub async fn sync(store: &Store, declared: &[Declared]) -> Result<(), SyncError> {
     let now = store.clock().now();

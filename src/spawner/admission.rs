@@ -49,13 +49,7 @@ pub struct Admission {
 impl Admission {
     /// `most` sessions at once, `max_queued` waiting; `global` is shared by all butlers. Nobody is admitted once `stop`
     /// fired.
-    pub fn new(
-        butler: &str,
-        most: usize,
-        max_queued: usize,
-        global: Arc<Semaphore>,
-        stop: CancellationToken,
-    ) -> Self {
+    pub fn new(butler: &str, most: usize, max_queued: usize, global: Arc<Semaphore>, stop: CancellationToken) -> Self {
         Self {
             butler: butler.into(),
             own: Arc::new(Semaphore::new(most)),
@@ -92,7 +86,8 @@ impl Admission {
         if from_own_session {
             return Err(TriggerError::SelfWait { butler: self.butler.to_string() });
         }
-        let full = self.queued.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < self.max_queued).then_some(n + 1));
+        let full =
+            self.queued.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < self.max_queued).then_some(n + 1));
         match full {
             Ok(_) => Ok(Place { admission: self.clone(), seat: Seat::Queue(Queued(self.queued.clone())) }),
             Err(queued) => {

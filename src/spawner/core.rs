@@ -14,10 +14,10 @@ use super::admission::{Admission, Place};
 use super::child::{ChildUser, Leftover, Nursery};
 use super::log::{Ending, SessionLog};
 use super::model::{NoModel, resolve};
-use super::workspace::Workspaces;
 use super::types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
 };
+use super::workspace::Workspaces;
 use crate::access::TokenBook;
 use crate::base::{Backoff, Clock, MAX_LINEAGE_DEPTH, SessionId, TenantId, crash, task, text};
 use crate::config::{ButlerConfig, RuntimeKind, SpawnerConfig};
@@ -81,7 +81,7 @@ impl Spawner {
             closing.clone(),
         );
         let inner = Inner {
-            adapter: adapter(parts.config.runtime.kind, parts.settings.clis.claude.clone()),
+            adapter: adapter(parts.config.runtime.kind, &parts.settings.clis),
             log: SessionLog::new(parts.store.clone()),
             admission,
             live: Mutex::default(),
@@ -179,7 +179,15 @@ impl Spawner {
         let (done, end) = oneshot::channel();
         let inner = inner.clone();
         let tracked = self.inner.tasks.track_future(async move {
-            let result = inner.clone().one_session(id, wish, access, place, cancel).await;
+            let work = inner.clone().one_session(id, wish.clone(), access, place, cancel);
+            let result = match task::spawn(task::Kind::Job, "session-work", work).await {
+                Ok(result) => result,
+                // A panic, which the log has. The row gets its end all the same; the child died with its handle.
+                Err(_) => {
+                    let why = "butlerd itself failed while it ran this session; the daemon's log says where";
+                    inner.close(id, &wish, Ending::failed(SessionState::Failed, "crashed", why)).await
+                }
+            };
             inner.live().remove(&id);
             // Nobody waits any more: the row tells the end all the same.
             let _ = done.send(result);
@@ -211,10 +219,8 @@ impl Spawner {
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let parts = &self.inner.parts;
         let open = self.inner.log.interrupt_open(&TenantId::owner()).await?;
-        let left: Vec<Leftover> = open
-            .iter()
-            .map(|i| Leftover { session: i.session, leader: i.child.clone() })
-            .collect();
+        let left: Vec<Leftover> =
+            open.iter().map(|i| Leftover { session: i.session, leader: i.child.clone() }).collect();
         if !left.is_empty() {
             match parts.nursery.kill_leftovers(&left).await {
                 Ok(cleared) => tracing::warn!(

@@ -25,6 +25,9 @@ pub struct Deadlines {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Driven {
     pub outcome: Outcome,
+    /// Why it was ended before it had given its final event; `outcome` has the words. A program's own error of the same
+    /// class (a model request that took too long, say) is none of these.
+    pub stopped: Option<Stopped>,
     pub ended: Ended,
     /// The end of its standard error, at most 16 KiB, for the log of a failure.
     pub stderr_tail: String,
@@ -67,16 +70,35 @@ impl Redactor {
     }
 }
 
-/// Why a child was told to end.
-enum Stop {
-    /// It left by itself.
-    Left,
-    /// It has given its final event and stays.
-    Lingers,
+/// Why a child was ended before it had given its final event.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Stopped {
     Cancelled,
+    /// The whole run took too long.
     TimedOut,
+    /// It wrote more than it may.
     TooMuchOutput,
+    /// It said that it has none of the butler's tools.
     NoTools,
+}
+
+impl Stopped {
+    fn error(self, deadlines: &Deadlines) -> RunError {
+        let session = crate::base::HumanDuration(deadlines.session);
+        let late = format!("the session was ended after {session}; [butler.runtime] session_timeout allows more");
+        let (class, message) = match self {
+            Stopped::Cancelled => (ErrorClass::Cancelled, "the session was cancelled"),
+            Stopped::TimedOut => (ErrorClass::TimedOut, late.as_str()),
+            Stopped::TooMuchOutput => {
+                (ErrorClass::Crashed, "the session was ended because it wrote more output than it may")
+            }
+            Stopped::NoTools => (
+                ErrorClass::McpUnreachable,
+                "the session was ended at its start because it could not reach its butler's tools",
+            ),
+        };
+        RunError::new(class, message)
+    }
 }
 
 /// Drives a child to its end. Every line goes through `redactor`, then to `parser`; every event goes to `on_event`,
@@ -94,26 +116,26 @@ pub async fn drive(
     let mut reader = Reader { parser: &mut *parser, redactor, on_event: &mut on_event, last: false, no_tools: false };
     let start = Instant::now();
     let mut leave_by: Option<Instant> = None;
-    let stop = loop {
+    let stopped = loop {
         let deadline = leave_by.unwrap_or(start + deadlines.session);
         tokio::select! {
             biased;
-            () = cancel.cancelled() => break if leave_by.is_some() { Stop::Lingers } else { Stop::Cancelled },
-            () = sleep_until(deadline) => break if leave_by.is_some() { Stop::Lingers } else { Stop::TimedOut },
+            () = cancel.cancelled() => break Some(Stopped::Cancelled),
+            () = sleep_until(deadline) => break Some(Stopped::TimedOut),
             output = next(&mut lines) => match output {
                 Some(Output::Line(line)) => {
                     reader.line(line.text);
                     if reader.last {
                         leave_by.get_or_insert_with(|| Instant::now() + deadlines.after_final);
                     } else if reader.no_tools {
-                        break Stop::NoTools;
+                        break Some(Stopped::NoTools);
                     }
                 }
-                Some(Output::TooMuch) => break Stop::TooMuchOutput,
+                Some(Output::TooMuch) => break Some(Stopped::TooMuchOutput),
                 // It has closed its output; it may still be at work.
                 None => lines = None,
             },
-            _ = child.wait() => break Stop::Left,
+            _ = child.wait() => break None,
         }
     };
     // While it ends it must not be held up by a full pipe; and what it said last is still in there.
@@ -140,33 +162,15 @@ pub async fn drive(
         }
     };
     let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
-    let in_time = leave_by.is_some() || matches!(stop, Stop::Left);
     let stderr_tail = redactor.clean(child.stderr_tail().await);
     let mut outcome = parser.finish(ended.exit.unwrap_or_default(), &stderr_tail);
-    let stopped = match stop {
-        _ if in_time => None,
-        Stop::Cancelled => Some(RunError::new(ErrorClass::Cancelled, "the session was cancelled")),
-        Stop::TimedOut => Some(RunError::new(
-            ErrorClass::TimedOut,
-            format!(
-                "the session was ended after {}; [butler.runtime] session_timeout allows more",
-                crate::base::HumanDuration(deadlines.session)
-            ),
-        )),
-        Stop::TooMuchOutput => {
-            Some(RunError::new(ErrorClass::Crashed, "the session was ended because it wrote more than it may"))
-        }
-        Stop::NoTools => Some(RunError::new(
-            ErrorClass::McpUnreachable,
-            "the session was ended at its start because it could not reach its butler's tools",
-        )),
-        Stop::Left | Stop::Lingers => None,
-    };
-    if let Some(error) = stopped {
+    // With its final event it was done, whatever ended its stay after that.
+    let stopped = stopped.filter(|_| leave_by.is_none());
+    if let Some(stopped) = stopped {
         outcome.ok = false;
-        outcome.error = Some(error);
+        outcome.error = Some(stopped.error(&deadlines));
     }
-    Driven { outcome, ended, stderr_tail: text::truncate(&stderr_tail, 16 << 10) }
+    Driven { outcome, stopped, ended, stderr_tail: text::truncate(&stderr_tail, 16 << 10) }
 }
 
 struct Reader<'a, F: FnMut(RunEvent)> {

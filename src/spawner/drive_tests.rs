@@ -82,7 +82,7 @@ async fn a_result_without_a_line_feed_counts() {
 async fn a_child_that_stays_after_its_result_is_ended_and_has_succeeded() {
     let stays = format!("trap '' TERM; {INIT}; {RESULT}; while :; do sleep 1000; done");
     let driven = run(&stays, Deadlines { after_final: SHORT, ..DEADLINES }).await;
-    assert_eq!(class(&driven), None);
+    assert_eq!((class(&driven), driven.stopped), (None, None));
     assert_eq!(driven.ended.exit.unwrap().signal, Some(libc::SIGKILL));
 }
 
@@ -105,8 +105,15 @@ async fn a_grandchild_that_holds_the_pipe_does_not_hold_up_the_end() {
 async fn time_runs_out() {
     let deadlines = Deadlines { session: Duration::from_millis(300), ..DEADLINES };
     let driven = run(&format!("{INIT}; while :; do sleep 1000; done"), deadlines).await;
-    assert_eq!(class(&driven), Some(ErrorClass::TimedOut));
+    assert_eq!((class(&driven), driven.stopped), (Some(ErrorClass::TimedOut), Some(Stopped::TimedOut)));
     assert!(driven.outcome.error.unwrap().message.contains("300ms"));
+}
+
+#[tokio::test]
+async fn the_program_s_own_timeout_is_not_the_session_s() {
+    let own = r#"{"type":"result","ok":false,"error":{"class":"timed_out","message":"a model request took 300s"}}"#;
+    let driven = run(&format!("{INIT}; echo '{own}'"), DEADLINES).await;
+    assert_eq!((class(&driven), driven.stopped), (Some(ErrorClass::TimedOut), None));
 }
 
 #[tokio::test]

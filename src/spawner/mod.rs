@@ -16,13 +16,8 @@ mod tools;
 mod types;
 pub mod workspace;
 
+pub use adapters::RUNTIMES;
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;
 pub use tools::session_tools;
-pub use types::{
-    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
-};
-
-/// The runtimes that this build has adapters for.
-pub const RUNTIMES: &[crate::config::RuntimeKind] =
-    &[crate::config::RuntimeKind::ClaudeCode, crate::config::RuntimeKind::Native];
+pub use types::{EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError};

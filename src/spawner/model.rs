@@ -22,14 +22,8 @@ pub enum NoModel {
     Credentials(#[from] CredentialError),
 }
 
-/// The variables that may hold the key of a runtime, best first.
 fn key_names(config: &ButlerConfig) -> &'static [&'static str] {
-    match (config.runtime.kind, config.runtime.api) {
-        (RuntimeKind::ClaudeCode, _) => &["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
-        (RuntimeKind::Codex, _) | (RuntimeKind::Native, Api::Openai) => &["OPENAI_API_KEY"],
-        (RuntimeKind::Gemini, _) => &["GEMINI_API_KEY"],
-        (RuntimeKind::Native, Api::Anthropic) => &["ANTHROPIC_API_KEY"],
-    }
+    super::adapters::key_names(config.runtime.kind, config.runtime.api)
 }
 
 /// The endpoint and whether it is a server of the owner's own, which may need no key.

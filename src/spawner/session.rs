@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
-use super::drive::{Deadlines, Driven, Redactor, drive};
+use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
 use super::log::Ending;
 use super::model::ModelAccess;
 use super::prompt;
@@ -49,7 +49,8 @@ pub(super) async fn run(
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
-    let ending = in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
+    let ending =
+        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending
@@ -150,8 +151,7 @@ async fn in_workspace(
         after_final: settings.final_event_grace.0,
         grace: settings.kill_grace.0,
     };
-    let secrets = invocation.credentials.iter().chain(&invocation.declared_env).map(|(_, s)| s);
-    let redactor = Redactor::new(secrets.chain([&invocation.token]));
+    let redactor = redactor(&invocation);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
     let driven = {
@@ -175,6 +175,14 @@ async fn in_workspace(
         tracing::debug!(session = %id, stderr = driven.stderr_tail, "what the child said last");
     }
     ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled())
+}
+
+/// Hides the token, the keys, and of what the butler declares that which is called a secret: a time zone is none.
+fn redactor(invocation: &Invocation) -> Redactor {
+    let secret = |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word));
+    let declared = invocation.declared_env.iter().filter(|(name, _)| secret(name));
+    let named = invocation.credentials.iter().chain(declared).map(|(_, value)| value);
+    Redactor::new(named.chain([&invocation.token]))
 }
 
 fn invocation(
@@ -274,11 +282,11 @@ fn tell(inner: &Inner, id: SessionId, event: RunEvent, names: &mut HashMap<Strin
 /// The row's ending, out of how the run ended; `stopping`: the daemon ended it.
 fn ending(driven: Driven, stopping: bool) -> Ending {
     let Outcome { ok, final_text, usage, cost_usd, turns, error } = driven.outcome;
-    let state = match error.as_ref().map(|e| e.class) {
-        None if ok => SessionState::Succeeded,
-        Some(ErrorClass::Cancelled) if stopping => SessionState::Interrupted,
-        Some(ErrorClass::Cancelled) => SessionState::Cancelled,
-        Some(ErrorClass::TimedOut) => SessionState::TimedOut,
+    let state = match driven.stopped {
+        Some(Stopped::Cancelled) if stopping => SessionState::Interrupted,
+        Some(Stopped::Cancelled) => SessionState::Cancelled,
+        Some(Stopped::TimedOut) => SessionState::TimedOut,
+        _ if ok => SessionState::Succeeded,
         _ => SessionState::Failed,
     };
     let count = |n: Option<u64>| n.and_then(|n| i64::try_from(n).ok());

@@ -14,8 +14,13 @@ use crate::tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
 pub fn session_tools() -> Vec<Tool> {
     static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
     let defs = DEFS.get_or_init(definitions);
-    let handlers =
-        [handler(sessions_list), handler(sessions_get), handler(sessions_summary), handler(sessions_daily), handler(top_sessions)];
+    let handlers = [
+        handler(sessions_list),
+        handler(sessions_get),
+        handler(sessions_summary),
+        handler(sessions_daily),
+        handler(top_sessions),
+    ];
     defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 

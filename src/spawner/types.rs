@@ -29,7 +29,9 @@ pub enum TriggerError {
          or raise [butler.runtime] max_concurrent_sessions or max_queued"
     )]
     Capacity { butler: String, running: usize, queued: usize },
-    #[error("a session of {butler} can't wait for another session of {butler}: its own slot would be the one it waits for")]
+    #[error(
+        "a session of {butler} can't wait for another session of {butler}: its own slot would be the one it waits for"
+    )]
     SelfWait { butler: String },
     #[error("this request is {0} sessions deep, and sessions may cause one another at most {max} deep", max = crate::base::MAX_LINEAGE_DEPTH)]
     TooDeep(u32),
@@ -118,12 +120,31 @@ pub struct SessionEvent {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(tag = "event", rename_all = "snake_case")]
 pub enum EventKind {
-    Queued { source: String, prompt: String },
-    Started { runtime: String, model: Option<String>, pid: u32 },
-    Text { text: String },
-    ToolCall { name: String, arguments: Value },
-    ToolResult { name: String, is_error: bool, content: String },
-    Retry { class: String, attempt: u32 },
+    Queued {
+        source: String,
+        prompt: String,
+    },
+    Started {
+        runtime: String,
+        model: Option<String>,
+        pid: u32,
+    },
+    Text {
+        text: String,
+    },
+    ToolCall {
+        name: String,
+        arguments: Value,
+    },
+    ToolResult {
+        name: String,
+        is_error: bool,
+        content: String,
+    },
+    Retry {
+        class: String,
+        attempt: u32,
+    },
     #[serde(with = "ended")]
     Ended(SessionResult),
 }

@@ -77,14 +77,15 @@ impl Database {
                 .await
                 .map_err(StoreError::query("creating the shared schema"))?;
         }
-        migrate::run(lease.raw(), "shared", &[&Chain::shipped("shared")?]).await?;
+        migrate::run(lease.raw(), "shared", &[&Chain::shipped("shared")?], "").await?;
         drop(lease);
         Ok(db)
     }
 
     /// Whether the server answers.
     pub async fn ping(&self) -> Result<(), StoreError> {
-        self.owner.unscoped().await?.batch("").await.map_err(StoreError::query("asking the database"))
+        self.owner.unscoped().await?.read("SELECT 1", &[]).await.map_err(StoreError::query("asking the database"))?;
+        Ok(())
     }
 
     /// The butler's schema and role, made when missing; then its store. Migrations run separately.
@@ -137,13 +138,7 @@ impl Database {
     /// Applies `chains` to the butler's schema and grants its role what it needs there. Returns the number of files.
     pub async fn migrate(&self, butler: &ButlerName, schema: &str, chains: &[&Chain]) -> Result<usize, StoreError> {
         let mut lease = self.owner.unscoped().await?;
-        let applied = migrate::run(lease.raw(), schema, chains).await?;
-        if applied > 0 {
-            lease
-                .batch(&grants(schema, &role_name(butler)))
-                .await
-                .map_err(StoreError::query("granting the butler its tables"))?;
-        }
+        let applied = migrate::run(lease.raw(), schema, chains, &grants(schema, &role_name(butler))).await?;
         Ok(applied)
     }
 
@@ -257,7 +252,7 @@ async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreErro
     let mut config = owner.clone();
     config.dbname("postgres");
     let unreachable = |e: tokio_postgres::Error| StoreError::Unreachable(super::error::describe(&e));
-    let (client, connection) = config.connect(tokio_postgres::NoTls).await.map_err(unreachable)?;
+    let (client, connection) = config.connect(super::tls::connector(&config)).await.map_err(unreachable)?;
     let driver = crate::base::task::spawn(crate::base::task::Kind::Job, "create-database", connection);
     let exists = client
         .query_opt("SELECT 1 FROM pg_database WHERE datname = $1", &[&DATABASE])

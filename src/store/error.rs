@@ -37,16 +37,27 @@ impl StoreError {
         }
     }
 
+    /// Whether the statement can't have been begun, so that nothing was changed.
+    pub fn before_any_change(&self) -> bool {
+        matches!(self, StoreError::Unreachable(_) | StoreError::PoolTimeout(_))
+            || matches!(self, StoreError::Query { step: "setting the tenant", .. })
+    }
+
     /// Whether the connection or the server is gone, so that trying again later may help.
     pub fn is_connection(&self) -> bool {
         match self {
             StoreError::Unreachable(_) | StoreError::PoolTimeout(_) => true,
-            StoreError::Query { source, .. } => match source.code() {
-                Some(code) => is_shutdown(code),
-                None => source.is_closed() || source.source().is_some_and(|s| s.is::<std::io::Error>()),
-            },
+            StoreError::Query { source, .. } => is_gone(source),
             _ => false,
         }
+    }
+}
+
+/// Whether the connection on which this happened is gone.
+pub fn is_gone(e: &tokio_postgres::Error) -> bool {
+    match e.code() {
+        Some(code) => is_shutdown(code),
+        None => e.is_closed() || e.source().is_some_and(|s| s.is::<std::io::Error>()),
     }
 }
 

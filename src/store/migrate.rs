@@ -151,8 +151,14 @@ async fn ensure_history(client: &Client, schema: &str) -> Result<(), tokio_postg
 /// Applies what `schema` lacks of `chains`, in order. Returns how many files were applied.
 ///
 /// `client` is a connection of the owner role that nothing else uses meanwhile; its search_path is only set inside
-/// transactions. Every file runs in one transaction with its history row.
-pub async fn run(client: &mut Client, schema: &str, chains: &[&Chain]) -> Result<usize, MigrationError> {
+/// transactions. Every file runs in one transaction with its history row and with `afterwards`, which grants what the
+/// file brought.
+pub async fn run(
+    client: &mut Client,
+    schema: &str,
+    chains: &[&Chain],
+    afterwards: &str,
+) -> Result<usize, MigrationError> {
     let history = |source| MigrationError::History { schema: schema.to_owned(), source };
     let known = client
         .query_one("SELECT to_regclass($1) IS NOT NULL", &[&format!("\"{schema}\".schema_migrations")])
@@ -170,7 +176,7 @@ pub async fn run(client: &mut Client, schema: &str, chains: &[&Chain]) -> Result
         // One runner at a time for a schema's chain; a second one finds the work done.
         let lock = format!("{schema}.{}", chain.name);
         client.execute("SELECT pg_advisory_lock(hashtext($1))", &[&lock]).await.map_err(history)?;
-        let result = apply(client, schema, chain).await;
+        let result = apply(client, schema, chain, afterwards).await;
         client.execute("SELECT pg_advisory_unlock(hashtext($1))", &[&lock]).await.map_err(history)?;
         applied_now += result?;
     }
@@ -201,7 +207,7 @@ async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Mig
     Ok(chain.migrations.iter().filter(|m| !done.contains(&m.version)).cloned().collect())
 }
 
-async fn apply(client: &mut Client, schema: &str, chain: &Chain) -> Result<usize, MigrationError> {
+async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &str) -> Result<usize, MigrationError> {
     let todo = pending(client, schema, chain).await?;
     for m in &todo {
         let started = Instant::now();
@@ -215,6 +221,7 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain) -> Result<usize
         tx.batch_execute(&format!("SET LOCAL search_path = {path}")).await.map_err(failed)?;
         tx.batch_execute(&m.sql).await.map_err(failed)?;
         refuse_without_tenant(&tx, schema, m).await?;
+        tx.batch_execute(afterwards).await.map_err(failed)?;
         crate::base::crash::point("migration.before_history");
         tx.execute(
             &format!(

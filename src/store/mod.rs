@@ -8,7 +8,9 @@ mod database;
 mod error;
 pub mod migrate;
 mod pool;
+mod tls;
 
 pub use database::{Database, DatabaseOptions, Store, derive};
 pub use error::{StoreError, describe};
 pub use pool::{Lease, Params, Scope, Tx};
+pub use tls::connector;

@@ -9,7 +9,8 @@ use std::time::Duration;
 use deadpool::managed::{self, Metrics, RecycleResult};
 use deadpool_postgres::{ClientWrapper, ManagerConfig, RecyclingMethod};
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{NoTls, Row, Statement};
+use tokio_postgres::{Row, Statement};
+use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::StoreError;
 use crate::base::{Clock, RequestContext, TenantId};
@@ -66,15 +67,17 @@ impl managed::Manager for Manager {
 #[derive(Clone)]
 pub struct Pool {
     inner: managed::Pool<Manager>,
+    tls: MakeRustlsConnect,
 }
 
 impl Pool {
     /// A pool that opens connections when they are needed, at most `max`.
     pub fn new(config: tokio_postgres::Config, time_zone: &str, max: usize) -> Self {
+        let tls = super::tls::connector(&config);
         let manager = Manager {
             inner: deadpool_postgres::Manager::from_config(
                 config,
-                NoTls,
+                tls.clone(),
                 ManagerConfig { recycling_method: RecyclingMethod::Fast },
             ),
             time_zone: time_zone.to_owned(),
@@ -86,7 +89,7 @@ impl Pool {
             .create_timeout(Some(CREATE))
             .build()
             .expect("a pool with a runtime and timeouts is complete");
-        Self { inner }
+        Self { inner, tls }
     }
 
     /// Closes connections that were idle for `age`, but keeps `keep` of them.
@@ -121,8 +124,26 @@ impl Pool {
 
     /// A connection that speaks for `scope`.
     pub async fn lease(&self, scope: &Scope) -> Result<Lease, StoreError> {
+        self.lease_of(Some(scope.clone())).await
+    }
+
+    async fn lease_of(&self, scope: Option<Scope>) -> Result<Lease, StoreError> {
+        let lease = self.try_lease(scope.clone()).await;
+        match lease {
+            // A connection that died unnoticed; the others will have died with it.
+            Err(StoreError::Query { source, .. }) if super::error::is_gone(&source) => {
+                self.inner.retain(|_, _| false);
+                self.try_lease(scope).await
+            }
+            lease => lease,
+        }
+    }
+
+    async fn try_lease(&self, scope: Option<Scope>) -> Result<Lease, StoreError> {
         let mut object = self.get().await?;
-        if object.scope.as_ref() != Some(scope) {
+        if let Some(scope) = &scope
+            && object.scope.as_ref() != Some(scope)
+        {
             // Unknown until the settings are really there: a cut in between must not leave a wrong belief.
             object.scope = None;
             let statement = object
@@ -138,18 +159,20 @@ impl Pool {
                 .map_err(StoreError::query("setting the tenant"))?;
             object.scope = Some(scope.clone());
         }
-        Ok(Lease { object: Some(object), busy: false })
+        Ok(Lease { pool: self.clone(), scope, object: Some(object), busy: false })
     }
 
     /// A connection of the owner role for administration; it speaks for no tenant.
     pub(super) async fn unscoped(&self) -> Result<Lease, StoreError> {
-        Ok(Lease { object: Some(self.get().await?), busy: false })
+        self.lease_of(None).await
     }
 }
 
 /// A leased connection. Dropped in the middle of a statement, it cancels that statement on the server and is not used
 /// again.
 pub struct Lease {
+    pool: Pool,
+    scope: Option<Scope>,
     object: Option<managed::Object<Manager>>,
     busy: bool,
 }
@@ -168,6 +191,27 @@ impl Lease {
         let statement = self.client().prepare_cached(sql).await;
         self.busy = false;
         statement
+    }
+
+    /// As [`Lease::query`], and once more on another connection when this one turns out to be dead: for statements that
+    /// change nothing.
+    pub async fn read(&mut self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
+        match self.query(sql, params).await {
+            Err(e) if super::error::is_gone(&e) => {
+                self.replace().await.map_err(|_| e)?;
+                self.query(sql, params).await
+            }
+            done => done,
+        }
+    }
+
+    /// Takes another connection in place of a dead one. All idle ones are dropped: they were cut by the same blow.
+    async fn replace(&mut self) -> Result<(), StoreError> {
+        self.busy = true;
+        self.pool.inner.retain(|_, _| false);
+        let mut fresh = self.pool.lease_of(self.scope.clone()).await?;
+        std::mem::swap(self, &mut fresh);
+        Ok(())
     }
 
     /// Runs one statement as its own transaction and returns its rows.
@@ -252,9 +296,10 @@ impl Drop for Lease {
         if let Some(object) = self.object.take() {
             let connection = managed::Object::take(object);
             let token = connection.client.cancel_token();
+            let tls = self.pool.tls.clone();
             crate::base::task::spawn(crate::base::task::Kind::Job, "cancel-statement", async move {
                 // Best effort: the statement ends at the latest when its connection does.
-                if let Err(e) = token.cancel_query(NoTls).await {
+                if let Err(e) = token.cancel_query(tls).await {
                     tracing::debug!(error = %e, "a statement could not be cancelled");
                 }
                 drop(connection);

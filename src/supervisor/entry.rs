@@ -1,6 +1,6 @@
 //! One butler under supervision: booted, watched, booted again a few times, else parked.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -61,15 +61,8 @@ impl Entry {
     ) -> Arc<Self> {
         house.metrics.butler_up(&name, false);
         let failed_phase = error.is_some().then(|| "configuration".to_owned());
-        let now = Now {
-            state,
-            since: house.clock.now(),
-            butler: None,
-            phases: Vec::new(),
-            failed_phase,
-            error,
-            restarts: 0,
-        };
+        let now =
+            Now { state, since: house.clock.now(), butler: None, phases: Vec::new(), failed_phase, error, restarts: 0 };
         Arc::new(Self {
             name,
             description,
@@ -135,8 +128,11 @@ impl Entry {
             }
             let again = failure.transient && failures.len() <= INTENSITY;
             tracing::error!(
-                butler = self.name, phase = failure.phase, error = failure.error,
-                "{}", if again { "butler failed and is started again" } else { "butler failed and is parked" }
+                butler = self.name,
+                phase = failure.phase,
+                error = failure.error,
+                "{}",
+                if again { "butler failed and is started again" } else { "butler failed and is parked" }
             );
             self.change(|n| {
                 n.state = if again { ButlerState::Booting } else { ButlerState::Parked };
@@ -144,7 +140,9 @@ impl Entry {
                 n.phases = failure.phases;
                 n.failed_phase = Some(failure.phase.to_owned());
                 n.error = Some(match (again, failure.transient) {
-                    (false, true) => format!("{} (given up after {} failures within {PERIOD:?})", failure.error, failures.len()),
+                    (false, true) => {
+                        format!("{} (given up after {} failures within {PERIOD:?})", failure.error, failures.len())
+                    }
                     _ => failure.error,
                 });
             });
@@ -208,7 +206,7 @@ impl Entry {
             error: n.error.clone(),
             restarts: n.restarts,
             model,
-            modules: butler.as_ref().map(|b| b.modules().all()).unwrap_or_else(BTreeMap::new),
+            modules: butler.as_ref().map(|b| b.modules().all()).unwrap_or_default(),
             sessions_running: butler.as_ref().map_or(0, |b| b.spawner().running()),
             sessions_queued: butler.as_ref().map_or(0, |b| b.spawner().queued()),
             interrupted_sessions: butler.as_ref().map_or(0, Butler::interrupted),

@@ -87,7 +87,11 @@ pub fn owner_login(master_key: &MasterKey) -> Secret<String> {
 }
 
 /// Lays the ground. `stage` is told in a few words what happens, for systemd and the log.
-pub(super) async fn lay(config: &Config, clock: &Clock, stage: &(dyn Fn(&str) + Sync)) -> Result<Foundation, FoundationError> {
+pub(super) async fn lay(
+    config: &Config,
+    clock: &Clock,
+    stage: &(dyn Fn(&str) + Sync),
+) -> Result<Foundation, FoundationError> {
     let data_dir = &config.daemon.data_dir;
     directories(data_dir, nix::unistd::geteuid().is_root())?;
     let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);

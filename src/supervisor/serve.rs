@@ -85,7 +85,8 @@ where
     let stop = CancellationToken::new();
     let signals = stop.clone();
     let io = |source| ServeError::Io { what: "signals can't be received", source };
-    let (mut term, mut int) = (signal(SignalKind::terminate()).map_err(io)?, signal(SignalKind::interrupt()).map_err(io)?);
+    let (mut term, mut int) =
+        (signal(SignalKind::terminate()).map_err(io)?, signal(SignalKind::interrupt()).map_err(io)?);
     task::spawn(task::Kind::Actor, "signals", async move {
         let name = tokio::select! { _ = term.recv() => "SIGTERM", _ = int.recv() => "SIGINT" };
         tracing::info!(signal = name, "stopping");
@@ -94,11 +95,14 @@ where
     serve_with(household, catalog, stop, admin, Hooks::default()).await
 }
 
+/// Work on the house before its first butler.
+pub type Prepare = Box<dyn FnOnce(Arc<House>) -> BoxFuture<'static, ()> + Send>;
+
 /// What whoever embeds the daemon wants to do on the way.
 #[derive(Default)]
 pub struct Hooks {
     /// Runs when the ground stands and no butler yet.
-    pub prepare: Option<Box<dyn FnOnce(Arc<House>) -> BoxFuture<'static, ()> + Send>>,
+    pub prepare: Option<Prepare>,
     /// Is called once every butler was tried.
     pub ready: Option<Box<dyn FnOnce(Supervisor) + Send>>,
 }
@@ -131,8 +135,7 @@ where
     let database_user = ground.cluster.as_ref().map(|c| c.run_as().uid);
     let child_user = ChildUser::choose(config.spawner.child_user.as_deref(), database_user)
         .map_err(|e| ServeError::Children(e.to_string()))?;
-    let workspaces =
-        Workspaces::open(&data_dir, child_user).map_err(|e| ServeError::Children(with_causes(&e)))?;
+    let workspaces = Workspaces::open(&data_dir, child_user).map_err(|e| ServeError::Children(with_causes(&e)))?;
     // No session of this run exists yet, so every workspace is one of a session that is over.
     if let Err(e) = workspaces.sweep(&HashSet::new()) {
         tracing::warn!(error = %e, "old workspaces were not removed");
@@ -251,8 +254,7 @@ fn write_daemon_file(path: &Path, supervisor: &Supervisor, admin: &str) -> Resul
 fn write_private(path: &Path, content: &str) -> io::Result<()> {
     use std::io::Write;
     let temporary = path.with_extension("new");
-    let mut file =
-        std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
+    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
     file.write_all(content.as_bytes())?;
     file.write_all(b"\n")?;
     file.sync_all()?;

@@ -48,15 +48,8 @@ impl Supervisor {
         // The core butlers start first and stop last; the others by name.
         entries.sort_by_key(|e| (CORE_BUTLERS.iter().position(|c| *c == e.name).unwrap_or(usize::MAX), e.name.clone()));
         let started_at = house.clock.now();
-        let inner = Inner {
-            house,
-            entries,
-            database,
-            admin,
-            started_at,
-            started: Instant::now(),
-            tasks: TaskTracker::new(),
-        };
+        let inner =
+            Inner { house, entries, database, admin, started_at, started: Instant::now(), tasks: TaskTracker::new() };
         Self { inner: Arc::new(inner) }
     }
 
@@ -151,7 +144,11 @@ impl Supervisor {
         let parked: Vec<&str> =
             self.inner.entries.iter().filter(|e| e.state() == ButlerState::Parked).map(|e| e.name.as_str()).collect();
         let all = self.inner.entries.len();
-        if parked.is_empty() { format!("{up} of {all} butlers up") } else { format!("{up} of {all} butlers up, parked: {}", parked.join(", ")) }
+        if parked.is_empty() {
+            format!("{up} of {all} butlers up")
+        } else {
+            format!("{up} of {all} butlers up, parked: {}", parked.join(", "))
+        }
     }
 
     /// Ports of the butlers that are up, for the file where the command line looks.

@@ -49,9 +49,15 @@ impl ToolError {
     }
 
     /// What the client sees: a status, a sentence and a code. Inner workings stay in the log.
-    pub fn to_json(&self) -> Value {
+    ///
+    /// `effect`: what the call may have changed, for the case that the database went away in its middle.
+    pub fn to_json(&self, effect: Effect) -> Value {
         let (code, message) = match self {
             ToolError::Refused { code, message } => (*code, message.clone()),
+            ToolError::Store(e) if e.is_connection() && effect != Effect::None && !e.before_any_change() => (
+                "outcome_unknown",
+                "The database went away during the call. Look whether it was done before you try again.".to_owned(),
+            ),
             ToolError::Store(e) if e.is_connection() => {
                 ("unavailable", "The database can't be reached just now. Nothing was changed; try again later.".into())
             }
@@ -121,7 +127,7 @@ impl ToolCall {
 
     /// Reads rows.
     pub async fn query(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, ToolError> {
-        Ok(self.lease().await?.query(sql, params).await.map_err(StoreError::query("reading"))?)
+        Ok(self.lease().await?.read(sql, params).await.map_err(StoreError::query("reading"))?)
     }
 
     fn audit_row(&self) -> AuditRow<'_> {

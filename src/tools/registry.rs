@@ -186,7 +186,7 @@ impl ToolSet {
         }
         Some(match result {
             Ok(json) => Reply { json, is_error: false },
-            Err(e) => Reply { json: e.to_json(), is_error: !matches!(e, ToolError::Refused { .. }) },
+            Err(e) => Reply { json: e.to_json(def.effect()), is_error: !matches!(e, ToolError::Refused { .. }) },
         })
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::Household;
 
 fn probe(more: &str) -> String {
-    format!("[butler]\nname = \"probe\"\nport = 40190\ndescription = \"for tests\"\n\n{more}\n")
+    format!("[butler]\nname = \"tester\"\nport = 40190\ndescription = \"for tests\"\n\n{more}\n")
 }
 
 async fn others_are_up(daemon: &crate::support::Daemon, but: &str) {
@@ -20,9 +20,11 @@ async fn others_are_up(daemon: &crate::support::Daemon, but: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_butler_toml_parks_that_butler_alone() {
-    let household = Household::new()
-        .replace("travel/butler.toml", "port = 40106", "port = \"no\"")
-        .replace("travel/butler.toml", "max_queued = 20", "max_queud = 20");
+    let household = Household::new().replace("travel/butler.toml", "port = 40106", "port = \"no\"").replace(
+        "travel/butler.toml",
+        "max_queued = 20",
+        "max_queud = 20",
+    );
     let daemon = household.start().await;
     others_are_up(&daemon, "travel").await;
     let travel = daemon.butler("travel").await;
@@ -45,10 +47,10 @@ async fn a_module_fails_alone_in_each_phase() {
         ("tools", "asked to fail in phase tools"),
     ] {
         let toml = probe(&format!("[modules.probe]\nfail_in = \"{phase}\"\n\n[modules.probe_child]\n"));
-        let household = Household::new().butler("probe", &toml);
+        let household = Household::new().butler("tester", &toml);
         let daemon = household.start().await;
         others_are_up(&daemon, "").await;
-        let status = daemon.butler("probe").await;
+        let status = daemon.butler("tester").await;
         let failed = &status["modules"]["probe"];
         assert_eq!(failed["health"], "failed", "{phase}: {status}");
         assert_eq!(failed["failure_phase"], phase);
@@ -56,30 +58,29 @@ async fn a_module_fails_alone_in_each_phase() {
         let above = &status["modules"]["probe_child"];
         assert_eq!(above["health"], "cascade_failed", "{phase}: {status}");
         assert!(above["failure_error"].as_str().is_some_and(|e| e.contains("probe")), "{above}");
-        let tools = daemon.mcp("probe").tools().await;
+        let tools = daemon.mcp("tester").tools().await;
         assert!(!tools.iter().any(|t| t.starts_with("probe")), "{phase}: {tools:?}");
         assert!(tools.contains(&"state_get".to_owned()));
         assert!(daemon.log().contains(word), "{phase}");
         let doctor = household.cli(&["doctor"]);
         assert!(doctor.1.contains("probe") && doctor.1.contains(word), "{phase}: {}{}", doctor.1, doctor.2);
-        let refused = daemon.mcp("probe").ok("module.set_enabled", json!({"name": "probe", "enabled": false})).await;
+        let refused = daemon.mcp("tester").ok("module.set_enabled", json!({"name": "probe", "enabled": false})).await;
         assert_eq!(refused["code"], "module_failed", "{refused}");
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_tool_that_is_undeclared_or_taken_fails_its_module() {
-    for (more, word) in [
-        ("undeclared = \"probe_extra\"", "does not declare"),
-        ("tool = \"state_get\"", "belongs to butlerd's core"),
-    ] {
-        let household = Household::new().butler("probe", &probe(&format!("[modules.probe]\n{more}\n")));
+    for (more, word) in
+        [("undeclared = \"probe_extra\"", "does not declare"), ("tool = \"state_get\"", "belongs to butlerd's core")]
+    {
+        let household = Household::new().butler("tester", &probe(&format!("[modules.probe]\n{more}\n")));
         let daemon = household.start().await;
-        let failed = daemon.butler("probe").await["modules"]["probe"].clone();
+        let failed = daemon.butler("tester").await["modules"]["probe"].clone();
         assert_eq!(failed["failure_phase"], "tools", "{failed}");
         assert!(failed["failure_error"].as_str().is_some_and(|e| e.contains(word)), "{failed}");
         // The core tool still is the core's own.
-        assert_eq!(daemon.mcp("probe").ok("state_get", json!({"key": "k"})).await["value"], Value::Null);
+        assert_eq!(daemon.mcp("tester").ok("state_get", json!({"key": "k"})).await["value"], Value::Null);
     }
 }
 
@@ -115,7 +116,11 @@ async fn a_port_in_use_parks_that_butler_alone() {
         .env("BUTLERD_ADMIN__LISTEN", &format!("127.0.0.1:{}", ports[6]));
     for (n, name) in names.iter().enumerate() {
         let new = if *name == "travel" { port } else { ports[n.min(5)] };
-        household = household.replace(&format!("{name}/butler.toml"), &format!("port = {}", 40100 + n), &format!("port = {new}"));
+        household = household.replace(
+            &format!("{name}/butler.toml"),
+            &format!("port = {}", 40100 + n),
+            &format!("port = {new}"),
+        );
     }
     // `messenger` is 40104, `finance` 40105: the roster's order of ports.
     let daemon = household.start().await;

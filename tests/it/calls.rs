@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Household, eventually};
 
-const PROBE: &str = "[butler]\nname = \"probe\"\nport = 40190\ndescription = \"for tests\"\n\n[modules.probe]\n";
+const PROBE: &str = "[butler]\nname = \"tester\"\nport = 40190\ndescription = \"for tests\"\n\n[modules.probe]\n";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn core_tools_answer_in_their_known_shapes() {
@@ -15,9 +15,26 @@ async fn core_tools_answer_in_their_known_shapes() {
     let general = daemon.mcp("general");
     let tools = general.tools().await;
     for name in [
-        "status", "trigger", "tick", "state_get", "state_set", "state_delete", "state_list", "schedule_list",
-        "schedule_create", "schedule_update", "schedule_delete", "schedule_trigger", "sessions_list", "sessions_get",
-        "sessions_summary", "sessions_daily", "top_sessions", "module.states", "module.set_enabled", "get_attachment",
+        "status",
+        "trigger",
+        "tick",
+        "state_get",
+        "state_set",
+        "state_delete",
+        "state_list",
+        "schedule_list",
+        "schedule_create",
+        "schedule_update",
+        "schedule_delete",
+        "schedule_trigger",
+        "sessions_list",
+        "sessions_get",
+        "sessions_summary",
+        "sessions_daily",
+        "top_sessions",
+        "module.states",
+        "module.set_enabled",
+        "get_attachment",
     ] {
         assert!(tools.contains(&name.to_owned()), "{name} is missing in {tools:?}");
     }
@@ -25,9 +42,15 @@ async fn core_tools_answer_in_their_known_shapes() {
     sorted.sort();
     assert_eq!(tools, sorted, "the order is stable");
     assert_eq!(general.ok("state_get", json!({"key": "k"})).await, json!({"key": "k", "value": null}));
-    assert_eq!(general.ok("state_set", json!({"key": "k", "value": {"a": [1, "ü"]}})).await, json!({"key": "k", "status": "ok"}));
+    assert_eq!(
+        general.ok("state_set", json!({"key": "k", "value": {"a": [1, "ü"]}})).await,
+        json!({"key": "k", "status": "ok"})
+    );
     assert_eq!(general.ok("state_get", json!({"key": "k"})).await["value"], json!({"a": [1, "ü"]}));
-    assert_eq!(general.ok("state_list", json!({"prefix": "k", "keys_only": false})).await, json!([{"key": "k", "value": {"a": [1, "ü"]}}]));
+    assert_eq!(
+        general.ok("state_list", json!({"prefix": "k", "keys_only": false})).await,
+        json!([{"key": "k", "value": {"a": [1, "ü"]}}])
+    );
     assert_eq!(general.ok("state_delete", json!({"key": "k"})).await["status"], "deleted");
     assert_eq!(general.ok("state_delete", json!({"key": "k"})).await["status"], "deleted");
     assert_eq!(general.ok("sessions_get", json!({"session_id": uuid::Uuid::nil()})).await, Value::Null);
@@ -63,15 +86,15 @@ async fn wrong_arguments_name_the_field_and_change_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_call_leaves_one_audit_row_and_secrets_stay_out_of_it() {
-    let household = Household::new().butler("probe", PROBE);
+    let household = Household::new().butler("tester", PROBE);
     let daemon = household.start().await;
-    let probe = daemon.mcp("probe");
+    let probe = daemon.mcp("tester");
     probe.ok("state_set", json!({"key": "a", "value": 1})).await;
     probe.ok("state_get", json!({"key": "a"})).await;
     probe.call("state_get", json!({})).await;
     probe.ok("probe_echo", json!({"text": "hello", "secret": "hunter2hunter2"})).await;
     probe.ok("module.set_enabled", json!({"name": "nope", "enabled": true})).await;
-    let (code, out, err) = household.cli(&["db", "url", "--butler", "probe", "--json"]);
+    let (code, out, err) = household.cli(&["db", "url", "--butler", "tester", "--json"]);
     assert_eq!(code, 0, "{err}");
     let login: Value = serde_json::from_str(&out).expect("JSON");
     let mut config = tokio_postgres::Config::new();
@@ -82,7 +105,10 @@ async fn every_call_leaves_one_audit_row_and_secrets_stay_out_of_it() {
     client.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
     let rows = eventually("the audit rows", || async {
         let rows = client
-            .query("SELECT tool, outcome, effect, arguments::text, duration_us FROM tool_calls ORDER BY called_at, id", &[])
+            .query(
+                "SELECT tool, outcome, effect, arguments::text, duration_us FROM tool_calls ORDER BY called_at, id",
+                &[],
+            )
             .await
             .expect("rows");
         if rows.len() >= 5 { Ok(rows) } else { Err(format!("{} rows", rows.len())) }
@@ -105,14 +131,14 @@ async fn every_call_leaves_one_audit_row_and_secrets_stay_out_of_it() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_client_that_goes_away_cancels_its_read_on_the_server() {
-    let household = Household::new().butler("probe", PROBE);
+    let household = Household::new().butler("tester", PROBE);
     let daemon = household.start().await;
-    let probe = daemon.mcp("probe");
+    let probe = daemon.mcp("tester");
     let started = Instant::now();
     let call = probe.call("probe_echo", json!({"ms": 60000}));
     assert!(tokio::time::timeout(Duration::from_millis(500), call).await.is_err(), "it should still be sleeping");
     // The statement ends on the server, long before its minute, and the butler goes on.
-    let (code, out, err) = household.cli(&["db", "url", "--butler", "probe", "--json"]);
+    let (code, out, err) = household.cli(&["db", "url", "--butler", "tester", "--json"]);
     assert_eq!(code, 0, "{err}");
     let login: Value = serde_json::from_str(&out).expect("JSON");
     let mut config = tokio_postgres::Config::new();
@@ -144,7 +170,8 @@ async fn schedules_are_rows_and_the_tick_runs_what_is_due_once() {
     assert_eq!(twice["code"], "already_exists");
     let bad = general.ok("schedule_create", json!({"name": "b", "cron": "61 * * * *", "prompt": "x"})).await;
     assert_eq!(bad["code"], "invalid_cron");
-    let both = general.ok("schedule_create", json!({"name": "c", "cron": "* * * * *", "prompt": "x", "job_name": "y"})).await;
+    let both =
+        general.ok("schedule_create", json!({"name": "c", "cron": "* * * * *", "prompt": "x", "job_name": "y"})).await;
     assert_eq!(both["code"], "invalid_arguments");
     eventually("a due schedule is dispatched", || async {
         let ticked = general.ok("tick", json!({})).await;

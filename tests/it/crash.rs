@@ -36,7 +36,7 @@ fn kill_postgres(household: &Household) {
     }
 }
 
-const PROBE: &str = "[butler]\nname = \"probe\"\nport = 40190\ndescription = \"for tests\"\n\n[butler.runtime]\nmodel = \"scripted\"\n\n\
+const PROBE: &str = "[butler]\nname = \"tester\"\nport = 40190\ndescription = \"for tests\"\n\n[butler.runtime]\nmodel = \"scripted\"\n\n\
                      [modules.probe]\n";
 
 /// After the kill: the next start makes it right by itself.
@@ -53,7 +53,7 @@ async fn check_recovery(household: &Household, round: &str, expect_interrupted: 
         if left.is_empty() { Ok(()) } else { Err(format!("{left:?}")) }
     })
     .await;
-    let probe = daemon.mcp("probe");
+    let probe = daemon.mcp("tester");
     let sessions = probe.ok("sessions_list", json!({"limit": 200})).await;
     let sessions = sessions.as_array().expect("a list");
     let open: Vec<&Value> = sessions.iter().filter(|s| s["completed_at"].is_null()).collect();
@@ -78,13 +78,20 @@ async fn died(daemon: &mut Daemon, round: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_in_boot_and_migration() {
-    let points = ["migration.before_history", "migration.after_commit", "cluster.initdb", "cluster.rename", "cluster.spawn", "cluster.started"];
+    let points = [
+        "migration.before_history",
+        "migration.after_commit",
+        "cluster.initdb",
+        "cluster.rename",
+        "cluster.spawn",
+        "cluster.started",
+    ];
     for n in 0..12u64 {
         let point = points[(n as usize) % points.len()];
         // The migrations of eight butlers and `shared` are passed one after the other; hit one of them.
         let nth = if point.starts_with("migration") { 1 + random(n) % 9 } else { 1 };
         let round = format!("round {n}: {point}:{nth}");
-        let household = Household::bare().butler("probe", PROBE);
+        let household = Household::bare().butler("tester", PROBE);
         let with_point = household.env("BUTLERD_CRASH_POINT", &format!("{point}:{nth}"));
         let mut daemon = Daemon::spawn(&with_point);
         died(&mut daemon, &round).await;
@@ -102,18 +109,18 @@ async fn killed_with_a_tool_in_flight() {
         {"when": "wait", "steps": [{"call": {"tool": "probe_echo", "arguments": {"text": "x", "ms": 60000}}}, {"say": "over"}]},
     ]))
     .await;
-    let household = Household::with_model(&model).butler("probe", PROBE);
+    let household = Household::with_model(&model).butler("tester", PROBE);
     for n in 0..20u64 {
         let round = format!("round {n}: tool in flight");
         let mut daemon = household.start().await;
-        let probe = daemon.mcp("probe");
+        let probe = daemon.mcp("tester");
         let trigger = tokio::spawn(async move {
             // The answer never comes: the daemon dies first.
             let request = probe.call("trigger", json!({"prompt": "wait"}));
             tokio::time::timeout(std::time::Duration::from_secs(60), request).await.ok()
         });
         eventually(&round, || async {
-            let running = daemon.butler("probe").await["sessions_running"].as_u64();
+            let running = daemon.butler("tester").await["sessions_running"].as_u64();
             if running == Some(1) && !children(&household).is_empty() { Ok(()) } else { Err(format!("{running:?}")) }
         })
         .await;
@@ -134,17 +141,22 @@ async fn killed_between_the_steps_of_a_session() {
         {"when": "work", "steps": [{"call": {"tool": "state_set", "arguments": {"key": "w", "value": 1}}}, {"say": "done"}]},
     ]))
     .await;
-    let household = Household::with_model(&model).butler("probe", PROBE);
+    let household = Household::with_model(&model).butler("tester", PROBE);
     let points = [
-        "session.opened", "session.running", "session.spawned", "session.final_event", "session.final_event",
-        "session.final_event", "session.before_close",
+        "session.opened",
+        "session.running",
+        "session.spawned",
+        "session.final_event",
+        "session.final_event",
+        "session.final_event",
+        "session.before_close",
     ];
     for n in 0..21u64 {
         let point = points[(n as usize) % points.len()];
         let round = format!("round {n}: {point}");
         let household = Household::clone_of(&household).env("BUTLERD_CRASH_POINT", point);
         let mut daemon = household.start().await;
-        let probe = daemon.mcp("probe");
+        let probe = daemon.mcp("tester");
         let trigger = tokio::spawn(async move {
             let request = probe.call("trigger", json!({"prompt": "work"}));
             tokio::time::timeout(std::time::Duration::from_secs(60), request).await.ok()

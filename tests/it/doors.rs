@@ -154,7 +154,8 @@ async fn bad_hosts_and_origins_get_403_at_every_door_before_the_body() {
         // Nothing, twice, and a target that contradicts the header.
         let no_host = format!("POST {path} HTTP/1.1\r\nContent-Length: 2\r\n\r\n{{}}");
         assert!([400, 403].contains(&raw(port, &no_host).await));
-        let twice = format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nContent-Length: 2\r\n\r\n");
+        let twice =
+            format!("POST {path} HTTP/1.1\r\nHost: localhost\r\nHost: evil.example\r\nContent-Length: 2\r\n\r\n");
         assert!([400, 403].contains(&raw(port, &twice).await));
         let absolute =
             format!("POST http://evil.example{path} HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n");

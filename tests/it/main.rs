@@ -5,8 +5,9 @@ mod support;
 
 mod broken;
 mod calls;
-mod crash;
+mod claude_code;
 mod clients;
+mod crash;
 mod doors;
 mod environment;
 mod first_light;

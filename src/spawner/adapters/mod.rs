@@ -20,7 +20,7 @@ pub use native::Native;
 pub use types::{Composed, ErrorClass, Invocation, Outcome, RunError, RunEvent, Usage};
 
 use super::child::{ExitInfo, Nursery};
-use crate::config::RuntimeKind;
+use crate::config::{Api, ClisConfig, RuntimeKind};
 
 /// Why a program could not be told what to do.
 #[derive(Debug, thiserror::Error)]
@@ -93,11 +93,24 @@ pub trait Parser: Send {
     fn finish(&mut self, exit: ExitInfo, stderr_tail: &str) -> Outcome;
 }
 
-/// The adapter for a kind of runtime, if this build has it. `claude`: where Claude Code is, if not on the PATH.
-pub fn adapter(kind: RuntimeKind, claude: Option<PathBuf>) -> Option<Arc<dyn Adapter>> {
+/// The runtimes that this build has adapters for.
+pub const RUNTIMES: &[RuntimeKind] = &[RuntimeKind::ClaudeCode, RuntimeKind::Native];
+
+/// The adapter for a kind of runtime, if this build has it. `clis`: where programs are that are not on the PATH.
+pub fn adapter(kind: RuntimeKind, clis: &ClisConfig) -> Option<Arc<dyn Adapter>> {
     match kind {
-        RuntimeKind::ClaudeCode => Some(Arc::new(ClaudeCode::new(claude))),
+        RuntimeKind::ClaudeCode => Some(Arc::new(ClaudeCode::new(clis.claude.clone()))),
         RuntimeKind::Native => Some(Arc::new(Native::default())),
         RuntimeKind::Codex | RuntimeKind::Gemini => None,
+    }
+}
+
+/// The variables that may hold the key of a runtime, best first.
+pub fn key_names(kind: RuntimeKind, api: Api) -> &'static [&'static str] {
+    match (kind, api) {
+        (RuntimeKind::ClaudeCode, _) => &["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
+        (RuntimeKind::Codex, _) | (RuntimeKind::Native, Api::Openai) => &["OPENAI_API_KEY"],
+        (RuntimeKind::Gemini, _) => &["GEMINI_API_KEY"],
+        (RuntimeKind::Native, Api::Anthropic) => &["ANTHROPIC_API_KEY"],
     }
 }

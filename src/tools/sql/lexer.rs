@@ -105,9 +105,8 @@ fn skip_comment(b: &[u8], mut i: usize) -> usize {
 fn skip_quoted(b: &[u8], mut i: usize, quote: u8, escapes: bool) -> usize {
     i += 1;
     while i < b.len() {
-        if escapes && b[i] == b'\\' {
-            i += 2;
-        } else if b[i] == quote && b.get(i + 1) == Some(&quote) {
+        let escaped = escapes && b[i] == b'\\';
+        if escaped || b[i] == quote && b.get(i + 1) == Some(&quote) {
             i += 2;
         } else if b[i] == quote {
             return i + 1;

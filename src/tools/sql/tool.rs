@@ -203,7 +203,7 @@ impl Runner {
         let rows = if self.writes {
             call.effect_on(&mut lease, &self.sql, &params).await
         } else {
-            lease.query(&self.sql, &params).await
+            lease.read(&self.sql, &params).await
         };
         let rows = rows.map_err(refusal)?;
         drop(lease);

@@ -142,5 +142,10 @@ impl Drop for Daemon {
     fn drop(&mut self) {
         let _ = self.child.kill();
         let _ = self.child.wait();
+        if std::thread::panicking() {
+            let log = self.log();
+            let told: Vec<&str> = log.lines().filter(|l| l.contains("ERROR") || l.contains("WARN")).collect();
+            eprintln!("the daemon's warnings and errors:\n{}", told.join("\n"));
+        }
     }
 }
