@@ -30,7 +30,7 @@ config:
     BLESS=1 cargo test --lib config::tests::defaults
     git diff --stat -- config/butlerd.toml
 
-# Adds new migrations to sql/CHECKSUMS. One that is in the last commit may not change, unless `all` says that none has shipped.
+# Adds new migrations to sql/CHECKSUMS. Listed ones may not change; `just checksums all` while none has shipped.
 checksums which='new':
     #!/usr/bin/env bash
     set -euo pipefail

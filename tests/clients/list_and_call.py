@@ -30,7 +30,8 @@ async def main():
         async with Client(streamable_http_client(url, http_client=http), mode=protocol) as client:
             tools = (await client.list_tools()).tools
             key = f"list-and-call-py-{protocol}"
-            set_result = await call(client, "state_set", {"key": key, "value": {"from": "Python", "grüße": [1, 2.5, None]}})
+            value = {"from": "Python", "grüße": [1, 2.5, None]}
+            set_result = await call(client, "state_set", {"key": key, "value": value})
             get_result = await call(client, "state_get", {"key": key})
             report = {
                 "protocol": client.protocol_version,

@@ -75,16 +75,16 @@ impl Unit {
                 return None;
             }
         }
-        let directory = tempfile::tempdir().unwrap();
+        let directory = tempfile::tempdir().expect("a scratch directory");
         let file = directory.path().join("butlerd.service");
-        std::fs::write(&file, text).unwrap();
+        std::fs::write(&file, text).expect("the unit is written");
         Some(Self { _directory: directory, file })
     }
 
     fn analyze(&self, arguments: &[&str]) -> Output {
         let mut command = Command::new("systemd-analyze");
         command.args(arguments).arg(&self.file).env("LC_ALL", "C.UTF-8").env("SYSTEMD_COLORS", "0");
-        command.output().unwrap()
+        command.output().expect("systemd-analyze runs")
     }
 }
 
