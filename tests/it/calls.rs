@@ -94,14 +94,7 @@ async fn every_call_leaves_one_audit_row_and_secrets_stay_out_of_it() {
     probe.call("state_get", json!({})).await;
     probe.ok("probe_echo", json!({"text": "hello", "secret": "hunter2hunter2"})).await;
     probe.ok("module.set_enabled", json!({"name": "nope", "enabled": true})).await;
-    let (code, out, err) = household.cli(&["db", "url", "--butler", "tester", "--json"]);
-    assert_eq!(code, 0, "{err}");
-    let login: Value = serde_json::from_str(&out).expect("JSON");
-    let mut config = tokio_postgres::Config::new();
-    config.host(login["host"].as_str().expect("host")).user(login["user"].as_str().expect("user"));
-    config.password(login["password"].as_str().expect("password")).dbname(login["dbname"].as_str().expect("dbname"));
-    let (client, connection) = config.connect(tokio_postgres::NoTls).await.expect("a connection");
-    tokio::spawn(connection);
+    let client = household.role("tester").await;
     client.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
     let rows = eventually("the audit rows", || async {
         let rows = client
@@ -138,14 +131,7 @@ async fn a_client_that_goes_away_cancels_its_read_on_the_server() {
     let call = probe.call("probe_echo", json!({"ms": 60000}));
     assert!(tokio::time::timeout(Duration::from_millis(500), call).await.is_err(), "it should still be sleeping");
     // The statement ends on the server, long before its minute, and the butler goes on.
-    let (code, out, err) = household.cli(&["db", "url", "--butler", "tester", "--json"]);
-    assert_eq!(code, 0, "{err}");
-    let login: Value = serde_json::from_str(&out).expect("JSON");
-    let mut config = tokio_postgres::Config::new();
-    config.host(login["host"].as_str().expect("host")).user(login["user"].as_str().expect("user"));
-    config.password(login["password"].as_str().expect("password")).dbname(login["dbname"].as_str().expect("dbname"));
-    let (client, connection) = config.connect(tokio_postgres::NoTls).await.expect("a connection");
-    tokio::spawn(connection);
+    let client = household.role("tester").await;
     eventually("the statement is cancelled", || async {
         let sql = "SELECT count(*) FROM pg_stat_activity WHERE state = 'active' AND query LIKE '%pg_sleep%' AND pid <> pg_backend_pid()";
         let n: i64 = client.query_one(sql, &[]).await.expect("a count").get(0);

@@ -4,22 +4,6 @@ use serde_json::Value;
 
 use crate::support::Household;
 
-async fn connect(login: &Value) -> tokio_postgres::Client {
-    let mut config = tokio_postgres::Config::new();
-    let text = |k: &str| login[k].as_str().unwrap_or_else(|| panic!("no {k} in the login")).to_owned();
-    config.host(text("host")).user(text("user")).password(text("password")).dbname(text("dbname"));
-    config.port(u16::try_from(login["port"].as_u64().expect("a port")).expect("a port"));
-    let (client, connection) = config.connect(tokio_postgres::NoTls).await.expect("the role may log in");
-    tokio::spawn(connection);
-    client
-}
-
-fn login(household: &Household, butler: &str) -> Value {
-    let (code, out, err) = household.cli(&["db", "url", "--butler", butler, "--json"]);
-    assert_eq!(code, 0, "{out}{err}");
-    serde_json::from_str(&out).expect("JSON")
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_role_reaches_another_schema_or_the_daemons_own_tables() {
     let household = Household::new();
@@ -27,7 +11,7 @@ async fn no_role_reaches_another_schema_or_the_daemons_own_tables() {
     let butlers = ["switchboard", "messenger", "general", "relationship", "health", "finance", "travel"];
     let mut refused = 0;
     for butler in butlers {
-        let client = connect(&login(&household, butler)).await;
+        let client = household.role(butler).await;
         let tables = client
             .query(
                 "SELECT n.nspname::text, c.relname::text FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
@@ -76,7 +60,7 @@ async fn without_a_tenant_there_are_no_rows_and_another_tenant_sees_none() {
     let daemon = household.start().await;
     let general = daemon.mcp("general");
     general.ok("state_set", serde_json::json!({"key": "k", "value": 1})).await;
-    let client = connect(&login(&household, "general")).await;
+    let client = household.role("general").await;
     let count = "SELECT count(*) FROM state";
     assert_eq!(client.query_one(count, &[]).await.expect("a count").get::<_, i64>(0), 0);
     assert!(client.batch_execute("INSERT INTO state (key, value) VALUES ('x', '1')").await.is_err());

@@ -127,6 +127,20 @@ impl Household {
         &self.env
     }
 
+    /// A connection as a butler's role, by the login that the command line gives an owner. It speaks for no tenant yet.
+    pub async fn role(&self, butler: &str) -> tokio_postgres::Client {
+        let (code, out, err) = self.cli(&["db", "url", "--butler", butler, "--json"]);
+        assert_eq!(code, 0, "{out}{err}");
+        let login: serde_json::Value = serde_json::from_str(&out).expect("JSON");
+        let text = |k: &str| login[k].as_str().unwrap_or_else(|| panic!("no {k} in the login")).to_owned();
+        let mut config = tokio_postgres::Config::new();
+        config.host(text("host")).user(text("user")).password(text("password")).dbname(text("dbname"));
+        config.port(u16::try_from(login["port"].as_u64().expect("a port")).expect("a port"));
+        let (client, connection) = config.connect(tokio_postgres::NoTls).await.expect("the role may log in");
+        tokio::spawn(connection);
+        client
+    }
+
     /// Starts the daemon and waits until it is there.
     pub async fn start(&self) -> Daemon {
         let daemon = Daemon::spawn(self);
