@@ -129,6 +129,9 @@ async fn module_states(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError>
 }
 
 async fn module_set_enabled(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
+    if call.context().tenant_id != crate::base::TenantId::owner() {
+        return Err(ToolError::refused("forbidden", "Only the household's owner turns modules on and off."));
+    }
     let name = call.text("name").unwrap_or_default();
     let on = call.args.get("enabled").and_then(Value::as_bool).unwrap_or(true);
     let states = core.modules.all();

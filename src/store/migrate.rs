@@ -11,6 +11,7 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::{Client, Transaction};
 
 use super::error::describe;
+use super::lexer::forbidden;
 
 static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/sql");
 
@@ -58,6 +59,10 @@ pub enum MigrationError {
     Newer { schema: String, chain: String, found: i32, known: i32 },
     #[error("{file}: table {table} has no tenant; add SELECT shared.tenant_table('{table}'); after its definition")]
     NoTenant { file: String, table: String },
+    #[error("{file}:{line}: {word} can't be used here; use {instead}")]
+    Forbidden { file: String, line: usize, word: String, instead: &'static str },
+    #[error("{file}: {relation} {problem}")]
+    Leak { file: String, relation: String, problem: String },
     #[error("the history of schema {schema}: {}", describe(.source))]
     History {
         schema: String,
@@ -94,6 +99,10 @@ impl Chain {
             for path in files.into_iter().filter(|p| p.extension().is_some_and(|e| e == "sql")) {
                 let sql = std::fs::read_to_string(&path)
                     .map_err(|source| MigrationError::Read { file: path.display().to_string(), source })?;
+                if let Some(f) = forbidden(&sql, true).into_iter().next() {
+                    let file = path.display().to_string();
+                    return Err(MigrationError::Forbidden { file, line: f.line, word: f.word, instead: f.instead });
+                }
                 migrations.push(parse_name(&path, sql)?);
             }
         }
@@ -248,19 +257,38 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
 /// Tables that hold no household's rows: the history itself and the map of roles.
 const WITHOUT_TENANT: [&str; 2] = ["schema_migrations", "butler_roles"];
 
+/// What would let one tenant see another's rows: a table without its policy, and whatever runs with the owner's rights.
+const LEAKS: &str = "
+    SELECT c.relname::text, 'has no tenant' FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT (c.relrowsecurity AND EXISTS (
+        SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'tenant')
+        AND (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid) = 1)
+    UNION ALL
+    SELECT c.relname::text, 'is a view with its owner''s rights; add WITH (security_invoker = true)'
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relkind = 'v'
+      AND NOT coalesce(c.reloptions, '{}') && ARRAY['security_invoker=true', 'security_invoker=on']
+    UNION ALL
+    SELECT c.relname::text, 'is a copy of rows that no policy guards; use a table or a view'
+    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
+    WHERE n.nspname = $1 AND c.relkind IN ('m', 'f')
+    UNION ALL
+    SELECT p.proname::text || '()', 'is SECURITY DEFINER, which would run with the owner''s rights'
+    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+    WHERE n.nspname = $1 AND p.prosecdef AND $1 <> 'shared'";
+
 async fn refuse_without_tenant(tx: &Transaction<'_>, schema: &str, m: &Migration) -> Result<(), MigrationError> {
     let rows = tx
-        .query(
-            "SELECT c.relname FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-             WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT c.relrowsecurity",
-            &[&schema],
-        )
+        .query(LEAKS, &[&schema])
         .await
         .map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
     for row in rows {
-        let table: String = row.get(0);
-        if !WITHOUT_TENANT.contains(&table.as_str()) {
-            return Err(MigrationError::NoTenant { file: m.file.clone(), table });
+        let (relation, problem): (String, String) = (row.get(0), row.get(1));
+        let file = m.file.clone();
+        match problem.as_str() {
+            "has no tenant" if WITHOUT_TENANT.contains(&relation.as_str()) => {}
+            "has no tenant" => return Err(MigrationError::NoTenant { file, table: relation }),
+            _ => return Err(MigrationError::Leak { file, relation, problem }),
         }
     }
     Ok(())

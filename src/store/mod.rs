@@ -6,6 +6,7 @@
 pub mod cluster;
 mod database;
 mod error;
+pub mod lexer;
 pub mod migrate;
 mod pool;
 mod tls;

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use deadpool::managed::{self, Metrics, RecycleResult};
 use deadpool_postgres::{ClientWrapper, ManagerConfig, RecyclingMethod};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
@@ -117,6 +118,9 @@ impl Pool {
     async fn get(&self) -> Result<managed::Object<Manager>, StoreError> {
         self.inner.get().await.map_err(|e| match e {
             managed::PoolError::Timeout(managed::TimeoutType::Wait) => StoreError::PoolTimeout(WAIT),
+            managed::PoolError::Backend(source) if source.code() == Some(&SqlState::INVALID_PASSWORD) => {
+                StoreError::Query { step: "logging in", source }
+            }
             managed::PoolError::Backend(source) => StoreError::Unreachable(super::error::describe(&source)),
             other => StoreError::Unreachable(other.to_string()),
         })
@@ -243,6 +247,35 @@ impl Lease {
         let done = self.client().batch_execute(sql).await;
         self.busy = false;
         done
+    }
+
+    /// Runs one statement in a transaction that can't write, sent together: one round trip.
+    pub async fn query_read_only(
+        &mut self,
+        sql: &str,
+        params: Params<'_>,
+    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        let statement = self.prepare(sql).await?;
+        self.busy = true;
+        let client = self.client();
+        let (begun, rows, ended) = tokio::join!(
+            biased;
+            client.batch_execute("BEGIN READ ONLY"),
+            client.query(&statement, params),
+            client.batch_execute("COMMIT"),
+        );
+        self.busy = false;
+        begun?;
+        let rows = rows?;
+        ended?;
+        Ok(rows)
+    }
+
+    /// The next lease of this connection sets its tenant and clock again, whatever it believes it has.
+    pub fn forget_scope(&mut self) {
+        if let Some(object) = &mut self.object {
+            object.scope = None;
+        }
     }
 
     /// Runs `first` and `second` in one transaction, sent together: one round trip. Returns the rows of `first`.

@@ -8,7 +8,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
 use super::definition::Definition;
-use crate::base::{RequestId, SessionId, TenantId, task};
+use crate::base::{RequestId, SessionId, TenantId, task, text};
 use crate::store::{Store, StoreError};
 
 /// How a call ended.
@@ -114,6 +114,15 @@ impl Auditor {
     }
 }
 
+impl Drop for Shared {
+    fn drop(&mut self) {
+        let left = self.lock().rows.len();
+        if left > 0 {
+            tracing::error!(left, schema = self.store.schema(), "audit rows were not written before the end");
+        }
+    }
+}
+
 impl Shared {
     fn lock(&self) -> std::sync::MutexGuard<'_, Pending> {
         self.pending.lock().unwrap_or_else(|e| e.into_inner())
@@ -141,6 +150,10 @@ impl Shared {
         }
         for (tenant, rows) in by_tenant(rows) {
             if let Err(e) = self.insert(&tenant, &rows).await {
+                if !e.is_connection() {
+                    self.one_by_one(&tenant, &rows).await;
+                    continue;
+                }
                 tracing::warn!(error = %e, rows = rows.len(), "audit rows could not be written, trying again");
                 let mut pending = self.lock();
                 let room = MOST.saturating_sub(pending.rows.len());
@@ -153,6 +166,15 @@ impl Shared {
         }
     }
 
+    /// One row that can't be stored must not keep the others out.
+    async fn one_by_one(&self, tenant: &TenantId, rows: &[CallRecord]) {
+        for row in rows {
+            if let Err(e) = self.insert(tenant, std::slice::from_ref(row)).await {
+                tracing::error!(tool = row.tool.name, error = %e, "an audit row can't be stored");
+            }
+        }
+    }
+
     async fn insert(&self, tenant: &TenantId, rows: &[CallRecord]) -> Result<(), StoreError> {
         let sessions: Vec<Option<uuid::Uuid>> = rows.iter().map(|r| r.session_id.map(|s| s.0)).collect();
         let requests: Vec<uuid::Uuid> = rows.iter().map(|r| r.request_id.0).collect();
@@ -160,7 +182,7 @@ impl Shared {
         let tools: Vec<&str> = rows.iter().map(|r| r.tool.name.as_str()).collect();
         let arguments: Vec<&Value> = rows.iter().map(|r| &*r.arguments).collect();
         let outcomes: Vec<&str> = rows.iter().map(|r| r.outcome.as_str()).collect();
-        let details: Vec<Option<&str>> = rows.iter().map(|r| r.detail.as_deref()).collect();
+        let details: Vec<Option<String>> = rows.iter().map(|r| r.detail.as_deref().map(text::clean)).collect();
         let effects: Vec<&str> = rows.iter().map(|r| r.tool.effect().as_str()).collect();
         let times: Vec<Timestamp> = rows.iter().map(|r| r.called_at).collect();
         let durations: Vec<i64> = rows.iter().map(|r| r.duration_us).collect();

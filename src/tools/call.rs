@@ -50,9 +50,14 @@ impl ToolError {
 
     /// What the client sees: a status, a sentence and a code. Inner workings stay in the log.
     ///
-    /// `effect`: what the call may have changed, for the case that the database went away in its middle.
-    pub fn to_json(&self, effect: Effect) -> Value {
+    /// `effect`: what the call may have changed, for the case that the database went away in its middle. `committed`: its
+    /// effect is there all the same.
+    pub fn to_json(&self, effect: Effect, committed: bool) -> Value {
         let (code, message) = match self {
+            ToolError::Store(_) | ToolError::Internal(_) if committed => (
+                "done_but_unreadable",
+                "It was done, but its result can't be shown. Don't do it again; read what is there now.".to_owned(),
+            ),
             ToolError::Refused { code, message } => (*code, message.clone()),
             ToolError::Store(e) if e.is_connection() && effect != Effect::None && !e.before_any_change() => (
                 "outcome_unknown",
@@ -197,12 +202,28 @@ fn elapsed_us(since: Instant) -> i64 {
     i64::try_from(since.elapsed().as_micros()).unwrap_or(i64::MAX)
 }
 
+/// Takes NUL characters out, which PostgreSQL can't store.
+pub(super) fn strip_nul(value: &mut Value) {
+    match value {
+        Value::String(s) if s.contains('\0') => *s = s.replace('\0', ""),
+        Value::Array(a) => a.iter_mut().for_each(strip_nul),
+        Value::Object(o) => {
+            o.values_mut().for_each(strip_nul);
+            if o.keys().any(|k| k.contains('\0')) {
+                *o = std::mem::take(o).into_iter().map(|(k, v)| (k.replace('\0', ""), v)).collect();
+            }
+        }
+        _ => {}
+    }
+}
+
 /// Most bytes of arguments that an audit row keeps.
 const MAX_ARGUMENTS: usize = 16 * 1024;
 
 /// The arguments as they may be stored: sensitive ones hidden, big ones cut.
 pub(super) fn redact(def: &Definition, args: &Map<String, Value>) -> Value {
     let mut shown = args.clone();
+    shown.values_mut().for_each(strip_nul);
     for name in &def.meta.sensitive {
         if let Some(value) = shown.get_mut(name) {
             *value = json!("[redacted]");

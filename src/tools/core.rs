@@ -83,6 +83,7 @@ async fn state_get(call: ToolCall) -> Result<Value, ToolError> {
 
 async fn state_set(call: ToolCall) -> Result<Value, ToolError> {
     let key = call.text("key").unwrap_or_default();
+    own_key(key)?;
     let value = call.args.get("value").unwrap_or(&Value::Null);
     let size = value.to_string().len();
     if size > MAX_VALUE {
@@ -91,33 +92,29 @@ async fn state_set(call: ToolCall) -> Result<Value, ToolError> {
             format!("The value is {size} bytes as JSON; at most {MAX_VALUE} fit. Store it in parts."),
         ));
     }
-    // PostgreSQL's jsonb can't hold NUL; it is dropped as everywhere at the edge.
-    let cleaned = without_nul(value);
     call.effect(
         "INSERT INTO state (key, value) VALUES ($1, $2)
          ON CONFLICT (tenant_id, key) DO UPDATE
          SET value = excluded.value, version = state.version + 1, updated_at = shared.clock()",
-        &[&key, cleaned.as_ref().unwrap_or(value)],
+        &[&key, value],
     )
     .await?;
     Ok(json!({"key": key, "status": "ok"}))
 }
 
-/// A copy without NUL characters, when there are any.
-fn without_nul(value: &Value) -> Option<Value> {
-    fn strip(v: Value) -> Value {
-        match v {
-            Value::String(s) => Value::String(s.replace('\0', "")),
-            Value::Array(a) => Value::Array(a.into_iter().map(strip).collect()),
-            Value::Object(o) => Value::Object(o.into_iter().map(|(k, v)| (k.replace('\0', ""), strip(v))).collect()),
-            other => other,
-        }
+/// Keys that butlerd itself keeps in a butler's state.
+pub const RESERVED_PREFIX: &str = "module:";
+
+fn own_key(key: &str) -> Result<(), ToolError> {
+    if key.starts_with(RESERVED_PREFIX) {
+        return Err(ToolError::refused("reserved", format!("Keys that begin with `{RESERVED_PREFIX}` are butlerd's own.")));
     }
-    value.to_string().contains("\\u0000").then(|| strip(value.clone()))
+    Ok(())
 }
 
 async fn state_delete(call: ToolCall) -> Result<Value, ToolError> {
     let key = call.text("key").unwrap_or_default();
+    own_key(key)?;
     call.effect("DELETE FROM state WHERE key = $1", &[&key]).await?;
     Ok(json!({"key": key, "status": "deleted"}))
 }
@@ -127,10 +124,10 @@ async fn state_list(call: ToolCall) -> Result<Value, ToolError> {
     let keys_only = call.args.get("keys_only").and_then(Value::as_bool).unwrap_or(true);
     let params: Params<'_> = &[&prefix];
     if keys_only {
-        let rows = call.query("SELECT key FROM state WHERE starts_with(key, $1) ORDER BY key", params).await?;
+        let rows = call.query("SELECT key FROM state WHERE starts_with(key, $1) AND NOT starts_with(key, 'module:') ORDER BY key", params).await?;
         return Ok(rows.into_iter().map(|r| Value::String(r.get(0))).collect());
     }
-    let rows = call.query("SELECT key, value FROM state WHERE starts_with(key, $1) ORDER BY key", params).await?;
+    let rows = call.query("SELECT key, value FROM state WHERE starts_with(key, $1) AND NOT starts_with(key, 'module:') ORDER BY key", params).await?;
     Ok(rows.into_iter().map(|r| json!({"key": r.get::<_, String>(0), "value": r.get::<_, Value>(1)})).collect())
 }
 

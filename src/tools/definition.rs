@@ -120,8 +120,9 @@ impl Definition {
         self.meta.effect.unwrap_or(Effect::Once)
     }
 
-    /// Checks the arguments; an optional argument given as null counts as absent. The error names the field.
+    /// Cleans and checks the arguments: NUL characters are dropped, an optional argument given as null counts as absent. The error names the field.
     pub fn validate(&self, args: &mut Map<String, Value>) -> Result<(), String> {
+        args.values_mut().for_each(super::call::strip_nul);
         for name in &self.optional {
             if args.get(name).is_some_and(Value::is_null) {
                 args.remove(name);

@@ -1,10 +1,12 @@
 //! A butler's tools: fixed at boot, and the one way in which a call goes through them.
 
 use std::collections::BTreeMap;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Instant;
 
+use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 
@@ -157,7 +159,8 @@ impl ToolSet {
             self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(&problem, 500))));
             return Some(reply);
         } else {
-            let run = (entry.tool.handler)(make(args, redacted));
+            let run = AssertUnwindSafe((entry.tool.handler)(make(args, redacted))).catch_unwind();
+            let run = async { run.await.unwrap_or_else(|_| Err(ToolError::Internal("the tool panicked".into()))) };
             if may_be_dropped(def.effect()) {
                 tokio::select! {
                     biased;
@@ -186,7 +189,7 @@ impl ToolSet {
         }
         Some(match result {
             Ok(json) => Reply { json, is_error: false },
-            Err(e) => Reply { json: e.to_json(def.effect()), is_error: !matches!(e, ToolError::Refused { .. }) },
+            Err(e) => Reply { json: e.to_json(def.effect(), audited.load(Ordering::Acquire)), is_error: !matches!(e, ToolError::Refused { .. }) },
         })
     }
 }

@@ -15,7 +15,7 @@ pub enum Returns {
     Rows,
     /// The first column of the first row.
     Value,
-    /// Only that it was done, and how many rows it touched.
+    /// Only that it was done.
     None,
 }
 

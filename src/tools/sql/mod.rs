@@ -4,12 +4,10 @@
 //! that a wrong column fails with file and line before a model can meet it.
 
 mod header;
-mod lexer;
 mod statement;
 mod tool;
 mod values;
 
 pub use header::{Header, Returns};
-pub use lexer::{Forbidden, forbidden};
 pub use statement::Statement;
 pub use tool::{SqlToolError, load_dir, prepare};

@@ -1,6 +1,6 @@
 //! A statement with named parameters, rewritten for the server, and what it does.
 
-use super::lexer::{Token, line_of, tokens};
+use crate::store::lexer::{Token, line_of, name, tokens};
 
 /// One statement, its parameters numbered.
 #[derive(Debug, PartialEq, Eq)]
@@ -17,7 +17,8 @@ pub struct Statement {
 
 const WRITING: [&str; 9] = ["insert", "update", "delete", "merge", "truncate", "call", "do", "nextval", "pg_notify"];
 /// What can't be a tool: definitions, sessions, transactions.
-const REFUSED: [&str; 20] = [
+const REFUSED: [&str; 21] = [
+    "do",
     "create", "alter", "drop", "grant", "revoke", "set", "reset", "begin", "commit", "rollback", "copy", "listen",
     "notify", "vacuum", "lock", "prepare", "execute", "truncate", "discard", "load",
 ];
@@ -59,6 +60,12 @@ impl Statement {
                     copied = sql.len();
                     break;
                 }
+                Token::Word(word) if word.eq_ignore_ascii_case("into") => {
+                    let before = n.checked_sub(1).and_then(|n| name(&list[n].1)).unwrap_or_default();
+                    if before != "insert" && before != "merge" {
+                        return Err((line_of(sql, *at), "SELECT … INTO makes a table; tools read and write rows".into()));
+                    }
+                }
                 Token::Word(word) => {
                     let lower = word.to_ascii_lowercase();
                     let qualifies = matches!(list.get(n + 1), Some((_, Token::Other("."))));
@@ -69,7 +76,11 @@ impl Statement {
                         functions.push(lower);
                     }
                 }
-                Token::Other(_) => {}
+                Token::Other(_) => {
+                    if matches!(list.get(n + 1), Some((_, Token::Other("(")))) {
+                        functions.extend(name(token));
+                    }
+                }
             }
         }
         out.push_str(&sql[copied..]);
@@ -103,11 +114,12 @@ mod tests {
         let read = Statement::parse("SELECT coalesce(a, 'delete') AS \"update\" FROM t").unwrap();
         assert!(!read.writes);
         assert_eq!(read.functions, ["coalesce"]);
+        assert_eq!(Statement::parse("SELECT \"Rv\"(1)").unwrap().functions, ["Rv"]);
     }
 
     #[test]
     fn what_is_no_tool_is_refused() {
-        for (sql, line) in [("", 1), ("SELECT 1;\nSELECT 2", 2), ("DROP TABLE x", 1), ("\nSET x = 1", 2)] {
+        for (sql, line) in [("", 1), ("SELECT 1;\nSELECT 2", 2), ("DROP TABLE x", 1), ("\nSET x = 1", 2), ("DO $$ $$", 1), ("SELECT 1\nINTO t", 2)] {
             assert_eq!(Statement::parse(sql).unwrap_err().0, line, "{sql}");
         }
     }

@@ -8,9 +8,9 @@ use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::types::{ToSql, Type};
 
 use super::header::{Header, Returns};
-use super::lexer::{forbidden, line_of};
 use super::statement::Statement;
 use super::values::{TextParam, row_object, row_value, shows};
+use crate::store::lexer::{forbidden, line_of};
 use crate::store::{Lease, StoreError, describe};
 use crate::tools::call::{ToolCall, ToolError};
 use crate::tools::definition::{Definition, Effect, Tool, handler};
@@ -47,7 +47,7 @@ impl SqlTool {
         }
         let header = Header::parse(text).map_err(|(line, p)| fail(line, p))?;
         let statement = Statement::parse(&header.sql).map_err(|(line, p)| fail(header.lines + line, p))?;
-        if let Some(f) = forbidden(&header.sql).into_iter().next() {
+        if let Some(f) = forbidden(&header.sql, false).into_iter().next() {
             return Err(fail(header.lines + f.line, format!("{} can't be used here; use {}", f.word, f.instead)));
         }
         for param in &statement.params {
@@ -106,13 +106,13 @@ pub fn load_dir(dir: &Path) -> Result<Vec<SqlTool>, Vec<SqlToolError>> {
 
 /// Prepares the tools on a connection of the butler's role and gives them their definitions.
 pub async fn prepare(lease: &mut Lease, tools: Vec<SqlTool>) -> Result<Vec<Tool>, Vec<SqlToolError>> {
-    let volatile = volatile_functions(lease).await.map_err(|e| {
+    let functions = functions(lease).await.map_err(|e| {
         let file = tools.first().map(|t| t.file.clone()).unwrap_or_default();
         vec![SqlToolError { file, line: 1, problem: describe(&e) }]
     })?;
     let (mut ready, mut wrong) = (Vec::new(), Vec::new());
     for tool in tools {
-        match prepare_one(lease, tool, &volatile).await {
+        match prepare_one(lease, tool, &functions).await {
             Ok(tool) => ready.push(tool),
             Err(e) => wrong.push(e),
         }
@@ -120,19 +120,31 @@ pub async fn prepare(lease: &mut Lease, tools: Vec<SqlTool>) -> Result<Vec<Tool>
     if wrong.is_empty() { Ok(ready) } else { Err(wrong) }
 }
 
-/// Functions of the roster's own that may write.
-async fn volatile_functions(lease: &mut Lease) -> Result<Vec<String>, tokio_postgres::Error> {
+/// What is known of the functions that tools may call.
+struct Functions {
+    /// May write: declared volatile, but for some of PostgreSQL's own that only are not repeatable.
+    volatile: Vec<String>,
+    /// The household's own, whatever they are declared.
+    own: Vec<String>,
+}
+
+async fn functions(lease: &mut Lease) -> Result<Functions, tokio_postgres::Error> {
     let rows = lease
         .query(
-            "SELECT DISTINCT p.proname::text FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-             WHERE p.provolatile = 'v' AND n.nspname NOT IN ('pg_catalog', 'information_schema')",
+            "SELECT p.proname::text, bool_or(p.provolatile = 'v' AND p.proname NOT IN
+                        ('random', 'gen_random_uuid', 'clock_timestamp', 'timeofday', 'pg_sleep')),
+                    bool_or(n.nspname NOT IN ('pg_catalog', 'shared'))
+             FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
+             WHERE n.nspname <> 'information_schema' AND (p.provolatile = 'v' OR n.nspname NOT IN ('pg_catalog', 'shared'))
+             GROUP BY 1",
             &[],
         )
         .await?;
-    Ok(rows.into_iter().map(|r| r.get(0)).collect())
+    let pick = |i: usize| rows.iter().filter(|r| r.get::<_, bool>(i)).map(|r| r.get(0)).collect();
+    Ok(Functions { volatile: pick(1), own: pick(2) })
 }
 
-async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, volatile: &[String]) -> Result<Tool, SqlToolError> {
+async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions) -> Result<Tool, SqlToolError> {
     let statement = lease.prepare(&tool.statement.sql).await.map_err(|e| tool.db_error(&e))?;
     let columns = statement.columns();
     if tool.header.returns != Returns::None && columns.is_empty() {
@@ -145,7 +157,9 @@ async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, volatile: &[String]) 
             return Err(tool.fail(tool.header.lines + 1, problem));
         }
     }
-    let calls_volatile = tool.statement.functions.iter().any(|f| volatile.contains(f));
+    let calls = |list: &[String]| tool.statement.functions.iter().any(|f| list.contains(f));
+    let calls_volatile = calls(&functions.volatile);
+    let calls_own = calls(&functions.own);
     let seen = tool.statement.writes || calls_volatile;
     let effect = match tool.header.meta.effect {
         Some(Effect::None) if seen => {
@@ -173,6 +187,7 @@ async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, volatile: &[String]) 
             .collect(),
         returns: tool.header.returns,
         writes: effect != Effect::None,
+        calls_own,
     });
     Ok(Tool::new(
         &Arc::new(def),
@@ -189,6 +204,8 @@ struct Runner {
     params: Vec<(String, Type, Option<Value>)>,
     returns: Returns,
     writes: bool,
+    /// Calls functions of the household's own, whose bodies nobody here has read.
+    calls_own: bool,
 }
 
 impl Runner {
@@ -202,15 +219,22 @@ impl Runner {
         let mut lease = call.lease().await?;
         let rows = if self.writes {
             call.effect_on(&mut lease, &self.sql, &params).await
+        } else if self.calls_own {
+            // The server itself holds it to what it was taken for.
+            lease.query_read_only(&self.sql, &params).await
         } else {
             lease.read(&self.sql, &params).await
         };
+        if self.writes || self.calls_own {
+            // A function or trigger may have changed the connection's settings; the next lease sets its own again.
+            lease.forget_scope();
+        }
         let rows = rows.map_err(refusal)?;
         drop(lease);
         let shown = |e| ToolError::Store(StoreError::Query { step: "reading the result", source: e });
         let zone = call.store.time_zone();
         match self.returns {
-            Returns::None => Ok(json!({"status": "ok", "rows": rows.len()})),
+            Returns::None => Ok(json!({"status": "ok"})),
             Returns::Value => match rows.first() {
                 Some(row) => row_value(row, zone).map_err(shown),
                 None => Ok(Value::Null),

@@ -2,7 +2,6 @@
 
 use bytes::BytesMut;
 use jiff::tz::TimeZone;
-use rust_decimal::Decimal;
 use serde_json::{Map, Number, Value};
 use tokio_postgres::Row;
 use tokio_postgres::types::{Format, FromSql, IsNull, Kind, ToSql, Type, to_sql_checked};
@@ -134,40 +133,88 @@ fn cell(ty: &Type, raw: &[u8]) -> Result<Value, Fault> {
         Type::INT2 => i16::from_sql(ty, raw)?.into(),
         Type::INT4 => i32::from_sql(ty, raw)?.into(),
         Type::INT8 => i64::from_sql(ty, raw)?.into(),
-        Type::FLOAT4 => f32::from_sql(ty, raw)?.to_string().parse::<f64>().map(Value::from)?,
-        Type::FLOAT8 => Value::from(f64::from_sql(ty, raw)?),
-        Type::NUMERIC => decimal(Decimal::from_sql(ty, raw)?),
+        Type::FLOAT4 => float(f32::from_sql(ty, raw)?.to_string()),
+        Type::FLOAT8 => float(f64::from_sql(ty, raw)?.to_string()),
+        Type::NUMERIC => exact(numeric_text(raw)?),
         Type::UUID => uuid::Uuid::from_sql(ty, raw)?.to_string().into(),
-        Type::DATE => jiff::civil::Date::from_sql(ty, raw)?.to_string().into(),
+        Type::DATE => match jiff::civil::Date::from_sql(ty, raw) {
+            Ok(date) => date.to_string().into(),
+            Err(_) => beyond(i32::from_sql(&Type::INT4, raw)? > 0),
+        },
         Type::TIME => jiff::civil::Time::from_sql(ty, raw)?.to_string().into(),
-        Type::TIMESTAMP => jiff::civil::DateTime::from_sql(ty, raw)?.to_string().into(),
-        Type::TIMESTAMPTZ => jiff::Timestamp::from_sql(ty, raw)?.to_string().into(),
+        Type::TIMESTAMP => match jiff::civil::DateTime::from_sql(ty, raw) {
+            Ok(moment) => moment.to_string().into(),
+            Err(_) => beyond(i64::from_sql(&Type::INT8, raw)? > 0),
+        },
+        Type::TIMESTAMPTZ => match jiff::Timestamp::from_sql(ty, raw) {
+            Ok(moment) => moment.to_string().into(),
+            Err(_) => beyond(i64::from_sql(&Type::INT8, raw)? > 0),
+        },
         Type::JSON | Type::JSONB => Value::from_sql(ty, raw)?,
         _ => String::from_sql(ty, raw)?.into(),
     })
 }
 
+/// A time that no calendar here reaches, `infinity` among them.
+fn beyond(after: bool) -> Value {
+    if after { "infinity".into() } else { "-infinity".into() }
+}
+
+/// JSON has no number for NaN and the infinities; they are told by their names.
+fn float(text: String) -> Value {
+    text.parse::<f64>().ok().and_then(Number::from_f64).map_or(Value::String(text), Value::Number)
+}
+
 /// An exact decimal as a JSON number when a reader's floating point shows the same digits, else as a string.
-fn decimal(d: Decimal) -> Value {
-    let d = d.normalize();
-    let text = d.to_string();
-    let digits = text.bytes().filter(u8::is_ascii_digit).count();
-    if d.scale() == 0
-        && let Ok(n) = text.parse::<i64>()
-    {
+fn exact(text: String) -> Value {
+    if let Ok(n) = text.parse::<i64>() {
         return n.into();
     }
+    let digits = text.bytes().filter(u8::is_ascii_digit).count();
     match text.parse::<f64>().ok().and_then(Number::from_f64) {
         Some(n) if digits <= 15 => Value::Number(n),
         _ => Value::String(text),
     }
 }
 
+/// PostgreSQL's binary `numeric` as decimal text without trailing zeros: digits to the base 10,000, whatever their number.
+fn numeric_text(raw: &[u8]) -> Result<String, Fault> {
+    let word = |i: usize| -> Result<u16, Fault> {
+        let bytes = raw.get(i * 2..i * 2 + 2).ok_or("a numeric value is cut short")?;
+        Ok(u16::from_be_bytes([bytes[0], bytes[1]]))
+    };
+    let count = usize::from(word(0)?);
+    let weight = i32::from(word(1)? as i16);
+    let sign = match word(2)? {
+        0x0000 => "",
+        0x4000 => "-",
+        0xC000 => return Ok("NaN".to_owned()),
+        0xD000 => return Ok("Infinity".to_owned()),
+        0xF000 => return Ok("-Infinity".to_owned()),
+        other => return Err(format!("a numeric value has the sign {other:x}").into()),
+    };
+    let digits = (0..count).map(|i| word(4 + i)).collect::<Result<Vec<u16>, Fault>>()?;
+    let group = |at: i32| usize::try_from(at).ok().and_then(|at| digits.get(at)).copied().unwrap_or(0);
+    let mut whole: String = (0..=weight.max(0)).map(|i| format!("{:04}", if weight < 0 { 0 } else { group(i) })).collect();
+    whole = whole.trim_start_matches('0').to_owned();
+    if whole.is_empty() {
+        whole.push('0');
+    }
+    let last = i32::try_from(count).unwrap_or(i32::MAX);
+    let fraction: String = ((weight + 1)..last.max(weight + 1)).map(|i| format!("{:04}", group(i))).collect();
+    // Groups between the point and the first stored digit.
+    let lead: String = (weight + 1..0).map(|_| "0000".to_owned()).collect();
+    let fraction = if weight < -1 { format!("{lead}{}", (0..last).map(|i| format!("{:04}", group(i))).collect::<String>()) } else { fraction };
+    let fraction = fraction.trim_end_matches('0');
+    Ok(if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") })
+}
+
 /// One column of a row. A moment is shown with the owner's offset, so that a reader gets the day right.
 fn column(row: &Row, i: usize, zone: &TimeZone) -> Result<Value, tokio_postgres::Error> {
     if *row.columns()[i].type_() == Type::TIMESTAMPTZ {
-        let moment: Option<jiff::Timestamp> = row.try_get(i)?;
-        return Ok(moment.map_or(Value::Null, |t| moment_in(t, zone)));
+        if let Ok(moment) = row.try_get::<_, Option<jiff::Timestamp>>(i) {
+            return Ok(moment.map_or(Value::Null, |t| moment_in(t, zone)));
+        }
     }
     Ok(row.try_get::<_, Cell>(i)?.0)
 }
@@ -208,15 +255,33 @@ mod tests {
         assert_eq!(text(Value::Null, &Type::TEXT), None);
     }
 
+    /// PostgreSQL's form of a numeric: groups of four digits.
+    fn numeric(weight: i16, negative: bool, groups: &[u16]) -> String {
+        let mut raw = Vec::new();
+        for word in [groups.len() as u16, weight as u16, if negative { 0x4000 } else { 0 }, 0] {
+            raw.extend(word.to_be_bytes());
+        }
+        groups.iter().for_each(|g| raw.extend(g.to_be_bytes()));
+        numeric_text(&raw).unwrap()
+    }
+
     #[test]
     fn decimals_stay_exact() {
+        assert_eq!(numeric(0, false, &[81, 4000]), "81.4");
+        assert_eq!(numeric(0, true, &[12]), "-12");
+        assert_eq!(numeric(-1, false, &[1000]), "0.1");
+        assert_eq!(numeric(-2, false, &[5]), "0.00000005");
+        assert_eq!(numeric(1, false, &[1]), "10000");
+        assert_eq!(numeric(10, false, &[1]), format!("1{}", "0".repeat(40)));
+        assert_eq!(numeric(0, false, &[]), "0");
         for (text, want) in [
-            ("81.40", json!(81.4)),
+            ("81.4", json!(81.4)),
             ("12", json!(12)),
             ("0.1", json!(0.1)),
             ("1234567890123456.78", json!("1234567890123456.78")),
+            ("NaN", json!("NaN")),
         ] {
-            assert_eq!(decimal(text.parse().unwrap()), want, "{text}");
+            assert_eq!(exact(text.to_owned()), want, "{text}");
         }
     }
 }

@@ -135,13 +135,35 @@ pub struct Forbidden {
     pub instead: &'static str,
 }
 
-/// Finds what would escape the household's clock or a connection's tenant.
-pub fn forbidden(sql: &str) -> Vec<Forbidden> {
+/// The name that a token is, quoted or not; quoted names keep their case.
+pub fn name(token: &Token<'_>) -> Option<String> {
+    match token {
+        Token::Word(word) => Some(word.to_ascii_lowercase()),
+        Token::Other(text) => {
+            let inner = text.strip_prefix('"')?.strip_suffix('"')?;
+            Some(inner.replace("\"\"", "\""))
+        }
+        _ => None,
+    }
+}
+
+/// Finds what would escape the household's clock or a connection's tenant. `bodies`: looks into dollar-quoted texts too,
+/// which are the bodies of functions in a migration.
+pub fn forbidden(sql: &str, bodies: bool) -> Vec<Forbidden> {
     let list = tokens(sql);
     let mut found = Vec::new();
     for (n, (at, token)) in list.iter().enumerate() {
-        let Token::Word(word) = token else { continue };
-        let lower = word.to_ascii_lowercase();
+        if bodies
+            && let Token::Other(text) = token
+            && let Some(tag) = dollar_tag(text, 0).filter(|_| text.starts_with('$'))
+        {
+            let inner = text.get(tag.len()..text.len().saturating_sub(tag.len())).unwrap_or_default();
+            let before = line_of(sql, at + tag.len()) - 1;
+            found.extend(forbidden(inner, true).into_iter().map(|f| Forbidden { line: f.line + before, ..f }));
+            continue;
+        }
+        let Some(lower) = name(token) else { continue };
+        let word = lower.as_str();
         let called = matches!(list.get(n + 1), Some((_, Token::Other("("))));
         let qualified = n > 0 && matches!(list[n - 1], (_, Token::Other(".")));
         let instead = match lower.as_str() {
@@ -153,7 +175,7 @@ pub fn forbidden(sql: &str) -> Vec<Forbidden> {
             "set_config" if called => "nothing: the tenant and the clock are set by butlerd",
             _ => continue,
         };
-        found.push(Forbidden { line: line_of(sql, *at), word: (*word).to_owned(), instead });
+        found.push(Forbidden { line: line_of(sql, *at), word: word.to_owned(), instead });
     }
     found
 }
@@ -181,10 +203,14 @@ mod tests {
 
     #[test]
     fn forbidden_words_are_found_with_their_lines() {
-        let found = forbidden("SELECT shared.clock(),\n now(), 'now()', current_date, x.now FROM t -- current_date");
+        let found = forbidden("SELECT shared.clock(),\n now(), 'now()', current_date, x.now FROM t -- current_date", false);
         let names: Vec<(usize, &str)> = found.iter().map(|f| (f.line, f.word.as_str())).collect();
         assert_eq!(names, [(2, "now"), (2, "current_date")]);
-        assert_eq!(forbidden("SELECT set_config('butlerd.tenant', 'x', false)").len(), 1);
+        assert_eq!(forbidden("SELECT set_config('butlerd.tenant', 'x', false)", false).len(), 1);
+        assert_eq!(forbidden("SELECT \"set_config\"('butlerd.tenant', 'x', false)", false).len(), 1);
+        let body = "CREATE FUNCTION f() RETURNS void LANGUAGE plpgsql AS $$\nBEGIN\n PERFORM now();\nEND $$;";
+        assert_eq!(forbidden(body, false), []);
+        assert_eq!(forbidden(body, true)[0].line, 3);
     }
 
     #[test]
