@@ -82,6 +82,8 @@ CREATE TABLE scheduled_tasks (
     display_title text,
     calendar_event_id text,
     source        text NOT NULL CHECK (source IN ('toml', 'db')),
+    -- Of whoever made it; what it starts is never trusted more.
+    trust         text NOT NULL,
     enabled       boolean NOT NULL DEFAULT true,
     next_run_at   timestamptz,
     last_run_at   timestamptz,

@@ -145,6 +145,7 @@ pub async fn boot(
         settings: house.config.spawner.clone(),
         roster_dir: house.roster_dir.clone(),
         workspaces: house.workspaces.clone(),
+        db: house.db.clone(),
         store: store.clone(),
         auditor: auditor.clone(),
         credentials: house.credentials.clone(),
@@ -166,7 +167,7 @@ pub async fn boot(
         .await?;
     let interrupted = phases.run("session recovery", spawner.recover()).await?;
     let zone = house.config.owner.time_zone.name().to_owned();
-    phases.run("schedule sync", sync_schedules(&store, config, &zone)).await?;
+    phases.run("schedule sync", sync_schedules(&house.db, &store, config, &zone)).await?;
     let core = Arc::new(Core {
         house: house.clone(),
         config: config.clone(),
@@ -244,7 +245,12 @@ fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
 
-async fn sync_schedules(store: &crate::store::Store, config: &ButlerConfig, owner_zone: &str) -> Result<(), String> {
+async fn sync_schedules(
+    db: &crate::store::Database,
+    store: &crate::store::Store,
+    config: &ButlerConfig,
+    owner_zone: &str,
+) -> Result<(), String> {
     let declared: Vec<Declared> = config
         .schedules
         .iter()
@@ -258,7 +264,7 @@ async fn sync_schedules(store: &crate::store::Store, config: &ButlerConfig, owne
             enabled: s.enabled,
         })
         .collect();
-    let open = close_open_runs(store).await.map_err(|e| e.to_string())?;
+    let open = close_open_runs(db, store.schema()).await.map_err(|e| e.to_string())?;
     if open > 0 {
         tracing::warn!(butler = %config.name, runs = open, "runs of schedules were interrupted");
     }

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::handle::Core;
+use crate::access::Caller;
 use crate::base::{RequestContext, Trust};
 use crate::modules::{Health, switch_key};
 use crate::scheduler::{Dispatch, Dispatched, Firing, tick};
@@ -113,7 +114,7 @@ async fn trigger(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
 
 async fn run_tick(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
     let dispatcher = Dispatcher { core };
-    let n = tick(&call.store, &call.context().tenant_id, &dispatcher).await?;
+    let n = tick(&call.store, &call.context().tenant_id, &dispatcher, Some(&call.caller)).await?;
     Ok(json!({"dispatched": n}))
 }
 
@@ -174,17 +175,19 @@ impl Dispatch for Dispatcher {
                 error: Some(format!("there is no job `{job}` in this build")),
             };
         };
-        let request = RequestContext::root(
-            &self.core.house.clock,
-            firing.tenant,
-            "schedule",
-            self.core.config.name.as_str(),
-            &firing.name,
-            Trust::System,
-        );
-        let wish =
-            Trigger { prompt, context: None, source: format!("schedule:{}", firing.name), request: Arc::new(request) };
-        match self.core.spawner.trigger_from(wish, None).await {
+        let clock = &self.core.house.clock;
+        let session = firing.caller.as_ref().and_then(Caller::session);
+        // Out of a session it is that session's doing: same lineage, one deeper, and never trusted more.
+        let request = match (&firing.caller, session) {
+            (Some(caller), Some(session)) => caller.context.caused_by(session, clock),
+            _ => {
+                let butler = self.core.config.name.as_str();
+                RequestContext::root(clock, firing.tenant, "schedule", butler, &firing.name, Trust::System)
+            }
+        };
+        let request = Arc::new(request.with_trust_at_most(firing.trust));
+        let wish = Trigger { prompt, context: None, source: format!("schedule:{}", firing.name), request };
+        match self.core.spawner.trigger_from(wish, session).await {
             Ok(end) => {
                 Dispatched { ok: end.state == SessionState::Succeeded, session: Some(end.session_id), error: end.error }
             }

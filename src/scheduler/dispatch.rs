@@ -1,12 +1,15 @@
 //! The tick: claims what is due, row first, and hands it on.
 
+use std::time::Duration;
+
 use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::cron::CronTimes;
-use crate::base::{SessionId, TenantId};
+use crate::access::Caller;
+use crate::base::{Backoff, SessionId, TenantId, Trust};
 use crate::store::{Store, StoreError};
 
 /// One schedule that fires now.
@@ -18,6 +21,10 @@ pub struct Firing {
     pub job_name: Option<String>,
     pub job_args: Option<Value>,
     pub tenant: TenantId,
+    /// Of whoever made the schedule.
+    pub trust: Trust,
+    /// The call that makes it fire, if one does: then the new session is caused by that call's session.
+    pub caller: Option<Caller>,
 }
 
 /// What became of a firing.
@@ -39,13 +46,19 @@ pub trait Dispatch: Send + Sync {
 ///
 /// The run's row and the next due time are committed before the dispatch, so a due time fires at most once; times that
 /// passed meanwhile are one late run, not many.
-pub async fn tick(store: &Store, tenant: &TenantId, target: &dyn Dispatch) -> Result<usize, StoreError> {
+pub async fn tick(
+    store: &Store,
+    tenant: &TenantId,
+    target: &dyn Dispatch,
+    caller: Option<&Caller>,
+) -> Result<usize, StoreError> {
     let mut dispatched = 0;
-    while let Some((firing, fire_at)) = claim_next(store, tenant).await? {
+    while let Some((mut firing, fire_at)) = claim_next(store, tenant).await? {
+        firing.caller = caller.cloned();
         crate::base::crash::point("schedule.claimed");
         let task_id = firing.task_id;
         let ended = target.dispatch(firing).await;
-        settle(store, tenant, task_id, fire_at, &ended).await?;
+        settle_surely(store, tenant, task_id, fire_at, &ended).await;
         dispatched += 1;
     }
     Ok(dispatched)
@@ -57,7 +70,8 @@ async fn claim_next(store: &Store, tenant: &TenantId) -> Result<Option<(Firing, 
     let mut tx = lease.begin().await.map_err(StoreError::query("looking for due schedules"))?;
     let row = tx
         .query_opt(
-            "SELECT id, name, prompt, job_name, job_args, cron, timezone, next_run_at, until_at FROM scheduled_tasks
+            "SELECT id, name, prompt, job_name, job_args, cron, timezone, next_run_at, until_at, trust
+             FROM scheduled_tasks
              WHERE enabled AND next_run_at <= $1 AND (start_at IS NULL OR start_at <= $1)
              ORDER BY next_run_at, id LIMIT 1 FOR UPDATE SKIP LOCKED",
             &[&now],
@@ -70,8 +84,16 @@ async fn claim_next(store: &Store, tenant: &TenantId) -> Result<Option<(Firing, 
     };
     let (id, fire_at): (Uuid, Timestamp) = (row.get(0), row.get(7));
     let until: Option<Timestamp> = row.get(8);
-    let times = CronTimes::parse(row.get(5), row.get(6))
-        .map_err(|e| StoreError::Unexpected(format!("schedule {}: {e}", row.get::<_, String>(1))))?;
+    let times = CronTimes::parse(row.get(5), row.get(6));
+    let Ok(times) = times.inspect_err(|e| tracing::error!(schedule = %id, error = %e, "schedule switched off")) else {
+        // One that can't be read must not keep the others from being due.
+        let why = json!({"ok": false, "error": "its time can't be read any more; set cron and timezone again"});
+        tx.execute("UPDATE scheduled_tasks SET enabled = false, last_result = $2 WHERE id = $1", &[&id, &why])
+            .await
+            .map_err(StoreError::query("switching a schedule off"))?;
+        tx.commit().await.map_err(StoreError::query("switching a schedule off"))?;
+        return Box::pin(claim_next(store, tenant)).await;
+    };
     let next = times.next(now).filter(|t| until.is_none_or(|u| *t <= u));
     tx.execute(
         "INSERT INTO schedule_runs (task_id, fire_at, state) VALUES ($1, $2, 'running')
@@ -95,8 +117,23 @@ async fn claim_next(store: &Store, tenant: &TenantId) -> Result<Option<(Firing, 
         job_name: row.get(3),
         job_args: row.get(4),
         tenant: tenant.clone(),
+        trust: Trust::from_name(row.get(9)),
+        caller: None,
     };
     Ok(Some((firing, fire_at)))
+}
+
+/// Settles, however long the database is away; what can't be settled is closed by the next start.
+async fn settle_surely(store: &Store, tenant: &TenantId, task: Uuid, fire_at: Timestamp, ended: &Dispatched) {
+    let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+    for _ in 0..30 {
+        match settle(store, tenant, task, fire_at, ended).await {
+            Ok(()) => return,
+            Err(e) => tracing::warn!(schedule = %task, error = %e, "a schedule's run is not settled yet"),
+        }
+        tokio::time::sleep(backoff.next_delay()).await;
+    }
+    tracing::error!(schedule = %task, "a schedule's run could not be settled");
 }
 
 async fn settle(

@@ -4,7 +4,7 @@ use uuid::Uuid;
 
 use super::cron::{CronError, CronTimes};
 use crate::base::TenantId;
-use crate::store::{Store, StoreError};
+use crate::store::{Database, Store, StoreError};
 
 /// A schedule as a `butler.toml` declares it.
 #[derive(Debug, Clone)]
@@ -34,18 +34,15 @@ pub enum SyncError {
     Store(#[from] StoreError),
 }
 
-/// Closes runs that the last run of the daemon left open; their sessions were interrupted.
-pub async fn close_open_runs(store: &Store) -> Result<u64, StoreError> {
-    let mut lease = store.tenant(&TenantId::owner()).await?;
-    lease
-        .execute(
-            "UPDATE schedule_runs SET state = 'failed', reason = 'butlerd stopped before this run was over',
-                    finished_at = shared.clock()
-             WHERE state IN ('due', 'running')",
-            &[],
-        )
-        .await
-        .map_err(StoreError::query("closing interrupted runs of schedules"))
+/// Closes runs that the last run of the daemon left open, of every tenant; their sessions were interrupted.
+pub async fn close_open_runs(db: &Database, schema: &str) -> Result<u64, StoreError> {
+    let sql = format!(
+        "UPDATE \"{schema}\".schedule_runs SET state = 'failed', reason = 'butlerd stopped before this run was over',
+                finished_at = shared.clock()
+         WHERE state IN ('due', 'running')"
+    );
+    let mut lease = db.every_tenant().await?;
+    lease.execute(&sql, &[]).await.map_err(StoreError::query("closing interrupted runs of schedules"))
 }
 
 /// Makes the rows of source `toml` match the declared schedules; a schedule that is no longer declared is switched off.
@@ -61,8 +58,9 @@ pub async fn sync(store: &Store, declared: &[Declared]) -> Result<(), SyncError>
         lease
             .execute(
                 "INSERT INTO scheduled_tasks
-                     (id, name, cron, prompt, dispatch_mode, job_name, job_args, timezone, source, enabled, next_run_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'toml', $9, $10)
+                     (id, name, cron, prompt, dispatch_mode, job_name, job_args, timezone, source, enabled, next_run_at,
+                      trust)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'toml', $9, $10, 'system')
                  ON CONFLICT (tenant_id, name) DO UPDATE SET
                      cron = $3, prompt = $4, dispatch_mode = $5, job_name = $6, job_args = $7, timezone = $8,
                      enabled = $9, updated_at = shared.clock(),

@@ -10,11 +10,12 @@ use uuid::Uuid;
 
 use super::cron::CronTimes;
 use super::dispatch::{Dispatch, Firing};
+use crate::base::Trust;
 use crate::store::StoreError;
 use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 const COLUMNS: &str = "id, name, cron, prompt, dispatch_mode, job_name, job_args, timezone, start_at, end_at, until_at,
-    display_title, calendar_event_id, source, enabled, next_run_at, last_run_at, last_result, created_at, updated_at";
+    display_title, calendar_event_id, source, enabled, next_run_at, last_run_at, last_result, created_at, updated_at, trust";
 
 /// The schedule tools of one butler; `target` runs what `schedule_trigger` asks for.
 pub fn schedule_tools(time_zone: &str, target: Arc<dyn Dispatch>) -> Vec<Tool> {
@@ -195,8 +196,9 @@ async fn create(call: ToolCall, owner_zone: Arc<str>) -> Result<Value, ToolError
     let mut lease = call.lease().await?;
     let sql = format!(
         "INSERT INTO scheduled_tasks (id, name, cron, prompt, dispatch_mode, job_name, job_args, timezone, start_at,
-             end_at, until_at, display_title, calendar_event_id, source, next_run_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'db', $14) RETURNING {COLUMNS}"
+             end_at, until_at, display_title, calendar_event_id, source, next_run_at,
+             trust)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'db', $14, $15) RETURNING {COLUMNS}"
     );
     let inserted = call
         .effect_on(
@@ -217,6 +219,7 @@ async fn create(call: ToolCall, owner_zone: Arc<str>) -> Result<Value, ToolError
                 &f.display_title,
                 &f.calendar_event_id,
                 &next,
+                &call.context().trust.as_str(),
             ],
         )
         .await;
@@ -271,6 +274,7 @@ async fn update(call: ToolCall) -> Result<Value, ToolError> {
             return Err(e);
         }
     };
+    let trust = call.context().trust.min(Trust::from_name(old.get(20))).as_str();
     let same_times = f.cron.is_none() && f.timezone.is_none() && f.start_at.is_none() && f.until_at.is_none();
     let kept: Option<Timestamp> = old.get(15);
     let next = match kept {
@@ -282,7 +286,7 @@ async fn update(call: ToolCall) -> Result<Value, ToolError> {
              job_name = $6, job_args = coalesce($7, job_args), timezone = $8, start_at = $9,
              end_at = coalesce($10, end_at), until_at = $11, display_title = coalesce($12, display_title),
              calendar_event_id = coalesce($13, calendar_event_id), enabled = $14, next_run_at = $15,
-             updated_at = shared.clock()
+             trust = $16, updated_at = shared.clock()
          WHERE id = $1 RETURNING {COLUMNS}"
     );
     let row = tx
@@ -304,6 +308,7 @@ async fn update(call: ToolCall) -> Result<Value, ToolError> {
                 &f.calendar_event_id,
                 &enabled,
                 &next,
+                &trust,
             ],
         )
         .await?;
@@ -332,7 +337,8 @@ async fn delete(call: ToolCall) -> Result<Value, ToolError> {
 async fn trigger(call: ToolCall, target: Arc<dyn Dispatch>) -> Result<Value, ToolError> {
     let f: Fields = call.parse()?;
     let id = f.target()?;
-    let rows = call.query("SELECT name, prompt, job_name, job_args FROM scheduled_tasks WHERE id = $1", &[&id]).await?;
+    let rows =
+        call.query("SELECT name, prompt, job_name, job_args, trust FROM scheduled_tasks WHERE id = $1", &[&id]).await?;
     let Some(row) = rows.first() else { return Err(unknown(id)) };
     let firing = Firing {
         task_id: id,
@@ -341,6 +347,8 @@ async fn trigger(call: ToolCall, target: Arc<dyn Dispatch>) -> Result<Value, Too
         job_name: row.get(2),
         job_args: row.get(3),
         tenant: call.context().tenant_id.clone(),
+        trust: Trust::from_name(row.get(4)),
+        caller: Some(call.caller.clone()),
     };
     let name = firing.name.clone();
     let ended = target.dispatch(firing).await;

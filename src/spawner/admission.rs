@@ -21,6 +21,7 @@ pub struct Place {
 }
 
 enum Seat {
+    Ready(Slot),
     Own(OwnedSemaphorePermit),
     Queue(Queued),
 }
@@ -71,9 +72,9 @@ impl Admission {
         self.queued.load(Ordering::Acquire)
     }
 
-    /// A place, or a refusal at once. `from_own_session`: the trigger comes out of a session of this butler, which
-    /// must not wait for a slot that it may itself be holding.
-    pub fn enter(&self, from_own_session: bool) -> Result<Place, TriggerError> {
+    /// A place, or a refusal at once. `from_session`: the trigger comes out of a session, which must not wait for a slot
+    /// that it, or another that waits like it, may be holding.
+    pub fn enter(&self, from_session: bool) -> Result<Place, TriggerError> {
         if self.stop.is_cancelled() {
             return Err(TriggerError::Stopping(self.butler.to_string()));
         }
@@ -81,9 +82,15 @@ impl Admission {
         if self.queued() == 0
             && let Ok(permit) = self.own.clone().try_acquire_owned()
         {
-            return Ok(Place { admission: self.clone(), seat: Seat::Own(permit) });
+            let seat = match self.global.clone().try_acquire_owned() {
+                Ok(global) => Seat::Ready(Slot { _own: permit, _global: global }),
+                // The household's permits may all be held by sessions that wait like this one would.
+                Err(_) if from_session => return Err(TriggerError::SelfWait { butler: self.butler.to_string() }),
+                Err(_) => Seat::Own(permit),
+            };
+            return Ok(Place { admission: self.clone(), seat });
         }
-        if from_own_session {
+        if from_session {
             return Err(TriggerError::SelfWait { butler: self.butler.to_string() });
         }
         let full =
@@ -102,6 +109,7 @@ impl Place {
     pub async fn wait(self) -> Result<Slot, TriggerError> {
         let a = self.admission;
         let own = match self.seat {
+            Seat::Ready(slot) => return Ok(slot),
             Seat::Own(permit) => permit,
             Seat::Queue(waiting) => {
                 let permit = a.acquire(&a.own).await?;
@@ -154,6 +162,14 @@ mod tests {
         let _slot = a.enter(false).unwrap().wait().await.unwrap();
         assert!(matches!(a.enter(true), Err(TriggerError::SelfWait { .. })));
         assert_eq!(a.queued(), 0);
+    }
+
+    #[tokio::test]
+    async fn a_session_never_waits_for_the_households_last_permit() {
+        let a = Admission::new("health", 5, 5, Arc::new(Semaphore::new(1)), CancellationToken::new());
+        let _slot = a.enter(false).unwrap().wait().await.unwrap();
+        assert!(matches!(a.enter(true), Err(TriggerError::SelfWait { .. })));
+        assert_eq!(a.running(), 1);
     }
 
     #[tokio::test]

@@ -19,10 +19,10 @@ use super::types::{
 };
 use super::workspace::Workspaces;
 use crate::access::TokenBook;
-use crate::base::{Backoff, Clock, MAX_LINEAGE_DEPTH, SessionId, TenantId, crash, task, text};
+use crate::base::{Backoff, Clock, MAX_LINEAGE_DEPTH, SessionId, crash, task, text};
 use crate::config::{ButlerConfig, RuntimeKind, SpawnerConfig};
 use crate::credentials::Credentials;
-use crate::store::{Store, StoreError};
+use crate::store::{Database, Store, StoreError};
 use crate::telemetry::ButlerMetrics;
 use crate::tools::Auditor;
 
@@ -32,6 +32,7 @@ pub struct SpawnerParts {
     pub settings: SpawnerConfig,
     pub roster_dir: PathBuf,
     pub workspaces: Workspaces,
+    pub db: Arc<Database>,
     pub store: Store,
     pub auditor: Auditor,
     pub credentials: Credentials,
@@ -171,7 +172,13 @@ impl Spawner {
         })?;
         let place = inner.admission.enter(own_session.is_some())?;
         let id = SessionId::new();
-        inner.log.open(id, &wish, config.runtime.kind.as_str(), access.model.as_deref()).await?;
+        if let Err(e) = inner.log.open(id, &wish, config.runtime.kind.as_str(), access.model.as_deref()).await {
+            // The row may be there all the same; then it must not stay open.
+            let inner = inner.clone();
+            let end = Ending::failed(SessionState::Failed, "unavailable", "the database went away as this began");
+            task::spawn(task::Kind::Job, "close-lost-row", async move { inner.close(id, &wish, end).await });
+            return Err(e.into());
+        }
         crash::point("session.opened");
         inner.tell(id, EventKind::Queued { source: wish.source.clone(), prompt: text::truncate(&wish.prompt, 4096) });
         let cancel = CancellationToken::new();
@@ -218,7 +225,7 @@ impl Spawner {
     /// many sessions were interrupted.
     pub async fn recover(&self) -> Result<usize, StoreError> {
         let parts = &self.inner.parts;
-        let open = self.inner.log.interrupt_open(&TenantId::owner()).await?;
+        let open = self.inner.log.interrupt_open(&parts.db).await?;
         let left: Vec<Leftover> =
             open.iter().map(|i| Leftover { session: i.session, leader: i.child.clone() }).collect();
         if !left.is_empty() {
@@ -292,10 +299,12 @@ impl Inner {
     /// Closes the row, however long the database is away, and tells the end.
     async fn close(&self, id: SessionId, wish: &Trigger, end: Ending) -> Result<SessionResult, TriggerError> {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        let mut tries = 0;
         let closed = loop {
+            tries += 1;
             match self.log.close(&wish.request, id, &end).await {
                 Ok(closed) => break closed,
-                Err(e) if e.is_connection() && !self.killing.is_cancelled() => {
+                Err(e) if (e.is_connection() || tries < 10) && !self.killing.is_cancelled() => {
                     tracing::warn!(session = %id, error = %e, "the session's row can't be closed yet");
                     tokio::time::sleep(backoff.next_delay()).await;
                 }

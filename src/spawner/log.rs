@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::child::Identity;
 use super::types::{SessionState, Trigger};
-use crate::base::{RequestContext, SessionId, TenantId};
-use crate::store::{Store, StoreError};
+use crate::base::{RequestContext, SessionId};
+use crate::store::{Database, Store, StoreError};
 
 /// The session log of one butler.
 #[derive(Clone)]
@@ -163,21 +163,18 @@ impl SessionLog {
         Ok(row.map(|r| Closed { duration_ms: r.get(0), tool_calls: r.get(1) }))
     }
 
-    /// Closes what the last run left open, in every tenant, and returns it with its children.
-    pub async fn interrupt_open(&self, tenant: &TenantId) -> Result<Vec<Interrupted>, StoreError> {
+    /// Closes what the last run left open, of every tenant, and returns it with its children.
+    pub async fn interrupt_open(&self, db: &Database) -> Result<Vec<Interrupted>, StoreError> {
         let now: Timestamp = self.store.clock().now();
-        let mut lease = self.store.tenant(tenant).await?;
-        let rows = lease
-            .query(
-                "UPDATE sessions SET state = 'interrupted', completed_at = greatest($1, queued_at),
-                        error_class = 'interrupted',
-                        error = 'butlerd stopped before this session was over'
-                 WHERE state IN ('queued', 'running')
-                 RETURNING id, pid, pid_started, boot_id",
-                &[&now],
-            )
-            .await
-            .map_err(StoreError::query("closing interrupted sessions"))?;
+        let sql = format!(
+            "UPDATE \"{}\".sessions SET state = 'interrupted', completed_at = greatest($1, queued_at),
+                    error_class = 'interrupted', error = 'butlerd stopped before this session was over'
+             WHERE state IN ('queued', 'running')
+             RETURNING id, pid, pid_started, boot_id",
+            self.store.schema()
+        );
+        let mut lease = db.every_tenant().await?;
+        let rows = lease.query(&sql, &[&now]).await.map_err(StoreError::query("closing interrupted sessions"))?;
         Ok(rows
             .into_iter()
             .map(|r| {

@@ -30,7 +30,8 @@ pub enum TriggerError {
     )]
     Capacity { butler: String, running: usize, queued: usize },
     #[error(
-        "a session of {butler} can't wait for another session of {butler}: its own slot would be the one it waits for"
+        "no session of {butler} is free, and a session can't wait for another: the slot that it holds may be the one it \
+         waits for; try again later"
     )]
     SelfWait { butler: String },
     #[error("this request is {0} sessions deep, and sessions may cause one another at most {max} deep", max = crate::base::MAX_LINEAGE_DEPTH)]

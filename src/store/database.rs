@@ -7,6 +7,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
+use tokio_postgres::error::SqlState;
 
 use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::error::StoreError;
@@ -116,9 +117,24 @@ impl Database {
             tx.commit().await.map_err(StoreError::query("creating the butler's role"))?;
         }
         drop(lease);
-        let mut stores = self.stores.lock().await;
-        let store = stores.entry(butler.clone()).or_insert_with(|| self.store(butler, schema));
-        Ok(store.clone())
+        let store = {
+            let mut stores = self.stores.lock().await;
+            stores.entry(butler.clone()).or_insert_with(|| self.store(butler, schema)).clone()
+        };
+        match store.tenant(&TenantId::owner()).await {
+            // A role may change its own password; only ours counts.
+            Err(e) if e.db().is_some_and(|db| *db.code() == SqlState::INVALID_PASSWORD) => {
+                tracing::warn!(butler = %butler, "the password of the butler's role was changed; it is set again");
+                let verifier = scram_verifier(self.role_password(butler).expose(), RANDOM_PASSWORD_ITERATIONS);
+                let mut lease = self.owner.unscoped().await?;
+                lease
+                    .batch(&format!("ALTER ROLE \"{role}\" PASSWORD '{verifier}'"))
+                    .await
+                    .map_err(StoreError::query("setting the role's password again"))?;
+            }
+            other => drop(other?),
+        }
+        Ok(store)
     }
 
     fn store(&self, butler: &ButlerName, schema: &str) -> Store {
@@ -145,6 +161,11 @@ impl Database {
     /// A connection of the owner role that speaks for `tenant`: for the daemon's own tables in `shared`.
     pub async fn shared(&self, tenant: &TenantId) -> Result<Lease, StoreError> {
         self.owner.lease(&Scope::tenant(tenant.clone(), &self.options.clock)).await
+    }
+
+    /// A connection of the owner role that sees the rows of every tenant: for recovery and reconcilers alone.
+    pub async fn every_tenant(&self) -> Result<Lease, StoreError> {
+        self.owner.unscoped().await
     }
 
     /// How to connect as the butler's role: the settings and the password apart.
@@ -263,6 +284,11 @@ async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreErro
             .batch_execute(&format!("CREATE DATABASE {DATABASE}"))
             .await
             .map_err(StoreError::query("creating the database"))?;
+        // Butlers' roles have no business in the server's other databases. On a server that is not ours this may be
+        // refused, and then it is its owner's to decide.
+        if let Err(e) = client.batch_execute("REVOKE CONNECT ON DATABASE postgres, template1 FROM PUBLIC").await {
+            tracing::debug!(error = %e, "the server's other databases stay open to all roles");
+        }
     }
     drop(client);
     // The connection ends once the client is gone; its error would say nothing new.

@@ -203,7 +203,8 @@ mod tests {
 
     #[test]
     fn forbidden_words_are_found_with_their_lines() {
-        let found = forbidden("SELECT shared.clock(),\n now(), 'now()', current_date, x.now FROM t -- current_date", false);
+        let found =
+            forbidden("SELECT shared.clock(),\n now(), 'now()', current_date, x.now FROM t -- current_date", false);
         let names: Vec<(usize, &str)> = found.iter().map(|f| (f.line, f.word.as_str())).collect();
         assert_eq!(names, [(2, "now"), (2, "current_date")]);
         assert_eq!(forbidden("SELECT set_config('butlerd.tenant', 'x', false)", false).len(), 1);

@@ -250,11 +250,7 @@ impl Lease {
     }
 
     /// Runs one statement in a transaction that can't write, sent together: one round trip.
-    pub async fn query_read_only(
-        &mut self,
-        sql: &str,
-        params: Params<'_>,
-    ) -> Result<Vec<Row>, tokio_postgres::Error> {
+    pub async fn query_read_only(&mut self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, tokio_postgres::Error> {
         let statement = self.prepare(sql).await?;
         self.busy = true;
         let client = self.client();

@@ -107,7 +107,10 @@ pub const RESERVED_PREFIX: &str = "module:";
 
 fn own_key(key: &str) -> Result<(), ToolError> {
     if key.starts_with(RESERVED_PREFIX) {
-        return Err(ToolError::refused("reserved", format!("Keys that begin with `{RESERVED_PREFIX}` are butlerd's own.")));
+        return Err(ToolError::refused(
+            "reserved",
+            format!("Keys that begin with `{RESERVED_PREFIX}` are butlerd's own."),
+        ));
     }
     Ok(())
 }
@@ -124,10 +127,20 @@ async fn state_list(call: ToolCall) -> Result<Value, ToolError> {
     let keys_only = call.args.get("keys_only").and_then(Value::as_bool).unwrap_or(true);
     let params: Params<'_> = &[&prefix];
     if keys_only {
-        let rows = call.query("SELECT key FROM state WHERE starts_with(key, $1) AND NOT starts_with(key, 'module:') ORDER BY key", params).await?;
+        let rows = call
+            .query(
+                "SELECT key FROM state WHERE starts_with(key, $1) AND NOT starts_with(key, 'module:') ORDER BY key",
+                params,
+            )
+            .await?;
         return Ok(rows.into_iter().map(|r| Value::String(r.get(0))).collect());
     }
-    let rows = call.query("SELECT key, value FROM state WHERE starts_with(key, $1) AND NOT starts_with(key, 'module:') ORDER BY key", params).await?;
+    let rows = call
+        .query(
+            "SELECT key, value FROM state WHERE starts_with(key, $1) AND NOT starts_with(key, 'module:') ORDER BY key",
+            params,
+        )
+        .await?;
     Ok(rows.into_iter().map(|r| json!({"key": r.get::<_, String>(0), "value": r.get::<_, Value>(1)})).collect())
 }
 

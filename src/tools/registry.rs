@@ -189,7 +189,10 @@ impl ToolSet {
         }
         Some(match result {
             Ok(json) => Reply { json, is_error: false },
-            Err(e) => Reply { json: e.to_json(def.effect(), audited.load(Ordering::Acquire)), is_error: !matches!(e, ToolError::Refused { .. }) },
+            Err(e) => Reply {
+                json: e.to_json(def.effect(), audited.load(Ordering::Acquire)),
+                is_error: !matches!(e, ToolError::Refused { .. }),
+            },
         })
     }
 }

@@ -1,5 +1,6 @@
 //! The integration tests: real PostgreSQL, real ports, real children, the real binary. One file for each behaviour.
 
+mod leaks;
 mod left_out;
 mod support;
 

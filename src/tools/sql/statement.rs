@@ -18,9 +18,8 @@ pub struct Statement {
 const WRITING: [&str; 9] = ["insert", "update", "delete", "merge", "truncate", "call", "do", "nextval", "pg_notify"];
 /// What can't be a tool: definitions, sessions, transactions.
 const REFUSED: [&str; 21] = [
-    "do",
-    "create", "alter", "drop", "grant", "revoke", "set", "reset", "begin", "commit", "rollback", "copy", "listen",
-    "notify", "vacuum", "lock", "prepare", "execute", "truncate", "discard", "load",
+    "do", "create", "alter", "drop", "grant", "revoke", "set", "reset", "begin", "commit", "rollback", "copy",
+    "listen", "notify", "vacuum", "lock", "prepare", "execute", "truncate", "discard", "load",
 ];
 
 impl Statement {
@@ -63,7 +62,10 @@ impl Statement {
                 Token::Word(word) if word.eq_ignore_ascii_case("into") => {
                     let before = n.checked_sub(1).and_then(|n| name(&list[n].1)).unwrap_or_default();
                     if before != "insert" && before != "merge" {
-                        return Err((line_of(sql, *at), "SELECT … INTO makes a table; tools read and write rows".into()));
+                        return Err((
+                            line_of(sql, *at),
+                            "SELECT … INTO makes a table; tools read and write rows".into(),
+                        ));
                     }
                 }
                 Token::Word(word) => {
@@ -119,7 +121,14 @@ mod tests {
 
     #[test]
     fn what_is_no_tool_is_refused() {
-        for (sql, line) in [("", 1), ("SELECT 1;\nSELECT 2", 2), ("DROP TABLE x", 1), ("\nSET x = 1", 2), ("DO $$ $$", 1), ("SELECT 1\nINTO t", 2)] {
+        for (sql, line) in [
+            ("", 1),
+            ("SELECT 1;\nSELECT 2", 2),
+            ("DROP TABLE x", 1),
+            ("\nSET x = 1", 2),
+            ("DO $$ $$", 1),
+            ("SELECT 1\nINTO t", 2),
+        ] {
             assert_eq!(Statement::parse(sql).unwrap_err().0, line, "{sql}");
         }
     }

@@ -195,7 +195,8 @@ fn numeric_text(raw: &[u8]) -> Result<String, Fault> {
     };
     let digits = (0..count).map(|i| word(4 + i)).collect::<Result<Vec<u16>, Fault>>()?;
     let group = |at: i32| usize::try_from(at).ok().and_then(|at| digits.get(at)).copied().unwrap_or(0);
-    let mut whole: String = (0..=weight.max(0)).map(|i| format!("{:04}", if weight < 0 { 0 } else { group(i) })).collect();
+    let mut whole: String =
+        (0..=weight.max(0)).map(|i| format!("{:04}", if weight < 0 { 0 } else { group(i) })).collect();
     whole = whole.trim_start_matches('0').to_owned();
     if whole.is_empty() {
         whole.push('0');
@@ -204,7 +205,11 @@ fn numeric_text(raw: &[u8]) -> Result<String, Fault> {
     let fraction: String = ((weight + 1)..last.max(weight + 1)).map(|i| format!("{:04}", group(i))).collect();
     // Groups between the point and the first stored digit.
     let lead: String = (weight + 1..0).map(|_| "0000".to_owned()).collect();
-    let fraction = if weight < -1 { format!("{lead}{}", (0..last).map(|i| format!("{:04}", group(i))).collect::<String>()) } else { fraction };
+    let fraction = if weight < -1 {
+        format!("{lead}{}", (0..last).map(|i| format!("{:04}", group(i))).collect::<String>())
+    } else {
+        fraction
+    };
     let fraction = fraction.trim_end_matches('0');
     Ok(if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") })
 }
