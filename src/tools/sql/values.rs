@@ -216,10 +216,10 @@ fn numeric_text(raw: &[u8]) -> Result<String, Fault> {
 
 /// One column of a row. A moment is shown with the owner's offset, so that a reader gets the day right.
 fn column(row: &Row, i: usize, zone: &TimeZone) -> Result<Value, tokio_postgres::Error> {
-    if *row.columns()[i].type_() == Type::TIMESTAMPTZ {
-        if let Ok(moment) = row.try_get::<_, Option<jiff::Timestamp>>(i) {
-            return Ok(moment.map_or(Value::Null, |t| moment_in(t, zone)));
-        }
+    if *row.columns()[i].type_() == Type::TIMESTAMPTZ
+        && let Ok(moment) = row.try_get::<_, Option<jiff::Timestamp>>(i)
+    {
+        return Ok(moment.map_or(Value::Null, |t| moment_in(t, zone)));
     }
     Ok(row.try_get::<_, Cell>(i)?.0)
 }
