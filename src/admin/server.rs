@@ -19,7 +19,7 @@ use super::failure::Failure;
 use super::ready::readiness;
 use super::rpc::{Rpc, Visitor};
 use crate::access::{Edge, Holder, Refusal};
-use crate::mcp::{Body, Listener, accept_loop, json_body, refusal_response, text_body};
+use crate::mcp::{BODY_TIMEOUT, Body, Listener, accept_loop, json_body, refusal_response, text_body, whole_body};
 use crate::supervisor::Supervisor;
 
 /// Calls and WebSockets that are open at once.
@@ -148,6 +148,13 @@ impl Desk {
             headers.insert(AUTHORIZATION, token);
         }
         request.extensions_mut().insert(Visitor::new(self.edge.clone(), headers));
+        // Read here: the library below has no limit of time, and calls a chunked body over the limit malformed. An
+        // upgrade's body is empty.
+        let (parts, body) = request.into_parts();
+        let request = match whole_body(body, self.edge.max_body(), BODY_TIMEOUT).await {
+            Ok(bytes) => Request::from_parts(parts, Full::<Bytes>::new(bytes)),
+            Err(refusal) => return refusal_response(&refusal),
+        };
         let mut service = self.builder.build(self.methods, self.stop);
         match service.call(request).await {
             Ok(response) => whole(response).await,

@@ -148,16 +148,27 @@ pub enum Sessions {
         limit: u32,
     },
     /// One session with its prompt, its answer and its tool calls
-    Show { id: Uuid },
+    Show {
+        #[arg(value_parser = session_id)]
+        id: Uuid,
+    },
     /// Follow sessions as they happen: one until its end, or all until Ctrl-C
     Tail {
+        #[arg(value_parser = session_id)]
         id: Option<Uuid>,
         /// Only this butler's
         #[arg(long, value_name = "NAME", conflicts_with = "id")]
         butler: Option<String>,
     },
     /// End a session that waits or runs
-    Cancel { id: Uuid },
+    Cancel {
+        #[arg(value_parser = session_id)]
+        id: Uuid,
+    },
+}
+
+fn session_id(typed: &str) -> Result<Uuid, String> {
+    Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no session id; see `butlerd sessions list`"))
 }
 
 /// `secret`
@@ -307,6 +318,8 @@ mod tests {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
         assert_eq!(parse("butlerd --help").unwrap_err().exit_code(), 0);
+        let said = parse("butlerd sessions show xyz").unwrap_err().to_string();
+        assert!(said.contains("`xyz` is no session id; see `butlerd sessions list`"), "{said}");
     }
 
     #[test]

@@ -42,6 +42,8 @@ impl From<ServeError> for Problem {
     fn from(error: ServeError) -> Self {
         match error {
             ServeError::Config(refused) => refused.into(),
+            // A whole sentence, with what to do.
+            port @ ServeError::Admin(_) => Problem::new(FAILED, "serve", port.to_string(), ""),
             other => {
                 let why = with_causes(&other);
                 let message = format!("The household can't be served: {}.", why.trim_end_matches('.'));

@@ -27,7 +27,7 @@ section! {
         owner: OwnerConfig = Kind::Table(&OwnerConfig::TABLE), Default::Inner;
         /// PostgreSQL.
         database: DatabaseConfig = Kind::Table(&DatabaseConfig::TABLE), Default::Inner;
-        /// The admin port: health, metrics, the command line's calls, the dashboard.
+        /// The admin port: health, metrics and the command line's calls.
         admin: AdminConfig = Kind::Table(&AdminConfig::TABLE), Default::Inner;
         /// Sessions and the processes that run them.
         spawner: SpawnerConfig = Kind::Table(&SpawnerConfig::TABLE), Default::Inner;
@@ -92,7 +92,7 @@ section! {
 }
 
 section! {
-    /// The admin port: health, metrics, the command line's calls, the dashboard.
+    /// The admin port: health, metrics and the command line's calls.
     pub struct AdminConfig {
         /// Address and port. Port 0 takes a free one.
         listen: SocketAddr = rules::LISTEN, Default::Is("\"127.0.0.1:40200\"");

@@ -116,9 +116,11 @@ fn judge(kind: RuntimeKind, name: &str, seen: Seen, users: &[&str]) -> Finding {
             _ => Finding::ok(TOPIC, format!("{text}, for {who}")),
         };
     }
+    // What is amiss comes with what to do, which nobody need do for a program that no butler wants.
+    let missing = if seen.program.is_none() { "not installed" } else { "not usable" };
     let why = seen.problem.unwrap_or_else(|| "not on this PATH".to_owned());
     match users {
-        [] => Finding::ok(TOPIC, format!("{name}: {why}; no butler of this roster asks for it")),
+        [] => Finding::ok(TOPIC, format!("{name}: {missing}; no butler of this roster asks for it")),
         _ => Finding::problem(TOPIC, format!("{name}: {why}; asked for by {who}"))
             .so(format!("Install it, or set [runtime] type = \"native\" in their butler.toml (`{kind}` needs it).")),
     }
@@ -137,7 +139,8 @@ mod tests {
     #[test]
     fn a_missing_program_matters_to_those_who_ask_for_it() {
         let kind = RuntimeKind::ClaudeCode;
-        assert_eq!(judge(kind, "claude", seen(false, None), &[]).level, Level::Ok);
+        let unwanted = judge(kind, "claude", seen(false, Some("not found; install it with npm")), &[]);
+        assert_eq!(unwanted, Finding::ok(TOPIC, "claude: not installed; no butler of this roster asks for it"));
         let wanted = judge(kind, "claude", seen(false, None), &["health"]);
         assert_eq!(wanted.level, Level::Problem);
         assert!(wanted.text.contains("asked for by health"));

@@ -7,5 +7,5 @@ mod handler;
 mod http;
 mod server;
 
-pub use http::{Body, json_body, refusal_response, text_body};
+pub use http::{BODY_TIMEOUT, Body, json_body, refusal_response, text_body, whole_body};
 pub use server::{BindError, Listener, Served, accept_loop};

@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Request, Response, StatusCode};
-use http_body_util::{BodyExt, Full, Limited};
+use http_body_util::{BodyExt, Full};
 use hyper::body::Incoming;
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::handler::{Conn, Face};
-use super::http::{Body, json_body, refusal_response};
+use super::http::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use crate::access::{Caller, Edge, Refusal};
 use crate::base::{Clock, task};
 use crate::tools::ToolSet;
@@ -147,8 +147,6 @@ const WRONG_SESSION: Refusal = Refusal::new(
 );
 const STOPPING: Refusal =
     Refusal::new(StatusCode::SERVICE_UNAVAILABLE, "stopping", "This butler is stopping and takes no new work.");
-const TOO_LARGE: Refusal =
-    Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "The request is larger than this server accepts.");
 
 impl Served {
     /// A server over these tools, behind this door. Once `draining` fires, only sessions that run are still served.
@@ -192,16 +190,13 @@ impl Served {
         if self.draining.is_cancelled() && caller.session().is_none() {
             return Err(STOPPING);
         }
-        let restricted = caller.grant.tools.is_some();
         request.extensions_mut().insert(caller.clone());
-        if !restricted {
-            return Ok(self.service.handle(request).await.map(|b| b.boxed_unsync()));
-        }
-        // A token with a list: the tool's name stands in the body, so that is read here, within the limit.
+        // Read here: the protocol library would wait for its end for ever.
         let (parts, body) = request.into_parts();
-        let limit = usize::try_from(self.edge.max_body()).unwrap_or(usize::MAX);
-        let bytes = Limited::new(body, limit).collect().await.map_err(|_| TOO_LARGE)?.to_bytes();
-        if called_tools(&bytes).iter().any(|tool| !caller.grant.allows(tool)) {
+        let bytes = whole_body(body, self.edge.max_body(), BODY_TIMEOUT).await?;
+        // A token with a list: the tool's name stands in the body.
+        let restricted = caller.grant.tools.is_some();
+        if restricted && called_tools(&bytes).iter().any(|tool| !caller.grant.allows(tool)) {
             return Err(WRONG_TOOL);
         }
         let request = Request::from_parts(parts, Full::<Bytes>::new(bytes));

@@ -36,8 +36,9 @@ pub enum ServeError {
     Log(#[from] LogError),
     #[error(transparent)]
     Foundation(#[from] FoundationError),
-    #[error("the admin server: {0}")]
-    Admin(#[from] BindError),
+    /// The admin port can't be had. The message is a whole sentence.
+    #[error("{}", admin_port(.0))]
+    Admin(BindError),
     #[error("children can't be started: {0}")]
     Children(String),
     #[error("{what}: {source}")]
@@ -46,6 +47,19 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+}
+
+fn admin_port(e: &BindError) -> String {
+    let addr = e.addr;
+    match e.source.kind() {
+        io::ErrorKind::AddrInUse => {
+            format!("The admin port {addr} is taken by another program; stop it, or set [admin] listen to a free one.")
+        }
+        io::ErrorKind::PermissionDenied => {
+            format!("The admin port {addr} can't be opened: {}; set [admin] listen to one from 1024 on.", e.source)
+        }
+        _ => format!("The admin port {addr} can't be opened: {}; set [admin] listen to another one.", e.source),
+    }
 }
 
 /// What the admin server is started with.
@@ -126,7 +140,8 @@ where
     let listener = Listener::bind(match config.daemon.ports {
         crate::config::Ports::Roster => config.admin.listen,
         crate::config::Ports::Auto => std::net::SocketAddr::new(config.admin.listen.ip(), 0),
-    })?;
+    })
+    .map_err(ServeError::Admin)?;
     let ground = lay(config, &clock, &|text| {
         tracing::info!("{text}");
         notify::status(text);
