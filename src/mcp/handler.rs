@@ -1,7 +1,9 @@
 //! MCP's methods over a butler's tools.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures_util::FutureExt;
 use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
@@ -85,23 +87,26 @@ impl ServerHandler for Conn {
         let args = params.arguments.unwrap_or_default();
         let tools = self.0.tools.clone();
         let cancelled = context.ct.clone();
-        // When the client goes away this future is dropped, and the token with it; a call with an effect must still
-        // reach its end, so it runs as a task of its own.
+        // When the client goes away this future may be dropped, and the token with it.
         let gone = cancelled.clone().drop_guard();
-        let running = task::spawn(task::Kind::Request, "tool-call", async move {
-            tools.call(&name, args, caller, cancelled).await.ok_or(name)
-        });
-        let ended = running.await;
+        let reads = tools.effect(&name) == Some(Effect::None);
+        let call = async move { tools.call(&name, args, caller, cancelled).await.ok_or(name) };
+        let ended = if reads {
+            AssertUnwindSafe(call).catch_unwind().await.inspect_err(|_| tracing::error!("a tool panicked")).ok()
+        } else {
+            // A call with an effect must reach its end whatever becomes of the client, so it runs as a task of its own.
+            task::spawn(task::Kind::Request, "tool-call", call).await.ok()
+        };
         gone.disarm();
         match ended {
-            Ok(Ok(reply)) => {
+            Some(Ok(reply)) => {
                 let content = vec![ContentBlock::text(reply.json.to_string())];
                 let result =
                     if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
                 Ok(result.into())
             }
-            Ok(Err(name)) => Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
-            Err(_) => Err(ErrorData::internal_error("the tool failed; the daemon's log says why", None)),
+            Some(Err(name)) => Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
+            None => Err(ErrorData::internal_error("the tool failed; the daemon's log says why", None)),
         }
     }
 }

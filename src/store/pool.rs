@@ -274,7 +274,8 @@ impl Lease {
         }
     }
 
-    /// Runs `first` and `second` in one transaction, sent together: one round trip. Returns the rows of `first`.
+    /// Runs `first` and `second` in one transaction and one round trip. Returns the rows of `first`. `second` is an
+    /// INSERT, UPDATE or DELETE that does not look at what `first` does.
     ///
     /// Either both are committed or neither is.
     pub async fn query_with(
@@ -282,6 +283,10 @@ impl Lease {
         first: (&str, Params<'_>),
         second: (&str, Params<'_>),
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
+        if let Some(sql) = also(first.0, first.1.len(), second.0) {
+            let params: Vec<_> = first.1.iter().chain(second.1).copied().collect();
+            return self.query(&sql, &params).await;
+        }
         let one = self.prepare(first.0).await?;
         let two = self.prepare(second.0).await?;
         self.busy = true;
@@ -315,6 +320,45 @@ impl Lease {
     pub(super) fn raw(&mut self) -> &mut tokio_postgres::Client {
         &mut self.object.as_mut().expect("the object is only taken in drop").client
     }
+}
+
+/// One statement that does what both do: `second` becomes a part of `first`'s WITH, which the server carries out
+/// whether or not anybody reads it. A quarter of the messages of two statements between BEGIN and COMMIT.
+///
+/// `None` where `first` begins with none of the words after which that is possible. `params`: how many `first` has.
+fn also(first: &str, params: usize, second: &str) -> Option<String> {
+    let start = first.trim_start();
+    let word =
+        |text: &str| text.split(|c: char| !c.is_ascii_alphabetic()).next().unwrap_or_default().to_ascii_uppercase();
+    let (head, rest) = match word(start).as_str() {
+        "SELECT" | "INSERT" | "UPDATE" | "DELETE" => ("WITH ", start),
+        "WITH" => {
+            let rest = start["WITH".len()..].trim_start();
+            // Not past a comment, and not past RECURSIVE, which would hold for both.
+            if matches!(word(rest).as_str(), "" | "RECURSIVE") {
+                return None;
+            }
+            ("WITH ", rest)
+        }
+        _ => return None,
+    };
+    let joint = if rest.len() == start.len() { " " } else { ", " };
+    let mut sql = String::with_capacity(first.len() + second.len() + 64);
+    sql.push_str(head);
+    sql.push_str("butlerd_also AS (");
+    let mut pieces = second.split('$');
+    sql.push_str(pieces.next().unwrap_or_default());
+    for piece in pieces {
+        let digits = piece.bytes().take_while(u8::is_ascii_digit).count();
+        let number: usize = piece[..digits].parse().ok()?;
+        sql.push('$');
+        sql.push_str(&(number + params).to_string());
+        sql.push_str(&piece[digits..]);
+    }
+    sql.push(')');
+    sql.push_str(joint);
+    sql.push_str(rest);
+    Some(sql)
 }
 
 impl Drop for Lease {
@@ -367,5 +411,30 @@ impl Tx<'_> {
         self.lease.client().batch_execute("ROLLBACK").await?;
         self.lease.busy = false;
         Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_second_statement_becomes_a_part_of_the_first() {
+        let second = "INSERT INTO b VALUES ($1, $2, $10 + 1)";
+        let with = |first| also(first, 2, second);
+        assert_eq!(
+            with("\n INSERT INTO a VALUES ($1, $2)").unwrap(),
+            "WITH butlerd_also AS (INSERT INTO b VALUES ($3, $4, $12 + 1)) INSERT INTO a VALUES ($1, $2)"
+        );
+        assert_eq!(
+            with("with x AS (SELECT $1) UPDATE a SET v = $2").unwrap(),
+            "WITH butlerd_also AS (INSERT INTO b VALUES ($3, $4, $12 + 1)), x AS (SELECT $1) UPDATE a SET v = $2"
+        );
+        assert!(with("select f($1, $2)").is_some());
+        for apart in
+            ["(SELECT 1)", "MERGE INTO a", "-- why\nSELECT 1", "WITH RECURSIVE x AS (SELECT 1) SELECT 2", "WITH", ""]
+        {
+            assert_eq!(with(apart), None, "{apart}");
+        }
     }
 }

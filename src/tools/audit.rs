@@ -48,6 +48,8 @@ pub struct CallRecord {
 
 /// Rows wait at most this long.
 const DELAY: Duration = Duration::from_millis(40);
+/// Rows that could not be written are tried again after this long.
+const AGAIN: Duration = Duration::from_secs(1);
 /// Rows kept while the database is away; what comes after is counted and lost, and the log says so.
 const MOST: usize = 20_000;
 
@@ -79,7 +81,8 @@ impl Auditor {
             loop {
                 let Some(shared) = weak.upgrade() else { return };
                 // A strong reference is held while waiting only for as long as it takes to look again for others.
-                let _ = tokio::time::timeout(Duration::from_secs(5), shared.wake.notified()).await;
+                let patience = if shared.lock().rows.is_empty() { Duration::from_secs(5) } else { AGAIN };
+                let _ = tokio::time::timeout(patience, shared.wake.notified()).await;
                 shared.write_pending().await;
             }
         });
@@ -94,8 +97,12 @@ impl Auditor {
             return;
         }
         pending.rows.push(row);
+        let first = pending.rows.len() == 1;
         drop(pending);
-        self.shared.wake.notify_one();
+        // The others are gathered with the first.
+        if first {
+            self.shared.wake.notify_one();
+        }
     }
 
     /// Waits until every row recorded so far was tried to be written.

@@ -220,6 +220,24 @@ pub(super) fn strip_nul(value: &mut Value) {
 /// Most bytes of arguments that an audit row keeps.
 const MAX_ARGUMENTS: usize = 16 * 1024;
 
+/// How long the value is as JSON, without writing it down.
+fn bytes(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            self.0 += text.len();
+            Ok(text.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Neither JSON values nor the counting can fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
+}
+
 /// The arguments as they may be stored: sensitive ones hidden, big ones cut.
 pub(super) fn redact(def: &Definition, args: &Map<String, Value>) -> Value {
     let mut shown = args.clone();
@@ -229,13 +247,9 @@ pub(super) fn redact(def: &Definition, args: &Map<String, Value>) -> Value {
             *value = json!("[redacted]");
         }
     }
-    let size = |v: &Value| v.to_string().len();
-    if size(&Value::Object(shown.clone())) > MAX_ARGUMENTS {
-        for value in shown.values_mut() {
-            let bytes = size(value);
-            if bytes > 512 {
-                *value = json!(crate::base::text::truncate(&value.to_string(), 256));
-            }
+    if bytes(&shown) > MAX_ARGUMENTS {
+        for value in shown.values_mut().filter(|v| bytes(v) > 512) {
+            *value = json!(crate::base::text::truncate(&value.to_string(), 256));
         }
     }
     Value::Object(shown)

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::{Auditor, Outcome};
 use super::call::{ToolCall, ToolError, may_be_dropped, redact};
-use super::definition::{Definition, Tool};
+use super::definition::{Definition, Effect, Tool};
 use crate::access::Caller;
 use crate::base::{ButlerName, text};
 use crate::store::Store;
@@ -99,6 +99,11 @@ impl ToolSet {
     /// Whether there is such a tool.
     pub fn has(&self, name: &str) -> bool {
         self.inner.entries.contains_key(name)
+    }
+
+    /// What a call of this tool may change; `None`: there is no such tool.
+    pub fn effect(&self, name: &str) -> Option<Effect> {
+        self.inner.entries.get(name).map(|e| e.tool.def.effect())
     }
 
     /// The butler whose tools these are.
