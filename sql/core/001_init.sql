@@ -40,9 +40,10 @@ SELECT shared.tenant_table('sessions');
 CREATE INDEX sessions_newest ON sessions (tenant_id, queued_at DESC);
 CREATE INDEX sessions_open ON sessions (state) WHERE state IN ('queued', 'running');
 
--- One row for each tool call. A call with an effect has its row from the effect's own transaction.
+-- One row for each tool call. A call with an effect has its row from the effect's own transaction. Without a key of its
+-- own: rows are only added, thousands a second, and looked up by their session.
 CREATE TABLE tool_calls (
-    id          bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    id          bigint GENERATED ALWAYS AS IDENTITY,
     session_id  uuid,
     request_id  uuid NOT NULL,
     caller      text NOT NULL,

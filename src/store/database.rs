@@ -182,9 +182,18 @@ impl Database {
 
     /// Closes connections that nobody used lately.
     pub async fn shrink(&self) {
-        self.owner.shrink(IDLE, 1);
+        self.shrink_older(IDLE).await;
+    }
+
+    /// Closes all idle connections but one of each pool: after the boot, which needs more than the rest does.
+    pub async fn shrink_to_rest(&self) {
+        self.shrink_older(Duration::ZERO).await;
+    }
+
+    async fn shrink_older(&self, age: Duration) {
+        self.owner.shrink(age, 1);
         for store in self.stores.lock().await.values() {
-            store.pool.shrink(IDLE, 1);
+            store.pool.shrink(age, 1);
         }
     }
 

@@ -189,6 +189,7 @@ where
         () = supervisor.start() => {}
         () = stop.cancelled() => {}
     }
+    house.db.shrink_to_rest().await;
     write_daemon_file(&run_dir.join("daemon.json"), &supervisor, &admin_addr)?;
     let ms = started.elapsed().as_millis() as u64;
     tracing::info!(ms, admin = admin_addr, "{}", supervisor.summary());
