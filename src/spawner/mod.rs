@@ -5,6 +5,7 @@
 
 pub mod adapters;
 mod admission;
+pub mod budget;
 pub mod child;
 mod core;
 mod drive;

@@ -157,6 +157,28 @@ pub struct Usage {
     pub cache_write: Option<u64>,
 }
 
+impl Usage {
+    /// Both together; a kind that neither names stays unknown.
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
+            (None, None) => None,
+            (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
+        };
+        Self {
+            input: sum(self.input, other.input),
+            output: sum(self.output, other.output),
+            cache_read: sum(self.cache_read, other.cache_read),
+            cache_write: sum(self.cache_write, other.cache_write),
+        }
+    }
+
+    /// Tokens of all kinds that were named.
+    pub fn total(self) -> u64 {
+        [self.input, self.output, self.cache_read, self.cache_write].into_iter().flatten().fold(0, u64::saturating_add)
+    }
+}
+
 /// Something that happened in a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RunEvent {
