@@ -28,9 +28,10 @@ fn key_names(config: &ButlerConfig) -> &'static [&'static str] {
 
 /// The endpoint and whether it is a server of the owner's own, which may need no key.
 fn endpoint(config: &ButlerConfig, settings: &SpawnerConfig) -> (String, bool) {
-    let configured = match config.runtime.api {
-        Api::Openai => &settings.endpoints.openai,
-        Api::Anthropic => &settings.endpoints.anthropic,
+    let configured = match (config.runtime.kind, config.runtime.api) {
+        (RuntimeKind::Gemini, _) => &settings.endpoints.gemini,
+        (RuntimeKind::Codex, _) | (RuntimeKind::Native, Api::Openai) => &settings.endpoints.openai,
+        (RuntimeKind::ClaudeCode, _) | (RuntimeKind::Native, Api::Anthropic) => &settings.endpoints.anthropic,
     };
     let url = config.runtime.endpoint.as_ref().unwrap_or(configured).clone();
     let own = EndpointsConfig::is_own(&url);
