@@ -79,6 +79,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::access::ToolsSeen;
     use crate::base::{Clock, RequestContext, SessionId, Trust};
 
     fn grant(scopes: &[GrantScope]) -> Grant {

@@ -25,7 +25,6 @@ use super::common;
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe};
 use crate::config::RuntimeKind;
 use crate::spawner::child::Nursery;
-use crate::spawner::prompt::skill_list;
 
 /// The variables of Claude Code.
 pub const FIXED_ENV: EnvList = EnvList {
@@ -183,13 +182,8 @@ impl Adapter for ClaudeCode {
         own.extend(inv.base_url.clone().map(|url| ("ANTHROPIC_BASE_URL", url)));
         let env = common::environment(inv, FIXED_ENV, own)?;
 
-        let mut system = inv.system_prompt.clone();
-        let how = "To read one, call the tool Skill with its name after `butler:`.";
-        if let Some(list) = skill_list(&inv.skills, how) {
-            system = format!("{system}\n\n{list}");
-        }
-        let command = inv.prompt.starts_with('/');
-        let prompt = if command { format!("\n{}", inv.prompt) } else { inv.prompt.clone() };
+        let system = common::with_skills(inv, "To read one, call the tool Skill with its name after `butler:`.");
+        let prompt = common::no_command(&inv.prompt);
         let mut files =
             vec![(MCP_FILE, common::mcp_servers(inv).to_string()), (SYSTEM_FILE, system), (PROMPT_FILE, prompt)];
         if !inv.skills.is_empty() {

@@ -30,13 +30,18 @@ pub(super) fn server_url(inv: &Invocation) -> String {
     format!("{}{joiner}runtime_session_id={}", inv.mcp_url, inv.session_id)
 }
 
-/// The system prompt of a program that can't read skills by itself: the butler's tools give them to it.
-pub(super) fn with_skill_tools(inv: &Invocation) -> String {
-    let how = "To read one, call the tool skill_read with its name.";
+/// The system prompt with the list of skills after it, for programs that don't list them themselves. `how`: with which
+/// tool to read one.
+pub(super) fn with_skills(inv: &Invocation, how: &str) -> String {
     match skill_list(&inv.skills, how) {
         Some(list) => format!("{}\n\n{list}", inv.system_prompt),
         None => inv.system_prompt.clone(),
     }
+}
+
+/// A prompt that can't be taken for a command of the program: those begin with `/`.
+pub(super) fn no_command(prompt: &str) -> String {
+    if prompt.starts_with('/') { format!("\n{prompt}") } else { prompt.to_owned() }
 }
 
 /// The butler's names of its tools, by what programs make of them for models whose API allows fewer characters.

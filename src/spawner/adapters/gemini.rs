@@ -6,6 +6,7 @@
 //!   time, and is one process.
 //! * A policy that denies every tool but the butler's is what takes the built-in ones from the model.
 //! * Its settings may name variables: so the session's token is in the environment alone.
+//! * A system prompt of one's own replaces all of the program's, the list of skills too; so it is listed here.
 //! * It says nothing when its MCP server is absent: butlerd's own server knows whether it was asked.
 //! * Ended by a signal it exits with 0: only its result line counts.
 
@@ -39,6 +40,8 @@ const PROMPT_FILE: &str = "prompt.md";
 
 /// The built-in tool through which the program reads skills.
 const SKILL_TOOL: &str = "activate_skill";
+
+const BUNDLED_SKILLS: [&str; 2] = ["antigravity-support", "skill-creator"];
 
 const INSTALL: &str = "install it with `npm install -g @google/gemini-cli`, or set spawner.clis.gemini";
 const NODE: &str = "the Gemini CLI needs Node.js 20 or newer";
@@ -97,6 +100,8 @@ impl Gemini {
             "privacy": {"usageStatisticsEnabled": false},
             "telemetry": {"enabled": false},
             "model": model,
+            // Skills that come with the program.
+            "skills": {"disabled": BUNDLED_SKILLS},
             "context": {"fileName": "GEMINI.md"},
             "mcp": {"allowed": [common::SERVER]},
             "mcpServers": {common::SERVER: {
@@ -149,8 +154,8 @@ impl Adapter for Gemini {
         let files = vec![
             (SETTINGS_FILE, Self::settings(inv)),
             (POLICY_FILE, policy),
-            (SYSTEM_FILE, inv.system_prompt.clone()),
-            (PROMPT_FILE, inv.prompt.clone()),
+            (SYSTEM_FILE, common::with_skills(inv, &format!("To read one, call the tool {SKILL_TOOL} with its name."))),
+            (PROMPT_FILE, common::no_command(&inv.prompt)),
         ];
         Ok(common::composed(program, args, env, files, Some(PROMPT_FILE)))
     }

@@ -10,6 +10,8 @@ mod common;
 mod gemini;
 mod native;
 mod proof;
+#[cfg(test)]
+mod tests;
 mod types;
 
 use std::path::PathBuf;

@@ -59,6 +59,13 @@ fn class(message: &str) -> ErrorClass {
     }
 }
 
+/// The error behind the last words of a failed run: of a server's whole answer its sentence.
+fn failure(message: &str) -> RunError {
+    let body: Value = serde_json::from_str(message).unwrap_or_default();
+    let sentence = body.pointer("/error/message").and_then(Value::as_str).unwrap_or(message);
+    RunError::new(class(message), common::shown(sentence))
+}
+
 /// Tokens of the run. The program counts cached input as input.
 fn usage(event: &Value) -> Usage {
     let told = &event["usage"];
@@ -129,10 +136,8 @@ impl CodexParser {
             return Vec::new();
         };
         let attempt = count.split('/').next().and_then(|n| n.parse().ok()).unwrap_or(1);
-        let status = status(message);
-        let class = status.and_then(ErrorClass::of_status).unwrap_or(ErrorClass::ModelUnreachable);
-        let status = status.and_then(|s| s.try_into().ok());
-        vec![RunEvent::Retry { class, attempt, delay_ms: None, status }]
+        let status = status(message).and_then(|s| s.try_into().ok());
+        vec![RunEvent::Retry { class: class(message), attempt, delay_ms: None, status }]
     }
 }
 
@@ -167,14 +172,13 @@ impl Parser for CodexParser {
                 return Outcome::failed(RunError::new(ErrorClass::McpUnreachable, why));
             }
             if let Some(complaint) = self.complaint.take() {
-                return Outcome::failed(RunError::new(class(&complaint), common::shown(&complaint)));
+                return Outcome::failed(failure(&complaint));
             }
             return Outcome::failed(common::no_final_event("Codex", exit, stderr_tail));
         };
         if string(&end, "type") == Some("turn.failed") {
             let message = end.pointer("/error/message").and_then(Value::as_str);
-            let message = message.or(self.complaint.as_deref()).unwrap_or("Codex gave no reason");
-            return Outcome::failed(RunError::new(class(message), common::shown(message)));
+            return Outcome::failed(failure(message.or(self.complaint.as_deref()).unwrap_or("Codex gave no reason")));
         }
         let error = (!self.begun)
             .then(|| RunError::new(ErrorClass::McpUnreachable, "Codex never said that it had begun with its tools"));

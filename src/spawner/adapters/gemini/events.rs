@@ -37,7 +37,7 @@ fn status_of_exit(code: i32) -> Option<u64> {
     }
 }
 
-/// Tokens of the run. The program counts cached input as input, and does not count thoughts as output.
+/// Tokens of the run. The program counts cached input as input; thoughts are only in its total, and paid as output.
 fn usage(result: &Value) -> Usage {
     let stats = &result["stats"];
     // Nobody answered, so nothing is known.
@@ -45,12 +45,28 @@ fn usage(result: &Value) -> Usage {
         return Usage::default();
     }
     let (input, cached) = (number(stats, "input_tokens"), number(stats, "cached"));
+    let said = number(stats, "output_tokens");
+    let rest = number(stats, "total_tokens").zip(input).and_then(|(total, input)| total.checked_sub(input));
     Usage {
         input: input.map(|n| n.saturating_sub(cached.unwrap_or(0))),
-        output: number(stats, "output_tokens"),
+        output: said.max(rest),
         cache_read: cached,
         cache_write: None,
     }
+}
+
+/// The model server's answer, where the program quotes it whole: `[API Error: {…}]`.
+fn answer(message: &str) -> Value {
+    let json = message.strip_prefix("[API Error: ").and_then(|m| m.rsplit_once(']')).map_or("", |(json, _)| json);
+    serde_json::from_str(json).unwrap_or_default()
+}
+
+/// What a butler's tool said of its error: it stands as JSON at the end of the program's own sentence.
+fn tools_words(message: &str) -> Option<String> {
+    let (_, response) = message.split_once(" with response: ")?;
+    let response: Value = serde_json::from_str(response).ok()?;
+    let blocks = response.pointer("/0/functionResponse/response/content")?.as_array()?;
+    Some(blocks.iter().filter_map(|b| string(b, "text")).collect::<Vec<_>>().join("\n"))
 }
 
 impl GeminiParser {
@@ -87,7 +103,8 @@ impl GeminiParser {
         let name = self.calls.remove(&id).unwrap_or_default();
         let is_error = string(event, "status") != Some("success");
         let message = event.pointer("/error/message").and_then(Value::as_str).filter(|_| is_error);
-        let content = message.or(string(event, "output")).unwrap_or_default().to_owned();
+        let content = message.or(string(event, "output")).unwrap_or_default();
+        let content = message.and_then(tools_words).unwrap_or_else(|| content.to_owned());
         vec![RunEvent::ToolResult { id, name, is_error, content }]
     }
 
@@ -97,7 +114,9 @@ impl GeminiParser {
         }
         let part = |key: &str| result.pointer(&format!("/error/{key}")).and_then(Value::as_str);
         let message = part("message").unwrap_or("the Gemini CLI gave no reason");
-        let status = exit.code.and_then(status_of_exit);
+        let answer = answer(message);
+        let code = answer.pointer("/error/code").and_then(Value::as_u64);
+        let status = code.or_else(|| exit.code.and_then(status_of_exit));
         let says = |words: &str| message.contains(words);
         let class = match part("type").unwrap_or_default() {
             "FatalTurnLimitedError" => ErrorClass::Turns,
@@ -110,7 +129,8 @@ impl GeminiParser {
                 None => ErrorClass::Crashed,
             },
         };
-        Some(RunError::new(class, common::shown(message)))
+        let sentence = answer.pointer("/error/message").and_then(Value::as_str).unwrap_or(message);
+        Some(RunError::new(class, common::shown(sentence)))
     }
 }
 
