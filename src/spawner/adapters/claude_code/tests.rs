@@ -1,8 +1,6 @@
 //! Against lines that Claude Code 2.1.329 wrote, run headless with two retries against a scripted model and a real MCP
 //! server. Fields that nothing here reads were left out of the recordings.
 
-use std::os::unix::fs::PermissionsExt;
-
 use rust_decimal::Decimal;
 use serde_json::Value;
 

@@ -19,8 +19,13 @@ pub(super) struct GeminiParser {
     text: String,
     /// The last whole text.
     said: Option<String>,
+    /// The last error that was told before the result, which may have none.
+    complaint: Option<String>,
     result: Option<Value>,
 }
+
+/// The program's words for no answer, or half of one.
+const BROKEN_ANSWERS: [&str; 4] = ["fetch failed", "Incomplete JSON", "stream ended", "terminated"];
 
 /// What the program puts before the butler's names.
 fn prefix() -> String {
@@ -108,12 +113,12 @@ impl GeminiParser {
         vec![RunEvent::ToolResult { id, name, is_error, content }]
     }
 
-    fn error(result: &Value, exit: ExitInfo) -> Option<RunError> {
+    fn error(&self, result: &Value, exit: ExitInfo) -> Option<RunError> {
         if string(result, "status") == Some("success") {
             return None;
         }
         let part = |key: &str| result.pointer(&format!("/error/{key}")).and_then(Value::as_str);
-        let message = part("message").unwrap_or("the Gemini CLI gave no reason");
+        let message = part("message").or(self.complaint.as_deref()).unwrap_or("the Gemini CLI gave no reason");
         let answer = answer(message);
         let code = answer.pointer("/error/code").and_then(Value::as_u64);
         let status = code.or_else(|| exit.code.and_then(status_of_exit));
@@ -125,7 +130,7 @@ impl GeminiParser {
             _ if says("exhausted your daily quota") => ErrorClass::RateLimited,
             _ => match status.and_then(ErrorClass::of_status) {
                 Some(class) => class,
-                None if says("fetch failed") || says("Incomplete JSON") => ErrorClass::ModelUnreachable,
+                None if BROKEN_ANSWERS.iter().any(|words| says(words)) => ErrorClass::ModelUnreachable,
                 None => ErrorClass::Crashed,
             },
         };
@@ -140,6 +145,10 @@ impl Parser for GeminiParser {
         match string(&event, "type") {
             Some("message") if string(&event, "role") == Some("assistant") => {
                 self.text.push_str(string(&event, "content").unwrap_or_default());
+                Vec::new()
+            }
+            Some("error") => {
+                self.complaint = string(&event, "message").map(str::to_owned);
                 Vec::new()
             }
             Some("tool_use") => self.call(&event),
@@ -158,7 +167,7 @@ impl Parser for GeminiParser {
         let Some(result) = self.result.take() else {
             return Outcome::failed(common::no_final_event("the Gemini CLI", exit, stderr_tail));
         };
-        let error = Self::error(&result, exit);
+        let error = self.error(&result, exit);
         Outcome {
             ok: error.is_none(),
             final_text: self.said.take(),

@@ -75,7 +75,7 @@ fn each_failure_has_its_class() {
         (recorded!("status-400"), 144, ErrorClass::InvalidRequest, "message of the server"),
         (recorded!("status-402"), 146, ErrorClass::Budget, "Budget reached"),
         (recorded!("too-long"), 144, ErrorClass::ContextTooLong, "exceeds the maximum number of tokens"),
-        (recorded!("stream-cut"), 1, ErrorClass::ModelUnreachable, "Incomplete JSON"),
+        (recorded!("stream-cut"), 1, ErrorClass::ModelUnreachable, "without a finish reason"),
         (recorded!("model-down"), 1, ErrorClass::ModelUnreachable, "fetch failed"),
         (recorded!("max-turns"), 53, ErrorClass::Turns, "turn"),
         (recorded!("sigterm"), 0, ErrorClass::Crashed, "without its final event"),
