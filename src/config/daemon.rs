@@ -12,7 +12,7 @@ use crate::base::{ByteSize, HumanDuration, Secret};
 
 use super::key::{Default, Kind, section};
 use super::rules;
-use super::values::{LogFormat, Ports, QuietHours, Zone};
+use super::values::{Api, LogFormat, Ports, QuietHours, RuntimeKind, Zone};
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
@@ -188,6 +188,15 @@ impl ClisConfig {
 }
 
 impl EndpointsConfig {
+    /// The address that a runtime asks; `api` is what the native one speaks.
+    pub fn of(&self, runtime: RuntimeKind, api: Api) -> &str {
+        match (runtime, api) {
+            (RuntimeKind::Gemini, _) => &self.gemini,
+            (RuntimeKind::Codex, _) | (RuntimeKind::Native, Api::Openai) => &self.openai,
+            (RuntimeKind::ClaudeCode, _) | (RuntimeKind::Native, Api::Anthropic) => &self.anthropic,
+        }
+    }
+
     /// Whether this address is a server of the owner's own, and not the vendor's: such a server may need no key.
     pub fn is_own(url: &str) -> bool {
         let vendors =
