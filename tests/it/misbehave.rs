@@ -112,60 +112,6 @@ async fn each_end_has_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn no_descendant_outlives_its_session() {
-    let soon = SLACK;
-    let late = 2000 + 1000 + SLACK;
-    let mut ways: Vec<(String, &str, Option<&str>, u64)> = Vec::new();
-    for kind in ["plain", "setsid", "double", "hidden"] {
-        ways.push((format!("start; fork {kind}; finish done"), "succeeded", None, soon));
-        ways.push((format!("start; fork {kind}; exit 0"), "failed", Some("crashed"), soon));
-        ways.push((format!("start; fork {kind}; die 9"), "failed", Some("crashed"), soon));
-    }
-    for kind in ["setsid", "double", "hidden", "unmarked", "hopper"] {
-        ways.push((format!("start; deaf; fork {kind}; hang"), "timed_out", Some("timed_out"), late));
-    }
-    ways.push(("start; finish done; fork loud; exit 0".into(), "succeeded", None, soon));
-    let many = "; fork double; fork plain; fork hidden".repeat(8);
-    ways.push((format!("start{many}; finish done"), "succeeded", None, soon));
-    let ways: Vec<Way<'_>> =
-        ways.iter().map(|(steps, state, class, ms)| (steps.as_str(), *state, *class, "", *ms)).collect();
-    all_end_as_they_should(Household::misbehaving().session_timeout("2s"), &ways).await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_flood_ends_the_session_and_not_the_daemon() {
-    let household = Household::misbehaving();
-    let daemon = household.start().await;
-    let rest = Rest::of(&daemon).await;
-    let before = memory(daemon.pid(), "VmRSS");
-    let flood = "flood both 104857600";
-    for (steps, state) in [
-        (format!("start; {flood} words; hang"), "failed"),
-        (format!("start; {flood} line; hang"), "failed"),
-        (format!("start; {flood} events; hang"), "failed"),
-        (format!("start; {flood} calls; hang"), "failed"),
-        ("start; flood stderr 104857600 line; hang".to_owned(), "failed"),
-        (format!("start; finish done; {flood} calls; hang"), "succeeded"),
-    ] {
-        let row = session(&daemon, &steps).await;
-        assert_eq!(row["state"], state, "{steps}: {row}");
-        let error = row["error"].as_str().unwrap_or_default();
-        assert!(state == "succeeded" || error.contains("wrote more output"), "{steps}: {row}");
-        rest.again(&steps, &household, &daemon).await;
-        let (most, now) = (memory(daemon.pid(), "VmHWM"), memory(daemon.pid(), "VmRSS"));
-        println!("{steps}: resident {before} KiB before, at most {most}, now {now}");
-        assert!(most - before < 96 << 10, "{steps}: {before} KiB before, at most {most}, now {now}");
-    }
-}
-
-/// A field of a process's status, in KiB.
-fn memory(pid: i32, field: &str) -> u64 {
-    let text = std::fs::read_to_string(format!("/proc/{pid}/status")).expect("a status");
-    let line = text.lines().find_map(|l| l.strip_prefix(field)).unwrap_or_else(|| panic!("no {field}"));
-    line.split_whitespace().nth(1).and_then(|n| n.parse().ok()).expect("a number")
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_beyond_the_limit_is_refused() {
     let household = Household::misbehaving().env("BUTLERD_SPAWNER__LIMITS__MEMORY", "256 MiB");
     all_end_as_they_should(
@@ -173,12 +119,6 @@ async fn memory_beyond_the_limit_is_refused() {
         &[("start; eat 2000000000; finish done", "failed", Some("crashed"), "no more memory after", SLACK)],
     )
     .await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_workspace_goes_however_it_was_left() {
-    all_end_as_they_should(Household::misbehaving(), &[("start; litter; finish done", "succeeded", None, "", SLACK)])
-        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
