@@ -11,6 +11,7 @@ mod clients;
 mod crash;
 mod doors;
 mod environment;
+mod failures;
 mod first_light;
 mod isolation;
 mod lifecycle;
