@@ -5,12 +5,12 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::adapters::{Adapter, adapter};
-use super::admission::{Admission, Place};
+use super::admission::{Admission, Floor, Place, Urgency};
 use super::child::{ChildUser, Leftover, Nursery};
 use super::log::{Ending, SessionLog};
 use super::model::{NoModel, resolve};
@@ -40,7 +40,7 @@ pub struct SpawnerParts {
     pub clock: Clock,
     pub nursery: Nursery,
     /// The household's permits.
-    pub permits: Arc<Semaphore>,
+    pub permits: Floor,
     pub events: broadcast::Sender<SessionEvent>,
     pub metrics: ButlerMetrics,
     pub child_user: Option<ChildUser>,
@@ -170,7 +170,7 @@ impl Spawner {
             NoModel::Credentials(crate::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
-        let place = inner.admission.enter(own_session.is_some())?;
+        let place = inner.admission.enter(Urgency::of(&wish), own_session.is_some())?;
         let id = SessionId::new();
         if let Err(e) = inner.log.open(id, &wish, config.runtime.kind.as_str(), access.model.as_deref()).await {
             // The row may be there all the same; then it must not stay open.

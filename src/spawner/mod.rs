@@ -18,6 +18,7 @@ mod types;
 pub mod workspace;
 
 pub use adapters::RUNTIMES;
+pub use admission::{Floor, HOUSEKEEPING, SCHEDULE};
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;
 pub use tools::session_tools;
