@@ -10,9 +10,9 @@ use crate::base::Clock;
 use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::modules::Catalog;
-use crate::spawner::{Floor, SessionEvent};
 use crate::spawner::child::{ChildUser, Nursery};
 use crate::spawner::workspace::Workspaces;
+use crate::spawner::{Floor, SessionEvent};
 use crate::store::Database;
 use crate::telemetry::Metrics;
 

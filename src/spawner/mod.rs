@@ -5,6 +5,7 @@
 
 pub mod adapters;
 mod admission;
+mod attempts;
 pub mod budget;
 pub mod child;
 mod core;
