@@ -16,10 +16,10 @@ pub(super) struct Candidate {
     pub adapter: Arc<dyn Adapter>,
 }
 
-/// The butler's runtime and its fallbacks, in their order, as far as this build has them.
+/// The butler's runtime and its fallbacks, in their order.
 pub(super) fn candidates(config: &ButlerConfig, clis: &ClisConfig) -> Vec<Candidate> {
     let kinds = std::iter::once(&config.runtime.kind).chain(&config.runtime.fallback);
-    kinds.filter_map(|kind| Some(Candidate { kind: *kind, adapter: adapter(*kind, clis)? })).collect()
+    kinds.map(|kind| Candidate { kind: *kind, adapter: adapter(*kind, clis) }).collect()
 }
 
 /// What follows.

@@ -18,7 +18,6 @@ mod tools;
 mod types;
 pub mod workspace;
 
-pub use adapters::RUNTIMES;
 pub use admission::{Floor, HOUSEKEEPING, SCHEDULE};
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;

@@ -1,7 +1,7 @@
 //! Which model a butler's sessions talk to, and with which key.
 
 use crate::base::{Secret, TenantId};
-use crate::config::{Api, ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
+use crate::config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
 use crate::credentials::{CredentialError, Credentials};
 
 /// What the adapter needs to reach the model.
@@ -34,20 +34,18 @@ fn model(config: &ButlerConfig, kind: RuntimeKind) -> Option<String> {
 }
 
 /// The endpoint and whether it is a server of the owner's own, which may need no key.
-fn endpoint(config: &ButlerConfig, settings: &SpawnerConfig) -> (String, bool) {
-    let configured = match config.runtime.api {
-        Api::Openai => &settings.endpoints.openai,
-        Api::Anthropic => &settings.endpoints.anthropic,
-    };
-    let url = config.runtime.endpoint.as_ref().unwrap_or(configured).clone();
+fn endpoint(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) -> (String, bool) {
+    let configured = settings.endpoints.of(kind, config.runtime.api);
+    let meant = config.runtime.endpoint.as_ref().filter(|_| kind == config.runtime.kind || kind == RuntimeKind::Native);
+    let url = meant.map_or(configured, String::as_str).to_owned();
     let own = EndpointsConfig::is_own(&url);
     (url, own)
 }
 
 /// The variables that may hold the key without which this butler has no model, best first; empty if it needs none.
 pub fn wanted_keys(config: &ButlerConfig, settings: &SpawnerConfig) -> &'static [&'static str] {
-    let (_, own) = endpoint(config, settings);
     let kind = config.runtime.kind;
+    let (_, own) = endpoint(config, kind, settings);
     if own && kind == RuntimeKind::Native { &[] } else { key_names(config, kind) }
 }
 
@@ -58,7 +56,7 @@ pub async fn resolve(
     settings: &SpawnerConfig,
     credentials: &Credentials,
 ) -> Result<ModelAccess, NoModel> {
-    let (url, own) = endpoint(config, settings);
+    let (url, own) = endpoint(config, kind, settings);
     let mut keys = Vec::new();
     for name in key_names(config, kind) {
         if let Some((value, _)) = credentials.get(&TenantId::owner(), name).await? {

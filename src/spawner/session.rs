@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
 use super::attempts::Candidate;
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
@@ -14,7 +14,7 @@ use super::log::Ending;
 use super::prompt;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
-use crate::access::{Grant, GrantScope, Holder, Token};
+use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::{SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
@@ -74,15 +74,16 @@ fn broken(what: &str, e: &dyn std::error::Error) -> Ending {
 struct TokenGuard<'a> {
     inner: &'a Inner,
     token: Token,
+    tools_seen: ToolsSeen,
 }
 
 impl<'a> TokenGuard<'a> {
     fn new(inner: &'a Inner, id: SessionId, wish: &Trigger) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
-        let parts = &inner.parts;
+        let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
-            holder: Holder::Session { session: id, context: wish.request.clone() },
+            holder: Holder::Session { session: id, context: wish.request.clone(), tools_seen: tools_seen.clone() },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
             tools: None,
@@ -90,7 +91,7 @@ impl<'a> TokenGuard<'a> {
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
         parts.book.insert(token.sha256(), grant);
-        Ok(Self { inner, token })
+        Ok(Self { inner, token, tools_seen })
     }
 }
 
@@ -155,7 +156,8 @@ async fn in_workspace(
             tools_seen += u32::from(matches!(event, RunEvent::ToolCall { .. }));
             tell(inner, id, event, &mut names);
         };
-        let driving = drive(child, adapter.parser(inner.tool_names()), deadlines, &redactor, &ended_by, on_event);
+        let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
+        let driving = drive(child, Box::new(parser), deadlines, &redactor, &ended_by, on_event);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
