@@ -72,6 +72,11 @@ fn steps(what: &str, runtime: &Runtime) -> Value {
     }
 }
 
+/// The household of a row: its sessions are tried once, so that each shows its own end.
+fn household(household: Household, runtimes: &[Runtime]) -> Household {
+    household.with_runtimes(runtimes, LIMITS).env("BUTLERD_SPAWNER__RETRIES", "0")
+}
+
 /// A model that plays all rows in which it is asked.
 async fn scripted(runtimes: &[Runtime]) -> ScriptedModel {
     let rows = ANSWERS.iter().chain(SIGNALS.iter().map(|(row, _)| row));
@@ -114,7 +119,7 @@ async fn play(daemon: &Daemon, rows: &[Row], runtimes: &[Runtime]) {
 async fn a_model_that_does_not_answer_as_it_should_has_its_class_with_every_runtime() {
     let runtimes = installed("failures::a_model_that_does_not_answer_as_it_should_has_its_class_with_every_runtime");
     let model = scripted(&runtimes).await;
-    let household = Household::with_model(&model).with_runtimes(&runtimes, LIMITS);
+    let household = household(Household::with_model(&model), &runtimes);
     let daemon = household.start().await;
     play(&daemon, &ANSWERS, &runtimes).await;
 }
@@ -123,7 +128,7 @@ async fn a_model_that_does_not_answer_as_it_should_has_its_class_with_every_runt
 async fn a_child_that_somebody_else_ends_has_failed_whatever_it_exits_with() {
     let runtimes = installed("failures::a_child_that_somebody_else_ends_has_failed_whatever_it_exits_with");
     let model = scripted(&runtimes).await;
-    let household = Household::with_model(&model).with_runtimes(&runtimes, LIMITS);
+    let household = household(Household::with_model(&model), &runtimes);
     let daemon = household.start().await;
     let work = household.data().join("work");
     let mut ended = Vec::new();
@@ -168,11 +173,11 @@ async fn a_model_server_that_is_down_is_unreachable_with_every_runtime() {
     let taken = tokio::net::TcpSocket::new_v4().expect("a socket");
     taken.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
     let nobody = format!("http://{}", taken.local_addr().expect("its address"));
-    let household = Household::new()
+    let endpoints = Household::new()
         .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &nobody)
         .env("BUTLERD_SPAWNER__ENDPOINTS__OPENAI", &format!("{nobody}/v1"))
-        .env("BUTLERD_SPAWNER__ENDPOINTS__GEMINI", &nobody)
-        .with_runtimes(&runtimes, LIMITS);
+        .env("BUTLERD_SPAWNER__ENDPOINTS__GEMINI", &nobody);
+    let household = household(endpoints, &runtimes);
     let daemon = household.start().await;
     play(&daemon, &[MODEL_DOWN], &runtimes).await;
 }
@@ -182,7 +187,7 @@ async fn without_its_butlers_tools_no_session_succeeds_with_any_runtime() {
     let runtimes = installed("failures::without_its_butlers_tools_no_session_succeeds_with_any_runtime");
     // The model would let each of them succeed.
     let model = model(json!([{"when": MCP_DOWN.0, "steps": [{"say": "All is well."}]}])).await;
-    let household = Household::with_model(&model).with_runtimes(&runtimes, LIMITS);
+    let household = household(Household::with_model(&model), &runtimes);
     let household = household.env("BUTLERD_FAULT_POINT", "session.mcp_down");
     let daemon = household.start().await;
     play(&daemon, &[MCP_DOWN], &runtimes).await;

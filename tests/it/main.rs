@@ -16,5 +16,6 @@ mod first_light;
 mod isolation;
 mod lifecycle;
 mod misbehave;
+mod runtimes;
 mod tidy;
 mod unit_file;
