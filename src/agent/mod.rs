@@ -10,7 +10,6 @@ mod event;
 mod mcp;
 mod model;
 mod names;
-mod sse;
 mod talk;
 #[cfg(test)]
 mod tests;

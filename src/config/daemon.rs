@@ -118,6 +118,9 @@ section! {
         child_user: Option<String> = rules::USER, Default::Unset("\"butlerd-child\"");
         /// Keep the working directory of a failed session, to look at it. It holds what the session wrote.
         keep_workspace_on_failure: bool = Kind::Bool, Default::Is("false");
+        /// Children reach their models through a port of the daemon, which adds the key, counts, and stops at limits.
+        /// `false` puts the keys in the children's environment instead.
+        gateway: bool = Kind::Bool, Default::Is("true");
         /// Limits of each child.
         limits: LimitsConfig = Kind::Table(&LimitsConfig::TABLE), Default::Inner;
         /// Where the models' APIs are.
@@ -150,6 +153,8 @@ section! {
         anthropic: String = rules::URL, Default::Is("\"https://api.anthropic.com\"");
         /// The OpenAI API, or a server that speaks its chat completions.
         openai: String = rules::URL, Default::Is("\"https://api.openai.com/v1\"");
+        /// The Gemini API.
+        gemini: String = rules::URL, Default::Is("\"https://generativelanguage.googleapis.com\"");
     }
 }
 
@@ -179,6 +184,8 @@ fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret<String>>, D::
 impl EndpointsConfig {
     /// Whether this address is a server of the owner's own, and not the vendor's: such a server may need no key.
     pub fn is_own(url: &str) -> bool {
-        !["https://api.anthropic.com", "https://api.openai.com/v1"].contains(&url.trim_end_matches('/'))
+        let vendors =
+            ["https://api.anthropic.com", "https://api.openai.com/v1", "https://generativelanguage.googleapis.com"];
+        !vendors.contains(&url.trim_end_matches('/'))
     }
 }

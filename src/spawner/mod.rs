@@ -9,6 +9,7 @@ pub mod budget;
 pub mod child;
 mod core;
 mod drive;
+pub mod gateway;
 mod log;
 mod model;
 pub mod prompt;

@@ -1,7 +1,8 @@
 //! Which model a butler's sessions talk to, and with which key.
 
+use super::gateway::{Family, Login, Upstream};
 use crate::base::{Secret, TenantId};
-use crate::config::{Api, ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
+use crate::config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
 use crate::credentials::{CredentialError, Credentials};
 
 /// What the adapter needs to reach the model.
@@ -11,6 +12,10 @@ pub struct ModelAccess {
     pub base_url: Option<String>,
     /// Environment variables for the child.
     pub keys: Vec<(String, Secret<String>)>,
+    /// The variable that the runtime expects its key in.
+    pub key_name: String,
+    /// Where the gateway finds the model.
+    pub upstream: Upstream,
 }
 
 /// Why there is no model: a sentence that says what to set.
@@ -26,11 +31,16 @@ fn key_names(config: &ButlerConfig) -> &'static [&'static str] {
     super::adapters::key_names(config.runtime.kind, config.runtime.api)
 }
 
+fn family(config: &ButlerConfig) -> Family {
+    Family::of(config.runtime.kind, config.runtime.api)
+}
+
 /// The endpoint and whether it is a server of the owner's own, which may need no key.
 fn endpoint(config: &ButlerConfig, settings: &SpawnerConfig) -> (String, bool) {
-    let configured = match config.runtime.api {
-        Api::Openai => &settings.endpoints.openai,
-        Api::Anthropic => &settings.endpoints.anthropic,
+    let configured = match family(config) {
+        Family::OpenAi => &settings.endpoints.openai,
+        Family::Anthropic => &settings.endpoints.anthropic,
+        Family::Gemini => &settings.endpoints.gemini,
     };
     let url = config.runtime.endpoint.as_ref().unwrap_or(configured).clone();
     let own = EndpointsConfig::is_own(&url);
@@ -73,5 +83,12 @@ pub async fn resolve(
             config.file.display()
         )));
     }
-    Ok(ModelAccess { model: config.sessions.model.clone(), base_url: own.then_some(url), keys })
+    let family = family(config);
+    let login = keys.first().map_or(Login::Nobody, |(name, key)| family.login(name, key.clone()));
+    let key_name = match keys.first() {
+        Some((name, _)) => name.clone(),
+        None => key_names(config).first().map(|name| (*name).to_owned()).unwrap_or_default(),
+    };
+    let upstream = Upstream { family, endpoint: url.clone(), login };
+    Ok(ModelAccess { model: config.sessions.model.clone(), base_url: own.then_some(url), keys, key_name, upstream })
 }

@@ -1,21 +1,24 @@
 //! One session at work: prompt, workspace, token, child, output, end.
 
 use std::collections::HashMap;
+use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::budget::{Limits, Meter};
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
+use super::gateway::{Link, ModelCall};
 use super::log::Ending;
 use super::model::ModelAccess;
 use super::prompt;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token};
-use crate::base::{SessionId, crash, text};
+use crate::base::{Secret, SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
 const MAX_RESULT: usize = 256 * 1024;
@@ -121,6 +124,17 @@ async fn in_workspace(
     let Some(adapter) = &inner.adapter else {
         return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
     };
+    let meter = Meter::new(Limits { turns: Some(inner.parts.config.sessions.max_turns), tokens: None });
+    let keys = access.keys.clone();
+    let mut link = match inner.parts.gateway.as_ref().map(|g| g.open(id, access.upstream.clone(), meter)).transpose() {
+        Ok(link) => link,
+        Err(e) => return broken("the way to the model", &e),
+    };
+    // Behind the gateway the child's key is its own token.
+    let access = match &link {
+        Some(link) => link.instead_of(&access, &guard.token.expose().to_owned().into()),
+        None => access,
+    };
     let invocation = invocation(inner, id, wish, access, workspace, system_prompt, &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
@@ -151,23 +165,25 @@ async fn in_workspace(
         after_final: settings.final_event_grace.0,
         grace: settings.kill_grace.0,
     };
-    let redactor = redactor(&invocation);
+    let redactor = redactor(&invocation, &keys);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
-    let driven = {
+    let mut driven = {
         let mut names = HashMap::new();
         let on_event = |event| tell(inner, id, event, &mut names);
         let driving = drive(child, adapter.parser(inner.tool_names()), deadlines, &redactor, &ended_by, on_event);
+        let aside = beside(inner, id, link.as_mut(), &ended_by, deadlines.after_final);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
-            () = inner.killing.cancelled() => {
-                ended_by.cancel();
-                driving.await
-            }
+            never = aside => match never {},
         }
     };
     inner.parts.metrics.running(-1);
+    if let Some(link) = &mut link {
+        link.rest().into_iter().for_each(|call| tell_call(inner, id, call));
+        correct(link, &mut driven, cancel);
+    }
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
     }
@@ -177,11 +193,64 @@ async fn in_workspace(
     ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled())
 }
 
+/// What happens beside the driving of a child, as long as that lasts: calls of its model are told of; it is ended when
+/// the daemon stops, and when it goes on for `grace` after it was refused another call.
+async fn beside(
+    inner: &Inner,
+    id: SessionId,
+    link: Option<&mut Link>,
+    ended_by: &CancellationToken,
+    grace: Duration,
+) -> Infallible {
+    let Some(link) = link else {
+        inner.killing.cancelled().await;
+        ended_by.cancel();
+        return std::future::pending().await;
+    };
+    let over = link.over_limit();
+    let stubborn = async {
+        over.await;
+        tokio::time::sleep(grace).await;
+    };
+    tokio::pin!(stubborn);
+    loop {
+        tokio::select! {
+            call = link.next_call() => tell_call(inner, id, call),
+            () = inner.killing.cancelled(), if !ended_by.is_cancelled() => ended_by.cancel(),
+            () = &mut stubborn, if !ended_by.is_cancelled() => ended_by.cancel(),
+        }
+    }
+}
+
+/// Puts what the gateway saw over what the child said, but for an end that was somebody's wish or the clock's.
+fn correct(link: &Link, driven: &mut Driven, cancel: &CancellationToken) {
+    match driven.stopped {
+        // Ended because it went on after a limit: the limit is the reason.
+        Some(Stopped::Cancelled) if link.refused().is_some() && !cancel.is_cancelled() => driven.stopped = None,
+        Some(_) => {
+            link.count(&mut driven.outcome);
+            return;
+        }
+        None => {}
+    }
+    link.correct(&mut driven.outcome);
+}
+
+fn tell_call(inner: &Inner, id: SessionId, call: ModelCall) {
+    if let Some(failure) = &call.failure {
+        let (class, message) = (failure.class.as_str(), failure.message.as_str());
+        tracing::info!(session = %id, number = call.number, status = call.status, class, message, "a model call failed");
+    }
+    let ModelCall { model, status, first_byte_ms, duration_ms, usage, failure, .. } = call;
+    let error = failure.map(|f| f.message);
+    inner.tell(id, EventKind::ModelCall { model, status, first_byte_ms, duration_ms, usage, error });
+}
+
 /// Hides the token, the keys, and of what the butler declares that which is called a secret: a time zone is none.
-fn redactor(invocation: &Invocation) -> Redactor {
+fn redactor(invocation: &Invocation, keys: &[(String, Secret<String>)]) -> Redactor {
     let secret = |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word));
     let declared = invocation.declared_env.iter().filter(|(name, _)| secret(name));
-    let named = invocation.credentials.iter().chain(declared).map(|(_, value)| value);
+    let named = keys.iter().chain(declared).map(|(_, value)| value);
     Redactor::new(named.chain([&invocation.token]))
 }
 
