@@ -5,6 +5,8 @@ use std::time::Duration;
 /// A builder of an HTTP client for `url`. No redirect is followed: it would carry a key to an address that nobody
 /// configured. For plain HTTP no certificate is loaded; a loopback address never goes through a proxy.
 pub fn http_client(url: &str) -> reqwest::ClientBuilder {
+    // An error means that it was done before, which is as good.
+    let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
         .connect_timeout(Duration::from_secs(10))

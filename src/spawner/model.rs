@@ -37,11 +37,7 @@ fn family(config: &ButlerConfig) -> Family {
 
 /// The endpoint and whether it is a server of the owner's own, which may need no key.
 fn endpoint(config: &ButlerConfig, settings: &SpawnerConfig) -> (String, bool) {
-    let configured = match family(config) {
-        Family::OpenAi => &settings.endpoints.openai,
-        Family::Anthropic => &settings.endpoints.anthropic,
-        Family::Gemini => &settings.endpoints.gemini,
-    };
+    let configured = family(config).endpoint(&settings.endpoints);
     let url = config.runtime.endpoint.as_ref().unwrap_or(configured).clone();
     let own = EndpointsConfig::is_own(&url);
     (url, own)

@@ -39,6 +39,9 @@ const ALLOWED: &[(&str, &str)] = &[
     ("cli", "agent"),
     // The scripted model is what the agent's tests talk to.
     ("agent/tests/", "demo"),
+    // So do those of the gateway.
+    ("spawner/gateway/tests", "demo"),
+    ("spawner/gateway/wire/tests", "demo"),
 ];
 
 /// What the order alone would allow, and why it may not be.

@@ -19,3 +19,6 @@ pub use routes::Link;
 pub use server::Gateway;
 pub use types::{Login, ModelCall, Upstream};
 pub use wire::Family;
+
+#[cfg(test)]
+mod tests;

@@ -132,6 +132,11 @@ impl Link {
         }
     }
 
+    /// The base address for the child's client of the session's API.
+    pub fn base_url(&self) -> &str {
+        &self.base_url
+    }
+
     /// The next call that has ended.
     pub async fn next_call(&mut self) -> ModelCall {
         match self.told.recv().await {

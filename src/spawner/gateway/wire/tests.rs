@@ -140,7 +140,6 @@ async fn said(model: &ScriptedModel, api: Api, stream: bool, size: usize) -> Sai
 
 #[tokio::test]
 async fn all_apis_say_the_same_of_the_same_answer() {
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let usage = json!({"input_tokens": 11, "output_tokens": 7, "cache_read_tokens": 5, "cache_write_tokens": 0});
     let steps = json!([{"say": "usage \"error\" finish", "usage": usage}]);
     let script = Script::from_value(json!({"conversations": [{"when": "go", "steps": steps}]})).unwrap();
