@@ -15,5 +15,6 @@ mod first_light;
 mod gateway;
 mod isolation;
 mod lifecycle;
+mod misbehave;
 mod tidy;
 mod unit_file;
