@@ -65,7 +65,8 @@ async fn the_model_gets_the_key_and_the_row_what_the_gateway_counted() {
         {"fail": {"status": 529, "times": 1}},
         {"call": call, "usage": usage}, {"say": "done", "usage": usage}]}]))
     .await;
-    let daemon = Household::with_model(&model).start().await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
     let general = daemon.mcp("general");
     let done = general.ok("trigger", json!({"prompt": "count"})).await;
     assert_eq!(done["success"], true, "{done}\n{}", daemon.log());
