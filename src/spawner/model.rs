@@ -37,8 +37,8 @@ fn family(config: &ButlerConfig) -> Family {
 
 /// The endpoint and whether it is a server of the owner's own, which may need no key.
 fn endpoint(config: &ButlerConfig, settings: &SpawnerConfig) -> (String, bool) {
-    let configured = family(config).endpoint(&settings.endpoints);
-    let url = config.runtime.endpoint.as_ref().unwrap_or(configured).clone();
+    let configured = settings.endpoints.of(config.runtime.kind, config.runtime.api);
+    let url = config.runtime.endpoint.as_ref().map_or(configured, String::as_str).to_owned();
     let own = EndpointsConfig::is_own(&url);
     (url, own)
 }

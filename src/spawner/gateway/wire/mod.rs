@@ -14,7 +14,7 @@ use serde_json::Value;
 use super::types::{Failure, Login};
 use crate::base::model_words::{says_no_money, says_too_long, words};
 use crate::base::{SseEvent, text};
-use crate::config::{Api as ConfiguredApi, EndpointsConfig, RuntimeKind};
+use crate::config::{Api as ConfiguredApi, RuntimeKind};
 use crate::spawner::adapters::{ErrorClass, Usage};
 
 /// The APIs of one vendor, or of a server that speaks like it.
@@ -55,15 +55,6 @@ impl Family {
             (RuntimeKind::ClaudeCode, _) | (RuntimeKind::Native, ConfiguredApi::Anthropic) => Family::Anthropic,
             (RuntimeKind::Codex, _) | (RuntimeKind::Native, ConfiguredApi::Openai) => Family::OpenAi,
             (RuntimeKind::Gemini, _) => Family::Gemini,
-        }
-    }
-
-    /// Where the family is served, as configured for the household.
-    pub fn endpoint(self, endpoints: &EndpointsConfig) -> &String {
-        match self {
-            Family::Anthropic => &endpoints.anthropic,
-            Family::OpenAi => &endpoints.openai,
-            Family::Gemini => &endpoints.gemini,
         }
     }
 
