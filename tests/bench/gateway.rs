@@ -33,7 +33,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
     let token = Token::generate()?;
     let request = RequestContext::root(&clock, TenantId::owner(), "cli", "bench", "owner", Trust::Owner);
     let grant = Grant {
-        holder: Holder::Session { session, context: request.into() },
+        holder: Holder::Session { session, context: request.into(), tools_seen: Default::default() },
         tenant: TenantId::owner(),
         butler: None,
         tools: None,

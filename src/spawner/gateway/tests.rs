@@ -29,7 +29,7 @@ impl Scene {
         let token = Token::generate().unwrap();
         let context = RequestContext::root(&Clock::default(), TenantId::owner(), "cli", "local", "owner", Trust::Owner);
         let grant = Grant {
-            holder: Holder::Session { session, context: Arc::new(context) },
+            holder: Holder::Session { session, context: Arc::new(context), tools_seen: Default::default() },
             tenant: TenantId::owner(),
             butler: None,
             tools: None,
