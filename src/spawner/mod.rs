@@ -5,6 +5,7 @@
 
 pub mod adapters;
 mod admission;
+mod attempts;
 pub mod budget;
 pub mod child;
 mod core;
@@ -12,12 +13,14 @@ mod drive;
 pub mod gateway;
 mod log;
 mod model;
+mod model_calls;
 pub mod prompt;
 mod session;
 mod tools;
 mod types;
 pub mod workspace;
 
+pub use admission::{Floor, HOUSEKEEPING, SCHEDULE};
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;
 pub use tools::session_tools;

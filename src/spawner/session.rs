@@ -1,19 +1,17 @@
 //! One session at work: prompt, workspace, token, child, output, end.
 
 use std::collections::HashMap;
-use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
-use super::budget::{Limits, Meter};
+use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
+use super::attempts::Candidate;
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
-use super::core::Inner;
+use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
-use super::gateway::{Link, ModelCall};
 use super::log::Ending;
-use super::model::ModelAccess;
+use super::model_calls;
 use super::prompt;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
@@ -26,14 +24,8 @@ const MAX_RESULT: usize = 256 * 1024;
 const MAX_SHOWN: usize = 16 * 1024;
 
 /// Runs the session to its end. Whatever goes wrong is in the ending.
-pub(super) async fn run(
-    inner: &Inner,
-    id: SessionId,
-    wish: &Trigger,
-    access: ModelAccess,
-    cancel: &CancellationToken,
-) -> Ending {
-    let parts = &inner.parts;
+pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
+    let (id, parts) = (attempt.id, &inner.parts);
     let system_prompt = match prompt::system_prompt(&parts.roster_dir, &parts.config.dir) {
         Ok(text) => text,
         Err(e) => return broken("the system prompt", &e),
@@ -52,8 +44,7 @@ pub(super) async fn run(
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
-    let ending =
-        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
+    let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending
@@ -114,29 +105,26 @@ impl Drop for TokenGuard<'_> {
 #[allow(clippy::too_many_arguments)]
 async fn in_workspace(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    attempt: Attempt,
     cancel: &CancellationToken,
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
     system_prompt: String,
     guard: &TokenGuard<'_>,
 ) -> Ending {
-    let adapter = &inner.adapter;
-    let meter = Meter::new(Limits { turns: Some(inner.parts.config.sessions.max_turns), tokens: None });
-    let keys = access.keys.clone();
-    let mut link = match inner.parts.gateway.as_ref().map(|g| g.open(id, access.upstream.clone(), meter)).transpose() {
-        Ok(link) => link,
+    let id = attempt.id;
+    let keys = attempt.access.keys.clone();
+    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token) {
+        Ok(through) => through,
         Err(e) => return broken("the way to the model", &e),
     };
-    // Behind the gateway the child's key is its own token.
-    let access = match &link {
-        Some(link) => link.instead_of(&access, &guard.token.expose().to_owned().into()),
-        None => access,
-    };
-    let invocation = invocation(inner, id, wish, access, workspace, system_prompt, &guard.token);
+    let Candidate { kind, adapter } = inner.candidate(&attempt);
+    let invocation = invocation(inner, wish, attempt, workspace, system_prompt, &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
+        Err(e @ (AdapterError::NoProgram { .. } | AdapterError::ProgramGone { .. })) => {
+            return Ending::failed(SessionState::Failed, ErrorClass::ProgramMissing.as_str(), e.to_string());
+        }
         Err(e) => return broken("the command", &e),
     };
     files.clone_from(&composed.files);
@@ -155,7 +143,7 @@ async fn in_workspace(
         tracing::warn!(session = %id, error = %e, "the session's process is not on record");
     }
     let pid = u32::try_from(child.pid()).unwrap_or_default();
-    let runtime = inner.parts.config.runtime.kind.as_str().to_owned();
+    let runtime = kind.as_str().to_owned();
     inner.tell(id, EventKind::Started { runtime, model: invocation.model.clone(), pid });
     tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = wish.source, "session started");
     let settings = &inner.parts.settings;
@@ -167,12 +155,16 @@ async fn in_workspace(
     let redactor = redactor(&invocation, &keys);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
+    let mut tools_seen = 0;
     let mut driven = {
         let mut names = HashMap::new();
-        let on_event = |event| tell(inner, id, event, &mut names);
+        let on_event = |event| {
+            tools_seen += u32::from(matches!(event, RunEvent::ToolCall { .. }));
+            tell(inner, id, event, &mut names);
+        };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
         let driving = drive(child, Box::new(parser), deadlines, &redactor, &ended_by, on_event);
-        let aside = beside(inner, id, link.as_mut(), &ended_by, deadlines.after_final);
+        let aside = model_calls::beside(inner, id, link.as_mut(), &ended_by, deadlines.after_final);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
@@ -181,8 +173,7 @@ async fn in_workspace(
     };
     inner.parts.metrics.running(-1);
     if let Some(link) = &mut link {
-        link.rest().into_iter().for_each(|call| tell_call(inner, id, call));
-        correct(link, &mut driven, cancel);
+        model_calls::correct(inner, id, link, &mut driven, cancel);
     }
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
@@ -190,60 +181,7 @@ async fn in_workspace(
     if !driven.outcome.ok && !driven.stderr_tail.is_empty() {
         tracing::debug!(session = %id, stderr = driven.stderr_tail, "what the child said last");
     }
-    ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled())
-}
-
-/// What happens beside the driving of a child, as long as that lasts: calls of its model are told of; it is ended when
-/// the daemon stops, and when it goes on for `grace` after it was refused another call.
-async fn beside(
-    inner: &Inner,
-    id: SessionId,
-    link: Option<&mut Link>,
-    ended_by: &CancellationToken,
-    grace: Duration,
-) -> Infallible {
-    let Some(link) = link else {
-        inner.killing.cancelled().await;
-        ended_by.cancel();
-        return std::future::pending().await;
-    };
-    let over = link.over_limit();
-    let stubborn = async {
-        over.await;
-        tokio::time::sleep(grace).await;
-    };
-    tokio::pin!(stubborn);
-    loop {
-        tokio::select! {
-            call = link.next_call() => tell_call(inner, id, call),
-            () = inner.killing.cancelled(), if !ended_by.is_cancelled() => ended_by.cancel(),
-            () = &mut stubborn, if !ended_by.is_cancelled() => ended_by.cancel(),
-        }
-    }
-}
-
-/// Puts what the gateway saw over what the child said, but for an end that was somebody's wish or the clock's.
-fn correct(link: &Link, driven: &mut Driven, cancel: &CancellationToken) {
-    match driven.stopped {
-        // Ended because it went on after a limit: the limit is the reason.
-        Some(Stopped::Cancelled) if link.refused().is_some() && !cancel.is_cancelled() => driven.stopped = None,
-        Some(_) => {
-            link.count(&mut driven.outcome);
-            return;
-        }
-        None => {}
-    }
-    link.correct(&mut driven.outcome);
-}
-
-fn tell_call(inner: &Inner, id: SessionId, call: ModelCall) {
-    if let Some(failure) = &call.failure {
-        let (class, message) = (failure.class.as_str(), failure.message.as_str());
-        tracing::info!(session = %id, number = call.number, status = call.status, class, message, "a model call failed");
-    }
-    let ModelCall { model, status, first_byte_ms, duration_ms, usage, failure, .. } = call;
-    let error = failure.map(|f| f.message);
-    inner.tell(id, EventKind::ModelCall { model, status, first_byte_ms, duration_ms, usage, error });
+    Ending { tools_seen, ..ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled()) }
 }
 
 /// Hides the token, the keys, and of what the butler declares that which is called a secret: a time zone is none.
@@ -256,14 +194,15 @@ fn redactor(invocation: &Invocation, keys: &[(String, Secret<String>)]) -> Redac
 
 fn invocation(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    Attempt { id, at, access }: Attempt,
     workspace: &Workspace,
     system_prompt: String,
     token: &Token,
 ) -> Invocation {
     let config = &inner.parts.config;
+    // Arguments and built-in tools are those of the butler's own runtime, not of a fallback.
+    let own = at == 0;
     let declared = config.env.required.iter().chain(&config.env.optional);
     let declared_env = declared.filter_map(|n| Some((n.clone(), std::env::var(n).ok()?.into()))).collect();
     Invocation {
@@ -278,8 +217,8 @@ fn invocation(
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
-        granted_tools: config.runtime.tools.clone(),
-        extra_args: config.runtime.args.clone(),
+        granted_tools: if own { config.runtime.tools.clone() } else { Vec::new() },
+        extra_args: if own { config.runtime.args.clone() } else { Vec::new() },
         credentials: access.keys,
         base_url: access.base_url,
         api: config.runtime.api,
@@ -372,5 +311,6 @@ fn ending(driven: Driven, stopping: bool) -> Ending {
         cache_creation_tokens: count(cache_write),
         cost_usd,
         exit_status: driven.ended.exit.as_ref().map(ExitInfo::to_string),
+        tools_seen: 0,
     }
 }

@@ -157,6 +157,14 @@ pub enum EventKind {
         usage: Usage,
         error: Option<String>,
     },
+    /// The session failed before it called a tool, and another takes its place.
+    Followed {
+        /// The other session.
+        by: SessionId,
+        runtime: String,
+        /// Why this one failed: its error class.
+        class: String,
+    },
     #[serde(with = "ended")]
     Ended(SessionResult),
 }

@@ -207,6 +207,7 @@ fn of_the_model(class: ErrorClass) -> bool {
         | ErrorClass::OutputLimit
         | ErrorClass::Refused
         | ErrorClass::McpUnreachable
+        | ErrorClass::ProgramMissing
         | ErrorClass::Cancelled => false,
     }
 }
