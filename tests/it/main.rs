@@ -13,6 +13,7 @@ mod doors;
 mod environment;
 mod failures;
 mod first_light;
+mod gateway;
 mod isolation;
 mod lifecycle;
 mod misbehave;
