@@ -31,7 +31,7 @@ const MODEL_DOWN: Row = ("the model server is down", ["model_unreachable"; 4]);
 const MCP_DOWN: Row = ("the butler's tools are not reachable", ["mcp_unreachable"; 4]);
 
 /// No session here comes near its end by the clock.
-const LIMITS: &str = "max_concurrent_sessions = 2\nmax_queued = 50\nsession_timeout = \"4m\"\nmax_turns = 3\n";
+const LIMITS: &str = "max_concurrent_sessions = 2\nmax_queued = 50\nsession_timeout = \"4m\"\nmax_turns = 8\n";
 
 fn class_of(row: &Row, runtime: &Runtime) -> &'static str {
     row.1[RUNTIMES.iter().position(|r| r == runtime).expect("one of them")]
