@@ -19,6 +19,7 @@ mod node;
 mod roster;
 mod rules;
 mod single;
+pub mod skills;
 mod values;
 
 #[cfg(test)]
@@ -36,5 +37,6 @@ pub use daemon::{
 pub use environment::{Environment, Overrides};
 pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
+pub use skills::Skill;
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
 pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, UnknownValue, Zone};

@@ -58,6 +58,7 @@ pub(super) fn event(event: &SessionEvent, at: Duration) {
             let what = if *is_error { "error" } else { "result" };
             format!("  {what:<10}{name}: {}", text::truncate(content.trim(), 600))
         }
+        EventKind::Skill { name } => format!("reads       the skill {name}"),
         EventKind::Retry { class, attempt } => format!("retries     {class}, attempt {attempt}"),
         EventKind::Ended(end) => {
             let tokens = |n: Option<i64>| n.map_or_else(|| "unknown".to_owned(), |n| n.to_string());

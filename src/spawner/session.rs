@@ -1,17 +1,19 @@
 //! One session at work: prompt, workspace, token, child, output, end.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, SkillAccess, Usage};
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
 use super::log::Ending;
 use super::model::ModelAccess;
 use super::prompt;
+use super::skills::{SessionSkills, watched};
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token};
@@ -35,22 +37,25 @@ pub(super) async fn run(
         Ok(text) => text,
         Err(e) => return broken("the system prompt", &e),
     };
+    let reading = inner.adapter.as_ref().map_or(SkillAccess::Served, |adapter| adapter.skills());
+    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, &parts.config.runtime.tools);
+    let system_prompt = skills.announced(system_prompt);
     if let Err(e) = inner.log.running(&wish.request, id, &system_prompt).await {
         return broken("the session's row", &e);
     }
     crash::point("session.running");
-    let mut workspace = match parts.workspaces.create(id, &parts.roster_dir, &parts.config.dir) {
+    let mut workspace = match parts.workspaces.create(id, skills.in_workspace()) {
         Ok(workspace) => workspace,
         Err(e) => return broken("the workspace", &e),
     };
     // The token lives as long as this guard: exactly as long as the child.
-    let guard = match TokenGuard::new(inner, id, wish) {
+    let guard = match TokenGuard::new(inner, id, wish, skills.needless_tools()) {
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
     let ending =
-        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
+        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), (system_prompt, &skills), &guard).await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending
@@ -84,15 +89,17 @@ struct TokenGuard<'a> {
 }
 
 impl<'a> TokenGuard<'a> {
-    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger) -> Result<Self, getrandom::Error> {
+    /// `needless`: tools that the session is not offered.
+    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger, needless: &[&str]) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let parts = &inner.parts;
+        let offered = inner.tool_names().iter().filter(|name| !needless.contains(&name.as_str()));
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
             holder: Holder::Session { session: id, context: wish.request.clone() },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
-            tools: None,
+            tools: (!needless.is_empty()).then(|| Arc::new(offered.cloned().collect())),
             scopes: [GrantScope::Tools].into(),
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
@@ -115,13 +122,13 @@ async fn in_workspace(
     access: ModelAccess,
     cancel: &CancellationToken,
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
-    system_prompt: String,
+    (system_prompt, skills): (String, &SessionSkills),
     guard: &TokenGuard<'_>,
 ) -> Ending {
     let Some(adapter) = &inner.adapter else {
         return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
     };
-    let invocation = invocation(inner, id, wish, access, workspace, system_prompt, &guard.token);
+    let invocation = invocation(inner, id, wish, access, workspace, (system_prompt, skills), &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
         Err(e) => return broken("the command", &e),
@@ -157,7 +164,8 @@ async fn in_workspace(
     let driven = {
         let mut names = HashMap::new();
         let on_event = |event| tell(inner, id, event, &mut names);
-        let driving = drive(child, adapter.parser(inner.tool_names()), deadlines, &redactor, &ended_by, on_event);
+        let parser = watched(adapter.parser(inner.tool_names()), adapter.skills());
+        let driving = drive(child, parser, deadlines, &redactor, &ended_by, on_event);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
@@ -191,7 +199,7 @@ fn invocation(
     wish: &Trigger,
     access: ModelAccess,
     workspace: &Workspace,
-    system_prompt: String,
+    (system_prompt, skills): (String, &SessionSkills),
     token: &Token,
 ) -> Invocation {
     let config = &inner.parts.config;
@@ -215,7 +223,7 @@ fn invocation(
         base_url: access.base_url,
         api: config.runtime.api,
         workspace: workspace.paths.clone(),
-        skills: workspace.skills.clone(),
+        skills: skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
         declared_env,
     }
 }
@@ -269,6 +277,7 @@ fn tell(inner: &Inner, id: SessionId, event: RunEvent, names: &mut HashMap<Strin
             let name = names.remove(&call).unwrap_or(name);
             EventKind::ToolResult { name, is_error, content: text::truncate(&content, MAX_SHOWN) }
         }
+        RunEvent::SkillUsed { name } => EventKind::Skill { name },
         RunEvent::Retry { class, attempt, .. } => EventKind::Retry { class: class.as_str().to_owned(), attempt },
         RunEvent::Final => {
             crash::point("session.final_event");

@@ -14,5 +14,6 @@ mod environment;
 mod first_light;
 mod isolation;
 mod lifecycle;
+mod skills;
 mod tidy;
 mod unit_file;

@@ -7,7 +7,7 @@
 //! * `@path` anywhere in a prompt makes the program read that file and send it to the model, also with no tools
 //!   granted, also outside of its working directory. Whoever can write to a butler could so ask for the session's
 //!   token. `CLAUDE_CODE_DISABLE_ATTACHMENTS` stops it in both versions (a narrower variable exists in the newer only).
-//! * That variable also removes the announcement of skills, so the system prompt lists them here.
+//! * That variable also removes the announcement of skills, so the system prompt lists them.
 //! * A prompt that begins with `/` is taken as a command: it reports success, and no model ever saw it. A line feed
 //!   before it prevents that.
 //! * Tool names reach the model with `_` for what its API does not allow (`module.states` becomes
@@ -19,13 +19,12 @@ mod events;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::common;
-use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe};
+use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe, SkillAccess};
 use crate::config::RuntimeKind;
 use crate::spawner::child::Nursery;
-use crate::spawner::prompt::skill_list;
 
 /// The variables of Claude Code.
 pub const FIXED_ENV: EnvList = EnvList {
@@ -153,6 +152,12 @@ impl ClaudeCode {
     }
 }
 
+/// The skill that a call of the program's own tool loads.
+fn skill_loaded(tool: &str, arguments: &Value) -> Option<String> {
+    let wanted = arguments.get("skill").and_then(Value::as_str).filter(|_| tool == SKILL_TOOL)?;
+    Some(wanted.trim_start_matches('/').rsplit(':').next().unwrap_or(wanted).to_owned())
+}
+
 #[async_trait]
 impl Adapter for ClaudeCode {
     fn kind(&self) -> RuntimeKind {
@@ -183,15 +188,10 @@ impl Adapter for ClaudeCode {
         own.extend(inv.base_url.clone().map(|url| ("ANTHROPIC_BASE_URL", url)));
         let env = common::environment(inv, FIXED_ENV, own)?;
 
-        let mut system = inv.system_prompt.clone();
-        let how = "To read one, call the tool Skill with its name after `butler:`.";
-        if let Some(list) = skill_list(&inv.skills, how) {
-            system = format!("{system}\n\n{list}");
-        }
         let command = inv.prompt.starts_with('/');
         let prompt = if command { format!("\n{}", inv.prompt) } else { inv.prompt.clone() };
         let mut files =
-            vec![(MCP_FILE, common::mcp_servers(inv).to_string()), (SYSTEM_FILE, system), (PROMPT_FILE, prompt)];
+            vec![(MCP_FILE, common::mcp_servers(inv).to_string()), (SYSTEM_FILE, inv.system_prompt.clone()), (PROMPT_FILE, prompt)];
         if !inv.skills.is_empty() {
             let about = json!({"name": common::SERVER, "version": "1.0.0", "description": "Skills of this butler"});
             files.push((PLUGIN_FILE, about.to_string()));
@@ -201,6 +201,13 @@ impl Adapter for ClaudeCode {
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {
         Box::new(events::ClaudeParser::new(tools))
+    }
+
+    fn skills(&self) -> SkillAccess {
+        SkillAccess::Own {
+            how: Some("To read one, call the tool Skill with its name after `butler:`."),
+            loaded: skill_loaded,
+        }
     }
 
     async fn probe(&self, nursery: &Nursery) -> Probe {

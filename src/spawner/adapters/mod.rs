@@ -17,7 +17,7 @@ use async_trait::async_trait;
 pub use claude_code::ClaudeCode;
 pub use common::{BASE_ENV, CHILD_PATH};
 pub use native::Native;
-pub use types::{Composed, ErrorClass, Invocation, Outcome, RunError, RunEvent, Usage};
+pub use types::{Composed, ErrorClass, Invocation, Outcome, RunError, RunEvent, SkillAccess, Usage};
 
 use super::child::{ExitInfo, Nursery};
 use crate::config::{Api, ClisConfig, RuntimeKind};
@@ -78,6 +78,11 @@ pub trait Adapter: Send + Sync {
 
     /// A reader for the output of one run. `tools`: the names of the butler's tools, for programs that change them.
     fn parser(&self, tools: &[String]) -> Box<dyn Parser>;
+
+    /// How its sessions come to the butler's skills.
+    fn skills(&self) -> SkillAccess {
+        SkillAccess::Served
+    }
 
     /// Looks for the program and asks for its version; for `doctor`.
     async fn probe(&self, nursery: &Nursery) -> Probe;

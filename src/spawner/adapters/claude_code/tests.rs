@@ -4,14 +4,14 @@
 use std::os::unix::fs::PermissionsExt;
 
 use rust_decimal::Decimal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::*;
 use crate::base::Secret;
 use crate::config::Api;
 use crate::spawner::adapters::{ErrorClass, Outcome, RunEvent, Usage};
 use crate::spawner::child::ExitInfo;
-use crate::spawner::workspace::{Skill, WorkspacePaths};
+use crate::spawner::workspace::WorkspacePaths;
 
 const CODE: fn(i32) -> ExitInfo = |code| ExitInfo { code: Some(code), signal: None };
 
@@ -317,13 +317,18 @@ fn tools_are_granted_by_name_and_skills_bring_their_own() {
         composed.args.get(at + 1).cloned()
     };
     inv.granted_tools = vec!["Read".into(), "Bash(git log:*)".into()];
-    inv.skills = vec![Skill { name: "greeter".into(), description: "Greets\n  people".into() }];
+    inv.skills = vec!["greeter".into()];
     let composed = claude.compose(&inv).unwrap();
     assert_eq!(after(&composed, "--tools").as_deref(), Some("Read,Bash,Skill"));
     assert_eq!(after(&composed, "--allowedTools").as_deref(), Some("mcp__butler__*,Read,Bash(git log:*),Skill"));
     assert_eq!(after(&composed, "--plugin-dir").as_deref(), Some("/s/work/.agents"));
     assert!(file(&composed, PLUGIN_FILE).contains("\"butler\""));
-    assert!(file(&composed, "system.md").ends_with("\n- greeter: Greets people"));
+    let loaded = |tool: &str, skill: &str| match claude.skills() {
+        SkillAccess::Own { loaded, .. } => loaded(tool, &json!({"skill": skill})),
+        SkillAccess::Served => None,
+    };
+    assert_eq!(loaded("Skill", "butler:greeter").as_deref(), Some("greeter"));
+    assert_eq!(loaded("state_get", "butler:greeter"), None);
     for wrong in ["Read,Bash", "", "Bash(git", "--tools"] {
         inv.granted_tools = vec![wrong.into()];
         assert!(matches!(claude.compose(&inv), Err(AdapterError::Tool(..))), "{wrong}");
