@@ -193,6 +193,8 @@ pub struct ButlerConfig {
     pub description: String,
     /// Its own skills and the shared ones that it names, by name.
     pub skills: Arc<[Skill]>,
+    /// The names of those that are shared.
+    pub shared_skills: Vec<String>,
     /// `[butler.runtime]`
     pub sessions: SessionsSection,
     /// `[runtime]`
@@ -223,6 +225,7 @@ impl ButlerConfig {
             port: butler.port,
             description: butler.description,
             skills: skills.into(),
+            shared_skills: butler.shared_skills,
             sessions: butler.runtime,
             runtime,
             db: butler.db,

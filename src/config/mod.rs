@@ -37,6 +37,6 @@ pub use daemon::{
 pub use environment::{Environment, Overrides};
 pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
-pub use skills::Skill;
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
+pub use skills::Skill;
 pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, UnknownValue, Zone};

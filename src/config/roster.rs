@@ -214,7 +214,11 @@ impl Candidate {
             Self { name, dir, file, port: None, schema: None, mistakes: Vec::new(), config: None, read };
         if let Some(node) = bytes.and_then(|bytes| parse(&bytes, &mut checker)) {
             let map = checker.file(&node);
-            candidate.check(Single { dir: candidate.name.clone(), node, map, checker: &mut checker, catalog }, config, shown);
+            candidate.check(
+                Single { dir: candidate.name.clone(), node, map, checker: &mut checker, catalog },
+                config,
+                shown,
+            );
         }
         candidate.mistakes = checker.mistakes;
         candidate

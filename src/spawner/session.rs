@@ -55,7 +55,8 @@ pub(super) async fn run(
     };
     let mut files = Vec::new();
     let ending =
-        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), (system_prompt, &skills), &guard).await;
+        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), (system_prompt, &skills), &guard)
+            .await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending

@@ -12,7 +12,10 @@ fn skills(companion: bool) -> Vec<Skill> {
         std::fs::write(path, text).unwrap();
     };
     write("h/skills/alpha/SKILL.md", "---\nname: alpha\ndescription: First things.\n---\nx");
-    write("h/skills/weigh/SKILL.md", "---\nname: weigh\ndescription: >\n  Weighs and\n  measures.\ntrigger_patterns: [kg]\n---\nx");
+    write(
+        "h/skills/weigh/SKILL.md",
+        "---\nname: weigh\ndescription: >\n  Weighs and\n  measures.\ntrigger_patterns: [kg]\n---\nx",
+    );
     if companion {
         write("h/skills/weigh/scale.md", "x");
     }
@@ -55,7 +58,10 @@ fn what_a_program_does_by_itself_is_not_offered_twice() {
         let granted: Vec<String> = granted.iter().map(|g| (*g).to_owned()).collect();
         session(true, access, &granted).in_workspace().len()
     };
-    assert_eq!((copied(OWN, &[]), copied(SkillAccess::Served, &[]), copied(SkillAccess::Served, &["shell"])), (2, 0, 2));
+    assert_eq!(
+        (copied(OWN, &[]), copied(SkillAccess::Served, &[]), copied(SkillAccess::Served, &["shell"])),
+        (2, 0, 2)
+    );
 }
 
 /// Says events that it was given.

@@ -28,7 +28,7 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
 
 #[test]
 fn directories_are_the_child_s_alone_and_those_above_can_only_be_passed() {
-    let (_dir, data, roster) = place();
+    let (_dir, data, _) = place();
     let spaces = Workspaces::open(&data, user()).unwrap();
     let session = SessionId::new();
     let mut space = spaces.create(session, &[]).unwrap();
@@ -117,7 +117,7 @@ fn a_link_that_came_later_is_not_followed() {
 
 #[test]
 fn a_sweep_removes_what_no_living_session_owns() {
-    let (_dir, data, roster) = place();
+    let (_dir, data, _) = place();
     let spaces = Workspaces::open(&data, user()).unwrap();
     let [alive, dead, failed] = [SessionId::new(), SessionId::new(), SessionId::new()];
     let _one = spaces.create(alive, &[]).unwrap();
@@ -144,7 +144,7 @@ fn a_sweep_removes_what_no_living_session_owns() {
 
 #[test]
 fn no_tree_is_too_deep_to_be_removed() {
-    let (_dir, data, roster) = place();
+    let (_dir, data, _) = place();
     let spaces = Workspaces::open(&data, user()).unwrap();
     let space = spaces.create(SessionId::new(), &[]).unwrap();
     // Deeper than a path can be long, or descriptors can follow.

@@ -40,7 +40,8 @@ async fn the_native_runtime_reads_a_skill_and_a_file_of_it() {
     assert_eq!(code, 0, "{out}{err}\n{}", daemon.log());
     assert_eq!(out.matches("the skill weighing").count(), 1, "one event tells that it was read: {out}");
     let health = daemon.mcp("health");
-    let session = health.ok("sessions_get", json!({"session_id": health.ok("sessions_list", json!({})).await[0]["id"]}));
+    let session =
+        health.ok("sessions_get", json!({"session_id": health.ok("sessions_list", json!({})).await[0]["id"]}));
     let session = session.await;
     let calls: Vec<&Value> = session["tool_calls"].as_array().expect("calls").iter().map(|c| &c["tool"]).collect();
     assert_eq!(calls, ["skill_read", "skill_read"], "{session}");
@@ -95,7 +96,11 @@ async fn nothing_but_a_butler_s_own_skills_can_be_read() {
     assert!(read["text"].as_str().is_some_and(|t| t.contains("30 7 * * *")), "{read}");
     let refused = async |arguments: Value| {
         let answer = health.ok("skill_read", arguments.clone()).await;
-        assert_eq!((&answer["status"], &answer["code"]), (&json!("error"), &json!("not_found")), "{arguments}: {answer}");
+        assert_eq!(
+            (&answer["status"], &answer["code"]),
+            (&json!("error"), &json!("not_found")),
+            "{arguments}: {answer}"
+        );
         answer["error"].as_str().expect("a sentence").to_owned()
     };
     for name in ["packing", "hidden", "../travel/skills/packing", "shared/skills/hidden"] {
@@ -141,7 +146,8 @@ async fn a_broken_skill_parks_its_butler_alone_and_check_says_where() {
     assert_eq!(code, 2, "{out}");
     let told = "travel/skills/packing/SKILL.md:4: version: found \"one\", expected a version such as \"1.0.0\"";
     assert!(out.contains(told), "{out}");
-    let told = "finance/butler.toml:5: butler.shared_skills: found \"looking-bakc\", which is not there, expected a skill";
+    let told =
+        "finance/butler.toml:5: butler.shared_skills: found \"looking-bakc\", which is not there, expected a skill";
     assert!(out.contains(told) && out.contains("shared/skills: looking-back, recurring-work"), "{out}");
     let daemon = household.start().await;
     for butler in ["travel", "finance"] {

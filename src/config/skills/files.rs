@@ -37,8 +37,7 @@ pub enum SkillFileError {
     Kind(PathBuf),
     #[error("the name of {0} is no UTF-8")]
     Name(PathBuf),
-    #[error("with {0} a butler's skills are more than {} MiB or {} files together, or directories more than {} deep",
-            super::SKILL_LIMITS.bytes >> 20, super::SKILL_LIMITS.files, super::SKILL_LIMITS.depth)]
+    #[error("with {0} a butler's skills are larger, more or deeper in directories than they may be")]
     TooMuch(PathBuf),
 }
 

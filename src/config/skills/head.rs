@@ -25,8 +25,7 @@ const MAX_PATTERN: usize = 200;
 /// Bytes that all patterns of a skill may take when compiled, and again while they are matched.
 const MAX_COMPILED: usize = 1 << 20;
 
-const KEYS: [&str; 7] =
-    ["name", "description", "version", "trigger_patterns", "license", "compatibility", "metadata"];
+const KEYS: [&str; 7] = ["name", "description", "version", "trigger_patterns", "license", "compatibility", "metadata"];
 
 /// Cuts a text into its head, without the lines around it, and what comes after.
 fn split(text: &str) -> Option<(&str, &str)> {
@@ -157,7 +156,8 @@ impl Check<'_> {
         if name != dir {
             self.note("name", format!("found {}", shown(&Value::from(name))), &expected);
         } else if !is_name(&name) {
-            let expected = format!("a-z, 0-9 and single `-` between them, at most {MAX_NAME} (and the directory so, too)");
+            let expected =
+                format!("a-z, 0-9 and single `-` between them, at most {MAX_NAME} (and the directory so, too)");
             self.note("name", format!("found {}", shown(&Value::from(name))), &expected);
         }
     }
@@ -242,11 +242,7 @@ fn source(pattern: &str) -> String {
 
 /// Upper and lower case are alike. The engine's time is linear in the text, and its memory is bounded here.
 fn compile(sources: &[String]) -> Result<RegexSet, regex::Error> {
-    RegexSetBuilder::new(sources)
-        .case_insensitive(true)
-        .size_limit(MAX_COMPILED)
-        .dfa_size_limit(MAX_COMPILED)
-        .build()
+    RegexSetBuilder::new(sources).case_insensitive(true).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build()
 }
 
 /// What a skill may be called.

@@ -106,7 +106,11 @@ fn mistakes_name_file_line_and_key_and_what_was_expected() {
     for (text, wanted) in cases {
         let found = Roster::mistakes_in(&text);
         let wanted = format!("{at}{wanted}");
-        assert!(found.iter().any(|m| m.starts_with(&wanted)), "{}\n found {found:#?}\nwanted {wanted}", truncate(&text, 200));
+        assert!(
+            found.iter().any(|m| m.starts_with(&wanted)),
+            "{}\n found {found:#?}\nwanted {wanted}",
+            truncate(&text, 200)
+        );
     }
     // All at once.
     assert_eq!(Roster::mistakes_in("---\nversion: x\n---\nx").len(), 3);
@@ -166,15 +170,16 @@ fn nothing_comes_in_by_a_link() {
     std::fs::create_dir_all(at("general")).unwrap();
     symlink("../travel/skills", at("general/skills")).unwrap();
     let (skills, mistakes) = read(&roster.path(), "general", &[]);
-    assert!(skills.is_empty() && mistakes[0].starts_with("roster/general/skills: found something else"), "{mistakes:?}");
+    assert!(
+        skills.is_empty() && mistakes[0].starts_with("roster/general/skills: found something else"),
+        "{mistakes:?}"
+    );
 }
 
 #[test]
 fn skills_have_a_largest_size_together() {
-    let roster = Roster::new(&[
-        ("health/skills/a/SKILL.md", &skill("a", "")),
-        ("health/skills/b/SKILL.md", &skill("b", "")),
-    ]);
+    let roster =
+        Roster::new(&[("health/skills/a/SKILL.md", &skill("a", "")), ("health/skills/b/SKILL.md", &skill("b", ""))]);
     let deep = format!("health/skills/b/{}x", "d/".repeat(20));
     roster.write(&deep, "");
     let (skills, mistakes) = read(&roster.path(), "health", &[]);

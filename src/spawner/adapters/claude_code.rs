@@ -190,8 +190,11 @@ impl Adapter for ClaudeCode {
 
         let command = inv.prompt.starts_with('/');
         let prompt = if command { format!("\n{}", inv.prompt) } else { inv.prompt.clone() };
-        let mut files =
-            vec![(MCP_FILE, common::mcp_servers(inv).to_string()), (SYSTEM_FILE, inv.system_prompt.clone()), (PROMPT_FILE, prompt)];
+        let mut files = vec![
+            (MCP_FILE, common::mcp_servers(inv).to_string()),
+            (SYSTEM_FILE, inv.system_prompt.clone()),
+            (PROMPT_FILE, prompt),
+        ];
         if !inv.skills.is_empty() {
             let about = json!({"name": common::SERVER, "version": "1.0.0", "description": "Skills of this butler"});
             files.push((PLUGIN_FILE, about.to_string()));
