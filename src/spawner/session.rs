@@ -165,7 +165,7 @@ async fn in_workspace(
     let driven = {
         let mut names = HashMap::new();
         let on_event = |event| tell(inner, id, event, &mut names);
-        let parser = watched(adapter.parser(inner.tool_names()), adapter.skills());
+        let parser = watched(adapter.parser(inner.tool_names()));
         let driving = drive(child, parser, deadlines, &redactor, &ended_by, on_event);
         tokio::pin!(driving);
         tokio::select! {

@@ -43,8 +43,8 @@ impl SessionSkills {
     pub fn needless_tools(&self) -> &'static [&'static str] {
         match self.access {
             SkillAccess::Served => &[],
-            SkillAccess::Own { .. } if self.companions() => &[SKILL_LIST],
-            SkillAccess::Own { .. } => &[SKILL_LIST, SKILL_READ],
+            SkillAccess::Own(_) if self.companions() => &[SKILL_LIST],
+            SkillAccess::Own(_) => &[SKILL_LIST, SKILL_READ],
         }
     }
 
@@ -54,25 +54,23 @@ impl SessionSkills {
 
     /// The system prompt with the list of skills, and how to read one.
     pub fn announced(&self, system_prompt: String) -> String {
-        let how = match self.access {
-            SkillAccess::Served => Some("To read one, call the tool skill_read with its name."),
-            SkillAccess::Own { how, .. } => how,
-        };
-        if self.skills.is_empty() || (how.is_none() && !self.companions()) {
+        if self.skills.is_empty() {
             return system_prompt;
         }
+        let how = match self.access {
+            SkillAccess::Served => "To read one, call the tool skill_read with its name.",
+            SkillAccess::Own(how) => how,
+        };
         let mut out = system_prompt;
         // Writing to a String cannot fail.
-        let _ = write!(out, "\n\n# Skills\n\nWorkflows written for you. Before work that one of them covers, read it.");
-        if let Some(how) = how {
-            let _ = write!(out, " {how}");
-        }
+        let _ = write!(
+            out,
+            "\n\n# Skills\n\nWorkflows written for you. Before work that one of them covers, read it. {how}"
+        );
         if self.companions() {
             let _ = write!(out, " A file that a skill refers to: skill_read with the skill's name and the file.");
         }
-        if how.is_some() {
-            self.list(&mut out);
-        }
+        self.list(&mut out);
         out
     }
 
@@ -89,58 +87,32 @@ impl SessionSkills {
     }
 }
 
-/// A parser that tells the first successful reading of each skill as [`RunEvent::SkillUsed`], by whichever tool.
-pub(super) fn watched(inner: Box<dyn Parser>, access: SkillAccess) -> Box<dyn Parser> {
-    Box::new(Watched { inner, access, open: HashMap::new(), used: HashSet::new() })
+/// A parser that also tells [`RunEvent::SkillUsed`] after the first successful reading of each skill.
+pub(super) fn watched(inner: Box<dyn Parser>) -> Box<dyn Parser> {
+    Box::new(Watched { inner, open: HashMap::new(), used: HashSet::new() })
 }
 
 struct Watched {
     inner: Box<dyn Parser>,
-    access: SkillAccess,
-    /// Calls that load a skill and have no result yet: the call and the skill, by the call's id.
-    open: HashMap<String, (RunEvent, String)>,
+    /// The skill that a call loads which has no result yet, by the call's id.
+    open: HashMap<String, String>,
     used: HashSet<String>,
 }
 
 impl Watched {
-    /// The skill that a call loads.
-    fn loads(&self, tool: &str, arguments: &Value) -> Option<String> {
-        if tool == SKILL_READ {
-            return skill_loaded(arguments).map(str::to_owned);
-        }
-        match self.access {
-            SkillAccess::Own { loaded, .. } => loaded(tool, arguments),
-            SkillAccess::Served => None,
-        }
-    }
-
-    fn event(&mut self, event: RunEvent, out: &mut Vec<RunEvent>) {
+    /// Notes an event; the skill of which it tells the first use.
+    fn use_in(&mut self, event: &RunEvent) -> Option<String> {
         match event {
-            RunEvent::ToolCall { id, name, arguments } => {
-                let skill = self.loads(&name, &arguments).filter(|skill| !self.used.contains(skill));
-                let call = RunEvent::ToolCall { id: id.clone(), name, arguments };
-                match skill {
-                    Some(skill) => drop(self.open.insert(id, (call, skill))),
-                    None => out.push(call),
-                }
+            RunEvent::ToolCall { id, name, arguments } if name == SKILL_READ => {
+                let skill = skill_loaded(arguments).filter(|skill| !self.used.contains(*skill))?;
+                self.open.insert(id.clone(), skill.to_owned());
+                None
             }
-            RunEvent::ToolResult { id, name, is_error, content } => match self.open.remove(&id) {
-                Some((_, skill)) if !is_error && !refused(&content) => {
-                    if self.used.insert(skill.clone()) {
-                        out.push(RunEvent::SkillUsed { name: skill });
-                    }
-                }
-                held => {
-                    out.extend(held.map(|(call, _)| call));
-                    out.push(RunEvent::ToolResult { id, name, is_error, content });
-                }
-            },
-            RunEvent::Final => {
-                // Whose results never came.
-                out.extend(self.open.drain().map(|(_, (call, _))| call));
-                out.push(RunEvent::Final);
+            RunEvent::ToolResult { id, is_error, content, .. } => {
+                let skill = self.open.remove(id).filter(|_| !is_error && !refused(content))?;
+                self.used.insert(skill.clone()).then_some(skill)
             }
-            other => out.push(other),
+            _ => None,
         }
     }
 }
@@ -152,11 +124,13 @@ fn refused(content: &str) -> bool {
 
 impl Parser for Watched {
     fn line(&mut self, line: &str) -> Vec<RunEvent> {
-        let mut out = Vec::new();
+        let mut told = Vec::new();
         for event in self.inner.line(line) {
-            self.event(event, &mut out);
+            let used = self.use_in(&event).map(|name| RunEvent::SkillUsed { name });
+            told.push(event);
+            told.extend(used);
         }
-        out
+        told
     }
 
     fn finish(&mut self, exit: ExitInfo, stderr_tail: &str) -> Outcome {

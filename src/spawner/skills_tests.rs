@@ -22,12 +22,8 @@ fn skills(companion: bool) -> Vec<Skill> {
     skills_of(dir.path(), "h", &[])
 }
 
-/// A program that reads skills with its tool `Load`.
-const OWN: SkillAccess = SkillAccess::Own {
-    how: Some("To read one, call Load."),
-    loaded: |tool, arguments| arguments["skill"].as_str().filter(|_| tool == "Load").map(str::to_owned),
-};
-const SILENT: SkillAccess = SkillAccess::Own { how: None, loaded: |_, _| None };
+/// A program that reads skills by itself.
+const OWN: SkillAccess = SkillAccess::Own("To read one, call Load.");
 
 fn session(companion: bool, access: SkillAccess, granted: &[String]) -> SessionSkills {
     SessionSkills::new(&skills(companion), "81 kg", access, granted)
@@ -42,10 +38,6 @@ fn the_system_prompt_lists_skills_in_the_order_of_the_prompt() {
     assert_eq!(text, expected);
     let text = session(true, OWN, &[]).announced("system".into());
     assert!(text.contains("To read one, call Load. A file that a skill refers to: skill_read"), "{text}");
-    // A program that announces them by itself is told of the files alone.
-    assert_eq!(session(false, SILENT, &[]).announced("system".into()), "system");
-    let text = session(true, SILENT, &[]).announced("system".into());
-    assert!(text.contains("skill_read") && !text.contains("- weigh"), "{text}");
     assert_eq!(SessionSkills::new(&[], "x", SkillAccess::Served, &[]).announced("system".into()), "system");
 }
 
@@ -76,52 +68,40 @@ impl Parser for Given {
     }
 }
 
-/// What is told of calls `(tool, arguments, result)`, in short.
-fn told(access: SkillAccess, calls: &[(&str, Value, &str)]) -> Vec<String> {
+/// What is told of calls `(arguments of skill_read, result)`, in short.
+fn told(calls: &[(Value, &str)]) -> Vec<String> {
     let mut events = Vec::new();
-    for (n, (tool, arguments, result)) in calls.iter().enumerate() {
-        let (id, name) = (n.to_string(), (*tool).to_owned());
+    for (n, (arguments, result)) in calls.iter().enumerate() {
+        let (id, name) = (n.to_string(), SKILL_READ.to_owned());
         events.push(RunEvent::ToolCall { id: id.clone(), name: name.clone(), arguments: arguments.clone() });
-        let (is_error, content) = (*result == "error", (*result).to_owned());
-        if *result != "lost" {
-            events.push(RunEvent::ToolResult { id, name, is_error, content });
-        }
+        events.push(RunEvent::ToolResult { id, name, is_error: *result == "error", content: (*result).to_owned() });
     }
-    events.push(RunEvent::Final);
     let short = |event| match event {
-        RunEvent::ToolCall { name, .. } => format!("call {name}"),
-        RunEvent::ToolResult { name, .. } => format!("result {name}"),
-        RunEvent::SkillUsed { name } => format!("skill {name}"),
-        RunEvent::Final => "final".to_owned(),
+        RunEvent::ToolCall { .. } => "call".to_owned(),
+        RunEvent::ToolResult { .. } => "result".to_owned(),
+        RunEvent::SkillUsed { name } => name,
         other => panic!("{other:?}"),
     };
-    watched(Box::new(Given(events)), access).line("").into_iter().map(short).collect()
+    watched(Box::new(Given(events))).line("").into_iter().map(short).collect()
 }
 
 #[test]
-fn reading_a_skill_is_one_event_by_whichever_tool() {
-    let own = [("Load", json!({"skill": "weigh"}), "Launching")];
-    assert_eq!(told(OWN, &own), ["skill weigh", "final"]);
-    let served = [("skill_read", json!({"name": "weigh"}), "{\"text\": \"…\"}")];
-    assert_eq!(told(SkillAccess::Served, &served), ["skill weigh", "final"]);
-    assert_eq!(told(OWN, &served), ["skill weigh", "final"]);
-    let file = [("skill_read", json!({"name": "weigh", "file": "./SKILL.md"}), "{}")];
-    assert_eq!(told(SkillAccess::Served, &file), ["skill weigh", "final"]);
-    // Again it is a call like others.
-    let twice = [own[0].clone(), served[0].clone()];
-    assert_eq!(told(OWN, &twice), ["skill weigh", "call skill_read", "result skill_read", "final"]);
+fn the_first_reading_of_a_skill_is_one_event() {
+    let weigh = (json!({"name": "weigh"}), "Launching skill");
+    assert_eq!(told(&[weigh.clone()]), ["call", "result", "weigh"]);
+    assert_eq!(told(&[(json!({"name": "weigh", "file": "./SKILL.md"}), "{}")]), ["call", "result", "weigh"]);
+    let alpha = (json!({"name": "alpha"}), "{\"text\": \"…\"}");
+    let all = ["call", "result", "weigh", "call", "result", "call", "result", "alpha"];
+    assert_eq!(told(&[weigh.clone(), weigh, alpha]), all);
 }
 
 #[test]
 fn what_was_not_read_is_no_use_of_a_skill() {
-    for (call, result) in [
+    for (arguments, result) in [
         (json!({"name": "gone"}), "{\"status\": \"error\", \"code\": \"not_found\"}"),
         (json!({"name": "weigh"}), "error"),
         (json!({"name": "weigh", "file": "scale.md"}), "{}"),
     ] {
-        let told = told(SkillAccess::Served, &[("skill_read", call, result)]);
-        assert_eq!(told, ["call skill_read", "result skill_read", "final"]);
+        assert_eq!(told(&[(arguments, result)]), ["call", "result"]);
     }
-    assert_eq!(told(OWN, &[("Load", json!({"skill": "weigh"}), "lost")]), ["call Load", "final"]);
-    assert_eq!(told(OWN, &[("state_get", json!({"skill": "weigh"}), "{}")])[0], "call state_get");
 }

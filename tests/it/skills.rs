@@ -71,7 +71,6 @@ async fn claude_code_reads_a_skill_by_its_own_tool_and_files_of_it_through_butle
     let (code, out, err) = household.cli(&["trigger", "health", "weigh me by its own tool"]);
     assert_eq!(code, 0, "{out}{err}\n{}", daemon.log());
     assert_eq!(out.matches("the skill weighing").count(), 1, "one event tells that it was read: {out}");
-    assert_eq!(out.matches("calls").count(), 1, "the file alone is a call: {out}");
     let heard = heard(&model);
     for words in ["Read scales/kinds.md first", "Spring, beam, digital", "- weighing: How to weigh."] {
         assert!(heard.contains(words), "{words}: {heard}");

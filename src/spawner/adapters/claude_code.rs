@@ -19,7 +19,7 @@ mod events;
 use std::path::PathBuf;
 
 use async_trait::async_trait;
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::common;
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe, SkillAccess};
@@ -152,12 +152,6 @@ impl ClaudeCode {
     }
 }
 
-/// The skill that a call of the program's own tool loads.
-fn skill_loaded(tool: &str, arguments: &Value) -> Option<String> {
-    let wanted = arguments.get("skill").and_then(Value::as_str).filter(|_| tool == SKILL_TOOL)?;
-    Some(wanted.trim_start_matches('/').rsplit(':').next().unwrap_or(wanted).to_owned())
-}
-
 #[async_trait]
 impl Adapter for ClaudeCode {
     fn kind(&self) -> RuntimeKind {
@@ -207,10 +201,7 @@ impl Adapter for ClaudeCode {
     }
 
     fn skills(&self) -> SkillAccess {
-        SkillAccess::Own {
-            how: Some("To read one, call the tool Skill with its name after `butler:`."),
-            loaded: skill_loaded,
-        }
+        SkillAccess::Own("To read one, call the tool Skill with its name after `butler:`.")
     }
 
     async fn probe(&self, nursery: &Nursery) -> Probe {

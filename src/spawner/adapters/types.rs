@@ -79,16 +79,12 @@ impl fmt::Debug for Composed {
 }
 
 /// How the sessions of a runtime come to their butler's skills.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum SkillAccess {
-    /// The program loads a skill's text out of the workspace with a tool of its own.
-    Own {
-        /// What the system prompt says of how to read one; `None`: the program tells the model of its skills itself.
-        how: Option<&'static str>,
-        /// The skill that a call of one of the program's tools loads, by the tool's name and its arguments.
-        loaded: fn(&str, &Value) -> Option<String>,
-    },
-    /// The program can't: butlerd lists the skills in the system prompt, and its tools read them.
+    /// The program loads a skill's text out of the workspace with a tool of its own; the sentence tells a model with
+    /// which. Its parser tells such a call as one of `skill_read`.
+    Own(&'static str),
+    /// The program can't: the butler's tools read skills.
     Served,
 }
 
@@ -212,7 +208,7 @@ pub enum RunEvent {
         is_error: bool,
         content: String,
     },
-    /// The model has read a skill; said once for each skill. The call that read it is told as this alone.
+    /// The model has read a skill; said once for each skill, after the result of the call that read it.
     SkillUsed {
         name: String,
     },

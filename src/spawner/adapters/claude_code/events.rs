@@ -4,11 +4,13 @@ use std::collections::HashMap;
 
 use rust_decimal::Decimal;
 use rust_decimal::prelude::FromPrimitive;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::common::{self, SERVER, number, string};
 use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
+use super::SKILL_TOOL;
 use crate::spawner::child::ExitInfo;
+use crate::tools::SKILL_READ;
 
 /// One run's state.
 #[derive(Default)]
@@ -110,10 +112,16 @@ impl ClaudeParser {
                         Some(stripped) => own_name(&id)
                             .or_else(|| self.names.get(stripped).cloned())
                             .unwrap_or_else(|| stripped.to_owned()),
+                        None if shown == SKILL_TOOL => SKILL_READ.to_owned(),
                         None => shown.to_owned(),
                     };
                     self.tools.insert(id.clone(), (name.clone(), stripped.is_some()));
-                    events.push(RunEvent::ToolCall { id, name, arguments: block["input"].clone() });
+                    let arguments = if stripped.is_none() && shown == SKILL_TOOL {
+                        skill_arguments(&block["input"])
+                    } else {
+                        block["input"].clone()
+                    };
+                    events.push(RunEvent::ToolCall { id, name, arguments });
                 }
                 _ => {}
             }
@@ -170,6 +178,12 @@ impl ClaudeParser {
         let class = if message.starts_with("Not logged in") { ErrorClass::Auth } else { class };
         Some(RunError::new(class, common::shown(message)))
     }
+}
+
+/// The arguments of the program's own tool for skills, as those of the butler's.
+fn skill_arguments(input: &Value) -> Value {
+    let name = string(input, "skill").unwrap_or_default();
+    json!({"name": name.strip_prefix(SERVER).and_then(|n| n.strip_prefix(':')).unwrap_or(name)})
 }
 
 /// The text of a tool's result: a string, or blocks of which those that are no text stand there as JSON.

@@ -323,12 +323,12 @@ fn tools_are_granted_by_name_and_skills_bring_their_own() {
     assert_eq!(after(&composed, "--allowedTools").as_deref(), Some("mcp__butler__*,Read,Bash(git log:*),Skill"));
     assert_eq!(after(&composed, "--plugin-dir").as_deref(), Some("/s/work/.agents"));
     assert!(file(&composed, PLUGIN_FILE).contains("\"butler\""));
-    let loaded = |tool: &str, skill: &str| match claude.skills() {
-        SkillAccess::Own { loaded, .. } => loaded(tool, &json!({"skill": skill})),
-        SkillAccess::Served => None,
-    };
-    assert_eq!(loaded("Skill", "butler:greeter").as_deref(), Some("greeter"));
-    assert_eq!(loaded("state_get", "butler:greeter"), None);
+    let mut parser = events::ClaudeParser::new(&[]);
+    let call = json!({"type": "assistant", "message": {"content": [
+        {"type": "tool_use", "id": "1", "name": "Skill", "input": {"skill": "butler:greeter"}}]}});
+    let arguments = json!({"name": "greeter"});
+    let expected = RunEvent::ToolCall { id: "1".into(), name: "skill_read".into(), arguments };
+    assert_eq!(parser.line(&call.to_string()), [expected], "told as every runtime tells it");
     for wrong in ["Read,Bash", "", "Bash(git", "--tools"] {
         inv.granted_tools = vec![wrong.into()];
         assert!(matches!(claude.compose(&inv), Err(AdapterError::Tool(..))), "{wrong}");
