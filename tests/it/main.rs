@@ -14,6 +14,7 @@ mod environment;
 mod first_light;
 mod isolation;
 mod lifecycle;
+mod misbehave;
 mod skills;
 mod tidy;
 mod unit_file;
