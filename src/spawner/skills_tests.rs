@@ -88,7 +88,7 @@ fn told(calls: &[(Value, &str)]) -> Vec<String> {
 #[test]
 fn the_first_reading_of_a_skill_is_one_event() {
     let weigh = (json!({"name": "weigh"}), "Launching skill");
-    assert_eq!(told(&[weigh.clone()]), ["call", "result", "weigh"]);
+    assert_eq!(told(std::slice::from_ref(&weigh)), ["call", "result", "weigh"]);
     assert_eq!(told(&[(json!({"name": "weigh", "file": "./SKILL.md"}), "{}")]), ["call", "result", "weigh"]);
     let alpha = (json!({"name": "alpha"}), "{\"text\": \"…\"}");
     let all = ["call", "result", "weigh", "call", "result", "call", "result", "alpha"];

@@ -85,7 +85,7 @@ async fn read(call: ToolCall, skills: Arc<[Skill]>) -> Result<Value, ToolError> 
     let files = files(skill)?;
     let file = call.text("file").map_or(SKILL_FILE, |f| f.trim_start_matches("./"));
     // What is read is one of what was found, so no name leads anywhere else.
-    let Some(found) = files.iter().find(|f| !f.is_dir && f.path == Path::new(file)) else {
+    let Some(found) = files.iter().find(|f| !f.is_dir && f.path.to_str() == Some(file)) else {
         let message = match companions(&files) {
             known if known.is_empty() => format!("The skill `{name}` has no file `{file}`, and none but its text."),
             known => format!("The skill `{name}` has no file `{file}`; its files are: {}.", known.join(", ")),
