@@ -18,7 +18,6 @@ mod tools;
 mod types;
 pub mod workspace;
 
-pub use adapters::RUNTIMES;
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;
 pub use tools::session_tools;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, SkillAccess, Usage};
+use super::adapters::{Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
@@ -16,7 +16,7 @@ use super::prompt;
 use super::skills::{SessionSkills, watched};
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
-use crate::access::{Grant, GrantScope, Holder, Token};
+use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::{SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
@@ -37,8 +37,8 @@ pub(super) async fn run(
         Ok(text) => text,
         Err(e) => return broken("the system prompt", &e),
     };
-    let reading = inner.adapter.as_ref().map_or(SkillAccess::Served, |adapter| adapter.skills());
-    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, &parts.config.runtime.tools);
+    let skills =
+        SessionSkills::new(&parts.config.skills, &wish.prompt, inner.adapter.skills(), &parts.config.runtime.tools);
     let system_prompt = skills.announced(system_prompt);
     if let Err(e) = inner.log.running(&wish.request, id, &system_prompt).await {
         return broken("the session's row", &e);
@@ -87,17 +87,18 @@ fn broken(what: &str, e: &dyn std::error::Error) -> Ending {
 struct TokenGuard<'a> {
     inner: &'a Inner,
     token: Token,
+    tools_seen: ToolsSeen,
 }
 
 impl<'a> TokenGuard<'a> {
     /// `needless`: tools that the session is not offered.
     fn new(inner: &'a Inner, id: SessionId, wish: &Trigger, needless: &[&str]) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
-        let parts = &inner.parts;
+        let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
         let offered = inner.tool_names().iter().filter(|name| !needless.contains(&name.as_str()));
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
-            holder: Holder::Session { session: id, context: wish.request.clone() },
+            holder: Holder::Session { session: id, context: wish.request.clone(), tools_seen: tools_seen.clone() },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
             tools: (!needless.is_empty()).then(|| Arc::new(offered.cloned().collect())),
@@ -105,7 +106,7 @@ impl<'a> TokenGuard<'a> {
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
         parts.book.insert(token.sha256(), grant);
-        Ok(Self { inner, token })
+        Ok(Self { inner, token, tools_seen })
     }
 }
 
@@ -126,9 +127,7 @@ async fn in_workspace(
     (system_prompt, skills): (String, &SessionSkills),
     guard: &TokenGuard<'_>,
 ) -> Ending {
-    let Some(adapter) = &inner.adapter else {
-        return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
-    };
+    let adapter = &inner.adapter;
     let invocation = invocation(inner, id, wish, access, workspace, (system_prompt, skills), &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
@@ -165,8 +164,8 @@ async fn in_workspace(
     let driven = {
         let mut names = HashMap::new();
         let on_event = |event| tell(inner, id, event, &mut names);
-        let parser = watched(adapter.parser(inner.tool_names()));
-        let driving = drive(child, parser, deadlines, &redactor, &ended_by, on_event);
+        let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
+        let driving = drive(child, watched(Box::new(parser)), deadlines, &redactor, &ended_by, on_event);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,

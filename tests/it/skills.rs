@@ -36,7 +36,7 @@ fn heard(model: &ScriptedModel) -> String {
 async fn the_native_runtime_reads_a_skill_and_a_file_of_it() {
     let (model, household) = household().await;
     let daemon = household.start().await;
-    let (code, out, err) = household.cli(&["trigger", "health", "weigh me by the book"]);
+    let (code, out, err) = household.cli(&["trigger", "health", "weigh me by the book", "--follow"]);
     assert_eq!(code, 0, "{out}{err}\n{}", daemon.log());
     assert_eq!(out.matches("the skill weighing").count(), 1, "one event tells that it was read: {out}");
     let health = daemon.mcp("health");
@@ -68,7 +68,7 @@ async fn claude_code_reads_a_skill_by_its_own_tool_and_files_of_it_through_butle
         .replace("health/butler.toml", "type = \"native\"", "type = \"claude-code\"")
         .env("BUTLERD_SPAWNER__CLIS__CLAUDE", program.to_str().expect("a path"));
     let daemon = household.start().await;
-    let (code, out, err) = household.cli(&["trigger", "health", "weigh me by its own tool"]);
+    let (code, out, err) = household.cli(&["trigger", "health", "weigh me by its own tool", "--follow"]);
     assert_eq!(code, 0, "{out}{err}\n{}", daemon.log());
     assert_eq!(out.matches("the skill weighing").count(), 1, "one event tells that it was read: {out}");
     let heard = heard(&model);

@@ -182,8 +182,7 @@ impl Adapter for ClaudeCode {
         own.extend(inv.base_url.clone().map(|url| ("ANTHROPIC_BASE_URL", url)));
         let env = common::environment(inv, FIXED_ENV, own)?;
 
-        let command = inv.prompt.starts_with('/');
-        let prompt = if command { format!("\n{}", inv.prompt) } else { inv.prompt.clone() };
+        let prompt = common::no_command(&inv.prompt);
         let mut files = vec![
             (MCP_FILE, common::mcp_servers(inv).to_string()),
             (SYSTEM_FILE, inv.system_prompt.clone()),
@@ -205,17 +204,7 @@ impl Adapter for ClaudeCode {
     }
 
     async fn probe(&self, nursery: &Nursery) -> Probe {
-        let program = match self.find() {
-            Ok(program) => program,
-            Err(e) => return Probe { program: None, version: None, problem: Some(e.to_string()) },
-        };
-        // A home that isn't there: nothing is read from the user's, and nothing written.
-        let env = [("PATH", common::CHILD_PATH), ("HOME", "/nonexistent"), ("DISABLE_AUTOUPDATER", "1")];
-        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        match common::ask_version(nursery, program.clone(), env).await {
-            Ok(version) => Probe { program: Some(program), version: Some(version), problem: None },
-            Err(problem) => Probe { program: Some(program), version: None, problem: Some(problem) },
-        }
+        common::probe(nursery, self.find(), Vec::new(), &[("DISABLE_AUTOUPDATER", "1")]).await
     }
 }
 

@@ -6,7 +6,7 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::FromPrimitive;
 use serde_json::{Value, json};
 
-use super::super::common::{self, SERVER, number, string};
+use super::super::common::{self, Names, SERVER, number, string};
 use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
 use super::SKILL_TOOL;
 use crate::spawner::child::ExitInfo;
@@ -15,8 +15,7 @@ use crate::tools::SKILL_READ;
 /// One run's state.
 #[derive(Default)]
 pub(super) struct ClaudeParser {
-    /// The butler's names of its tools, by what the program makes of them.
-    names: HashMap<String, String>,
+    names: Names,
     /// `None` as long as it is not known.
     mcp: Option<bool>,
     /// Of each tool call by its id: the tool's name, and whether it is the butler's.
@@ -46,9 +45,7 @@ fn class_of_word(word: &str) -> Option<ErrorClass> {
 
 impl ClaudeParser {
     pub fn new(tools: &[String]) -> Self {
-        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-        let names = tools.iter().map(|name| (name.chars().map(allowed).collect(), name.clone())).collect();
-        Self { names, ..Self::default() }
+        Self { names: Names::new(tools), ..Self::default() }
     }
 
     fn system(&mut self, event: &Value) -> Vec<RunEvent> {
@@ -109,9 +106,7 @@ impl ClaudeParser {
                     let shown = string(block, "name").unwrap_or_default();
                     let stripped = shown.strip_prefix(&prefix());
                     let name = match stripped {
-                        Some(stripped) => own_name(&id)
-                            .or_else(|| self.names.get(stripped).cloned())
-                            .unwrap_or_else(|| stripped.to_owned()),
+                        Some(stripped) => own_name(&id).unwrap_or_else(|| self.names.own(stripped)),
                         None if shown == SKILL_TOOL => SKILL_READ.to_owned(),
                         None => shown.to_owned(),
                     };
