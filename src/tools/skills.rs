@@ -53,7 +53,7 @@ fn definitions() -> [Arc<Definition>; 2] {
             json!({
                 "name": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Name of the skill"},
                 "file": {"type": "string", "minLength": 1, "maxLength": 1000,
-                         "description": "A file of the skill, as skill_read and skill_list name it"},
+                         "description": "A file of the skill, by the name that the skill gives it"},
             }),
             json!(["name"]),
         ),
