@@ -60,6 +60,7 @@ pub(super) fn event(event: &SessionEvent, at: Duration) {
         }
         EventKind::Skill { name } => format!("reads       the skill {name}"),
         EventKind::Retry { class, attempt } => format!("retries     {class}, attempt {attempt}"),
+        EventKind::Followed { by, runtime, class } => format!("follows     session {by} in {runtime}, after {class}"),
         EventKind::Ended(end) => {
             let tokens = |n: Option<i64>| n.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
             format!(
