@@ -4,6 +4,7 @@ mod leaks;
 mod left_out;
 mod support;
 
+mod attempts;
 mod broken;
 mod calls;
 mod claude_code;
@@ -18,5 +19,6 @@ mod isolation;
 mod lifecycle;
 mod misbehave;
 mod runtimes;
+mod skills;
 mod tidy;
 mod unit_file;
