@@ -16,6 +16,7 @@ mod model;
 mod model_calls;
 pub mod prompt;
 mod session;
+mod skills;
 mod tools;
 mod types;
 pub mod workspace;
