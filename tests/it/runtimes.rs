@@ -42,8 +42,6 @@ struct Record {
     result: Value,
     /// Tool, arguments, outcome, in order.
     calls: Vec<(String, Value, String)>,
-    /// Names of the skills that were read, in order.
-    skills: Vec<Value>,
     tokens: [u64; 4],
     cost: Value,
 }
@@ -77,17 +75,11 @@ async fn run(runtime: Runtime) -> Record {
     let calls = calls.filter(|(tool, ..)| tool != "skill_read").collect();
     let number = |key: &str| session[key].as_u64().unwrap_or_default();
     let tokens = ["input_tokens", "output_tokens", "cached_input_tokens", "cache_creation_tokens"].map(number);
-    let role = household.role(runtime.kind).await;
-    role.batch_execute("SET butlerd.tenant = 'owner'").await.expect("the tenant");
-    let id: uuid::Uuid = session["id"].as_str().and_then(|id| id.parse().ok()).expect("an id");
-    let read = "SELECT body->>'name' FROM session_events WHERE session_id = $1 AND kind = 'skill' ORDER BY seq";
-    let rows = role.query(read, &[&id]).await.expect("the events");
     Record {
         state: session["state"].clone(),
         error: session["error"].clone(),
         result: session["result"].clone(),
         calls,
-        skills: rows.iter().map(|r| json!(r.get::<_, Option<String>>(0))).collect(),
         tokens,
         cost: session["cost_usd"].clone(),
     }
@@ -111,7 +103,6 @@ async fn one_conversation_leaves_the_same_record_through_every_runtime() {
                 call("sessions_get", json!({"session_id": NOBODY}), "not_found"),
                 call("state_get", json!({"key": "colour"}), "ok"),
             ],
-            skills: vec![json!("greeter")],
             tokens: [sum(|u| u.0), sum(|u| u.1), sum(|u| u.2), 0],
             cost,
         };
