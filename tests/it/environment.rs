@@ -40,7 +40,7 @@ fn assert_documented(runtime: &str, found: &BTreeSet<String>, declared: &[&str])
 
 /// A stand-in for Claude Code that answers with what it sees of itself.
 const DUMP: &str = r#"#!/bin/sh
-see() { tr '\0' '\n' < /proc/$$/environ; echo ---; ls -l /proc/$$/fd | sed 's/.* \([0-9]* -> .*\)/\1/'; echo ---; cat /proc/$$/limits; echo ---; id -u; id -G; echo ---; pwd; tr '\0' ' ' < /proc/$$/cmdline; }
+see() { tr '\0' '\n' < /proc/$$/environ; echo ---; ls -l /proc/$$/fd > "$TMPDIR/fds"; sed 's/.* \([0-9]* -> .*\)/\1/' "$TMPDIR/fds"; echo ---; cat /proc/$$/limits; echo ---; id -u; id -G; echo ---; pwd; tr '\0' ' ' < /proc/$$/cmdline; }
 see > "$TMPDIR/dump"
 dump=$(base64 -w0 < "$TMPDIR/dump")
 echo '{"type":"system","subtype":"init","session_id":"s","tools":[],"mcp_servers":[{"name":"butler","status":"connected"}],"model":"m"}'
@@ -119,6 +119,8 @@ async fn the_native_child_sees_exactly_what_is_documented() {
     let general = daemon.mcp("general");
     let trigger = tokio::spawn(async move { general.call("trigger", json!({"prompt": "hang"})).await });
     let (environment, process) = child_environment(&household).await;
+    // Once it waits for its model it has read what a program reads as it begins.
+    model.wait_for(|all| all.iter().any(|request| request.answer == "hang")).await;
     let names = environment.keys().cloned().collect();
     assert_documented("native", &names, &[]);
     let key = "sk-test-key-of-the-scripted-model";

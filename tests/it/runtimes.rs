@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Household, Runtime, installed, model};
 
-const PROMPT: &str = "Paint the house: remember its colour, look up an old session, greet as you were taught.";
+const PROMPT: &str = "Paint the house: remember its colour, forget an old plan, greet as you were taught.";
 const FINAL: &str = "FINAL: the colour is teal";
 const SKILL: &str = "---\nname: greeter\ndescription: Greets people\nversion: \"1\"\ntrigger_patterns: [\"greet\"]\n---\n\n\
                      Say hello warmly, and then the secret word: marigold.\n";
@@ -22,7 +22,7 @@ async fn conversation(runtime: &Runtime) -> ScriptedModel {
     };
     let turns = [
         json!({"say": "I begin.", "call": {"tool": "state_set", "arguments": {"key": "colour", "value": "teal"}}}),
-        json!({"call": {"tool": "sessions_get", "arguments": {"session_id": NOBODY}}}),
+        json!({"call": {"tool": "schedule_delete", "arguments": {"task_id": NOBODY}}}),
         json!({"call": {"tool": runtime.skill_tool, "arguments": skill}}),
         json!({"call": {"tool": "state_get", "arguments": {"key": "colour"}}}),
         json!({"say": "FINAL: the colour is {{last_result./value}}"}),
@@ -42,6 +42,8 @@ struct Record {
     result: Value,
     /// Tool, arguments, outcome, in order.
     calls: Vec<(String, Value, String)>,
+    /// Names of the skills that were read, in order.
+    skills: Vec<Value>,
     tokens: [u64; 4],
     cost: Value,
 }
@@ -75,11 +77,17 @@ async fn run(runtime: Runtime) -> Record {
     let calls = calls.filter(|(tool, ..)| tool != "skill_read").collect();
     let number = |key: &str| session[key].as_u64().unwrap_or_default();
     let tokens = ["input_tokens", "output_tokens", "cached_input_tokens", "cache_creation_tokens"].map(number);
+    let role = household.role(runtime.kind).await;
+    role.batch_execute("SET butlerd.tenant = 'owner'").await.expect("the tenant");
+    let id: uuid::Uuid = session["id"].as_str().and_then(|id| id.parse().ok()).expect("an id");
+    let read = "SELECT body->>'name' FROM session_events WHERE session_id = $1 AND kind = 'skill' ORDER BY seq";
+    let rows = role.query(read, &[&id]).await.expect("the events");
     Record {
         state: session["state"].clone(),
         error: session["error"].clone(),
         result: session["result"].clone(),
         calls,
+        skills: rows.iter().map(|r| json!(r.get::<_, Option<String>>(0))).collect(),
         tokens,
         cost: session["cost_usd"].clone(),
     }
@@ -100,9 +108,10 @@ async fn one_conversation_leaves_the_same_record_through_every_runtime() {
             result: json!(FINAL),
             calls: vec![
                 call("state_set", json!({"key": "colour", "value": "teal"}), "ok"),
-                call("sessions_get", json!({"session_id": NOBODY}), "not_found"),
+                call("schedule_delete", json!({"task_id": NOBODY}), "refused"),
                 call("state_get", json!({"key": "colour"}), "ok"),
             ],
+            skills: vec![json!("greeter")],
             tokens: [sum(|u| u.0), sum(|u| u.1), sum(|u| u.2), 0],
             cost,
         };
