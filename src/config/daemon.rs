@@ -12,7 +12,7 @@ use crate::base::{ByteSize, HumanDuration, Secret};
 
 use super::key::{Default, Kind, section};
 use super::rules;
-use super::values::{LogFormat, Ports, QuietHours, Zone};
+use super::values::{LogFormat, Ports, QuietHours, SandboxMode, Zone};
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
@@ -116,6 +116,10 @@ section! {
         final_event_grace: HumanDuration = rules::seconds(0, 600), Default::Is("\"5s\"");
         /// The user that children run as when the daemon is root. If not set, butlerd picks an unprivileged one.
         child_user: Option<String> = rules::USER, Default::Unset("\"butlerd-child\"");
+        /// Whether children are shut in by Landlock and seccomp: they read the system's libraries and their own program,
+        /// write their workspace, and connect to their butler and their model, and that is all. `auto`: as far as the
+        /// kernel can; the log and `butlerd doctor` say what is off. `required`: no session starts where it can't.
+        sandbox: SandboxMode = Kind::OneOf(SandboxMode::NAMES), Default::Is("\"auto\"");
         /// Keep the working directory of a failed session, to look at it. It holds what the session wrote.
         keep_workspace_on_failure: bool = Kind::Bool, Default::Is("false");
         /// Limits of each child.

@@ -82,6 +82,7 @@ async fn version(nursery: &Nursery, program: PathBuf) -> Option<String> {
         cwd: "/".into(),
         user: None,
         limits: Rlimits { core: Some(0), ..Rlimits::default() },
+        sandbox: None,
         stdin: None,
         session: SessionId::new(),
         output: OutputLimits { total: 64 << 10, ..OutputLimits::default() },

@@ -7,6 +7,7 @@ pub mod adapters;
 mod admission;
 pub mod budget;
 pub mod child;
+mod bounds;
 mod core;
 mod drive;
 mod log;

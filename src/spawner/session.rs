@@ -6,6 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::bounds::bounds;
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
@@ -130,7 +131,8 @@ async fn in_workspace(
     if let Err(e) = workspace.fill(&composed.files) {
         return broken("the workspace", &e);
     }
-    let spec = spec(inner, id, &composed, &workspace.paths);
+    let sandbox = bounds(inner.parts.settings.sandbox, &invocation, &composed, &inner.parts.roster_dir);
+    let spec = ChildSpec { sandbox, ..spec(inner, id, &composed, &workspace.paths) };
     let child = match inner.parts.nursery.spawn(spec).await {
         Ok(child) => child,
         Err(e) => return broken("the child", &e),
@@ -251,6 +253,7 @@ fn spec(inner: &Inner, id: SessionId, composed: &Composed, paths: &WorkspacePath
             fsize: Some(limits.file_size.0),
             data: Some(limits.memory.0),
         },
+        sandbox: None,
         stdin: composed.stdin.as_ref().map(|p| paths.root.join(p)),
         session: id,
         output: OutputLimits::default(),

@@ -19,10 +19,10 @@ use super::tree::Supervisor;
 use crate::access::{Edge, Grant, GrantScope, Holder, Token};
 use crate::base::{Clock, TenantId, task};
 use crate::butler::House;
-use crate::config::{Environment, Household, Overrides, Refused, load};
+use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use crate::mcp::{BindError, Listener};
 use crate::modules::Catalog;
-use crate::spawner::child::{ChildUser, Nursery};
+use crate::spawner::child::{ChildUser, Kernel, Nursery};
 use crate::spawner::workspace::Workspaces;
 use crate::store::cluster::Cluster;
 use crate::telemetry::{LogError, Metrics, start_log};
@@ -150,6 +150,7 @@ where
     let database_user = ground.cluster.as_ref().map(|c| c.run_as().uid);
     let child_user = ChildUser::choose(config.spawner.child_user.as_deref(), database_user)
         .map_err(|e| ServeError::Children(e.to_string()))?;
+    tell_bounds(config.spawner.sandbox, child_user);
     let workspaces = Workspaces::open(&data_dir, child_user).map_err(|e| ServeError::Children(with_causes(&e)))?;
     // No session of this run exists yet, so every workspace is one of a session that is over.
     if let Err(e) = workspaces.sweep(&HashSet::new()) {
@@ -227,6 +228,21 @@ async fn housekeep(house: &House, stop: &CancellationToken) {
                 house.metrics.database(up, house.db.connections().await);
             }
         }
+    }
+}
+
+/// Says in the log what keeps sessions' children in bounds, and what does not.
+fn tell_bounds(mode: SandboxMode, child_user: Option<ChildUser>) {
+    if mode == SandboxMode::Off {
+        tracing::warn!("spawner.sandbox is \"off\": sessions can read what their user can, and connect anywhere");
+        return;
+    }
+    let kernel = Kernel::here();
+    for line in kernel.report(child_user.is_none()) {
+        if line.on { tracing::info!("sandbox: {}", line.text) } else { tracing::warn!("sandbox: {}", line.text) }
+    }
+    if mode == SandboxMode::Required && !kernel.is_enough() {
+        tracing::error!("spawner.sandbox is \"required\", and this kernel has not all of it: no session will start");
     }
 }
 

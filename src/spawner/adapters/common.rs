@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, RunError};
+use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, Needs, RunError};
 use crate::base::{Secret, text};
 use crate::spawner::child::ExitInfo;
 
@@ -146,6 +146,7 @@ pub(super) async fn ask_version(
         cwd: "/".into(),
         user: None,
         limits: Rlimits { core: Some(0), ..Rlimits::default() },
+        sandbox: None,
         stdin: None,
         session: SessionId::new(),
         output: OutputLimits { total: 64 << 10, ..OutputLimits::default() },
@@ -187,5 +188,5 @@ pub(super) fn composed(
         contents: contents.into_bytes(),
         mode: 0o600,
     });
-    Composed { program, args, env, files: files.collect(), stdin: stdin.map(PathBuf::from) }
+    Composed { program, args, env, files: files.collect(), stdin: stdin.map(PathBuf::from), needs: Needs::default() }
 }

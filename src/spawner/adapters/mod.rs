@@ -17,7 +17,7 @@ use async_trait::async_trait;
 pub use claude_code::ClaudeCode;
 pub use common::{BASE_ENV, CHILD_PATH};
 pub use native::Native;
-pub use types::{Composed, ErrorClass, Invocation, Outcome, RunError, RunEvent, Usage};
+pub use types::{Composed, ErrorClass, Invocation, Needs, Outcome, RunError, RunEvent, Usage};
 
 use super::child::{ExitInfo, Nursery};
 use crate::config::{Api, ClisConfig, RuntimeKind};

@@ -19,6 +19,7 @@ use tokio::task::JoinHandle;
 use super::hunt::{Hunt, Known, tree};
 use super::output::{Tail, keep_tail};
 use super::preexec::{Plan, Progress};
+use super::sandbox::Cage;
 use super::{ChildError, ChildSpec, ExitInfo, Identity, Lines, Mark, proc};
 use crate::base::{SessionId, task};
 
@@ -201,7 +202,10 @@ fn start(spec: &ChildSpec, mark: Mark, progress: &'static Progress) -> Result<Ne
     let mut command = Command::new(&spec.program);
     command.args(&spec.args).env_clear().envs(spec.env.iter().map(|(k, v)| (k, v))).current_dir(&spec.cwd);
     command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let plan = Plan::new(spec.user, &spec.limits, mark, progress);
+    let path = spec.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
+    let cage = |sandbox| Cage::new(sandbox, &spec.program, path, spec.user.is_none());
+    let cage = spec.sandbox.as_ref().map(cage).transpose()?;
+    let plan = Plan::new(spec.user, &spec.limits, mark, cage, progress);
     progress.reset();
     // SAFETY: `apply` is made for the time between fork and exec.
     unsafe { command.pre_exec(move || plan.apply()) };

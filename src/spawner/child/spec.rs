@@ -7,7 +7,7 @@ use nix::unistd::{Uid, User};
 
 use crate::base::SessionId;
 
-use super::OutputLimits;
+use super::{OutputLimits, Sandbox};
 
 /// Everything about a child. Nothing else of the daemon reaches it: no variable, no descriptor, no signal disposition.
 #[derive(Clone)]
@@ -21,6 +21,8 @@ pub struct ChildSpec {
     /// Who it runs as; `None` is the daemon's own user.
     pub user: Option<ChildUser>,
     pub limits: Rlimits,
+    /// What it may reach; `None`: whatever its user may.
+    pub sandbox: Option<Sandbox>,
     /// A regular file that it reads as standard input; `None` is `/dev/null`.
     pub stdin: Option<PathBuf>,
     /// Whose mark it and its descendants carry.
@@ -39,6 +41,7 @@ impl fmt::Debug for ChildSpec {
             .field("cwd", &self.cwd)
             .field("user", &self.user)
             .field("limits", &self.limits)
+            .field("sandbox", &self.sandbox)
             .field("stdin", &self.stdin)
             .field("session", &self.session)
             .finish_non_exhaustive()
@@ -162,6 +165,7 @@ mod tests {
             cwd: "/".into(),
             user: None,
             limits: Rlimits::default(),
+            sandbox: None,
             stdin: None,
             session: SessionId::new(),
             output: OutputLimits::default(),

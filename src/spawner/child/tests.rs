@@ -4,6 +4,7 @@ mod birth;
 mod death;
 mod leftovers;
 mod output;
+mod sandbox;
 
 use std::time::{Duration, Instant};
 
@@ -19,6 +20,7 @@ fn sh(script: &str) -> ChildSpec {
         cwd: "/".into(),
         user: None,
         limits: Rlimits::default(),
+        sandbox: None,
         stdin: None,
         session: SessionId::new(),
         output: OutputLimits::default(),
