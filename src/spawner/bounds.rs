@@ -55,7 +55,7 @@ fn address(url: &str) -> Address {
     let Ok(url) = reqwest::Url::parse(url) else { return Address { port: None, names: false, local: true } };
     let host = url.host_str().unwrap_or_default();
     let ip = host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>();
-    let local = host == "localhost" || ip.is_ok_and(|ip| ip.is_loopback());
+    let local = host == "localhost" || ip.as_ref().is_ok_and(IpAddr::is_loopback);
     Address { port: url.port_or_known_default(), names: ip.is_err(), local }
 }
 

@@ -250,6 +250,7 @@ fn spec(inner: &Inner, id: SessionId, composed: &Composed, paths: &WorkspacePath
             // Counted over all processes of the user: so it holds only where children have a user of their own, and
             // for all sessions together.
             nproc: parts.child_user.map(|_| limits.processes * u64::from(parts.settings.max_sessions)),
+            session_tasks: Some(limits.processes),
             fsize: Some(limits.file_size.0),
             data: Some(limits.memory.0),
         },

@@ -19,6 +19,8 @@
 //!
 //! The daemon itself is no subreaper: it would inherit orphans of PostgreSQL too, which nobody would reap.
 
+mod cgroup;
+mod fork;
 mod hunt;
 mod identity;
 mod nursery;
@@ -33,6 +35,7 @@ mod tests;
 
 use std::path::PathBuf;
 
+pub use cgroup::{Groups, NoGroups, delegated};
 pub use identity::{ExitInfo, Identity, Mark, boot_id};
 pub use nursery::{Child, Cleared, Ended, Leftover, Nursery};
 pub use output::{Line, Lines, Output, OutputLimits};

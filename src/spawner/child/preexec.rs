@@ -138,13 +138,19 @@ impl Plan {
             for (resource, limit) in &self.limits {
                 check(libc::setrlimit(*resource as _, limit))?;
             }
+            // The first to go when memory runs out. Where /proc can't be written it is as likely as others.
+            let score = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            libc::write(score, c"500".as_ptr().cast(), 3);
+            libc::close(score);
             if let Some(user) = self.user {
+                // Past the C library, which would change all threads that it believes to be there.
+                let call = |status: libc::c_long| check(status as libc::c_int);
                 self.progress.at(5);
-                check(libc::setgroups(1, &user.gid))?;
+                call(libc::syscall(libc::SYS_setgroups, 1, &raw const user.gid))?;
                 self.progress.at(6);
-                check(libc::setresgid(user.gid, user.gid, user.gid))?;
+                call(libc::syscall(libc::SYS_setresgid, user.gid, user.gid, user.gid))?;
                 self.progress.at(7);
-                check(libc::setresuid(user.uid, user.uid, user.uid))?;
+                call(libc::syscall(libc::SYS_setresuid, user.uid, user.uid, user.uid))?;
             }
             self.progress.at(8);
             check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;

@@ -59,9 +59,11 @@ pub struct Rlimits {
     /// Processes and threads of the child's *user*, all sessions together. For a child that runs as the daemon's own
     /// user that counts everything else this user has running: leave it out then.
     pub nproc: Option<u64>,
+    /// Processes and threads of the session; holds only where it has a control group.
+    pub session_tasks: Option<u64>,
     /// Bytes of one file.
     pub fsize: Option<u64>,
-    /// Bytes of data memory.
+    /// Bytes of data memory; where the session has a control group, also of all memory of all its processes together.
     pub data: Option<u64>,
 }
 
