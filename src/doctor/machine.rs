@@ -1,10 +1,8 @@
 //! What the kernel offers. Most of it keeps sessions' children in bounds.
 
-use std::path::Path;
-
 use super::{Finding, Level};
 use crate::config::SandboxMode;
-use crate::spawner::child::{Kernel, Mark};
+use crate::spawner::child::{Kernel, Mark, delegated};
 
 const TOPIC: &str = "kernel";
 
@@ -34,31 +32,13 @@ fn sandbox(kernel: Kernel, mode: SandboxMode, own_user: bool) -> Vec<Finding> {
     lines.collect()
 }
 
+/// Whether each session can have a control group of its own. The daemon itself may be asked from a terminal, which is in
+/// another group than the service: so this is no more than said.
 fn cgroup() -> Finding {
-    let text = match own_cgroup() {
-        None => "no cgroup v2".to_owned(),
-        Some(dir) if delegated(&dir) => format!("cgroup v2, this part is ours to divide: {dir}"),
-        Some(_) => "cgroup v2, but this part is not delegated (systemd: Delegate=yes)".to_owned(),
-    };
-    Finding::ok(TOPIC, text)
-}
-
-/// This process's group in the unified hierarchy.
-fn own_cgroup() -> Option<String> {
-    if !Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-        return None;
-    }
-    unified(&std::fs::read_to_string("/proc/self/cgroup").ok()?).map(|path| format!("/sys/fs/cgroup{path}"))
-}
-
-fn unified(text: &str) -> Option<&str> {
-    text.lines().find_map(|line| line.strip_prefix("0::"))
-}
-
-fn delegated(dir: &str) -> bool {
-    let writable = |path: &Path| nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok();
-    let dir = Path::new(dir);
-    writable(dir) && writable(&dir.join("cgroup.procs"))
+    Finding::ok(TOPIC, match delegated() {
+        Ok(dir) => format!("control groups: {} is ours to divide among sessions", dir.display()),
+        Err(e) => format!("control groups, as seen from here: {e}"),
+    })
 }
 
 /// Every process of a session carries a mark, so that none is missed after a crash.
@@ -73,12 +53,6 @@ fn marks() -> Finding {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_unified_group_is_told_from_others() {
-        assert_eq!(unified("12:cpu:/x\n0::/user.slice/a\n"), Some("/user.slice/a"));
-        assert_eq!(unified("12:cpu:/x\n"), None);
-    }
 
     #[test]
     fn what_is_off_is_told_by_how_much_it_matters() {

@@ -22,7 +22,7 @@ use crate::butler::House;
 use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use crate::mcp::{BindError, Listener};
 use crate::modules::Catalog;
-use crate::spawner::child::{ChildUser, Kernel, Nursery};
+use crate::spawner::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
 use crate::spawner::workspace::Workspaces;
 use crate::store::cluster::Cluster;
 use crate::telemetry::{LogError, Metrics, start_log};
@@ -142,6 +142,8 @@ where
         crate::config::Ports::Auto => std::net::SocketAddr::new(config.admin.listen.ip(), 0),
     })
     .map_err(ServeError::Admin)?;
+    // Before the database is started, which would stay behind.
+    let groups = claim_groups();
     let ground = lay(config, &clock, &|text| {
         tracing::info!("{text}");
         notify::status(text);
@@ -168,7 +170,7 @@ where
         metrics: Arc::new(Metrics::default()),
         events: broadcast::channel(EVENTS).0,
         catalog,
-        nursery: Nursery::start().map_err(|e| ServeError::Children(e.to_string()))?,
+        nursery: Nursery::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
         permits: Arc::new(Semaphore::new(config.spawner.max_sessions as usize)),
         child_user,
         config: household.config.clone(),
@@ -243,6 +245,25 @@ fn tell_bounds(mode: SandboxMode, child_user: Option<ChildUser>) {
     }
     if mode == SandboxMode::Required && !kernel.is_enough() {
         tracing::error!("spawner.sandbox is \"required\", and this kernel has not all of it: no session will start");
+    }
+}
+
+/// Control groups for sessions, where they are ours to make.
+fn claim_groups() -> Option<Groups> {
+    match Groups::claim() {
+        Ok(groups) => {
+            let bounds = if groups.bounds { "bounded in memory and processes" } else { "held together, but not bounded" };
+            tracing::info!("sessions have a control group each, {bounds}");
+            Some(groups)
+        }
+        Err(e @ NoGroups::Io { .. }) => {
+            tracing::warn!("sessions have no control groups: {}", with_causes(&e));
+            None
+        }
+        Err(e) => {
+            tracing::info!("sessions have no control groups: {e}");
+            None
+        }
     }
 }
 

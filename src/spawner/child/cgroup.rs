@@ -83,7 +83,10 @@ fn is_delegated(dir: &Path) -> bool {
     }
     // Root may write everywhere, so the marks that systemd leaves count. Others were given what they may write.
     let own_root = fs::read_to_string("/proc/self/cgroup").is_ok_and(|t| t.lines().any(|l| l == "0::/"));
+    // In a user's own systemd all groups belong to the user, delegated or not.
+    let personal = dir.iter().any(|name| name.to_string_lossy().starts_with("user@"));
     let owner = fs::metadata(dir).is_ok_and(|m| m.uid() != 0 && m.uid() == nix::unistd::geteuid().as_raw());
+    let owner = owner && !personal;
     own_root || owner || marked(dir, c"trusted.delegate") || marked(dir, c"user.delegate")
 }
 

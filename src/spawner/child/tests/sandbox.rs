@@ -25,6 +25,7 @@ fn left_out() -> bool {
 
 /// A shell with `script`, as an unprivileged user where we may choose, in `sandbox`.
 fn caged(script: &str, sandbox: Option<Sandbox>) -> ChildSpec {
+    let sandbox = sandbox.map(|sandbox| Sandbox { programs: true, ..sandbox });
     ChildSpec { sandbox, user: ChildUser::choose(None, None).unwrap(), ..sh(script) }
 }
 
@@ -84,7 +85,8 @@ async fn a_plain_program_runs_nothing_else_and_one_that_must_exist_is_missed() {
     let direct = |program: &str, args: &[&str]| ChildSpec {
         program: program.into(),
         args: args.iter().map(|a| (*a).into()).collect(),
-        ..caged("", Some(Sandbox::default()))
+        sandbox: Some(Sandbox::default()),
+        ..caged("", None)
     };
     let said = run(direct("/usr/bin/env", &["A=1"])).await;
     assert_eq!(said.ended.exit.and_then(|e| e.code), Some(0), "{}", said.stderr);
