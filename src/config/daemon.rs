@@ -138,9 +138,11 @@ section! {
         file_size: ByteSize = rules::bytes(KIB, TIB), Default::Is("\"64 MiB\"");
         /// How many files a child may hold open.
         open_files: u64 = rules::count(16, 1_048_576), Default::Is("256");
-        /// How many processes and threads the children's user may have.
+        /// How many processes and threads a session may have. Without control groups this holds for the children's user as a
+        /// whole, with as many times more as sessions may run.
         processes: u64 = rules::count(1, 1_048_576), Default::Is("64");
-        /// How much data memory a child may reserve. Runtimes of JavaScript reserve far more than they use.
+        /// How much data memory a child may reserve; with control groups, how much memory all processes of a session may use
+        /// together. Runtimes of JavaScript reserve far more than they use.
         memory: ByteSize = rules::bytes(16 << 20, TIB), Default::Is("\"4 GiB\"");
         /// The largest core dump. A dump holds a session's token and texts, so none is the default.
         core: ByteSize = rules::bytes(0, TIB), Default::Is("0");

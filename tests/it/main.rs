@@ -15,5 +15,6 @@ mod first_light;
 mod isolation;
 mod lifecycle;
 mod misbehave;
+mod sandbox;
 mod tidy;
 mod unit_file;

@@ -122,8 +122,14 @@ impl Groups {
         Ok(groups)
     }
 
+    /// In a directory that the test has made.
+    #[cfg(test)]
+    pub(super) fn at(base: PathBuf, bounds: bool) -> Self {
+        Self { base, bounds }
+    }
+
     /// Ends and removes the groups of sessions that are there.
-    fn clear(&self) {
+    pub(super) fn clear(&self) {
         let names = fs::read_dir(&self.base).into_iter().flatten().flatten();
         let left: Vec<PathBuf> =
             names.filter(|e| e.file_name().to_string_lossy().starts_with(SESSION)).map(|e| e.path()).collect();

@@ -2,12 +2,14 @@
 
 mod birth;
 mod death;
+mod groups;
 mod leftovers;
 mod output;
 mod sandbox;
 
 use std::time::{Duration, Instant};
 
+use super::cgroup::GroupLimits;
 use super::*;
 use crate::base::SessionId;
 
