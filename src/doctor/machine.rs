@@ -35,10 +35,13 @@ fn sandbox(kernel: Kernel, mode: SandboxMode, own_user: bool) -> Vec<Finding> {
 /// Whether each session can have a control group of its own. The daemon itself may be asked from a terminal, which is in
 /// another group than the service: so this is no more than said.
 fn cgroup() -> Finding {
-    Finding::ok(TOPIC, match delegated() {
-        Ok(dir) => format!("control groups: {} is ours to divide among sessions", dir.display()),
-        Err(e) => format!("control groups, as seen from here: {e}"),
-    })
+    Finding::ok(
+        TOPIC,
+        match delegated() {
+            Ok(dir) => format!("control groups: {} is ours to divide among sessions", dir.display()),
+            Err(e) => format!("control groups, as seen from here: {e}"),
+        },
+    )
 }
 
 /// Every process of a session carries a mark, so that none is missed after a crash.

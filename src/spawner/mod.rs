@@ -5,9 +5,9 @@
 
 pub mod adapters;
 mod admission;
+mod bounds;
 pub mod budget;
 pub mod child;
-mod bounds;
 mod core;
 mod drive;
 mod log;
@@ -18,7 +18,6 @@ mod tools;
 mod types;
 pub mod workspace;
 
-pub use adapters::RUNTIMES;
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;
 pub use tools::session_tools;

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::adapters::{Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
 use super::bounds::bounds;
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
@@ -15,7 +15,7 @@ use super::model::ModelAccess;
 use super::prompt;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
-use crate::access::{Grant, GrantScope, Holder, Token};
+use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::{SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
@@ -82,15 +82,16 @@ fn broken(what: &str, e: &dyn std::error::Error) -> Ending {
 struct TokenGuard<'a> {
     inner: &'a Inner,
     token: Token,
+    tools_seen: ToolsSeen,
 }
 
 impl<'a> TokenGuard<'a> {
     fn new(inner: &'a Inner, id: SessionId, wish: &Trigger) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
-        let parts = &inner.parts;
+        let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
-            holder: Holder::Session { session: id, context: wish.request.clone() },
+            holder: Holder::Session { session: id, context: wish.request.clone(), tools_seen: tools_seen.clone() },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
             tools: None,
@@ -98,7 +99,7 @@ impl<'a> TokenGuard<'a> {
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
         parts.book.insert(token.sha256(), grant);
-        Ok(Self { inner, token })
+        Ok(Self { inner, token, tools_seen })
     }
 }
 
@@ -119,9 +120,7 @@ async fn in_workspace(
     system_prompt: String,
     guard: &TokenGuard<'_>,
 ) -> Ending {
-    let Some(adapter) = &inner.adapter else {
-        return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
-    };
+    let adapter = &inner.adapter;
     let invocation = invocation(inner, id, wish, access, workspace, system_prompt, &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
@@ -159,7 +158,8 @@ async fn in_workspace(
     let driven = {
         let mut names = HashMap::new();
         let on_event = |event| tell(inner, id, event, &mut names);
-        let driving = drive(child, adapter.parser(inner.tool_names()), deadlines, &redactor, &ended_by, on_event);
+        let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
+        let driving = drive(child, Box::new(parser), deadlines, &redactor, &ended_by, on_event);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,

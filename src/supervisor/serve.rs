@@ -252,7 +252,8 @@ fn tell_bounds(mode: SandboxMode, child_user: Option<ChildUser>) {
 fn claim_groups() -> Option<Groups> {
     match Groups::claim() {
         Ok(groups) => {
-            let bounds = if groups.bounds { "bounded in memory and processes" } else { "held together, but not bounded" };
+            let bounds =
+                if groups.bounds { "bounded in memory and processes" } else { "held together, but not bounded" };
             tracing::info!("sessions have a control group each, {bounds}");
             Some(groups)
         }

@@ -77,14 +77,17 @@ impl Kernel {
             }
             Some(abi) if abi >= PORTS_SINCE => line(
                 !own_user,
-                format!("Landlock on (interface {abi}): files, TCP ports; signals to the same user's processes need Linux 6.12"),
+                format!(
+                    "Landlock on (interface {abi}): files, TCP ports; signals to the same user's processes need Linux 6.12"
+                ),
             ),
             Some(abi) => line(
                 false,
                 format!("Landlock on for files (interface {abi}); TCP ports need Linux 6.7, signals Linux 6.12"),
             ),
             None if own_user => {
-                let what = "Landlock off: sessions run as butlerd's own user and can read all that it can, the master key too";
+                let what =
+                    "Landlock off: sessions run as butlerd's own user and can read all that it can, the master key too";
                 line(false, what.to_owned())
             }
             None => line(
@@ -96,7 +99,8 @@ impl Kernel {
             true => line(true, "seccomp on: TCP sockets only, no debugging of others, no namespaces".to_owned()),
             false => line(false, "seccomp off: Unix sockets, UDP and MPTCP are open to sessions".to_owned()),
         };
-        let mut open = "not covered: other hosts on the port of a session's model; names, sizes and times of files".to_owned();
+        let mut open =
+            "not covered: other hosts on the port of a session's model; names, sizes and times of files".to_owned();
         if own_user {
             open.push_str("; priorities of the same user's processes");
         }
