@@ -115,7 +115,7 @@ async fn the_environment_of_a_brother_stays_his_own() {
         line(brother.stdout.as_mut().unwrap()).await;
         until("sleep runs", || exe_name(brother.pid()).is_some_and(|n| n == "sleep" || n == "coreutils")).await;
         let pid = brother.pid();
-        for secret in ["environ", "mem", "maps", "fd/", "cwd/"] {
+        for secret in ["environ", "mem", "maps", "fd/0", "cwd/", "root/"] {
             let look = format!("ls -l /proc/{pid}/{secret} && head -c 1 /proc/{pid}/{secret}");
             let look = if secret.ends_with('/') { format!("ls /proc/{pid}/{secret}") } else { look };
             let said = run(caged(&look, inside())).await;
