@@ -5,6 +5,7 @@
 
 pub mod adapters;
 mod admission;
+mod attempts;
 mod bounds;
 pub mod budget;
 pub mod child;
@@ -18,6 +19,7 @@ mod tools;
 mod types;
 pub mod workspace;
 
+pub use admission::{Floor, HOUSEKEEPING, SCHEDULE};
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;
 pub use tools::session_tools;

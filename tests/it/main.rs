@@ -4,6 +4,7 @@ mod leaks;
 mod left_out;
 mod support;
 
+mod attempts;
 mod broken;
 mod calls;
 mod claude_code;
