@@ -13,12 +13,13 @@ use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
 use super::log::Ending;
+use super::model_calls;
 use super::prompt;
 use super::skills::{SessionSkills, watched};
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
-use crate::base::{SessionId, crash, text};
+use crate::base::{Secret, SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
 const MAX_RESULT: usize = 256 * 1024;
@@ -121,6 +122,11 @@ async fn in_workspace(
     guard: &TokenGuard<'_>,
 ) -> Ending {
     let id = attempt.id;
+    let keys = attempt.access.keys.clone();
+    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token) {
+        Ok(through) => through,
+        Err(e) => return broken("the way to the model", &e),
+    };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
     let invocation = invocation(inner, wish, attempt, workspace, (system_prompt, skills), &guard.token);
     let composed = match adapter.compose(&invocation) {
@@ -156,11 +162,11 @@ async fn in_workspace(
         after_final: settings.final_event_grace.0,
         grace: settings.kill_grace.0,
     };
-    let redactor = redactor(&invocation);
+    let redactor = redactor(&invocation, &keys);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
     let mut tools_seen = 0;
-    let driven = {
+    let mut driven = {
         let mut names = HashMap::new();
         let on_event = |event| {
             tools_seen += u32::from(matches!(event, RunEvent::ToolCall { .. }));
@@ -168,16 +174,17 @@ async fn in_workspace(
         };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
         let driving = drive(child, watched(Box::new(parser)), deadlines, &redactor, &ended_by, on_event);
+        let aside = model_calls::beside(inner, id, link.as_mut(), &ended_by, deadlines.after_final);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
-            () = inner.killing.cancelled() => {
-                ended_by.cancel();
-                driving.await
-            }
+            never = aside => match never {},
         }
     };
     inner.parts.metrics.running(-1);
+    if let Some(link) = &mut link {
+        model_calls::correct(inner, id, link, &mut driven, cancel);
+    }
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
     }
@@ -188,10 +195,10 @@ async fn in_workspace(
 }
 
 /// Hides the token, the keys, and of what the butler declares that which is called a secret: a time zone is none.
-fn redactor(invocation: &Invocation) -> Redactor {
+fn redactor(invocation: &Invocation, keys: &[(String, Secret<String>)]) -> Redactor {
     let secret = |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word));
     let declared = invocation.declared_env.iter().filter(|(name, _)| secret(name));
-    let named = invocation.credentials.iter().chain(declared).map(|(_, value)| value);
+    let named = keys.iter().chain(declared).map(|(_, value)| value);
     Redactor::new(named.chain([&invocation.token]))
 }
 
