@@ -1,4 +1,4 @@
-//! What every room may use: identities, time, the request context, secrets, sizes, text limits, the task wrapper.
+//! What every room may use: identities, time, the request context, secrets and their hiding, sizes, text limits, the task wrapper.
 //!
 //! This room knows nothing of butlers' work and imports no other room.
 
@@ -7,6 +7,7 @@ mod clock;
 mod context;
 pub mod crash;
 mod ids;
+pub mod redact;
 mod secret;
 pub mod task;
 pub mod text;

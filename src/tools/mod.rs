@@ -11,7 +11,7 @@ mod definition;
 mod registry;
 pub mod sql;
 
-pub use audit::{Auditor, CallRecord, Outcome};
+pub use audit::{Auditor, CallRecord, EventRecord, Outcome};
 pub use call::{EffectTx, ToolCall, ToolError};
 pub use core::{blob_ref, core_tools, put_blob};
 pub use definition::{Definition, Effect, Handler, Meta, Tool, handler};
