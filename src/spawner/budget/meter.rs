@@ -63,6 +63,12 @@ impl Meter {
         Ok(())
     }
 
+    /// A call that was let through got no answer of the model: it is no turn, and its client may try again.
+    pub fn take_back(&self) {
+        let mut spent = self.lock();
+        spent.turns = spent.turns.saturating_sub(1);
+    }
+
     /// A model call ended and used this much of this model.
     pub fn used(&self, _model: &str, usage: Usage) {
         let mut spent = self.lock();
@@ -94,6 +100,8 @@ mod tests {
         meter.used("m", usage);
         let spent = meter.spent();
         assert_eq!((spent.turns, spent.usage.input, spent.usage.cache_read), (2, Some(120), None));
+        meter.take_back();
+        meter.may_call().unwrap();
         let few = Meter::new(Limits { turns: None, tokens: Some(70) });
         few.may_call().unwrap();
         few.used("m", usage);
