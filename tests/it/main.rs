@@ -14,5 +14,6 @@ mod environment;
 mod first_light;
 mod isolation;
 mod lifecycle;
+mod misbehave;
 mod tidy;
 mod unit_file;
