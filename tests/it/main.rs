@@ -6,6 +6,7 @@ mod support;
 
 mod broken;
 mod calls;
+mod canary;
 mod claude_code;
 mod clients;
 mod crash;
