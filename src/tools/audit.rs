@@ -99,6 +99,8 @@ struct Pending {
     rows: Vec<(TenantId, Rows)>,
     waiters: Vec<oneshot::Sender<()>>,
     lost: u64,
+    /// Rows that were taken out of here are on their way.
+    writing: bool,
 }
 
 /// Writes one butler's audit rows. Cheap to clone; its task ends with the last clone.
@@ -162,7 +164,7 @@ impl Auditor {
         let (done, wait) = oneshot::channel();
         {
             let mut pending = self.shared.lock();
-            if pending.len() == 0 && pending.waiters.is_empty() {
+            if pending.len() == 0 && pending.waiters.is_empty() && !pending.writing {
                 return;
             }
             pending.waiters.push(done);
@@ -204,7 +206,11 @@ impl Shared {
                 }
             }
         }
-        let Pending { rows, waiters, lost } = std::mem::take(&mut *self.lock());
+        let (rows, waiters, lost) = {
+            let mut pending = self.lock();
+            pending.writing = true;
+            (std::mem::take(&mut pending.rows), std::mem::take(&mut pending.waiters), std::mem::take(&mut pending.lost))
+        };
         if lost > 0 {
             tracing::error!(lost, schema = self.store.schema(), "rows were lost: the database was away too long");
         }
@@ -218,6 +224,8 @@ impl Shared {
                 self.keep(&tenant, rows);
             }
         }
+        // Who began to wait meanwhile is answered in the next round, when what comes now is written too.
+        self.lock().writing = false;
         for waiter in waiters {
             let _ = waiter.send(());
         }

@@ -17,4 +17,5 @@ mod isolation;
 mod lifecycle;
 mod misbehave;
 mod tidy;
+mod transcript;
 mod unit_file;
