@@ -22,17 +22,17 @@ fn needles(secret: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
         let one = |b: &u8| if upper { format!("{b:02X}") } else { format!("{b:02x}") };
         secret.iter().map(one).collect::<String>().into_bytes()
     };
-    let percent = |kept: &[u8]| {
+    let percent = |kept: &[u8], upper: bool| {
         let one = |b: &u8| match b {
             b if b.is_ascii_alphanumeric() && !kept.is_empty() || kept.contains(b) => char::from(*b).to_string(),
-            b => format!("%{b:02X}"),
+            b if upper => format!("%{b:02X}"),
+            b => format!("%{b:02x}"),
         };
         secret.iter().map(one).collect::<String>()
     };
     let mut all = vec![("clear", secret.to_vec()), ("hex", hex(false)), ("hex", hex(true))];
-    for url in [percent(b""), percent(b"-._~"), percent(b"-_.!~*'()")] {
-        all.push(("URL", url.to_lowercase().into_bytes()));
-        all.push(("URL", url.into_bytes()));
+    for kept in [&b""[..], b"-._~", b"-_.!~*'()"] {
+        all.extend([true, false].map(|upper| ("URL", percent(kept, upper).into_bytes())));
     }
     if let Ok(text) = std::str::from_utf8(secret) {
         let quoted = Value::String(text.to_owned()).to_string();
@@ -111,6 +111,20 @@ impl Search {
     }
 }
 
+/// A value as JSON, and each text in it as it is, for that may be JSON again.
+fn spell_out(value: &Value, copy: &mut String) {
+    copy.push_str(&value.to_string());
+    let mut left = vec![value];
+    while let Some(value) = left.pop() {
+        match value {
+            Value::String(text) => copy.push_str(&format!(" {text}")),
+            Value::Array(items) => left.extend(items),
+            Value::Object(members) => left.extend(members.values()),
+            _ => {}
+        }
+    }
+}
+
 /// Every row of every table of every schema but the server's own, as the owner of all sees it.
 async fn every_table(household: &Household) -> String {
     let (code, out, err) = household.cli(&["db", "url", "--butler", FAKE, "--json"]);
@@ -130,9 +144,11 @@ async fn every_table(household: &Household) -> String {
     assert!(tables.iter().any(|t| t == "faker.session_events") && tables.len() > 60, "{tables:?}");
     let mut copy = String::new();
     for table in tables {
-        let rows = client.query(&format!("SELECT t::text FROM {table} t"), &[]).await.expect("rows");
+        let rows = client.query(&format!("SELECT to_jsonb(t) FROM {table} t"), &[]).await.expect("rows");
         for row in rows {
-            copy.push_str(&format!("{table} {}\n", row.get::<_, String>(0)));
+            copy.push_str(&format!("{table} "));
+            spell_out(&row.get(0), &mut copy);
+            copy.push('\n');
         }
     }
     copy
