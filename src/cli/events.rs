@@ -78,10 +78,6 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
         EventKind::Prompt { prompt, system_bytes } => {
             (Tone::Plain, "asks", format!("{} (system prompt: {system_bytes} bytes)", one(prompt)))
         }
-        EventKind::Attempt { attempt, runtime, why } => {
-            let why = maybe(why.as_ref().map(|w| one(w)));
-            (Tone::Warn, "tries", format!("attempt {attempt} with {}{why}", one_line(runtime, 40)))
-        }
         EventKind::Started { runtime, model, pid } => {
             let model = maybe(model.as_deref().map(|m| one_line(m, 80)));
             (Tone::Plain, "starts", format!("{}{model}, process {pid}", one_line(runtime, 40)))
@@ -133,6 +129,14 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
             (Tone::Faint, "exits", text)
         }
         EventKind::Cut { message } => (Tone::Warn, "cut", one(message)),
+        EventKind::Followed { by, runtime, class } => {
+            let class = one_line(class, 80);
+            (
+                Tone::Warn,
+                "failed",
+                format!("{class}, before it called a tool; session {by} tries again in {}", one_line(runtime, 40)),
+            )
+        }
         EventKind::Ended(result) => {
             let tone = if result.state == SessionState::Succeeded { Tone::Good } else { Tone::Bad };
             (tone, "ends", ending(result))

@@ -15,17 +15,17 @@ use crate::spawner::{EventKind, SessionEvent, SessionResult};
 pub async fn follow(
     caller: &Caller,
     live: &WsClient,
-    mut events: Subscription<LiveEvent>,
+    events: &mut Subscription<LiveEvent>,
     printer: &Printer,
     id: Uuid,
-) -> Result<Option<SessionResult>, Problem> {
-    let mut seen = Seen(0);
+) -> Result<Option<End>, Problem> {
+    let mut seen = Seen::default();
     if let Some(end) = recorded(caller, live, printer, id, &mut seen).await? {
         return Ok(Some(end));
     }
     loop {
         let event = tokio::select! {
-            event = next(&mut events) => event?.ok_or_else(cut_off)?,
+            event = next(events) => event?.ok_or_else(cut_off)?,
             _ = tokio::signal::ctrl_c() => return Ok(None),
         };
         let event = match event {
@@ -44,8 +44,8 @@ pub async fn follow(
         }
         if seen.is_new(&event) {
             printer.session(&event);
-            if let EventKind::Ended(end) = event.kind {
-                return Ok(Some(end));
+            if let EventKind::Ended(result) = event.kind {
+                return Ok(Some(End { result, follower: seen.follower }));
             }
         }
     }
@@ -58,15 +58,15 @@ async fn recorded(
     printer: &Printer,
     id: Uuid,
     seen: &mut Seen,
-) -> Result<Option<SessionResult>, Problem> {
+) -> Result<Option<End>, Problem> {
     loop {
-        let page = live.sessions_events(id, Some(seen.0)).await.map_err(caller.failed())?;
+        let page = live.sessions_events(id, Some(seen.last)).await.map_err(caller.failed())?;
         for event in page.events {
             if seen.is_new(&event) {
                 printer.session(&event);
             }
-            if let EventKind::Ended(end) = event.kind {
-                return Ok(Some(end));
+            if let EventKind::Ended(result) = event.kind {
+                return Ok(Some(End { result, follower: seen.follower }));
             }
         }
         if !page.more {
@@ -75,19 +75,34 @@ async fn recorded(
     }
 }
 
-/// The number of the last event that was printed.
-struct Seen(i32);
+/// How a session ended.
+pub struct End {
+    pub result: SessionResult,
+    /// The session that took its place.
+    pub follower: Option<Uuid>,
+}
+
+/// What was printed.
+#[derive(Default)]
+struct Seen {
+    /// The number of the last event.
+    last: i32,
+    follower: Option<Uuid>,
+}
 
 impl Seen {
     /// Whether the event was not seen so far; from now on it was. One without a number only comes once.
     fn is_new(&mut self, event: &SessionEvent) -> bool {
-        let new = event.seq.is_none_or(|seq| seq > self.0);
-        self.0 = self.0.max(event.seq.unwrap_or(0));
+        let new = event.seq.is_none_or(|seq| seq > self.last);
+        self.last = self.last.max(event.seq.unwrap_or(0));
+        if let EventKind::Followed { by, .. } = event.kind {
+            self.follower = Some(by.0);
+        }
         new
     }
 
     fn gap_before(&self, event: &SessionEvent) -> bool {
-        event.seq.is_some_and(|seq| seq > self.0 + 1)
+        event.seq.is_some_and(|seq| seq > self.last + 1)
     }
 }
 
@@ -105,7 +120,7 @@ mod tests {
             at: "2026-01-01T10:00:00Z".parse().unwrap(),
             kind: EventKind::Unknown,
         };
-        let mut seen = Seen(0);
+        let mut seen = Seen::default();
         assert!(!seen.gap_before(&event(Some(1))) && seen.is_new(&event(Some(1))));
         assert!(!seen.is_new(&event(Some(1))) && seen.is_new(&event(None)) && seen.is_new(&event(None)));
         assert!(!seen.gap_before(&event(None)) && seen.gap_before(&event(Some(3))));

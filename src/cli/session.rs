@@ -191,10 +191,10 @@ async fn tail_all(caller: &Caller, butler: Option<String>) -> Outcome {
 /// Follows one session to its end. One that is over already is told from its record.
 async fn tail_one(caller: &Caller, id: Uuid) -> Outcome {
     let live = caller.client.live().await?;
-    let events = live.subscribe_events(None).await.map_err(caller.failed())?;
+    let mut events = live.subscribe_events(None).await.map_err(caller.failed())?;
     let printer = Printer { out: caller.out, zone: caller.zone(), butlers: false, most: SHOWN };
-    Ok(match follow(caller, &live, events, &printer, id).await? {
-        Some(end) if end.state != SessionState::Succeeded => FAILED,
+    Ok(match follow(caller, &live, &mut events, &printer, id).await? {
+        Some(end) if end.result.state != SessionState::Succeeded => FAILED,
         _ => 0,
     })
 }

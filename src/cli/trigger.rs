@@ -44,11 +44,17 @@ async fn wait(caller: &Caller, args: TriggerArgs) -> Outcome {
 
 async fn follow(caller: &Caller, args: TriggerArgs) -> Outcome {
     let live = caller.client.live().await?;
-    let events = live.subscribe_events(Some(args.butler.clone())).await.map_err(caller.failed())?;
+    let mut events = live.subscribe_events(Some(args.butler.clone())).await.map_err(caller.failed())?;
     let printer = Printer { out: caller.out, zone: caller.zone(), butlers: false, most: SHOWN };
     let started = live.trigger_start(args.butler, args.prompt, args.context).await.map_err(caller.failed())?;
-    let id = started.session_id;
-    let Some(result) = follow::follow(caller, &live, events, &printer, id).await? else { return Err(left(Some(id))) };
+    let mut id = started.session_id;
+    let result = loop {
+        match follow::follow(caller, &live, &mut events, &printer, id).await? {
+            None => return Err(left(Some(id))),
+            Some(follow::End { follower: Some(next), .. }) => id = next,
+            Some(end) => break end.result,
+        }
+    };
     if caller.out.json {
         caller.out.record(&json!({"event": "result", "result": result}));
     } else {

@@ -5,6 +5,7 @@
 
 pub mod adapters;
 mod admission;
+mod attempts;
 pub mod budget;
 pub mod child;
 mod core;
@@ -19,7 +20,7 @@ mod transcript;
 mod types;
 pub mod workspace;
 
-pub use adapters::RUNTIMES;
+pub use admission::{Floor, HOUSEKEEPING, SCHEDULE};
 pub use core::{Spawner, SpawnerParts};
 pub use history::{EventPage, TracePart};
 pub use model::wanted_keys;

@@ -4,16 +4,16 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
+use super::attempts::Candidate;
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
-use super::core::Inner;
+use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::log::Ending;
-use super::model::ModelAccess;
 use super::prompt;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
-use crate::access::{Grant, GrantScope, Holder, Token};
+use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::redact::{Passing, household};
 use crate::base::{Secret, SessionId, crash, text};
 
@@ -21,14 +21,8 @@ use crate::base::{Secret, SessionId, crash, text};
 const MAX_RESULT: usize = 256 * 1024;
 
 /// Runs the session to its end. Whatever goes wrong is in the ending.
-pub(super) async fn run(
-    inner: &Inner,
-    id: SessionId,
-    wish: &Trigger,
-    access: ModelAccess,
-    cancel: &CancellationToken,
-) -> Ending {
-    let parts = &inner.parts;
+pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
+    let (id, parts) = (attempt.id, &inner.parts);
     let system_prompt = match prompt::system_prompt(&parts.roster_dir, &parts.config.dir) {
         Ok(text) => household().clean(text),
         Err(e) => return broken("the system prompt", &e),
@@ -47,8 +41,7 @@ pub(super) async fn run(
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
-    let ending =
-        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
+    let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
     inner.parts.book.remove(&guard.token.sha256());
     let ending = ending.redacted();
     clear_away(inner, workspace, &files, &ending);
@@ -83,15 +76,16 @@ struct TokenGuard<'a> {
     inner: &'a Inner,
     token: Token,
     _hidden: Passing,
+    tools_seen: ToolsSeen,
 }
 
 impl<'a> TokenGuard<'a> {
     fn new(inner: &'a Inner, id: SessionId, wish: &Trigger) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
-        let parts = &inner.parts;
+        let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
-            holder: Holder::Session { session: id, context: wish.request.clone() },
+            holder: Holder::Session { session: id, context: wish.request.clone(), tools_seen: tools_seen.clone() },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
             tools: None,
@@ -100,7 +94,7 @@ impl<'a> TokenGuard<'a> {
         };
         let hidden = household().hide_while(&Secret::new(token.expose().to_owned()));
         parts.book.insert(token.sha256(), grant);
-        Ok(Self { inner, token, _hidden: hidden })
+        Ok(Self { inner, token, _hidden: hidden, tools_seen })
     }
 }
 
@@ -113,22 +107,23 @@ impl Drop for TokenGuard<'_> {
 #[allow(clippy::too_many_arguments)]
 async fn in_workspace(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    attempt: Attempt,
     cancel: &CancellationToken,
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
     system_prompt: String,
     guard: &TokenGuard<'_>,
 ) -> Ending {
-    let Some(adapter) = &inner.adapter else {
-        return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
-    };
-    let invocation = invocation(inner, id, wish, access, workspace, system_prompt, &guard.token);
+    let id = attempt.id;
+    let Candidate { kind, adapter } = inner.candidate(&attempt);
+    let invocation = invocation(inner, wish, attempt, workspace, system_prompt, &guard.token);
     let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
     inner.tell(id, EventKind::Prompt { prompt, system_bytes });
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
+        Err(e @ (AdapterError::NoProgram { .. } | AdapterError::ProgramGone { .. })) => {
+            return Ending::failed(SessionState::Failed, ErrorClass::ProgramMissing.as_str(), e.to_string());
+        }
         Err(e) => return broken("the command", &e),
     };
     files.clone_from(&composed.files);
@@ -147,7 +142,7 @@ async fn in_workspace(
         tracing::warn!(session = %id, error = %e, "the session's process is not on record");
     }
     let pid = u32::try_from(child.pid()).unwrap_or_default();
-    let runtime = inner.parts.config.runtime.kind.as_str().to_owned();
+    let runtime = kind.as_str().to_owned();
     inner.tell(id, EventKind::Started { runtime, model: invocation.model.clone(), pid });
     tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = wish.source, "session started");
     let settings = &inner.parts.settings;
@@ -158,9 +153,14 @@ async fn in_workspace(
     };
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
+    let mut tools_seen = 0;
     let driven = {
-        let on_step = |step| tell(inner, id, step);
-        let driving = drive(child, adapter.parser(inner.tool_names()), deadlines, household(), &ended_by, on_step);
+        let on_step = |step| {
+            tools_seen += u32::from(matches!(step, Step::Said(RunEvent::ToolCall { .. })));
+            tell(inner, id, step);
+        };
+        let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
+        let driving = drive(child, Box::new(parser), deadlines, household(), &ended_by, on_step);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
@@ -187,19 +187,20 @@ async fn in_workspace(
             stderr: words.cloned(),
         },
     );
-    ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled())
+    Ending { tools_seen, ..ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled()) }
 }
 
 fn invocation(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    Attempt { id, at, access }: Attempt,
     workspace: &Workspace,
     system_prompt: String,
     token: &Token,
 ) -> Invocation {
     let config = &inner.parts.config;
+    // Arguments and built-in tools are those of the butler's own runtime, not of a fallback.
+    let own = at == 0;
     let declared = config.env.required.iter().chain(&config.env.optional);
     let declared_env: Vec<(String, Secret<String>)> =
         declared.filter_map(|n| Some((n.clone(), std::env::var(n).ok()?.into()))).collect();
@@ -218,8 +219,8 @@ fn invocation(
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
-        granted_tools: config.runtime.tools.clone(),
-        extra_args: config.runtime.args.clone(),
+        granted_tools: if own { config.runtime.tools.clone() } else { Vec::new() },
+        extra_args: if own { config.runtime.args.clone() } else { Vec::new() },
         credentials: access.keys,
         base_url: access.base_url,
         api: config.runtime.api,
@@ -315,5 +316,6 @@ fn ending(driven: Driven, stopping: bool) -> Ending {
         cache_creation_tokens: count(cache_write),
         cost_usd,
         exit_status: driven.ended.exit.as_ref().map(ExitInfo::to_string),
+        tools_seen: 0,
     }
 }

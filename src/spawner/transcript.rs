@@ -226,7 +226,7 @@ mod tests {
     fn names_in_rows_are_those_in_json() {
         let all = [
             EventKind::Prompt { prompt: String::new(), system_bytes: 1 },
-            EventKind::Attempt { attempt: 1, runtime: String::new(), why: None },
+            EventKind::Followed { by: SessionId::new(), runtime: String::new(), class: String::new() },
             EventKind::Connected { connected: true },
             call(json!({})),
             EventKind::Usage(Default::default()),

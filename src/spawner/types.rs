@@ -135,14 +135,6 @@ pub enum EventKind {
         /// Length of the system prompt.
         system_bytes: usize,
     },
-    /// One more try, with this runtime.
-    Attempt {
-        /// Counts from 1.
-        attempt: u32,
-        runtime: String,
-        /// Why there is another one after the first.
-        why: Option<String>,
-    },
     Started {
         runtime: String,
         model: Option<String>,
@@ -225,6 +217,14 @@ pub enum EventKind {
     Cut {
         message: String,
     },
+    /// The session failed before it called a tool, and another takes its place.
+    Followed {
+        /// The other session.
+        by: SessionId,
+        runtime: String,
+        /// Why this one failed: its error class.
+        class: String,
+    },
     #[serde(with = "ended")]
     Ended(SessionResult),
     /// Of a kind that this version does not know.
@@ -238,7 +238,6 @@ impl EventKind {
         match self {
             EventKind::Queued { .. } => "queued",
             EventKind::Prompt { .. } => "prompt",
-            EventKind::Attempt { .. } => "attempt",
             EventKind::Started { .. } => "started",
             EventKind::Connected { .. } => "connected",
             EventKind::Text { .. } => "text",
@@ -252,6 +251,7 @@ impl EventKind {
             EventKind::Signal { .. } => "signal",
             EventKind::Exit { .. } => "exit",
             EventKind::Cut { .. } => "cut",
+            EventKind::Followed { .. } => "followed",
             EventKind::Ended(_) => "ended",
             EventKind::Unknown => "unknown",
         }
@@ -261,7 +261,7 @@ impl EventKind {
     pub(super) fn closes(&self) -> bool {
         matches!(
             self,
-            EventKind::Attempt { .. } | EventKind::Stopped { .. } | EventKind::Signal { .. } | EventKind::Exit { .. }
+            EventKind::Followed { .. } | EventKind::Stopped { .. } | EventKind::Signal { .. } | EventKind::Exit { .. }
         )
     }
 }
