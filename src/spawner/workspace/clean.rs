@@ -43,10 +43,8 @@ fn directory(dir: &OwnedFd, depth: u32) -> Result<(), Errno> {
                 unlinkat(dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir)?;
             }
             SFlag::S_IFREG => file(dir, &name)?,
-            SFlag::S_IFLNK => {
-                if household().cleaned(readlinkat(dir, name.as_c_str())?.as_bytes()).is_some() {
-                    unlinkat(dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir)?;
-                }
+            SFlag::S_IFLNK if household().cleaned(readlinkat(dir, name.as_c_str())?.as_bytes()).is_some() => {
+                unlinkat(dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir)?;
             }
             // Pipes and sockets hold nothing any more.
             _ => {}
