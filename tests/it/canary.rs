@@ -36,7 +36,7 @@ fn needles(secret: &[u8]) -> Vec<(&'static str, Vec<u8>)> {
     }
     if let Ok(text) = std::str::from_utf8(secret) {
         let quoted = Value::String(text.to_owned()).to_string();
-        all.push(("clear", quoted[1..quoted.len() - 1].as_bytes().to_vec()));
+        all.push(("clear", quoted.as_bytes()[1..quoted.len() - 1].to_vec()));
     }
     for before in 0..3 {
         let bytes = [&[0; 2][..before], secret].concat();
