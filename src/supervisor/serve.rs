@@ -289,6 +289,7 @@ async fn stop_cluster(cluster: Option<Cluster>) {
 fn operator_token(house: &House, path: &Path) -> Result<(), ServeError> {
     let io = |source| ServeError::Io { what: "the operator's token can't be written", source };
     let token = Token::generate().map_err(|e| io(io::Error::other(e.to_string())))?;
+    token.hide();
     house.book.insert(
         token.sha256(),
         Grant {
