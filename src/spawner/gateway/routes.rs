@@ -8,6 +8,7 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::types::{Failure, Login, ModelCall, Upstream};
+use crate::base::redact::household;
 use crate::base::{Secret, SessionId};
 use crate::spawner::adapters::{ErrorClass, Outcome, RunError};
 use crate::spawner::budget::{Meter, OverBudget};
@@ -36,6 +37,9 @@ impl Routes {
         origin: &str,
     ) -> Link {
         let (calls, told) = mpsc::unbounded_channel();
+        if let Login::Key(secret) | Login::Bearer(secret) = &upstream.login {
+            household().hide(secret);
+        }
         let route = Arc::new(Route {
             upstream,
             client,
