@@ -38,5 +38,5 @@ pub use environment::{Environment, Overrides};
 pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
-pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, SandboxMode, UnknownValue, Zone};
 pub use skills::Skill;
+pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, SandboxMode, UnknownValue, Zone};
