@@ -17,5 +17,6 @@ mod isolation;
 mod lifecycle;
 mod misbehave;
 mod sandbox;
+mod skills;
 mod tidy;
 mod unit_file;
