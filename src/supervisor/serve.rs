@@ -24,6 +24,7 @@ use crate::mcp::{BindError, Listener};
 use crate::modules::Catalog;
 use crate::spawner::Floor;
 use crate::spawner::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
+use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
 use crate::store::cluster::Cluster;
 use crate::telemetry::{LogError, Metrics, start_log};
@@ -40,6 +41,8 @@ pub enum ServeError {
     /// The admin port can't be had. The message is a whole sentence.
     #[error("{}", admin_port(.0))]
     Admin(BindError),
+    #[error("the model gateway: {0}")]
+    Gateway(BindError),
     #[error("children can't be started: {0}")]
     Children(String),
     #[error("{what}: {source}")]
@@ -173,6 +176,10 @@ where
         catalog,
         nursery: Nursery::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
         permits: Floor::new(config.spawner.max_sessions as usize),
+        gateway: match config.spawner.gateway {
+            true => Some(Gateway::start(ground.book.clone()).map_err(ServeError::Gateway)?),
+            false => None,
+        },
         child_user,
         config: household.config.clone(),
     });
@@ -205,6 +212,9 @@ where
     housekeep(&house, &stop).await;
     notify::stopping();
     supervisor.stop(house.config.daemon.shutdown_timeout.0).await;
+    if let Some(gateway) = &house.gateway {
+        gateway.stop().await;
+    }
     admin_stop.cancel();
     if tokio::time::timeout(Duration::from_secs(2), &mut admin_task).await.is_err() {
         admin_task.abort();
@@ -279,6 +289,7 @@ async fn stop_cluster(cluster: Option<Cluster>) {
 fn operator_token(house: &House, path: &Path) -> Result<(), ServeError> {
     let io = |source| ServeError::Io { what: "the operator's token can't be written", source };
     let token = Token::generate().map_err(|e| io(io::Error::other(e.to_string())))?;
+    token.hide();
     house.book.insert(
         token.sha256(),
         Grant {
@@ -299,6 +310,7 @@ fn write_daemon_file(path: &Path, supervisor: &Supervisor, admin: &str) -> Resul
         "version": env!("CARGO_PKG_VERSION"),
         "admin": admin,
         "butlers": supervisor.ports(),
+        "gateway": supervisor.house().gateway.as_ref().map(Gateway::port),
         "started_at": supervisor.clock().now(),
     });
     write_private(path, &content.to_string())
