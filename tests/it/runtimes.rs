@@ -31,7 +31,7 @@ async fn conversation(runtime: &Runtime) -> ScriptedModel {
         step["usage"] = json!({"input_tokens": input, "output_tokens": output, "cache_read_tokens": read});
         step
     });
-    model(json!([{"when": "^Paint the house", "steps": steps.collect::<Vec<_>>()}])).await
+    model(json!([{"when": "Paint the house", "steps": steps.collect::<Vec<_>>()}])).await
 }
 
 /// What is the same with every runtime.
