@@ -93,10 +93,7 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
             let took = duration_ms.map(|ms| format!(" ({})", span(ms))).unwrap_or_default();
             (tone, word, format!("{} {}{took}", one_line(name, 80), one(content)))
         }
-        EventKind::Skill { name, file } => {
-            let file = maybe(file.as_deref().map(|f| one_line(f, 80)));
-            (Tone::Head, "skill", format!("{}{file}", one_line(name, 80)))
-        }
+        EventKind::Skill { name } => (Tone::Head, "reads", format!("the skill {}", one_line(name, 80))),
         EventKind::Retry { class, attempt, delay_ms, status } => {
             let status = status.map(|s| format!(" ({s})")).unwrap_or_default();
             let delay = maybe(delay_ms.map(|ms| format!("in {}", span(i64::try_from(ms).unwrap_or(i64::MAX)))));

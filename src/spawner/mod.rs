@@ -15,6 +15,7 @@ mod log;
 mod model;
 pub mod prompt;
 mod session;
+mod skills;
 mod tools;
 mod transcript;
 mod types;

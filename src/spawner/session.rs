@@ -1,5 +1,6 @@
 //! One session at work: prompt, workspace, token, child, output, end.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -11,6 +12,7 @@ use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::log::Ending;
 use super::prompt;
+use super::skills::{SessionSkills, watched};
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
@@ -27,21 +29,25 @@ pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel:
         Ok(text) => household().clean(text),
         Err(e) => return broken("the system prompt", &e),
     };
+    let reading = inner.candidate(&attempt).adapter.skills();
+    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, &parts.config.runtime.tools);
+    let system_prompt = skills.announced(system_prompt);
     if let Err(e) = inner.log.running(&wish.request, id, &system_prompt).await {
         return broken("the session's row", &e);
     }
     crash::point("session.running");
-    let mut workspace = match parts.workspaces.create(id, &parts.roster_dir, &parts.config.dir) {
+    let mut workspace = match parts.workspaces.create(id, skills.in_workspace()) {
         Ok(workspace) => workspace,
         Err(e) => return broken("the workspace", &e),
     };
     // The token lives as long as this guard: exactly as long as the child.
-    let guard = match TokenGuard::new(inner, id, wish) {
+    let guard = match TokenGuard::new(inner, id, wish, skills.needless_tools()) {
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
-    let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
+    let prompt = (system_prompt, &skills);
+    let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), prompt, &guard).await;
     inner.parts.book.remove(&guard.token.sha256());
     let ending = ending.redacted();
     clear_away(inner, workspace, &files, &ending);
@@ -80,15 +86,17 @@ struct TokenGuard<'a> {
 }
 
 impl<'a> TokenGuard<'a> {
-    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger) -> Result<Self, getrandom::Error> {
+    /// `needless`: tools that the session is not offered.
+    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger, needless: &[&str]) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
+        let offered = inner.tool_names().iter().filter(|name| !needless.contains(&name.as_str()));
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
             holder: Holder::Session { session: id, context: wish.request.clone(), tools_seen: tools_seen.clone() },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
-            tools: None,
+            tools: (!needless.is_empty()).then(|| Arc::new(offered.cloned().collect())),
             scopes: [GrantScope::Tools].into(),
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
@@ -111,12 +119,12 @@ async fn in_workspace(
     attempt: Attempt,
     cancel: &CancellationToken,
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
-    system_prompt: String,
+    (system_prompt, skills): (String, &SessionSkills),
     guard: &TokenGuard<'_>,
 ) -> Ending {
     let id = attempt.id;
     let Candidate { kind, adapter } = inner.candidate(&attempt);
-    let invocation = invocation(inner, wish, attempt, workspace, system_prompt, &guard.token);
+    let invocation = invocation(inner, wish, attempt, workspace, (system_prompt, skills), &guard.token);
     let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
     inner.tell(id, EventKind::Prompt { prompt, system_bytes });
     let composed = match adapter.compose(&invocation) {
@@ -160,7 +168,7 @@ async fn in_workspace(
             tell(inner, id, step);
         };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
-        let driving = drive(child, Box::new(parser), deadlines, household(), &ended_by, on_step);
+        let driving = drive(child, watched(Box::new(parser)), deadlines, household(), &ended_by, on_step);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
@@ -195,7 +203,7 @@ fn invocation(
     wish: &Trigger,
     Attempt { id, at, access }: Attempt,
     workspace: &Workspace,
-    system_prompt: String,
+    (system_prompt, skills): (String, &SessionSkills),
     token: &Token,
 ) -> Invocation {
     let config = &inner.parts.config;
@@ -225,7 +233,7 @@ fn invocation(
         base_url: access.base_url,
         api: config.runtime.api,
         workspace: workspace.paths.clone(),
-        skills: workspace.skills.clone(),
+        skills: skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
         declared_env,
     }
 }
@@ -280,6 +288,7 @@ fn tell(inner: &Inner, id: SessionId, step: Step) {
         RunEvent::ToolResult { id: call, name, is_error, content } => {
             EventKind::ToolResult { call: Some(call), name, is_error, content, duration_ms: None }
         }
+        RunEvent::SkillUsed { name } => EventKind::Skill { name },
         RunEvent::Retry { class, attempt, delay_ms, status } => {
             EventKind::Retry { class: class.as_str().to_owned(), attempt, delay_ms, status }
         }

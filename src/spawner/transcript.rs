@@ -232,7 +232,7 @@ mod tests {
             EventKind::Usage(Default::default()),
             EventKind::Signal { signal: "SIGTERM".into(), why: String::new() },
             EventKind::Exit { status: None, strays: 0, survivors: vec![], stderr: None },
-            EventKind::Skill { name: String::new(), file: None },
+            EventKind::Skill { name: String::new() },
             EventKind::Unknown,
         ];
         for kind in all {

@@ -164,11 +164,9 @@ pub enum EventKind {
         #[serde(default)]
         duration_ms: Option<i64>,
     },
-    /// A skill was read.
+    /// The model has read one of its butler's skills.
     Skill {
         name: String,
-        /// A companion file; `None` is the skill itself.
-        file: Option<String>,
     },
     Retry {
         class: String,

@@ -4,6 +4,7 @@ mod leaks;
 mod left_out;
 mod support;
 
+mod attempts;
 mod broken;
 mod calls;
 mod canary;
@@ -16,6 +17,7 @@ mod first_light;
 mod isolation;
 mod lifecycle;
 mod misbehave;
+mod skills;
 mod tidy;
 mod transcript;
 mod unit_file;
