@@ -157,6 +157,7 @@ pub async fn boot(
         metrics: metrics.clone(),
         child_user: house.child_user,
         port,
+        gateway: house.gateway.clone(),
     });
     phases.run("core credentials", spawner.check_credentials()).await?;
     phases

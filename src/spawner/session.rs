@@ -11,6 +11,7 @@ use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::log::Ending;
+use super::model_calls;
 use super::prompt;
 use super::skills::{SessionSkills, watched};
 use super::types::{EventKind, SessionState, Trigger};
@@ -123,6 +124,11 @@ async fn in_workspace(
     guard: &TokenGuard<'_>,
 ) -> Ending {
     let id = attempt.id;
+    attempt.access.keys.iter().for_each(|(_, key)| household().hide(key));
+    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token) {
+        Ok(through) => through,
+        Err(e) => return broken("the way to the model", &e),
+    };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
     let invocation = invocation(inner, wish, attempt, workspace, (system_prompt, skills), &guard.token);
     let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
@@ -162,23 +168,24 @@ async fn in_workspace(
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
     let mut tools_seen = 0;
-    let driven = {
+    let mut driven = {
         let on_step = |step| {
             tools_seen += u32::from(matches!(step, Step::Said(RunEvent::ToolCall { .. })));
             tell(inner, id, step);
         };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
         let driving = drive(child, watched(Box::new(parser)), deadlines, household(), &ended_by, on_step);
+        let aside = model_calls::beside(inner, id, link.as_mut(), &ended_by, deadlines.after_final);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
-            () = inner.killing.cancelled() => {
-                ended_by.cancel();
-                driving.await
-            }
+            never = aside => match never {},
         }
     };
     inner.parts.metrics.running(-1);
+    if let Some(link) = &mut link {
+        model_calls::correct(inner, id, link, &mut driven, cancel);
+    }
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
     }
