@@ -22,6 +22,7 @@ fn spec(script: &str) -> ChildSpec {
         cwd: "/".into(),
         user: None,
         limits: Rlimits::default(),
+        sandbox: None,
         stdin: None,
         session: SessionId::new(),
         output: OutputLimits { total: 4 << 20, ..OutputLimits::default() },

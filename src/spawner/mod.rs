@@ -6,6 +6,7 @@
 pub mod adapters;
 mod admission;
 mod attempts;
+mod bounds;
 pub mod budget;
 pub mod child;
 mod core;

@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
 use super::attempts::Candidate;
+use super::bounds::bounds;
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
@@ -144,7 +145,8 @@ async fn in_workspace(
     if let Err(e) = workspace.fill(&composed.files) {
         return broken("the workspace", &e);
     }
-    let spec = spec(inner, id, &composed, &workspace.paths);
+    let sandbox = bounds(inner.parts.settings.sandbox, &invocation, &composed, &inner.parts.roster_dir);
+    let spec = ChildSpec { sandbox, ..spec(inner, id, &composed, &workspace.paths) };
     let child = match inner.parts.nursery.spawn(spec).await {
         Ok(child) => child,
         Err(e) => return broken("the child", &e),
@@ -273,9 +275,11 @@ fn spec(inner: &Inner, id: SessionId, composed: &Composed, paths: &WorkspacePath
             // Counted over all processes of the user: so it holds only where children have a user of their own, and
             // for all sessions together.
             nproc: parts.child_user.map(|_| limits.processes * u64::from(parts.settings.max_sessions)),
+            session_tasks: Some(limits.processes),
             fsize: Some(limits.file_size.0),
             data: Some(limits.memory.0),
         },
+        sandbox: None,
         stdin: composed.stdin.as_ref().map(|p| paths.root.join(p)),
         session: id,
         output: OutputLimits::default(),

@@ -180,6 +180,16 @@ pub enum EventKind {
     },
     /// What one model call used, as the program says it.
     Usage(Usage),
+    /// A model call as the gateway saw it.
+    ModelCall {
+        model: Option<String>,
+        /// Of HTTP; `None`: there was no answer.
+        status: Option<u16>,
+        first_byte_ms: Option<u64>,
+        duration_ms: u64,
+        usage: Usage,
+        error: Option<String>,
+    },
     /// A limit was reached: the session, or the one call, is stopped.
     Stopped {
         class: String,
@@ -204,16 +214,6 @@ pub enum EventKind {
     /// From here on the transcript is full: only what ends the session is still stored.
     Cut {
         message: String,
-    },
-    /// A model call as the gateway saw it.
-    ModelCall {
-        model: Option<String>,
-        /// Of HTTP; `None`: there was no answer.
-        status: Option<u16>,
-        first_byte_ms: Option<u64>,
-        duration_ms: u64,
-        usage: Usage,
-        error: Option<String>,
     },
     /// The session failed before it called a tool, and another takes its place.
     Followed {

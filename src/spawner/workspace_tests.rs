@@ -168,7 +168,7 @@ fn no_tree_is_too_deep_to_be_removed() {
 fn what_is_kept_holds_no_secret() {
     let secret = crate::base::Secret::new("workspace-secret-1".to_owned());
     let _hidden = crate::base::redact::household().hide_while(&secret);
-    let (_dir, data, _) = place();
+    let (_dir, data, _roster) = place();
     let spaces = Workspaces::open(&data, user()).unwrap();
     let mut workspace = spaces.create(SessionId::new(), &[]).unwrap();
     workspace.fill(&[]).unwrap();

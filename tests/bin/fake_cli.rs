@@ -18,7 +18,8 @@
 //! `fork plain|setsid|double|hidden|unmarked|loud|hopper`, see [`family`].
 //!
 //! Looking around: `dump`, `survey PATH`, `read PATH`, `list PATH`, `write PATH`, `exec PATH`, `litter`, `tcp ADDRESS`,
-//! `mptcp ADDRESS`, `udp ADDRESS`, `bind ADDRESS`, `unix PATH`, `abstract NAME`, `signal PID|parent`, `syscall NAME`.
+//! `mptcp ADDRESS`, `fastopen ADDRESS`, `udp ADDRESS`, `bind ADDRESS`, `unix PATH`, `abstract NAME`, `signal PID|parent`,
+//! `unmark`, `syscall NAME`.
 //! In paths `~` is the home, and `.` the working directory.
 
 #[path = "fake_cli/attempts.rs"]

@@ -18,6 +18,7 @@ mod gateway;
 mod isolation;
 mod lifecycle;
 mod misbehave;
+mod sandbox;
 mod skills;
 mod tidy;
 mod transcript;

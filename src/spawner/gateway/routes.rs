@@ -36,11 +36,10 @@ impl Routes {
         meter: Meter,
         origin: &str,
     ) -> Link {
-        // The child does not get it, but an upstream may quote it.
+        let (calls, told) = mpsc::unbounded_channel();
         if let Login::Key(secret) | Login::Bearer(secret) = &upstream.login {
             household().hide(secret);
         }
-        let (calls, told) = mpsc::unbounded_channel();
         let route = Arc::new(Route {
             upstream,
             client,
