@@ -78,7 +78,10 @@ impl Route {
 
     /// The text without the login, which an upstream may quote as it refuses it.
     pub fn hide(&self, text: &[u8]) -> Vec<u8> {
-        let (Login::Key(secret) | Login::Bearer(secret)) = &self.upstream.login else { return text.to_vec() };
+        let (Login::Key(secret) | Login::Bearer(secret) | Login::Account { token: secret, .. }) = &self.upstream.login
+        else {
+            return text.to_vec();
+        };
         let text = String::from_utf8_lossy(text).into_owned();
         Redactor::new([&**secret]).clean(text).into_bytes()
     }
