@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
 use super::super::types::Login;
+use crate::base::redact::household;
 use crate::base::{Clock, Secret, TenantId, http_client, innermost, text};
 use crate::config::EndpointsConfig;
 use crate::credentials::{CredentialError, Credentials};
@@ -87,6 +88,9 @@ fn login(file: &Value) -> Result<Login, AccountError> {
         .chain(claim(&tokens["id_token"]))
         .chain(claim(&tokens["access_token"]));
     let id = id.into_iter().find_map(|id| id.as_str().map(str::to_owned));
+    for part in ["access_token", "refresh_token", "id_token"] {
+        household().hide_bytes(tokens[part].as_str().unwrap_or_default().as_bytes());
+    }
     let token = tokens["access_token"].as_str().unwrap_or_default().to_owned();
     let account = id.ok_or(AccountError::File("it names no account"))?;
     Ok(Login::Account { token: Arc::new(Secret::new(token)), account })
