@@ -18,6 +18,7 @@ pub mod prompt;
 mod session;
 mod skills;
 mod tools;
+mod trace;
 mod types;
 pub mod workspace;
 

@@ -19,4 +19,5 @@ mod lifecycle;
 mod misbehave;
 mod skills;
 mod tidy;
+mod trace;
 mod unit_file;
