@@ -14,6 +14,7 @@ use super::audit::{Auditor, Outcome};
 use super::call::{ToolCall, ToolError, may_be_dropped, redact};
 use super::definition::{Definition, Effect, Tool};
 use crate::access::Caller;
+use crate::base::redact::household;
 use crate::base::{ButlerName, text};
 use crate::store::Store;
 use crate::telemetry::{ButlerMetrics, Span, SpanKind};
@@ -136,6 +137,8 @@ impl ToolSet {
             caller.context = Arc::new(caller.context.under(span.context()));
         }
         let started = Instant::now();
+        // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
+        household().clean_members(&mut args);
         let valid = def.validate(&mut args);
         let audited = Arc::new(AtomicBool::new(false));
         let make = |args: Map<String, Value>, redacted: Arc<Value>| ToolCall {
@@ -185,7 +188,7 @@ impl ToolSet {
         };
         let (outcome, detail) = match &result {
             Ok(_) => (Outcome::Ok, None),
-            Err(e) => (e.outcome(), Some(text::truncate(&e.to_string(), 500))),
+            Err(e) => (e.outcome(), Some(text::truncate(&household().clean(e.to_string()), 500))),
         };
         describe(&mut span, &shadow, outcome, detail.as_deref(), result.as_ref().ok());
         self.inner.metrics.tool_call(outcome.as_str());
@@ -200,18 +203,20 @@ impl ToolSet {
         if !audited.load(Ordering::Acquire) {
             self.inner.auditor.record(shadow.record(outcome, detail));
         }
-        Some(match result {
+        let mut reply = match result {
             Ok(json) => Reply { json, is_error: false },
             Err(e) => Reply {
                 json: e.to_json(def.effect(), audited.load(Ordering::Acquire)),
                 is_error: !matches!(e, ToolError::Refused { .. }),
             },
-        })
+        };
+        household().clean_json(&mut reply.json);
+        Some(reply)
     }
 }
 
-/// Most bytes of a result that a span carries.
-const MAX_RESULT: usize = 2048;
+/// How much of a value is written down for a span, in bytes. It shows far less: this bounds what the cleaning costs.
+const MAX_RESULT: usize = 64 * 1024;
 
 /// What a call's span tells: the same as its audit row, and the begin of its result.
 fn describe(span: &mut Span, call: &ToolCall, outcome: Outcome, detail: Option<&str>, result: Option<&Value>) {

@@ -14,6 +14,7 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
+use crate::base::redact::household;
 use crate::base::{Clock, TraceContext, task, text};
 use export::Exporter;
 
@@ -185,11 +186,11 @@ impl Span {
         }
     }
 
-    /// Describes the span; long texts are cut.
+    /// Describes the span; long texts are cut, and secrets taken out of them.
     pub fn set(&mut self, name: &'static str, value: impl Into<Attribute>) {
         if let Some(open) = &mut self.open {
             let value = match value.into() {
-                Attribute::Text(text) => Attribute::Text(text::truncate(&text, MAX_TEXT)),
+                Attribute::Text(text) => Attribute::Text(shown(text)),
                 other => other,
             };
             open.record.attributes.push((name, value));
@@ -199,9 +200,14 @@ impl Span {
     /// Says that what it stands for failed, and why.
     pub fn fail(&mut self, why: &str) {
         if let Some(open) = &mut self.open {
-            open.record.failed = Some(text::truncate(why, MAX_TEXT));
+            open.record.failed = Some(shown(why.to_owned()));
         }
     }
+}
+
+/// Cleaned before it is cut, because half a secret is not found.
+fn shown(text: String) -> String {
+    text::truncate(&household().clean(text), MAX_TEXT)
 }
 
 impl Drop for Span {
