@@ -230,7 +230,7 @@ fn invocation(
         prompt: prompt::user_prompt(&wish.prompt, context_block(wish).as_ref()),
         system_prompt,
         model: access.model,
-        mcp_url: format!("http://127.0.0.1:{}/mcp", inner.parts.port),
+        mcp_url: mcp_url(inner.parts.port),
         token: token.expose().to_owned().into(),
         max_turns: config.sessions.max_turns,
         max_output_tokens: None,
@@ -245,6 +245,13 @@ fn invocation(
         skills: skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
         declared_env,
     }
+}
+
+/// Where the child finds its butler.
+fn mcp_url(port: u16) -> String {
+    // Nobody listens on port 1.
+    let port = if crash::fault("session.mcp_down") { 1 } else { port };
+    format!("http://127.0.0.1:{port}/mcp")
 }
 
 /// The REQUEST CONTEXT of triggers that come from outside, and what a caller added.
