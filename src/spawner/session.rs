@@ -126,9 +126,9 @@ async fn in_workspace(
 ) -> Ending {
     let id = attempt.id;
     attempt.access.keys.iter().for_each(|(_, key)| household().hide(key));
-    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token) {
+    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token).await {
         Ok(through) => through,
-        Err(e) => return broken("the way to the model", &e),
+        Err(e) => return e.ending(),
     };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
     let invocation = invocation(inner, wish, attempt, workspace, (system_prompt, skills), &guard.token);
