@@ -191,6 +191,9 @@ section! {
         /// `text` for people, `json` for collectors. `auto` is text: with colours on a terminal, without times in systemd's
         /// journal, which has its own.
         format: LogFormat = Kind::OneOf(LogFormat::NAMES), Default::Is("\"auto\"");
+        /// A collector of OpenTelemetry that takes traces over HTTP. They hold arguments and results of tool calls. If
+        /// not set, none are made.
+        otlp: Option<String> = rules::URL, Default::Unset("\"http://127.0.0.1:4318\"");
     }
 }
 

@@ -14,7 +14,7 @@ use super::gateway::{Link, Login, ModelCall};
 use super::log::Ending;
 use super::types::{EventKind, SessionState};
 use crate::access::Token;
-use crate::base::SessionId;
+use crate::base::{SessionId, TraceContext};
 
 /// Why a session has no way to its model.
 #[derive(Debug, thiserror::Error)]
@@ -59,7 +59,7 @@ pub async fn through_gateway(
 /// the daemon stops, and when it goes on for `grace` after it was refused another call.
 pub async fn beside(
     inner: &Inner,
-    id: SessionId,
+    (id, trace): (SessionId, &TraceContext),
     link: Option<&mut Link>,
     ended_by: &CancellationToken,
     grace: Duration,
@@ -77,7 +77,7 @@ pub async fn beside(
     tokio::pin!(stubborn);
     loop {
         tokio::select! {
-            call = link.next_call() => tell_call(inner, id, call),
+            call = link.next_call() => tell_call(inner, (id, trace), call),
             () = inner.killing.cancelled(), if !ended_by.is_cancelled() => ended_by.cancel(),
             () = &mut stubborn, if !ended_by.is_cancelled() => ended_by.cancel(),
         }
@@ -85,8 +85,14 @@ pub async fn beside(
 }
 
 /// Puts what the gateway saw over what the child said, but for an end that was somebody's wish or the clock's.
-pub fn correct(inner: &Inner, id: SessionId, link: &mut Link, driven: &mut Driven, cancel: &CancellationToken) {
-    link.rest().into_iter().for_each(|call| tell_call(inner, id, call));
+pub fn correct(
+    inner: &Inner,
+    (id, trace): (SessionId, &TraceContext),
+    link: &mut Link,
+    driven: &mut Driven,
+    cancel: &CancellationToken,
+) {
+    link.rest().into_iter().for_each(|call| tell_call(inner, (id, trace), call));
     match driven.stopped {
         // Ended because it went on after a limit: the limit is the reason.
         Some(Stopped::Cancelled) if link.refused().is_some() && !cancel.is_cancelled() => driven.stopped = None,
@@ -99,7 +105,8 @@ pub fn correct(inner: &Inner, id: SessionId, link: &mut Link, driven: &mut Drive
     link.correct(&mut driven.outcome);
 }
 
-fn tell_call(inner: &Inner, id: SessionId, call: ModelCall) {
+fn tell_call(inner: &Inner, (id, trace): (SessionId, &TraceContext), call: ModelCall) {
+    super::trace::model_call(inner, trace, &call);
     if let Some(failure) = &call.failure {
         let (class, message) = (failure.class.as_str(), failure.message.as_str());
         tracing::info!(session = %id, number = call.number, status = call.status, class, message, "a model call failed");
