@@ -9,6 +9,7 @@ pub mod budget;
 pub mod child;
 mod core;
 mod drive;
+mod halt;
 mod log;
 mod model;
 pub mod prompt;

@@ -130,6 +130,7 @@ impl ToolSet {
         let entry = self.inner.entries.get(name)?;
         let def = &entry.tool.def;
         let started = Instant::now();
+        let admitted = caller.admit_call(name, &args);
         let valid = def.validate(&mut args);
         let audited = Arc::new(AtomicBool::new(false));
         let make = |args: Map<String, Value>, redacted: Arc<Value>| ToolCall {
@@ -148,7 +149,9 @@ impl ToolSet {
         // What is left for the record when the handler has taken the call itself.
         let shadow = make(Map::new(), redacted.clone());
         let enabled = entry.gate.as_ref().is_none_or(|g| g.enabled.load(Ordering::Acquire));
-        let result = if !enabled {
+        let result = if let Err(why) = admitted {
+            Err(ToolError::Runaway(why))
+        } else if !enabled {
             let module = entry.gate.as_ref().map(|g| &*g.module).unwrap_or_default();
             Err(ToolError::refused(
                 "module_disabled",
