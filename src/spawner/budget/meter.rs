@@ -18,7 +18,7 @@ use crate::spawner::halt::Halt;
 /// What one session may use at most. `None` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Limits {
-    /// Model calls that are answered.
+    /// Model calls.
     pub turns: Option<u32>,
     /// Tokens of all kinds together.
     pub tokens: Option<u64>,
@@ -29,7 +29,7 @@ pub struct Limits {
 /// What one session has used so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spent {
-    /// Model calls that were answered.
+    /// Model calls that were begun and not taken back.
     pub turns: u32,
     /// Of the calls that said so.
     pub usage: Usage,
@@ -65,7 +65,7 @@ pub struct Bill {
     pub usage: Usage,
     /// US dollars; `None` is unknown.
     pub cost_usd: Option<Decimal>,
-    /// Model calls that were answered; `None` where nobody counted them.
+    /// Model calls; `None` where nobody counted them.
     pub turns: Option<u32>,
     /// `[{"model": …, "usd": "0.01" or null, "input_tokens": …, …}]`; `None` where nothing is known by model.
     pub by_model: Option<Value>,
@@ -83,7 +83,7 @@ pub(super) struct Share {
 /// Counts for one session. Cheap to clone; all clones count together.
 ///
 /// Where sessions reach their models through the gateway, it asks [`Meter::may_call`] before each call and says
-/// [`Meter::used`] after it. Elsewhere [`Meter::heard`] is told what the program says itself; once the gateway has
+/// [`Meter::used`] or [`Meter::take_back`] after it. Elsewhere [`Meter::heard`] is told what the program says itself; once the gateway has
 /// asked, that counts no more.
 #[derive(Clone, Debug)]
 pub struct Meter {
@@ -107,14 +107,12 @@ struct State {
     usage: Usage,
     sum: Sum,
     models: BTreeMap<String, OfModel>,
-    /// What the call under way counts for in its day until it says what it used.
-    open: Option<Sum>,
+    /// What each call under way counts for in its day until it says what it used.
+    open: Vec<Sum>,
     /// The model that the program's own words are about.
     model: String,
     /// Whether the gateway counts.
     gateway: bool,
-    /// The limit that was reached first.
-    over: Option<OverBudget>,
 }
 
 /// What one model was used for.
@@ -155,21 +153,26 @@ impl Meter {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Whether one more model call may begin. A program that asks again after it was refused is ended.
+    /// Whether one more model call may begin; if so, it is counted as a turn.
     pub fn may_call(&self) -> Result<(), OverBudget> {
         let mut state = self.lock();
         state.gateway = true;
-        let again = state.over.is_some();
-        let verdict = self.verdict(&mut state);
-        if let (Err(over), true) = (&verdict, again) {
-            self.inner.halt.pull(over.clone().into());
-        }
-        verdict
+        self.begin(&mut state)?;
+        state.turns += 1;
+        Ok(())
+    }
+
+    /// A call that was let through got no answer of the model: it is no turn, and its client may try again.
+    pub fn take_back(&self) {
+        let mut state = self.lock();
+        state.turns = state.turns.saturating_sub(1);
+        self.give_back(&mut state);
     }
 
     /// A model call ended and used this much of this model.
     pub fn used(&self, model: &str, usage: Usage) {
         let mut state = self.lock();
+        self.give_back(&mut state);
         self.count(&mut state, model, usage);
         drop(state);
         self.inner.changed.notify_one();
@@ -187,8 +190,10 @@ impl Meter {
             return Ok(());
         }
         let model = state.model.clone();
+        self.give_back(&mut state);
         self.count(&mut state, &model, usage);
-        let verdict = self.verdict(&mut state);
+        state.turns += 1;
+        let verdict = self.begin(&mut state);
         drop(state);
         self.inner.changed.notify_one();
         verdict
@@ -208,11 +213,6 @@ impl Meter {
     /// Waits until there is something new to put into the row.
     pub async fn changed(&self) {
         self.inner.changed.notified().await;
-    }
-
-    /// The limit that was reached first, if one was.
-    pub fn over(&self) -> Option<OverBudget> {
-        self.lock().over.clone()
     }
 
     /// Ends the session's run from outside.
@@ -235,9 +235,10 @@ impl Meter {
         if state.models.is_empty() && told != Usage::default() {
             let model = state.model.clone();
             self.count(&mut state, &model, told);
-            state.turns = 0;
         }
-        self.give_back(&mut state);
+        while !state.open.is_empty() {
+            self.give_back(&mut state);
+        }
         let mut bill = state.bill();
         if let (None, Some(figure)) = (bill.cost_usd, figure.filter(|_| !state.models.is_empty())) {
             // What is not in the day yet.
@@ -250,8 +251,6 @@ impl Meter {
     }
 
     fn count(&self, state: &mut State, model: &str, usage: Usage) {
-        self.give_back(state);
-        state.turns += 1;
         state.usage = state.usage.plus(usage);
         let usd = self.inner.pricing.find(model).and_then(|price| cost(price, usage));
         let entry = OfModel { usage: Usage::default(), usd: Some(Money::ZERO) };
@@ -268,27 +267,18 @@ impl Meter {
         }
     }
 
+    /// One call is under way no more.
     fn give_back(&self, state: &mut State) {
-        if let (Some(open), Some(share)) = (state.open.take(), &self.inner.share) {
+        if let (Some(open), Some(share)) = (state.open.pop(), &self.inner.share) {
             share.day.give_back(&share.butler, open);
         }
     }
 
     /// Whether the next call may begin; if so it is under way.
-    fn verdict(&self, state: &mut State) -> Result<(), OverBudget> {
-        // A call that ended without a word of what it used, because it failed.
-        self.give_back(state);
-        let verdict = self.inner.judge(state);
-        match verdict {
-            Ok(open) => {
-                state.open = Some(open);
-                Ok(())
-            }
-            Err(over) => {
-                state.over.get_or_insert_with(|| over.clone());
-                Err(over)
-            }
-        }
+    fn begin(&self, state: &mut State) -> Result<(), OverBudget> {
+        let open = self.inner.judge(state)?;
+        state.open.push(open);
+        Ok(())
     }
 
     fn lock(&self) -> MutexGuard<'_, State> {
@@ -328,8 +318,8 @@ impl Inner {
 impl Drop for Inner {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
-        if let (Some(open), Some(share)) = (state.open.take(), &self.share) {
-            share.day.give_back(&share.butler, open);
+        if let Some(share) = &self.share {
+            state.open.drain(..).for_each(|open| share.day.give_back(&share.butler, open));
         }
     }
 }
