@@ -20,6 +20,7 @@ use super::{live, sessions, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
+use crate::spawner::budget::{By, Costs, Period};
 use crate::spawner::{SessionResult, Trigger};
 use crate::supervisor::Supervisor;
 use crate::tools::Effect;
@@ -196,6 +197,13 @@ impl ApiServer for Rpc {
         facts: Option<Value>,
     ) -> RpcResult<SessionResult> {
         Ok(self.run_trigger(ext, &butler, prompt, facts).await?)
+    }
+
+    async fn costs(&self, ext: &Extensions, days: Option<u32>, by: By) -> RpcResult<Costs> {
+        let grant = may(ext, Need::Look)?;
+        let period = days.map_or(Period::Month, Period::Days);
+        let ledger = self.supervisor.house().budgets.ledger();
+        Ok(ledger.costs(&grant.tenant, grant.butler.as_ref(), period, by).await.map_err(Failure::from)?)
     }
 
     async fn sessions_list(

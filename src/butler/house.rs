@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::modules::Catalog;
 use crate::spawner::SessionEvent;
+use crate::spawner::budget::Budgets;
 use crate::spawner::child::{ChildUser, Nursery};
 use crate::spawner::workspace::Workspaces;
 use crate::store::Database;
@@ -36,6 +37,8 @@ pub struct House {
     pub permits: Arc<Semaphore>,
     /// Where sessions get their workspaces.
     pub workspaces: Workspaces,
+    /// What sessions cost and may cost.
+    pub budgets: Budgets,
     /// The user that children run as, when the daemon is root.
     pub child_user: Option<ChildUser>,
 }

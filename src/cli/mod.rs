@@ -4,6 +4,7 @@
 
 mod args;
 mod check;
+mod costs;
 mod db;
 mod doctor;
 mod events;
@@ -72,6 +73,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         }
         Command::Status => desk.call(status::run),
         Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),
+        Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
         Command::Secret(what) => {
             let wish = secret::prepare(what, out)?;

@@ -72,7 +72,14 @@ pub fn load(overrides: &Overrides, environment: &Environment, catalog: &dyn Cata
     }
     let mut sources: Vec<PathBuf> = settings.config_file.iter().cloned().collect();
     sources.extend(read.sources);
-    Ok(Household { config, pricing, butlers: read.butlers, broken: read.broken, config_file: settings.config_file, sources })
+    Ok(Household {
+        config,
+        pricing,
+        butlers: read.butlers,
+        broken: read.broken,
+        config_file: settings.config_file,
+        sources,
+    })
 }
 
 /// The price list, with the owner's file beside the settings, whether or not there are settings.

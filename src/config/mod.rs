@@ -31,8 +31,8 @@ pub use butler::{
     ShutdownSection, SwitchboardSection,
 };
 pub use daemon::{
-    AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig, OwnerConfig,
-    SpawnerConfig, TelemetryConfig,
+    AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
+    OwnerConfig, SpawnerConfig, TelemetryConfig,
 };
 pub use environment::{Environment, Overrides};
 pub use load::{Household, load, load_config};

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::LazyLock;
 
 use serde_json::Value as Json;
 
@@ -102,9 +103,11 @@ pub struct Pricing {
 impl Default for Pricing {
     /// butlerd's own list.
     fn default() -> Self {
-        let mut checker = Checker::new(Path::new(FILE), &PricingFile::TABLE);
-        let models = read(OWN.as_bytes(), &mut checker).expect("a test reads butlerd's own list");
-        Self { models }
+        static LIST: LazyLock<BTreeMap<String, ModelPrice>> = LazyLock::new(|| {
+            let mut checker = Checker::new(Path::new(FILE), &PricingFile::TABLE);
+            read(OWN.as_bytes(), &mut checker).expect("a test reads butlerd's own list")
+        });
+        Self { models: LIST.clone() }
     }
 }
 

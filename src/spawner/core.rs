@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::adapters::{Adapter, adapter};
 use super::admission::{Admission, Place};
+use super::budget::Budgets;
 use super::child::{ChildUser, Leftover, Nursery};
 use super::log::{Ending, SessionLog};
 use super::model::{NoModel, resolve};
@@ -44,6 +45,7 @@ pub struct SpawnerParts {
     pub events: broadcast::Sender<SessionEvent>,
     pub metrics: ButlerMetrics,
     pub child_user: Option<ChildUser>,
+    pub budgets: Budgets,
     /// The port of the butler's MCP server.
     pub port: u16,
 }
@@ -170,6 +172,7 @@ impl Spawner {
             NoModel::Credentials(crate::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
+        super::purse::may_start(inner, &wish, access.model.as_deref()).await?;
         let place = inner.admission.enter(own_session.is_some())?;
         let id = SessionId::new();
         if let Err(e) = inner.log.open(id, &wish, config.runtime.kind.as_str(), access.model.as_deref()).await {
@@ -286,7 +289,7 @@ impl Inner {
             }
         };
         let end = match &slot {
-            Ok(_) => super::session::run(&self, id, &wish, access, &cancel).await,
+            Ok(_) => super::purse::run(&self, id, &wish, access, &cancel).await,
             Err(e) => Ending::failed(SessionState::Interrupted, "stopping", e.to_string()),
         };
         self.parts.auditor.flush().await;

@@ -13,6 +13,7 @@ mod halt;
 mod log;
 mod model;
 pub mod prompt;
+mod purse;
 mod session;
 mod tools;
 mod types;

@@ -6,12 +6,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::budget::{Meter, Watch};
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
 use super::log::Ending;
 use super::model::ModelAccess;
 use super::prompt;
+use super::purse;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token};
@@ -29,6 +31,7 @@ pub(super) async fn run(
     wish: &Trigger,
     access: ModelAccess,
     cancel: &CancellationToken,
+    meter: &Meter,
 ) -> Ending {
     let parts = &inner.parts;
     let system_prompt = match prompt::system_prompt(&parts.roster_dir, &parts.config.dir) {
@@ -44,13 +47,13 @@ pub(super) async fn run(
         Err(e) => return broken("the workspace", &e),
     };
     // The token lives as long as this guard: exactly as long as the child.
-    let guard = match TokenGuard::new(inner, id, wish) {
+    let guard = match TokenGuard::new(inner, id, wish, meter) {
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
     let ending =
-        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
+        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard, meter).await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending
@@ -84,12 +87,12 @@ struct TokenGuard<'a> {
 }
 
 impl<'a> TokenGuard<'a> {
-    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger) -> Result<Self, getrandom::Error> {
+    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger, meter: &Meter) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let parts = &inner.parts;
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
-            holder: Holder::Session { session: id, context: wish.request.clone() },
+            holder: Holder::Session { session: id, context: wish.request.clone(), calls: meter.calls().clone() },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
             tools: None,
@@ -117,6 +120,7 @@ async fn in_workspace(
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
     system_prompt: String,
     guard: &TokenGuard<'_>,
+    meter: &Meter,
 ) -> Ending {
     let Some(adapter) = &inner.adapter else {
         return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
@@ -154,19 +158,37 @@ async fn in_workspace(
     let redactor = redactor(&invocation);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
-    let driven = {
+    let mut driven = {
         let mut names = HashMap::new();
-        let on_event = |event| tell(inner, id, event, &mut names);
+        let mut watch = Watch::new(meter, inner.tool_names());
+        let on_event = |event| {
+            watch.see(&event);
+            tell(inner, id, event, &mut names);
+        };
         let driving = drive(child, adapter.parser(inner.tool_names()), deadlines, &redactor, &ended_by, on_event);
-        tokio::pin!(driving);
-        tokio::select! {
-            driven = &mut driving => driven,
-            () = inner.killing.cancelled() => {
-                ended_by.cancel();
-                driving.await
-            }
-        }
+        let over = CancellationToken::new();
+        let driving = async {
+            tokio::pin!(driving);
+            let driven = tokio::select! {
+                driven = &mut driving => driven,
+                () = stopped(inner, meter) => {
+                    ended_by.cancel();
+                    driving.await
+                }
+            };
+            over.cancel();
+            driven
+        };
+        // To its end, so that no write is dropped half-way.
+        tokio::join!(driving, purse::keep_row(inner, id, wish, meter, &over)).0
     };
+    if let (Some(why), Some(Stopped::Cancelled)) = (meter.halt().why(), driven.stopped)
+        && !cancel.is_cancelled()
+        && !inner.killing.is_cancelled()
+    {
+        driven.stopped = None;
+        driven.outcome.error = Some(why.clone());
+    }
     inner.parts.metrics.running(-1);
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
@@ -175,6 +197,14 @@ async fn in_workspace(
         tracing::debug!(session = %id, stderr = driven.stderr_tail, "what the child said last");
     }
     ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled())
+}
+
+/// Waits until the daemon stops, or the session has used what it may.
+async fn stopped(inner: &Inner, meter: &Meter) {
+    tokio::select! {
+        () = inner.killing.cancelled() => {}
+        () = meter.halt().pulled() => {}
+    }
 }
 
 /// Hides the token, the keys, and of what the butler declares that which is called a secret: a time zone is none.
@@ -274,7 +304,7 @@ fn tell(inner: &Inner, id: SessionId, event: RunEvent, names: &mut HashMap<Strin
             crash::point("session.final_event");
             return;
         }
-        RunEvent::McpConnected(_) | RunEvent::Usage(_) => return,
+        RunEvent::McpConnected(_) | RunEvent::Model(_) | RunEvent::Usage(_) => return,
     };
     inner.tell(id, kind);
 }
@@ -302,6 +332,7 @@ fn ending(driven: Driven, stopping: bool) -> Ending {
         cached_input_tokens: count(cache_read),
         cache_creation_tokens: count(cache_write),
         cost_usd,
+        usage_by_model: None,
         exit_status: driven.ended.exit.as_ref().map(ExitInfo::to_string),
     }
 }

@@ -5,6 +5,7 @@ mod left_out;
 mod support;
 
 mod broken;
+mod budgets;
 mod calls;
 mod claude_code;
 mod clients;

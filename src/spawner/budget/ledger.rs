@@ -11,6 +11,7 @@ use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
+use super::costs::{self, By, Costs, Period};
 use super::sql;
 use super::sum::{Limit, Sum};
 use crate::base::{ButlerName, Clock, TenantId};
@@ -57,7 +58,9 @@ pub type Reached = String;
 
 impl Ledger {
     pub fn new(db: Arc<Database>, clock: Clock, zone: TimeZone) -> Self {
-        Self { inner: Arc::new(Inner { db, clock, zone, days: Mutex::default(), reading: tokio::sync::Mutex::default() }) }
+        Self {
+            inner: Arc::new(Inner { db, clock, zone, days: Mutex::default(), reading: tokio::sync::Mutex::default() }),
+        }
     }
 
     /// The tenant's today. Reads the database when it is asked for the first time.
@@ -75,6 +78,26 @@ impl Ledger {
         let day = Arc::new(Day::new(tenant.clone(), date, &self.inner.zone, sums));
         self.lock().insert(tenant.clone(), day.clone());
         Ok(day)
+    }
+
+    /// What was spent, as the rows have it; of one butler or of all.
+    pub async fn costs(
+        &self,
+        tenant: &TenantId,
+        only: Option<&ButlerName>,
+        period: Period,
+        by: By,
+    ) -> Result<Costs, StoreError> {
+        let Inner { db, clock, zone, .. } = &*self.inner;
+        let now = clock.now().to_zoned(zone.clone());
+        let (_, first) = costs::first_day(period, now.date());
+        let days = (first, now.date());
+        let entries = sql::entries(db, tenant, only, days, zone, false).await?;
+        let by_model = match by {
+            By::Model => sql::entries(db, tenant, only, days, zone, true).await?,
+            _ => Vec::new(),
+        };
+        Ok(costs::report(period, by, &now, &entries, &by_model))
     }
 
     fn known(&self, tenant: &TenantId, date: Date) -> Option<Arc<Day>> {
@@ -206,7 +229,10 @@ mod tests {
         let said = day.check(&health, tokens(600), tokens(1)).unwrap_err();
         assert!(said.starts_with("health has used 600 of 600 tokens for 2026-03-28; the next day begins at 2026-03-29 00:00 Europe/Berlin"), "{said}");
         let said = day.check(&health, tokens(601), tokens(1100)).unwrap_err();
-        assert!(said.starts_with("all butlers together have, for the tenant owner, used 1100 of 1100 tokens"), "{said}");
+        assert!(
+            said.starts_with("all butlers together have, for the tenant owner, used 1100 of 1100 tokens"),
+            "{said}"
+        );
     }
 
     #[test]

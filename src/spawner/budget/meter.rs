@@ -327,7 +327,9 @@ impl Drop for Inner {
 /// Why a limit of money can't be held.
 pub(super) fn unknown_price(model: Option<&str>) -> String {
     let (which, how) = match model.filter(|m| !m.is_empty()) {
-        Some(model) => (format!("the price of {model} is unknown"), "give its price in pricing.toml beside butlerd.toml"),
+        Some(model) => {
+            (format!("the price of {model} is unknown"), "give its price in pricing.toml beside butlerd.toml")
+        }
         None => ("no model is named, so its price is unknown".to_owned(), "set [butler.runtime] model"),
     };
     format!("{which}, and a limit of money can't be held without it; {how}, or limit tokens instead")

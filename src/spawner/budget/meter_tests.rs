@@ -3,7 +3,8 @@
 use super::super::ledger;
 use super::*;
 
-const SONNET: &str = "claude-sonnet-4-5-20250929";
+/// 2.50 dollars for a million tokens in, 15 out: a call of 3300 and 60 costs 0.00915.
+const PRICED: &str = "gpt-5.4-2026-03-05";
 
 fn usage(input: u64, output: u64) -> Usage {
     Usage { input: Some(input), output: Some(output), ..Usage::default() }
@@ -21,7 +22,7 @@ fn class(verdict: Result<(), OverBudget>) -> Option<ErrorClass> {
 fn session(day: &Arc<Day>, session: Limit, own: Limit, tenant: Limit) -> Meter {
     let limits = Limits { turns: None, tokens: session.tokens, usd: session.usd };
     let share = Share { day: day.clone(), butler: ButlerName::new("health").unwrap(), own, tenant };
-    Meter::of(limits, Arc::new(Pricing::default()), Some(share), Some(SONNET), 200)
+    Meter::of(limits, Arc::new(Pricing::default()), Some(share), Some(PRICED), 200)
 }
 
 fn tokens(n: u64) -> Limit {
@@ -58,13 +59,13 @@ fn the_call_after_the_last_is_refused() {
 fn money_is_counted_by_model_and_unknown_where_one_price_is() {
     let meter = Meter::new(Limits::default());
     assert_eq!(meter.spent().cost_usd, None, "nothing was used, which is not 0 dollars");
-    meter.used(SONNET, usage(3300, 60));
-    assert_eq!(meter.spent().cost_usd, Some(money("0.0108")));
-    meter.used("claude-haiku-4-5", usage(1000, 100));
-    assert_eq!(meter.spent().cost_usd, Some(money("0.0123")));
+    meter.used(PRICED, usage(3300, 60));
+    assert_eq!(meter.spent().cost_usd, Some(money("0.00915")));
+    meter.used("gpt-5-mini", usage(1000, 100));
+    assert_eq!(meter.spent().cost_usd, Some(money("0.0096")));
     let bill = meter.bill();
-    assert_eq!(bill.by_model.as_ref().unwrap()[0]["usd"], "0.0015");
-    assert_eq!(bill.by_model.as_ref().unwrap()[1]["model"], SONNET);
+    assert_eq!(bill.by_model.as_ref().unwrap()[0]["usd"], "0.00915");
+    assert_eq!(bill.by_model.as_ref().unwrap()[1]["model"], "gpt-5-mini");
     meter.used("scripted-1", usage(1, 1));
     assert_eq!((meter.spent().cost_usd, meter.bill().cost_usd), (None, None));
     assert_eq!(meter.close(Usage::default(), None).cost_usd, None);
@@ -76,9 +77,9 @@ fn money_is_counted_by_model_and_unknown_where_one_price_is() {
 #[test]
 fn the_price_list_wins_over_the_programs_own_figure() {
     let meter = Meter::new(Limits::default());
-    meter.heard_model(SONNET);
+    meter.heard_model(PRICED);
     let bill = meter.close(usage(3300, 60), Some("9".parse().unwrap()));
-    assert_eq!((bill.cost_usd, bill.turns), (Some(money("0.0108").0), None));
+    assert_eq!((bill.cost_usd, bill.turns), (Some(money("0.00915").0), None));
     assert_eq!(bill.usage, usage(3300, 60));
     let silent = Meter::new(Limits::default()).close(Usage::default(), Some("9".parse().unwrap()));
     assert_eq!(silent, Bill::default(), "a program that used nothing has no cost to tell");
@@ -88,7 +89,7 @@ fn the_price_list_wins_over_the_programs_own_figure() {
 fn where_the_gateway_counts_the_program_does_not() {
     let meter = Meter::new(Limits { tokens: Some(100), ..Limits::default() });
     meter.may_call().unwrap();
-    meter.used(SONNET, usage(50, 0));
+    meter.used(PRICED, usage(50, 0));
     assert_eq!(meter.heard(usage(50, 0)), Ok(()));
     assert_eq!(meter.close(usage(50, 0), None).usage, usage(50, 0));
     let alone = Meter::new(Limits { tokens: Some(100), ..Limits::default() });
@@ -99,7 +100,9 @@ fn where_the_gateway_counts_the_program_does_not() {
 #[test]
 fn a_limit_of_money_needs_prices() {
     let day = Arc::new(ledger::day("2026-03-01"));
-    for (own, tenant, of_session) in [(dollars("1"), FREE, FREE), (FREE, dollars("1"), FREE), (FREE, FREE, dollars("1"))] {
+    for (own, tenant, of_session) in
+        [(dollars("1"), FREE, FREE), (FREE, dollars("1"), FREE), (FREE, FREE, dollars("1"))]
+    {
         let meter = session(&day, of_session, own, tenant);
         meter.may_call().unwrap();
         meter.used("scripted-1", usage(1, 1));
@@ -115,8 +118,8 @@ fn a_limit_of_money_needs_prices() {
 #[test]
 fn a_day_is_shared_and_overshot_by_one_call_at_most() {
     let day = Arc::new(ledger::day("2026-03-01"));
-    // Each call costs 0.0108: the fifth crosses 0.05.
-    let sessions: Vec<Meter> = (0..3).map(|_| session(&day, FREE, dollars("0.05"), FREE)).collect();
+    // The fifth call crosses the limit.
+    let sessions: Vec<Meter> = (0..3).map(|_| session(&day, FREE, dollars("0.045"), FREE)).collect();
     let mut made = 0;
     loop {
         let begun: Vec<&Meter> = sessions.iter().filter(|s| s.may_call().is_ok()).collect();
@@ -125,12 +128,12 @@ fn a_day_is_shared_and_overshot_by_one_call_at_most() {
         }
         made += begun.len();
         for meter in begun {
-            meter.used(SONNET, usage(3300, 60));
+            meter.used(PRICED, usage(3300, 60));
         }
     }
     assert_eq!(made, 5);
     let over = sessions[0].may_call().unwrap_err();
-    assert!(over.message.contains("health has used $0.054 of $0.05 for 2026-03-01"), "{over}");
+    assert!(over.message.contains("health has used $0.04575 of $0.045 for 2026-03-01"), "{over}");
     assert!(session(&day, FREE, dollars("0.06"), FREE).may_call().is_ok());
 }
 
@@ -139,7 +142,7 @@ fn a_session_that_ends_gives_back_what_it_had_not_used() {
     let day = Arc::new(ledger::day("2026-03-01"));
     let one = session(&day, FREE, tokens(100), FREE);
     one.may_call().unwrap();
-    one.used(SONNET, usage(60, 0));
+    one.used(PRICED, usage(60, 0));
     one.may_call().unwrap();
     let other = session(&day, FREE, tokens(100), FREE);
     assert_eq!(class(other.may_call()), Some(ErrorClass::Budget), "one's call may take the rest");

@@ -3,16 +3,20 @@
 //! A session is checked against its butler's and its tenant's day before it starts, and by its [`Meter`] before each of
 //! its model calls. What never happens here: a cost that is made up, and a limit that a restart forgets.
 
+mod costs;
 mod ledger;
 mod meter;
 mod sql;
 mod sum;
+mod watch;
 
 use std::sync::Arc;
 
+pub use costs::{By, Cost, Costs, Month, Period};
 pub use ledger::Ledger;
 pub use meter::{Bill, Limits, Meter, OverBudget, Spent};
 pub use sum::{Limit, Sum};
+pub use watch::Watch;
 
 use crate::base::TenantId;
 use crate::config::{BudgetsConfig, ButlerConfig, Pricing};
@@ -34,6 +38,11 @@ impl Budgets {
 
     pub fn pricing(&self) -> &Pricing {
         &self.pricing
+    }
+
+    /// The household's days.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
     }
 
     /// Today's account of a butler for a tenant.

@@ -107,30 +107,31 @@ mod tests {
     #[test]
     fn a_call_costs_its_tokens_to_the_last_digit() {
         let list = Pricing::default();
-        let sonnet = list.find("claude-sonnet-4-5").unwrap();
+        // 5, 30, 0.50 and 6.25 a million.
+        let sol = list.find("gpt-5.6-sol").unwrap();
         for (usage, dollars) in [
-            (usage(3300, 60, None, None), "0.0108"),
-            (usage(1, 0, None, None), "0.000003"),
-            (usage(1400, 47, Some(1900), Some(3)), "0.00548625"),
+            (usage(3300, 60, None, None), "0.0183"),
+            (usage(1, 0, None, None), "0.000005"),
+            (usage(1400, 47, Some(1900), Some(3)), "0.00937875"),
             (usage(0, 0, None, None), "0"),
-            // Past 200,000 tokens of prompt everything costs more, and what came from a cache is prompt as well.
-            (usage(1, 1, Some(200_000), None), "0.1200285"),
+            // Past 272,000 tokens of prompt everything costs more, and what came from a cache is prompt as well.
+            (usage(1, 1, Some(272_000), None), "0.272055"),
         ] {
-            assert_eq!(cost(sonnet, usage), Some(money(dollars)), "{usage:?}");
+            assert_eq!(cost(sol, usage), Some(money(dollars)), "{usage:?}");
         }
     }
 
     #[test]
     fn what_nobody_said_or_priced_is_unknown_and_not_0() {
         let list = Pricing::default();
-        let (sonnet, gpt) = (list.find("claude-sonnet-4-5").unwrap(), list.find("gpt-5").unwrap());
-        assert_eq!(cost(sonnet, Usage::default()), None);
-        assert_eq!(cost(sonnet, Usage { input: Some(5), ..Usage::default() }), None);
+        let gpt = list.find("gpt-5").unwrap();
+        assert_eq!(cost(gpt, Usage::default()), None);
+        assert_eq!(cost(gpt, Usage { input: Some(5), ..Usage::default() }), None);
         assert_eq!(cost(gpt, usage(1, 1, None, Some(1))), None, "it has no price for writing to a cache");
         assert_eq!(cost(gpt, usage(1_000_000, 0, None, Some(0))), Some(money("1.25")));
         assert_eq!(most_of_a_call(list.find("gpt-6.1-sol").unwrap()), None);
-        // 136,000 tokens into the cache, 64,000 written.
-        assert_eq!(most_of_a_call(sonnet), Some(money("1.47")));
+        // 272,000 tokens read, 128,000 written.
+        assert_eq!(most_of_a_call(gpt), Some(money("1.62")));
     }
 
     #[test]

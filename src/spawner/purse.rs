@@ -1,0 +1,101 @@
+//! A session and its money: refused before it starts, metered while it runs, billed at its end.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::budget::{Meter, OverBudget};
+use super::core::Inner;
+use super::log::Ending;
+use super::model::ModelAccess;
+use super::types::{EventKind, SessionResult, SessionState, Trigger, TriggerError};
+use crate::base::{SessionId, text};
+use crate::store::StoreError;
+
+/// What was used is put into the row this much after it is known, so that a session that ends just then has one write.
+const SAVE_AFTER: Duration = Duration::from_millis(250);
+
+/// Refuses a trigger for which there is no money or no token left today. The refusal is on record as a session that
+/// failed before it started.
+pub(super) async fn may_start(inner: &Inner, wish: &Trigger, model: Option<&str>) -> Result<(), TriggerError> {
+    let parts = &inner.parts;
+    let account = parts.budgets.account(&parts.config, &wish.request.tenant_id).await?;
+    let Err(over) = account.check(model) else { return Ok(()) };
+    let id = SessionId::new();
+    let runtime = parts.config.runtime.kind.as_str();
+    inner.log.refused(id, wish, runtime, model, over.class.as_str(), &over.message).await?;
+    parts.metrics.session_stopped(over.class.as_str());
+    inner.tell(id, EventKind::Queued { source: wish.source.clone(), prompt: text::truncate(&wish.prompt, 4096) });
+    inner.tell(id, EventKind::Ended(refusal(id, &over)));
+    Err(TriggerError::Budget(over.message))
+}
+
+fn refusal(session_id: SessionId, over: &OverBudget) -> SessionResult {
+    SessionResult {
+        session_id,
+        state: SessionState::Failed,
+        output: None,
+        error_class: Some(over.class.as_str().to_owned()),
+        error: Some(over.message.clone()),
+        duration_ms: 0,
+        input_tokens: None,
+        output_tokens: None,
+        cost_usd: None,
+        tool_calls: 0,
+    }
+}
+
+/// Runs a session that has its slot, with a meter of its own.
+pub(super) async fn run(
+    inner: &Inner,
+    id: SessionId,
+    wish: &Trigger,
+    access: ModelAccess,
+    cancel: &CancellationToken,
+) -> Ending {
+    let parts = &inner.parts;
+    let account = match parts.budgets.account(&parts.config, &wish.request.tenant_id).await {
+        Ok(account) => account,
+        Err(e) => return Ending::failed(SessionState::Failed, "unavailable", unread(&e)),
+    };
+    let model = access.model.clone();
+    let end = match account.check(model.as_deref()) {
+        Ok(()) => {
+            let meter = account.meter(model.as_deref());
+            let mut end = super::session::run(inner, id, wish, access, cancel, &meter).await;
+            end.settle(&meter);
+            end
+        }
+        // Others used it up while this one waited.
+        Err(over) => Ending::failed(SessionState::Failed, over.class.as_str(), over.message),
+    };
+    // The last two have no other cause; a budget may also be the account's with the model's vendor.
+    if let Some(class @ ("budget" | "turns" | "runaway")) = end.error_class.as_deref() {
+        parts.metrics.session_stopped(class);
+    }
+    end
+}
+
+fn unread(e: &StoreError) -> String {
+    format!("what was used today could not be read: {e}")
+}
+
+/// Keeps the row of a running session up to date with its meter, until `over`: what it has used must not be forgotten
+/// if this process dies.
+pub(super) async fn keep_row(inner: &Inner, id: SessionId, wish: &Trigger, meter: &Meter, over: &CancellationToken) {
+    loop {
+        tokio::select! {
+            biased;
+            () = over.cancelled() => return,
+            () = meter.changed() => {}
+        }
+        tokio::select! {
+            biased;
+            () = over.cancelled() => return,
+            () = tokio::time::sleep(SAVE_AFTER) => {}
+        }
+        if let Err(e) = inner.log.spent(&wish.request, id, &meter.bill()).await {
+            tracing::warn!(session = %id, error = %e, "what a session has used is not on record yet");
+        }
+    }
+}
