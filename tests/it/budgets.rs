@@ -48,7 +48,10 @@ async fn a_session_over_its_budget_stops_within_one_turn() {
     let said = ended["error"].as_str().expect("a sentence");
     assert!(said.starts_with("the session used 3360 of 3000 tokens"), "{said}");
     let row = newest(&daemon, "health").await;
-    assert_eq!((&row["input_tokens"], &row["output_tokens"], &row["cost_usd"]), (&json!(3300), &json!(60), &json!("0.0108")));
+    assert_eq!(
+        (&row["input_tokens"], &row["output_tokens"], &row["cost_usd"]),
+        (&json!(3300), &json!(60), &json!("0.0108"))
+    );
     assert!(requests(&model) <= 4, "{} model calls", requests(&model));
     assert!(metric(&daemon, "butlerd_sessions_stopped_total{butler=\"health\",outcome=\"budget\"} 1").await);
     // What is over with its last call is not ended for it.
@@ -73,7 +76,10 @@ async fn a_day_that_is_used_up_starts_nothing_not_even_after_a_restart() {
         let refused = trigger(&household, "health", "work");
         assert_eq!(refused["code"], "budget", "{refused}");
         let said = refused["error"].as_str().expect("a sentence");
-        assert!(said.contains("health has used $0.0216 of $0.02 for ") && said.contains("the next day begins at "), "{said}");
+        assert!(
+            said.contains("health has used $0.0216 of $0.02 for ") && said.contains("the next day begins at "),
+            "{said}"
+        );
         let row = newest(&daemon, "health").await;
         assert_eq!((&row["state"], &row["error_class"]), (&json!("failed"), &json!("budget")), "{row}");
         assert!(row["started_at"].is_null() && row["exit_status"].is_null() && row["cost_usd"].is_null(), "{row}");
@@ -150,8 +156,11 @@ async fn the_breaker_stops_the_endless_caller_at_its_fifth_identical_call() {
     let endless: Vec<Value> = (0..15).map(|_| same.clone()).collect();
     let many: Vec<Value> = (0..15).map(other).collect();
     let model = model(json!([{"when": "endless", "steps": endless}, {"when": "many", "steps": many}])).await;
-    let household =
-        Household::with_model(&model).replace("health/butler.toml", "max_queued = 20", "max_queued = 20\nmax_tool_calls = 7");
+    let household = Household::with_model(&model).replace(
+        "health/butler.toml",
+        "max_queued = 20",
+        "max_queued = 20\nmax_tool_calls = 7",
+    );
     let daemon = household.start().await;
     let ended = trigger(&household, "health", "endless");
     assert_eq!((&ended["state"], &ended["error_class"]), (&json!("failed"), &json!("runaway")), "{ended}");

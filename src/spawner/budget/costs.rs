@@ -147,7 +147,8 @@ fn forecast(now: &Zoned, entries: &[Entry], so_far: Option<Money>) -> (Option<Mo
     let (spent, days, basis) = if full_days > 0 {
         let usd = entries.iter().filter(|e| e.day >= back && e.day < today).filter_map(|e| e.usd);
         let spent = usd.fold(Money::ZERO, |a, b| a + b);
-        let plural = if full_days == 1 { "the last full day".to_owned() } else { format!("the last {full_days} full days") };
+        let plural =
+            if full_days == 1 { "the last full day".to_owned() } else { format!("the last {full_days} full days") };
         (spent, Decimal::from(full_days), plural)
     } else {
         // The first day: what it came to so far, over the part of it that is over.
@@ -204,10 +205,7 @@ mod tests {
         ];
         let models = [entry("2026-11-21", "health", "a", Some("0.75")), entry("2026-11-21", "travel", "b", None)];
         let costs = |period, by| shown(&report(period, by, &now, &entries, &models));
-        assert_eq!(
-            costs(Period::Month, By::Butler),
-            ["health 2/0 $0.75", "travel 1/1 unknown", "- 3/1 $0.75"]
-        );
+        assert_eq!(costs(Period::Month, By::Butler), ["health 2/0 $0.75", "travel 1/1 unknown", "- 3/1 $0.75"]);
         assert_eq!(
             costs(Period::Days(1), By::Schedule),
             ["health: schedule:morning 1/0 $0.25", "travel: trigger 1/1 unknown", "- 2/1 $0.25"]
@@ -235,11 +233,13 @@ mod tests {
         let (_, forecast, basis) = month(noon, &[entry("2026-11-17", "a", "t", Some("4"))]);
         assert_eq!((forecast.as_deref(), basis.as_str()), (Some("13.5"), "the last 4 full days"));
         // The first day of all.
-        let (_, forecast, basis) = month("2026-11-30T06:00:00+01:00[Europe/Berlin]", &[entry("2026-11-30", "a", "t", Some("1"))]);
+        let (_, forecast, basis) =
+            month("2026-11-30T06:00:00+01:00[Europe/Berlin]", &[entry("2026-11-30", "a", "t", Some("1"))]);
         assert_eq!(forecast.as_deref(), Some("4"));
         assert!(basis.starts_with("today so far"));
         // Last month counts for the rate, not for the sum.
-        let (usd, forecast, _) = month("2026-12-01T00:00:00+01:00[Europe/Berlin]", &[entry("2026-11-30", "a", "t", Some("1"))]);
+        let (usd, forecast, _) =
+            month("2026-12-01T00:00:00+01:00[Europe/Berlin]", &[entry("2026-11-30", "a", "t", Some("1"))]);
         assert_eq!((usd, forecast.as_deref()), (None, Some("31")));
     }
 }

@@ -6,6 +6,7 @@
 mod costs;
 mod ledger;
 mod meter;
+mod outlook;
 mod sql;
 mod sum;
 mod watch;
@@ -15,6 +16,7 @@ use std::sync::Arc;
 pub use costs::{By, Cost, Costs, Month, Period};
 pub use ledger::Ledger;
 pub use meter::{Bill, Limits, Meter, OverBudget, Spent};
+pub use outlook::{LimitLeft, PriceBound};
 pub use sum::{Limit, Sum};
 pub use watch::Watch;
 

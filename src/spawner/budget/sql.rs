@@ -120,9 +120,8 @@ pub(super) async fn entries(
         .read(&parts.join(" UNION ALL "), &[&tenant.as_str(), &start, &end, &name])
         .await
         .map_err(StoreError::query("adding up what sessions cost"))?;
-    let count = |r: &tokio_postgres::Row, i: usize| {
-        r.get::<_, Option<i64>>(i).and_then(|n| u64::try_from(n).ok()).unwrap_or(0)
-    };
+    let count =
+        |r: &tokio_postgres::Row, i: usize| r.get::<_, Option<i64>>(i).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
     Ok(rows
         .iter()
         .map(|r| Entry {

@@ -49,11 +49,15 @@ impl Household {
     pub fn bare() -> Self {
         let dir = scratch();
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("roster"), &dir.path().join("roster"));
-        let env = BTreeMap::from([
+        let mut env = BTreeMap::from([
             ("BUTLERD_DAEMON__PORTS".to_owned(), "auto".to_owned()),
             ("BUTLERD_OWNER__TIME_ZONE".to_owned(), "Europe/Berlin".to_owned()),
             ("BUTLERD_LOG".to_owned(), "info".to_owned()),
         ]);
+        // The kernel counts processes by user: runs that share a machine may each want one of their own.
+        if let Ok(user) = std::env::var("BUTLERD_TEST_CHILD_USER") {
+            env.insert("BUTLERD_SPAWNER__CHILD_USER".to_owned(), user);
+        }
         Self { dir, env }
     }
 
