@@ -15,5 +15,6 @@ mod environment;
 mod first_light;
 mod isolation;
 mod lifecycle;
+mod misbehave;
 mod tidy;
 mod unit_file;

@@ -1,10 +1,12 @@
 //! What tests stand on: a household in a scratch directory, run by the real binary, with a scripted model.
 
 mod daemon;
+mod fake;
 mod household;
 mod mcp;
 
 pub use daemon::Daemon;
+pub use fake::{FAKE, kinds_of_descriptors, zombies};
 pub use household::{Household, model};
 
 use std::time::{Duration, Instant};

@@ -1,0 +1,211 @@
+//! Children that misbehave, one way after the other: the session's state and class say what happened, it ends in time,
+//! and nothing of it is left.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, FAKE, Household, eventually, kinds_of_descriptors, zombies};
+
+/// Runs one session of these steps. Its row, with the `output` of the trigger as `report` where that is JSON.
+async fn session(daemon: &Daemon, steps: &str) -> Value {
+    let prompt = steps.split("; ").map(|step| format!("do {step}")).collect::<Vec<_>>().join("\n");
+    let faker = daemon.mcp(FAKE);
+    let done = faker.ok("trigger", json!({"prompt": prompt})).await;
+    let mut row = faker.ok("sessions_get", json!({"session_id": done["session_id"]})).await;
+    assert!(row["completed_at"].is_string(), "{steps}: {done} {row}");
+    if let Some(report) = done["output"].as_str().and_then(|o| serde_json::from_str(o).ok()) {
+        row["report"] = report;
+    }
+    row
+}
+
+/// What the step that begins so found; fails the test where it was refused.
+fn found<'a>(row: &'a Value, step: &str) -> &'a Value {
+    let one = reported(row, step);
+    assert_eq!(one["ok"], true, "{one}");
+    &one["found"]
+}
+
+fn reported<'a>(row: &'a Value, step: &str) -> &'a Value {
+    let steps = row["report"]["steps"].as_array().unwrap_or_else(|| panic!("no report: {row}"));
+    steps.iter().find(|s| s["step"].as_str().is_some_and(|s| s.starts_with(step))).unwrap_or_else(|| panic!("{row}"))
+}
+
+/// What a daemon holds that has just run a session.
+struct Rest {
+    descriptors: std::collections::BTreeMap<String, usize>,
+}
+
+impl Rest {
+    async fn of(daemon: &Daemon) -> Self {
+        let row = session(daemon, "start; finish well").await;
+        assert_eq!((&row["state"], &row["result"]), (&json!("succeeded"), &json!("well")), "{row}\n{}", daemon.log());
+        Self { descriptors: kinds_of_descriptors(daemon.pid()) }
+    }
+
+    /// Waits until nothing is left of any session. The row is closed: 5 s are what the rest may take.
+    async fn again(&self, what: &str, household: &Household, daemon: &Daemon) {
+        let ended = Instant::now();
+        eventually(&format!("{what}: nothing is left"), || async {
+            let (fakes, zombies, work) = (household.fakes(), zombies(daemon.pid()), household.workspaces());
+            // Connections to the database come and go by themselves.
+            let mut now = kinds_of_descriptors(daemon.pid());
+            let mut before = self.descriptors.clone();
+            now.remove("socket");
+            before.remove("socket");
+            let same = now == before;
+            if fakes.is_empty() && zombies.is_empty() && work.is_empty() && same {
+                return Ok(());
+            }
+            Err(format!("processes {fakes:?}, zombies {zombies:?}, {work:?}, {now:?} (before: {before:?})"))
+        })
+        .await;
+        assert!(ended.elapsed() < Duration::from_secs(5), "{what}: it took {:?}", ended.elapsed());
+    }
+}
+
+/// One way to misbehave: steps, the session's state, its error class, words of its error, and the milliseconds that it may
+/// take.
+type Way<'a> = (&'a str, &'a str, Option<&'a str>, &'a str, u64);
+
+async fn all_end_as_they_should(household: Household, ways: &[Way<'_>]) {
+    let daemon = household.start().await;
+    let rest = Rest::of(&daemon).await;
+    for (steps, state, class, words, ms) in ways {
+        let row = session(&daemon, steps).await;
+        assert_eq!((&row["state"], &row["error_class"]), (&json!(state), &json!(class)), "{steps}: {row}");
+        assert!(row["error"].as_str().unwrap_or_default().contains(words), "{steps}: {row}");
+        let took = row["duration_ms"].as_u64().expect("a duration");
+        assert!(took <= *ms, "{steps}: {took} ms; at most {ms}");
+        rest.again(steps, &household, &daemon).await;
+    }
+}
+
+/// What a busy machine may add to a limit, in milliseconds.
+const SLACK: u64 = 5000;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_end_has_its_state() {
+    let soon = SLACK;
+    // The session's own time, and a second of grace after SIGTERM.
+    let late = 2000 + 1000 + SLACK;
+    let ways: &[Way<'_>] = &[
+        ("start; exit 0", "failed", Some("crashed"), "ended (exit 0) without its final event", soon),
+        ("start; half; exit 0", "failed", Some("crashed"), "(exit 0) without its final event", soon),
+        ("start; half; die 9", "failed", Some("crashed"), "ended (SIGKILL)", soon),
+        ("start; die 11", "failed", Some("crashed"), "ended (SIGSEGV)", soon),
+        ("start; finish done; exit 3", "succeeded", None, "", soon),
+        ("start; finish done; mute; exit 3", "succeeded", None, "", soon),
+        // A second after its final event it is killed, deaf or not.
+        ("start; deaf; finish done; hang", "succeeded", None, "", 1000 + SLACK),
+        ("start; finish done; stop", "succeeded", None, "", 1000 + SLACK),
+        ("start failed; finish done", "failed", Some("mcp_unreachable"), "could not reach", soon),
+        ("start failed; deaf; hang", "failed", Some("mcp_unreachable"), "could not reach", 1000 + soon),
+        ("start; hang", "timed_out", Some("timed_out"), "session_timeout", late),
+        ("start; deaf; hang", "timed_out", Some("timed_out"), "session_timeout", late),
+        ("deaf; mute; hang", "timed_out", Some("timed_out"), "session_timeout", late),
+        ("start; stop; hang", "timed_out", Some("timed_out"), "session_timeout", late),
+        ("no such step", "failed", Some("crashed"), "its last words: there is no step", soon),
+    ];
+    all_end_as_they_should(Household::misbehaving().session_timeout("2s"), ways).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_beyond_the_limit_is_refused() {
+    let household = Household::misbehaving().env("BUTLERD_SPAWNER__LIMITS__MEMORY", "256 MiB");
+    all_end_as_they_should(
+        household,
+        &[("start; eat 2000000000; finish done", "failed", Some("crashed"), "no more memory after", SLACK)],
+    )
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_endless_caller_is_ended() {
+    let household = Household::misbehaving().session_timeout("2s");
+    let steps = "start; call-forever probe_echo {\"text\": \"again\"}";
+    all_end_as_they_should(household, &[(steps, "timed_out", Some("timed_out"), "", 2000 + 1000 + SLACK)]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn another_butlers_token_opens_nothing() {
+    let household = Household::misbehaving();
+    let toml = std::fs::read_to_string(household.roster().join("faker/butler.toml")).expect("the file");
+    let household = household.butler("second", &toml.replace("faker", "second").replace("40191", "40192"));
+    let daemon = household.start().await;
+    let rest = Rest::of(&daemon).await;
+    let second = daemon.mcp("second");
+    let hanging = tokio::spawn(async move { second.call("trigger", json!({"prompt": "do start\ndo hang"})).await });
+    // What a thief could have got hold of: the token of a session that runs.
+    let (stolen, id) = eventually("the second butler's session", || async {
+        let pid = *household.fakes().first().ok_or("no process")?;
+        let environ = std::fs::read(format!("/proc/{pid}/environ")).map_err(|e| e.to_string())?;
+        let environ = String::from_utf8_lossy(&environ).into_owned();
+        let servers = environ.split('\0').find_map(|v| v.strip_prefix("MCP_SERVERS=")).ok_or("no servers")?;
+        let servers: Value = serde_json::from_str(servers).map_err(|e| e.to_string())?;
+        let server = &servers["mcpServers"]["butler"];
+        let token = server["headers"]["Authorization"].as_str().and_then(|h| h.strip_prefix("Bearer "));
+        let id = server["url"].as_str().and_then(|u| u.split("runtime_session_id=").nth(1));
+        Ok((token.ok_or("no token")?.to_owned(), id.ok_or("no id")?.to_owned()))
+    })
+    .await;
+    let address = format!("127.0.0.1:{}", daemon.port("second"));
+    let steps = format!(
+        "start; http own {stolen} sessions_list; http {address} own sessions_list; http own nonsense sessions_list; \
+         http own own sessions_list; finish"
+    );
+    let row = session(&daemon, &steps).await;
+    assert_eq!(reported(&row, &format!("http own {stolen}"))["error"], "HTTP 403", "{row}");
+    assert_eq!(reported(&row, "http own nonsense")["error"], "HTTP 401", "{row}");
+    // Where it may not even connect there, that is as good.
+    let elsewhere = &reported(&row, &format!("http {address}"))["error"];
+    assert!(elsewhere == "HTTP 403" || elsewhere == "EACCES", "{row}");
+    found(&row, "http own own");
+    let (code, out, err) = household.cli(&["sessions", "cancel", &id]);
+    assert_eq!(code, 0, "{out}{err}");
+    let ended = hanging.await.expect("an answer").result();
+    assert_eq!(ended["error_class"], "cancelled", "{ended}");
+    let row = session(&daemon, &format!("start; http own {stolen} sessions_list; finish")).await;
+    assert_eq!(reported(&row, "http own")["error"], "HTTP 401", "a token must die with its session: {row}");
+    rest.again("tokens", &household, &daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_its_own_stays_as_it_is() {
+    let household = Household::misbehaving();
+    let daemon = household.start().await;
+    let rest = Rest::of(&daemon).await;
+    let (data, roster) = (household.data(), household.roster());
+    let before = std::fs::read_to_string(roster.join("faker/butler.toml")).expect("the file");
+    let mut steps = vec!["start".to_owned(), "write ~/mine".to_owned(), "read ~/mine".to_owned()];
+    let foreign = [
+        data.join("run/operator.token"),
+        data.join("work/other"),
+        data.join("master.key"),
+        data.join("postgres/PG_VERSION"),
+        roster.join("faker/butler.toml"),
+        roster.join("faker/new.md"),
+        "/etc/passwd".into(),
+        "/usr/bin/new".into(),
+    ];
+    for path in &foreign {
+        steps.push(format!("write {}", path.display()));
+    }
+    for path in [data.join("run/operator.token"), data.join("master.key"), "/etc/shadow".into()] {
+        steps.push(format!("read {}", path.display()));
+    }
+    steps.push(format!("list {}", data.join("work").display()));
+    steps.push("finish".to_owned());
+    let row = session(&daemon, &steps.join("; ")).await;
+    assert_eq!(row["state"], "succeeded", "{row}");
+    found(&row, "write ~/mine");
+    found(&row, "read ~/mine");
+    for step in steps.iter().filter(|s| s.contains(" /")) {
+        let one = reported(&row, step);
+        let refused = ["EACCES", "EPERM", "EROFS"].iter().any(|e| one["error"] == *e);
+        assert!(refused, "{one}");
+    }
+    assert_eq!(std::fs::read_to_string(roster.join("faker/butler.toml")).expect("the file"), before);
+    rest.again("writing", &household, &daemon).await;
+}

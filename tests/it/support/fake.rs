@@ -1,0 +1,116 @@
+//! Households whose sessions are run by the child that misbehaves (tests/bin/fake_cli.rs), and what is left of it.
+
+use std::collections::BTreeMap;
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+use std::process::Command;
+use std::sync::OnceLock;
+use std::time::SystemTime;
+
+use super::Household;
+
+/// The butler whose sessions misbehave. It has the tools of the probe module besides its own.
+pub const FAKE: &str = "faker";
+
+const BUTLER: &str = "[butler]\nname = \"faker\"\nport = 40191\ndescription = \"for tests\"\n\n\
+     [runtime]\ntype = \"claude-code\"\n\n\
+     [butler.runtime]\nmodel = \"scripted\"\nmax_concurrent_sessions = 8\nmax_queued = 200\nsession_timeout = \"60s\"\n\n\
+     [modules.probe]\n";
+
+impl Household {
+    /// As [`Household::new`], with the butler [`FAKE`] and patience of a second where a child should leave by itself.
+    pub fn misbehaving() -> Self {
+        let household = Self::new().butler(FAKE, BUTLER);
+        let program = household.fake_program();
+        // A copy of its own: whatever a process does to itself, this is the file that it runs.
+        std::fs::copy(built(), &program).expect("a copy of the program");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+        household
+            .env("BUTLERD_SPAWNER__CLIS__CLAUDE", program.to_str().expect("a path"))
+            .env("BUTLERD_SPAWNER__KILL_GRACE", "1s")
+            .env("BUTLERD_SPAWNER__FINAL_EVENT_GRACE", "1s")
+            .env("BUTLERD_SPAWNER__MAX_SESSIONS", "8")
+            .env("ANTHROPIC_API_KEY", "sk-test-key-that-nobody-takes")
+    }
+
+    /// With another limit of time for each session of [`FAKE`].
+    pub fn session_timeout(self, timeout: &str) -> Self {
+        let new = format!("session_timeout = \"{timeout}\"");
+        self.replace("faker/butler.toml", "session_timeout = \"60s\"", &new)
+    }
+
+    fn fake_program(&self) -> PathBuf {
+        self.path().join("claude")
+    }
+
+    /// Living processes that run this household's misbehaving program.
+    pub fn fakes(&self) -> Vec<i32> {
+        let program = self.fake_program();
+        processes()
+            .filter(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program))
+            .collect()
+    }
+
+    /// What is in the directory of workspaces.
+    pub fn workspaces(&self) -> Vec<PathBuf> {
+        let entries = std::fs::read_dir(self.data().join("work")).expect("the directory of workspaces");
+        entries.flatten().map(|e| e.path()).collect()
+    }
+}
+
+fn processes() -> impl Iterator<Item = i32> {
+    let entries = std::fs::read_dir("/proc").expect("proc").flatten();
+    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
+}
+
+/// Dead children of the process `parent` that it has not buried.
+pub fn zombies(parent: i32) -> Vec<i32> {
+    let dead = |pid: &i32| {
+        let text = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
+        let text = String::from_utf8_lossy(&text).into_owned();
+        // After the name, which may hold anything: state and parent.
+        let mut words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
+        words.next() == Some("Z") && words.next() == Some(&parent.to_string())
+    };
+    processes().filter(dead).collect()
+}
+
+/// How many descriptors of each kind a process holds: `socket`, `pipe`, `anon_inode:[pidfd]`, and files by their path.
+pub fn kinds_of_descriptors(pid: i32) -> BTreeMap<String, usize> {
+    let mut kinds = BTreeMap::new();
+    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").flatten() {
+        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
+        let target = target.to_string_lossy();
+        let kind =
+            target.split_once(":[").map_or(&*target, |(kind, _)| if kind == "anon_inode" { &target } else { kind });
+        *kinds.entry(kind.to_owned()).or_default() += 1;
+    }
+    kinds
+}
+
+/// The program. `cargo test` has built it with the tests; `cargo test --test it` has not.
+fn built() -> &'static Path {
+    static BUILT: OnceLock<PathBuf> = OnceLock::new();
+    BUILT.get_or_init(|| {
+        let own = std::env::current_exe().expect("the path of the tests");
+        let profile = own.ancestors().nth(2).expect("the directory of the build");
+        let program = profile.join("examples/fake_cli");
+        let changed = |path: &Path| path.metadata().and_then(|m| m.modified()).unwrap_or(SystemTime::UNIX_EPOCH);
+        let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/bin");
+        let parts = std::fs::read_dir(sources.join("fake_cli")).expect("its parts").flatten().map(|e| e.path());
+        let newest = parts.chain([sources.join("fake_cli.rs")]).map(|p| changed(&p)).max();
+        if Some(changed(&program)) < newest {
+            let name = match profile.file_name().and_then(|n| n.to_str()).expect("a name") {
+                "debug" => "dev",
+                other => other,
+            };
+            let built = Command::new(env!("CARGO"))
+                .args(["build", "--quiet", "--locked", "--example", "fake_cli", "--profile", name, "--target-dir"])
+                .arg(profile.parent().expect("the directory of builds"))
+                .current_dir(env!("CARGO_MANIFEST_DIR"))
+                .status();
+            assert!(built.expect("cargo runs").success(), "tests/bin/fake_cli.rs can't be built");
+        }
+        program
+    })
+}
