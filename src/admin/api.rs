@@ -13,7 +13,7 @@ use super::sealed::Sealed;
 use crate::access::TokenInfo;
 use crate::butler::HouseStatus;
 use crate::spawner::budget::{By, Costs};
-use crate::spawner::{SessionEvent, SessionResult};
+use crate::spawner::{Preview, SessionEvent, SessionResult};
 
 /// The daemon's calls. Each error has a sentence as its message and `{"code": …}`, a stable name, as its data.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -32,6 +32,15 @@ pub trait Api {
         prompt: String,
         #[argument(rename = "context")] facts: Option<Value>,
     ) -> RpcResult<SessionResult>;
+
+    /// What such a trigger would run, and why not if so. Starts nothing and writes nothing. Scope `tools`.
+    #[method(name = "trigger_preview", param_kind = map, with_extensions)]
+    async fn trigger_preview(
+        &self,
+        butler: String,
+        prompt: String,
+        #[argument(rename = "context")] facts: Option<Value>,
+    ) -> RpcResult<Preview>;
 
     /// What was spent in the last `days` days, today included, or without them since the first of this month; and what
     /// the month will come to. Of the butlers that the token reaches. Scope `read`.

@@ -21,7 +21,7 @@ use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
 use crate::spawner::budget::{By, Costs, Period};
-use crate::spawner::{SessionResult, Trigger};
+use crate::spawner::{Preview, SessionResult, Trigger};
 use crate::supervisor::Supervisor;
 use crate::tools::Effect;
 
@@ -91,6 +91,20 @@ impl Rpc {
         })
     }
 
+    /// Who shall do what.
+    async fn wish(
+        &self,
+        ext: &Extensions,
+        butler: &str,
+        prompt: String,
+        context: Option<Value>,
+    ) -> Result<(Butler, Trigger), Failure> {
+        let grant = may(ext, Need::Work)?;
+        let butler = self.butler(&grant, butler).await?;
+        let request = self.caller(&grant).context;
+        Ok((butler, Trigger { prompt, context, source: "trigger".to_owned(), request }))
+    }
+
     async fn run_trigger(
         &self,
         ext: &Extensions,
@@ -98,10 +112,7 @@ impl Rpc {
         prompt: String,
         context: Option<Value>,
     ) -> Result<SessionResult, Failure> {
-        let grant = may(ext, Need::Work)?;
-        let butler = self.butler(&grant, butler).await?;
-        let request = self.caller(&grant).context;
-        let wish = Trigger { prompt, context, source: "trigger".to_owned(), request };
+        let (butler, wish) = self.wish(ext, butler, prompt, context).await?;
         // A task of its own: the session has a row, and goes on when the caller hangs up.
         let running = task::spawn(task::Kind::Request, "trigger", async move { butler.trigger(wish).await });
         Ok(running.await.map_err(|e| Failure::internal("The session", &e))??)
@@ -197,6 +208,17 @@ impl ApiServer for Rpc {
         facts: Option<Value>,
     ) -> RpcResult<SessionResult> {
         Ok(self.run_trigger(ext, &butler, prompt, facts).await?)
+    }
+
+    async fn trigger_preview(
+        &self,
+        ext: &Extensions,
+        butler: String,
+        prompt: String,
+        facts: Option<Value>,
+    ) -> RpcResult<Preview> {
+        let (butler, wish) = self.wish(ext, &butler, prompt, facts).await?;
+        Ok(butler.preview(&wish).await.map_err(Failure::from)?)
     }
 
     async fn costs(&self, ext: &Extensions, days: Option<u32>, by: By) -> RpcResult<Costs> {

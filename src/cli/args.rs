@@ -132,6 +132,9 @@ pub struct TriggerArgs {
     /// Show what the session does while it does it
     #[arg(long)]
     pub follow: bool,
+    /// Show what would run and what it may cost, and start nothing
+    #[arg(long, conflicts_with = "follow")]
+    pub dry_run: bool,
 }
 
 /// `costs`

@@ -9,6 +9,7 @@ mod db;
 mod doctor;
 mod events;
 mod out;
+mod preview;
 mod problem;
 mod prompt;
 mod secret;

@@ -97,6 +97,10 @@ impl Spawner {
         Self { inner: Arc::new(inner) }
     }
 
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
+    }
+
     pub fn running(&self) -> usize {
         self.inner.admission.running()
     }
@@ -244,7 +248,8 @@ impl Spawner {
     }
 }
 
-fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
+/// Whether the wish can be granted by itself, whatever else there is.
+pub(super) fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
     let depth = wish.request.lineage.depth;
     if depth > MAX_LINEAGE_DEPTH {
         return Err(TriggerError::TooDeep(depth));

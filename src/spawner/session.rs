@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
 use super::budget::{Meter, Watch};
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
@@ -15,7 +15,7 @@ use super::model::ModelAccess;
 use super::prompt;
 use super::purse;
 use super::types::{EventKind, SessionState, Trigger};
-use super::workspace::{SessionFile, Workspace, WorkspacePaths};
+use super::workspace::{SessionFile, Skill, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token};
 use crate::base::{SessionId, crash, text};
 
@@ -125,7 +125,8 @@ async fn in_workspace(
     let Some(adapter) = &inner.adapter else {
         return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
     };
-    let invocation = invocation(inner, id, wish, access, workspace, system_prompt, &guard.token);
+    let place = (&workspace.paths, workspace.skills.as_slice());
+    let invocation = invocation(inner, id, wish, access, place, system_prompt, &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
         Err(e) => return broken("the command", &e),
@@ -220,7 +221,7 @@ fn invocation(
     id: SessionId,
     wish: &Trigger,
     access: ModelAccess,
-    workspace: &Workspace,
+    (paths, skills): (&WorkspacePaths, &[Skill]),
     system_prompt: String,
     token: &Token,
 ) -> Invocation {
@@ -230,7 +231,7 @@ fn invocation(
     Invocation {
         session_id: id,
         butler: config.name.clone(),
-        prompt: prompt::user_prompt(&wish.prompt, context_block(wish).as_ref()),
+        prompt: user_prompt(wish),
         system_prompt,
         model: access.model,
         mcp_url: format!("http://127.0.0.1:{}/mcp", inner.parts.port),
@@ -244,10 +245,31 @@ fn invocation(
         credentials: access.keys,
         base_url: access.base_url,
         api: config.runtime.api,
-        workspace: workspace.paths.clone(),
-        skills: workspace.skills.clone(),
+        workspace: paths.clone(),
+        skills: skills.to_vec(),
         declared_env,
     }
+}
+
+/// What the model is asked.
+pub(super) fn user_prompt(wish: &Trigger) -> String {
+    prompt::user_prompt(&wish.prompt, context_block(wish).as_ref())
+}
+
+/// What would be started for this, with a token that opens nothing and a workspace that does not exist.
+pub(super) fn composed(
+    inner: &Inner,
+    id: SessionId,
+    wish: &Trigger,
+    access: ModelAccess,
+    system_prompt: String,
+) -> Result<Composed, AdapterError> {
+    let Some(adapter) = &inner.adapter else {
+        return Err(AdapterError::NoModel(inner.parts.config.runtime.kind));
+    };
+    let paths = inner.parts.workspaces.paths(id);
+    let token = Token::from_text("a-token-that-opens-nothing");
+    adapter.compose(&invocation(inner, id, wish, access, (&paths, &[]), system_prompt, &token))
 }
 
 /// The REQUEST CONTEXT of triggers that come from outside, and what a caller added.

@@ -149,11 +149,16 @@ impl Workspaces {
         Ok(Self { dir, user })
     }
 
+    /// Where a session's workspace is, or would be.
+    pub fn paths(&self, session: SessionId) -> WorkspacePaths {
+        WorkspacePaths::under(self.dir.join(session.to_string()))
+    }
+
     /// Makes the workspace of a session, with copies of the skills in `butler_dir/skills` that the child cannot change
     /// (as root) or at least not by accident. Links in there may lead anywhere inside of `roster`. The child can't enter
     /// it before [`Workspace::fill`]. On an error nothing is left of it.
     pub fn create(&self, session: SessionId, roster: &Path, butler_dir: &Path) -> Result<Workspace, WorkspaceError> {
-        let root = self.dir.join(session.to_string());
+        let root = self.paths(session).root;
         let mut space = Workspace {
             paths: WorkspacePaths::under(root.clone()),
             skills: Vec::new(),
