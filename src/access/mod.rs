@@ -11,6 +11,6 @@ mod token;
 
 pub use calls::{CallGuard, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
-pub use grant::{Caller, Grant, GrantScope, Holder};
+pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen};
 pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};
 pub use token::{Token, TokenBook};

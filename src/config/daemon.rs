@@ -12,7 +12,7 @@ use crate::base::{ByteSize, HumanDuration, Money, Secret};
 
 use super::key::{Default, Kind, section};
 use super::rules;
-use super::values::{LogFormat, Ports, QuietHours, Zone};
+use super::values::{Api, LogFormat, Ports, QuietHours, RuntimeKind, Zone};
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
@@ -175,6 +175,8 @@ section! {
         anthropic: String = rules::URL, Default::Is("\"https://api.anthropic.com\"");
         /// The OpenAI API, or a server that speaks its chat completions.
         openai: String = rules::URL, Default::Is("\"https://api.openai.com/v1\"");
+        /// The Gemini API.
+        gemini: String = rules::URL, Default::Is("\"https://generativelanguage.googleapis.com\"");
     }
 }
 
@@ -183,6 +185,10 @@ section! {
     pub struct ClisConfig {
         /// Claude Code. If not set: `claude` on the daemon's PATH.
         claude: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/local/bin/claude\"");
+        /// Codex. If not set: `codex` on the daemon's PATH.
+        codex: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/local/bin/codex\"");
+        /// The Gemini CLI, which needs `node` on the daemon's PATH. If not set: `gemini` there.
+        gemini: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/local/bin/gemini\"");
     }
 }
 
@@ -201,9 +207,25 @@ fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret<String>>, D::
     Ok(Option::<String>::deserialize(d)?.map(Secret::new))
 }
 
+impl ClisConfig {
+    /// All of them on the daemon's PATH.
+    pub const ON_PATH: Self = Self { claude: None, codex: None, gemini: None };
+}
+
 impl EndpointsConfig {
+    /// The address that a runtime asks; `api` is what the native one speaks.
+    pub fn of(&self, runtime: RuntimeKind, api: Api) -> &str {
+        match (runtime, api) {
+            (RuntimeKind::Gemini, _) => &self.gemini,
+            (RuntimeKind::Codex, _) | (RuntimeKind::Native, Api::Openai) => &self.openai,
+            (RuntimeKind::ClaudeCode, _) | (RuntimeKind::Native, Api::Anthropic) => &self.anthropic,
+        }
+    }
+
     /// Whether this address is a server of the owner's own, and not the vendor's: such a server may need no key.
     pub fn is_own(url: &str) -> bool {
-        !["https://api.anthropic.com", "https://api.openai.com/v1"].contains(&url.trim_end_matches('/'))
+        let vendors =
+            ["https://api.anthropic.com", "https://api.openai.com/v1", "https://generativelanguage.googleapis.com"];
+        !vendors.contains(&url.trim_end_matches('/'))
     }
 }

@@ -58,8 +58,7 @@ pub struct Spawner {
 
 pub(super) struct Inner {
     pub parts: SpawnerParts,
-    /// `None`: this build has none for the runtime, which the configuration refuses before.
-    pub adapter: Option<Arc<dyn Adapter>>,
+    pub adapter: Arc<dyn Adapter>,
     pub log: SessionLog,
     admission: Admission,
     /// Sessions that wait or run, and how to cancel each.

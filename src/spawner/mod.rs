@@ -20,7 +20,6 @@ mod tools;
 mod types;
 pub mod workspace;
 
-pub use adapters::RUNTIMES;
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;
 pub use preview::{Preview, Refusal};

@@ -1,7 +1,7 @@
 //! Which model a butler's sessions talk to, and with which key.
 
 use crate::base::{Secret, TenantId};
-use crate::config::{Api, ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
+use crate::config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
 use crate::credentials::{CredentialError, Credentials};
 
 /// What the adapter needs to reach the model.
@@ -28,11 +28,8 @@ fn key_names(config: &ButlerConfig) -> &'static [&'static str] {
 
 /// The endpoint and whether it is a server of the owner's own, which may need no key.
 fn endpoint(config: &ButlerConfig, settings: &SpawnerConfig) -> (String, bool) {
-    let configured = match config.runtime.api {
-        Api::Openai => &settings.endpoints.openai,
-        Api::Anthropic => &settings.endpoints.anthropic,
-    };
-    let url = config.runtime.endpoint.as_ref().unwrap_or(configured).clone();
+    let configured = settings.endpoints.of(config.runtime.kind, config.runtime.api);
+    let url = config.runtime.endpoint.as_ref().map_or(configured, String::as_str).to_owned();
     let own = EndpointsConfig::is_own(&url);
     (url, own)
 }

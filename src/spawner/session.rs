@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
 use super::budget::{Meter, Watch};
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::Inner;
@@ -16,7 +16,7 @@ use super::prompt;
 use super::purse;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Skill, Workspace, WorkspacePaths};
-use crate::access::{Grant, GrantScope, Holder, Token};
+use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::{SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
@@ -84,15 +84,21 @@ fn broken(what: &str, e: &dyn std::error::Error) -> Ending {
 struct TokenGuard<'a> {
     inner: &'a Inner,
     token: Token,
+    tools_seen: ToolsSeen,
 }
 
 impl<'a> TokenGuard<'a> {
     fn new(inner: &'a Inner, id: SessionId, wish: &Trigger, meter: &Meter) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
-        let parts = &inner.parts;
+        let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
-            holder: Holder::Session { session: id, context: wish.request.clone(), calls: meter.calls().clone() },
+            holder: Holder::Session {
+                session: id,
+                context: wish.request.clone(),
+                calls: meter.calls().clone(),
+                tools_seen: tools_seen.clone(),
+            },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
             tools: None,
@@ -100,7 +106,7 @@ impl<'a> TokenGuard<'a> {
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
         parts.book.insert(token.sha256(), grant);
-        Ok(Self { inner, token })
+        Ok(Self { inner, token, tools_seen })
     }
 }
 
@@ -122,9 +128,7 @@ async fn in_workspace(
     guard: &TokenGuard<'_>,
     meter: &Meter,
 ) -> Ending {
-    let Some(adapter) = &inner.adapter else {
-        return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
-    };
+    let adapter = &inner.adapter;
     let place = (&workspace.paths, workspace.skills.as_slice());
     let invocation = invocation(inner, id, wish, access, place, system_prompt, &guard.token);
     let composed = match adapter.compose(&invocation) {
@@ -166,7 +170,8 @@ async fn in_workspace(
             watch.see(&event);
             tell(inner, id, event, &mut names);
         };
-        let driving = drive(child, adapter.parser(inner.tool_names()), deadlines, &redactor, &ended_by, on_event);
+        let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
+        let driving = drive(child, Box::new(parser), deadlines, &redactor, &ended_by, on_event);
         let over = CancellationToken::new();
         let driving = async {
             tokio::pin!(driving);
@@ -264,12 +269,9 @@ pub(super) fn composed(
     access: ModelAccess,
     system_prompt: String,
 ) -> Result<Composed, AdapterError> {
-    let Some(adapter) = &inner.adapter else {
-        return Err(AdapterError::NoModel(inner.parts.config.runtime.kind));
-    };
     let paths = inner.parts.workspaces.paths(id);
     let token = Token::from_text("a-token-that-opens-nothing");
-    adapter.compose(&invocation(inner, id, wish, access, (&paths, &[]), system_prompt, &token))
+    inner.adapter.compose(&invocation(inner, id, wish, access, (&paths, &[]), system_prompt, &token))
 }
 
 /// The REQUEST CONTEXT of triggers that come from outside, and what a caller added.

@@ -212,3 +212,86 @@ async fn the_owners_prices_count_and_their_mistakes_are_told() {
     let _daemon = household.start().await;
     assert_eq!(trigger(&household, "health", "a short one")["cost_usd"], "0.000002");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_shows_all_and_does_nothing() {
+    let model = model(json!([{"when": "short", "steps": [{"say": "done"}]}])).await;
+    let household = Household::with_model(&model)
+        .env("BUTLERD_SPAWNER__BUDGETS__BUTLER_DAY_USD", "0.003")
+        .env("BUTLERD_SPAWNER__BUDGETS__TENANT_DAY_TOKENS", "100000");
+    let daemon = household.start().await;
+    let dry = |prompt: &str| {
+        let (code, out, err) = household.cli(&["trigger", "health", prompt, "--dry-run", "--context", "{\"a\":1}", "--json"]);
+        let shown: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("no JSON: {out}{err}"));
+        (code, shown, out)
+    };
+    let (code, shown, text) = dry("a short one");
+    assert_eq!(code, 0, "{text}");
+    assert!(shown["refusal"].is_null(), "{text}");
+    assert_eq!((&shown["runtime"], &shown["model"]), (&json!("native"), &json!("claude-sonnet-4-5")));
+    assert!(shown["system_prompt"].as_str().expect("a prompt").contains("Health"), "{text}");
+    let asked = shown["user_prompt"].as_str().expect("a prompt");
+    assert!(asked.starts_with("REQUEST CONTEXT") && asked.ends_with("a short one"), "{asked}");
+    let names = |key: &str| -> Vec<String> { serde_json::from_value(shown[key].clone()).expect("a list") };
+    assert!(names("tools").contains(&"measurement_log".to_owned()), "{text}");
+    assert!(names("environment").contains(&"ANTHROPIC_API_KEY".to_owned()), "{text}");
+    assert!(!text.contains("sk-test-key"), "no value of the environment is shown");
+    let left: Vec<&Value> = shown["limits"].as_array().expect("limits").iter().collect();
+    assert_eq!((&left[0]["scope"], &left[0]["left_usd"]), (&json!("butler's day"), &json!("0.003")), "{text}");
+    assert_eq!(left[1]["left_tokens"], 100_000, "{text}");
+    // 136,000 tokens into the cache at $3.75 and 64,000 written at $15, past what is left.
+    assert_eq!(shown["price_bound"]["usd"], "1.473", "{text}");
+    assert_eq!(daemon.mcp("health").ok("sessions_list", json!({})).await, json!([]));
+    assert_eq!(trigger(&household, "health", "a short one")["state"], "succeeded");
+    let (code, shown, text) = dry("a short one");
+    assert_eq!((code, &shown["refusal"]["code"]), (1, &json!("budget")), "{text}");
+    assert_eq!(shown["limits"][0]["left_usd"], "0");
+    let (_, out, _) = household.cli(&["trigger", "health", "a short one", "--dry-run"]);
+    assert!(out.contains("It would be refused: health has used $0.0036 of $0.003"), "{out}");
+    assert_eq!(requests(&model), 1);
+    let rows = daemon.mcp("health").ok("sessions_list", json!({})).await;
+    assert_eq!(rows.as_array().map(Vec::len), Some(1), "a dry run leaves no row, not even of a refusal");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn costs_are_told_by_butler_schedule_and_model() {
+    let model = model(json!([long("work", 2), {"when": "short", "steps": [{"say": "done"}]}])).await;
+    let household = Household::with_model(&model).replace("travel/butler.toml", "claude-sonnet-4-5", "nobody-knows-1");
+    let daemon = household.start().await;
+    let health = daemon.mcp("health");
+    let schedule = json!({"name": "every-morning", "cron": "0 7 * * *", "prompt": "a short one"});
+    let made = health.ok("schedule_create", schedule).await;
+    let ran = health.ok("schedule_trigger", json!({"id": made["id"]})).await;
+    assert_eq!(ran["status"], "triggered", "{ran}");
+    for (butler, prompt) in [("health", "work"), ("travel", "a short one")] {
+        assert_eq!(trigger(&household, butler, prompt)["state"], "succeeded");
+    }
+    let costs = |args: &[&str]| {
+        let (code, out, err) = household.cli(&[&["costs", "--json"], args].concat());
+        assert_eq!(code, 0, "{out}{err}");
+        serde_json::from_str::<Value>(&out).expect("JSON")
+    };
+    let rows = |costs: &Value| -> Vec<String> {
+        let row = |r: &Value| {
+            let (name, usd) = (r["name"].as_str().unwrap_or("-"), r["usd"].as_str().unwrap_or("unknown"));
+            format!("{name} {}/{} {usd}", r["sessions"], r["sessions_of_unknown_cost"])
+        };
+        costs["rows"].as_array().expect("rows").iter().map(row).collect()
+    };
+    let by_butler = costs(&[]);
+    assert_eq!(rows(&by_butler), ["health 2/0 0.0108", "travel 1/1 unknown"], "{by_butler}");
+    assert_eq!((&by_butler["total"]["usd"], &by_butler["total"]["sessions"]), (&json!("0.0108"), &json!(3)));
+    assert_eq!(by_butler["month"]["usd"], "0.0108");
+    assert_eq!(by_butler["month"]["sessions_of_unknown_cost"], 1);
+    assert!(by_butler["month"]["forecast_usd"].is_string(), "{by_butler}");
+    let by_schedule = costs(&["--by", "schedule", "--days", "2"]);
+    assert_eq!(
+        rows(&by_schedule),
+        ["health: trigger 1/0 0.0072", "health: schedule:every-morning 1/0 0.0036", "travel: trigger 1/1 unknown"],
+        "{by_schedule}"
+    );
+    let by_model = costs(&["--by", "model", "--month"]);
+    assert_eq!(rows(&by_model), ["claude-sonnet-4-5 2/0 0.0108", "nobody-knows-1 1/1 unknown"], "{by_model}");
+    let (_, out, _) = household.cli(&["costs"]);
+    assert!(out.contains("$0.0108") && out.contains("unknown") && out.contains("Forecast for the whole month: $"), "{out}");
+}

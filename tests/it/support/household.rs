@@ -49,15 +49,13 @@ impl Household {
     pub fn bare() -> Self {
         let dir = scratch();
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("roster"), &dir.path().join("roster"));
-        let mut env = BTreeMap::from([
+        let env = BTreeMap::from([
             ("BUTLERD_DAEMON__PORTS".to_owned(), "auto".to_owned()),
             ("BUTLERD_OWNER__TIME_ZONE".to_owned(), "Europe/Berlin".to_owned()),
             ("BUTLERD_LOG".to_owned(), "info".to_owned()),
+            // The kernel counts the children of all households that run beside this one.
+            ("BUTLERD_SPAWNER__LIMITS__PROCESSES".to_owned(), "4096".to_owned()),
         ]);
-        // The kernel counts processes by user: runs that share a machine may each want one of their own.
-        if let Ok(user) = std::env::var("BUTLERD_TEST_CHILD_USER") {
-            env.insert("BUTLERD_SPAWNER__CHILD_USER".to_owned(), user);
-        }
         Self { dir, env }
     }
 
@@ -73,6 +71,7 @@ impl Household {
         Self::new()
             .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &model.base_url())
             .env("BUTLERD_SPAWNER__ENDPOINTS__OPENAI", &model.openai_base_url())
+            .env("BUTLERD_SPAWNER__ENDPOINTS__GEMINI", &model.base_url())
             .env("ANTHROPIC_API_KEY", "sk-test-key-of-the-scripted-model")
     }
 
