@@ -114,6 +114,9 @@ section! {
         kill_grace: HumanDuration = rules::seconds(0, 600), Default::Is("\"5s\"");
         /// How long a child may stay after its final event.
         final_event_grace: HumanDuration = rules::seconds(0, 600), Default::Is("\"5s\"");
+        /// How often a session is started anew that failed because its model or its tools could not be reached, and that
+        /// had called no tool. A fallback runtime, where there is one, goes first.
+        retries: u32 = rules::count(0, 10), Default::Is("1");
         /// The user that children run as when the daemon is root. If not set, butlerd picks an unprivileged one.
         child_user: Option<String> = rules::USER, Default::Unset("\"butlerd-child\"");
         /// Keep the working directory of a failed session, to look at it. It holds what the session wrote.

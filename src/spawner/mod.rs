@@ -5,6 +5,7 @@
 
 pub mod adapters;
 mod admission;
+mod attempts;
 pub mod budget;
 pub mod child;
 mod core;
@@ -20,6 +21,7 @@ mod tools;
 mod types;
 pub mod workspace;
 
+pub use admission::{Floor, HOUSEKEEPING, SCHEDULE};
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;
 pub use preview::{Preview, Refusal};

@@ -6,8 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Spawner;
 use super::budget::{LimitLeft, PriceBound};
-use super::core::{Inner, check_wish};
-use super::model::{ModelAccess, resolve};
+use super::core::{Attempt, Inner, check_wish};
 use super::types::{Trigger, TriggerError};
 use super::{prompt, session};
 use crate::base::{HumanDuration, SessionId};
@@ -85,8 +84,12 @@ impl Inner {
         if let Err(e) = check_wish(wish) {
             shown.refuse(e.code(), e.to_string());
         }
-        match resolve(config, &self.parts.settings, &self.parts.credentials).await {
-            Ok(access) => self.command(wish, access, &mut shown),
+        match self.first_ready(0).await {
+            Ok((at, access)) => {
+                shown.model.clone_from(&access.model);
+                shown.price_bound = account.price_bound(access.model.as_deref());
+                self.command(wish, Attempt { id: SessionId::new(), at, access }, &mut shown);
+            }
             Err(e) => shown.refuse("no_model", e.to_string()),
         }
         if let Err(over) = account.check(shown.model.as_deref()) {
@@ -96,9 +99,10 @@ impl Inner {
     }
 
     /// Composes the child's command, and starts nothing.
-    fn command(&self, wish: &Trigger, access: ModelAccess, shown: &mut Preview) {
+    fn command(&self, wish: &Trigger, attempt: Attempt, shown: &mut Preview) {
+        shown.runtime = self.candidate(&attempt).kind.as_str().to_owned();
         let Some(system_prompt) = shown.system_prompt.clone() else { return };
-        match session::composed(self, SessionId::new(), wish, access, system_prompt) {
+        match session::composed(self, wish, attempt, system_prompt) {
             Ok(composed) => {
                 shown.program = Some(composed.program);
                 shown.environment = composed.env.into_iter().map(|(name, _)| name).collect();

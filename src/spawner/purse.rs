@@ -5,9 +5,8 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::budget::{Meter, OverBudget};
-use super::core::Inner;
+use super::core::{Attempt, Inner};
 use super::log::Ending;
-use super::model::ModelAccess;
 use super::types::{EventKind, SessionResult, SessionState, Trigger, TriggerError};
 use crate::base::{SessionId, text};
 use crate::store::StoreError;
@@ -17,12 +16,16 @@ const SAVE_AFTER: Duration = Duration::from_millis(250);
 
 /// Refuses a trigger for which there is no money or no token left today. The refusal is on record as a session that
 /// failed before it started.
-pub(super) async fn may_start(inner: &Inner, wish: &Trigger, model: Option<&str>) -> Result<(), TriggerError> {
+pub(super) async fn may_start(
+    inner: &Inner,
+    wish: &Trigger,
+    runtime: &str,
+    model: Option<&str>,
+) -> Result<(), TriggerError> {
     let parts = &inner.parts;
     let account = parts.budgets.account(&parts.config, &wish.request.tenant_id).await?;
     let Err(over) = account.check(model) else { return Ok(()) };
     let id = SessionId::new();
-    let runtime = parts.config.runtime.kind.as_str();
     inner.log.refused(id, wish, runtime, model, over.class.as_str(), &over.message).await?;
     parts.metrics.session_stopped(over.class.as_str());
     inner.tell(id, EventKind::Queued { source: wish.source.clone(), prompt: text::truncate(&wish.prompt, 4096) });
@@ -46,23 +49,17 @@ fn refusal(session_id: SessionId, over: &OverBudget) -> SessionResult {
 }
 
 /// Runs a session that has its slot, with a meter of its own.
-pub(super) async fn run(
-    inner: &Inner,
-    id: SessionId,
-    wish: &Trigger,
-    access: ModelAccess,
-    cancel: &CancellationToken,
-) -> Ending {
+pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
     let parts = &inner.parts;
     let account = match parts.budgets.account(&parts.config, &wish.request.tenant_id).await {
         Ok(account) => account,
         Err(e) => return Ending::failed(SessionState::Failed, "unavailable", unread(&e)),
     };
-    let model = access.model.clone();
+    let model = attempt.access.model.clone();
     let end = match account.check(model.as_deref()) {
         Ok(()) => {
             let meter = account.meter(model.as_deref());
-            let mut end = super::session::run(inner, id, wish, access, cancel, &meter).await;
+            let mut end = super::session::run(inner, wish, attempt, cancel, &meter).await;
             end.settle(&meter);
             end
         }

@@ -6,12 +6,12 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
+use super::attempts::Candidate;
 use super::budget::{Meter, Watch};
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
-use super::core::Inner;
+use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
 use super::log::Ending;
-use super::model::ModelAccess;
 use super::prompt;
 use super::purse;
 use super::types::{EventKind, SessionState, Trigger};
@@ -27,13 +27,12 @@ const MAX_SHOWN: usize = 16 * 1024;
 /// Runs the session to its end. Whatever goes wrong is in the ending.
 pub(super) async fn run(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    attempt: Attempt,
     cancel: &CancellationToken,
     meter: &Meter,
 ) -> Ending {
-    let parts = &inner.parts;
+    let (id, parts) = (attempt.id, &inner.parts);
     let system_prompt = match prompt::system_prompt(&parts.roster_dir, &parts.config.dir) {
         Ok(text) => text,
         Err(e) => return broken("the system prompt", &e),
@@ -52,8 +51,8 @@ pub(super) async fn run(
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
-    let ending =
-        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard, meter).await;
+    let place = (&mut workspace, &mut files);
+    let ending = in_workspace(inner, wish, attempt, cancel, place, system_prompt, &guard, meter).await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending
@@ -119,20 +118,23 @@ impl Drop for TokenGuard<'_> {
 #[allow(clippy::too_many_arguments)]
 async fn in_workspace(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    attempt: Attempt,
     cancel: &CancellationToken,
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
     system_prompt: String,
     guard: &TokenGuard<'_>,
     meter: &Meter,
 ) -> Ending {
-    let adapter = &inner.adapter;
+    let id = attempt.id;
+    let Candidate { kind, adapter } = inner.candidate(&attempt);
     let place = (&workspace.paths, workspace.skills.as_slice());
-    let invocation = invocation(inner, id, wish, access, place, system_prompt, &guard.token);
+    let invocation = invocation(inner, wish, attempt, place, system_prompt, &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
+        Err(e @ (AdapterError::NoProgram { .. } | AdapterError::ProgramGone { .. })) => {
+            return Ending::failed(SessionState::Failed, ErrorClass::ProgramMissing.as_str(), e.to_string());
+        }
         Err(e) => return broken("the command", &e),
     };
     files.clone_from(&composed.files);
@@ -151,7 +153,7 @@ async fn in_workspace(
         tracing::warn!(session = %id, error = %e, "the session's process is not on record");
     }
     let pid = u32::try_from(child.pid()).unwrap_or_default();
-    let runtime = inner.parts.config.runtime.kind.as_str().to_owned();
+    let runtime = kind.as_str().to_owned();
     inner.tell(id, EventKind::Started { runtime, model: invocation.model.clone(), pid });
     tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = wish.source, "session started");
     let settings = &inner.parts.settings;
@@ -163,10 +165,12 @@ async fn in_workspace(
     let redactor = redactor(&invocation);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
+    let mut tools_seen = 0;
     let mut driven = {
         let mut names = HashMap::new();
         let mut watch = Watch::new(meter, inner.tool_names());
         let on_event = |event| {
+            tools_seen += u32::from(matches!(event, RunEvent::ToolCall { .. }));
             watch.see(&event);
             tell(inner, id, event, &mut names);
         };
@@ -202,7 +206,7 @@ async fn in_workspace(
     if !driven.outcome.ok && !driven.stderr_tail.is_empty() {
         tracing::debug!(session = %id, stderr = driven.stderr_tail, "what the child said last");
     }
-    ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled())
+    Ending { tools_seen, ..ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled()) }
 }
 
 /// Waits until the daemon stops, or the session has used what it may.
@@ -223,14 +227,15 @@ fn redactor(invocation: &Invocation) -> Redactor {
 
 fn invocation(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    Attempt { id, at, access }: Attempt,
     (paths, skills): (&WorkspacePaths, &[Skill]),
     system_prompt: String,
     token: &Token,
 ) -> Invocation {
     let config = &inner.parts.config;
+    // Arguments and built-in tools are those of the butler's own runtime, not of a fallback.
+    let own = at == 0;
     let declared = config.env.required.iter().chain(&config.env.optional);
     let declared_env = declared.filter_map(|n| Some((n.clone(), std::env::var(n).ok()?.into()))).collect();
     Invocation {
@@ -245,8 +250,8 @@ fn invocation(
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
-        granted_tools: config.runtime.tools.clone(),
-        extra_args: config.runtime.args.clone(),
+        granted_tools: if own { config.runtime.tools.clone() } else { Vec::new() },
+        extra_args: if own { config.runtime.args.clone() } else { Vec::new() },
         credentials: access.keys,
         base_url: access.base_url,
         api: config.runtime.api,
@@ -264,14 +269,14 @@ pub(super) fn user_prompt(wish: &Trigger) -> String {
 /// What would be started for this, with a token that opens nothing and a workspace that does not exist.
 pub(super) fn composed(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    attempt: Attempt,
     system_prompt: String,
 ) -> Result<Composed, AdapterError> {
-    let paths = inner.parts.workspaces.paths(id);
+    let adapter = inner.candidate(&attempt).adapter.clone();
+    let paths = inner.parts.workspaces.paths(attempt.id);
     let token = Token::from_text("a-token-that-opens-nothing");
-    inner.adapter.compose(&invocation(inner, id, wish, access, (&paths, &[]), system_prompt, &token))
+    adapter.compose(&invocation(inner, wish, attempt, (&paths, &[]), system_prompt, &token))
 }
 
 /// The REQUEST CONTEXT of triggers that come from outside, and what a caller added.
@@ -358,5 +363,6 @@ fn ending(driven: Driven, stopping: bool) -> Ending {
         cost_usd,
         usage_by_model: None,
         exit_status: driven.ended.exit.as_ref().map(ExitInfo::to_string),
+        tools_seen: 0,
     }
 }

@@ -221,7 +221,8 @@ async fn a_dry_run_shows_all_and_does_nothing() {
         .env("BUTLERD_SPAWNER__BUDGETS__TENANT_DAY_TOKENS", "100000");
     let daemon = household.start().await;
     let dry = |prompt: &str| {
-        let (code, out, err) = household.cli(&["trigger", "health", prompt, "--dry-run", "--context", "{\"a\":1}", "--json"]);
+        let (code, out, err) =
+            household.cli(&["trigger", "health", prompt, "--dry-run", "--context", "{\"a\":1}", "--json"]);
         let shown: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("no JSON: {out}{err}"));
         (code, shown, out)
     };
@@ -293,5 +294,8 @@ async fn costs_are_told_by_butler_schedule_and_model() {
     let by_model = costs(&["--by", "model", "--month"]);
     assert_eq!(rows(&by_model), ["claude-sonnet-4-5 2/0 0.0108", "nobody-knows-1 1/1 unknown"], "{by_model}");
     let (_, out, _) = household.cli(&["costs"]);
-    assert!(out.contains("$0.0108") && out.contains("unknown") && out.contains("Forecast for the whole month: $"), "{out}");
+    assert!(
+        out.contains("$0.0108") && out.contains("unknown") && out.contains("Forecast for the whole month: $"),
+        "{out}"
+    );
 }
