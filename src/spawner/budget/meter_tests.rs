@@ -64,8 +64,8 @@ fn money_is_counted_by_model_and_unknown_where_one_price_is() {
     meter.used("gpt-5-mini", usage(1000, 100));
     assert_eq!(meter.spent().cost_usd, Some(money("0.0096")));
     let bill = meter.bill();
-    assert_eq!(bill.by_model.as_ref().unwrap()[0]["usd"], "0.00915");
-    assert_eq!(bill.by_model.as_ref().unwrap()[1]["model"], "gpt-5-mini");
+    assert_eq!(bill.by_model.as_ref().unwrap()[0]["model"], "gpt-5-mini");
+    assert_eq!(bill.by_model.as_ref().unwrap()[1]["usd"], "0.00915");
     meter.used("scripted-1", usage(1, 1));
     assert_eq!((meter.spent().cost_usd, meter.bill().cost_usd), (None, None));
     assert_eq!(meter.close(Usage::default(), None).cost_usd, None);
