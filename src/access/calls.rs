@@ -32,6 +32,12 @@ impl CallGuard {
         Self { most, count: Mutex::default(), tripped: Box::new(tripped) }
     }
 
+    /// Lets no further call through, for this reason: the session is being ended.
+    pub fn close(&self, why: &str) {
+        let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
+        count.refusal.get_or_insert_with(|| why.to_owned());
+    }
+
     /// Whether this call may be made, counting it. `Err` is the sentence that says why not.
     pub fn admit(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), String> {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
@@ -124,6 +130,15 @@ mod tests {
             }
             assert_eq!(guard.admit("state_list", &other), Ok(()), "the same arguments of another tool");
         }
+    }
+
+    #[test]
+    fn a_closed_guard_lets_nothing_through() {
+        let (guard, told) = guard(100);
+        guard.close("it is over");
+        guard.close("something else");
+        assert_eq!(guard.admit("t", &args(json!({}))), Err("it is over".to_owned()));
+        assert_eq!(told.load(Ordering::Relaxed), 0);
     }
 
     #[test]

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
@@ -37,6 +37,9 @@ struct Entry {
     tool: Tool,
     gate: Option<Gate>,
 }
+
+/// By then a session that is being ended has ended.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Gathers tools during boot.
 #[derive(Default)]
@@ -150,7 +153,11 @@ impl ToolSet {
         let shadow = make(Map::new(), redacted.clone());
         let enabled = entry.gate.as_ref().is_none_or(|g| g.enabled.load(Ordering::Acquire));
         let result = if let Err(why) = admitted {
-            Err(ToolError::Runaway(why))
+            self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(&why, 500))));
+            audited.store(true, Ordering::Release);
+            // The session is being ended. Until it is, it gets no answer with which it could go to its model again.
+            let _ = tokio::time::timeout(ENDED_WITHIN, cancelled.cancelled()).await;
+            Err(ToolError::Ended(why))
         } else if !enabled {
             let module = entry.gate.as_ref().map(|g| &*g.module).unwrap_or_default();
             Err(ToolError::refused(

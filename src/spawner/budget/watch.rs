@@ -26,6 +26,10 @@ impl<'a> Watch<'a> {
             RunEvent::Usage(usage) => {
                 self.go_on();
                 self.over = self.meter.heard(*usage).err();
+                // If it goes on, it shall not get far: it waits at its next tool call until it is ended.
+                if let Some(over) = &self.over {
+                    self.meter.calls().close(&over.message);
+                }
             }
             // With its last call the program was done: what it has to say is worth its price.
             RunEvent::Final => self.over = None,
