@@ -72,6 +72,7 @@ fn describe(kind: &EventKind, session: &str) -> (Tone, &'static str, String) {
                 format!("{} {}", one_line(name, 80), one_line(content, SHOWN)),
             )
         }
+        EventKind::Skill { name } => (Tone::Head, "reads", format!("the skill {}", one_line(name, 80))),
         EventKind::Retry { class, attempt } => {
             (Tone::Warn, "retries", format!("attempt {attempt}, after {}", one_line(class, 80)))
         }

@@ -20,6 +20,7 @@ mod pricing;
 mod roster;
 mod rules;
 mod single;
+pub mod skills;
 mod values;
 
 #[cfg(test)]
@@ -39,4 +40,5 @@ pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
+pub use skills::Skill;
 pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, UnknownValue, Zone};

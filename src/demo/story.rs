@@ -58,6 +58,7 @@ pub(super) fn event(event: &SessionEvent, at: Duration) {
             let what = if *is_error { "error" } else { "result" };
             format!("  {what:<10}{name}: {}", text::truncate(content.trim(), 600))
         }
+        EventKind::Skill { name } => format!("reads       the skill {name}"),
         EventKind::Retry { class, attempt } => format!("retries     {class}, attempt {attempt}"),
         EventKind::Followed { by, runtime, class } => format!("follows     session {by} in {runtime}, after {class}"),
         EventKind::Ended(end) => {

@@ -17,6 +17,7 @@ mod preview;
 pub mod prompt;
 mod purse;
 mod session;
+mod skills;
 mod tools;
 mod types;
 pub mod workspace;

@@ -7,8 +7,8 @@ use serde::{Deserialize, Serialize};
 use super::Spawner;
 use super::budget::{LimitLeft, PriceBound};
 use super::core::{Attempt, Inner, check_wish};
+use super::session;
 use super::types::{Trigger, TriggerError};
-use super::{prompt, session};
 use crate::base::{HumanDuration, SessionId};
 
 /// Why a trigger would come to nothing.
@@ -77,10 +77,6 @@ impl Inner {
             session_timeout: config.sessions.session_timeout,
             limits: account.limits_left(),
         };
-        match prompt::system_prompt(&self.parts.roster_dir, &config.dir) {
-            Ok(text) => shown.system_prompt = Some(text),
-            Err(e) => shown.refuse("invalid_request", format!("the system prompt: {e}")),
-        }
         if let Err(e) = check_wish(wish) {
             shown.refuse(e.code(), e.to_string());
         }
@@ -98,11 +94,16 @@ impl Inner {
         Ok(shown)
     }
 
-    /// Composes the child's command, and starts nothing.
+    /// Composes prompt and command of the child, and starts nothing.
     fn command(&self, wish: &Trigger, attempt: Attempt, shown: &mut Preview) {
         shown.runtime = self.candidate(&attempt).kind.as_str().to_owned();
-        let Some(system_prompt) = shown.system_prompt.clone() else { return };
-        match session::composed(self, wish, attempt, system_prompt) {
+        let (system_prompt, skills) = match session::system_prompt(self, wish, &attempt) {
+            Ok(told) => told,
+            Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),
+        };
+        shown.system_prompt = Some(system_prompt.clone());
+        shown.tools.retain(|name| !skills.needless_tools().contains(&name.as_str()));
+        match session::composed(self, wish, attempt, (system_prompt, &skills)) {
             Ok(composed) => {
                 shown.program = Some(composed.program);
                 shown.environment = composed.env.into_iter().map(|(name, _)| name).collect();

@@ -1,6 +1,7 @@
 //! One session at work: prompt, workspace, token, child, output, end.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -12,10 +13,11 @@ use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
 use super::log::Ending;
-use super::prompt;
+use super::prompt::{self, PromptError};
 use super::purse;
+use super::skills::{SessionSkills, watched};
 use super::types::{EventKind, SessionState, Trigger};
-use super::workspace::{SessionFile, Skill, Workspace, WorkspacePaths};
+use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::{SessionId, crash, text};
 
@@ -33,26 +35,27 @@ pub(super) async fn run(
     meter: &Meter,
 ) -> Ending {
     let (id, parts) = (attempt.id, &inner.parts);
-    let system_prompt = match prompt::system_prompt(&parts.roster_dir, &parts.config.dir) {
-        Ok(text) => text,
+    let (system_prompt, skills) = match system_prompt(inner, wish, &attempt) {
+        Ok(told) => told,
         Err(e) => return broken("the system prompt", &e),
     };
     if let Err(e) = inner.log.running(&wish.request, id, &system_prompt).await {
         return broken("the session's row", &e);
     }
     crash::point("session.running");
-    let mut workspace = match parts.workspaces.create(id, &parts.roster_dir, &parts.config.dir) {
+    let mut workspace = match parts.workspaces.create(id, skills.in_workspace()) {
         Ok(workspace) => workspace,
         Err(e) => return broken("the workspace", &e),
     };
     // The token lives as long as this guard: exactly as long as the child.
-    let guard = match TokenGuard::new(inner, id, wish, meter) {
+    let guard = match TokenGuard::new(inner, id, wish, skills.needless_tools(), meter) {
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
+    let prompt = (system_prompt, &skills);
     let place = (&mut workspace, &mut files);
-    let ending = in_workspace(inner, wish, attempt, cancel, place, system_prompt, &guard, meter).await;
+    let ending = in_workspace(inner, wish, attempt, cancel, place, prompt, &guard, meter).await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending
@@ -87,9 +90,17 @@ struct TokenGuard<'a> {
 }
 
 impl<'a> TokenGuard<'a> {
-    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger, meter: &Meter) -> Result<Self, getrandom::Error> {
+    /// `needless`: tools that the session is not offered.
+    fn new(
+        inner: &'a Inner,
+        id: SessionId,
+        wish: &Trigger,
+        needless: &[&str],
+        meter: &Meter,
+    ) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
+        let offered = inner.tool_names().iter().filter(|name| !needless.contains(&name.as_str()));
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
             holder: Holder::Session {
@@ -100,7 +111,7 @@ impl<'a> TokenGuard<'a> {
             },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
-            tools: None,
+            tools: (!needless.is_empty()).then(|| Arc::new(offered.cloned().collect())),
             scopes: [GrantScope::Tools].into(),
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
@@ -122,14 +133,13 @@ async fn in_workspace(
     attempt: Attempt,
     cancel: &CancellationToken,
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
-    system_prompt: String,
+    (system_prompt, skills): (String, &SessionSkills),
     guard: &TokenGuard<'_>,
     meter: &Meter,
 ) -> Ending {
     let id = attempt.id;
     let Candidate { kind, adapter } = inner.candidate(&attempt);
-    let place = (&workspace.paths, workspace.skills.as_slice());
-    let invocation = invocation(inner, wish, attempt, place, system_prompt, &guard.token);
+    let invocation = invocation(inner, wish, attempt, &workspace.paths, (system_prompt, skills), &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
         Err(e @ (AdapterError::NoProgram { .. } | AdapterError::ProgramGone { .. })) => {
@@ -175,7 +185,7 @@ async fn in_workspace(
             tell(inner, id, event, &mut names);
         };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
-        let driving = drive(child, Box::new(parser), deadlines, &redactor, &ended_by, on_event);
+        let driving = drive(child, watched(Box::new(parser)), deadlines, &redactor, &ended_by, on_event);
         let over = CancellationToken::new();
         let driving = async {
             tokio::pin!(driving);
@@ -229,8 +239,8 @@ fn invocation(
     inner: &Inner,
     wish: &Trigger,
     Attempt { id, at, access }: Attempt,
-    (paths, skills): (&WorkspacePaths, &[Skill]),
-    system_prompt: String,
+    paths: &WorkspacePaths,
+    (system_prompt, skills): (String, &SessionSkills),
     token: &Token,
 ) -> Invocation {
     let config = &inner.parts.config;
@@ -256,7 +266,7 @@ fn invocation(
         base_url: access.base_url,
         api: config.runtime.api,
         workspace: paths.clone(),
-        skills: skills.to_vec(),
+        skills: skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
         declared_env,
     }
 }
@@ -266,17 +276,30 @@ pub(super) fn user_prompt(wish: &Trigger) -> String {
     prompt::user_prompt(&wish.prompt, context_block(wish).as_ref())
 }
 
+/// What the model is told before, its skills announced, and the skills.
+pub(super) fn system_prompt(
+    inner: &Inner,
+    wish: &Trigger,
+    attempt: &Attempt,
+) -> Result<(String, SessionSkills), PromptError> {
+    let parts = &inner.parts;
+    let plain = prompt::system_prompt(&parts.roster_dir, &parts.config.dir)?;
+    let reading = inner.candidate(attempt).adapter.skills();
+    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, &parts.config.runtime.tools);
+    Ok((skills.announced(plain), skills))
+}
+
 /// What would be started for this, with a token that opens nothing and a workspace that does not exist.
 pub(super) fn composed(
     inner: &Inner,
     wish: &Trigger,
     attempt: Attempt,
-    system_prompt: String,
+    prompt: (String, &SessionSkills),
 ) -> Result<Composed, AdapterError> {
     let adapter = inner.candidate(&attempt).adapter.clone();
     let paths = inner.parts.workspaces.paths(attempt.id);
     let token = Token::from_text("a-token-that-opens-nothing");
-    adapter.compose(&invocation(inner, wish, attempt, (&paths, &[]), system_prompt, &token))
+    adapter.compose(&invocation(inner, wish, attempt, &paths, prompt, &token))
 }
 
 /// The REQUEST CONTEXT of triggers that come from outside, and what a caller added.
@@ -328,6 +351,7 @@ fn tell(inner: &Inner, id: SessionId, event: RunEvent, names: &mut HashMap<Strin
             let name = names.remove(&call).unwrap_or(name);
             EventKind::ToolResult { name, is_error, content: text::truncate(&content, MAX_SHOWN) }
         }
+        RunEvent::SkillUsed { name } => EventKind::Skill { name },
         RunEvent::Retry { class, attempt, .. } => EventKind::Retry { class: class.as_str().to_owned(), attempt },
         RunEvent::Final => {
             crash::point("session.final_event");

@@ -146,6 +146,10 @@ pub enum EventKind {
         is_error: bool,
         content: String,
     },
+    /// The model has read one of its butler's skills.
+    Skill {
+        name: String,
+    },
     Retry {
         class: String,
         attempt: u32,

@@ -48,10 +48,8 @@ async fn a_session_over_its_budget_stops_within_one_turn() {
     let said = ended["error"].as_str().expect("a sentence");
     assert!(said.starts_with("the session used 3360 of 3000 tokens"), "{said}");
     let row = newest(&daemon, "health").await;
-    assert_eq!(
-        (&row["input_tokens"], &row["output_tokens"], &row["cost_usd"]),
-        (&json!(3300), &json!(60), &json!("0.0108"))
-    );
+    let used = row["input_tokens"].as_u64().expect("tokens") + row["output_tokens"].as_u64().expect("tokens");
+    assert!(used >= 3 * TURN_TOKENS && used <= 4 * TURN_TOKENS, "{used} tokens");
     assert!(requests(&model) <= 4, "{} model calls", requests(&model));
     assert!(metric(&daemon, "butlerd_sessions_stopped_total{butler=\"health\",outcome=\"budget\"} 1").await);
     // What is over with its last call is not ended for it.

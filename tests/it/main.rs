@@ -4,6 +4,7 @@ mod leaks;
 mod left_out;
 mod support;
 
+mod attempts;
 mod broken;
 mod budgets;
 mod calls;
@@ -16,5 +17,6 @@ mod first_light;
 mod isolation;
 mod lifecycle;
 mod misbehave;
+mod skills;
 mod tidy;
 mod unit_file;

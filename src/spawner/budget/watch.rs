@@ -43,7 +43,7 @@ impl<'a> Watch<'a> {
                 }
             }
             RunEvent::Text(_) | RunEvent::ToolResult { .. } | RunEvent::Retry { .. } => self.go_on(),
-            RunEvent::McpConnected(_) => {}
+            RunEvent::McpConnected(_) | RunEvent::SkillUsed { .. } => {}
         }
     }
 
