@@ -158,6 +158,7 @@ pub async fn boot(
         child_user: house.child_user,
         budgets: house.budgets.clone(),
         port,
+        gateway: house.gateway.clone(),
     });
     phases.run("core credentials", spawner.check_credentials()).await?;
     phases

@@ -12,6 +12,7 @@ use crate::credentials::Credentials;
 use crate::modules::Catalog;
 use crate::spawner::budget::Budgets;
 use crate::spawner::child::{ChildUser, Nursery};
+use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
 use crate::spawner::{Floor, SessionEvent};
 use crate::store::Database;
@@ -35,6 +36,8 @@ pub struct House {
     pub nursery: Nursery,
     /// Sessions that may run at once in the whole household.
     pub permits: Floor,
+    /// Where children reach their models, unless `[spawner] gateway` is off.
+    pub gateway: Option<Gateway>,
     /// Where sessions get their workspaces.
     pub workspaces: Workspaces,
     /// What sessions cost and may cost.

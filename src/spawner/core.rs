@@ -13,6 +13,7 @@ use super::admission::{Admission, Floor, Place, Slot, Urgency};
 use super::attempts::{Candidate, Next, candidates, next};
 use super::budget::Budgets;
 use super::child::{ChildUser, Leftover, Nursery};
+use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::model::{ModelAccess, NoModel, resolve};
 use super::types::{
@@ -48,6 +49,8 @@ pub struct SpawnerParts {
     pub budgets: Budgets,
     /// The port of the butler's MCP server.
     pub port: u16,
+    /// Where children reach their models; `None` puts the keys in their environment.
+    pub gateway: Option<Gateway>,
 }
 
 /// One butler's spawner. Cheap to clone.

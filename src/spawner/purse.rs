@@ -1,5 +1,6 @@
 //! A session and its money: refused before it starts, metered while it runs, billed at its end.
 
+use std::convert::Infallible;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -75,6 +76,13 @@ pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel:
 
 fn unread(e: &StoreError) -> String {
     format!("what was used today could not be read: {e}")
+}
+
+/// Ends the run once its meter wants it ended; beside the driving of the child, as long as that lasts.
+pub(super) async fn end_when_halted(meter: &Meter, ended_by: &CancellationToken) -> Infallible {
+    meter.halt().pulled().await;
+    ended_by.cancel();
+    std::future::pending().await
 }
 
 /// Keeps the row of a running session up to date with its meter, until `over`: what it has used must not be forgotten

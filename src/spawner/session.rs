@@ -13,13 +13,14 @@ use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
 use super::log::Ending;
+use super::model_calls;
 use super::prompt::{self, PromptError};
 use super::purse;
 use super::skills::{SessionSkills, watched};
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
-use crate::base::{SessionId, crash, text};
+use crate::base::{Secret, SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
 const MAX_RESULT: usize = 256 * 1024;
@@ -138,6 +139,11 @@ async fn in_workspace(
     meter: &Meter,
 ) -> Ending {
     let id = attempt.id;
+    let keys = attempt.access.keys.clone();
+    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token, meter) {
+        Ok(through) => through,
+        Err(e) => return broken("the way to the model", &e),
+    };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
     let invocation = invocation(inner, wish, attempt, &workspace.paths, (system_prompt, skills), &guard.token);
     let composed = match adapter.compose(&invocation) {
@@ -172,7 +178,7 @@ async fn in_workspace(
         after_final: settings.final_event_grace.0,
         grace: settings.kill_grace.0,
     };
-    let redactor = redactor(&invocation);
+    let redactor = redactor(&invocation, &keys);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
     let mut tools_seen = 0;
@@ -186,15 +192,14 @@ async fn in_workspace(
         };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
         let driving = drive(child, watched(Box::new(parser)), deadlines, &redactor, &ended_by, on_event);
+        let aside = model_calls::beside(inner, id, link.as_mut(), &ended_by, deadlines.after_final);
         let over = CancellationToken::new();
         let driving = async {
             tokio::pin!(driving);
             let driven = tokio::select! {
                 driven = &mut driving => driven,
-                () = stopped(inner, meter) => {
-                    ended_by.cancel();
-                    driving.await
-                }
+                never = aside => match never {},
+                never = purse::end_when_halted(meter, &ended_by) => match never {},
             };
             over.cancel();
             driven
@@ -202,6 +207,10 @@ async fn in_workspace(
         // To its end, so that no write is dropped half-way.
         tokio::join!(driving, purse::keep_row(inner, id, wish, meter, &over)).0
     };
+    inner.parts.metrics.running(-1);
+    if let Some(link) = &mut link {
+        model_calls::correct(inner, id, link, &mut driven, cancel);
+    }
     if let (Some(why), Some(Stopped::Cancelled)) = (meter.halt().why(), driven.stopped)
         && !cancel.is_cancelled()
         && !inner.killing.is_cancelled()
@@ -209,7 +218,6 @@ async fn in_workspace(
         driven.stopped = None;
         driven.outcome.error = Some(why.clone());
     }
-    inner.parts.metrics.running(-1);
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
     }
@@ -219,19 +227,11 @@ async fn in_workspace(
     Ending { tools_seen, ..ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled()) }
 }
 
-/// Waits until the daemon stops, or the session has used what it may.
-async fn stopped(inner: &Inner, meter: &Meter) {
-    tokio::select! {
-        () = inner.killing.cancelled() => {}
-        () = meter.halt().pulled() => {}
-    }
-}
-
 /// Hides the token, the keys, and of what the butler declares that which is called a secret: a time zone is none.
-fn redactor(invocation: &Invocation) -> Redactor {
+fn redactor(invocation: &Invocation, keys: &[(String, Secret<String>)]) -> Redactor {
     let secret = |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word));
     let declared = invocation.declared_env.iter().filter(|(name, _)| secret(name));
-    let named = invocation.credentials.iter().chain(declared).map(|(_, value)| value);
+    let named = keys.iter().chain(declared).map(|(_, value)| value);
     Redactor::new(named.chain([&invocation.token]))
 }
 
@@ -293,12 +293,16 @@ pub(super) fn system_prompt(
 pub(super) fn composed(
     inner: &Inner,
     wish: &Trigger,
-    attempt: Attempt,
+    mut attempt: Attempt,
     prompt: (String, &SessionSkills),
 ) -> Result<Composed, AdapterError> {
     let adapter = inner.candidate(&attempt).adapter.clone();
     let paths = inner.parts.workspaces.paths(attempt.id);
     let token = Token::from_text("a-token-that-opens-nothing");
+    if inner.parts.gateway.is_some() {
+        attempt.access.base_url = Some("http://127.0.0.1".to_owned());
+        attempt.access.keys = vec![(attempt.access.key_name.clone(), token.expose().to_owned().into())];
+    }
     adapter.compose(&invocation(inner, wish, attempt, &paths, prompt, &token))
 }
 

@@ -2,7 +2,7 @@
 //!
 //! The parts run as processes of their own, all of them this very program with another first argument, so that each
 //! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
-//! pool (`floor-sql`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
+//! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
 //!
 //! `BENCH_QUICK=1` is a short form: one round of a second each, and no wait for idle connections to be given back.
 //! A target that is missed is printed as such and fails nothing.
@@ -12,6 +12,7 @@ mod calls;
 mod daemon;
 mod floor_sdk;
 mod floor_sql;
+mod gateway;
 mod household;
 mod load;
 mod machine;
@@ -61,6 +62,7 @@ fn main() -> ExitCode {
         "daemon" => many_threads(daemon::run(&rest)),
         "floor-sdk" => many_threads(floor_sdk::run()),
         "floor-sql" => many_threads(floor_sql::run()),
+        "gateway" => many_threads(gateway::run(&rest)),
         "load" => load::run(),
         // `cargo bench` adds its own flags.
         _ => one_thread(measure_until_interrupted()),
@@ -115,6 +117,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("calls") {
         calls::measure(&plan, &seven).await?;
+    }
+    if wanted("gateway") {
+        gateway::measure(&plan).await?;
     }
     if wanted("trigger") {
         trigger::measure(&plan, &seven).await?;

@@ -108,3 +108,16 @@ pub fn trigger(times: usize, first_request: f64, model: f64, end: f64) {
         "  to its first request to the model (after its MCP handshake): {model:.1} ms; to the closed row: {end:.1} ms"
     );
 }
+
+pub fn gateway_head(times: usize) {
+    println!("\nThe gateway: first byte of a streamed answer, p50 of {times}, direct and through it in turns");
+}
+
+pub fn gateway(kib: usize, direct: f64, through: f64) {
+    let added = through - direct;
+    println!(
+        "  request of {kib:>4} KiB: direct {direct:.2} ms, through {through:.2} ms, added {added:.2} ms, {:.2} times   {}",
+        through / direct,
+        Verdict::at_most(added, 2.0, "ms added")
+    );
+}

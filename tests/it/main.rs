@@ -14,6 +14,7 @@ mod crash;
 mod doors;
 mod environment;
 mod first_light;
+mod gateway;
 mod isolation;
 mod lifecycle;
 mod misbehave;
