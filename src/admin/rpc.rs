@@ -11,17 +11,18 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::api::{
-    ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, ToolAnswer, ToolInfo,
+    ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
+    ToolAnswer, ToolInfo,
 };
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
-use super::{live, sessions, tokens};
+use super::{live, sessions, timeline, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
 use crate::spawner::budget::{By, Costs, Period};
-use crate::spawner::{Preview, SessionResult, Trigger};
+use crate::spawner::{EventPage, Preview, SessionResult, Trigger};
 use crate::supervisor::Supervisor;
 use crate::tools::Effect;
 
@@ -167,6 +168,7 @@ impl Rpc {
         let butler = self.butler(&grant, butler).await?;
         let house = self.supervisor.house();
         let (config, password) = house.db.role_login(butler.name());
+        crate::base::redact::household().hide(&password);
         let zone = house.config.owner.time_zone.name();
         let options = format!("-c butlerd.tenant={} -c TimeZone={zone}", grant.tenant);
         Ok(DbLogin { options, ..login_of(&config, password.into()) })
@@ -210,6 +212,21 @@ impl ApiServer for Rpc {
         Ok(self.run_trigger(ext, &butler, prompt, facts).await?)
     }
 
+    async fn trigger_start(
+        &self,
+        ext: &Extensions,
+        butler: String,
+        prompt: String,
+        facts: Option<Value>,
+    ) -> RpcResult<Started> {
+        let (butler, wish) = self.wish(ext, &butler, prompt, facts).await?;
+        let name = butler.name().to_string();
+        // A task of its own: a row that is written has its session, even when the caller hangs up just now.
+        let starting = task::spawn(task::Kind::Request, "trigger", async move { butler.start(wish).await });
+        let started = starting.await.map_err(|e| Failure::internal("The session", &e))?.map_err(Failure::from)?;
+        Ok(Started { session_id: started.0, butler: name })
+    }
+
     async fn trigger_preview(
         &self,
         ext: &Extensions,
@@ -241,6 +258,16 @@ impl ApiServer for Rpc {
     async fn sessions_get(&self, ext: &Extensions, id: Uuid) -> RpcResult<Value> {
         let grant = may(ext, Need::Look)?;
         Ok(sessions::get(self, &grant, id).await?.1)
+    }
+
+    async fn sessions_events(&self, ext: &Extensions, id: Uuid, after: Option<i32>) -> RpcResult<EventPage> {
+        let grant = may(ext, Need::Look)?;
+        Ok(timeline::events(self, &grant, id, after.unwrap_or(0)).await?)
+    }
+
+    async fn timeline(&self, ext: &Extensions, id: Uuid) -> RpcResult<Timeline> {
+        let grant = may(ext, Need::Look)?;
+        Ok(timeline::timeline(self, &grant, id).await?)
     }
 
     async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Cancelled> {

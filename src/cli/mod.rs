@@ -8,6 +8,7 @@ mod costs;
 mod db;
 mod doctor;
 mod events;
+mod follow;
 mod out;
 mod preview;
 mod problem;
@@ -16,6 +17,7 @@ mod secret;
 mod serve;
 mod session;
 mod status;
+mod timeline;
 mod token;
 mod tool;
 mod trigger;
@@ -76,6 +78,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
+        Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),
         Command::Secret(what) => {
             let wish = secret::prepare(what, out)?;
             desk.call(|caller| secret::run(caller, wish))

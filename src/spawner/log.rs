@@ -8,6 +8,7 @@ use super::adapters::Usage;
 use super::budget::{Bill, Meter};
 use super::child::Identity;
 use super::types::{SessionState, Trigger};
+use crate::base::redact::household;
 use crate::base::{RequestContext, SessionId};
 use crate::store::{Database, Store, StoreError};
 
@@ -63,6 +64,15 @@ impl Ending {
             exit_status: None,
             tools_seen: 0,
         }
+    }
+
+    /// Without secrets of the household's.
+    #[must_use]
+    pub fn redacted(mut self) -> Self {
+        for text in [&mut self.result, &mut self.error, &mut self.exit_status].into_iter().flatten() {
+            *text = household().clean(std::mem::take(text));
+        }
+        self
     }
 
     /// Puts in what the meter counted; closes the meter.
@@ -154,21 +164,6 @@ impl SessionLog {
             )
             .await
             .map_err(StoreError::query("writing a session's row"))?;
-        Ok(())
-    }
-
-    /// Writes the row of a session that was refused before it began.
-    pub async fn refused(
-        &self,
-        id: SessionId,
-        trigger: &Trigger,
-        runtime: &str,
-        model: Option<&str>,
-        class: &str,
-        why: &str,
-    ) -> Result<(), StoreError> {
-        self.open(id, trigger, runtime, model, None).await?;
-        self.close(&trigger.request, id, &Ending::failed(SessionState::Failed, class, why)).await?;
         Ok(())
     }
 

@@ -5,48 +5,26 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::budget::{Meter, OverBudget};
+use super::budget::Meter;
 use super::core::{Attempt, Inner};
 use super::log::Ending;
-use super::types::{EventKind, SessionResult, SessionState, Trigger, TriggerError};
-use crate::base::{SessionId, text};
+use super::types::{SessionState, Trigger, TriggerError};
+use crate::base::SessionId;
 use crate::store::StoreError;
 
 /// What was used is put into the row this much after it is known, so that a session that ends just then has one write.
 const SAVE_AFTER: Duration = Duration::from_millis(250);
 
-/// Refuses a trigger for which there is no money or no token left today. The refusal is on record as a session that
-/// failed before it started.
-pub(super) async fn may_start(
-    inner: &Inner,
-    wish: &Trigger,
-    runtime: &str,
-    model: Option<&str>,
-) -> Result<(), TriggerError> {
+/// Gives the attempt back if there is money and there are tokens left for it today. Else the trigger is refused, and the
+/// refusal is on record as a session that failed before it started.
+pub(super) async fn may_start(inner: &Inner, wish: &Trigger, attempt: Attempt) -> Result<Attempt, TriggerError> {
     let parts = &inner.parts;
     let account = parts.budgets.account(&parts.config, &wish.request.tenant_id).await?;
-    let Err(over) = account.check(model) else { return Ok(()) };
-    let id = SessionId::new();
-    inner.log.refused(id, wish, runtime, model, over.class.as_str(), &over.message).await?;
+    let Err(over) = account.check(attempt.access.model.as_deref()) else { return Ok(attempt) };
     parts.metrics.session_stopped(over.class.as_str());
-    inner.tell(id, EventKind::Queued { source: wish.source.clone(), prompt: text::truncate(&wish.prompt, 4096) });
-    inner.tell(id, EventKind::Ended(refusal(id, &over)));
+    let end = Ending::failed(SessionState::Failed, over.class.as_str(), over.message.as_str());
+    inner.refuse(attempt, wish, end).await?;
     Err(TriggerError::Budget(over.message))
-}
-
-fn refusal(session_id: SessionId, over: &OverBudget) -> SessionResult {
-    SessionResult {
-        session_id,
-        state: SessionState::Failed,
-        output: None,
-        error_class: Some(over.class.as_str().to_owned()),
-        error: Some(over.message.clone()),
-        duration_ms: 0,
-        input_tokens: None,
-        output_tokens: None,
-        cost_usd: None,
-        tool_calls: 0,
-    }
 }
 
 /// Runs a session that has its slot, with a meter of its own.

@@ -4,6 +4,8 @@ use std::collections::HashMap;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use super::cgroup::Group;
+use super::fork::Unreaped;
 use super::proc::{self, Stat};
 use super::{Identity, Mark};
 
@@ -20,7 +22,9 @@ pub(super) struct Hunt {
     /// The session's first process. With `held` its pid can't be anybody else's.
     leader: Option<Identity>,
     /// The leader, not reaped yet, if this process started it.
-    held: Option<std::process::Child>,
+    held: Option<Unreaped>,
+    /// The session's control group, where it has one.
+    group: Option<Group>,
     known: Known,
     /// Processes that were killed, the leader apart.
     killed: Known,
@@ -31,8 +35,8 @@ pub(super) struct Hunt {
 
 impl Hunt {
     /// After the end of a child of ours. `known`: what was seen below it while it lived.
-    pub fn after(child: std::process::Child, leader: Identity, mark: Mark, known: Known) -> Self {
-        Self { held: Some(child), leader: Some(leader), ..Self::of(mark, known) }
+    pub fn after((child, group): (Unreaped, Option<Group>), leader: Identity, mark: Mark, known: Known) -> Self {
+        Self { held: Some(child), group, leader: Some(leader), ..Self::of(mark, known) }
     }
 
     /// For what a daemon that died left behind. A leader of an earlier boot is nobody now.
@@ -45,6 +49,7 @@ impl Hunt {
             mark,
             leader: None,
             held: None,
+            group: None,
             known,
             killed: Known::new(),
             alive: Vec::new(),
@@ -58,6 +63,9 @@ impl Hunt {
         let own = std::process::id() as i32;
         self.alive.clear();
         self.find(table);
+        if let Some(group) = &self.group {
+            group.kill();
+        }
         for stat in table.iter().filter(|s| self.known.get(&s.pid) == Some(&s.started)) {
             let is_leader = self.leader.as_ref().is_some_and(|l| l.pid == stat.pid);
             if !stat.is_dead() {
@@ -81,13 +89,11 @@ impl Hunt {
         if self.clean_passes < 2 && !self.killed.is_empty() {
             return false;
         }
-        match self.held.as_mut().map(std::process::Child::try_wait) {
-            Some(Ok(None)) => {
-                self.alive.extend(self.leader.iter().map(|l| l.pid));
-                false
-            }
-            _ => true,
+        let reaped = self.held.as_mut().is_none_or(Unreaped::reap);
+        if !reaped {
+            self.alive.extend(self.leader.iter().map(|l| l.pid));
         }
+        reaped
     }
 
     /// Adds to `known` what belongs to the session.
@@ -103,6 +109,8 @@ impl Hunt {
                 self.known.insert(stat.pid, stat.started);
             }
         }
+        let in_group = self.group.as_ref().map(Group::processes).unwrap_or_default();
+        self.known.extend(table.iter().filter(|s| in_group.contains(&s.pid)).map(|s| (s.pid, s.started)));
         below(table, &mut self.known);
     }
 
