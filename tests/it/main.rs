@@ -6,6 +6,7 @@ mod support;
 
 mod attempts;
 mod broken;
+mod budgets;
 mod calls;
 mod canary;
 mod claude_code;
