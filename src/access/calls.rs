@@ -12,6 +12,7 @@ pub const IDENTICAL_CALLS: u32 = 5;
 /// Counts a session's tool calls. The first call too many is refused, and so is every one after it.
 pub struct CallGuard {
     most: u32,
+    identical: u32,
     count: Mutex<Count>,
     tripped: Box<dyn Fn(&str) + Send + Sync>,
 }
@@ -29,7 +30,12 @@ struct Count {
 impl CallGuard {
     /// Lets `most` calls through. `tripped` is told once, with a sentence, when a call is refused.
     pub fn new(most: u32, tripped: impl Fn(&str) + Send + Sync + 'static) -> Self {
-        Self { most, count: Mutex::default(), tripped: Box::new(tripped) }
+        Self { most, identical: IDENTICAL_CALLS, count: Mutex::default(), tripped: Box::new(tripped) }
+    }
+
+    /// Counts, and lets everything through: for measuring.
+    pub fn open() -> Self {
+        Self { identical: u32::MAX, ..Self::new(u32::MAX, |_| ()) }
     }
 
     /// Lets no further call through, for this reason: the session is being ended.
@@ -45,13 +51,14 @@ impl CallGuard {
             return Err(refusal.clone());
         }
         let call = fingerprint(tool, arguments);
-        count.in_a_row = if count.last == call { count.in_a_row + 1 } else { 1 };
+        count.in_a_row = if count.last == call { count.in_a_row.saturating_add(1) } else { 1 };
         count.last = call;
-        count.calls += 1;
-        let refusal = if count.in_a_row >= IDENTICAL_CALLS {
+        count.calls = count.calls.saturating_add(1);
+        let refusal = if count.in_a_row >= self.identical {
             format!(
-                "the session called `{tool}` {IDENTICAL_CALLS} times in a row with the same arguments; \
-                 the last of these calls was not made, and the session is ended"
+                "the session called `{tool}` {} times in a row with the same arguments; \
+                 the last of these calls was not made, and the session is ended",
+                self.identical
             )
         } else if count.calls > self.most {
             format!(

@@ -41,13 +41,7 @@ pub(super) async fn run(
     end
 }
 
-async fn traced(
-    inner: &Inner,
-    wish: &Trigger,
-    attempt: Attempt,
-    cancel: &CancellationToken,
-    meter: &Meter,
-) -> Ending {
+async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken, meter: &Meter) -> Ending {
     let (id, parts) = (attempt.id, &inner.parts);
     let composing = trace::phase(parts, &wish.request, "compose");
     let (system_prompt, skills) = match system_prompt(inner, wish, &attempt) {
