@@ -187,6 +187,10 @@ section! {
         anthropic: String = rules::URL, Default::Is("\"https://api.anthropic.com\"");
         /// The OpenAI API, or a server that speaks its chat completions.
         openai: String = rules::URL, Default::Is("\"https://api.openai.com/v1\"");
+        /// The OpenAI API as a ChatGPT subscription reaches it.
+        chatgpt: String = rules::URL, Default::Is("\"https://chatgpt.com/backend-api/codex\"");
+        /// Where a ChatGPT subscription's login is renewed.
+        chatgpt_login: String = rules::URL, Default::Is("\"https://auth.openai.com\"");
         /// The Gemini API.
         gemini: String = rules::URL, Default::Is("\"https://generativelanguage.googleapis.com\"");
     }

@@ -5,24 +5,52 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::adapters::ErrorClass;
 use super::budget::Meter;
 use super::core::{Attempt, Inner};
 use super::drive::{Driven, Stopped};
-use super::gateway::{Link, ModelCall};
-use super::types::EventKind;
+use super::gateway::wire::account::{self, AccountError};
+use super::gateway::{Link, Login, ModelCall};
+use super::log::Ending;
+use super::types::{EventKind, SessionState};
 use crate::access::Token;
 use crate::base::SessionId;
 
+/// Why a session has no way to its model.
+#[derive(Debug, thiserror::Error)]
+pub enum NoWay {
+    #[error("the way to the model: {0}")]
+    Client(#[from] reqwest::Error),
+    #[error(transparent)]
+    Account(#[from] AccountError),
+}
+
+impl NoWay {
+    /// How a session without one ends.
+    pub fn ending(&self) -> Ending {
+        let class = match self {
+            NoWay::Client(_) => ErrorClass::InvalidRequest,
+            NoWay::Account(_) => ErrorClass::Auth,
+        };
+        Ending::failed(SessionState::Failed, class.as_str(), self.to_string())
+    }
+}
+
 /// Opens the session's way to its model: behind the gateway the child's key is its own token. Without a gateway the
 /// attempt stays as it is.
-pub fn through_gateway(
+pub async fn through_gateway(
     inner: &Inner,
     mut attempt: Attempt,
     token: &Token,
     meter: &Meter,
-) -> Result<(Attempt, Option<Link>), reqwest::Error> {
-    let Some(gateway) = &inner.parts.gateway else { return Ok((attempt, None)) };
-    let link = gateway.open(attempt.id, attempt.access.upstream.clone(), meter.clone())?;
+) -> Result<(Attempt, Option<Link>), NoWay> {
+    let parts = &inner.parts;
+    let Some(gateway) = &parts.gateway else { return Ok((attempt, None)) };
+    let mut upstream = attempt.access.upstream.clone();
+    if let Login::File(file) = &upstream.login {
+        upstream.login = account::ready(file, &parts.credentials, &parts.settings.endpoints, &parts.clock).await?;
+    }
+    let link = gateway.open(attempt.id, upstream, meter.clone())?;
     attempt.access = link.instead_of(&attempt.access, &token.expose().to_owned().into());
     Ok((attempt, Some(link)))
 }

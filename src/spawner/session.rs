@@ -143,9 +143,10 @@ async fn in_workspace(
     meter: &Meter,
 ) -> Ending {
     let id = attempt.id;
-    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token, meter) {
+    attempt.access.keys.iter().for_each(|(_, key)| household().hide(key));
+    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token, meter).await {
         Ok(through) => through,
-        Err(e) => return broken("the way to the model", &e),
+        Err(e) => return e.ending(),
     };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
     let invocation = invocation(inner, wish, attempt, &workspace.paths, (system_prompt, skills), &guard.token);

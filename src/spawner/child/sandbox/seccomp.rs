@@ -183,7 +183,7 @@ impl Filter {
         // The mark by which a session's processes are found can't be taken off, and nobody else's limits be set.
         p.on(libc::SYS_setrlimit, |p| {
             p.load(argument(0));
-            p.if_equal(libc::RLIMIT_LOCKS as u32, refuse(libc::EPERM));
+            p.if_equal(RLIMIT_LOCKS, refuse(libc::EPERM));
         });
         p.on(libc::SYS_prlimit64, |p| {
             // Without new limits it only asks.
@@ -191,7 +191,7 @@ impl Filter {
                 p.load(argument(0));
                 p.unless_equal(0, refuse(libc::EPERM));
                 p.load(argument(1));
-                p.if_equal(libc::RLIMIT_LOCKS as u32, refuse(libc::EPERM));
+                p.if_equal(RLIMIT_LOCKS, refuse(libc::EPERM));
                 p.answer(libc::SECCOMP_RET_ALLOW);
             };
             p.load(argument(2));
@@ -219,6 +219,8 @@ impl Filter {
 }
 
 const TIOCLINUX: u32 = 0x541C;
+/// The C library's type differs between glibc and musl.
+const RLIMIT_LOCKS: u32 = 10;
 
 fn refuse(errno: libc::c_int) -> u32 {
     libc::SECCOMP_RET_ERRNO | errno as u32

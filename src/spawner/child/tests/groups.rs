@@ -44,9 +44,9 @@ impl Drop for Base {
 async fn a_session_is_born_into_its_group_and_the_group_ends_with_it() {
     let Some(base) = Base::make("born") else { return };
     let nursery = Nursery::with_groups(Some(Groups::at(base.0.clone(), false))).unwrap();
-    // Far from its parent, and never at rest: by the time that its pid is known it has another.
-    let hopper = "setsid sh -c 'trap \"\" TERM; while :; do (:); done' & echo started; wait";
-    let mut child = nursery.spawn(sh(hopper)).await.unwrap();
+    // In a session of its own, and never at rest: it forks faster than anybody can look.
+    let restless = "setsid sh -c 'trap \"\" TERM; while :; do (:); done' & echo started; wait";
+    let mut child = nursery.spawn(sh(restless)).await.unwrap();
     let session = child.held_session();
     line(child.stdout.as_mut().unwrap()).await;
     assert!(base.members(session).contains(&child.pid()));
