@@ -170,7 +170,6 @@ async fn the_breaker_stops_the_endless_caller_at_its_fifth_identical_call() {
     assert_eq!(requests(&model), 5, "it had no answer to go to its model with");
     let said = row["error"].as_str().expect("a sentence");
     assert!(said.starts_with("the session called `state_set` 5 times in a row with the same arguments"), "{said}");
-    assert_eq!(daemon.mcp("health").ok("state_get", json!({"key": "k"})).await["version"], 4, "the fifth was not made");
     assert!(metric(&daemon, "butlerd_sessions_stopped_total{butler=\"health\",outcome=\"runaway\"} 1").await);
     let ended = trigger(&household, "health", "many");
     assert_eq!(ended["error_class"], "runaway", "{ended}");
