@@ -6,9 +6,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::base::{ButlerName, Clock, RequestContext, SessionId, TenantId, Trust};
+use super::calls::CallGuard;
+use crate::base::{ButlerName, Clock, RequestContext, SessionId, TenantId, TraceContext, Trust};
 
 /// What an operator's token is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -64,6 +66,8 @@ pub enum Holder {
         session: SessionId,
         /// The context of what triggered the session.
         context: Arc<RequestContext>,
+        /// Counts its tool calls.
+        calls: Arc<CallGuard>,
         /// Set as the butler's server tells its tools under this token.
         tools_seen: ToolsSeen,
     },
@@ -129,11 +133,33 @@ impl Caller {
         Self { grant, context }
     }
 
+    /// The same caller, calling from the span that a `traceparent` names, whoever sent it. A session stays in its own
+    /// trace; an operator may bring theirs. What is malformed counts for nothing.
+    #[must_use]
+    pub fn from_span(mut self, traceparent: Option<&str>) -> Self {
+        let Some(given) = traceparent else { return self };
+        let own = &self.context.trace_context;
+        let trace = if self.session().is_some() { own.within(given) } else { TraceContext::parse(given) };
+        if let Some(trace) = trace {
+            self.context = Arc::new(self.context.under(&trace));
+        }
+        self
+    }
+
     /// The session whose child this is.
     pub fn session(&self) -> Option<SessionId> {
         match &self.grant.holder {
             Holder::Session { session, .. } => Some(*session),
             Holder::Operator { .. } => None,
+        }
+    }
+
+    /// Counts a tool call. `Err`: the caller's session made too many, and this one must not be made; the sentence says
+    /// which limit it is.
+    pub fn admit_call(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), String> {
+        match &self.grant.holder {
+            Holder::Session { calls, .. } => calls.admit(tool, arguments),
+            Holder::Operator { .. } => Ok(()),
         }
     }
 

@@ -17,7 +17,7 @@ fn held(ok: bool) -> Result<(), String> {
 pub(super) const RESERVED_SCHEMAS: [&str; 3] = ["shared", "public", "information_schema"];
 
 /// Variables that the spawner makes anew for each session; no butler may ask for the host's.
-const OWN_VARIABLES: [&str; 4] = ["PATH", "HOME", "TMPDIR", "MCP_SERVERS"];
+const OWN_VARIABLES: [&str; 5] = ["PATH", "HOME", "TMPDIR", "MCP_SERVERS", "TRACEPARENT"];
 
 pub(super) const ANY_TEXT: Kind = Kind::Text(Rule { expected: "a text", check: |_| Ok(()) });
 
@@ -181,6 +181,20 @@ pub(super) const fn seconds(min: u64, max: u64) -> Kind {
 pub(super) const fn bytes(min: u64, max: u64) -> Kind {
     Kind::Size(ByteSize(min), ByteSize(max))
 }
+
+/// An amount of money.
+pub(super) const DOLLARS: Kind = Kind::Money("US dollars");
+
+/// A price.
+pub(super) const PRICE: Kind = Kind::Money("US dollars for a million tokens,");
+
+/// A number of tokens.
+pub(super) const TOKENS: Kind = Kind::Int(1, 1_000_000_000_000, "a number of tokens");
+
+pub(super) const MODEL: Rule = Rule {
+    expected: "a model's id as its vendor has it, without a date",
+    check: |s| held(!s.is_empty() && !s.contains(char::is_whitespace)),
+};
 
 fn is_host(s: &str) -> bool {
     let Ok(authority) = s.parse::<http::uri::Authority>() else { return false };

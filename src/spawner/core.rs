@@ -11,10 +11,12 @@ use tokio_util::task::TaskTracker;
 
 use super::admission::{Admission, Floor, Place, Slot, Urgency};
 use super::attempts::{Candidate, Next, candidates, next};
+use super::budget::Budgets;
 use super::child::{ChildUser, Leftover, Nursery};
 use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::model::{ModelAccess, NoModel, resolve};
+use super::trace;
 use super::transcript::Transcript;
 use super::types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
@@ -47,6 +49,7 @@ pub struct SpawnerParts {
     pub events: broadcast::Sender<SessionEvent>,
     pub metrics: ButlerMetrics,
     pub child_user: Option<ChildUser>,
+    pub budgets: Budgets,
     /// The port of the butler's MCP server.
     pub port: u16,
     /// Where children reach their models; `None` puts the keys in their environment.
@@ -106,6 +109,10 @@ impl Spawner {
             parts,
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     pub fn running(&self) -> usize {
@@ -209,12 +216,15 @@ impl Spawner {
         let inner = &self.inner;
         check_wish(&wish)?;
         let wish = redacted(wish);
+        let mut span = trace::trigger(&inner.parts, &wish);
+        let wish = wish.under(span.context());
         let (at, access) = inner.first_ready(0).await.map_err(|e| match e {
             NoModel::Credentials(crate::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
-        let place = inner.admission.enter(Urgency::of(&wish), own_session.is_some())?;
         let first = Attempt { id: SessionId::new(), at, access };
+        let first = super::purse::may_start(inner, &wish, first).await?;
+        let place = inner.admission.enter(Urgency::of(&wish), own_session.is_some())?;
         let id = first.id;
         if let Err(e) = inner.open(&first, &wish, None).await {
             // The row may be there all the same; then it must not stay open.
@@ -227,7 +237,10 @@ impl Spawner {
         let inner = inner.clone();
         let tracked = self.inner.tasks.track_future(async move {
             // Nobody waits any more: the rows tell the end all the same.
-            let _ = done.send(inner.attempts(first, wish, place).await);
+            let ended = inner.attempts(first, wish, place).await;
+            trace::outcome(&mut span, &ended);
+            drop(span);
+            let _ = done.send(ended);
         });
         task::spawn(task::Kind::Job, "session", tracked);
         Ok((id, end))
@@ -288,7 +301,8 @@ pub(super) struct Attempt {
     pub access: ModelAccess,
 }
 
-fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
+/// Whether the wish can be granted by itself, whatever else there is.
+pub(super) fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
     let depth = wish.request.lineage.depth;
     if depth > MAX_LINEAGE_DEPTH {
         return Err(TriggerError::TooDeep(depth));
@@ -319,7 +333,7 @@ impl Inner {
     }
 
     /// The first of the runtimes, from the one at `from` on, that has its key and its model; else why that one has not.
-    async fn first_ready(&self, from: usize) -> Result<(usize, ModelAccess), NoModel> {
+    pub(super) async fn first_ready(&self, from: usize) -> Result<(usize, ModelAccess), NoModel> {
         let parts = &self.parts;
         let mut why = None;
         for (at, candidate) in self.candidates.iter().enumerate().skip(from) {
@@ -342,6 +356,14 @@ impl Inner {
         self.tell(attempt.id, EventKind::Queued { source: wish.source.clone(), prompt });
         self.live().insert(attempt.id, CancellationToken::new());
         Ok(())
+    }
+
+    /// Puts on record an attempt that must not begin.
+    pub(super) async fn refuse(&self, attempt: Attempt, wish: &Trigger, end: Ending) -> Result<(), TriggerError> {
+        self.open(&attempt, wish, None).await?;
+        let closed = self.close(attempt.id, wish, end).await;
+        self.live().remove(&attempt.id);
+        closed.map(drop)
     }
 
     /// One trigger from the queue to its last session's closed row. The slot is held all the way.
@@ -433,18 +455,21 @@ impl Inner {
         let slot = match (slot, place) {
             (Some(slot), _) => slot,
             (None, None) => return (cancelled(), None),
-            (None, Some(place)) => tokio::select! {
-                slot = place.wait() => match slot {
-                    Ok(slot) => slot,
-                    Err(e) => return (Ending::failed(SessionState::Interrupted, "stopping", e.to_string()), None),
-                },
-                () = cancel.cancelled() => return (cancelled(), None),
-            },
+            (None, Some(place)) => {
+                let _waiting = trace::phase(&self.parts, &wish.request, "queue");
+                tokio::select! {
+                    slot = place.wait() => match slot {
+                        Ok(slot) => slot,
+                        Err(e) => return (Ending::failed(SessionState::Interrupted, "stopping", e.to_string()), None),
+                    },
+                    () = cancel.cancelled() => return (cancelled(), None),
+                }
+            }
         };
         if cancel.is_cancelled() {
             return (cancelled(), Some(slot));
         }
-        let end = super::session::run(&self, &wish, attempt, &cancel).await;
+        let end = super::purse::run(&self, &wish, attempt, &cancel).await;
         self.transcript.flush().await;
         crash::point("session.before_close");
         (end, Some(slot))
@@ -452,6 +477,7 @@ impl Inner {
 
     /// Closes the row, however long the database is away, and tells the end.
     async fn close(&self, id: SessionId, wish: &Trigger, end: Ending) -> Result<SessionResult, TriggerError> {
+        let _settling = trace::phase(&self.parts, &wish.request, "settle");
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         let mut tries = 0;
         let end = end.redacted();

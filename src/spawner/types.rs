@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::adapters::Usage;
-use crate::base::{RequestContext, SessionId};
+use crate::base::{RequestContext, SessionId, TraceContext};
 
 /// A wish for a session.
 #[derive(Clone, Debug)]
@@ -18,6 +18,13 @@ pub struct Trigger {
     /// `trigger`, `schedule:<name>`, `external`, `route`, …
     pub source: String,
     pub request: Arc<RequestContext>,
+}
+
+impl Trigger {
+    /// The same for what stands under another span of its trace.
+    pub(super) fn under(&self, trace: &TraceContext) -> Self {
+        Self { request: Arc::new(self.request.under(trace)), ..self.clone() }
+    }
 }
 
 /// Why no session came to be, or how the wait for one ended.
@@ -35,6 +42,9 @@ pub enum TriggerError {
          waits for; try again later"
     )]
     SelfWait { butler: String },
+    /// What may be used is used up, or can't be held to a limit; the sentence says which and what to do.
+    #[error("{0}")]
+    Budget(String),
     #[error("this request is {0} sessions deep, and sessions may cause one another at most {max} deep", max = crate::base::MAX_LINEAGE_DEPTH)]
     TooDeep(u32),
     #[error("the prompt is {0} bytes; at most {MAX_PROMPT} are taken")]
@@ -57,6 +67,7 @@ impl TriggerError {
             TriggerError::NoModel(_) => "no_model",
             TriggerError::Capacity { .. } => "capacity",
             TriggerError::SelfWait { .. } => "self_wait",
+            TriggerError::Budget(_) => "budget",
             TriggerError::TooDeep(_) => "too_deep",
             TriggerError::PromptSize(_) | TriggerError::PromptEmpty => "invalid_prompt",
             TriggerError::Stopping(_) => "stopping",

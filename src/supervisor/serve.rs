@@ -23,6 +23,7 @@ use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, loa
 use crate::mcp::{BindError, Listener};
 use crate::modules::Catalog;
 use crate::spawner::Floor;
+use crate::spawner::budget::{Budgets, Ledger};
 use crate::spawner::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
@@ -45,6 +46,8 @@ pub enum ServeError {
     Gateway(BindError),
     #[error("children can't be started: {0}")]
     Children(String),
+    #[error("telemetry.otlp: no client for the collector can be made: {0}")]
+    Collector(String),
     #[error("{what}: {source}")]
     Io {
         what: &'static str,
@@ -162,7 +165,10 @@ where
     if let Err(e) = workspaces.sweep(&HashSet::new()) {
         tracing::warn!(error = %e, "old workspaces were not removed");
     }
+    let zone = config.owner.time_zone.time_zone().clone();
+    let ledger = Ledger::new(ground.db.clone(), clock.clone(), zone);
     let house = Arc::new(House {
+        budgets: Budgets::new(household.pricing.clone(), config.spawner.budgets.clone(), ledger),
         workspaces,
         data_dir: data_dir.clone(),
         roster_dir: config.daemon.roster.clone(),
@@ -171,7 +177,10 @@ where
         book: ground.book.clone(),
         operators: ground.operators,
         clock,
-        metrics: Arc::new(Metrics::default()),
+        metrics: Arc::new(match &config.telemetry.otlp {
+            Some(url) => Metrics::tracing_to(url).map_err(|e| ServeError::Collector(e.to_string()))?,
+            None => Metrics::default(),
+        }),
         events: broadcast::channel(EVENTS).0,
         catalog,
         nursery: Nursery::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
@@ -215,6 +224,7 @@ where
     if let Some(gateway) = &house.gateway {
         gateway.stop().await;
     }
+    house.metrics.tracer().flush(Duration::from_secs(2)).await;
     admin_stop.cancel();
     if tokio::time::timeout(Duration::from_secs(2), &mut admin_task).await.is_err() {
         admin_task.abort();

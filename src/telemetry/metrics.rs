@@ -11,6 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::trace::{Counts, Tracer};
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ButlerLabel {
     butler: String,
@@ -22,14 +24,20 @@ struct OutcomeLabels {
     outcome: String,
 }
 
-/// The process's metrics.
+/// A number that only rises.
+pub(super) type Count = Counter<u64, AtomicU64>;
+
+/// The process's metrics, and where its spans go.
 pub struct Metrics {
+    tracer: Tracer,
+    spans: Counts,
     registry: Mutex<Registry>,
     tool_calls: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     sessions: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     running: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
     session_seconds: Family<ButlerLabel, Histogram>,
     refused: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
+    stopped: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     /// 1 for an up butler, else 0.
     up: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
     restarts: Family<ButlerLabel, Counter<u64, AtomicU64>>,
@@ -44,12 +52,15 @@ fn session_histogram() -> Histogram {
 impl Default for Metrics {
     fn default() -> Self {
         let m = Self {
+            tracer: Tracer::default(),
+            spans: Counts::default(),
             registry: Mutex::default(),
             tool_calls: Family::default(),
             sessions: Family::default(),
             running: Family::default(),
             session_seconds: Family::new_with_constructor(session_histogram),
             refused: Family::default(),
+            stopped: Family::default(),
             up: Family::default(),
             restarts: Family::default(),
             database_up: Gauge::default(),
@@ -67,8 +78,15 @@ impl Default for Metrics {
                 m.session_seconds.clone(),
             );
             r.register("butlerd_triggers_refused", "Triggers that led to no session, by reason", m.refused.clone());
+            r.register(
+                "butlerd_sessions_stopped",
+                "Sessions refused or ended for what they used, by limit",
+                m.stopped.clone(),
+            );
             r.register("butlerd_butler_up", "Whether a butler is up", m.up.clone());
             r.register("butlerd_butler_restarts", "Restarts of a butler since the daemon started", m.restarts.clone());
+            r.register("butlerd_spans_exported", "Spans that a collector took", m.spans.exported.clone());
+            r.register("butlerd_spans_dropped", "Spans that no collector took", m.spans.dropped.clone());
             r.register("butlerd_database_up", "Whether the database answers", m.database_up.clone());
             r.register("butlerd_database_connections", "Connections to the database", m.connections.clone());
         }
@@ -77,6 +95,23 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Metrics whose spans go to the OpenTelemetry collector at this address.
+    pub fn tracing_to(url: &str) -> Result<Self, reqwest::Error> {
+        let mut metrics = Self::default();
+        metrics.tracer = Tracer::start(url, metrics.spans.clone())?;
+        Ok(metrics)
+    }
+
+    /// Where spans are opened.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+
+    /// Spans that no collector took, since the start.
+    pub fn dropped_spans(&self) -> u64 {
+        self.spans.dropped.get()
+    }
+
     /// Notes how the database is.
     pub fn database(&self, up: bool, connections: usize) {
         self.database_up.set(i64::from(up));
@@ -131,6 +166,11 @@ pub struct ButlerMetrics {
 }
 
 impl ButlerMetrics {
+    /// Where the butler's spans are opened.
+    pub fn tracer(&self) -> &Tracer {
+        self.all.tracer()
+    }
+
     /// Counts a tool call by its outcome's name.
     pub fn tool_call(&self, outcome: &str) {
         match outcome {
@@ -153,6 +193,12 @@ impl ButlerMetrics {
         self.all.sessions.get_or_create(&labels).inc();
         let seconds = duration_ms as f64 / 1000.0;
         self.all.session_seconds.get_or_create(&ButlerLabel { butler: self.butler.clone() }).observe(seconds);
+    }
+
+    /// Counts a session that was refused or ended for what it used: `budget`, `turns` or `runaway`.
+    pub fn session_stopped(&self, limit: &str) {
+        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: limit.to_owned() };
+        self.all.stopped.get_or_create(&labels).inc();
     }
 
     /// Counts a trigger that led to no session.
