@@ -112,7 +112,7 @@ pub async fn drive(
     cancel: &CancellationToken,
     mut on_event: impl FnMut(RunEvent) + Send,
 ) -> Driven {
-    let mut lines = child.stdout.take();
+    let (mut lines, flooded) = (child.stdout.take(), child.flooded.clone());
     let mut reader = Reader { parser: &mut *parser, redactor, on_event: &mut on_event, last: false, no_tools: false };
     let start = Instant::now();
     let mut leave_by: Option<Instant> = None;
@@ -135,12 +135,15 @@ pub async fn drive(
                 // It has closed its output; it may still be at work.
                 None => lines = None,
             },
+            () = flooded.cancelled() => break Some(Stopped::TooMuchOutput),
             _ = child.wait() => break None,
         }
     };
+    // After its final event it had its time to leave.
+    let grace = if leave_by.is_some() { Duration::ZERO } else { deadlines.grace };
     // While it ends it must not be held up by a full pipe; and what it said last is still in there.
     let ended = {
-        let mut ending = std::pin::pin!(child.terminate(deadlines.grace));
+        let mut ending = std::pin::pin!(child.terminate(grace));
         loop {
             tokio::select! {
                 biased;

@@ -108,3 +108,15 @@ pub fn trigger(times: usize, first_request: f64, model: f64, end: f64) {
         "  to its first request to the model (after its MCP handshake): {model:.1} ms; to the closed row: {end:.1} ms"
     );
 }
+
+pub fn overhead_head() {
+    println!("\nbutlerd's own share of a session, p50: the child tells when it began and when it gave its final event");
+}
+
+pub fn overhead(at_once: usize, times: usize, begin: (f64, Verdict), settle: (f64, Verdict)) {
+    println!(
+        "  {at_once} at once, {times} sessions: trigger to the child's first instruction {:.1} ms   {}",
+        begin.0, begin.1
+    );
+    println!("  {at_once} at once, {times} sessions: final event to the settled row {:.1} ms   {}", settle.0, settle.1);
+}

@@ -1,10 +1,10 @@
 //! Finding and killing every process of a session, until none is left.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
-use super::proc::{self, Stat};
+use super::proc::{self, Stat, Table};
 use super::{Identity, Mark};
 
 /// Processes by pid, each with the start time that tells it from others of the same pid.
@@ -54,14 +54,16 @@ impl Hunt {
     }
 
     /// Looks once and kills what it finds. `true`: nothing is left, and the leader is reaped.
-    pub fn pass(&mut self, table: &[Stat]) -> bool {
+    pub fn pass(&mut self, table: &Table) -> bool {
         let own = std::process::id() as i32;
+        let mut groups = HashSet::new();
         self.alive.clear();
         self.find(table);
         for stat in table.iter().filter(|s| self.known.get(&s.pid) == Some(&s.started)) {
             let is_leader = self.leader.as_ref().is_some_and(|l| l.pid == stat.pid);
             if !stat.is_dead() {
                 self.alive.push(stat.pid);
+                groups.insert(stat.group);
                 kill(stat.pid, stat.started);
                 if !is_leader {
                     self.killed.insert(stat.pid, stat.started);
@@ -72,6 +74,7 @@ impl Hunt {
                 unsafe { libc::waitpid(stat.pid, std::ptr::null_mut(), libc::WNOHANG) };
             }
         }
+        kill_groups(table, groups);
         if !self.alive.is_empty() {
             self.clean_passes = 0;
             return false;
@@ -145,6 +148,19 @@ fn below(table: &[Stat], known: &mut Known) {
         }
         if known.len() == before {
             return;
+        }
+    }
+}
+
+/// Kills groups that members of the session were in. A process that goes on as its own child time and again is gone
+/// before it is its turn, but its group is not. The groups are the session's alone: nobody joins one from outside of the
+/// session in which it was made, and that was made by the leader or below it.
+fn kill_groups(table: &Table, groups: HashSet<i32>) {
+    // SAFETY: plain system calls.
+    let own = unsafe { libc::getpgrp() };
+    for group in groups {
+        if group > 1 && group != own && table.still_means(group) {
+            unsafe { libc::kill(-group, libc::SIGKILL) };
         }
     }
 }

@@ -15,6 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::hunt::{Hunt, Known, tree};
 use super::output::{Tail, keep_tail};
@@ -101,9 +102,10 @@ impl Nursery {
         let stdout = Lines::new(stdout, limits).map_err(watch)?;
         let stderr = pipe::Receiver::from_owned_fd(stderr).map_err(watch)?;
         let tail = Arc::new(Mutex::new(Tail::default()));
-        let reader = keep_tail(stderr, limits.stderr_tail, tail.clone());
+        let flooded = CancellationToken::new();
+        let reader = keep_tail(stderr, limits, tail.clone(), flooded.clone());
         let reader = task::spawn(task::Kind::Job, "child-stderr", reader);
-        Ok(Child { held, pidfd, stdout: Some(stdout), tail, reader: Some(reader), ended: None })
+        Ok(Child { held, pidfd, stdout: Some(stdout), flooded, tail, reader: Some(reader), ended: None })
     }
 
     /// Kills what sessions of the daemon's last run left behind: every process that carries one of their marks, and the
@@ -290,6 +292,8 @@ pub struct Child {
     pidfd: AsyncFd<OwnedFd>,
     /// Its standard output, for one reader to take.
     pub stdout: Option<Lines>,
+    /// Fires when it has written more to standard error than [`super::OutputLimits::total`]. It is read all the same.
+    pub flooded: CancellationToken,
     tail: Arc<Mutex<Tail>>,
     reader: Option<JoinHandle<()>>,
     ended: Option<Ended>,

@@ -1,6 +1,7 @@
 //! What `/proc` tells about processes.
 
 use std::fs;
+use std::ops::Deref;
 
 /// One process at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -9,6 +10,7 @@ pub(super) struct Stat {
     /// `R`, `S`, `Z`, …
     pub state: u8,
     pub ppid: i32,
+    pub group: i32,
     pub session: i32,
     /// In clock ticks since boot.
     pub started: u64,
@@ -29,6 +31,7 @@ fn parse(text: &str) -> Option<Stat> {
         pid,
         state: *rest.first()?.as_bytes().first()?,
         ppid: rest.get(1)?.parse().ok()?,
+        group: rest.get(2)?.parse().ok()?,
         session: rest.get(3)?.parse().ok()?,
         started: rest.get(19)?.parse().ok()?,
     })
@@ -40,10 +43,42 @@ pub(super) fn stat(pid: i32) -> Option<Stat> {
     parse(&String::from_utf8_lossy(&fs::read(format!("/proc/{pid}/stat")).ok()?))
 }
 
-/// All processes that we may see.
-pub(super) fn processes() -> std::io::Result<Vec<Stat>> {
+/// All processes that we may see, as they were while they were looked at.
+#[derive(Default)]
+pub(super) struct Table {
+    processes: Vec<Stat>,
+    /// The pid that was given last when the look began.
+    last: Option<i32>,
+}
+
+impl Deref for Table {
+    type Target = [Stat];
+
+    fn deref(&self) -> &[Stat] {
+        &self.processes
+    }
+}
+
+impl Table {
+    /// Whether this number, of a pid or a group that was alive when the table was made, still means the same if it means
+    /// anything: numbers are given in a circle, and the circle has not come to it since.
+    pub fn still_means(&self, number: i32) -> bool {
+        let Some((before, now)) = self.last.zip(last_pid()) else { return false };
+        let given = if before <= now { before < number && number <= now } else { number > before || number <= now };
+        !given
+    }
+}
+
+/// The pid that was given last.
+fn last_pid() -> Option<i32> {
+    fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.parse().ok()
+}
+
+/// Looks at all processes.
+pub(super) fn processes() -> std::io::Result<Table> {
+    let last = last_pid();
     let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Ok(pids.filter_map(stat).collect())
+    Ok(Table { processes: pids.filter_map(stat).collect(), last })
 }
 
 /// The limit of file locks of `pid`, which our children carry as their mark. `None`: unlimited, or it is gone.
@@ -57,9 +92,20 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_number_that_was_given_anew_means_something_else() {
+        let now = last_pid().unwrap();
+        let table = |last| Table { last: Some(last), ..Table::default() };
+        // In a moment a few may be given by others, but not these.
+        assert!(table(now).still_means(now - 1) && !table(now - 10).still_means(now - 5));
+        // Around the circle: everything but what lies between.
+        assert!(table(now + 20_000).still_means(now + 15_000) && !table(now + 20_000).still_means(now - 5));
+        assert!(!table(now + 20_000).still_means(now + 20_001));
+    }
+
+    #[test]
     fn names_with_parentheses_do_not_confuse() {
         let line = "42 (a) b (c) S 7 42 41 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 2 3";
-        let expected = Stat { pid: 42, state: b'S', ppid: 7, session: 41, started: 98765 };
+        let expected = Stat { pid: 42, state: b'S', ppid: 7, group: 42, session: 41, started: 98765 };
         assert_eq!(parse(line), Some(expected));
         assert_eq!(parse("42 (a"), None);
         let me = stat(std::process::id() as i32).unwrap();

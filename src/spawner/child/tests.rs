@@ -68,7 +68,7 @@ async fn line(out: &mut Lines) -> String {
 fn marked(session: SessionId) -> Vec<i32> {
     let mark = Mark::of(session).0;
     let all = proc::processes().unwrap();
-    all.into_iter().filter(|s| !s.is_dead() && proc::mark(s.pid) == Some(mark)).map(|s| s.pid).collect()
+    all.iter().filter(|s| !s.is_dead() && proc::mark(s.pid) == Some(mark)).map(|s| s.pid).collect()
 }
 
 fn alive(pid: i32) -> bool {

@@ -6,7 +6,7 @@ mod household;
 mod mcp;
 
 pub use daemon::Daemon;
-pub use fake::{FAKE, kinds_of_descriptors, zombies};
+pub use fake::FAKE;
 pub use household::{Household, model};
 
 use std::time::{Duration, Instant};
