@@ -2,6 +2,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -40,6 +41,21 @@ impl GrantScope {
     }
 }
 
+/// Whether a session's child was told its butler's tools. All clones know the same.
+#[derive(Clone, Debug, Default)]
+pub struct ToolsSeen(Arc<AtomicBool>);
+
+impl ToolsSeen {
+    /// From now on it was.
+    pub fn set(&self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+
+    pub fn get(&self) -> bool {
+        self.0.load(Ordering::SeqCst)
+    }
+}
+
 /// Who holds a token.
 #[derive(Clone, Debug)]
 pub enum Holder {
@@ -48,6 +64,8 @@ pub enum Holder {
         session: SessionId,
         /// The context of what triggered the session.
         context: Arc<RequestContext>,
+        /// Set as the butler's server tells its tools under this token.
+        tools_seen: ToolsSeen,
     },
     /// A person or a program of theirs.
     Operator { id: Uuid, label: String },
@@ -75,6 +93,13 @@ impl Grant {
     /// Whether the token opens this butler's tools.
     pub fn opens(&self, butler: &ButlerName) -> bool {
         self.has(GrantScope::Tools) && self.butler.as_ref().is_none_or(|b| b == butler)
+    }
+
+    /// Its holder is about to be told the butler's tools.
+    pub fn sees_tools(&self) {
+        if let Holder::Session { tools_seen, .. } = &self.holder {
+            tools_seen.set();
+        }
     }
 
     /// Whether the token's list has this tool.

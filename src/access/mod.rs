@@ -9,6 +9,6 @@ mod operator;
 mod token;
 
 pub use edge::{Edge, Refusal};
-pub use grant::{Caller, Grant, GrantScope, Holder};
+pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen};
 pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};
 pub use token::{Token, TokenBook};

@@ -79,6 +79,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
+    use crate::access::ToolsSeen;
     use crate::base::{Clock, RequestContext, SessionId, Trust};
 
     fn grant(scopes: &[GrantScope]) -> Grant {
@@ -115,7 +116,8 @@ mod tests {
     #[test]
     fn a_sessions_token_opens_nothing_here() {
         let context = RequestContext::root(&Clock::default(), TenantId::owner(), "cli", "l", "o", Trust::Owner);
-        let holder = Holder::Session { session: SessionId::new(), context: Arc::new(context) };
+        let holder =
+            Holder::Session { session: SessionId::new(), context: Arc::new(context), tools_seen: ToolsSeen::default() };
         let session = Grant { holder, ..grant(&GrantScope::ALL) };
         for need in [Need::Look, Need::Work, Need::Manage, Need::Household] {
             assert_eq!(check(&session, need).unwrap_err().code, "forbidden");

@@ -3,16 +3,16 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::broadcast;
 
 use crate::access::{OperatorTokens, TokenBook};
 use crate::base::Clock;
 use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::modules::Catalog;
-use crate::spawner::SessionEvent;
 use crate::spawner::child::{ChildUser, Nursery};
 use crate::spawner::workspace::Workspaces;
+use crate::spawner::{Floor, SessionEvent};
 use crate::store::Database;
 use crate::telemetry::Metrics;
 
@@ -33,7 +33,7 @@ pub struct House {
     /// Where all children are started.
     pub nursery: Nursery,
     /// Sessions that may run at once in the whole household.
-    pub permits: Arc<Semaphore>,
+    pub permits: Floor,
     /// Where sessions get their workspaces.
     pub workspaces: Workspaces,
     /// The user that children run as, when the daemon is root.

@@ -10,7 +10,7 @@ use crate::access::Caller;
 use crate::base::{RequestContext, Trust};
 use crate::modules::{Health, switch_key};
 use crate::scheduler::{Dispatch, Dispatched, Firing, tick};
-use crate::spawner::{SessionState, Trigger};
+use crate::spawner::{SCHEDULE, SessionState, Trigger};
 use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools about `core`'s butler.
@@ -186,7 +186,7 @@ impl Dispatch for Dispatcher {
             }
         };
         let request = Arc::new(request.with_trust_at_most(firing.trust));
-        let wish = Trigger { prompt, context: None, source: format!("schedule:{}", firing.name), request };
+        let wish = Trigger { prompt, context: None, source: format!("{SCHEDULE}{}", firing.name), request };
         match self.core.spawner.trigger_from(wish, session).await {
             Ok(end) => {
                 Dispatched { ok: end.state == SessionState::Succeeded, session: Some(end.session_id), error: end.error }

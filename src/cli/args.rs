@@ -102,19 +102,12 @@ pub struct PostgresArgs {
 /// `demo`
 #[derive(Debug, Clone, Args)]
 pub struct DemoArgs {
-    /// `claude-code` or `native` [default: claude-code where it is installed]
-    #[arg(long, value_name = "RUNTIME", value_parser = demo_runtime)]
+    /// `claude-code`, `codex`, `gemini` or `native` [default: claude-code where it is installed]
+    #[arg(long, value_name = "RUNTIME")]
     pub runtime: Option<RuntimeKind>,
     /// Leave it running until Ctrl-C
     #[arg(long)]
     pub keep: bool,
-}
-
-fn demo_runtime(text: &str) -> Result<RuntimeKind, String> {
-    match text.parse() {
-        Ok(kind @ (RuntimeKind::ClaudeCode | RuntimeKind::Native)) => Ok(kind),
-        _ => Err("the demo runs `claude-code` or `native`".to_owned()),
-    }
 }
 
 /// `trigger`
@@ -312,7 +305,7 @@ mod tests {
             "butlerd sessions show 12",
             "butlerd sessions list --limit 0",
             "butlerd trigger health hi --context {",
-            "butlerd demo --runtime gemini",
+            "butlerd demo --runtime opencode",
             "butlerd db psql",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");

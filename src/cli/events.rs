@@ -75,6 +75,14 @@ fn describe(kind: &EventKind, session: &str) -> (Tone, &'static str, String) {
         EventKind::Retry { class, attempt } => {
             (Tone::Warn, "retries", format!("attempt {attempt}, after {}", one_line(class, 80)))
         }
+        EventKind::Followed { by, runtime, class } => {
+            let class = one_line(class, 80);
+            (
+                Tone::Warn,
+                "failed",
+                format!("{class}, before it called a tool; session {by} tries again in {}", one_line(runtime, 40)),
+            )
+        }
         EventKind::Ended(result) => {
             let tone = if result.state == SessionState::Succeeded { Tone::Good } else { Tone::Bad };
             (tone, "ends", ending(result))

@@ -82,6 +82,10 @@ section! {
         args: Vec<String> = Kind::List(&rules::FILLED_TEXT), Default::Is("[]");
         /// Runtimes to try, in this order, where the first can't start a session.
         fallback: Vec<RuntimeKind> = Kind::List(&Kind::OneOf(RuntimeKind::NAMES)), Default::Is("[]");
+        /// The models of the runtimes that are not to use `[butler.runtime] model`: fallbacks of other vendors, mostly.
+        #[serde(default)]
+        models: BTreeMap<RuntimeKind, String> =
+            Kind::Map(rules::RUNTIME, &rules::FILLED_TEXT), Default::Unset("{ codex = \"gpt-5\" }");
         /// The protocol that `native` speaks to the model.
         api: Api = Kind::OneOf(Api::NAMES), Default::Is("\"anthropic\"");
         /// Where `native` finds the model; if not set, the household's endpoint for the protocol.

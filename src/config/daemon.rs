@@ -12,7 +12,7 @@ use crate::base::{ByteSize, HumanDuration, Secret};
 
 use super::key::{Default, Kind, section};
 use super::rules;
-use super::values::{LogFormat, Ports, QuietHours, Zone};
+use super::values::{Api, LogFormat, Ports, QuietHours, RuntimeKind, Zone};
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
@@ -114,6 +114,9 @@ section! {
         kill_grace: HumanDuration = rules::seconds(0, 600), Default::Is("\"5s\"");
         /// How long a child may stay after its final event.
         final_event_grace: HumanDuration = rules::seconds(0, 600), Default::Is("\"5s\"");
+        /// How often a session is started anew that failed because its model or its tools could not be reached, and that
+        /// had called no tool. A fallback runtime, where there is one, goes first.
+        retries: u32 = rules::count(0, 10), Default::Is("1");
         /// The user that children run as when the daemon is root. If not set, butlerd picks an unprivileged one.
         child_user: Option<String> = rules::USER, Default::Unset("\"butlerd-child\"");
         /// Keep the working directory of a failed session, to look at it. It holds what the session wrote.
@@ -150,6 +153,8 @@ section! {
         anthropic: String = rules::URL, Default::Is("\"https://api.anthropic.com\"");
         /// The OpenAI API, or a server that speaks its chat completions.
         openai: String = rules::URL, Default::Is("\"https://api.openai.com/v1\"");
+        /// The Gemini API.
+        gemini: String = rules::URL, Default::Is("\"https://generativelanguage.googleapis.com\"");
     }
 }
 
@@ -158,6 +163,10 @@ section! {
     pub struct ClisConfig {
         /// Claude Code. If not set: `claude` on the daemon's PATH.
         claude: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/local/bin/claude\"");
+        /// Codex. If not set: `codex` on the daemon's PATH.
+        codex: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/local/bin/codex\"");
+        /// The Gemini CLI, which needs `node` on the daemon's PATH. If not set: `gemini` there.
+        gemini: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/local/bin/gemini\"");
     }
 }
 
@@ -176,9 +185,25 @@ fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret<String>>, D::
     Ok(Option::<String>::deserialize(d)?.map(Secret::new))
 }
 
+impl ClisConfig {
+    /// All of them on the daemon's PATH.
+    pub const ON_PATH: Self = Self { claude: None, codex: None, gemini: None };
+}
+
 impl EndpointsConfig {
+    /// The address that a runtime asks; `api` is what the native one speaks.
+    pub fn of(&self, runtime: RuntimeKind, api: Api) -> &str {
+        match (runtime, api) {
+            (RuntimeKind::Gemini, _) => &self.gemini,
+            (RuntimeKind::Codex, _) | (RuntimeKind::Native, Api::Openai) => &self.openai,
+            (RuntimeKind::ClaudeCode, _) | (RuntimeKind::Native, Api::Anthropic) => &self.anthropic,
+        }
+    }
+
     /// Whether this address is a server of the owner's own, and not the vendor's: such a server may need no key.
     pub fn is_own(url: &str) -> bool {
-        !["https://api.anthropic.com", "https://api.openai.com/v1"].contains(&url.trim_end_matches('/'))
+        let vendors =
+            ["https://api.anthropic.com", "https://api.openai.com/v1", "https://generativelanguage.googleapis.com"];
+        !vendors.contains(&url.trim_end_matches('/'))
     }
 }

@@ -223,6 +223,8 @@ impl Layers {
             ("database.pg_bin", config.database.pg_bin.as_mut()),
             ("database.pg_bundle", config.database.pg_bundle.as_mut()),
             ("spawner.clis.claude", config.spawner.clis.claude.as_mut()),
+            ("spawner.clis.codex", config.spawner.clis.codex.as_mut()),
+            ("spawner.clis.gemini", config.spawner.clis.gemini.as_mut()),
         ];
         for (key, path) in paths {
             let Some(path) = path else { continue };

@@ -12,7 +12,6 @@ use super::daemon::Config;
 use super::mistake::Mistake;
 use super::node::Node;
 use super::single::{Claim, Single};
-use super::values::RuntimeKind;
 
 /// The directory of the roster that holds what butlers share; no butler.
 pub const SHARED_DIR: &str = "shared";
@@ -38,9 +37,6 @@ pub trait Catalog {
     /// Mistakes in a module's settings, each as `key: what was found, expected what`, the key relative to
     /// `modules.<name>`. Also called for a butler's own module.
     fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<String>;
-
-    /// The runtimes that this build can run.
-    fn runtimes(&self) -> &[RuntimeKind];
 }
 
 /// A butler that can't be started because of its files.

@@ -7,7 +7,7 @@ use croner::parser::{CronParser, Seconds, Year};
 use crate::base::{ButlerName, ByteSize, HumanDuration};
 
 use super::key::{Kind, Rule};
-use super::values::{QuietHours, Zone};
+use super::values::{QuietHours, RuntimeKind, Zone};
 
 fn held(ok: bool) -> Result<(), String> {
     if ok { Ok(()) } else { Err(String::new()) }
@@ -32,6 +32,11 @@ pub(super) const BUTLER_NAME: Kind = Kind::Text(Rule {
 pub(super) const CHANNEL: Rule = Rule {
     expected: "a channel's name in lower case, such as telegram or email",
     check: |s| held(ButlerName::new(s).is_ok()),
+};
+
+pub(super) const RUNTIME: Rule = Rule {
+    expected: "a runtime: claude-code, codex, gemini or native",
+    check: |s| held(s.parse::<RuntimeKind>().is_ok()),
 };
 
 pub(super) const CHANNEL_NAME: Kind = Kind::Text(CHANNEL);

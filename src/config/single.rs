@@ -4,7 +4,6 @@ use serde_json::{Map, Value as Json};
 
 use super::check::Checker;
 use super::daemon::Config;
-use super::key::quoted;
 use super::node::{Node, Value};
 use super::roster::{CORE_BUTLERS, Catalog};
 use super::rules;
@@ -142,7 +141,6 @@ impl Single<'_> {
     }
 
     fn check_runtime(&mut self) {
-        let able: Vec<&str> = self.catalog.runtimes().iter().map(|kind| kind.as_str()).collect();
         let own = match self.text("runtime.type") {
             // A wrong type was told; what depends on it can't be judged.
             None if self.given("runtime.type") => return,
@@ -152,10 +150,7 @@ impl Single<'_> {
         wanted
             .extend(self.texts("runtime.fallback").into_iter().filter(|(_, kind)| kind.parse::<RuntimeKind>().is_ok()));
         for (n, (path, kind)) in wanted.iter().enumerate() {
-            if !able.contains(&kind.as_str()) {
-                let found = format!("found \"{kind}\", which is not in this build yet");
-                self.note(path, found, format!("one of {}", quoted(&able)));
-            } else if wanted[..n].iter().any(|(_, earlier)| earlier == kind) {
+            if wanted[..n].iter().any(|(_, earlier)| earlier == kind) {
                 self.note(path, format!("found \"{kind}\" for the second time"), "each runtime once");
             }
         }

@@ -13,8 +13,9 @@ use super::model::{DEMO_PROMPT, ScriptedModel, demo_script};
 use super::story;
 use crate::admin;
 use crate::base::{Clock, RequestContext, Secret, TenantId, Trust, task};
-use crate::config::{ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
+use crate::config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
 use crate::modules::Catalog;
+use crate::spawner::adapters::{adapter, key_names};
 use crate::spawner::child::Nursery;
 use crate::spawner::{SessionEvent, SessionResult, SessionState, Trigger};
 use crate::supervisor::{Hooks, Supervisor, serve_with, with_causes};
@@ -65,6 +66,7 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
         set: vec![
             ("spawner.endpoints.anthropic".to_owned(), model.base_url()),
             ("spawner.endpoints.openai".to_owned(), model.openai_base_url()),
+            ("spawner.endpoints.gemini".to_owned(), model.base_url()),
         ],
         ..Overrides::default()
     };
@@ -75,12 +77,16 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
     start_log(&household.config.telemetry).map_err(|e| e.to_string())?;
     let stop = CancellationToken::new();
     let (tell, told) = oneshot::channel();
+    // The other butlers stay native.
+    let wanted = [RuntimeKind::Native, runtime].map(|kind| key_names(kind, Api::Anthropic));
     let hooks = Hooks {
-        prepare: Some(Box::new(|house| {
+        prepare: Some(Box::new(move |house| {
             Box::pin(async move {
                 let key = Secret::new(KEY.to_owned());
-                if let Err(e) = house.credentials.set(&TenantId::owner(), "ANTHROPIC_API_KEY", &key).await {
-                    tracing::error!(error = %e, "the demo's key was not stored");
+                for name in wanted.iter().filter_map(|names| names.first()) {
+                    if let Err(e) = house.credentials.set(&TenantId::owner(), name, &key).await {
+                        tracing::error!(error = %e, "the demo's key was not stored");
+                    }
                 }
             })
         })),
@@ -173,23 +179,15 @@ fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Insta
     }
 }
 
-/// Claude Code if it is there and usable, else the native agent.
+/// What is wanted, if its program is there; without a wish Claude Code if it is there, else the native agent.
 async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Failed> {
-    if wanted == Some(RuntimeKind::Native) {
-        return Ok(RuntimeKind::Native);
-    }
+    let kind = wanted.unwrap_or(RuntimeKind::ClaudeCode);
     let nursery = Nursery::start().map_err(|e| with_causes(&e))?;
-    let probe = match crate::spawner::adapters::adapter(RuntimeKind::ClaudeCode, &ClisConfig { claude: None }) {
-        Some(adapter) => adapter.probe(&nursery).await,
-        None => return Ok(RuntimeKind::Native),
-    };
+    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&nursery).await;
     match (probe.problem, wanted) {
-        (None, _) if probe.program.is_some() => Ok(RuntimeKind::ClaudeCode),
-        (problem, Some(RuntimeKind::ClaudeCode)) => {
-            Err(problem.unwrap_or_else(|| "Claude Code is not installed; try --runtime native".to_owned()))
-        }
-        (_, Some(other)) => Err(format!("the demo runs with claude-code or native, not with {other}")),
-        (_, None) => Ok(RuntimeKind::Native),
+        (None, _) => Ok(kind),
+        (Some(_), None) => Ok(RuntimeKind::Native),
+        (Some(problem), Some(_)) => Err(format!("{problem}; or try --runtime native")),
     }
 }
 

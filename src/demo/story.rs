@@ -59,6 +59,7 @@ pub(super) fn event(event: &SessionEvent, at: Duration) {
             format!("  {what:<10}{name}: {}", text::truncate(content.trim(), 600))
         }
         EventKind::Retry { class, attempt } => format!("retries     {class}, attempt {attempt}"),
+        EventKind::Followed { by, runtime, class } => format!("follows     session {by} in {runtime}, after {class}"),
         EventKind::Ended(end) => {
             let tokens = |n: Option<i64>| n.map_or_else(|| "unknown".to_owned(), |n| n.to_string());
             format!(

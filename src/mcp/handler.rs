@@ -69,6 +69,7 @@ impl ServerHandler for Conn {
         context: RequestContext<RoleServer>,
     ) -> Result<ListToolsResult, ErrorData> {
         let caller = caller(&context)?;
+        caller.grant.sees_tools();
         let allowed = self.0.listing.iter().filter(|t| caller.grant.allows(&t.name)).cloned().collect();
         Ok(ListToolsResult::with_all_items(allowed))
     }

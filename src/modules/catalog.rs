@@ -37,9 +37,6 @@ impl config::Catalog for Catalog {
     fn check_module(&self, _: &str, _: &str, _: &serde_json::Value) -> Vec<String> {
         Vec::new()
     }
-    fn runtimes(&self) -> &[config::RuntimeKind] {
-        crate::spawner::RUNTIMES
-    }
 }
 
 /// For looking at a roster without serving it: every mistake of a module's settings is told.
@@ -52,8 +49,5 @@ impl config::Catalog for StrictCatalog {
     }
     fn check_module(&self, butler: &str, name: &str, table: &serde_json::Value) -> Vec<String> {
         self.0.find(butler, name).map(|f| f.check(table)).unwrap_or_default()
-    }
-    fn runtimes(&self) -> &[config::RuntimeKind] {
-        self.0.runtimes()
     }
 }

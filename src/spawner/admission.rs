@@ -1,37 +1,143 @@
-//! Who may start now, who waits, who is refused: a butler's own permits, a bounded queue, and the household's permits.
+//! Who may start now, who waits, who is refused: a butler's own permits and bounded queue, and the household's permits.
+//!
+//! All butlers wait on one floor, so that who goes next is decided in one place: by urgency first, then the butler that
+//! has fewest sessions running, then whoever came first. Whoever waited long enough counts as one step more urgent, so
+//! nobody waits for ever.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::types::TriggerError;
+use super::types::{Trigger, TriggerError};
+use crate::base::Trust;
+
+/// How urgent a session is; the first is the most urgent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Urgency {
+    /// The owner waits for it.
+    Owner,
+    /// Somebody else, or another butler, waits for it.
+    Others,
+    Schedule,
+    /// What the household does for itself, such as tidying its memory. It leaves the last free permit to the others.
+    Housekeeping,
+}
+
+/// Sources that begin with this are housekeeping.
+pub const HOUSEKEEPING: &str = "housekeeping:";
+/// Sources that begin with this are schedules.
+pub const SCHEDULE: &str = "schedule:";
+
+impl Urgency {
+    /// Of a trigger, by where it came from and on whose behalf.
+    pub fn of(trigger: &Trigger) -> Self {
+        match trigger.source.as_str() {
+            s if s.starts_with(HOUSEKEEPING) => Urgency::Housekeeping,
+            s if s.starts_with(SCHEDULE) => Urgency::Schedule,
+            _ if trigger.request.trust == Trust::Owner => Urgency::Owner,
+            _ => Urgency::Others,
+        }
+    }
+}
+
+/// Waiting this long makes one step more urgent.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The household's permits and everybody who waits for one. Cheap to clone.
+#[derive(Clone)]
+pub struct Floor {
+    shared: Arc<Mutex<State>>,
+}
+
+struct State {
+    permits: usize,
+    running: usize,
+    butlers: Vec<Desk>,
+    /// In the order of their coming.
+    waiting: Vec<Waiting>,
+    next: u64,
+}
+
+/// One butler's share.
+struct Desk {
+    most: usize,
+    running: usize,
+    queued: usize,
+}
+
+struct Waiting {
+    number: u64,
+    desk: usize,
+    urgency: Urgency,
+    since: Instant,
+    go: oneshot::Sender<Slot>,
+}
 
 /// The right to run one session, until dropped.
 pub struct Slot {
-    _own: OwnedSemaphorePermit,
-    _global: OwnedSemaphorePermit,
+    floor: Floor,
+    desk: usize,
 }
 
-/// A place in the queue, or already a slot of the butler's own.
-pub struct Place {
-    admission: Admission,
-    seat: Seat,
-}
-
-enum Seat {
-    Ready(Slot),
-    Own(OwnedSemaphorePermit),
-    Queue(Queued),
-}
-
-/// Counts as waiting until dropped.
-struct Queued(Arc<AtomicUsize>);
-
-impl Drop for Queued {
+impl Drop for Slot {
     fn drop(&mut self) {
-        self.0.fetch_sub(1, Ordering::AcqRel);
+        let mut state = self.floor.lock();
+        state.running -= 1;
+        state.butlers[self.desk].running -= 1;
+        self.floor.call(state);
+    }
+}
+
+impl Floor {
+    /// A floor on which `permits` sessions run at a time.
+    pub fn new(permits: usize) -> Self {
+        let state = State { permits, running: 0, butlers: Vec::new(), waiting: Vec::new(), next: 0 };
+        Self { shared: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Calls everybody who may go now.
+    fn call(&self, mut state: MutexGuard<'_, State>) {
+        let mut refused = Vec::new();
+        let now = Instant::now();
+        while let Some(at) = state.first(now) {
+            let chosen = state.waiting.remove(at);
+            state.butlers[chosen.desk].queued -= 1;
+            state.take(chosen.desk);
+            let slot = Slot { floor: self.clone(), desk: chosen.desk };
+            // Whoever no longer waits gives the slot back; dropped below, because that takes the lock.
+            refused.extend(chosen.go.send(slot).err());
+        }
+        drop(state);
+        drop(refused);
+    }
+}
+
+impl State {
+    fn take(&mut self, desk: usize) {
+        self.running += 1;
+        self.butlers[desk].running += 1;
+    }
+
+    fn free(&self, desk: usize, urgency: Urgency) -> bool {
+        let desk = &self.butlers[desk];
+        let kept = usize::from(urgency == Urgency::Housekeeping && self.permits > 1);
+        self.running + kept < self.permits && desk.running < desk.most
+    }
+
+    /// Who goes next, as an index into `waiting`.
+    fn first(&self, now: Instant) -> Option<usize> {
+        let may = self.waiting.iter().enumerate().filter(|(_, w)| self.free(w.desk, w.urgency));
+        let rank = |w: &Waiting| {
+            let steps = now.saturating_duration_since(w.since).as_secs() / PATIENCE.as_secs();
+            (w.urgency as u64).saturating_sub(steps)
+        };
+        may.min_by_key(|(_, w)| (rank(w), self.butlers[w.desk].running, w.number)).map(|(at, _)| at)
     }
 }
 
@@ -39,148 +145,107 @@ impl Drop for Queued {
 #[derive(Clone)]
 pub struct Admission {
     butler: Arc<str>,
-    own: Arc<Semaphore>,
-    global: Arc<Semaphore>,
-    most: usize,
-    queued: Arc<AtomicUsize>,
+    floor: Floor,
+    desk: usize,
     max_queued: usize,
     stop: CancellationToken,
 }
 
-impl Admission {
-    /// `most` sessions at once, `max_queued` waiting; `global` is shared by all butlers. Nobody is admitted once `stop`
-    /// fired.
-    pub fn new(butler: &str, most: usize, max_queued: usize, global: Arc<Semaphore>, stop: CancellationToken) -> Self {
-        Self {
-            butler: butler.into(),
-            own: Arc::new(Semaphore::new(most)),
-            global,
-            most,
-            queued: Arc::default(),
-            max_queued,
-            stop,
+/// A slot, or a place in the queue.
+pub struct Place {
+    admission: Admission,
+    seat: Seat,
+}
+
+enum Seat {
+    Ready(Slot),
+    Queue(Queued, oneshot::Receiver<Slot>),
+}
+
+/// Counts as waiting until dropped or called.
+struct Queued {
+    floor: Floor,
+    number: u64,
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        let mut state = self.floor.lock();
+        if let Some(at) = state.waiting.iter().position(|w| w.number == self.number) {
+            let gone = state.waiting.remove(at);
+            state.butlers[gone.desk].queued -= 1;
         }
+    }
+}
+
+impl Admission {
+    /// `most` sessions at once, `max_queued` waiting. Nobody is admitted once `stop` fired.
+    pub fn new(butler: &str, most: usize, max_queued: usize, floor: Floor, stop: CancellationToken) -> Self {
+        let desk = {
+            let mut state = floor.lock();
+            state.butlers.push(Desk { most, running: 0, queued: 0 });
+            state.butlers.len() - 1
+        };
+        Self { butler: butler.into(), floor, desk, max_queued, stop }
     }
 
     /// Sessions that hold a slot of this butler.
     pub fn running(&self) -> usize {
-        self.most - self.own.available_permits().min(self.most)
+        self.floor.lock().butlers[self.desk].running
     }
 
     /// Triggers that wait.
     pub fn queued(&self) -> usize {
-        self.queued.load(Ordering::Acquire)
+        self.floor.lock().butlers[self.desk].queued
     }
 
     /// A place, or a refusal at once. `from_session`: the trigger comes out of a session, which must not wait for a slot
     /// that it, or another that waits like it, may be holding.
-    pub fn enter(&self, from_session: bool) -> Result<Place, TriggerError> {
+    pub fn enter(&self, urgency: Urgency, from_session: bool) -> Result<Place, TriggerError> {
         if self.stop.is_cancelled() {
             return Err(TriggerError::Stopping(self.butler.to_string()));
         }
-        // Those who wait go first: a newcomer takes a free permit only when the queue is empty.
-        if self.queued() == 0
-            && let Ok(permit) = self.own.clone().try_acquire_owned()
-        {
-            let seat = match self.global.clone().try_acquire_owned() {
-                Ok(global) => Seat::Ready(Slot { _own: permit, _global: global }),
-                // The household's permits may all be held by sessions that wait like this one would.
-                Err(_) if from_session => return Err(TriggerError::SelfWait { butler: self.butler.to_string() }),
-                Err(_) => Seat::Own(permit),
-            };
-            return Ok(Place { admission: self.clone(), seat });
-        }
-        if from_session {
+        let mut state = self.floor.lock();
+        // Those of this butler who wait go first: a newcomer takes a free slot only when nobody does.
+        let seat = if state.butlers[self.desk].queued == 0 && state.free(self.desk, urgency) {
+            state.take(self.desk);
+            Seat::Ready(Slot { floor: self.floor.clone(), desk: self.desk })
+        } else if from_session {
             return Err(TriggerError::SelfWait { butler: self.butler.to_string() });
-        }
-        let full =
-            self.queued.fetch_update(Ordering::AcqRel, Ordering::Acquire, |n| (n < self.max_queued).then_some(n + 1));
-        match full {
-            Ok(_) => Ok(Place { admission: self.clone(), seat: Seat::Queue(Queued(self.queued.clone())) }),
-            Err(queued) => {
-                Err(TriggerError::Capacity { butler: self.butler.to_string(), running: self.running(), queued })
+        } else {
+            let Desk { running, queued, .. } = state.butlers[self.desk];
+            if queued >= self.max_queued {
+                return Err(TriggerError::Capacity { butler: self.butler.to_string(), running, queued });
             }
-        }
+            let (go, called) = oneshot::channel();
+            let number = state.next;
+            state.next += 1;
+            state.butlers[self.desk].queued += 1;
+            state.waiting.push(Waiting { number, desk: self.desk, urgency, since: Instant::now(), go });
+            let queued = Queued { floor: self.floor.clone(), number };
+            // A free slot that a less urgent one had to leave may be for this one.
+            self.floor.call(state);
+            Seat::Queue(queued, called)
+        };
+        Ok(Place { admission: self.clone(), seat })
     }
 }
 
 impl Place {
-    /// Waits for the slot. Whoever came first is served first.
+    /// Waits for the slot.
     pub async fn wait(self) -> Result<Slot, TriggerError> {
-        let a = self.admission;
-        let own = match self.seat {
+        let (_queued, called) = match self.seat {
             Seat::Ready(slot) => return Ok(slot),
-            Seat::Own(permit) => permit,
-            Seat::Queue(waiting) => {
-                let permit = a.acquire(&a.own).await?;
-                drop(waiting);
-                permit
-            }
+            Seat::Queue(queued, called) => (queued, called),
         };
-        let global = a.acquire(&a.global).await?;
-        Ok(Slot { _own: own, _global: global })
-    }
-}
-
-impl Admission {
-    async fn acquire(&self, permits: &Arc<Semaphore>) -> Result<OwnedSemaphorePermit, TriggerError> {
-        let permit = tokio::select! {
-            () = self.stop.cancelled() => None,
-            permit = permits.clone().acquire_owned() => permit.ok(),
-        };
-        permit.ok_or_else(|| TriggerError::Stopping(self.butler.to_string()))
+        let stopping = || TriggerError::Stopping(self.admission.butler.to_string());
+        tokio::select! {
+            () = self.admission.stop.cancelled() => Err(stopping()),
+            slot = called => slot.map_err(|_| stopping()),
+        }
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn admission(most: usize, max_queued: usize) -> Admission {
-        Admission::new("health", most, max_queued, Arc::new(Semaphore::new(10)), CancellationToken::new())
-    }
-
-    #[tokio::test]
-    async fn the_queue_is_bounded_and_fair() {
-        let a = admission(1, 1);
-        let first = a.enter(false).unwrap().wait().await.unwrap();
-        let second = a.enter(false).unwrap();
-        assert_eq!((a.running(), a.queued()), (1, 1));
-        assert!(matches!(a.enter(false), Err(TriggerError::Capacity { running: 1, queued: 1, .. })));
-        drop(first);
-        // The slot is free, but somebody waits already: a newcomer does not overtake.
-        assert!(matches!(a.enter(false), Err(TriggerError::Capacity { .. })));
-        let slot = second.wait().await.unwrap();
-        assert_eq!((a.running(), a.queued()), (1, 0));
-        drop(slot);
-        assert_eq!(a.running(), 0);
-    }
-
-    #[tokio::test]
-    async fn a_session_never_waits_for_its_own_slot() {
-        let a = admission(1, 5);
-        let _slot = a.enter(false).unwrap().wait().await.unwrap();
-        assert!(matches!(a.enter(true), Err(TriggerError::SelfWait { .. })));
-        assert_eq!(a.queued(), 0);
-    }
-
-    #[tokio::test]
-    async fn a_session_never_waits_for_the_households_last_permit() {
-        let a = Admission::new("health", 5, 5, Arc::new(Semaphore::new(1)), CancellationToken::new());
-        let _slot = a.enter(false).unwrap().wait().await.unwrap();
-        assert!(matches!(a.enter(true), Err(TriggerError::SelfWait { .. })));
-        assert_eq!(a.running(), 1);
-    }
-
-    #[tokio::test]
-    async fn stopping_ends_the_wait() {
-        let stop = CancellationToken::new();
-        let a = Admission::new("health", 1, 5, Arc::new(Semaphore::new(1)), stop.clone());
-        let _slot = a.enter(false).unwrap().wait().await.unwrap();
-        let waiting = a.enter(false).unwrap();
-        stop.cancel();
-        assert!(matches!(waiting.wait().await, Err(TriggerError::Stopping(_))));
-        assert!(matches!(a.enter(false), Err(TriggerError::Stopping(_))));
-        assert_eq!(a.queued(), 0);
-    }
-}
+#[path = "admission_tests.rs"]
+mod tests;

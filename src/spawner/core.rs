@@ -5,15 +5,15 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{Semaphore, broadcast, oneshot};
+use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::adapters::{Adapter, adapter};
-use super::admission::{Admission, Place};
+use super::admission::{Admission, Floor, Place, Slot, Urgency};
+use super::attempts::{Candidate, Next, candidates, next};
 use super::child::{ChildUser, Leftover, Nursery};
 use super::log::{Ending, SessionLog};
-use super::model::{NoModel, resolve};
+use super::model::{ModelAccess, NoModel, resolve};
 use super::types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
 };
@@ -40,7 +40,7 @@ pub struct SpawnerParts {
     pub clock: Clock,
     pub nursery: Nursery,
     /// The household's permits.
-    pub permits: Arc<Semaphore>,
+    pub permits: Floor,
     pub events: broadcast::Sender<SessionEvent>,
     pub metrics: ButlerMetrics,
     pub child_user: Option<ChildUser>,
@@ -56,8 +56,9 @@ pub struct Spawner {
 
 pub(super) struct Inner {
     pub parts: SpawnerParts,
-    /// `None`: this build has none for the runtime, which the configuration refuses before.
-    pub adapter: Option<Arc<dyn Adapter>>,
+    /// The butler's runtime and its fallbacks. Empty only if this build has none of them, which the configuration
+    /// refuses before.
+    candidates: Vec<Candidate>,
     pub log: SessionLog,
     admission: Admission,
     /// Sessions that wait or run, and how to cancel each.
@@ -82,7 +83,7 @@ impl Spawner {
             closing.clone(),
         );
         let inner = Inner {
-            adapter: adapter(parts.config.runtime.kind, &parts.settings.clis),
+            candidates: candidates(&parts.config, &parts.settings.clis),
             log: SessionLog::new(parts.store.clone()),
             admission,
             live: Mutex::default(),
@@ -111,7 +112,7 @@ impl Spawner {
     /// A butler that asks for a vendor's CLI does not start without its key; a native one is up without a model.
     pub async fn check_credentials(&self) -> Result<(), String> {
         let config = &self.inner.parts.config;
-        match resolve(config, &self.inner.parts.settings, &self.inner.parts.credentials).await {
+        match self.inner.first_ready(0).await {
             Ok(_) => Ok(()),
             // It delivers and starts no sessions.
             Err(_) if config.name.as_str() == "messenger" => Ok(()),
@@ -126,12 +127,19 @@ impl Spawner {
     /// Whether sessions can be started now.
     pub async fn model_state(&self) -> ModelState {
         let config = &self.inner.parts.config;
-        let access = resolve(config, &self.inner.parts.settings, &self.inner.parts.credentials).await;
-        ModelState {
-            runtime: config.runtime.kind.as_str().to_owned(),
-            model: config.sessions.model.clone(),
-            ready: access.is_ok(),
-            reason: access.err().map(|e| e.to_string()),
+        match self.inner.first_ready(0).await {
+            Ok((at, access)) => ModelState {
+                runtime: self.inner.candidates[at].kind.as_str().to_owned(),
+                model: access.model,
+                ready: true,
+                reason: None,
+            },
+            Err(e) => ModelState {
+                runtime: config.runtime.kind.as_str().to_owned(),
+                model: config.sessions.model.clone(),
+                ready: false,
+                reason: Some(e.to_string()),
+            },
         }
     }
 
@@ -165,39 +173,25 @@ impl Spawner {
     ) -> Result<(SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>), TriggerError> {
         let inner = &self.inner;
         check_wish(&wish)?;
-        let config = &inner.parts.config;
-        let access = resolve(config, &inner.parts.settings, &inner.parts.credentials).await.map_err(|e| match e {
+        let (at, access) = inner.first_ready(0).await.map_err(|e| match e {
             NoModel::Credentials(crate::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
-        let place = inner.admission.enter(own_session.is_some())?;
-        let id = SessionId::new();
-        if let Err(e) = inner.log.open(id, &wish, config.runtime.kind.as_str(), access.model.as_deref()).await {
+        let place = inner.admission.enter(Urgency::of(&wish), own_session.is_some())?;
+        let first = Attempt { id: SessionId::new(), at, access };
+        let id = first.id;
+        if let Err(e) = inner.open(&first, &wish, None).await {
             // The row may be there all the same; then it must not stay open.
             let inner = inner.clone();
             let end = Ending::failed(SessionState::Failed, "unavailable", "the database went away as this began");
             task::spawn(task::Kind::Job, "close-lost-row", async move { inner.close(id, &wish, end).await });
             return Err(e.into());
         }
-        crash::point("session.opened");
-        inner.tell(id, EventKind::Queued { source: wish.source.clone(), prompt: text::truncate(&wish.prompt, 4096) });
-        let cancel = CancellationToken::new();
-        inner.live().insert(id, cancel.clone());
         let (done, end) = oneshot::channel();
         let inner = inner.clone();
         let tracked = self.inner.tasks.track_future(async move {
-            let work = inner.clone().one_session(id, wish.clone(), access, place, cancel);
-            let result = match task::spawn(task::Kind::Job, "session-work", work).await {
-                Ok(result) => result,
-                // A panic, which the log has. The row gets its end all the same; the child died with its handle.
-                Err(_) => {
-                    let why = "butlerd itself failed while it ran this session; the daemon's log says where";
-                    inner.close(id, &wish, Ending::failed(SessionState::Failed, "crashed", why)).await
-                }
-            };
-            inner.live().remove(&id);
-            // Nobody waits any more: the row tells the end all the same.
-            let _ = done.send(result);
+            // Nobody waits any more: the rows tell the end all the same.
+            let _ = done.send(inner.attempts(first, wish, place).await);
         });
         task::spawn(task::Kind::Job, "session", tracked);
         Ok((id, end))
@@ -241,6 +235,14 @@ impl Spawner {
     }
 }
 
+/// One session of a trigger: in which runtime, and with what.
+pub(super) struct Attempt {
+    pub id: SessionId,
+    /// Index of the runtime among the candidates.
+    pub at: usize,
+    pub access: ModelAccess,
+}
+
 fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
     let depth = wish.request.lineage.depth;
     if depth > MAX_LINEAGE_DEPTH {
@@ -258,6 +260,10 @@ impl Inner {
         self.live.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    pub(super) fn candidate(&self, attempt: &Attempt) -> &Candidate {
+        &self.candidates[attempt.at]
+    }
+
     pub(super) fn tool_names(&self) -> &[String] {
         self.tools.get().map(Vec::as_slice).unwrap_or_default()
     }
@@ -269,31 +275,135 @@ impl Inner {
         let _ = self.parts.events.send(SessionEvent { butler, session_id, at: self.parts.clock.now(), kind });
     }
 
-    /// One session from the queue to its closed row.
+    /// The first of the runtimes, from the one at `from` on, that has its key and its model; else why that one has not.
+    async fn first_ready(&self, from: usize) -> Result<(usize, ModelAccess), NoModel> {
+        let parts = &self.parts;
+        let mut why = None;
+        for (at, candidate) in self.candidates.iter().enumerate().skip(from) {
+            match resolve(&parts.config, candidate.kind, &parts.settings, &parts.credentials).await {
+                Ok(access) => return Ok((at, access)),
+                Err(e @ NoModel::Credentials(_)) => return Err(e),
+                Err(e) => why = why.or(Some(e)),
+            }
+        }
+        Err(why.unwrap_or_else(|| NoModel::Missing(format!("{} has no runtime in this build", parts.config.name))))
+    }
+
+    /// Writes the row of an attempt, and makes it one that can be watched and cancelled.
+    async fn open(&self, attempt: &Attempt, wish: &Trigger, retry_of: Option<SessionId>) -> Result<(), StoreError> {
+        let (runtime, model) = (self.candidates[attempt.at].kind.as_str(), attempt.access.model.as_deref());
+        self.log.open(attempt.id, wish, runtime, model, retry_of).await?;
+        crash::point("session.opened");
+        let prompt = text::truncate(&wish.prompt, 4096);
+        self.tell(attempt.id, EventKind::Queued { source: wish.source.clone(), prompt });
+        self.live().insert(attempt.id, CancellationToken::new());
+        Ok(())
+    }
+
+    /// One trigger from the queue to its last session's closed row. The slot is held all the way.
+    async fn attempts(
+        self: Arc<Self>,
+        mut attempt: Attempt,
+        wish: Trigger,
+        place: Place,
+    ) -> Result<SessionResult, TriggerError> {
+        let mut retries = self.parts.settings.retries;
+        let mut pause = Backoff::new(Duration::from_secs(1), Duration::from_secs(30));
+        let (mut place, mut slot) = (Some(place), None);
+        loop {
+            let (id, at) = (attempt.id, attempt.at);
+            let cancel = self.live().get(&id).cloned().unwrap_or_default();
+            let work = self.clone().one_session(attempt, wish.clone(), place.take(), slot.take(), cancel);
+            let (end, held) = match task::spawn(task::Kind::Job, "session-work", work).await {
+                Ok(ended) => ended,
+                // A panic, which the log has. The row gets its end all the same; the child died with its handle.
+                Err(_) => {
+                    let why = "butlerd itself failed while it ran this session; the daemon's log says where";
+                    (Ending::failed(SessionState::Failed, "crashed", why), None)
+                }
+            };
+            let left = self.candidates.len() - at - 1;
+            let calls = self.log.tool_calls(&wish.request, id).await.unwrap_or(1);
+            let then = if held.is_some() { next(&end, calls, left, retries) } else { Next::Nothing };
+            let follower = self.follower(then, at, id, &end, &wish).await;
+            let class = end.error_class.clone().unwrap_or_default();
+            if let Some(follower) = &follower {
+                let runtime = self.candidates[follower.at].kind.as_str().to_owned();
+                tracing::warn!(
+                    butler = %self.parts.config.name, session = %id, follower = %follower.id, runtime, class,
+                    "session failed before it called a tool; another takes its place"
+                );
+                self.tell(id, EventKind::Followed { by: follower.id, runtime, class });
+            }
+            let closed = self.close(id, &wish, end).await;
+            self.live().remove(&id);
+            let Some(follower) = follower else { return closed };
+            if follower.at == at {
+                retries -= 1;
+                let cancel = self.live().get(&follower.id).cloned().unwrap_or_default();
+                tokio::select! {
+                    () = tokio::time::sleep(pause.next_delay()) => {}
+                    // It ends at once, with the right row, when it begins.
+                    () = cancel.cancelled() => {}
+                    () = self.closing.cancelled() => cancel.cancel(),
+                }
+            }
+            (attempt, slot) = (follower, held);
+        }
+    }
+
+    /// The session that takes the failed one's place, its row written.
+    async fn follower(&self, then: Next, at: usize, of: SessionId, end: &Ending, wish: &Trigger) -> Option<Attempt> {
+        let from = match then {
+            Next::Nothing => return None,
+            Next::Again => at,
+            Next::Elsewhere => at + 1,
+        };
+        if self.closing.is_cancelled() {
+            return None;
+        }
+        let ready = self.first_ready(from).await;
+        let (at, access) = ready
+            .inspect_err(|e| tracing::warn!(session = %of, class = end.error_class, "no runtime to fall back to: {e}"))
+            .ok()?;
+        let follower = Attempt { id: SessionId::new(), at, access };
+        match self.open(&follower, wish, Some(of)).await {
+            Ok(()) => Some(follower),
+            Err(e) => {
+                tracing::warn!(session = %of, error = %e, "the session that would take its place has no row");
+                None
+            }
+        }
+    }
+
+    /// One session until its end, which is not in its row yet. The slot comes back where there was one.
     async fn one_session(
         self: Arc<Self>,
-        id: SessionId,
+        attempt: Attempt,
         wish: Trigger,
-        access: super::model::ModelAccess,
-        place: Place,
+        place: Option<Place>,
+        slot: Option<Slot>,
         cancel: CancellationToken,
-    ) -> Result<SessionResult, TriggerError> {
-        let slot = tokio::select! {
-            slot = place.wait() => slot,
-            () = cancel.cancelled() => {
-                let end = Ending::failed(SessionState::Cancelled, "cancelled", "cancelled while it waited for a slot");
-                return self.close(id, &wish, end).await;
-            }
+    ) -> (Ending, Option<Slot>) {
+        let cancelled = || Ending::failed(SessionState::Cancelled, "cancelled", "cancelled before it was started");
+        let slot = match (slot, place) {
+            (Some(slot), _) => slot,
+            (None, None) => return (cancelled(), None),
+            (None, Some(place)) => tokio::select! {
+                slot = place.wait() => match slot {
+                    Ok(slot) => slot,
+                    Err(e) => return (Ending::failed(SessionState::Interrupted, "stopping", e.to_string()), None),
+                },
+                () = cancel.cancelled() => return (cancelled(), None),
+            },
         };
-        let end = match &slot {
-            Ok(_) => super::session::run(&self, id, &wish, access, &cancel).await,
-            Err(e) => Ending::failed(SessionState::Interrupted, "stopping", e.to_string()),
-        };
+        if cancel.is_cancelled() {
+            return (cancelled(), Some(slot));
+        }
+        let end = super::session::run(&self, &wish, attempt, &cancel).await;
         self.parts.auditor.flush().await;
         crash::point("session.before_close");
-        let closed = self.close(id, &wish, end).await;
-        drop(slot);
-        closed
+        (end, Some(slot))
     }
 
     /// Closes the row, however long the database is away, and tells the end.

@@ -36,6 +36,8 @@ pub struct Ending {
     pub cache_creation_tokens: Option<i64>,
     pub cost_usd: Option<Decimal>,
     pub exit_status: Option<String>,
+    /// Calls of tools in the program's output, its own ones included; not in the row.
+    pub tools_seen: u32,
 }
 
 impl Ending {
@@ -53,6 +55,7 @@ impl Ending {
             cache_creation_tokens: None,
             cost_usd: None,
             exit_status: None,
+            tools_seen: 0,
         }
     }
 }
@@ -75,6 +78,7 @@ impl SessionLog {
         trigger: &Trigger,
         runtime: &str,
         model: Option<&str>,
+        retry_of: Option<SessionId>,
     ) -> Result<(), StoreError> {
         let ctx: &RequestContext = &trigger.request;
         let context = serde_json::json!({"request": ctx, "context": trigger.context});
@@ -82,8 +86,8 @@ impl SessionLog {
         lease
             .execute(
                 "INSERT INTO sessions (id, request_id, parent_session_id, trigger_source, state, context, trust, prompt,
-                                       runtime, model, trace_id, queued_at)
-                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11)",
+                                       runtime, model, trace_id, queued_at, retry_of)
+                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11, $12)",
                 &[
                     &id.0,
                     &ctx.request_id.0,
@@ -96,6 +100,7 @@ impl SessionLog {
                     &model,
                     &ctx.trace_context.trace_id(),
                     &self.store.clock().now(),
+                    &retry_of.map(|s| s.0),
                 ],
             )
             .await
@@ -129,6 +134,14 @@ impl SessionLog {
             .await
             .map_err(StoreError::query("remembering a session's process"))?;
         Ok(())
+    }
+
+    /// How many tool calls of the session are on record.
+    pub async fn tool_calls(&self, ctx: &RequestContext, id: SessionId) -> Result<i64, StoreError> {
+        let mut lease = self.store.lease(ctx).await?;
+        let rows = lease.read("SELECT count(*) FROM tool_calls WHERE session_id = $1", &[&id.0]).await;
+        let rows = rows.map_err(StoreError::query("counting a session's tool calls"))?;
+        Ok(rows.first().map_or(0, |r| r.get(0)))
     }
 
     /// Closes the row. A row that is closed already stays as it is, and `None` is returned.

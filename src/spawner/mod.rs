@@ -5,6 +5,7 @@
 
 pub mod adapters;
 mod admission;
+mod attempts;
 pub mod budget;
 pub mod child;
 mod core;
@@ -17,7 +18,7 @@ mod tools;
 mod types;
 pub mod workspace;
 
-pub use adapters::RUNTIMES;
+pub use admission::{Floor, HOUSEKEEPING, SCHEDULE};
 pub use core::{Spawner, SpawnerParts};
 pub use model::wanted_keys;
 pub use tools::session_tools;

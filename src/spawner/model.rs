@@ -1,7 +1,7 @@
 //! Which model a butler's sessions talk to, and with which key.
 
 use crate::base::{Secret, TenantId};
-use crate::config::{Api, ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
+use crate::config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
 use crate::credentials::{CredentialError, Credentials};
 
 /// What the adapter needs to reach the model.
@@ -22,56 +22,65 @@ pub enum NoModel {
     Credentials(#[from] CredentialError),
 }
 
-fn key_names(config: &ButlerConfig) -> &'static [&'static str] {
-    super::adapters::key_names(config.runtime.kind, config.runtime.api)
+fn key_names(config: &ButlerConfig, kind: RuntimeKind) -> &'static [&'static str] {
+    super::adapters::key_names(kind, config.runtime.api)
+}
+
+/// The model for a runtime. The butler's own model is for its own runtime, and for a fallback that asks for the same key.
+fn model(config: &ButlerConfig, kind: RuntimeKind) -> Option<String> {
+    let like_own = key_names(config, kind).first() == key_names(config, config.runtime.kind).first();
+    let own = || config.sessions.model.clone().filter(|_| like_own);
+    config.runtime.models.get(&kind).cloned().or_else(own)
 }
 
 /// The endpoint and whether it is a server of the owner's own, which may need no key.
-fn endpoint(config: &ButlerConfig, settings: &SpawnerConfig) -> (String, bool) {
-    let configured = match config.runtime.api {
-        Api::Openai => &settings.endpoints.openai,
-        Api::Anthropic => &settings.endpoints.anthropic,
-    };
-    let url = config.runtime.endpoint.as_ref().unwrap_or(configured).clone();
+fn endpoint(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) -> (String, bool) {
+    let configured = settings.endpoints.of(kind, config.runtime.api);
+    let meant = config.runtime.endpoint.as_ref().filter(|_| kind == config.runtime.kind || kind == RuntimeKind::Native);
+    let url = meant.map_or(configured, String::as_str).to_owned();
     let own = EndpointsConfig::is_own(&url);
     (url, own)
 }
 
 /// The variables that may hold the key without which this butler has no model, best first; empty if it needs none.
 pub fn wanted_keys(config: &ButlerConfig, settings: &SpawnerConfig) -> &'static [&'static str] {
-    let (_, own) = endpoint(config, settings);
-    if own && config.runtime.kind == RuntimeKind::Native { &[] } else { key_names(config) }
+    let kind = config.runtime.kind;
+    let (_, own) = endpoint(config, kind, settings);
+    if own && kind == RuntimeKind::Native { &[] } else { key_names(config, kind) }
 }
 
-/// Looks up what a session of this butler needs.
+/// Looks up what a session of this butler in this runtime needs.
 pub async fn resolve(
     config: &ButlerConfig,
+    kind: RuntimeKind,
     settings: &SpawnerConfig,
     credentials: &Credentials,
 ) -> Result<ModelAccess, NoModel> {
-    let (url, own) = endpoint(config, settings);
+    let (url, own) = endpoint(config, kind, settings);
     let mut keys = Vec::new();
-    for name in key_names(config) {
+    for name in key_names(config, kind) {
         if let Some((value, _)) = credentials.get(&TenantId::owner(), name).await? {
             keys.push(((*name).to_owned(), value));
             break;
         }
     }
-    let native = config.runtime.kind == RuntimeKind::Native;
+    let native = kind == RuntimeKind::Native;
     if keys.is_empty() && !(native && own) {
-        let first = key_names(config).first().copied().unwrap_or_default();
+        let first = key_names(config, kind).first().copied().unwrap_or_default();
         return Err(NoModel::Missing(format!(
             "{} has no model: run `butlerd secret set {first}`{}",
             config.name,
             if native { ", or set [runtime] endpoint to a model server of your own" } else { "" }
         )));
     }
-    if native && config.sessions.model.is_none() {
+    let model = model(config, kind);
+    if native && model.is_none() {
         return Err(NoModel::Missing(format!(
-            "{} has no model: set [butler.runtime] model in {}",
+            "{} has no model: set [butler.runtime] model{} in {}",
             config.name,
+            if kind == config.runtime.kind { "" } else { ", or [runtime] models.native," },
             config.file.display()
         )));
     }
-    Ok(ModelAccess { model: config.sessions.model.clone(), base_url: own.then_some(url), keys })
+    Ok(ModelAccess { model, base_url: own.then_some(url), keys })
 }

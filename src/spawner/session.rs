@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{Composed, ErrorClass, Invocation, Outcome, RunEvent, Usage};
+use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
+use super::attempts::Candidate;
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
-use super::core::Inner;
+use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
 use super::log::Ending;
-use super::model::ModelAccess;
 use super::prompt;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
-use crate::access::{Grant, GrantScope, Holder, Token};
+use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::{SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
@@ -23,14 +23,8 @@ const MAX_RESULT: usize = 256 * 1024;
 const MAX_SHOWN: usize = 16 * 1024;
 
 /// Runs the session to its end. Whatever goes wrong is in the ending.
-pub(super) async fn run(
-    inner: &Inner,
-    id: SessionId,
-    wish: &Trigger,
-    access: ModelAccess,
-    cancel: &CancellationToken,
-) -> Ending {
-    let parts = &inner.parts;
+pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
+    let (id, parts) = (attempt.id, &inner.parts);
     let system_prompt = match prompt::system_prompt(&parts.roster_dir, &parts.config.dir) {
         Ok(text) => text,
         Err(e) => return broken("the system prompt", &e),
@@ -49,8 +43,7 @@ pub(super) async fn run(
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
-    let ending =
-        in_workspace(inner, id, wish, access, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
+    let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending
@@ -81,15 +74,16 @@ fn broken(what: &str, e: &dyn std::error::Error) -> Ending {
 struct TokenGuard<'a> {
     inner: &'a Inner,
     token: Token,
+    tools_seen: ToolsSeen,
 }
 
 impl<'a> TokenGuard<'a> {
     fn new(inner: &'a Inner, id: SessionId, wish: &Trigger) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
-        let parts = &inner.parts;
+        let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
-            holder: Holder::Session { session: id, context: wish.request.clone() },
+            holder: Holder::Session { session: id, context: wish.request.clone(), tools_seen: tools_seen.clone() },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
             tools: None,
@@ -97,7 +91,7 @@ impl<'a> TokenGuard<'a> {
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
         parts.book.insert(token.sha256(), grant);
-        Ok(Self { inner, token })
+        Ok(Self { inner, token, tools_seen })
     }
 }
 
@@ -110,20 +104,21 @@ impl Drop for TokenGuard<'_> {
 #[allow(clippy::too_many_arguments)]
 async fn in_workspace(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    attempt: Attempt,
     cancel: &CancellationToken,
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
     system_prompt: String,
     guard: &TokenGuard<'_>,
 ) -> Ending {
-    let Some(adapter) = &inner.adapter else {
-        return Ending::failed(SessionState::Failed, "invalid_request", "this butlerd has no adapter for the runtime");
-    };
-    let invocation = invocation(inner, id, wish, access, workspace, system_prompt, &guard.token);
+    let id = attempt.id;
+    let Candidate { kind, adapter } = inner.candidate(&attempt);
+    let invocation = invocation(inner, wish, attempt, workspace, system_prompt, &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
+        Err(e @ (AdapterError::NoProgram { .. } | AdapterError::ProgramGone { .. })) => {
+            return Ending::failed(SessionState::Failed, ErrorClass::ProgramMissing.as_str(), e.to_string());
+        }
         Err(e) => return broken("the command", &e),
     };
     files.clone_from(&composed.files);
@@ -142,7 +137,7 @@ async fn in_workspace(
         tracing::warn!(session = %id, error = %e, "the session's process is not on record");
     }
     let pid = u32::try_from(child.pid()).unwrap_or_default();
-    let runtime = inner.parts.config.runtime.kind.as_str().to_owned();
+    let runtime = kind.as_str().to_owned();
     inner.tell(id, EventKind::Started { runtime, model: invocation.model.clone(), pid });
     tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = wish.source, "session started");
     let settings = &inner.parts.settings;
@@ -154,10 +149,15 @@ async fn in_workspace(
     let redactor = redactor(&invocation);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
+    let mut tools_seen = 0;
     let driven = {
         let mut names = HashMap::new();
-        let on_event = |event| tell(inner, id, event, &mut names);
-        let driving = drive(child, adapter.parser(inner.tool_names()), deadlines, &redactor, &ended_by, on_event);
+        let on_event = |event| {
+            tools_seen += u32::from(matches!(event, RunEvent::ToolCall { .. }));
+            tell(inner, id, event, &mut names);
+        };
+        let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
+        let driving = drive(child, Box::new(parser), deadlines, &redactor, &ended_by, on_event);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
@@ -174,7 +174,7 @@ async fn in_workspace(
     if !driven.outcome.ok && !driven.stderr_tail.is_empty() {
         tracing::debug!(session = %id, stderr = driven.stderr_tail, "what the child said last");
     }
-    ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled())
+    Ending { tools_seen, ..ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled()) }
 }
 
 /// Hides the token, the keys, and of what the butler declares that which is called a secret: a time zone is none.
@@ -187,14 +187,15 @@ fn redactor(invocation: &Invocation) -> Redactor {
 
 fn invocation(
     inner: &Inner,
-    id: SessionId,
     wish: &Trigger,
-    access: ModelAccess,
+    Attempt { id, at, access }: Attempt,
     workspace: &Workspace,
     system_prompt: String,
     token: &Token,
 ) -> Invocation {
     let config = &inner.parts.config;
+    // Arguments and built-in tools are those of the butler's own runtime, not of a fallback.
+    let own = at == 0;
     let declared = config.env.required.iter().chain(&config.env.optional);
     let declared_env = declared.filter_map(|n| Some((n.clone(), std::env::var(n).ok()?.into()))).collect();
     Invocation {
@@ -209,8 +210,8 @@ fn invocation(
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
-        granted_tools: config.runtime.tools.clone(),
-        extra_args: config.runtime.args.clone(),
+        granted_tools: if own { config.runtime.tools.clone() } else { Vec::new() },
+        extra_args: if own { config.runtime.args.clone() } else { Vec::new() },
         credentials: access.keys,
         base_url: access.base_url,
         api: config.runtime.api,
@@ -303,5 +304,6 @@ fn ending(driven: Driven, stopping: bool) -> Ending {
         cache_creation_tokens: count(cache_write),
         cost_usd,
         exit_status: driven.ended.exit.as_ref().map(ExitInfo::to_string),
+        tools_seen: 0,
     }
 }

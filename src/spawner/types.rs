@@ -146,6 +146,14 @@ pub enum EventKind {
         class: String,
         attempt: u32,
     },
+    /// The session failed before it called a tool, and another takes its place.
+    Followed {
+        /// The other session.
+        by: SessionId,
+        runtime: String,
+        /// Why this one failed: its error class.
+        class: String,
+    },
     #[serde(with = "ended")]
     Ended(SessionResult),
 }

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio::signal::unix::{SignalKind, signal};
-use tokio::sync::{Semaphore, broadcast};
+use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::foundation::{FoundationError, lay};
@@ -22,6 +22,7 @@ use crate::butler::House;
 use crate::config::{Environment, Household, Overrides, Refused, load};
 use crate::mcp::{BindError, Listener};
 use crate::modules::Catalog;
+use crate::spawner::Floor;
 use crate::spawner::child::{ChildUser, Nursery};
 use crate::spawner::workspace::Workspaces;
 use crate::store::cluster::Cluster;
@@ -168,7 +169,7 @@ where
         events: broadcast::channel(EVENTS).0,
         catalog,
         nursery: Nursery::start().map_err(|e| ServeError::Children(e.to_string()))?,
-        permits: Arc::new(Semaphore::new(config.spawner.max_sessions as usize)),
+        permits: Floor::new(config.spawner.max_sessions as usize),
         child_user,
         config: household.config.clone(),
     });

@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use butlerd::access::{Grant, GrantScope, Holder, Token};
+use butlerd::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
 use butlerd::base::{Clock, RequestContext, SessionId, TenantId, Trust, task};
 use butlerd::config::{Environment, Overrides, Ports, load};
 use butlerd::modules::Catalog;
@@ -88,7 +88,11 @@ async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
     let token = Token::generate().map_err(|e| e.to_string())?;
     let context = RequestContext::root(clock, TenantId::owner(), "cli", "bench", "owner", Trust::Owner);
     let grant = Grant {
-        holder: Holder::Session { session: SessionId::new(), context: Arc::new(context) },
+        holder: Holder::Session {
+            session: SessionId::new(),
+            context: Arc::new(context),
+            tools_seen: ToolsSeen::default(),
+        },
         tenant: TenantId::owner(),
         butler: Some(butler.name().clone()),
         tools: None,

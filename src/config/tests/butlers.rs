@@ -48,13 +48,9 @@ fn each_mistake_of_a_butler_is_told_with_file_line_and_key() {
         ),
         ("[runtime]\ntype = \"claud-code\"", "5: runtime.type: found \"claud-code\" (did you mean \"claude-code\"?)"),
         (
-            "[runtime]\ntype = \"codex\"",
-            "5: runtime.type: found \"codex\", which is not in this build yet, \
-             expected one of \"claude-code\", \"native\"",
-        ),
-        (
-            "[runtime]\nfallback = [\"gemini\"]",
-            "5: runtime.fallback[0]: found \"gemini\", which is not in this build yet",
+            "[runtime]\nfallback = [\"gemini\", \"opencode\"]",
+            "5: runtime.fallback[1]: found \"opencode\", \
+             expected one of \"claude-code\", \"codex\", \"gemini\", \"native\"",
         ),
         (
             "[runtime]\nfallback = [\"claude-code\", \"native\"]",
@@ -287,7 +283,7 @@ fn names_that_make_a_reserved_schema_need_one_of_their_own() {
 fn every_mistake_is_told_at_once() {
     let scratch = Scratch::new();
     scratch.settings("[daemon]\nports = \"free\"\nshutdown_timeout = \"soon\"\n\n[owner]\ntime_zone = \"Mars\"\n");
-    scratch.butler("health", &health("prot = 1\n[butler.runtime]\nmax_queued = -1\n[runtime]\ntype = \"codex\""));
+    scratch.butler("health", &health("prot = 1\n[butler.runtime]\nmax_queued = -1\n[runtime]\ntype = \"opencode\""));
     scratch.butler("general", "[butler\n");
     std::fs::remove_file(scratch.path().join("roster/general/AGENTS.md")).unwrap();
     let refused = scratch.load().unwrap_err();
@@ -300,7 +296,7 @@ fn every_mistake_is_told_at_once() {
         "roster/general/butler.toml:1: no valid TOML: ",
         "roster/health/butler.toml:4: butler.prot: unknown key",
         "roster/health/butler.toml:6: butler.runtime.max_queued: found -1",
-        "roster/health/butler.toml:8: runtime.type: found \"codex\"",
+        "roster/health/butler.toml:8: runtime.type: found \"opencode\"",
     ];
     assert_eq!(told.len(), begins.len(), "{told:#?}");
     for (mistake, begin) in told.iter().zip(begins) {

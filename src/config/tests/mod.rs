@@ -19,7 +19,7 @@ pub(super) struct Scratch {
     pub overrides: Overrides,
 }
 
-/// A build with one module, `memory`, that knows one key, and two runtimes.
+/// A build with one module, `memory`, that knows one key.
 pub(super) struct Build;
 
 impl Catalog for Build {
@@ -36,9 +36,6 @@ impl Catalog for Build {
             told.push(format!("consolidation.interval_hours: found {given}, expected a whole number of hours"));
         }
         told
-    }
-    fn runtimes(&self) -> &[RuntimeKind] {
-        &[RuntimeKind::ClaudeCode, RuntimeKind::Native]
     }
 }
 

@@ -60,7 +60,7 @@ fn each_mistake_of_the_settings_is_told_with_file_line_and_key() {
         ),
         (
             "[spawner.clis]\nclaud = \"/x\"",
-            "2: spawner.clis.claud: unknown key (did you mean `claude`?), expected `claude`",
+            "2: spawner.clis.claud: unknown key (did you mean `claude`?), expected one of `claude`, `codex`, `gemini`",
         ),
         ("[telemetry]\nlog = \"butlerd=loud\"", "2: telemetry.log: found \"butlerd=loud\" ("),
         ("[telemetry]\nlog = 3", "2: telemetry.log: found 3, expected a level"),

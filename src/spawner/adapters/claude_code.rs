@@ -25,7 +25,6 @@ use super::common;
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe};
 use crate::config::RuntimeKind;
 use crate::spawner::child::Nursery;
-use crate::spawner::prompt::skill_list;
 
 /// The variables of Claude Code.
 pub const FIXED_ENV: EnvList = EnvList {
@@ -183,13 +182,8 @@ impl Adapter for ClaudeCode {
         own.extend(inv.base_url.clone().map(|url| ("ANTHROPIC_BASE_URL", url)));
         let env = common::environment(inv, FIXED_ENV, own)?;
 
-        let mut system = inv.system_prompt.clone();
-        let how = "To read one, call the tool Skill with its name after `butler:`.";
-        if let Some(list) = skill_list(&inv.skills, how) {
-            system = format!("{system}\n\n{list}");
-        }
-        let command = inv.prompt.starts_with('/');
-        let prompt = if command { format!("\n{}", inv.prompt) } else { inv.prompt.clone() };
+        let system = common::with_skills(inv, "To read one, call the tool Skill with its name after `butler:`.");
+        let prompt = common::no_command(&inv.prompt);
         let mut files =
             vec![(MCP_FILE, common::mcp_servers(inv).to_string()), (SYSTEM_FILE, system), (PROMPT_FILE, prompt)];
         if !inv.skills.is_empty() {
@@ -204,17 +198,7 @@ impl Adapter for ClaudeCode {
     }
 
     async fn probe(&self, nursery: &Nursery) -> Probe {
-        let program = match self.find() {
-            Ok(program) => program,
-            Err(e) => return Probe { program: None, version: None, problem: Some(e.to_string()) },
-        };
-        // A home that isn't there: nothing is read from the user's, and nothing written.
-        let env = [("PATH", common::CHILD_PATH), ("HOME", "/nonexistent"), ("DISABLE_AUTOUPDATER", "1")];
-        let env = env.map(|(name, value)| (name.to_owned(), value.to_owned())).to_vec();
-        match common::ask_version(nursery, program.clone(), env).await {
-            Ok(version) => Probe { program: Some(program), version: Some(version), problem: None },
-            Err(problem) => Probe { program: Some(program), version: None, problem: Some(problem) },
-        }
+        common::probe(nursery, self.find(), Vec::new(), &[("DISABLE_AUTOUPDATER", "1")]).await
     }
 }
 

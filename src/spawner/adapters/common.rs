@@ -1,14 +1,15 @@
 //! What all adapters do alike.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, RunError};
+use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, Probe, RunError};
 use crate::base::{Secret, text};
-use crate::spawner::child::ExitInfo;
+use crate::spawner::child::{ExitInfo, Nursery};
+use crate::spawner::prompt::skill_list;
 
 /// The variables of every child.
 pub const BASE_ENV: &[&str] = &["PATH", "HOME", "TMPDIR", "MCP_SERVERS"];
@@ -19,12 +20,58 @@ pub const CHILD_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The name under which a child knows its one MCP server.
 pub(super) const SERVER: &str = "butler";
 
+/// The tool that gives a skill. A program's own tool for this is told as a call of this one, so that a session's record
+/// says the same whichever program ran it.
+pub(super) const SKILL_READ: &str = "skill_read";
+
+/// The address of the one server, with the session's id for correlation.
+pub(super) fn server_url(inv: &Invocation) -> String {
+    let joiner = if inv.mcp_url.contains('?') { '&' } else { '?' };
+    format!("{}{joiner}runtime_session_id={}", inv.mcp_url, inv.session_id)
+}
+
+/// The system prompt with the list of skills after it, for programs that don't list them themselves. `how`: with which
+/// tool to read one.
+pub(super) fn with_skills(inv: &Invocation, how: &str) -> String {
+    match skill_list(&inv.skills, how) {
+        Some(list) => format!("{}\n\n{list}", inv.system_prompt),
+        None => inv.system_prompt.clone(),
+    }
+}
+
+/// A prompt that can't be taken for a command of the program: those begin with `/`.
+pub(super) fn no_command(prompt: &str) -> String {
+    if prompt.starts_with('/') { format!("\n{prompt}") } else { prompt.to_owned() }
+}
+
+/// The butler's names of its tools, by what programs make of them for models whose API allows fewer characters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    own: Vec<String>,
+    by_shown: HashMap<String, String>,
+}
+
+impl Names {
+    pub fn new(tools: &[String]) -> Self {
+        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+        let shown = |name: &String| name.chars().map(allowed).collect();
+        Self { own: tools.to_vec(), by_shown: tools.iter().map(|name| (shown(name), name.clone())).collect() }
+    }
+
+    /// The butler's name of the tool that a program shows under this one; the same where it is not known.
+    pub fn own(&self, shown: &str) -> String {
+        if self.own.iter().any(|name| name == shown) {
+            return shown.to_owned();
+        }
+        self.by_shown.get(shown).cloned().unwrap_or_else(|| shown.to_owned())
+    }
+}
+
 /// The value of `MCP_SERVERS`: the one server, with the session's id for correlation and its token as proof.
 pub(super) fn mcp_servers(inv: &Invocation) -> Value {
-    let joiner = if inv.mcp_url.contains('?') { '&' } else { '?' };
     json!({"mcpServers": {SERVER: {
         "type": "http",
-        "url": format!("{}{joiner}runtime_session_id={}", inv.mcp_url, inv.session_id),
+        "url": server_url(inv),
         "headers": {"Authorization": format!("Bearer {}", inv.token.expose())},
     }}})
 }
@@ -130,18 +177,40 @@ pub(super) fn string<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key)?.as_str()
 }
 
+/// Whether a program is there, and the version that it tells to `before… --version`. Its home is one that isn't there:
+/// nothing is read from the user's, and nothing written.
+pub(super) async fn probe(
+    nursery: &Nursery,
+    found: Result<PathBuf, AdapterError>,
+    before: Vec<String>,
+    env: &[(&str, &str)],
+) -> Probe {
+    let program = match found {
+        Ok(program) => program,
+        Err(e) => return Probe { program: None, version: None, problem: Some(e.to_string()) },
+    };
+    let env = [("PATH", CHILD_PATH), ("HOME", "/nonexistent")].iter().chain(env);
+    let env = env.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    match ask_version(nursery, program.clone(), before, env).await {
+        Ok(version) => Probe { program: Some(program), version: Some(version), problem: None },
+        Err(problem) => Probe { program: Some(program), version: None, problem: Some(problem) },
+    }
+}
+
 /// A version that a program told, or why it told none.
-pub(super) async fn ask_version(
-    nursery: &crate::spawner::child::Nursery,
+async fn ask_version(
+    nursery: &Nursery,
     program: PathBuf,
+    mut args: Vec<String>,
     env: Vec<(String, String)>,
 ) -> Result<String, String> {
     use crate::base::SessionId;
     use crate::spawner::child::{ChildSpec, Output, OutputLimits, Rlimits};
 
+    args.push("--version".to_owned());
     let spec = ChildSpec {
         program,
-        args: vec!["--version".to_owned()],
+        args,
         env,
         cwd: "/".into(),
         user: None,

@@ -5,8 +5,13 @@
 //! can read them.
 
 mod claude_code;
+mod codex;
 mod common;
+mod gemini;
 mod native;
+mod proof;
+#[cfg(test)]
+mod tests;
 mod types;
 
 use std::path::PathBuf;
@@ -15,8 +20,11 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use claude_code::ClaudeCode;
+pub use codex::Codex;
 pub use common::{BASE_ENV, CHILD_PATH};
+pub use gemini::Gemini;
 pub use native::Native;
+pub use proof::Proven;
 pub use types::{Composed, ErrorClass, Invocation, Outcome, RunError, RunEvent, Usage};
 
 use super::child::{ExitInfo, Nursery};
@@ -37,7 +45,7 @@ pub enum AdapterError {
     Reserved(String),
     #[error("`{0}` is no name of an environment variable, or its value holds a NUL byte")]
     Variable(String),
-    #[error("[runtime] args: `{0}` is set by butlerd itself and holds a session to its bounds; leave it out")]
+    #[error("[runtime] args: `{0}` is set by butlerd itself, or could loosen a session's bounds; leave it out")]
     Argument(String),
     #[error("[runtime] tools: `{0}` is no name of a tool of {1}")]
     Tool(String, RuntimeKind),
@@ -93,15 +101,13 @@ pub trait Parser: Send {
     fn finish(&mut self, exit: ExitInfo, stderr_tail: &str) -> Outcome;
 }
 
-/// The runtimes that this build has adapters for.
-pub const RUNTIMES: &[RuntimeKind] = &[RuntimeKind::ClaudeCode, RuntimeKind::Native];
-
-/// The adapter for a kind of runtime, if this build has it. `clis`: where programs are that are not on the PATH.
-pub fn adapter(kind: RuntimeKind, clis: &ClisConfig) -> Option<Arc<dyn Adapter>> {
+/// The adapter for a kind of runtime. `clis`: where programs are that are not on the PATH.
+pub fn adapter(kind: RuntimeKind, clis: &ClisConfig) -> Arc<dyn Adapter> {
     match kind {
-        RuntimeKind::ClaudeCode => Some(Arc::new(ClaudeCode::new(clis.claude.clone()))),
-        RuntimeKind::Native => Some(Arc::new(Native::default())),
-        RuntimeKind::Codex | RuntimeKind::Gemini => None,
+        RuntimeKind::ClaudeCode => Arc::new(ClaudeCode::new(clis.claude.clone())),
+        RuntimeKind::Codex => Arc::new(Codex::new(clis.codex.clone())),
+        RuntimeKind::Gemini => Arc::new(Gemini::new(clis.gemini.clone())),
+        RuntimeKind::Native => Arc::new(Native::default()),
     }
 }
 

@@ -104,6 +104,8 @@ pub enum ErrorClass {
     McpUnreachable,
     /// The request or the configuration is wrong.
     InvalidRequest,
+    /// The runtime's program is not on this machine.
+    ProgramMissing,
     /// The program ended without a final event, or not as it should.
     Crashed,
     /// It took longer than it may.
@@ -127,6 +129,7 @@ impl ErrorClass {
             ErrorClass::Refused => "refused",
             ErrorClass::McpUnreachable => "mcp_unreachable",
             ErrorClass::InvalidRequest => "invalid_request",
+            ErrorClass::ProgramMissing => "program_missing",
             ErrorClass::Crashed => "crashed",
             ErrorClass::TimedOut => "timed_out",
             ErrorClass::Cancelled => "cancelled",

@@ -91,7 +91,7 @@ mod tests {
 
     #[test]
     fn the_call_after_the_last_is_refused() {
-        let meter = Meter::new(Limits { turns: Some(2), tokens: Some(100) });
+        let meter = Meter::new(Limits { turns: Some(2), tokens: Some(1000) });
         let usage = Usage { input: Some(60), output: Some(10), ..Usage::default() };
         meter.may_call().unwrap();
         meter.used("m", usage);

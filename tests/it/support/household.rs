@@ -53,6 +53,8 @@ impl Household {
             ("BUTLERD_DAEMON__PORTS".to_owned(), "auto".to_owned()),
             ("BUTLERD_OWNER__TIME_ZONE".to_owned(), "Europe/Berlin".to_owned()),
             ("BUTLERD_LOG".to_owned(), "info".to_owned()),
+            // The kernel counts the children of all households that run beside this one.
+            ("BUTLERD_SPAWNER__LIMITS__PROCESSES".to_owned(), "4096".to_owned()),
         ]);
         Self { dir, env }
     }
@@ -69,6 +71,7 @@ impl Household {
         Self::new()
             .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &model.base_url())
             .env("BUTLERD_SPAWNER__ENDPOINTS__OPENAI", &model.openai_base_url())
+            .env("BUTLERD_SPAWNER__ENDPOINTS__GEMINI", &model.base_url())
             .env("ANTHROPIC_API_KEY", "sk-test-key-of-the-scripted-model")
     }
 

@@ -4,17 +4,17 @@ use std::collections::HashMap;
 
 use rust_decimal::Decimal;
 use rust_decimal::prelude::FromPrimitive;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use super::super::common::{self, SERVER, number, string};
+use super::super::common::{self, Names, SERVER, SKILL_READ, number, string};
 use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
+use super::SKILL_TOOL;
 use crate::spawner::child::ExitInfo;
 
 /// One run's state.
 #[derive(Default)]
 pub(super) struct ClaudeParser {
-    /// The butler's names of its tools, by what the program makes of them.
-    names: HashMap<String, String>,
+    names: Names,
     /// `None` as long as it is not known.
     mcp: Option<bool>,
     /// Of each tool call by its id: the tool's name, and whether it is the butler's.
@@ -44,9 +44,7 @@ fn class_of_word(word: &str) -> Option<ErrorClass> {
 
 impl ClaudeParser {
     pub fn new(tools: &[String]) -> Self {
-        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
-        let names = tools.iter().map(|name| (name.chars().map(allowed).collect(), name.clone())).collect();
-        Self { names, ..Self::default() }
+        Self { names: Names::new(tools), ..Self::default() }
     }
 
     fn system(&mut self, event: &Value) -> Vec<RunEvent> {
@@ -107,13 +105,17 @@ impl ClaudeParser {
                     let shown = string(block, "name").unwrap_or_default();
                     let stripped = shown.strip_prefix(&prefix());
                     let name = match stripped {
-                        Some(stripped) => own_name(&id)
-                            .or_else(|| self.names.get(stripped).cloned())
-                            .unwrap_or_else(|| stripped.to_owned()),
+                        Some(stripped) => own_name(&id).unwrap_or_else(|| self.names.own(stripped)),
+                        None if shown == SKILL_TOOL => SKILL_READ.to_owned(),
                         None => shown.to_owned(),
                     };
                     self.tools.insert(id.clone(), (name.clone(), stripped.is_some()));
-                    events.push(RunEvent::ToolCall { id, name, arguments: block["input"].clone() });
+                    let arguments = if stripped.is_none() && shown == SKILL_TOOL {
+                        skill_arguments(&block["input"])
+                    } else {
+                        block["input"].clone()
+                    };
+                    events.push(RunEvent::ToolCall { id, name, arguments });
                 }
                 _ => {}
             }
@@ -170,6 +172,12 @@ impl ClaudeParser {
         let class = if message.starts_with("Not logged in") { ErrorClass::Auth } else { class };
         Some(RunError::new(class, common::shown(message)))
     }
+}
+
+/// The arguments of the program's own tool for skills, as those of the butler's.
+fn skill_arguments(input: &Value) -> Value {
+    let name = string(input, "skill").unwrap_or_default();
+    json!({"name": name.strip_prefix(SERVER).and_then(|n| n.strip_prefix(':')).unwrap_or(name)})
 }
 
 /// The text of a tool's result: a string, or blocks of which those that are no text stand there as JSON.

@@ -1,19 +1,14 @@
 //! Against lines that Claude Code 2.1.329 wrote, run headless with two retries against a scripted model and a real MCP
 //! server. Fields that nothing here reads were left out of the recordings.
 
-use std::os::unix::fs::PermissionsExt;
-
 use rust_decimal::Decimal;
 use serde_json::Value;
 
+use super::super::tests::{CODE, file, invocation};
 use super::*;
 use crate::base::Secret;
-use crate::config::Api;
 use crate::spawner::adapters::{ErrorClass, Outcome, RunEvent, Usage};
-use crate::spawner::child::ExitInfo;
-use crate::spawner::workspace::{Skill, WorkspacePaths};
-
-const CODE: fn(i32) -> ExitInfo = |code| ExitInfo { code: Some(code), signal: None };
+use crate::spawner::workspace::Skill;
 
 fn replay(recording: &str, exit: i32, stderr: &str) -> (Vec<RunEvent>, Outcome) {
     let mut parser = ClaudeCode::default().parser(&["module.states".into()]);
@@ -182,45 +177,15 @@ fn strange_lines_do_no_harm() {
     assert!(!parser.finish(CODE(0), "").ok);
 }
 
-/// An invocation in a workspace that need not exist, with a program that does.
-fn invocation() -> (tempfile::TempDir, ClaudeCode, Invocation) {
-    let dir = tempfile::tempdir().unwrap();
-    let program = dir.path().join("claude");
-    std::fs::write(&program, "#!/bin/sh\n").unwrap();
-    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-    let invocation = Invocation {
-        session_id: "01939f00-0000-7000-8000-000000000001".parse().unwrap(),
-        butler: "health".parse().unwrap(),
-        prompt: "private words".into(),
-        system_prompt: "You are Health.".into(),
-        model: Some("claude-sonnet-4-5".into()),
-        mcp_url: "http://127.0.0.1:7/mcp".into(),
-        token: Secret::new("token-of-the-session".into()),
-        max_turns: 20,
-        max_output_tokens: None,
-        request_timeout: None,
-        max_retries: None,
-        granted_tools: vec![],
-        extra_args: vec![],
-        credentials: vec![("ANTHROPIC_API_KEY".into(), Secret::new("sk-secret-key".into()))],
-        base_url: None,
-        api: Api::Anthropic,
-        workspace: WorkspacePaths::under("/s".into()),
-        skills: vec![],
-        declared_env: vec![],
-    };
+/// The adapter with a program that exists, and an invocation for it.
+fn ready() -> (tempfile::TempDir, ClaudeCode, Invocation) {
+    let (dir, program, invocation) = invocation("claude");
     (dir, ClaudeCode::new(Some(program)), invocation)
-}
-
-fn file(composed: &Composed, path: &str) -> String {
-    let file = composed.files.iter().find(|f| f.path.to_str() == Some(path)).unwrap_or_else(|| panic!("no {path}"));
-    assert_eq!(file.mode, 0o600);
-    String::from_utf8(file.contents.clone()).unwrap()
 }
 
 #[test]
 fn the_command_line_is_the_one_that_was_measured() {
-    let (dir, claude, inv) = invocation();
+    let (dir, claude, inv) = ready();
     let composed = claude.compose(&inv).unwrap();
     assert_eq!(composed.program, dir.path().canonicalize().unwrap().join("claude"));
     let expected = [
@@ -263,7 +228,7 @@ fn the_command_line_is_the_one_that_was_measured() {
 
 #[test]
 fn the_environment_is_the_list_and_nothing_else() {
-    let (_dir, claude, mut inv) = invocation();
+    let (_dir, claude, mut inv) = ready();
     let names = |inv: &Invocation| -> Vec<String> {
         claude.compose(inv).unwrap().env.into_iter().map(|(name, _)| name).collect()
     };
@@ -287,7 +252,7 @@ fn the_environment_is_the_list_and_nothing_else() {
 
 #[test]
 fn nobody_s_words_can_be_a_command_or_change_the_bounds() {
-    let (_dir, claude, mut inv) = invocation();
+    let (_dir, claude, mut inv) = ready();
     inv.prompt = "/compact now".into();
     assert_eq!(file(&claude.compose(&inv).unwrap(), "prompt.md"), "\n/compact now");
     inv.prompt = " \n".into();
@@ -311,7 +276,7 @@ fn nobody_s_words_can_be_a_command_or_change_the_bounds() {
 
 #[test]
 fn tools_are_granted_by_name_and_skills_bring_their_own() {
-    let (_dir, claude, mut inv) = invocation();
+    let (_dir, claude, mut inv) = ready();
     let after = |composed: &Composed, flag: &str| {
         let at = composed.args.iter().position(|a| a == flag)?;
         composed.args.get(at + 1).cloned()
@@ -332,7 +297,7 @@ fn tools_are_granted_by_name_and_skills_bring_their_own() {
 
 #[tokio::test]
 async fn doctor_hears_the_version_or_the_problem() {
-    let (dir, claude, _) = invocation();
+    let (dir, claude, _) = ready();
     let nursery = Nursery::start().unwrap();
     let program = dir.path().join("claude");
     std::fs::write(&program, "#!/bin/sh\necho '2.1.329 (Claude Code)'\n").unwrap();
