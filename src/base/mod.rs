@@ -7,6 +7,7 @@ mod clock;
 mod context;
 pub mod crash;
 mod ids;
+pub mod memory;
 mod secret;
 pub mod task;
 pub mod text;

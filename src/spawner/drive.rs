@@ -7,8 +7,8 @@ use tokio_util::sync::CancellationToken;
 use zeroize::Zeroizing;
 
 use super::adapters::{ErrorClass, Outcome, Parser, RunError, RunEvent};
-use super::child::{Child, Ended, Lines, Output};
-use crate::base::{Secret, text};
+use super::child::{Child, Ended, Line, Lines, Output};
+use crate::base::{Secret, memory, text};
 
 /// How long what may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -101,6 +101,9 @@ impl Stopped {
     }
 }
 
+/// After a child that wrote more than this, in bytes, the memory that its parsing took is given back.
+const LARGE: usize = 4 << 20;
+
 /// Drives a child to its end. Every line goes through `redactor`, then to `parser`; every event goes to `on_event`,
 /// which must not block. When this returns no process of the session is left, but for those that `ended` names. If the
 /// future is dropped the session's processes are killed.
@@ -113,7 +116,8 @@ pub async fn drive(
     mut on_event: impl FnMut(RunEvent) + Send,
 ) -> Driven {
     let (mut lines, flooded) = (child.stdout.take(), child.flooded.clone());
-    let mut reader = Reader { parser: &mut *parser, redactor, on_event: &mut on_event, last: false, no_tools: false };
+    let mut reader =
+        Reader { parser: &mut *parser, redactor, on_event: &mut on_event, last: false, no_tools: false, heard: 0 };
     let start = Instant::now();
     let mut leave_by: Option<Instant> = None;
     let stopped = loop {
@@ -124,7 +128,7 @@ pub async fn drive(
             () = sleep_until(deadline) => break Some(Stopped::TimedOut),
             output = next(&mut lines) => match output {
                 Some(Output::Line(line)) => {
-                    reader.line(line.text);
+                    reader.lines(line, &mut lines);
                     if reader.last {
                         leave_by.get_or_insert_with(|| Instant::now() + deadlines.after_final);
                     } else if reader.no_tools {
@@ -149,7 +153,7 @@ pub async fn drive(
                 biased;
                 ended = &mut ending => break ended,
                 output = next(&mut lines) => match output {
-                    Some(Output::Line(line)) => reader.line(line.text),
+                    Some(Output::Line(line)) => reader.lines(line, &mut lines),
                     Some(Output::TooMuch) => {}
                     None => lines = None,
                 },
@@ -165,6 +169,9 @@ pub async fn drive(
         }
     };
     let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
+    if reader.heard > LARGE {
+        memory::give_back();
+    }
     let stderr_tail = redactor.clean(child.stderr_tail().await);
     let mut outcome = parser.finish(ended.exit.unwrap_or_default(), &stderr_tail);
     // With its final event it was done, whatever ended its stay after that.
@@ -183,10 +190,21 @@ struct Reader<'a, F: FnMut(RunEvent)> {
     /// Its final event has come.
     last: bool,
     no_tools: bool,
+    /// Bytes of all lines.
+    heard: usize,
 }
 
 impl<F: FnMut(RunEvent)> Reader<'_, F> {
+    /// A line, and those that were read with it.
+    fn lines(&mut self, first: Line, rest: &mut Option<Lines>) {
+        self.line(first.text);
+        while let Some(line) = rest.as_mut().and_then(Lines::at_hand) {
+            self.line(line.text);
+        }
+    }
+
     fn line(&mut self, line: String) {
+        self.heard += line.len();
         for event in self.parser.line(&self.redactor.clean(line)) {
             match event {
                 RunEvent::Final => self.last = true,

@@ -47,7 +47,7 @@ fn show(sessions: usize, seen: &Seen) {
     let none = |n: usize| Verdict::at_most(n as f64, 0.0, "");
     println!(
         "\nThe child that misbehaves, {} sessions, {AT_ONCE} at once, in {:.0} s",
-        seen.sessions,
+        sessions,
         seen.took.as_secs_f64()
     );
     table::note(&format!("sessions whose state or class is wrong: {}   {}", seen.wrong.len(), none(seen.wrong.len())));

@@ -17,8 +17,9 @@ use serde_json::Value;
 use proc::Process;
 
 /// The settings under which the soak's sessions end in the seconds that it has.
-pub const SETTINGS: [(&str, &str); 4] = [
+pub const SETTINGS: [(&str, &str); 5] = [
     ("spawner.max_sessions", "8"),
+    ("spawner.retries", "0"),
     ("spawner.kill_grace", "300ms"),
     ("spawner.final_event_grace", "300ms"),
     ("spawner.limits.memory", "512 MiB"),
@@ -30,12 +31,12 @@ pub fn butler(name: &str, port: u16, session_timeout: &str) -> String {
         "[butler]\nname = \"{name}\"\nport = {port}\ndescription = \"for tests\"\n\n\
          [runtime]\ntype = \"claude-code\"\n\n\
          [butler.runtime]\nmodel = \"scripted\"\nmax_concurrent_sessions = 8\nmax_queued = 200\n\
-         session_timeout = \"{session_timeout}\"\n"
+         session_timeout = \"{session_timeout}\"\n\n[butler.shutdown]\ntimeout = \"1s\"\n"
     )
 }
 
 /// One after the other, again and again: steps, the session's state, and the class of its error.
-const WAYS: [(&str, &str, Option<&str>); 16] = [
+const WAYS: [(&str, &str, Option<&str>); 17] = [
     ("start; call state_set {\"key\":\"k\",\"value\":1}; finish done", "succeeded", None),
     ("start; fork setsid; finish done", "succeeded", None),
     ("start; deaf; hang", "timed_out", Some("timed_out")),
@@ -51,6 +52,7 @@ const WAYS: [(&str, &str, Option<&str>); 16] = [
     ("start; flood stdout 70000000 calls; hang", "failed", Some("crashed")),
     ("start; finish done; fork loud; exit 0", "succeeded", None),
     ("start; litter; die 11", "failed", Some("crashed")),
+    ("start; fork hopper; finish done", "succeeded", None),
     ("mute; stop; hang", "timed_out", Some("timed_out")),
 ];
 

@@ -14,6 +14,9 @@ pub(super) type Known = HashMap<i32, u64>;
 /// call, say) is reported, and hunted on without anybody waiting.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
+/// After so many looks that found nobody alive, deaths on this machine are taken for those of others.
+const MANY_LOOKS: u32 = 4;
+
 /// The search for what is left of one session.
 pub(super) struct Hunt {
     mark: Mark,
@@ -26,6 +29,8 @@ pub(super) struct Hunt {
     killed: Known,
     alive: Vec<i32>,
     clean_passes: u32,
+    /// Passes that found nobody alive.
+    looks: u32,
     started: Instant,
 }
 
@@ -49,6 +54,7 @@ impl Hunt {
             killed: Known::new(),
             alive: Vec::new(),
             clean_passes: 0,
+            looks: 0,
             started: Instant::now(),
         }
     }
@@ -58,12 +64,15 @@ impl Hunt {
         let own = std::process::id() as i32;
         let mut groups = HashSet::new();
         self.alive.clear();
-        self.find(table);
+        let grown = self.find(table);
         for stat in table.iter().filter(|s| self.known.get(&s.pid) == Some(&s.started)) {
             let is_leader = self.leader.as_ref().is_some_and(|l| l.pid == stat.pid);
+            if !is_leader {
+                // A dead member's too: one that moves on from pid to pid shows itself by those it leaves behind.
+                groups.insert(stat.group);
+            }
             if !stat.is_dead() {
                 self.alive.push(stat.pid);
-                groups.insert(stat.group);
                 kill(stat.pid, stat.started);
                 if !is_leader {
                     self.killed.insert(stat.pid, stat.started);
@@ -79,9 +88,12 @@ impl Hunt {
             self.clean_passes = 0;
             return false;
         }
-        // Where something had to be killed it may have forked behind our back: one more look.
-        self.clean_passes += 1;
-        if self.clean_passes < 2 && !self.killed.is_empty() {
+        // Something may have forked behind our back where something had to be killed, or was never seen before, or was gone
+        // before it could be looked at. The last is often somebody else's, so it does not count for ever.
+        self.looks += 1;
+        let unsure = grown || table.vanished && self.looks <= MANY_LOOKS;
+        self.clean_passes = if unsure { 0 } else { self.clean_passes + 1 };
+        if unsure || self.clean_passes < 2 && !self.killed.is_empty() {
             return false;
         }
         match self.held.as_mut().map(std::process::Child::try_wait) {
@@ -93,20 +105,27 @@ impl Hunt {
         }
     }
 
-    /// Adds to `known` what belongs to the session.
-    fn find(&mut self, table: &[Stat]) {
+    /// Adds to `known` what belongs to the session. `true`: among that is one, besides the leader, that was not known.
+    fn find(&mut self, table: &[Stat]) -> bool {
         let leader = self.leader.as_ref().map(|l| (l.pid, l.started));
         // The number of the leader's session is the leader's as long as it is unreaped, or seen alive right now.
         let holds = leader.filter(|l| self.held.is_some() || table.iter().any(|s| (s.pid, s.started) == *l));
-        let since = leader.map_or(0, |l| l.1);
+        let since = self.since();
         self.known.extend(holds);
+        let before = self.known.len();
         for stat in table {
             let of_session = holds.is_some_and(|(pid, _)| stat.session == pid);
-            if of_session || (stat.started >= since && proc::mark(stat.pid) == Some(self.mark.0)) {
+            if of_session || (stat.started >= since && stat.mark == Some(self.mark.0)) {
                 self.known.insert(stat.pid, stat.started);
             }
         }
         below(table, &mut self.known);
+        self.known.len() > before
+    }
+
+    /// When its first process was started, in clock ticks since boot; 0 where that is not known.
+    pub fn since(&self) -> u64 {
+        self.leader.as_ref().map_or(0, |leader| leader.started)
     }
 
     /// Whether somebody who waits for this hunt has waited long enough.
@@ -128,7 +147,7 @@ impl Hunt {
 /// Everything that hangs below the process `pid` now, itself included.
 pub(super) fn tree(leader: &Identity) -> Known {
     let mut known = Known::from([(leader.pid, leader.started)]);
-    if let Ok(table) = proc::processes() {
+    if let Ok(table) = proc::processes(u64::MAX) {
         below(&table, &mut known);
     }
     known

@@ -172,7 +172,8 @@ fn work(inbox: &mpsc::Receiver<Order>) {
         if graves.is_empty() {
             continue;
         }
-        let Ok(table) = proc::processes() else { continue };
+        let since = graves.iter().map(|(hunt, _)| hunt.since()).min().unwrap_or_default();
+        let Ok(table) = proc::processes(since) else { continue };
         graves.retain_mut(|(hunt, reply)| {
             let done = hunt.pass(&table);
             if (done || hunt.is_late())
@@ -273,7 +274,7 @@ impl Held {
             let hunt = Hunt::after(child, self.leader.clone(), self.mark, known);
             if let Err(mpsc::SendError(Order::Bury(mut hunt, _))) = self.orders.send(Order::Bury(hunt, reply)) {
                 // The thread is gone, which only a panic in it can have done: at least this once, from here.
-                hunt.pass(&proc::processes().unwrap_or_default());
+                hunt.pass(&proc::processes(hunt.since()).unwrap_or_default());
             }
         }
     }

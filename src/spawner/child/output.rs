@@ -106,6 +106,12 @@ impl Lines {
         }
     }
 
+    /// The next line, if all of it was read already. To be asked between two calls of [`Lines::next`], it spares whoever
+    /// waits for other things too the waiting: in a flood there are thousands of lines to one read.
+    pub fn at_hand(&mut self) -> Option<Line> {
+        if self.total > self.limits.total { None } else { self.take() }
+    }
+
     /// Takes what there is of the line at hand, and the line itself if that ends it.
     fn take(&mut self) -> Option<Line> {
         let rest = &self.chunk[self.from..self.to];

@@ -14,6 +14,8 @@ pub(super) struct Stat {
     pub session: i32,
     /// In clock ticks since boot.
     pub started: u64,
+    /// The mark that it carries, where that was looked for.
+    pub mark: Option<u64>,
 }
 
 impl Stat {
@@ -34,6 +36,7 @@ fn parse(text: &str) -> Option<Stat> {
         group: rest.get(2)?.parse().ok()?,
         session: rest.get(3)?.parse().ok()?,
         started: rest.get(19)?.parse().ok()?,
+        mark: None,
     })
 }
 
@@ -49,6 +52,8 @@ pub(super) struct Table {
     processes: Vec<Stat>,
     /// The pid that was given last when the look began.
     last: Option<i32>,
+    /// A process was there when the look began and gone when it was its turn.
+    pub vanished: bool,
 }
 
 impl Deref for Table {
@@ -74,15 +79,24 @@ fn last_pid() -> Option<i32> {
     fs::read_to_string("/proc/loadavg").ok()?.split_whitespace().last()?.parse().ok()
 }
 
-/// Looks at all processes.
-pub(super) fn processes() -> std::io::Result<Table> {
+/// Looks at all processes, and for the marks of those that were started at `since` or later. A mark is looked for as
+/// soon as its process is seen: one that moves from pid to pid is gone a moment later.
+pub(super) fn processes(since: u64) -> std::io::Result<Table> {
     let last = last_pid();
-    let pids = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
-    Ok(Table { processes: pids.filter_map(stat).collect(), last })
+    let names = fs::read_dir("/proc")?.filter_map(|entry| entry.ok()?.file_name().to_str()?.parse().ok());
+    let mut pids: Vec<i32> = names.collect();
+    // The newest first: they are the ones that may be gone soon.
+    pids.sort_unstable_by(|a, b| b.cmp(a));
+    let look = |pid| {
+        let stat = stat(pid)?;
+        Some(Stat { mark: if stat.started >= since { mark(pid) } else { None }, ..stat })
+    };
+    let found: Vec<Stat> = pids.iter().copied().filter_map(look).collect();
+    Ok(Table { vanished: found.len() < pids.len(), processes: found, last })
 }
 
 /// The limit of file locks of `pid`, which our children carry as their mark. `None`: unlimited, or it is gone.
-pub(super) fn mark(pid: i32) -> Option<u64> {
+fn mark(pid: i32) -> Option<u64> {
     let limits = fs::read_to_string(format!("/proc/{pid}/limits")).ok()?;
     limits.lines().find_map(|l| l.strip_prefix("Max file locks"))?.split_whitespace().next()?.parse().ok()
 }
@@ -105,7 +119,7 @@ mod tests {
     #[test]
     fn names_with_parentheses_do_not_confuse() {
         let line = "42 (a) b (c) S 7 42 41 0 -1 4194560 1 0 0 0 0 0 0 0 20 0 1 0 98765 1 2 3";
-        let expected = Stat { pid: 42, state: b'S', ppid: 7, group: 42, session: 41, started: 98765 };
+        let expected = Stat { pid: 42, state: b'S', ppid: 7, group: 42, session: 41, started: 98765, mark: None };
         assert_eq!(parse(line), Some(expected));
         assert_eq!(parse("42 (a"), None);
         let me = stat(std::process::id() as i32).unwrap();

@@ -25,6 +25,7 @@ impl Household {
             .env("BUTLERD_SPAWNER__KILL_GRACE", "1s")
             .env("BUTLERD_SPAWNER__FINAL_EVENT_GRACE", "1s")
             .env("BUTLERD_SPAWNER__MAX_SESSIONS", "8")
+            .env("BUTLERD_SPAWNER__RETRIES", "0")
             .env("ANTHROPIC_API_KEY", "sk-test-key-that-nobody-takes")
     }
 
