@@ -1,9 +1,11 @@
 -- What every butler shares: the household's clock, the tenant policy, and the daemon's own tables.
 -- Runs as the owner role with search_path = shared.
 
--- The present, as the daemon's clock has it. Only a moved clock (tests) sets butlerd.now.
+-- The present, as the daemon's clock has it. Only a moved clock (tests) sets butlerd.now. Of the server's clocks the one
+-- that stands still within a statement: with a volatile one the server could not fold this function into its callers,
+-- and each call would cost as much as a statement of its own.
 CREATE FUNCTION clock() RETURNS timestamptz LANGUAGE sql STABLE PARALLEL SAFE AS
-$$ SELECT coalesce(nullif(current_setting('butlerd.now', true), '')::timestamptz, clock_timestamp()) $$;
+$$ SELECT coalesce(nullif(current_setting('butlerd.now', true), '')::timestamptz, statement_timestamp()) $$;
 
 -- Today's date in the owner's time zone, which the transaction wrapper sets.
 CREATE FUNCTION today() RETURNS date LANGUAGE sql STABLE PARALLEL SAFE AS

@@ -132,7 +132,12 @@ impl Edge {
         if !scheme.eq_ignore_ascii_case("bearer") {
             return Err(NO_TOKEN);
         }
-        self.book.find(token.trim()).ok_or(NO_TOKEN)
+        self.grant_of(token.trim())
+    }
+
+    /// The grant of a token that came in some other way than as the bearer's.
+    pub fn grant_of(&self, token: &str) -> Result<Arc<Grant>, Refusal> {
+        self.book.find(token).ok_or(NO_TOKEN)
     }
 }
 

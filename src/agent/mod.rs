@@ -10,7 +10,6 @@ mod event;
 mod mcp;
 mod model;
 mod names;
-mod sse;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -95,8 +94,6 @@ pub fn main() -> i32 {
 
 /// Runs the agent with this environment and writes its events to `out`. Returns the exit code, as [`main`] does.
 pub async fn run(env: Env<'_>, out: &mut (dyn AsyncWrite + Unpin + Send)) -> i32 {
-    // A second call finds the provider installed already, which is as good.
-    let _ = rustls::crypto::ring::default_provider().install_default();
     let mut reporter = Reporter::new(out);
     let mut talk = Talk::default();
     let outcome = AssertUnwindSafe(work(env, &mut talk, &mut reporter)).catch_unwind().await;

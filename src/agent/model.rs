@@ -7,9 +7,8 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::config::{AgentConfig, Api, ConfigError};
 use super::event::ErrorClass;
-use super::sse::SseReader;
 use super::wire::{BadAnswer, Fault, Turn, fault_of_status};
-use crate::base::{Backoff, HumanDuration, Secret};
+use crate::base::{Backoff, HumanDuration, Secret, SseReader, innermost};
 
 /// The key of the model's endpoint and the name of the variable that it came from.
 #[derive(Debug)]
@@ -95,31 +94,9 @@ pub struct ModelClient {
     retry_delay: Duration,
 }
 
-/// An HTTP client for `url`. For plain HTTP no certificate is loaded; a loopback address never goes through a proxy.
+/// An HTTP client for `url`, under the agent's name.
 pub fn http_client(url: &str) -> Result<reqwest::Client, reqwest::Error> {
-    let mut builder = reqwest::Client::builder()
-        .user_agent(concat!("butlerd-agent/", env!("CARGO_PKG_VERSION")))
-        // A redirect would carry the key to an address that nobody configured.
-        .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(Duration::from_secs(10))
-        // Common model servers close an idle connection after 5 s; a request sent just then would be lost.
-        .pool_idle_timeout(Duration::from_secs(4));
-    if url.starts_with("http://") {
-        builder = builder.tls_certs_only([]);
-    }
-    if is_loopback(url) {
-        builder = builder.no_proxy();
-    }
-    builder.build()
-}
-
-fn is_loopback(url: &str) -> bool {
-    let Ok(url) = reqwest::Url::parse(url) else { return false };
-    match url.host_str() {
-        Some("localhost" | "[::1]") => true,
-        Some(host) => host.parse::<std::net::Ipv4Addr>().is_ok_and(|ip| ip.is_loopback()),
-        None => false,
-    }
+    crate::base::http_client(url).user_agent(concat!("butlerd-agent/", env!("CARGO_PKG_VERSION"))).build()
 }
 
 impl ModelClient {
@@ -275,14 +252,6 @@ fn reason(error: reqwest::Error) -> String {
     innermost(&error.without_url())
 }
 
-pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
-    let mut error = error;
-    while let Some(source) = error.source() {
-        error = source;
-    }
-    error.to_string()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -298,16 +267,6 @@ mod tests {
         assert_eq!(retry_after(&headers("retry-after-ms", "250")), Some(Duration::from_millis(250)));
         for bad in ["-1", "Fri, 23 Oct 2026 12:00:00 GMT", "inf", ""] {
             assert_eq!(retry_after(&headers("retry-after", bad)), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn loopback_is_known_by_address_and_name() {
-        for url in ["http://127.0.0.1:1/v1", "http://localhost/", "http://[::1]:2/", "http://127.1.2.3/"] {
-            assert!(is_loopback(url), "{url}");
-        }
-        for url in ["http://10.0.0.1/", "https://example.org/", "http://localhost.example.org/", "nonsense"] {
-            assert!(!is_loopback(url), "{url}");
         }
     }
 }

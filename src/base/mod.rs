@@ -1,4 +1,5 @@
-//! What every room may use: identities, time, the request context, secrets, sizes, text limits, the task wrapper.
+//! What every room may use: identities, time, the request context, secrets, sizes, text limits, server-sent events,
+//! the task wrapper.
 //!
 //! This room knows nothing of butlers' work and imports no other room.
 
@@ -6,9 +7,12 @@ mod backoff;
 mod clock;
 mod context;
 pub mod crash;
+mod http_client;
 mod ids;
 pub mod memory;
+pub mod model_words;
 mod secret;
+mod sse;
 pub mod task;
 pub mod text;
 mod units;
@@ -16,6 +20,8 @@ mod units;
 pub use backoff::Backoff;
 pub use clock::Clock;
 pub use context::{Lineage, MAX_LINEAGE_DEPTH, RequestContext, Trust};
+pub use http_client::{http_client, innermost};
 pub use ids::{ButlerName, InvalidName, RequestId, SessionId, TenantId, TraceContext};
 pub use secret::Secret;
+pub use sse::{EventTooLarge, SseEvent, SseReader};
 pub use units::{ByteSize, HumanDuration, UnitError};

@@ -20,7 +20,7 @@ use crate::modules::{ModuleContext, Modules, Phase};
 use crate::scheduler::{Declared, close_open_runs, schedule_tools, sync};
 use crate::spawner::{Spawner, SpawnerParts, session_tools};
 use crate::store::migrate::Chain;
-use crate::tools::{Auditor, ToolSetBuilder, core_tools};
+use crate::tools::{Auditor, ToolSetBuilder, core_tools, skill_tools};
 
 /// A boot that came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -157,6 +157,7 @@ pub async fn boot(
         metrics: metrics.clone(),
         child_user: house.child_user,
         port,
+        gateway: house.gateway.clone(),
     });
     phases.run("core credentials", spawner.check_credentials()).await?;
     phases
@@ -182,6 +183,7 @@ pub async fn boot(
             let dispatcher = Arc::new(Dispatcher { core: core.clone() });
             let own = core_tools()
                 .into_iter()
+                .chain(skill_tools(&config.skills))
                 .chain(session_tools())
                 .chain(schedule_tools(&zone, dispatcher))
                 .chain(self_tools(&core));

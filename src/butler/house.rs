@@ -11,6 +11,7 @@ use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::modules::Catalog;
 use crate::spawner::child::{ChildUser, Nursery};
+use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
 use crate::spawner::{Floor, SessionEvent};
 use crate::store::Database;
@@ -34,6 +35,8 @@ pub struct House {
     pub nursery: Nursery,
     /// Sessions that may run at once in the whole household.
     pub permits: Floor,
+    /// Where children reach their models, unless `[spawner] gateway` is off.
+    pub gateway: Option<Gateway>,
     /// Where sessions get their workspaces.
     pub workspaces: Workspaces,
     /// The user that children run as, when the daemon is root.

@@ -72,8 +72,16 @@ fn describe(kind: &EventKind, session: &str) -> (Tone, &'static str, String) {
                 format!("{} {}", one_line(name, 80), one_line(content, SHOWN)),
             )
         }
+        EventKind::Skill { name } => (Tone::Head, "reads", format!("the skill {}", one_line(name, 80))),
         EventKind::Retry { class, attempt } => {
             (Tone::Warn, "retries", format!("attempt {attempt}, after {}", one_line(class, 80)))
+        }
+        EventKind::ModelCall { model, status, duration_ms, error, .. } => {
+            let status = status.map_or_else(|| "no answer".to_owned(), |s| s.to_string());
+            let model = model.as_deref().map(|m| format!(" {},", one_line(m, 80))).unwrap_or_default();
+            let error = error.as_deref().map(|e| format!(": {}", one_line(e, SHOWN))).unwrap_or_default();
+            let tone = if error.is_empty() { Tone::Faint } else { Tone::Warn };
+            (tone, "model", format!("{status},{model} {duration_ms} ms{error}"))
         }
         EventKind::Followed { by, runtime, class } => {
             let class = one_line(class, 80);

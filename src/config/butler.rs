@@ -4,6 +4,7 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use serde_json::Value as Json;
 
@@ -11,6 +12,7 @@ use crate::base::{ButlerName, HumanDuration};
 
 use super::key::{Default, Kind, section};
 use super::rules;
+use super::skills::Skill;
 use super::values::{Api, DispatchMode, RuntimeKind, Zone};
 
 /// The database that holds all butlers; the framework fixes its name.
@@ -40,6 +42,8 @@ section! {
         port: u16 = rules::PORT, Default::Required;
         /// What it is for, in a sentence for people and for the switchboard, which routes by it.
         description: String = rules::ANY_TEXT, Default::Is("\"\"");
+        /// Skills of `shared/skills/` in the roster that it has besides its own, by name.
+        shared_skills: Vec<String> = Kind::List(&rules::SKILL_NAME), Default::Is("[]");
         /// Its sessions.
         runtime: SessionsSection = Kind::Table(&SessionsSection::TABLE), Default::Inner;
         /// Its place in the database.
@@ -191,6 +195,10 @@ pub struct ButlerConfig {
     pub port: u16,
     /// What it is for; may be empty.
     pub description: String,
+    /// Its own skills and the shared ones that it names, by name.
+    pub skills: Arc<[Skill]>,
+    /// The names of those that are shared.
+    pub shared_skills: Vec<String>,
     /// `[butler.runtime]`
     pub sessions: SessionsSection,
     /// `[runtime]`
@@ -212,7 +220,7 @@ pub struct ButlerConfig {
 }
 
 impl ButlerConfig {
-    pub(super) fn new(dir: PathBuf, file: PathBuf, parsed: ButlerFile) -> Self {
+    pub(super) fn new(dir: PathBuf, file: PathBuf, parsed: ButlerFile, skills: Vec<Skill>) -> Self {
         let ButlerFile { butler, runtime, buffer, modules } = parsed;
         Self {
             dir,
@@ -220,6 +228,8 @@ impl ButlerConfig {
             name: butler.name,
             port: butler.port,
             description: butler.description,
+            skills: skills.into(),
+            shared_skills: butler.shared_skills,
             sessions: butler.runtime,
             runtime,
             db: butler.db,

@@ -121,6 +121,9 @@ section! {
         child_user: Option<String> = rules::USER, Default::Unset("\"butlerd-child\"");
         /// Keep the working directory of a failed session, to look at it. It holds what the session wrote.
         keep_workspace_on_failure: bool = Kind::Bool, Default::Is("false");
+        /// Children reach their models through a port of the daemon, which adds the key, counts, and stops at limits.
+        /// `false` puts the keys in the children's environment instead.
+        gateway: bool = Kind::Bool, Default::Is("true");
         /// Limits of each child.
         limits: LimitsConfig = Kind::Table(&LimitsConfig::TABLE), Default::Inner;
         /// Where the models' APIs are.

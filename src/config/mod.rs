@@ -19,6 +19,7 @@ mod node;
 mod roster;
 mod rules;
 mod single;
+pub mod skills;
 mod values;
 
 #[cfg(test)]
@@ -37,4 +38,5 @@ pub use environment::{Environment, Overrides};
 pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
+pub use skills::Skill;
 pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, UnknownValue, Zone};

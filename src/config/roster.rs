@@ -210,14 +210,19 @@ impl Candidate {
             Self { name, dir, file, port: None, schema: None, mistakes: Vec::new(), config: None, read };
         if let Some(node) = bytes.and_then(|bytes| parse(&bytes, &mut checker)) {
             let map = checker.file(&node);
-            candidate.check(Single { dir: candidate.name.clone(), node, map, checker: &mut checker, catalog }, config);
+            candidate.check(
+                Single { dir: candidate.name.clone(), node, map, checker: &mut checker, catalog },
+                config,
+                shown,
+            );
         }
         candidate.mistakes = checker.mistakes;
         candidate
     }
 
-    fn check(&mut self, mut one: Single<'_>, config: &Config) {
+    fn check(&mut self, mut one: Single<'_>, config: &Config, shown: &Path) {
         one.check(config);
+        let skills = one.skills(&config.daemon.roster, shown);
         self.port = one.port();
         self.schema = one.schema();
         if !one.checker.mistakes.is_empty() {
@@ -234,7 +239,7 @@ impl Candidate {
         }
         fill_defaults(&ButlerFile::TABLE, &mut map);
         match serde_json::from_value(Json::Object(map)) {
-            Ok(parsed) => self.config = Some(ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed)),
+            Ok(parsed) => self.config = Some(ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed, skills)),
             // The walk has checked every value; this is for a table that contradicts its struct.
             Err(e) => one.checker.note(None, "", format!("can't be taken over: {e}"), ""),
         }

@@ -29,6 +29,9 @@ pub(super) const BUTLER_NAME: Kind = Kind::Text(Rule {
     check: |s| held(ButlerName::new(s).is_ok()),
 });
 
+pub(super) const SKILL_NAME: Kind =
+    Kind::Text(Rule { expected: "the name of a skill: a-z, 0-9 and `-`", check: |s| held(super::skills::is_name(s)) });
+
 pub(super) const CHANNEL: Rule = Rule {
     expected: "a channel's name in lower case, such as telegram or email",
     check: |s| held(ButlerName::new(s).is_ok()),

@@ -1,5 +1,7 @@
 //! One `butler.toml`: the checks that look at more than one value.
 
+use std::path::Path;
+
 use serde_json::{Map, Value as Json};
 
 use super::check::Checker;
@@ -7,6 +9,7 @@ use super::daemon::Config;
 use super::node::{Node, Value};
 use super::roster::{CORE_BUTLERS, Catalog};
 use super::rules;
+use super::skills::{Skill, Wanted};
 use super::values::{DispatchMode, Ports, RuntimeKind};
 
 /// Something that only one butler can have.
@@ -40,6 +43,23 @@ impl Single<'_> {
         self.check_schedule();
         self.check_switchboard();
         self.check_modules();
+    }
+
+    /// Reads the butler's skills; a mistake in one is a mistake of the butler. `shown` is the roster's path as given.
+    pub fn skills(&mut self, roster: &Path, shown: &Path) -> Vec<Skill> {
+        const KEY: &str = "butler.shared_skills";
+        let mut wanted: Vec<Wanted> = Vec::new();
+        for (path, name) in self.texts(KEY) {
+            if wanted.iter().any(|w| w.name == name) {
+                self.note(&path, format!("found \"{name}\" for the second time"), "each skill once");
+            } else if super::skills::is_name(&name) {
+                let (file, line) = (self.checker.file.clone(), self.line(&path));
+                wanted.push(Wanted { name, file, line, key: KEY.to_owned() });
+            }
+        }
+        let (skills, mistakes) = super::skills::load(roster, shown, &self.dir, &wanted);
+        self.checker.mistakes.extend(mistakes);
+        skills
     }
 
     /// The port that the butler claims.

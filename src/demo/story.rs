@@ -58,7 +58,12 @@ pub(super) fn event(event: &SessionEvent, at: Duration) {
             let what = if *is_error { "error" } else { "result" };
             format!("  {what:<10}{name}: {}", text::truncate(content.trim(), 600))
         }
+        EventKind::Skill { name } => format!("reads       the skill {name}"),
         EventKind::Retry { class, attempt } => format!("retries     {class}, attempt {attempt}"),
+        EventKind::ModelCall { status, duration_ms, .. } => {
+            let status = status.map_or_else(|| "no answer".to_owned(), |s| s.to_string());
+            format!("model       {status}, {duration_ms} ms, through the gateway")
+        }
         EventKind::Followed { by, runtime, class } => format!("follows     session {by} in {runtime}, after {class}"),
         EventKind::Ended(end) => {
             let tokens = |n: Option<i64>| n.map_or_else(|| "unknown".to_owned(), |n| n.to_string());

@@ -74,10 +74,12 @@ impl Listener {
 }
 
 /// Accepts connections until `stop`, then closes the port and waits for the requests that are under way.
-pub async fn accept_loop<S, F>(listener: Listener, stop: CancellationToken, serve: S)
+pub async fn accept_loop<S, F, B>(listener: Listener, stop: CancellationToken, serve: S)
 where
     S: Fn(Request<Incoming>) -> F + Clone + Send + Sync + 'static,
-    F: Future<Output = Response<Body>> + Send + 'static,
+    F: Future<Output = Response<B>> + Send + 'static,
+    B: http_body::Body<Data = Bytes> + Send + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
     let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
     let open = TaskTracker::new();

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use super::admission::{Admission, Floor, Place, Slot, Urgency};
 use super::attempts::{Candidate, Next, candidates, next};
 use super::child::{ChildUser, Leftover, Nursery};
+use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::model::{ModelAccess, NoModel, resolve};
 use super::types::{
@@ -46,6 +47,8 @@ pub struct SpawnerParts {
     pub child_user: Option<ChildUser>,
     /// The port of the butler's MCP server.
     pub port: u16,
+    /// Where children reach their models; `None` puts the keys in their environment.
+    pub gateway: Option<Gateway>,
 }
 
 /// One butler's spawner. Cheap to clone.

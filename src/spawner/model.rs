@@ -1,5 +1,6 @@
 //! Which model a butler's sessions talk to, and with which key.
 
+use super::gateway::{Family, Login, Upstream};
 use crate::base::{Secret, TenantId};
 use crate::config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
 use crate::credentials::{CredentialError, Credentials};
@@ -11,6 +12,10 @@ pub struct ModelAccess {
     pub base_url: Option<String>,
     /// Environment variables for the child.
     pub keys: Vec<(String, Secret<String>)>,
+    /// The variable that the runtime expects its key in.
+    pub key_name: String,
+    /// Where the gateway finds the model.
+    pub upstream: Upstream,
 }
 
 /// Why there is no model: a sentence that says what to set.
@@ -82,5 +87,12 @@ pub async fn resolve(
             config.file.display()
         )));
     }
-    Ok(ModelAccess { model, base_url: own.then_some(url), keys })
+    let family = Family::of(kind, config.runtime.api);
+    let login = keys.first().map_or(Login::Nobody, |(name, key)| family.login(name, key.clone()));
+    let key_name = match keys.first() {
+        Some((name, _)) => name.clone(),
+        None => key_names(config, kind).first().map(|name| (*name).to_owned()).unwrap_or_default(),
+    };
+    let upstream = Upstream { family, endpoint: url.clone(), login };
+    Ok(ModelAccess { model, base_url: own.then_some(url), keys, key_name, upstream })
 }

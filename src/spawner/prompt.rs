@@ -2,13 +2,10 @@
 //! come from.
 
 use std::collections::HashSet;
-use std::fmt::Write;
 use std::io::Read;
 use std::path::{Component, Path, PathBuf};
 
 use serde_json::Value;
-
-use super::workspace::Skill;
 
 /// Why a system prompt could not be composed. Each says where in which file the reference stands.
 #[derive(Debug, thiserror::Error)]
@@ -76,23 +73,6 @@ pub fn with_memory(system_prompt: &str, memory: Option<&str>) -> String {
         Some(memory) => format!("{system_prompt}\n\n{memory}"),
         None => system_prompt.to_owned(),
     }
-}
-
-/// The list of a butler's skills, for programs that don't announce skills by themselves. `how` ends the sentence "To
-/// read one, …". Nothing if there are no skills.
-pub fn skill_list(skills: &[Skill], how: &str) -> Option<String> {
-    if skills.is_empty() {
-        return None;
-    }
-    let mut text =
-        format!("# Skills\n\nWorkflows written for you. Before work that one of them covers, read it. {how}\n");
-    for skill in skills {
-        let about = skill.description.split_whitespace().collect::<Vec<_>>().join(" ");
-        let colon = if about.is_empty() { "" } else { ": " };
-        // Writing to a String cannot fail.
-        let _ = write!(text, "\n- {}{colon}{about}", skill.name);
-    }
-    Some(text)
 }
 
 /// The user prompt of a session: where the request comes from as JSON between two lines of a random delimiter that

@@ -1,6 +1,7 @@
 //! One session at work: prompt, workspace, token, child, output, end.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
@@ -11,11 +12,13 @@ use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
 use super::log::Ending;
+use super::model_calls;
 use super::prompt;
+use super::skills::{SessionSkills, watched};
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
-use crate::base::{SessionId, crash, text};
+use crate::base::{Secret, SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
 const MAX_RESULT: usize = 256 * 1024;
@@ -29,21 +32,25 @@ pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel:
         Ok(text) => text,
         Err(e) => return broken("the system prompt", &e),
     };
+    let reading = inner.candidate(&attempt).adapter.skills();
+    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, &parts.config.runtime.tools);
+    let system_prompt = skills.announced(system_prompt);
     if let Err(e) = inner.log.running(&wish.request, id, &system_prompt).await {
         return broken("the session's row", &e);
     }
     crash::point("session.running");
-    let mut workspace = match parts.workspaces.create(id, &parts.roster_dir, &parts.config.dir) {
+    let mut workspace = match parts.workspaces.create(id, skills.in_workspace()) {
         Ok(workspace) => workspace,
         Err(e) => return broken("the workspace", &e),
     };
     // The token lives as long as this guard: exactly as long as the child.
-    let guard = match TokenGuard::new(inner, id, wish) {
+    let guard = match TokenGuard::new(inner, id, wish, skills.needless_tools()) {
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
     let mut files = Vec::new();
-    let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), system_prompt, &guard).await;
+    let prompt = (system_prompt, &skills);
+    let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), prompt, &guard).await;
     drop(guard);
     clear_away(inner, workspace, &files, &ending);
     ending
@@ -78,15 +85,17 @@ struct TokenGuard<'a> {
 }
 
 impl<'a> TokenGuard<'a> {
-    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger) -> Result<Self, getrandom::Error> {
+    /// `needless`: tools that the session is not offered.
+    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger, needless: &[&str]) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
+        let offered = inner.tool_names().iter().filter(|name| !needless.contains(&name.as_str()));
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
             holder: Holder::Session { session: id, context: wish.request.clone(), tools_seen: tools_seen.clone() },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
-            tools: None,
+            tools: (!needless.is_empty()).then(|| Arc::new(offered.cloned().collect())),
             scopes: [GrantScope::Tools].into(),
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
@@ -108,12 +117,17 @@ async fn in_workspace(
     attempt: Attempt,
     cancel: &CancellationToken,
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
-    system_prompt: String,
+    (system_prompt, skills): (String, &SessionSkills),
     guard: &TokenGuard<'_>,
 ) -> Ending {
     let id = attempt.id;
+    let keys = attempt.access.keys.clone();
+    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token) {
+        Ok(through) => through,
+        Err(e) => return broken("the way to the model", &e),
+    };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
-    let invocation = invocation(inner, wish, attempt, workspace, system_prompt, &guard.token);
+    let invocation = invocation(inner, wish, attempt, workspace, (system_prompt, skills), &guard.token);
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
         Err(e @ (AdapterError::NoProgram { .. } | AdapterError::ProgramGone { .. })) => {
@@ -146,28 +160,29 @@ async fn in_workspace(
         after_final: settings.final_event_grace.0,
         grace: settings.kill_grace.0,
     };
-    let redactor = redactor(&invocation);
+    let redactor = redactor(&invocation, &keys);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
     let mut tools_seen = 0;
-    let driven = {
+    let mut driven = {
         let mut names = HashMap::new();
         let on_event = |event| {
             tools_seen += u32::from(matches!(event, RunEvent::ToolCall { .. }));
             tell(inner, id, event, &mut names);
         };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
-        let driving = drive(child, Box::new(parser), deadlines, &redactor, &ended_by, on_event);
+        let driving = drive(child, watched(Box::new(parser)), deadlines, &redactor, &ended_by, on_event);
+        let aside = model_calls::beside(inner, id, link.as_mut(), &ended_by, deadlines.after_final);
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
-            () = inner.killing.cancelled() => {
-                ended_by.cancel();
-                driving.await
-            }
+            never = aside => match never {},
         }
     };
     inner.parts.metrics.running(-1);
+    if let Some(link) = &mut link {
+        model_calls::correct(inner, id, link, &mut driven, cancel);
+    }
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
     }
@@ -178,10 +193,10 @@ async fn in_workspace(
 }
 
 /// Hides the token, the keys, and of what the butler declares that which is called a secret: a time zone is none.
-fn redactor(invocation: &Invocation) -> Redactor {
+fn redactor(invocation: &Invocation, keys: &[(String, Secret<String>)]) -> Redactor {
     let secret = |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word));
     let declared = invocation.declared_env.iter().filter(|(name, _)| secret(name));
-    let named = invocation.credentials.iter().chain(declared).map(|(_, value)| value);
+    let named = keys.iter().chain(declared).map(|(_, value)| value);
     Redactor::new(named.chain([&invocation.token]))
 }
 
@@ -190,7 +205,7 @@ fn invocation(
     wish: &Trigger,
     Attempt { id, at, access }: Attempt,
     workspace: &Workspace,
-    system_prompt: String,
+    (system_prompt, skills): (String, &SessionSkills),
     token: &Token,
 ) -> Invocation {
     let config = &inner.parts.config;
@@ -216,7 +231,7 @@ fn invocation(
         base_url: access.base_url,
         api: config.runtime.api,
         workspace: workspace.paths.clone(),
-        skills: workspace.skills.clone(),
+        skills: skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
         declared_env,
     }
 }
@@ -270,6 +285,7 @@ fn tell(inner: &Inner, id: SessionId, event: RunEvent, names: &mut HashMap<Strin
             let name = names.remove(&call).unwrap_or(name);
             EventKind::ToolResult { name, is_error, content: text::truncate(&content, MAX_SHOWN) }
         }
+        RunEvent::SkillUsed { name } => EventKind::Skill { name },
         RunEvent::Retry { class, attempt, .. } => EventKind::Retry { class: class.as_str().to_owned(), attempt },
         RunEvent::Final => {
             crash::point("session.final_event");

@@ -6,6 +6,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use super::adapters::Usage;
 use crate::base::{RequestContext, SessionId};
 
 /// A wish for a session.
@@ -142,9 +143,23 @@ pub enum EventKind {
         is_error: bool,
         content: String,
     },
+    /// The model has read one of its butler's skills.
+    Skill {
+        name: String,
+    },
     Retry {
         class: String,
         attempt: u32,
+    },
+    /// A model call as the gateway saw it.
+    ModelCall {
+        model: Option<String>,
+        /// Of HTTP; `None`: there was no answer.
+        status: Option<u16>,
+        first_byte_ms: Option<u64>,
+        duration_ms: u64,
+        usage: Usage,
+        error: Option<String>,
     },
     /// The session failed before it called a tool, and another takes its place.
     Followed {

@@ -19,6 +19,8 @@ use std::path::{Component, Path, PathBuf};
 use self::remove::remove_tree;
 use super::child::ChildUser;
 use crate::base::SessionId;
+use crate::config::Skill;
+use crate::config::skills::SkillFileError;
 
 /// Why a workspace could not be made, filled or removed.
 #[derive(Debug, thiserror::Error)]
@@ -30,25 +32,13 @@ pub enum WorkspaceError {
          run `chmod o+x {dir}`, or choose another daemon.data_dir", dir = dir.display()
     )]
     Unreachable { dir: PathBuf, uid: u32 },
-    #[error("the skill file {0} leads out of the roster directory")]
-    SkillOutside(PathBuf),
-    #[error("{0} is neither a file nor a directory, and a skill has only those")]
-    SkillKind(PathBuf),
-    #[error(
-        "the skills under {0} are more than {MAX_SKILL_BYTES} bytes or {MAX_SKILL_FILES} files together, or in directories more than \
-         {MAX_SKILL_DEPTH} deep"
-    )]
-    SkillsTooLarge(PathBuf),
+    #[error(transparent)]
+    Skill(#[from] SkillFileError),
     #[error("`{0}` is no path inside of a workspace")]
     Path(PathBuf),
     #[error("the workspace {0} has its files already")]
     Filled(PathBuf),
 }
-
-/// Of all skills of one butler together. They are copied for every session.
-pub const MAX_SKILL_BYTES: u64 = 16 << 20;
-pub const MAX_SKILL_FILES: u32 = 2000;
-pub const MAX_SKILL_DEPTH: u32 = 16;
 
 fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> WorkspaceError {
     move |source| WorkspaceError::Io { step, path: path.to_owned(), source }
@@ -99,21 +89,10 @@ impl std::fmt::Debug for SessionFile {
     }
 }
 
-/// What a model is told of a skill before it reads it.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Skill {
-    /// Of its directory.
-    pub name: String,
-    /// From the head of its `SKILL.md`; empty if there is none.
-    pub description: String,
-}
-
 /// One session's workspace. It stays until it is removed.
 #[derive(Debug)]
 pub struct Workspace {
     pub paths: WorkspacePaths,
-    /// The butler's skills in it, by name.
-    pub skills: Vec<Skill>,
     kept: PathBuf,
     user: Option<ChildUser>,
     filled: bool,
@@ -149,19 +128,17 @@ impl Workspaces {
         Ok(Self { dir, user })
     }
 
-    /// Makes the workspace of a session, with copies of the skills in `butler_dir/skills` that the child cannot change
-    /// (as root) or at least not by accident. Links in there may lead anywhere inside of `roster`. The child can't enter
-    /// it before [`Workspace::fill`]. On an error nothing is left of it.
-    pub fn create(&self, session: SessionId, roster: &Path, butler_dir: &Path) -> Result<Workspace, WorkspaceError> {
+    /// Makes the workspace of a session, with copies of these skills that the child cannot change (as root) or at least
+    /// not by accident. The child can't enter it before [`Workspace::fill`]. On an error nothing is left of it.
+    pub fn create(&self, session: SessionId, skills: &[Skill]) -> Result<Workspace, WorkspaceError> {
         let root = self.dir.join(session.to_string());
-        let mut space = Workspace {
+        let space = Workspace {
             paths: WorkspacePaths::under(root.clone()),
-            skills: Vec::new(),
             kept: self.dir.join("kept"),
             user: self.user,
             filled: false,
         };
-        let made = space.make_dirs().and_then(|()| space.copy_skills(roster, &butler_dir.join("skills")));
+        let made = space.make_dirs().and_then(|()| space.copy_skills(skills));
         if let Err(e) = made {
             // Not what was there before: `make_dirs` begins with what must not exist.
             if !matches!(&e, WorkspaceError::Io { source, .. } if source.kind() == io::ErrorKind::AlreadyExists) {
@@ -210,29 +187,34 @@ impl Workspace {
         }
     }
 
-    fn copy_skills(&mut self, roster: &Path, from: &Path) -> Result<(), WorkspaceError> {
-        match from.metadata() {
-            Err(e) if e.kind() == io::ErrorKind::NotFound => return Ok(()),
-            Err(e) => return Err(failed("look at", from)(e)),
-            Ok(_) => {}
+    /// Copies skills without write permission for anybody.
+    fn copy_skills(&self, skills: &[Skill]) -> Result<(), WorkspaceError> {
+        if skills.is_empty() {
+            return Ok(());
         }
-        let roster = roster.canonicalize().map_err(failed("resolve", roster))?;
         let to = self.paths.root.join(SKILLS_DIR);
         if let Some(agents) = to.parent() {
             DirBuilder::new().mode(0o700).create(agents).map_err(failed("create", agents))?;
             self.own(agents)?;
         }
-        let mut copy = Copy { roster, top: from.to_owned(), bytes: 0, files: 0 };
-        copy.entry(from, &to, 0)?;
-        for entry in fs::read_dir(&to).map_err(failed("list", &to))? {
-            let entry = entry.map_err(failed("list", &to))?;
-            if let Some(name) = entry.file_name().to_str()
-                && let Ok(text) = fs::read_to_string(entry.path().join("SKILL.md"))
-            {
-                self.skills.push(Skill { name: name.to_owned(), description: description(&text) });
+        DirBuilder::new().mode(0o700).create(&to).map_err(failed("create", &to))?;
+        let mut dirs = vec![to.clone()];
+        for skill in skills {
+            for file in skill.files()? {
+                let (from, to) = (skill.dir.join(&file.path), to.join(&skill.name).join(&file.path));
+                if file.is_dir {
+                    DirBuilder::new().mode(0o700).create(&to).map_err(failed("create", &to))?;
+                    dirs.push(to);
+                } else {
+                    fs::copy(&from, &to).map_err(failed("copy", &from))?;
+                    let mode = if file.executable { 0o555 } else { 0o444 };
+                    fs::set_permissions(&to, Permissions::from_mode(mode)).map_err(failed("set the mode of", &to))?;
+                }
             }
         }
-        self.skills.sort_by(|a, b| a.name.cmp(&b.name));
+        for dir in dirs {
+            fs::set_permissions(&dir, Permissions::from_mode(0o555)).map_err(failed("set the mode of", &dir))?;
+        }
         Ok(())
     }
 
@@ -289,55 +271,6 @@ impl Workspace {
         fs::rename(root, &to).map_err(failed("move", root))?;
         Ok(to)
     }
-}
-
-/// Copies a tree of skills, links resolved, without write permission for anybody.
-struct Copy {
-    roster: PathBuf,
-    top: PathBuf,
-    bytes: u64,
-    files: u32,
-}
-
-impl Copy {
-    fn entry(&mut self, from: &Path, to: &Path, depth: u32) -> Result<(), WorkspaceError> {
-        let real = from.canonicalize().map_err(failed("resolve", from))?;
-        if !real.starts_with(&self.roster) {
-            return Err(WorkspaceError::SkillOutside(from.to_owned()));
-        }
-        let meta = real.metadata().map_err(failed("look at", &real))?;
-        self.files += 1;
-        self.bytes += if meta.is_file() { meta.len() } else { 0 };
-        // A link to a directory above itself ends here too.
-        if self.files > MAX_SKILL_FILES || self.bytes > MAX_SKILL_BYTES || depth > MAX_SKILL_DEPTH {
-            return Err(WorkspaceError::SkillsTooLarge(self.top.clone()));
-        }
-        let mode = if meta.is_dir() {
-            DirBuilder::new().mode(0o700).create(to).map_err(failed("create", to))?;
-            for entry in fs::read_dir(&real).map_err(failed("list", &real))? {
-                let name = entry.map_err(failed("list", &real))?.file_name();
-                self.entry(&real.join(&name), &to.join(&name), depth + 1)?;
-            }
-            0o555
-        } else if meta.is_file() {
-            fs::copy(&real, to).map_err(failed("copy", &real))?;
-            0o444 | meta.mode() & 0o111
-        } else {
-            return Err(WorkspaceError::SkillKind(from.to_owned()));
-        };
-        fs::set_permissions(to, Permissions::from_mode(mode)).map_err(failed("set the mode of", to))
-    }
-}
-
-/// The `description` in the YAML between the two `---` lines at the head of a skill.
-fn description(text: &str) -> String {
-    #[derive(serde::Deserialize)]
-    struct Head {
-        #[serde(default)]
-        description: String,
-    }
-    let head = text.strip_prefix("---\n").and_then(|rest| rest.split_once("\n---"));
-    head.and_then(|(yaml, _)| serde_saphyr::from_str::<Head>(yaml).ok()).map_or_else(String::new, |h| h.description)
 }
 
 #[cfg(test)]

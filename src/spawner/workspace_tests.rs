@@ -1,6 +1,7 @@
 use std::os::unix::fs::symlink;
 
 use super::*;
+use crate::config::skills::tests::skills_of;
 
 fn mode(path: &Path) -> u32 {
     path.symlink_metadata().unwrap().mode() & 0o7777
@@ -27,10 +28,10 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
 
 #[test]
 fn directories_are_the_child_s_alone_and_those_above_can_only_be_passed() {
-    let (_dir, data, roster) = place();
+    let (_dir, data, _) = place();
     let spaces = Workspaces::open(&data, user()).unwrap();
     let session = SessionId::new();
-    let mut space = spaces.create(session, &roster, &roster.join("health")).unwrap();
+    let mut space = spaces.create(session, &[]).unwrap();
     let root = data.canonicalize().unwrap().join("work").join(session.to_string());
     assert_eq!(space.paths, WorkspacePaths::under(root.clone()));
     assert_eq!(mode(&data.join("work")), 0o711);
@@ -50,11 +51,11 @@ fn directories_are_the_child_s_alone_and_those_above_can_only_be_passed() {
     assert_eq!(fs::read(&written).unwrap(), b"secret");
     assert!(matches!(space.fill(&[]), Err(WorkspaceError::Filled(_))));
     for path in ["../x", "/tmp/x", "a/../../x"] {
-        let mut other = spaces.create(SessionId::new(), &roster, &roster.join("health")).unwrap();
+        let mut other = spaces.create(SessionId::new(), &[]).unwrap();
         let wrong = SessionFile { path: path.into(), ..file.clone() };
         assert!(matches!(other.fill(&[wrong]), Err(WorkspaceError::Path(_))), "{path}");
     }
-    assert!(spaces.create(session, &roster, &roster.join("health")).is_err(), "a session has one workspace");
+    assert!(spaces.create(session, &[]).is_err(), "a session has one workspace");
     assert!(written.exists(), "and the second attempt leaves it alone");
     space.remove().unwrap();
     assert!(!root.exists());
@@ -75,25 +76,24 @@ fn a_directory_that_children_cannot_pass_is_named() {
 }
 
 #[test]
-fn skills_are_copied_with_links_resolved_and_cannot_be_written() {
+fn skills_are_copied_and_cannot_be_written() {
     let (_dir, data, roster) = place();
-    let butler = roster.join("health");
-    write(
-        &butler.join("skills/own/SKILL.md"),
-        "---\nname: own\ndescription: >\n  Weighs and\n  measures.\n---\nbody\n",
-    );
-    write(&butler.join("skills/own/run.sh"), "#!/bin/sh\n");
-    fs::set_permissions(butler.join("skills/own/run.sh"), Permissions::from_mode(0o755)).unwrap();
-    write(&roster.join("shared/skills/notes/SKILL.md"), "no head");
-    symlink("../../shared/skills/notes", butler.join("skills/notes")).unwrap();
-    let space = Workspaces::open(&data, user()).unwrap().create(SessionId::new(), &roster, &butler).unwrap();
-    let skill = |name: &str, description: &str| Skill { name: name.into(), description: description.into() };
-    assert_eq!(space.skills, [skill("notes", ""), skill("own", "Weighs and measures.\n")]);
+    let head = |name: &str| format!("---\nname: {name}\ndescription: d\n---\nbody\n");
+    write(&roster.join("health/skills/own/SKILL.md"), &head("own"));
+    write(&roster.join("health/skills/own/parts/run.sh"), "#!/bin/sh\n");
+    let script = roster.join("health/skills/own/parts/run.sh");
+    fs::set_permissions(&script, Permissions::from_mode(0o755)).unwrap();
+    write(&roster.join("shared/skills/notes/SKILL.md"), &head("notes"));
+    write(&roster.join("shared/skills/other/SKILL.md"), &head("other"));
+    let skills = skills_of(&roster, "health", &["notes"]);
+    let space = Workspaces::open(&data, user()).unwrap().create(SessionId::new(), &skills).unwrap();
     let skills = space.paths.root.join(SKILLS_DIR);
-    assert!(skills.join("notes").symlink_metadata().unwrap().is_dir());
-    assert_eq!(fs::read_to_string(skills.join("notes/SKILL.md")).unwrap(), "no head");
-    assert_eq!((mode(&skills), mode(&skills.join("own"))), (0o555, 0o555));
-    assert_eq!((mode(&skills.join("own/SKILL.md")), mode(&skills.join("own/run.sh"))), (0o444, 0o555));
+    let mut names: Vec<_> = fs::read_dir(&skills).unwrap().map(|e| e.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["notes", "own"]);
+    assert_eq!(fs::read_to_string(skills.join("notes/SKILL.md")).unwrap(), head("notes"));
+    assert_eq!((mode(&skills), mode(&skills.join("own")), mode(&skills.join("own/parts"))), (0o555, 0o555, 0o555));
+    assert_eq!((mode(&skills.join("own/SKILL.md")), mode(&skills.join("own/parts/run.sh"))), (0o444, 0o555));
     let own = nix::unistd::Uid::effective().as_raw();
     assert_eq!(skills.join("own/SKILL.md").metadata().unwrap().uid(), own, "as root they are not the child's");
     let root = space.paths.root.clone();
@@ -102,36 +102,31 @@ fn skills_are_copied_with_links_resolved_and_cannot_be_written() {
 }
 
 #[test]
-fn a_skill_cannot_bring_in_what_is_outside_of_the_roster() {
+fn a_link_that_came_later_is_not_followed() {
     let (dir, data, roster) = place();
-    let butler = roster.join("health");
     write(&dir.path().join("key"), "secret");
-    write(&butler.join("skills/a/SKILL.md"), "");
-    symlink(dir.path().join("key"), butler.join("skills/a/key")).unwrap();
+    write(&roster.join("health/skills/a/SKILL.md"), "---\nname: a\ndescription: d\n---\nbody\n");
+    let skills = skills_of(&roster, "health", &[]);
+    symlink(dir.path().join("key"), roster.join("health/skills/a/key")).unwrap();
     let spaces = Workspaces::open(&data, user()).unwrap();
     let session = SessionId::new();
-    let error = spaces.create(session, &roster, &butler).unwrap_err();
-    assert!(matches!(&error, WorkspaceError::SkillOutside(path) if path.ends_with("skills/a/key")), "{error}");
+    let error = spaces.create(session, &skills).unwrap_err();
+    assert!(error.to_string().ends_with("skills/a/key is a link, and a skill has none"), "{error}");
     assert!(!data.join("work").join(session.to_string()).exists(), "nothing is left of it");
-    // Nor can a link to a directory above itself fill the disk.
-    fs::remove_file(butler.join("skills/a/key")).unwrap();
-    symlink("..", butler.join("skills/a/loop")).unwrap();
-    assert!(spaces.create(session, &roster, &butler).is_err());
 }
 
 #[test]
 fn a_sweep_removes_what_no_living_session_owns() {
-    let (_dir, data, roster) = place();
+    let (_dir, data, _) = place();
     let spaces = Workspaces::open(&data, user()).unwrap();
-    let butler = roster.join("health");
     let [alive, dead, failed] = [SessionId::new(), SessionId::new(), SessionId::new()];
-    let _one = spaces.create(alive, &roster, &butler).unwrap();
-    let two = spaces.create(dead, &roster, &butler).unwrap();
+    let _one = spaces.create(alive, &[]).unwrap();
+    let two = spaces.create(dead, &[]).unwrap();
     // What a child may do to its own directories.
     write(&two.paths.home.join("a/b"), "");
     symlink("/etc", two.paths.home.join("link")).unwrap();
     fs::set_permissions(two.paths.home.join("a"), Permissions::from_mode(0o000)).unwrap();
-    let mut three = spaces.create(failed, &roster, &butler).unwrap();
+    let mut three = spaces.create(failed, &[]).unwrap();
     let token = SessionFile { path: "mcp.json".into(), contents: b"token".to_vec(), mode: 0o600 };
     three.fill(std::slice::from_ref(&token)).unwrap();
     write(&three.paths.work.join("notes"), "what it wrote");
@@ -149,9 +144,9 @@ fn a_sweep_removes_what_no_living_session_owns() {
 
 #[test]
 fn no_tree_is_too_deep_to_be_removed() {
-    let (_dir, data, roster) = place();
+    let (_dir, data, _) = place();
     let spaces = Workspaces::open(&data, user()).unwrap();
-    let space = spaces.create(SessionId::new(), &roster, &roster.join("health")).unwrap();
+    let space = spaces.create(SessionId::new(), &[]).unwrap();
     // Deeper than a path can be long, or descriptors can follow.
     use nix::fcntl::{OFlag, open, openat};
     use nix::sys::stat::{Mode, mkdirat};

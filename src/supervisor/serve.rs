@@ -24,6 +24,7 @@ use crate::mcp::{BindError, Listener};
 use crate::modules::Catalog;
 use crate::spawner::Floor;
 use crate::spawner::child::{ChildUser, Nursery};
+use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
 use crate::store::cluster::Cluster;
 use crate::telemetry::{LogError, Metrics, start_log};
@@ -40,6 +41,8 @@ pub enum ServeError {
     /// The admin port can't be had. The message is a whole sentence.
     #[error("{}", admin_port(.0))]
     Admin(BindError),
+    #[error("the model gateway: {0}")]
+    Gateway(BindError),
     #[error("children can't be started: {0}")]
     Children(String),
     #[error("{what}: {source}")]
@@ -170,6 +173,10 @@ where
         catalog,
         nursery: Nursery::start().map_err(|e| ServeError::Children(e.to_string()))?,
         permits: Floor::new(config.spawner.max_sessions as usize),
+        gateway: match config.spawner.gateway {
+            true => Some(Gateway::start(ground.book.clone()).map_err(ServeError::Gateway)?),
+            false => None,
+        },
         child_user,
         config: household.config.clone(),
     });
@@ -202,6 +209,9 @@ where
     housekeep(&house, &stop).await;
     notify::stopping();
     supervisor.stop(house.config.daemon.shutdown_timeout.0).await;
+    if let Some(gateway) = &house.gateway {
+        gateway.stop().await;
+    }
     admin_stop.cancel();
     if tokio::time::timeout(Duration::from_secs(2), &mut admin_task).await.is_err() {
         admin_task.abort();
@@ -261,6 +271,7 @@ fn write_daemon_file(path: &Path, supervisor: &Supervisor, admin: &str) -> Resul
         "version": env!("CARGO_PKG_VERSION"),
         "admin": admin,
         "butlers": supervisor.ports(),
+        "gateway": supervisor.house().gateway.as_ref().map(Gateway::port),
         "started_at": supervisor.clock().now(),
     });
     write_private(path, &content.to_string())

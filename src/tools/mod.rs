@@ -9,6 +9,7 @@ mod call;
 mod core;
 mod definition;
 mod registry;
+mod skills;
 pub mod sql;
 
 pub use audit::{Auditor, CallRecord, Outcome};
@@ -16,3 +17,4 @@ pub use call::{EffectTx, ToolCall, ToolError};
 pub use core::{blob_ref, core_tools, put_blob};
 pub use definition::{Definition, Effect, Handler, Meta, Tool, handler};
 pub use registry::{DuplicateTool, Gate, Reply, ToolSet, ToolSetBuilder};
+pub use skills::{SKILL_LIST, SKILL_READ, skill_loaded, skill_tools};

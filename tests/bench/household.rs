@@ -36,7 +36,7 @@ impl Household {
         let household = Self::new(0)?;
         let to = household.roster().join(FAKE);
         copy(&household.roster().join(MODEL), &to)?;
-        std::fs::write(to.join("butler.toml"), soak::butler(FAKE, 42000, "1s"))?;
+        std::fs::write(to.join("butler.toml"), soak::butler(FAKE, 42000, "5s"))?;
         // A copy that the children's user may reach and that nobody else runs.
         std::fs::copy(std::env::current_exe()?, household.fake_program())?;
         std::fs::set_permissions(household.fake_program(), std::fs::Permissions::from_mode(0o755))?;

@@ -2,7 +2,7 @@
 //!
 //! The parts run as processes of their own, all of them this very program with another first argument, so that each
 //! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
-//! pool (`floor-sql`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
+//! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
 //!
 //! `BENCH_ONLY=boot,calls,trigger,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
 //! sessions of the child that misbehaves, and whether anything is left of them. In it, and in the overhead, this program
@@ -18,6 +18,7 @@ mod daemon;
 mod fake_cli;
 mod floor_sdk;
 mod floor_sql;
+mod gateway;
 mod household;
 mod load;
 mod machine;
@@ -72,6 +73,7 @@ fn main() -> ExitCode {
         "daemon" => many_threads(daemon::run(&rest)),
         "floor-sdk" => many_threads(floor_sdk::run()),
         "floor-sql" => many_threads(floor_sql::run()),
+        "gateway" => many_threads(gateway::run(&rest)),
         "load" => load::run(),
         // As the daemon calls Claude Code.
         "-p" => {
@@ -131,6 +133,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("calls") {
         calls::measure(&plan, &seven).await?;
+    }
+    if wanted("gateway") {
+        gateway::measure(&plan).await?;
     }
     if wanted("trigger") {
         trigger::measure(&plan, &seven).await?;

@@ -120,3 +120,16 @@ pub fn overhead(at_once: usize, times: usize, begin: (f64, Verdict), settle: (f6
     );
     println!("  {at_once} at once, {times} sessions: final event to the settled row {:.1} ms   {}", settle.0, settle.1);
 }
+
+pub fn gateway_head(times: usize) {
+    println!("\nThe gateway: first byte of a streamed answer, p50 of {times}, direct and through it in turns");
+}
+
+pub fn gateway(kib: usize, direct: f64, through: f64) {
+    let added = through - direct;
+    println!(
+        "  request of {kib:>4} KiB: direct {direct:.2} ms, through {through:.2} ms, added {added:.2} ms, {:.2} times   {}",
+        through / direct,
+        Verdict::at_most(added, 2.0, "ms added")
+    );
+}

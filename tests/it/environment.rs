@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use base64::Engine;
 use serde_json::json;
 
-use crate::support::{Household, eventually, model};
+use crate::support::{Household, child_environment, model};
 
 /// The names that ARCHITECTURE.md lists for a runtime: always, and where needed.
 fn documented(runtime: &str) -> (BTreeSet<String>, BTreeSet<String>) {
@@ -79,6 +79,12 @@ async fn a_vendors_child_sees_exactly_what_is_documented() {
     let url = servers.values().next().and_then(|s| s["url"].as_str()).expect("a URL");
     assert!(url.starts_with(&format!("http://127.0.0.1:{}/mcp?runtime_session_id=", daemon.port("general"))), "{url}");
 
+    // The key's variable holds the session's token; the key itself is nowhere.
+    assert_eq!(env["ANTHROPIC_BASE_URL"], format!("http://127.0.0.1:{}", daemon.info["gateway"]), "the gateway's");
+    let token = servers.values().next().and_then(|s| s["headers"]["Authorization"].as_str()).expect("a token");
+    assert_eq!(format!("Bearer {}", env["ANTHROPIC_API_KEY"]), token);
+    assert!(!dump.contains("sk-secret-of-the-owner"), "the owner's key reached a child");
+
     let fds: Vec<&str> = parts[1].lines().filter(|l| l.contains("->")).collect();
     let numbers: Vec<&str> = fds.iter().filter_map(|l| l.split(' ').next()).collect();
     // The shell keeps its script and its saved output at 10 and above; the native child below has no such excuse.
@@ -112,22 +118,11 @@ async fn the_native_child_sees_exactly_what_is_documented() {
     let daemon = household.start().await;
     let general = daemon.mcp("general");
     let trigger = tokio::spawn(async move { general.call("trigger", json!({"prompt": "hang"})).await });
-    let work = household.data().join("work").to_string_lossy().into_owned();
-    let (environ, process) = eventually("the child's environment", || async {
-        let mut seen = 0;
-        for entry in std::fs::read_dir("/proc").expect("proc").flatten() {
-            let text = std::fs::read(entry.path().join("environ")).unwrap_or_default();
-            let text = String::from_utf8_lossy(&text).into_owned();
-            seen += 1;
-            if text.contains(&work) {
-                return Ok((text, entry.path()));
-            }
-        }
-        Err(format!("{seen} processes, none of them in {work}"))
-    })
-    .await;
-    let names = environ.split('\0').filter_map(|l| Some(l.split_once('=')?.0.to_owned())).collect();
+    let (environment, process) = child_environment(&household).await;
+    let names = environment.keys().cloned().collect();
     assert_documented("native", &names, &[]);
+    let key = "sk-test-key-of-the-scripted-model";
+    assert!(environment.values().all(|value| !value.contains(key)), "the owner's key reached a child");
     // What it holds beside the three: its own event queue and its own connections, to its butler and its model.
     for entry in std::fs::read_dir(process.join("fd")).expect("descriptors").flatten() {
         let target = std::fs::read_link(entry.path()).map(|t| t.to_string_lossy().into_owned()).unwrap_or_default();

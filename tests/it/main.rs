@@ -6,6 +6,7 @@ mod left_out;
 mod soak;
 mod support;
 
+mod attempts;
 mod broken;
 mod calls;
 mod claude_code;
@@ -14,8 +15,10 @@ mod crash;
 mod doors;
 mod environment;
 mod first_light;
+mod gateway;
 mod isolation;
 mod lifecycle;
 mod misbehave;
+mod skills;
 mod tidy;
 mod unit_file;

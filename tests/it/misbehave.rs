@@ -265,7 +265,7 @@ async fn what_is_not_its_own_stays_as_it_is() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_at_once_leave_nothing_behind() {
-    let household = Household::misbehaving().write("faker/butler.toml", &soak::butler(FAKE, 40191, "1s"));
+    let household = Household::misbehaving().write("faker/butler.toml", &soak::butler(FAKE, 40191, "5s"));
     let household = soak::SETTINGS.iter().fold(household, |household, (key, value)| {
         household.env(&format!("BUTLERD_{}", key.to_uppercase().replace('.', "__")), value)
     });

@@ -39,6 +39,9 @@ const ALLOWED: &[(&str, &str)] = &[
     ("cli", "agent"),
     // The scripted model is what the agent's tests talk to.
     ("agent/tests/", "demo"),
+    // So do those of the gateway.
+    ("spawner/gateway/tests", "demo"),
+    ("spawner/gateway/wire/tests", "demo"),
 ];
 
 /// What the order alone would allow, and why it may not be.
@@ -54,8 +57,16 @@ const TASKS: &[&str] = &["src/base/task.rs"];
 const PROCESSES: &[&str] =
     &["src/spawner/child/", "src/spawner/child.rs", "src/store/cluster/", "src/doctor", "src/cli/"];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
-const VENDORS: &[&str] =
-    &["src/spawner/adapters", "src/agent/", "src/demo/", "src/doctor", "src/config/", "src/cli/", "src/main.rs"];
+const VENDORS: &[&str] = &[
+    "src/spawner/adapters",
+    "src/spawner/gateway/wire/",
+    "src/agent/",
+    "src/demo/",
+    "src/doctor",
+    "src/config/",
+    "src/cli/",
+    "src/main.rs",
+];
 const VENDOR_NAMES: &[&str] = &["claude", "codex", "gemini"];
 
 /// What is wrong where: `src/a.rs:3: why`.

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::super::event::ErrorClass;
+use crate::base::model_words::{says_no_money, says_too_long, words};
 use crate::base::text;
 
 /// An error that the server reported, as a status or in the middle of a stream.
@@ -39,29 +40,10 @@ pub fn fault_of_stream(data: &Value) -> Option<Fault> {
     Some(judge(status.and_then(|s| u16::try_from(s).ok()), &kind, &message))
 }
 
-/// The kind and the sentence out of the shapes that servers use.
-fn words(value: &Value) -> (String, String) {
-    let error = value.get("error").unwrap_or(value);
-    if let Some(sentence) = error.as_str() {
-        return (String::new(), sentence.to_owned());
-    }
-    let kind: Vec<&str> = ["type", "code", "status"].iter().filter_map(|key| error.get(*key)?.as_str()).collect();
-    let sentence = ["message", "detail"].iter().find_map(|key| error.get(*key)?.as_str());
-    (kind.join(" "), sentence.map_or_else(|| error.to_string(), str::to_owned))
-}
-
 fn judge(status: Option<u16>, kind: &str, message: &str) -> Fault {
-    let said = format!("{kind} {message}").to_lowercase();
+    let said = kind.to_lowercase() + " " + &message.to_lowercase();
     let says = |parts: &[&str]| parts.iter().any(|part| said.contains(part));
-    let too_long = says(&[
-        "prompt is too long",
-        "context_length_exceeded",
-        "maximum context length",
-        "exceed_context_size",
-        "exceeds the available context",
-        "context window",
-    ]);
-    let no_money = says(&["insufficient_quota", "billing_error", "credit balance is too low"]);
+    let (too_long, no_money) = (says_too_long(kind, message), says_no_money(kind, message));
     let (class, passing) = match status {
         _ if no_money => (ErrorClass::Budget, false),
         Some(402) => (ErrorClass::Budget, false),

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::agent::sse::SseReader;
+use crate::base::SseReader;
 
 fn read(api: Api, stream: &str) -> Result<Turn, BadAnswer> {
     let mut sse = SseReader::default();

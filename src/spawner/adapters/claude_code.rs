@@ -7,7 +7,7 @@
 //! * `@path` anywhere in a prompt makes the program read that file and send it to the model, also with no tools
 //!   granted, also outside of its working directory. Whoever can write to a butler could so ask for the session's
 //!   token. `CLAUDE_CODE_DISABLE_ATTACHMENTS` stops it in both versions (a narrower variable exists in the newer only).
-//! * That variable also removes the announcement of skills, so the system prompt lists them here.
+//! * That variable also removes the announcement of skills, so the system prompt lists them.
 //! * A prompt that begins with `/` is taken as a command: it reports success, and no model ever saw it. A line feed
 //!   before it prevents that.
 //! * Tool names reach the model with `_` for what its API does not allow (`module.states` becomes
@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::common;
-use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe};
+use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe, SkillAccess};
 use crate::config::RuntimeKind;
 use crate::spawner::child::Nursery;
 
@@ -182,10 +182,12 @@ impl Adapter for ClaudeCode {
         own.extend(inv.base_url.clone().map(|url| ("ANTHROPIC_BASE_URL", url)));
         let env = common::environment(inv, FIXED_ENV, own)?;
 
-        let system = common::with_skills(inv, "To read one, call the tool Skill with its name after `butler:`.");
         let prompt = common::no_command(&inv.prompt);
-        let mut files =
-            vec![(MCP_FILE, common::mcp_servers(inv).to_string()), (SYSTEM_FILE, system), (PROMPT_FILE, prompt)];
+        let mut files = vec![
+            (MCP_FILE, common::mcp_servers(inv).to_string()),
+            (SYSTEM_FILE, inv.system_prompt.clone()),
+            (PROMPT_FILE, prompt),
+        ];
         if !inv.skills.is_empty() {
             let about = json!({"name": common::SERVER, "version": "1.0.0", "description": "Skills of this butler"});
             files.push((PLUGIN_FILE, about.to_string()));
@@ -195,6 +197,10 @@ impl Adapter for ClaudeCode {
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {
         Box::new(events::ClaudeParser::new(tools))
+    }
+
+    fn skills(&self) -> SkillAccess {
+        SkillAccess::Own("To read one, call the tool Skill with its name after `butler:`.")
     }
 
     async fn probe(&self, nursery: &Nursery) -> Probe {

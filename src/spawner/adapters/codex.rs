@@ -197,9 +197,8 @@ impl Adapter for Codex {
             (name, key.expose().clone()),
         ];
         let env = common::environment(inv, FIXED_ENV, own)?;
-        let system =
-            common::with_skills(inv, &format!("To read one, call the tool {} with its name.", common::SKILL_READ));
-        let files = vec![(CONFIG_FILE, settings), (SYSTEM_FILE, system), (PROMPT_FILE, inv.prompt.clone())];
+        let files =
+            vec![(CONFIG_FILE, settings), (SYSTEM_FILE, inv.system_prompt.clone()), (PROMPT_FILE, inv.prompt.clone())];
         Ok(common::composed(self.find()?, args, env, files, Some(PROMPT_FILE)))
     }
 

@@ -9,7 +9,6 @@ use serde_json::{Value, json};
 use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, Probe, RunError};
 use crate::base::{Secret, text};
 use crate::spawner::child::{ExitInfo, Nursery};
-use crate::spawner::prompt::skill_list;
 
 /// The variables of every child.
 pub const BASE_ENV: &[&str] = &["PATH", "HOME", "TMPDIR", "MCP_SERVERS"];
@@ -20,23 +19,10 @@ pub const CHILD_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
 /// The name under which a child knows its one MCP server.
 pub(super) const SERVER: &str = "butler";
 
-/// The tool that gives a skill. A program's own tool for this is told as a call of this one, so that a session's record
-/// says the same whichever program ran it.
-pub(super) const SKILL_READ: &str = "skill_read";
-
 /// The address of the one server, with the session's id for correlation.
 pub(super) fn server_url(inv: &Invocation) -> String {
     let joiner = if inv.mcp_url.contains('?') { '&' } else { '?' };
     format!("{}{joiner}runtime_session_id={}", inv.mcp_url, inv.session_id)
-}
-
-/// The system prompt with the list of skills after it, for programs that don't list them themselves. `how`: with which
-/// tool to read one.
-pub(super) fn with_skills(inv: &Invocation, how: &str) -> String {
-    match skill_list(&inv.skills, how) {
-        Some(list) => format!("{}\n\n{list}", inv.system_prompt),
-        None => inv.system_prompt.clone(),
-    }
 }
 
 /// A prompt that can't be taken for a command of the program: those begin with `/`.

@@ -6,7 +6,7 @@
 //!   time, and is one process.
 //! * A policy that denies every tool but the butler's is what takes the built-in ones from the model.
 //! * Its settings may name variables: so the session's token is in the environment alone.
-//! * A system prompt of one's own replaces all of the program's, the list of skills too; so it is listed here.
+//! * A system prompt of one's own replaces all of the program's, the list of skills too.
 //! * It says nothing when its MCP server is absent: butlerd's own server knows whether it was asked.
 //! * Ended by a signal it exits with 0: only its result line counts.
 
@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::common;
-use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe};
+use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe, SkillAccess};
 use crate::config::RuntimeKind;
 use crate::spawner::child::Nursery;
 
@@ -154,7 +154,7 @@ impl Adapter for Gemini {
         let files = vec![
             (SETTINGS_FILE, Self::settings(inv)),
             (POLICY_FILE, policy),
-            (SYSTEM_FILE, common::with_skills(inv, &format!("To read one, call the tool {SKILL_TOOL} with its name."))),
+            (SYSTEM_FILE, inv.system_prompt.clone()),
             (PROMPT_FILE, common::no_command(&inv.prompt)),
         ];
         Ok(common::composed(program, args, env, files, Some(PROMPT_FILE)))
@@ -162,6 +162,10 @@ impl Adapter for Gemini {
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {
         Box::new(events::GeminiParser::new(tools))
+    }
+
+    fn skills(&self) -> SkillAccess {
+        SkillAccess::Own("To read one, call the tool activate_skill with its name.")
     }
 
     async fn probe(&self, nursery: &Nursery) -> Probe {

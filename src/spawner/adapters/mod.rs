@@ -25,7 +25,7 @@ pub use common::{BASE_ENV, CHILD_PATH};
 pub use gemini::Gemini;
 pub use native::Native;
 pub use proof::Proven;
-pub use types::{Composed, ErrorClass, Invocation, Outcome, RunError, RunEvent, Usage};
+pub use types::{Composed, ErrorClass, Invocation, Outcome, RunError, RunEvent, SkillAccess, Usage};
 
 use super::child::{ExitInfo, Nursery};
 use crate::config::{Api, ClisConfig, RuntimeKind};
@@ -86,6 +86,11 @@ pub trait Adapter: Send + Sync {
 
     /// A reader for the output of one run. `tools`: the names of the butler's tools, for programs that change them.
     fn parser(&self, tools: &[String]) -> Box<dyn Parser>;
+
+    /// How its sessions come to the butler's skills.
+    fn skills(&self) -> SkillAccess {
+        SkillAccess::Served
+    }
 
     /// Looks for the program and asks for its version; for `doctor`.
     async fn probe(&self, nursery: &Nursery) -> Probe;

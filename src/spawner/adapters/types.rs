@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::base::{ButlerName, Secret, SessionId};
 use crate::config::Api;
-use crate::spawner::workspace::{SessionFile, Skill, WorkspacePaths};
+use crate::spawner::workspace::{SessionFile, WorkspacePaths};
 
 /// One run that somebody wants.
 #[derive(Clone, Debug)]
@@ -45,8 +45,8 @@ pub struct Invocation {
     /// Which protocol the model's endpoint speaks, for programs that speak several.
     pub api: Api,
     pub workspace: WorkspacePaths,
-    /// The skills that are in the workspace.
-    pub skills: Vec<Skill>,
+    /// The names of the skills that are in the workspace, for programs that load them by themselves.
+    pub skills: Vec<String>,
     /// What the butler declares, besides.
     pub declared_env: Vec<(String, Secret<String>)>,
 }
@@ -76,6 +76,16 @@ impl fmt::Debug for Composed {
             .field("stdin", &self.stdin)
             .finish()
     }
+}
+
+/// How the sessions of a runtime come to their butler's skills.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum SkillAccess {
+    /// The program loads a skill's text out of the workspace with a tool of its own; the sentence tells a model with
+    /// which. Its parser tells such a call as one of `skill_read`.
+    Own(&'static str),
+    /// The program can't: the butler's tools read skills.
+    Served,
 }
 
 /// The kinds of failure that are treated differently.
@@ -200,6 +210,10 @@ pub enum RunEvent {
         name: String,
         is_error: bool,
         content: String,
+    },
+    /// The model has read a skill; said once for each skill, after the result of the call that read it.
+    SkillUsed {
+        name: String,
     },
     /// A model call failed and is tried again; `attempt` counts from 1.
     Retry {

@@ -8,8 +8,30 @@ mod mcp;
 pub use daemon::Daemon;
 pub use fake::FAKE;
 pub use household::{Household, model};
+pub use mcp::http;
 
+use std::collections::BTreeMap;
+use std::path::PathBuf;
 use std::time::{Duration, Instant};
+
+/// The environment of a child of this household, once one runs, and its directory in `/proc`.
+pub async fn child_environment(household: &Household) -> (BTreeMap<String, String>, PathBuf) {
+    let work = household.data().join("work").to_string_lossy().into_owned();
+    eventually("the child's environment", || async {
+        let mut seen = 0;
+        for entry in std::fs::read_dir("/proc").expect("proc").flatten() {
+            let text = std::fs::read(entry.path().join("environ")).unwrap_or_default();
+            let text = String::from_utf8_lossy(&text).into_owned();
+            seen += 1;
+            if text.contains(&work) {
+                let pairs = text.split('\0').filter_map(|l| l.split_once('='));
+                return Ok((pairs.map(|(k, v)| (k.to_owned(), v.to_owned())).collect(), entry.path()));
+            }
+        }
+        Err(format!("{seen} processes, none of them in {work}"))
+    })
+    .await
+}
 
 /// Waits until `check` gives something, and fails with what it saw last when that takes too long.
 pub async fn eventually<T, F, R>(what: &str, mut check: F) -> T

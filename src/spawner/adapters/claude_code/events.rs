@@ -6,10 +6,11 @@ use rust_decimal::Decimal;
 use rust_decimal::prelude::FromPrimitive;
 use serde_json::{Value, json};
 
-use super::super::common::{self, Names, SERVER, SKILL_READ, number, string};
+use super::super::common::{self, Names, SERVER, number, string};
 use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
 use super::SKILL_TOOL;
 use crate::spawner::child::ExitInfo;
+use crate::tools::SKILL_READ;
 
 /// One run's state.
 #[derive(Default)]

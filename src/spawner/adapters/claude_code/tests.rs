@@ -2,13 +2,12 @@
 //! server. Fields that nothing here reads were left out of the recordings.
 
 use rust_decimal::Decimal;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::super::tests::{CODE, file, invocation};
 use super::*;
 use crate::base::Secret;
 use crate::spawner::adapters::{ErrorClass, Outcome, RunEvent, Usage};
-use crate::spawner::workspace::Skill;
 
 fn replay(recording: &str, exit: i32, stderr: &str) -> (Vec<RunEvent>, Outcome) {
     let mut parser = ClaudeCode::default().parser(&["module.states".into()]);
@@ -282,13 +281,18 @@ fn tools_are_granted_by_name_and_skills_bring_their_own() {
         composed.args.get(at + 1).cloned()
     };
     inv.granted_tools = vec!["Read".into(), "Bash(git log:*)".into()];
-    inv.skills = vec![Skill { name: "greeter".into(), description: "Greets\n  people".into() }];
+    inv.skills = vec!["greeter".into()];
     let composed = claude.compose(&inv).unwrap();
     assert_eq!(after(&composed, "--tools").as_deref(), Some("Read,Bash,Skill"));
     assert_eq!(after(&composed, "--allowedTools").as_deref(), Some("mcp__butler__*,Read,Bash(git log:*),Skill"));
     assert_eq!(after(&composed, "--plugin-dir").as_deref(), Some("/s/work/.agents"));
     assert!(file(&composed, PLUGIN_FILE).contains("\"butler\""));
-    assert!(file(&composed, "system.md").ends_with("\n- greeter: Greets people"));
+    let mut parser = events::ClaudeParser::new(&[]);
+    let call = json!({"type": "assistant", "message": {"content": [
+        {"type": "tool_use", "id": "1", "name": "Skill", "input": {"skill": "butler:greeter"}}]}});
+    let arguments = json!({"name": "greeter"});
+    let expected = RunEvent::ToolCall { id: "1".into(), name: "skill_read".into(), arguments };
+    assert_eq!(parser.line(&call.to_string()), [expected], "told as every runtime tells it");
     for wrong in ["Read,Bash", "", "Bash(git", "--tools"] {
         inv.granted_tools = vec![wrong.into()];
         assert!(matches!(claude.compose(&inv), Err(AdapterError::Tool(..))), "{wrong}");

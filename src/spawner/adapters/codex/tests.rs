@@ -6,7 +6,6 @@ use super::super::tests::{CODE, file, invocation};
 use super::*;
 use crate::base::Secret;
 use crate::spawner::adapters::{BASE_ENV, ErrorClass, Outcome, RunEvent, Usage};
-use crate::spawner::workspace::Skill;
 
 fn replay(recording: &str, exit: i32, stderr: &str) -> (Vec<RunEvent>, Outcome) {
     let mut parser = Codex::default().parser(&["module.states".into()]);
@@ -191,14 +190,6 @@ fn only_harmless_settings_pass_as_arguments() {
     assert!(matches!(codex.compose(&inv), Err(AdapterError::NoKey { .. })));
     inv.prompt = " ".into();
     assert!(matches!(codex.compose(&inv), Err(AdapterError::EmptyPrompt)));
-}
-
-#[test]
-fn skills_are_read_with_the_butlers_tools() {
-    let (_dir, codex, mut inv) = ready();
-    inv.skills = vec![Skill { name: "greeter".into(), description: "Greets people".into() }];
-    let system = file(&codex.compose(&inv).unwrap(), "system.md");
-    assert!(system.contains("skill_read") && system.ends_with("- greeter: Greets people"), "{system}");
 }
 
 #[test]

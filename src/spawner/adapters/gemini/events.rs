@@ -4,10 +4,11 @@ use std::collections::HashMap;
 
 use serde_json::Value;
 
-use super::super::common::{self, Names, SKILL_READ, number, string};
+use super::super::common::{self, Names, number, string};
 use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
 use super::SKILL_TOOL;
 use crate::spawner::child::ExitInfo;
+use crate::tools::SKILL_READ;
 
 /// One run's state.
 #[derive(Default)]

@@ -9,7 +9,6 @@ use super::super::tests::{CODE, file, invocation};
 use super::*;
 use crate::base::Secret;
 use crate::spawner::adapters::{BASE_ENV, ErrorClass, Outcome, RunEvent, Usage};
-use crate::spawner::workspace::Skill;
 
 fn replay(recording: &str, exit: i32) -> (Vec<RunEvent>, Outcome) {
     let mut parser = Gemini::default().parser(&["module.states".into()]);
@@ -169,11 +168,10 @@ fn settings_and_policy_lock_the_session_in() {
     };
     let pair = |tool: &str, decision: &str| (tool.to_owned(), decision.to_owned());
     assert_eq!(rules(&composed), [pair("*", "deny"), pair("*", "allow")]);
-    inv.skills = vec![Skill { name: "greeter".into(), description: "Greets people".into() }];
+    inv.skills = vec!["greeter".into()];
     inv.granted_tools = vec!["google_web_search".into()];
     let composed = gemini.compose(&inv).unwrap();
     assert_eq!(rules(&composed)[2..], [pair("activate_skill", "allow"), pair("google_web_search", "allow")]);
-    assert!(file(&composed, "system.md").ends_with("- greeter: Greets people"));
     inv.granted_tools = vec!["a\"\n".into()];
     assert!(matches!(gemini.compose(&inv), Err(AdapterError::Tool(..))));
     inv.granted_tools.clear();

@@ -1,0 +1,24 @@
+//! The model gateway: one loopback port on which children reach their models, so that no child holds a model's key.
+//!
+//! A child sends its session token where the key would stand. The gateway looks the session's route up, asks the
+//! session's meter, puts the real key in the token's place, and passes request and answer along as they come. What the
+//! answer says of tokens, of the model's name and of failures is read in passing.
+//!
+//! What never happens here: a request to an address or path that nobody configured, a key in an answer, a call past a
+//! limit, a token that outlives its session.
+
+mod headers;
+mod routes;
+mod server;
+mod tally;
+mod types;
+mod upstream;
+pub mod wire;
+
+pub use routes::Link;
+pub use server::Gateway;
+pub use types::{Login, ModelCall, Upstream};
+pub use wire::Family;
+
+#[cfg(test)]
+mod tests;
