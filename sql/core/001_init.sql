@@ -38,6 +38,8 @@ CREATE TABLE sessions (
 );
 SELECT shared.tenant_table('sessions');
 CREATE INDEX sessions_newest ON sessions (tenant_id, queued_at DESC);
+CREATE INDEX sessions_of_trace ON sessions (trace_id);
+CREATE INDEX sessions_of_request ON sessions (request_id);
 CREATE INDEX sessions_open ON sessions (state) WHERE state IN ('queued', 'running');
 
 -- One row for each tool call. A call with an effect has its row from the effect's own transaction. Without a key of its
@@ -57,6 +59,18 @@ CREATE TABLE tool_calls (
 );
 SELECT shared.tenant_table('tool_calls');
 CREATE INDEX tool_calls_of_session ON tool_calls (session_id, id) WHERE session_id IS NOT NULL;
+
+-- What happened in a session, in order: written as it comes, of bounded size, without secrets. How the session ended
+-- stands in its own row.
+CREATE TABLE session_events (
+    session_id uuid NOT NULL,
+    seq        integer NOT NULL,
+    at         timestamptz NOT NULL,
+    kind       text NOT NULL,
+    body       jsonb NOT NULL,
+    PRIMARY KEY (session_id, seq)
+);
+SELECT shared.tenant_table('session_events');
 
 -- A butler's key-value memory of its own doing.
 CREATE TABLE state (

@@ -85,6 +85,7 @@ impl OperatorTokens {
     /// Makes a token; it works from the moment its row is committed.
     pub async fn create(&self, new: NewToken) -> Result<(Token, Uuid), TokenError> {
         let token = Token::generate().map_err(TokenError::Entropy)?;
+        token.hide();
         let id = Uuid::now_v7();
         let scopes: Vec<&str> = new.scopes.iter().map(|s| s.as_str()).collect();
         let mut lease = self.db.shared(&new.tenant).await?;

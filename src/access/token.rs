@@ -8,7 +8,8 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
 use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
-use super::grant::Grant;
+use super::grant::{Grant, Holder};
+use crate::base::redact::household;
 use crate::base::{Clock, Secret};
 
 /// A bearer token in clear. It exists only where it is handed out.
@@ -26,6 +27,11 @@ impl Token {
     /// A token as it came in.
     pub fn from_text(text: &str) -> Self {
         Self(Secret::new(text.to_owned()))
+    }
+
+    /// From now on hides it wherever text is stored or logged.
+    pub fn hide(&self) {
+        household().hide(&self.0);
     }
 
     /// The text to hand to the holder.
@@ -69,6 +75,11 @@ impl TokenBook {
         let (key, grant) = grants.get_key_value(&hash)?;
         if !bool::from(key.ct_eq(&hash)) || grant.expires_at.is_some_and(|t| t <= self.clock.now()) {
             return None;
+        }
+        // The book knows an operator's token by its hash alone, so this is the first chance to know it in clear. That
+        // of a session was hidden when it was made.
+        if matches!(grant.holder, Holder::Operator { .. }) {
+            household().hide_bytes(text.as_bytes());
         }
         Some(grant.clone())
     }

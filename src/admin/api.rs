@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::sealed::Sealed;
 use crate::access::TokenInfo;
 use crate::butler::HouseStatus;
-use crate::spawner::{SessionEvent, SessionResult};
+use crate::spawner::{EventPage, SessionEvent, SessionResult};
 
 /// The daemon's calls. Each error has a sentence as its message and `{"code": …}`, a stable name, as its data.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -32,13 +32,33 @@ pub trait Api {
         #[argument(rename = "context")] facts: Option<Value>,
     ) -> RpcResult<SessionResult>;
 
+    /// Starts a session of a butler and answers as soon as its row is there. Scope `tools`.
+    #[method(name = "trigger_start", param_kind = map, with_extensions)]
+    async fn trigger_start(
+        &self,
+        butler: String,
+        prompt: String,
+        #[argument(rename = "context")] facts: Option<Value>,
+    ) -> RpcResult<Started>;
+
     /// The newest sessions of one butler or of all, at most `limit` (1 to 200, else 20). Scope `read`.
     #[method(name = "sessions_list", param_kind = map, with_extensions)]
     async fn sessions_list(&self, butler: Option<String>, limit: Option<u32>) -> RpcResult<SessionPage>;
 
-    /// One session with its tool calls, whichever butler has it: its row, with `butler` added. Scope `read`.
+    /// One session with its tool calls, its system prompt and the context of its trigger, whichever butler has it: its
+    /// row, with `butler` added. Scope `read`.
     #[method(name = "sessions_get", param_kind = map, with_extensions)]
     async fn sessions_get(&self, id: Uuid) -> RpcResult<Value>;
+
+    /// What happened in a session after the event numbered `after` (0: from the beginning), as far as it is on record by
+    /// now; at most some hundred events, and whether there are more. Scope `read`.
+    #[method(name = "sessions_events", param_kind = map, with_extensions)]
+    async fn sessions_events(&self, id: Uuid, after: Option<i32>) -> RpcResult<EventPage>;
+
+    /// All that is on record of an id, over all butlers: of a session, a request, a trace, or a schedule's last runs.
+    /// Scope `read`.
+    #[method(name = "timeline", param_kind = map, with_extensions)]
+    async fn timeline(&self, id: Uuid) -> RpcResult<Timeline>;
 
     /// Cancels a session that waits or runs. Scope `admin`.
     #[method(name = "sessions_cancel", param_kind = map, with_extensions)]
@@ -109,6 +129,38 @@ pub struct Unavailable {
     pub butler: String,
     /// Why, in a sentence.
     pub reason: String,
+}
+
+/// What `trigger_start` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Started {
+    pub session_id: Uuid,
+    pub butler: String,
+}
+
+/// What `timeline` answers: everything in the order of time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Timeline {
+    /// What was asked for.
+    pub id: Uuid,
+    /// The traces that it belongs to.
+    pub traces: Vec<String>,
+    /// Rows as the tool `sessions_list` shows them, each with `butler`, the `request` that it came from, and its `depth`:
+    /// the number of sessions between the first request and this one.
+    pub sessions: Vec<Value>,
+    /// What happened in these sessions.
+    pub events: Vec<SessionEvent>,
+    /// Tool calls outside of sessions.
+    pub calls: Vec<Value>,
+    /// Runs of schedules.
+    pub runs: Vec<Value>,
+    /// Of the sessions whose cost is known, in US dollars; `None`: of none.
+    pub cost_usd: Option<String>,
+    pub sessions_of_unknown_cost: usize,
+    /// There is more on record than is shown here.
+    pub cut: bool,
+    /// Butlers that can't be asked just now.
+    pub unavailable: Vec<Unavailable>,
 }
 
 /// What `sessions_cancel` answers.

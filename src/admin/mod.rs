@@ -17,11 +17,12 @@ pub(crate) mod sample;
 mod sealed;
 mod server;
 mod sessions;
+mod timeline;
 mod tokens;
 
 pub use api::{
-    ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, ToolAnswer, ToolInfo,
-    Unavailable,
+    ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
+    ToolAnswer, ToolInfo, Unavailable,
 };
 pub use client::{Client, ClientError};
 pub use failure::Failure;

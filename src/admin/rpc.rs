@@ -11,16 +11,17 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::api::{
-    ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, ToolAnswer, ToolInfo,
+    ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
+    ToolAnswer, ToolInfo,
 };
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
-use super::{live, sessions, tokens};
+use super::{live, sessions, timeline, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
-use crate::spawner::{SessionResult, Trigger};
+use crate::spawner::{EventPage, SessionResult, Trigger};
 use crate::supervisor::Supervisor;
 use crate::tools::Effect;
 
@@ -90,6 +91,19 @@ impl Rpc {
         })
     }
 
+    async fn wish(
+        &self,
+        ext: &Extensions,
+        butler: &str,
+        prompt: String,
+        context: Option<Value>,
+    ) -> Result<(Butler, Trigger), Failure> {
+        let grant = may(ext, Need::Work)?;
+        let butler = self.butler(&grant, butler).await?;
+        let request = self.caller(&grant).context;
+        Ok((butler, Trigger { prompt, context, source: "trigger".to_owned(), request }))
+    }
+
     async fn run_trigger(
         &self,
         ext: &Extensions,
@@ -97,10 +111,7 @@ impl Rpc {
         prompt: String,
         context: Option<Value>,
     ) -> Result<SessionResult, Failure> {
-        let grant = may(ext, Need::Work)?;
-        let butler = self.butler(&grant, butler).await?;
-        let request = self.caller(&grant).context;
-        let wish = Trigger { prompt, context, source: "trigger".to_owned(), request };
+        let (butler, wish) = self.wish(ext, butler, prompt, context).await?;
         // A task of its own: the session has a row, and goes on when the caller hangs up.
         let running = task::spawn(task::Kind::Request, "trigger", async move { butler.trigger(wish).await });
         Ok(running.await.map_err(|e| Failure::internal("The session", &e))??)
@@ -155,6 +166,7 @@ impl Rpc {
         let butler = self.butler(&grant, butler).await?;
         let house = self.supervisor.house();
         let (config, password) = house.db.role_login(butler.name());
+        crate::base::redact::household().hide(&password);
         let zone = house.config.owner.time_zone.name();
         let options = format!("-c butlerd.tenant={} -c TimeZone={zone}", grant.tenant);
         Ok(DbLogin { options, ..login_of(&config, password.into()) })
@@ -198,6 +210,21 @@ impl ApiServer for Rpc {
         Ok(self.run_trigger(ext, &butler, prompt, facts).await?)
     }
 
+    async fn trigger_start(
+        &self,
+        ext: &Extensions,
+        butler: String,
+        prompt: String,
+        facts: Option<Value>,
+    ) -> RpcResult<Started> {
+        let (butler, wish) = self.wish(ext, &butler, prompt, facts).await?;
+        let name = butler.name().to_string();
+        // A task of its own: a row that is written has its session, even when the caller hangs up just now.
+        let starting = task::spawn(task::Kind::Request, "trigger", async move { butler.start(wish).await });
+        let started = starting.await.map_err(|e| Failure::internal("The session", &e))?.map_err(Failure::from)?;
+        Ok(Started { session_id: started.0, butler: name })
+    }
+
     async fn sessions_list(
         &self,
         ext: &Extensions,
@@ -211,6 +238,16 @@ impl ApiServer for Rpc {
     async fn sessions_get(&self, ext: &Extensions, id: Uuid) -> RpcResult<Value> {
         let grant = may(ext, Need::Look)?;
         Ok(sessions::get(self, &grant, id).await?.1)
+    }
+
+    async fn sessions_events(&self, ext: &Extensions, id: Uuid, after: Option<i32>) -> RpcResult<EventPage> {
+        let grant = may(ext, Need::Look)?;
+        Ok(timeline::events(self, &grant, id, after.unwrap_or(0)).await?)
+    }
+
+    async fn timeline(&self, ext: &Extensions, id: Uuid) -> RpcResult<Timeline> {
+        let grant = may(ext, Need::Look)?;
+        Ok(timeline::timeline(self, &grant, id).await?)
     }
 
     async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Cancelled> {

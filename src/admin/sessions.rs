@@ -31,7 +31,7 @@ async fn ask(rpc: &Rpc, grant: &Arc<Grant>, butler: &Butler, tool: &str, args: V
 }
 
 /// The butlers that the grant reaches: those that can be asked, and why the others can't.
-async fn reached(rpc: &Rpc, grant: &Grant) -> (Vec<Butler>, Vec<Unavailable>) {
+pub(super) async fn reached(rpc: &Rpc, grant: &Grant) -> (Vec<Butler>, Vec<Unavailable>) {
     let names = rpc.supervisor.status().await.butlers.into_iter().map(|b| b.name);
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for name in names.filter(|name| rights::reaches(grant, name)) {
@@ -72,7 +72,7 @@ pub(super) async fn list(
     Ok(SessionPage { sessions, unavailable })
 }
 
-fn named(mut row: Value, butler: &str) -> Value {
+pub(super) fn named(mut row: Value, butler: &str) -> Value {
     if let Value::Object(row) = &mut row {
         row.insert("butler".to_owned(), json!(butler));
     }
@@ -92,18 +92,28 @@ pub(super) async fn get(rpc: &Rpc, grant: &Arc<Grant>, id: Uuid) -> Result<(Butl
         match ask(rpc, grant, &butler, "sessions_get", json!({"session_id": id})).await {
             Ok(Value::Null) => {}
             Ok(row) => {
-                let row = named(row, butler.name().as_str());
+                let mut row = named(row, butler.name().as_str());
+                if let (Value::Object(row), Ok(Value::Object(more))) =
+                    (&mut row, butler.spawner().prompt_of(&rpc.caller(grant).context, id).await)
+                {
+                    row.extend(more);
+                }
                 return Ok((butler, row));
             }
             Err(reason) => unavailable.push(Unavailable { butler: butler.name().to_string(), reason }),
         }
     }
-    let mut message = format!("There is no session {id}. See: butlerd sessions list");
+    Err(not_found(&format!("There is no session {id}. See: butlerd sessions list"), &unavailable))
+}
+
+/// Nothing was found; `unavailable` could not be asked.
+pub(super) fn not_found(message: &str, unavailable: &[Unavailable]) -> Failure {
+    let mut message = message.to_owned();
     if !unavailable.is_empty() {
         let names: Vec<&str> = unavailable.iter().map(|u| u.butler.as_str()).collect();
         message.push_str(&format!(" (but {} could not be asked)", names.join(", ")));
     }
-    Err(Failure::new("not_found", message))
+    Failure::new("not_found", message)
 }
 
 /// Ends a session that waits or runs.

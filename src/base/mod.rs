@@ -1,5 +1,5 @@
-//! What every room may use: identities, time, the request context, secrets, sizes, text limits, server-sent events,
-//! the task wrapper.
+//! What every room may use: identities, time, the request context, secrets and their hiding, sizes, text limits,
+//! server-sent events, the task wrapper.
 //!
 //! This room knows nothing of butlers' work and imports no other room.
 
@@ -11,6 +11,7 @@ mod http_client;
 mod ids;
 pub mod memory;
 pub mod model_words;
+pub mod redact;
 mod secret;
 mod sse;
 pub mod task;

@@ -1,5 +1,7 @@
 //! Text from outside, cut and cleaned.
 
+use serde_json::Value;
+
 /// Cuts to at most `max` bytes on a character boundary and says how much is gone.
 pub fn truncate(text: &str, max: usize) -> String {
     if text.len() <= max {
@@ -15,6 +17,39 @@ pub fn truncate(text: &str, max: usize) -> String {
 /// Removes what PostgreSQL can't store (NUL) and what a terminal would obey; keeps newline and tab.
 pub fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect()
+}
+
+/// Takes NUL characters out of every text in the value, which PostgreSQL can't store.
+pub fn strip_nul(value: &mut Value) {
+    match value {
+        Value::String(s) if s.contains('\0') => *s = s.replace('\0', ""),
+        Value::Array(a) => a.iter_mut().for_each(strip_nul),
+        Value::Object(o) => {
+            o.values_mut().for_each(strip_nul);
+            if o.keys().any(|k| k.contains('\0')) {
+                *o = std::mem::take(o).into_iter().map(|(k, v)| (k.replace('\0', ""), v)).collect();
+            }
+        }
+        _ => {}
+    }
+}
+
+/// How long the value is as JSON, in bytes, without writing it down.
+pub fn json_length(value: &impl serde::Serialize) -> usize {
+    struct Count(usize);
+    impl std::io::Write for Count {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            self.0 += text.len();
+            Ok(text.len())
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut count = Count(0);
+    // Neither JSON values nor the counting can fail.
+    let _ = serde_json::to_writer(&mut count, value);
+    count.0
 }
 
 #[cfg(test)]

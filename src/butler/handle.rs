@@ -49,6 +49,11 @@ impl Butler {
         self.core.spawner.trigger_from(wish, None).await
     }
 
+    /// Starts a session and returns once its row is there.
+    pub async fn start(&self, wish: Trigger) -> Result<SessionId, TriggerError> {
+        self.core.spawner.start(wish).await
+    }
+
     /// Cancels a session that runs or waits here; `false` when there is none with this id.
     pub fn cancel(&self, id: SessionId) -> bool {
         self.core.spawner.cancel(id)

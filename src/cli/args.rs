@@ -53,6 +53,12 @@ pub enum Command {
     /// What butlers' sessions did and do
     #[command(subcommand)]
     Sessions(Sessions),
+    /// All that one id led to, over all butlers: what came, sessions, calls, answers, costs
+    Timeline {
+        /// Of a session, a request, a trace or a schedule
+        #[arg(value_parser = any_id)]
+        id: Uuid,
+    },
     /// Keys and passwords, kept encrypted in the database
     #[command(subcommand)]
     Secret(Secret),
@@ -140,7 +146,7 @@ pub enum Sessions {
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
     },
-    /// One session with its prompt, its answer and its tool calls
+    /// One session's whole story: prompt, calls with their results, texts, answer
     Show {
         #[arg(value_parser = session_id)]
         id: Uuid,
@@ -162,6 +168,11 @@ pub enum Sessions {
 
 fn session_id(typed: &str) -> Result<Uuid, String> {
     Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no session id; see `butlerd sessions list`"))
+}
+
+fn any_id(typed: &str) -> Result<Uuid, String> {
+    let why = "is no id of a session, a request, a trace or a schedule; see `butlerd sessions list`";
+    Uuid::parse_str(typed).map_err(|_| format!("`{typed}` {why}"))
 }
 
 /// `secret`

@@ -1,17 +1,19 @@
 //! Live events, for people and for programs.
 
-use std::time::Duration;
-
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use jsonrpsee::core::client::Subscription;
 
 use super::out::{Out, Tone, block, brief, one_line, span};
 use super::problem::{FAILED, Problem};
 use crate::admin::LiveEvent;
+use crate::spawner::adapters::Usage;
 use crate::spawner::{EventKind, SessionEvent, SessionResult, SessionState};
 
-/// How much of a tool's arguments and results is shown.
-const SHOWN: usize = 400;
+/// How much of a tool's arguments and results is shown to those who watch.
+pub const SHOWN: usize = 400;
+/// And to those who read afterwards.
+pub const READ: usize = 2000;
 
 /// Prints events as they come.
 pub struct Printer {
@@ -19,14 +21,16 @@ pub struct Printer {
     pub zone: TimeZone,
     /// Whether lines name the butler: several may speak.
     pub butlers: bool,
+    /// How much of arguments, results and errors is shown.
+    pub most: usize,
 }
 
 impl Printer {
     /// One event: a line of JSON, or a line or more of text.
     pub fn event(&self, event: &LiveEvent) {
         match event {
-            _ if self.out.json => self.out.record(event),
             LiveEvent::Session(event) => self.session(event),
+            LiveEvent::Missed { .. } if self.out.json => self.out.record(event),
             LiveEvent::Missed { missed } => {
                 let text = format!("({missed} events were too fast to be shown)");
                 self.out.line(&self.out.paint(Tone::Warn, &text));
@@ -34,13 +38,26 @@ impl Printer {
         }
     }
 
-    fn session(&self, event: &SessionEvent) {
-        let time = event.at.to_zoned(self.zone.clone()).strftime("%H:%M:%S").to_string();
+    /// As [`Printer::event`].
+    pub fn session(&self, event: &SessionEvent) {
+        if self.out.json {
+            return self.out.record(event);
+        }
+        let (tone, word, text) = describe(&event.kind, &event.session_id.to_string(), self.most);
+        self.text(event.at, &event.butler, (tone, word), &text);
+    }
+
+    /// A line of text, or more, that is no event.
+    pub fn row(&self, at: Timestamp, butler: &str, word: &'static str, text: &str) {
+        self.text(at, butler, (Tone::Plain, word), text);
+    }
+
+    fn text(&self, at: Timestamp, butler: &str, (tone, word): (Tone, &'static str), text: &str) {
+        let time = at.to_zoned(self.zone.clone()).strftime("%H:%M:%S").to_string();
         let mut head = self.out.paint(Tone::Faint, &time);
         if self.butlers {
-            head.push_str(&format!("  {:<12}", one_line(&event.butler, 31)));
+            head.push_str(&format!("  {:<12}", one_line(butler, 31)));
         }
-        let (tone, word, text) = describe(&event.kind, &event.session_id.to_string());
         let mut lines = text.lines();
         let first = lines.next().unwrap_or_default();
         self.out.line(format!("{head}  {}  {first}", self.out.paint(tone, &format!("{word:<7}"))).trim_end());
@@ -51,38 +68,64 @@ impl Printer {
 }
 
 /// An event's word and text.
-fn describe(kind: &EventKind, session: &str) -> (Tone, &'static str, String) {
+fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str, String) {
+    let maybe = |what: Option<String>| what.map(|w| format!(", {w}")).unwrap_or_default();
+    let one = |text: &str| one_line(text, most);
     match kind {
         EventKind::Queued { source, prompt } => {
-            (Tone::Head, "session", format!("{session}, by {}: {}", one_line(source, 80), one_line(prompt, SHOWN)))
+            (Tone::Head, "session", format!("{session}, by {}: {}", one_line(source, 80), one(prompt)))
+        }
+        EventKind::Prompt { prompt, system_bytes } => {
+            (Tone::Plain, "asks", format!("{} (system prompt: {system_bytes} bytes)", one(prompt)))
         }
         EventKind::Started { runtime, model, pid } => {
-            let model = model.as_deref().map(|m| format!(", {}", one_line(m, 80))).unwrap_or_default();
+            let model = maybe(model.as_deref().map(|m| one_line(m, 80)));
             (Tone::Plain, "starts", format!("{}{model}, process {pid}", one_line(runtime, 40)))
         }
+        EventKind::Connected { connected: true } => (Tone::Faint, "tools", "connected".to_owned()),
+        EventKind::Connected { connected: false } => (Tone::Bad, "tools", "not connected".to_owned()),
         EventKind::Text { text } => (Tone::Plain, "says", block(text)),
-        EventKind::ToolCall { name, arguments } => {
-            (Tone::Head, "calls", format!("{} {}", one_line(name, 80), brief(arguments, SHOWN)))
+        EventKind::ToolCall { name, arguments, .. } => {
+            (Tone::Head, "calls", format!("{} {}", one_line(name, 80), brief(arguments, most)))
         }
-        EventKind::ToolResult { name, is_error, content } => {
-            let tone = if *is_error { Tone::Bad } else { Tone::Good };
-            (
-                tone,
-                if *is_error { "failed" } else { "gets" },
-                format!("{} {}", one_line(name, 80), one_line(content, SHOWN)),
-            )
+        EventKind::ToolResult { name, is_error, content, duration_ms, .. } => {
+            let (tone, word) = if *is_error { (Tone::Bad, "failed") } else { (Tone::Good, "gets") };
+            let took = duration_ms.map(|ms| format!(" ({})", span(ms))).unwrap_or_default();
+            (tone, word, format!("{} {}{took}", one_line(name, 80), one(content)))
         }
         EventKind::Skill { name } => (Tone::Head, "reads", format!("the skill {}", one_line(name, 80))),
-        EventKind::Retry { class, attempt } => {
-            (Tone::Warn, "retries", format!("attempt {attempt}, after {}", one_line(class, 80)))
+        EventKind::Retry { class, attempt, delay_ms, status } => {
+            let status = status.map(|s| format!(" ({s})")).unwrap_or_default();
+            let delay = maybe(delay_ms.map(|ms| format!("in {}", span(i64::try_from(ms).unwrap_or(i64::MAX)))));
+            (Tone::Warn, "retries", format!("attempt {attempt}, after {}{status}{delay}", one_line(class, 80)))
         }
-        EventKind::ModelCall { model, status, duration_ms, error, .. } => {
+        EventKind::Usage(usage) => (Tone::Faint, "used", used(usage)),
+        EventKind::ModelCall { model, status, duration_ms, usage, error, .. } => {
             let status = status.map_or_else(|| "no answer".to_owned(), |s| s.to_string());
-            let model = model.as_deref().map(|m| format!(" {},", one_line(m, 80))).unwrap_or_default();
-            let error = error.as_deref().map(|e| format!(": {}", one_line(e, SHOWN))).unwrap_or_default();
-            let tone = if error.is_empty() { Tone::Faint } else { Tone::Warn };
-            (tone, "model", format!("{status},{model} {duration_ms} ms{error}"))
+            let tone = if error.is_none() { Tone::Faint } else { Tone::Warn };
+            let (model, error) =
+                (maybe(model.as_deref().map(|m| one_line(m, 80))), maybe(error.as_ref().map(|e| one(e))));
+            let took = span(i64::try_from(*duration_ms).unwrap_or(i64::MAX));
+            (tone, "model", format!("{status}{model}, {took}, {}{error}", used(usage)))
         }
+        EventKind::Stopped { class, message } => {
+            (Tone::Bad, "stopped", format!("{}: {}", one_line(class, 80), one(message)))
+        }
+        EventKind::Signal { signal, why } => (Tone::Warn, "signal", format!("{}: {}", one_line(signal, 20), one(why))),
+        EventKind::Exit { status, strays, survivors, stderr } => {
+            let mut text = status.as_ref().map_or_else(|| "it does not end".to_owned(), |s| one_line(s, 80));
+            if *strays > 0 {
+                text.push_str(&format!(", {} left behind and killed", super::out::count(*strays, "process")));
+            }
+            if !survivors.is_empty() {
+                text.push_str(&format!(", can't be killed: {survivors:?}"));
+            }
+            if let Some(stderr) = stderr {
+                text.push_str(&format!("\n{}", block(stderr)));
+            }
+            (Tone::Faint, "exits", text)
+        }
+        EventKind::Cut { message } => (Tone::Warn, "cut", one(message)),
         EventKind::Followed { by, runtime, class } => {
             let class = one_line(class, 80);
             (
@@ -95,7 +138,20 @@ fn describe(kind: &EventKind, session: &str) -> (Tone, &'static str, String) {
             let tone = if result.state == SessionState::Succeeded { Tone::Good } else { Tone::Bad };
             (tone, "ends", ending(result))
         }
+        EventKind::Unknown => (Tone::Faint, "?", "something that this version does not know".to_owned()),
     }
+}
+
+fn used(usage: &Usage) -> String {
+    let one = |n: Option<u64>, name: &str| n.map(|n| format!("{n} {name}"));
+    let parts = [
+        one(usage.input, "in"),
+        one(usage.output, "out"),
+        one(usage.cache_read, "from cache"),
+        one(usage.cache_write, "to cache"),
+    ];
+    let parts: Vec<String> = parts.into_iter().flatten().collect();
+    if parts.is_empty() { "tokens unknown".to_owned() } else { parts.join(", ") + " tokens" }
 }
 
 /// How a session ended, on one line: what is unknown is left out.
@@ -137,9 +193,6 @@ pub fn cut_off() -> Problem {
     Problem::new(super::problem::UNREACHABLE, "unreachable", message, "`butlerd status` says whether it runs.")
 }
 
-/// After the answer to a call, its last events may still be on the way for this long.
-pub const TRAILING: Duration = Duration::from_secs(1);
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -173,10 +226,16 @@ mod tests {
     fn what_a_model_or_tool_says_can_not_command_the_terminal() {
         for kind in [
             EventKind::Text { text: "hi\x1b[2J".into() },
-            EventKind::ToolResult { name: "t\x1b[1m".into(), is_error: false, content: "x\x1b]0;y\x07".into() },
+            EventKind::ToolResult {
+                call: None,
+                name: "t\x1b[1m".into(),
+                is_error: false,
+                content: "x\x1b]0;y\x07".into(),
+                duration_ms: Some(3),
+            },
             EventKind::Queued { source: "trigger".into(), prompt: "\x1b[31mred".into() },
         ] {
-            let (_, _, text) = describe(&kind, "id");
+            let (_, _, text) = describe(&kind, "id", SHOWN);
             assert!(!text.contains('\x1b') && !text.contains('\x07'), "{text:?}");
         }
     }
@@ -186,9 +245,10 @@ mod tests {
         let at = "2026-01-01T10:00:00Z".parse().unwrap();
         let result = result(SessionState::Succeeded, None);
         let session_id = result.session_id;
-        let ended = SessionEvent { butler: "health".into(), session_id, at, kind: EventKind::Ended(result) };
+        let ended =
+            SessionEvent { butler: "health".into(), session_id, seq: Some(1), at, kind: EventKind::Ended(result) };
         let queued = EventKind::Queued { source: "trigger".into(), prompt: "hi".into() };
-        let queued = SessionEvent { butler: "health".into(), session_id, at, kind: queued };
+        let queued = SessionEvent { butler: "health".into(), session_id, seq: Some(1), at, kind: queued };
         for event in
             [LiveEvent::Session(ended.into()), LiveEvent::Session(queued.into()), LiveEvent::Missed { missed: 3 }]
         {

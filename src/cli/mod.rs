@@ -7,6 +7,7 @@ mod check;
 mod db;
 mod doctor;
 mod events;
+mod follow;
 mod out;
 mod problem;
 mod prompt;
@@ -14,6 +15,7 @@ mod secret;
 mod serve;
 mod session;
 mod status;
+mod timeline;
 mod token;
 mod tool;
 mod trigger;
@@ -73,6 +75,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Status => desk.call(status::run),
         Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
+        Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),
         Command::Secret(what) => {
             let wish = secret::prepare(what, out)?;
             desk.call(|caller| secret::run(caller, wish))

@@ -2,17 +2,17 @@
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
-use serde_json::{Value, json};
+use serde_json::Value;
 use uuid::Uuid;
 
 use super::args::Sessions;
-use super::events::{Printer, cut_off, next};
+use super::events::{Printer, READ, SHOWN, cut_off, next};
+use super::follow::follow;
 use super::out::{Out, Table, Tone, block, brief, one_line, span};
 use super::problem::FAILED;
 use super::{Caller, Outcome};
-use crate::admin::{ApiClient, LiveEvent, SessionPage};
-use crate::base::SessionId;
-use crate::spawner::{EventKind, SessionState};
+use crate::admin::{ApiClient, SessionPage};
+use crate::spawner::{EventKind, SessionEvent, SessionState};
 
 pub async fn run(caller: Caller, what: Sessions) -> Outcome {
     let out = caller.out;
@@ -25,10 +25,23 @@ pub async fn run(caller: Caller, what: Sessions) -> Outcome {
             }
         }
         Sessions::Show { id } => {
-            let row = caller.client.quick()?.sessions_get(id).await.map_err(caller.failed())?;
+            let client = caller.client.quick()?;
+            let mut row = client.sessions_get(id).await.map_err(caller.failed())?;
+            let mut events = Vec::new();
+            loop {
+                let after = events.iter().filter_map(|e: &SessionEvent| e.seq).max();
+                let page = client.sessions_events(id, after).await.map_err(caller.failed())?;
+                events.extend(page.events);
+                if !page.more {
+                    break;
+                }
+            }
             match out.json {
-                true => out.value(&row),
-                false => show(out, &row, &caller.zone()),
+                true => {
+                    row["events"] = serde_json::to_value(&events).unwrap_or_default();
+                    out.value(&row);
+                }
+                false => show(out, &row, &events, &caller.zone()),
             }
         }
         Sessions::Tail { id: Some(id), .. } => return tail_one(&caller, id).await,
@@ -88,7 +101,7 @@ fn list(out: Out, page: &SessionPage, zone: &TimeZone) {
     }
 }
 
-fn show(out: Out, row: &Value, zone: &TimeZone) {
+fn show(out: Out, row: &Value, events: &[SessionEvent], zone: &TimeZone) {
     let field = |name: &str, value: &str| {
         if !value.is_empty() {
             out.line(&format!("{}  {value}", out.paint(Tone::Head, &format!("{name:<9}"))));
@@ -107,17 +120,36 @@ fn show(out: Out, row: &Value, zone: &TimeZone) {
     field("model", &one_line(text(row, "model"), 100));
     field("tokens", &tokens(row));
     field("cost", &row["cost_usd"].as_str().map(|c| format!("${c}")).unwrap_or_default());
+    field("request", text(row, "request_id"));
+    field("parent", text(row, "parent_session_id"));
     field("trace", text(row, "trace_id"));
+    field("exit", &one_line(text(row, "exit_status"), 100));
     let section = |name: &str, body: &str| {
         if !body.is_empty() {
             out.line(&format!("\n{}\n{}", out.paint(Tone::Head, name), block(body)));
         }
     };
     section("prompt", text(row, "prompt"));
-    let calls = row["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if !calls.is_empty() {
-        out.line(&format!("\n{}", out.paint(Tone::Head, "tool calls")));
+    if let context @ Value::Object(_) = &row["context"]["context"] {
+        section("context", &context.to_string());
     }
+    // What a model calls is among the events; without them (a session of an older version) the calls' rows tell it.
+    let told = |e: &SessionEvent| matches!(e.kind, EventKind::ToolCall { .. });
+    let calls = row["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
+    if !calls.is_empty() && !events.iter().any(told) {
+        tool_calls(out, calls);
+    }
+    if !events.is_empty() {
+        out.line(&format!("\n{}", out.paint(Tone::Head, "what happened")));
+        let printer = Printer { out, zone: zone.clone(), butlers: false, most: READ };
+        events.iter().for_each(|event| printer.session(event));
+    }
+    section("answer", text(row, "result"));
+    section("error", text(row, "error"));
+}
+
+fn tool_calls(out: Out, calls: &[Value]) {
+    out.line(&format!("\n{}", out.paint(Tone::Head, "tool calls")));
     for call in calls {
         let outcome = text(call, "outcome");
         let mark = out.paint(if outcome == "ok" { Tone::Good } else { Tone::Bad }, &format!("{outcome:<9}"));
@@ -126,8 +158,6 @@ fn show(out: Out, row: &Value, zone: &TimeZone) {
         let (name, arguments) = (one_line(text(call, "tool"), 80), brief(&call["arguments"], 300));
         out.line(&format!("{mark}  {name} {arguments}  {}{detail}", out.paint(Tone::Faint, &took)));
     }
-    section("answer", text(row, "result"));
-    section("error", text(row, "error"));
 }
 
 fn tokens(row: &Value) -> String {
@@ -144,7 +174,7 @@ fn tokens(row: &Value) -> String {
 /// Follows all sessions until the person has seen enough.
 async fn tail_all(caller: &Caller, butler: Option<String>) -> Outcome {
     let live = caller.client.live().await?;
-    let printer = Printer { out: caller.out, zone: caller.zone(), butlers: butler.is_none() };
+    let printer = Printer { out: caller.out, zone: caller.zone(), butlers: butler.is_none(), most: SHOWN };
     let mut events = live.subscribe_events(butler).await.map_err(caller.failed())?;
     caller.out.aside("Waiting for sessions; Ctrl-C ends this.");
     loop {
@@ -158,48 +188,21 @@ async fn tail_all(caller: &Caller, butler: Option<String>) -> Outcome {
     }
 }
 
-/// Follows one session to its end. One that is over already is shown as it is on record.
+/// Follows one session to its end. One that is over already is told from its record.
 async fn tail_one(caller: &Caller, id: Uuid) -> Outcome {
     let live = caller.client.live().await?;
-    // Before the look at the row, so that an end in between is not missed.
     let mut events = live.subscribe_events(None).await.map_err(caller.failed())?;
-    let row = live.sessions_get(id).await.map_err(caller.failed())?;
-    let zone = caller.zone();
-    if !["queued", "running"].contains(&text(&row, "state")) {
-        match caller.out.json {
-            true => caller.out.record(&json!({"event": "row", "row": row})),
-            false => show(caller.out, &row, &zone),
-        }
-        return Ok(if text(&row, "state") == "succeeded" { 0 } else { FAILED });
-    }
-    let printer = Printer { out: caller.out, zone, butlers: false };
-    loop {
-        let event = tokio::select! {
-            event = next(&mut events) => event?.ok_or_else(cut_off)?,
-            _ = tokio::signal::ctrl_c() => return Ok(0),
-        };
-        match &event {
-            LiveEvent::Session(one) if one.session_id != SessionId(id) => {}
-            LiveEvent::Session(one) => {
-                printer.event(&event);
-                if let EventKind::Ended(result) = &one.kind {
-                    return Ok(if result.state == SessionState::Succeeded { 0 } else { FAILED });
-                }
-            }
-            LiveEvent::Missed { .. } => {
-                printer.event(&event);
-                // The end may have been among them.
-                let row = live.sessions_get(id).await.map_err(caller.failed())?;
-                if !["queued", "running"].contains(&text(&row, "state")) {
-                    return Ok(if text(&row, "state") == "succeeded" { 0 } else { FAILED });
-                }
-            }
-        }
-    }
+    let printer = Printer { out: caller.out, zone: caller.zone(), butlers: false, most: SHOWN };
+    Ok(match follow(caller, &live, &mut events, &printer, id).await? {
+        Some(end) if end.result.state != SessionState::Succeeded => FAILED,
+        _ => 0,
+    })
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]

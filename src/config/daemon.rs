@@ -12,7 +12,7 @@ use crate::base::{ByteSize, HumanDuration, Secret};
 
 use super::key::{Default, Kind, section};
 use super::rules;
-use super::values::{Api, LogFormat, Ports, QuietHours, RuntimeKind, Zone};
+use super::values::{Api, LogFormat, Ports, QuietHours, RuntimeKind, SandboxMode, Zone};
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
@@ -119,6 +119,10 @@ section! {
         retries: u32 = rules::count(0, 10), Default::Is("1");
         /// The user that children run as when the daemon is root. If not set, butlerd picks an unprivileged one.
         child_user: Option<String> = rules::USER, Default::Unset("\"butlerd-child\"");
+        /// Whether children are shut in by Landlock and seccomp: they read the system's libraries and their own program,
+        /// write their workspace, and connect to their butler and their model, and that is all. `auto`: as far as the
+        /// kernel can; the log and `butlerd doctor` say what is off. `required`: no session starts where it can't.
+        sandbox: SandboxMode = Kind::OneOf(SandboxMode::NAMES), Default::Is("\"auto\"");
         /// Keep the working directory of a failed session, to look at it. It holds what the session wrote.
         keep_workspace_on_failure: bool = Kind::Bool, Default::Is("false");
         /// Children reach their models through a port of the daemon, which adds the key, counts, and stops at limits.
@@ -140,9 +144,11 @@ section! {
         file_size: ByteSize = rules::bytes(KIB, TIB), Default::Is("\"64 MiB\"");
         /// How many files a child may hold open.
         open_files: u64 = rules::count(16, 1_048_576), Default::Is("256");
-        /// How many processes and threads the children's user may have.
+        /// How many processes and threads a session may have. Without control groups this holds for the children's user as a
+        /// whole, with as many times more as sessions may run.
         processes: u64 = rules::count(1, 1_048_576), Default::Is("64");
-        /// How much data memory a child may reserve. Runtimes of JavaScript reserve far more than they use.
+        /// How much data memory a child may reserve; with control groups, how much memory all processes of a session may use
+        /// together. Runtimes of JavaScript reserve far more than they use.
         memory: ByteSize = rules::bytes(16 << 20, TIB), Default::Is("\"4 GiB\"");
         /// The largest core dump. A dump holds a session's token and texts, so none is the default.
         core: ByteSize = rules::bytes(0, TIB), Default::Is("0");

@@ -39,4 +39,4 @@ pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
 pub use skills::Skill;
-pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, UnknownValue, Zone};
+pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, SandboxMode, UnknownValue, Zone};

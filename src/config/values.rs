@@ -98,6 +98,17 @@ names!(
     }
 );
 names!(
+    /// Whether children are shut in.
+    SandboxMode {
+        /// As far as the kernel can.
+        Auto = "auto",
+        /// Not at all.
+        Off = "off",
+        /// Wholly, or no session is started.
+        Required = "required",
+    }
+);
+names!(
     /// The form of the log.
     LogFormat {
         /// `text` on a terminal, else `json`.

@@ -9,6 +9,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 
 use crate::base::Secret;
+use crate::base::redact::household;
 
 /// Why there is no master key.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +46,13 @@ impl MasterKey {
         if path.exists() { Self::read(path) } else { Self::create(path) }
     }
 
+    fn new(bytes: Vec<u8>, path: PathBuf, created: bool) -> Self {
+        // As bytes, and as the text of its file.
+        household().hide_bytes(&bytes);
+        household().hide(&Secret::new(BASE64.encode(&bytes)));
+        Self { bytes: Secret::new(bytes), path, created }
+    }
+
     fn read(path: PathBuf) -> Result<Self, MasterKeyError> {
         let fail = |source| MasterKeyError::File { path: path.clone(), step: "read", source };
         let mut file = File::open(&path).map_err(fail)?;
@@ -55,7 +63,7 @@ impl MasterKey {
         file.read_to_string(&mut buffer).map_err(fail)?;
         let text = Secret::new(buffer);
         match BASE64.decode(text.expose().trim()) {
-            Ok(bytes) if bytes.len() == 32 => Ok(Self { bytes: Secret::new(bytes), path, created: false }),
+            Ok(bytes) if bytes.len() == 32 => Ok(Self::new(bytes, path, false)),
             _ => Err(MasterKeyError::Damaged { path }),
         }
     }
@@ -75,7 +83,7 @@ impl MasterKey {
         if let Some(dir) = path.parent() {
             File::open(dir).and_then(|d| d.sync_all()).map_err(fail)?;
         }
-        Ok(Self { bytes: Secret::new(bytes), path, created: true })
+        Ok(Self::new(bytes, path, true))
     }
 
     /// The key's bytes.

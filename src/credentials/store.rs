@@ -5,6 +5,7 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
+use crate::base::redact::household;
 use crate::base::{Secret, TenantId};
 use crate::store::{Database, StoreError, derive};
 
@@ -38,7 +39,8 @@ pub struct SecretInfo {
     pub updated_at: jiff::Timestamp,
 }
 
-/// Reads and writes credentials. Cheap to clone.
+/// Reads and writes credentials. What it hands out is hidden from then on wherever text is stored or logged. Cheap to
+/// clone.
 #[derive(Clone)]
 pub struct Credentials {
     inner: Arc<Inner>,
@@ -64,6 +66,7 @@ impl Credentials {
     /// Stores `value` under `name`, replacing what was there.
     pub async fn set(&self, tenant: &TenantId, name: &str, value: &Secret<String>) -> Result<(), CredentialError> {
         check_name(name)?;
+        household().hide(value);
         if value.expose().is_empty() || value.expose().len() > 64 * 1024 {
             return Err(CredentialError::BadValue);
         }
@@ -102,7 +105,8 @@ impl Credentials {
             .map_err(StoreError::query("reading a secret"))?;
         drop(lease);
         let Some(row) = row else {
-            return Ok((self.inner.environment)(name).map(|v| (Secret::new(v), Source::Environment)));
+            let value = (self.inner.environment)(name).map(Secret::new);
+            return Ok(value.inspect(|v| household().hide(v)).map(|v| (v, Source::Environment)));
         };
         let wrong = || CredentialError::WrongKey(name.to_owned());
         let nonce: [u8; 24] = row.get::<_, Vec<u8>>(0).try_into().map_err(|_| wrong())?;
@@ -111,7 +115,9 @@ impl Credentials {
         let payload = Payload { msg: &ciphertext, aad: aad.as_bytes() };
         let clear = self.inner.cipher.decrypt(&XNonce::from(nonce), payload).map_err(|_| wrong())?;
         let text = String::from_utf8(clear).map_err(|_| wrong())?;
-        Ok(Some((Secret::new(text), Source::Database)))
+        let value = Secret::new(text);
+        household().hide(&value);
+        Ok(Some((value, Source::Database)))
     }
 
     /// Names and times of the stored secrets.

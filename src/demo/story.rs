@@ -53,13 +53,13 @@ pub(super) fn event(event: &SessionEvent, at: Duration) {
             format!("child       pid {pid}, {runtime}, model {}", model.as_deref().unwrap_or("of its own choice"))
         }
         EventKind::Text { text: said } => format!("says        {}", text::truncate(said.trim(), 600)),
-        EventKind::ToolCall { name, arguments } => format!("calls       {name} {arguments}"),
-        EventKind::ToolResult { name, is_error, content } => {
+        EventKind::ToolCall { name, arguments, .. } => format!("calls       {name} {arguments}"),
+        EventKind::ToolResult { name, is_error, content, .. } => {
             let what = if *is_error { "error" } else { "result" };
             format!("  {what:<10}{name}: {}", text::truncate(content.trim(), 600))
         }
         EventKind::Skill { name } => format!("reads       the skill {name}"),
-        EventKind::Retry { class, attempt } => format!("retries     {class}, attempt {attempt}"),
+        EventKind::Retry { class, attempt, .. } => format!("retries     {class}, attempt {attempt}"),
         EventKind::ModelCall { status, duration_ms, .. } => {
             let status = status.map_or_else(|| "no answer".to_owned(), |s| s.to_string());
             format!("model       {status}, {duration_ms} ms, through the gateway")
@@ -77,6 +77,8 @@ pub(super) fn event(event: &SessionEvent, at: Duration) {
                 end.cost_usd.as_ref().map_or_else(|| "unknown".to_owned(), |c| format!("{c} USD")),
             )
         }
+        // `butlerd sessions show` tells the rest.
+        _ => return,
     };
     println!("  {:>6} ms  {line}", at.as_millis());
 }

@@ -1,63 +1,47 @@
 //! What the kernel offers. Most of it keeps sessions' children in bounds.
 
-use std::path::Path;
-
-use super::Finding;
-use crate::spawner::child::Mark;
+use super::{Finding, Level};
+use crate::config::SandboxMode;
+use crate::spawner::child::{Kernel, Mark, delegated};
 
 const TOPIC: &str = "kernel";
-/// Until the sandbox comes, these are only stated.
-const UNUSED: &str = "not used yet by this version";
 
-pub(super) fn findings() -> Vec<Finding> {
-    vec![landlock(), seccomp(), cgroup(), marks()]
+/// `mode`: whether children are to be shut in, if the settings could be read.
+pub(super) fn findings(mode: Option<SandboxMode>) -> Vec<Finding> {
+    let own_user = !nix::unistd::geteuid().is_root();
+    let mut found = sandbox(Kernel::here(), mode.unwrap_or(SandboxMode::Auto), own_user);
+    found.extend([cgroup(), marks()]);
+    found
 }
 
-/// Asks for the version of Landlock's interface; nothing is restricted by that.
-fn landlock_abi() -> Option<i64> {
-    const VERSION: libc::c_uint = 1;
-    // SAFETY: with this flag the kernel reads neither pointer nor size.
-    let abi = unsafe { libc::syscall(libc::SYS_landlock_create_ruleset, std::ptr::null::<u8>(), 0usize, VERSION) };
-    (abi > 0).then_some(abi)
-}
-
-fn landlock() -> Finding {
-    match landlock_abi() {
-        Some(abi) => Finding::ok(TOPIC, format!("Landlock, interface {abi}; {UNUSED}")),
-        None => Finding::ok(TOPIC, format!("no Landlock; {UNUSED}")),
+/// What keeps sessions in bounds, and what does not.
+fn sandbox(kernel: Kernel, mode: SandboxMode, own_user: bool) -> Vec<Finding> {
+    if mode == SandboxMode::Off {
+        let text = "spawner.sandbox is \"off\": sessions can read what their user can, and connect anywhere";
+        return vec![Finding::warning(TOPIC, text).so("Set it to \"auto\", which is the default.")];
     }
+    let required = mode == SandboxMode::Required && !kernel.is_enough();
+    let lines = kernel.report(own_user).into_iter().map(|line| match (line.on, required) {
+        (true, _) => Finding::ok(TOPIC, line.text),
+        (false, true) => Finding { level: Level::Problem, ..Finding::ok(TOPIC, line.text) }.so(
+            "No session starts: use a kernel with it (Linux 6.7, `landlock` among lsm= at boot), or set spawner.sandbox = \"auto\".",
+        ),
+        (false, false) => Finding::warning(TOPIC, line.text)
+            .so("Use a newer kernel with it (`landlock` among lsm= at boot); in a container, allow its system calls."),
+    });
+    lines.collect()
 }
 
-fn seccomp() -> Finding {
-    let there = Path::new("/proc/sys/kernel/seccomp/actions_avail").exists();
-    Finding::ok(TOPIC, format!("{} filters; {UNUSED}", if there { "seccomp" } else { "no seccomp" }))
-}
-
+/// Whether each session can have a control group of its own. The daemon itself may be asked from a terminal, which is in
+/// another group than the service: so this is no more than said.
 fn cgroup() -> Finding {
-    let text = match own_cgroup() {
-        None => "no cgroup v2".to_owned(),
-        Some(dir) if delegated(&dir) => format!("cgroup v2, this part is ours to divide: {dir}"),
-        Some(_) => "cgroup v2, but this part is not delegated (systemd: Delegate=yes)".to_owned(),
-    };
-    Finding::ok(TOPIC, format!("{text}; {UNUSED}"))
-}
-
-/// This process's group in the unified hierarchy.
-fn own_cgroup() -> Option<String> {
-    if !Path::new("/sys/fs/cgroup/cgroup.controllers").exists() {
-        return None;
-    }
-    unified(&std::fs::read_to_string("/proc/self/cgroup").ok()?).map(|path| format!("/sys/fs/cgroup{path}"))
-}
-
-fn unified(text: &str) -> Option<&str> {
-    text.lines().find_map(|line| line.strip_prefix("0::"))
-}
-
-fn delegated(dir: &str) -> bool {
-    let writable = |path: &Path| nix::unistd::access(path, nix::unistd::AccessFlags::W_OK).is_ok();
-    let dir = Path::new(dir);
-    writable(dir) && writable(&dir.join("cgroup.procs"))
+    Finding::ok(
+        TOPIC,
+        match delegated() {
+            Ok(dir) => format!("control groups: {} is ours to divide among sessions", dir.display()),
+            Err(e) => format!("control groups, as seen from here: {e}"),
+        },
+    )
 }
 
 /// Every process of a session carries a mark, so that none is missed after a crash.
@@ -74,13 +58,22 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_unified_group_is_told_from_others() {
-        assert_eq!(unified("12:cpu:/x\n0::/user.slice/a\n"), Some("/user.slice/a"));
-        assert_eq!(unified("12:cpu:/x\n"), None);
-    }
-
-    #[test]
-    fn nothing_that_is_not_used_yet_is_a_problem() {
-        assert!(findings().iter().take(3).all(|f| f.level == super::super::Level::Ok && f.text.ends_with(UNUSED)));
+    fn what_is_off_is_told_by_how_much_it_matters() {
+        let levels = |kernel, mode, own| -> Vec<Level> {
+            sandbox(kernel, mode, own).into_iter().map(|finding| finding.level).collect()
+        };
+        use Level::{Ok, Problem, Warning};
+        let full = Kernel { landlock: Some(7), seccomp: true };
+        let none = Kernel { landlock: None, seccomp: false };
+        assert_eq!(levels(full, SandboxMode::Required, true), [Ok, Ok, Ok]);
+        assert_eq!(levels(none, SandboxMode::Auto, false), [Warning, Warning, Ok]);
+        assert_eq!(levels(none, SandboxMode::Required, false), [Problem, Problem, Ok]);
+        assert_eq!(levels(full, SandboxMode::Off, false), [Warning]);
+        // Without rules for signals it matters whose processes are about.
+        let older = Kernel { landlock: Some(5), seccomp: true };
+        assert_eq!(levels(older, SandboxMode::Auto, true), [Warning, Ok, Ok]);
+        assert_eq!(levels(older, SandboxMode::Auto, false), [Ok, Ok, Ok]);
+        assert_eq!(levels(older, SandboxMode::Required, true), [Warning, Ok, Ok]);
+        assert_eq!(levels(Kernel { landlock: Some(3), seccomp: true }, SandboxMode::Required, false)[0], Problem);
     }
 }

@@ -87,7 +87,7 @@ pub async fn examine(overrides: &Overrides, environment: &Environment) -> Report
     let Some(config) = look.config() else {
         // Without settings only the machine is left to look at.
         findings.extend(programs::findings(None, &[]).await);
-        findings.extend(machine::findings());
+        findings.extend(machine::findings(None));
         return Report::new(findings);
     };
     let butlers = look.butlers();
@@ -98,7 +98,7 @@ pub async fn examine(overrides: &Overrides, environment: &Environment) -> Report
     findings.extend(programs::findings(Some(config), butlers).await);
     findings.extend(settings::keys(config, butlers, &daemon));
     findings.extend(ports::findings(config, butlers, &daemon));
-    findings.extend(machine::findings());
+    findings.extend(machine::findings(Some(config.spawner.sandbox)));
     Report::new(findings)
 }
 

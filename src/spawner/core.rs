@@ -15,11 +15,13 @@ use super::child::{ChildUser, Leftover, Nursery};
 use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::model::{ModelAccess, NoModel, resolve};
+use super::transcript::Transcript;
 use super::types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
 };
 use super::workspace::Workspaces;
 use crate::access::TokenBook;
+use crate::base::redact::household;
 use crate::base::{Backoff, Clock, MAX_LINEAGE_DEPTH, SessionId, crash, task, text};
 use crate::config::{ButlerConfig, RuntimeKind, SpawnerConfig};
 use crate::credentials::Credentials;
@@ -63,6 +65,7 @@ pub(super) struct Inner {
     /// refuses before.
     candidates: Vec<Candidate>,
     pub log: SessionLog,
+    pub transcript: Transcript,
     admission: Admission,
     /// Sessions that wait or run, and how to cancel each.
     live: Mutex<HashMap<SessionId, CancellationToken>>,
@@ -88,6 +91,12 @@ impl Spawner {
         let inner = Inner {
             candidates: candidates(&parts.config, &parts.settings.clis),
             log: SessionLog::new(parts.store.clone()),
+            transcript: Transcript::new(
+                parts.config.name.as_str(),
+                parts.clock.clone(),
+                parts.auditor.clone(),
+                parts.events.clone(),
+            ),
             admission,
             live: Mutex::default(),
             closing,
@@ -101,6 +110,19 @@ impl Spawner {
 
     pub fn running(&self) -> usize {
         self.inner.admission.running()
+    }
+
+    /// Where what happens in this butler's sessions is told.
+    pub fn transcript(&self) -> &Transcript {
+        &self.inner.transcript
+    }
+
+    pub(super) fn name(&self) -> &str {
+        self.inner.parts.config.name.as_str()
+    }
+
+    pub(super) fn store(&self) -> &Store {
+        &self.inner.parts.store
     }
 
     pub fn queued(&self) -> usize {
@@ -153,18 +175,28 @@ impl Spawner {
         wish: Trigger,
         own_session: Option<SessionId>,
     ) -> Result<SessionResult, TriggerError> {
-        let begun = self.begin(wish, own_session).await;
-        match begun {
-            Ok((_, end)) => match end.await {
-                Ok(result) => result,
-                Err(_) => Err(TriggerError::Stopping(self.inner.parts.config.name.to_string())),
-            },
-            Err(e) => {
-                self.inner.parts.metrics.trigger_refused(e.code());
-                tracing::warn!(butler = %self.inner.parts.config.name, code = e.code(), "trigger refused: {e}");
-                Err(e)
-            }
+        let (_, end) = self.begun(wish, own_session).await?;
+        match end.await {
+            Ok(result) => result,
+            Err(_) => Err(TriggerError::Stopping(self.inner.parts.config.name.to_string())),
         }
+    }
+
+    /// Starts a session and returns once its row is there; the session goes on by itself.
+    pub async fn start(&self, wish: Trigger) -> Result<SessionId, TriggerError> {
+        self.begun(wish, None).await.map(|(id, _)| id)
+    }
+
+    #[allow(clippy::type_complexity)]
+    async fn begun(
+        &self,
+        wish: Trigger,
+        own_session: Option<SessionId>,
+    ) -> Result<(SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>), TriggerError> {
+        self.begin(wish, own_session).await.inspect_err(|e| {
+            self.inner.parts.metrics.trigger_refused(e.code());
+            tracing::warn!(butler = %self.inner.parts.config.name, code = e.code(), "trigger refused: {e}");
+        })
     }
 
     /// Starts a session; the receiver gets its end.
@@ -176,6 +208,7 @@ impl Spawner {
     ) -> Result<(SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>), TriggerError> {
         let inner = &self.inner;
         check_wish(&wish)?;
+        let wish = redacted(wish);
         let (at, access) = inner.first_ready(0).await.map_err(|e| match e {
             NoModel::Credentials(crate::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
@@ -238,6 +271,15 @@ impl Spawner {
     }
 }
 
+/// The wish without secrets of the household's: neither its row nor a model's vendor has a use for them.
+fn redacted(mut wish: Trigger) -> Trigger {
+    wish.prompt = household().clean(wish.prompt);
+    if let Some(context) = &mut wish.context {
+        household().clean_json(context);
+    }
+    wish
+}
+
 /// One session of a trigger: in which runtime, and with what.
 pub(super) struct Attempt {
     pub id: SessionId,
@@ -271,11 +313,9 @@ impl Inner {
         self.tools.get().map(Vec::as_slice).unwrap_or_default()
     }
 
-    /// Tells whoever watches.
-    pub(super) fn tell(&self, session_id: SessionId, kind: EventKind) {
-        let butler = self.parts.config.name.to_string();
-        // An error means that nobody watches.
-        let _ = self.parts.events.send(SessionEvent { butler, session_id, at: self.parts.clock.now(), kind });
+    /// Puts what happens in a session on record, and tells whoever watches.
+    pub(super) fn tell(&self, session: SessionId, kind: EventKind) {
+        self.transcript.tell(session, kind);
     }
 
     /// The first of the runtimes, from the one at `from` on, that has its key and its model; else why that one has not.
@@ -298,6 +338,7 @@ impl Inner {
         self.log.open(attempt.id, wish, runtime, model, retry_of).await?;
         crash::point("session.opened");
         let prompt = text::truncate(&wish.prompt, 4096);
+        self.transcript.open(attempt.id, wish.request.tenant_id.clone());
         self.tell(attempt.id, EventKind::Queued { source: wish.source.clone(), prompt });
         self.live().insert(attempt.id, CancellationToken::new());
         Ok(())
@@ -404,7 +445,7 @@ impl Inner {
             return (cancelled(), Some(slot));
         }
         let end = super::session::run(&self, &wish, attempt, &cancel).await;
-        self.parts.auditor.flush().await;
+        self.transcript.flush().await;
         crash::point("session.before_close");
         (end, Some(slot))
     }
@@ -413,8 +454,11 @@ impl Inner {
     async fn close(&self, id: SessionId, wish: &Trigger, end: Ending) -> Result<SessionResult, TriggerError> {
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         let mut tries = 0;
+        let end = end.redacted();
         let closed = loop {
             tries += 1;
+            // What happened is written before the end is.
+            self.transcript.flush().await;
             match self.log.close(&wish.request, id, &end).await {
                 Ok(closed) => break closed,
                 Err(e) if (e.is_connection() || tries < 10) && !self.killing.is_cancelled() => {
@@ -422,7 +466,10 @@ impl Inner {
                     tokio::time::sleep(backoff.next_delay()).await;
                 }
                 // The next start closes it as interrupted.
-                Err(e) => return Err(e.into()),
+                Err(e) => {
+                    self.transcript.forget(id);
+                    return Err(e.into());
+                }
             }
         };
         let (duration_ms, tool_calls) = closed.map_or((0, 0), |c| (c.duration_ms, c.tool_calls));
@@ -443,7 +490,7 @@ impl Inner {
             butler = %self.parts.config.name, session = %id, state = result.state.as_str(), ms = duration_ms,
             tool_calls, "session over"
         );
-        self.tell(id, EventKind::Ended(result.clone()));
+        self.transcript.close(id, EventKind::Ended(result.clone()));
         Ok(result)
     }
 }

@@ -4,11 +4,11 @@ use std::time::Duration;
 
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
-use zeroize::Zeroizing;
 
 use super::adapters::{ErrorClass, Outcome, Parser, RunError, RunEvent};
 use super::child::{Child, Ended, Line, Lines, Output};
-use crate::base::{Secret, memory, text};
+use crate::base::redact::Redactor;
+use crate::base::{memory, text};
 
 /// How long what may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,43 +31,6 @@ pub struct Driven {
     pub ended: Ended,
     /// The end of its standard error, at most 16 KiB, for the log of a failure.
     pub stderr_tail: String,
-}
-
-/// Replaces secrets in what a child says, whoever quotes them: a server's error, a tool's result, the model.
-#[derive(Default)]
-pub struct Redactor {
-    /// Each as it is, and as JSON writes it.
-    forms: Vec<Zeroizing<String>>,
-}
-
-/// Shorter texts are no secrets; replacing them everywhere would only spoil what is read.
-const SHORTEST_SECRET: usize = 8;
-
-impl Redactor {
-    pub fn new<'a>(secrets: impl IntoIterator<Item = &'a Secret<String>>) -> Self {
-        let mut forms: Vec<Zeroizing<String>> = Vec::new();
-        for secret in secrets {
-            let plain = secret.expose();
-            if plain.len() < SHORTEST_SECRET {
-                continue;
-            }
-            let quoted = Zeroizing::new(serde_json::Value::String(plain.clone()).to_string());
-            let quoted = Zeroizing::new(quoted[1..quoted.len() - 1].to_owned());
-            if quoted.as_str() != plain {
-                forms.push(quoted);
-            }
-            forms.push(Zeroizing::new(plain.clone()));
-        }
-        Self { forms }
-    }
-
-    /// The text without any of the secrets.
-    pub fn clean(&self, text: String) -> String {
-        let clean = |text: String, form: &Zeroizing<String>| {
-            if text.contains(form.as_str()) { text.replace(form.as_str(), "[hidden]") } else { text }
-        };
-        self.forms.iter().fold(text, clean)
-    }
 }
 
 /// Why a child was ended before it had given its final event.
@@ -104,7 +67,16 @@ impl Stopped {
 /// After a child that wrote more than this, in bytes, the memory that its parsing took is given back.
 const LARGE: usize = 4 << 20;
 
-/// Drives a child to its end. Every line goes through `redactor`, then to `parser`; every event goes to `on_event`,
+/// What happens while a child is driven.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Step {
+    /// The program said so.
+    Said(RunEvent),
+    /// The child is sent this signal, or was.
+    Signal { signal: &'static str, why: String },
+}
+
+/// Drives a child to its end. Every line goes through `redactor`, then to `parser`; every step goes to `on_step`,
 /// which must not block. When this returns no process of the session is left, but for those that `ended` names. If the
 /// future is dropped the session's processes are killed.
 pub async fn drive(
@@ -113,11 +85,11 @@ pub async fn drive(
     deadlines: Deadlines,
     redactor: &Redactor,
     cancel: &CancellationToken,
-    mut on_event: impl FnMut(RunEvent) + Send,
+    mut on_step: impl FnMut(Step) + Send,
 ) -> Driven {
     let (mut lines, flooded) = (child.stdout.take(), child.flooded.clone());
     let mut reader =
-        Reader { parser: &mut *parser, redactor, on_event: &mut on_event, last: false, no_tools: false, heard: 0 };
+        Reader { parser: &mut *parser, redactor, on_step: &mut on_step, last: false, no_tools: false, heard: 0 };
     let start = Instant::now();
     let mut leave_by: Option<Instant> = None;
     let stopped = loop {
@@ -145,6 +117,15 @@ pub async fn drive(
     };
     // After its final event it had its time to leave.
     let grace = if leave_by.is_some() { Duration::ZERO } else { deadlines.grace };
+    let told_to_end = stopped.is_some();
+    if let Some(stopped) = stopped {
+        let why = match leave_by {
+            // With its final event it was done, whatever ends its stay after that.
+            Some(_) => "it stayed after its final event".to_owned(),
+            None => stopped.error(&deadlines).message,
+        };
+        (reader.on_step)(Step::Signal { signal: "SIGTERM", why });
+    }
     // While it ends it must not be held up by a full pipe; and what it said last is still in there.
     let ended = {
         let mut ending = std::pin::pin!(child.terminate(grace));
@@ -160,6 +141,10 @@ pub async fn drive(
             }
         }
     };
+    if told_to_end && ended.exit.as_ref().is_none_or(|exit| exit.signal == Some(libc::SIGKILL)) {
+        let why = format!("it was still there {} after SIGTERM", crate::base::HumanDuration(grace));
+        (reader.on_step)(Step::Signal { signal: "SIGKILL", why });
+    }
     // Nobody is left to write, but for one that nothing can kill; what was written is read to its end.
     let rest = async {
         while let Some(output) = next_or_end(&mut lines).await {
@@ -174,7 +159,6 @@ pub async fn drive(
     }
     let stderr_tail = redactor.clean(child.stderr_tail().await);
     let mut outcome = parser.finish(ended.exit.unwrap_or_default(), &stderr_tail);
-    // With its final event it was done, whatever ended its stay after that.
     let stopped = stopped.filter(|_| leave_by.is_none());
     if let Some(stopped) = stopped {
         outcome.ok = false;
@@ -183,10 +167,10 @@ pub async fn drive(
     Driven { outcome, stopped, ended, stderr_tail: text::truncate(&stderr_tail, 16 << 10) }
 }
 
-struct Reader<'a, F: FnMut(RunEvent)> {
+struct Reader<'a, F: FnMut(Step)> {
     parser: &'a mut dyn Parser,
     redactor: &'a Redactor,
-    on_event: &'a mut F,
+    on_step: &'a mut F,
     /// Its final event has come.
     last: bool,
     no_tools: bool,
@@ -194,7 +178,7 @@ struct Reader<'a, F: FnMut(RunEvent)> {
     heard: usize,
 }
 
-impl<F: FnMut(RunEvent)> Reader<'_, F> {
+impl<F: FnMut(Step)> Reader<'_, F> {
     /// A line, and those that were read with it.
     fn lines(&mut self, first: Line, rest: &mut Option<Lines>) {
         self.line(first.text);
@@ -211,7 +195,7 @@ impl<F: FnMut(RunEvent)> Reader<'_, F> {
                 RunEvent::McpConnected(connected) => self.no_tools = !connected,
                 _ => {}
             }
-            (self.on_event)(event);
+            (self.on_step)(Step::Said(event));
         }
     }
 }

@@ -3,7 +3,7 @@
 use std::sync::{Arc, Mutex};
 
 use super::*;
-use crate::base::{SessionId, task};
+use crate::base::{Secret, SessionId, task};
 use crate::spawner::adapters::{Adapter, Native};
 use crate::spawner::child::{ChildSpec, Nursery, OutputLimits, Rlimits};
 
@@ -22,6 +22,7 @@ fn spec(script: &str) -> ChildSpec {
         cwd: "/".into(),
         user: None,
         limits: Rlimits::default(),
+        sandbox: None,
         stdin: None,
         session: SessionId::new(),
         output: OutputLimits { total: 4 << 20, ..OutputLimits::default() },
@@ -33,10 +34,14 @@ async fn run_with(
     deadlines: Deadlines,
     redactor: &Redactor,
     cancel: &CancellationToken,
-    on_event: impl FnMut(RunEvent) + Send,
+    mut on_event: impl FnMut(RunEvent) + Send,
 ) -> Driven {
+    let on_step = |step| match step {
+        Step::Said(event) => on_event(event),
+        Step::Signal { .. } => {}
+    };
     let child = Nursery::start().unwrap().spawn(spec(script)).await.unwrap();
-    let driven = drive(child, Native::default().parser(&[]), deadlines, redactor, cancel, on_event);
+    let driven = drive(child, Native::default().parser(&[]), deadlines, redactor, cancel, on_step);
     tokio::time::timeout(Duration::from_secs(30), driven).await.expect("the run's end")
 }
 
@@ -159,7 +164,8 @@ async fn a_flood_ends_the_run() {
 async fn secrets_are_hidden_wherever_they_are_quoted() {
     let (token, key) = (Secret::new("token-0123456789".to_owned()), Secret::new("quoted\"key".to_owned()));
     let short = Secret::new("m".to_owned());
-    let redactor = Redactor::new([&token, &key, &short]);
+    let redactor = Redactor::default();
+    [&token, &key, &short].into_iter().for_each(|secret| redactor.hide(secret));
     let seen = Arc::new(Mutex::new(String::new()));
     let script = format!(
         r#"{INIT}

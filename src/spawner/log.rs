@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::child::Identity;
 use super::types::{SessionState, Trigger};
+use crate::base::redact::household;
 use crate::base::{RequestContext, SessionId};
 use crate::store::{Database, Store, StoreError};
 
@@ -57,6 +58,15 @@ impl Ending {
             exit_status: None,
             tools_seen: 0,
         }
+    }
+
+    /// Without secrets of the household's.
+    #[must_use]
+    pub fn redacted(mut self) -> Self {
+        for text in [&mut self.result, &mut self.error, &mut self.exit_status].into_iter().flatten() {
+            *text = household().clean(std::mem::take(text));
+        }
+        self
     }
 }
 

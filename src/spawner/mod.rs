@@ -6,11 +6,13 @@
 pub mod adapters;
 mod admission;
 mod attempts;
+mod bounds;
 pub mod budget;
 pub mod child;
 mod core;
 mod drive;
 pub mod gateway;
+mod history;
 mod log;
 mod model;
 mod model_calls;
@@ -18,11 +20,14 @@ pub mod prompt;
 mod session;
 mod skills;
 mod tools;
+mod transcript;
 mod types;
 pub mod workspace;
 
 pub use admission::{Floor, HOUSEKEEPING, SCHEDULE};
 pub use core::{Spawner, SpawnerParts};
+pub use history::{EventPage, TracePart};
 pub use model::wanted_keys;
 pub use tools::session_tools;
+pub use transcript::Transcript;
 pub use types::{EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError};

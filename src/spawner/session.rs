@@ -1,6 +1,5 @@
 //! One session at work: prompt, workspace, token, child, output, end.
 
-use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,9 +7,10 @@ use tokio_util::sync::CancellationToken;
 
 use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
 use super::attempts::Candidate;
+use super::bounds::bounds;
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
-use super::drive::{Deadlines, Driven, Redactor, Stopped, drive};
+use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::log::Ending;
 use super::model_calls;
 use super::prompt;
@@ -18,18 +18,17 @@ use super::skills::{SessionSkills, watched};
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
+use crate::base::redact::{Passing, household};
 use crate::base::{Secret, SessionId, crash, text};
 
 /// The longest final text that a row keeps, in bytes.
 const MAX_RESULT: usize = 256 * 1024;
-/// Bytes of a text or tool result that watchers are shown.
-const MAX_SHOWN: usize = 16 * 1024;
 
 /// Runs the session to its end. Whatever goes wrong is in the ending.
 pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
     let (id, parts) = (attempt.id, &inner.parts);
     let system_prompt = match prompt::system_prompt(&parts.roster_dir, &parts.config.dir) {
-        Ok(text) => text,
+        Ok(text) => household().clean(text),
         Err(e) => return broken("the system prompt", &e),
     };
     let reading = inner.candidate(&attempt).adapter.skills();
@@ -51,8 +50,11 @@ pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel:
     let mut files = Vec::new();
     let prompt = (system_prompt, &skills);
     let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), prompt, &guard).await;
-    drop(guard);
+    inner.parts.book.remove(&guard.token.sha256());
+    let ending = ending.redacted();
     clear_away(inner, workspace, &files, &ending);
+    // Until here what is written of the session is cleaned of its token.
+    drop(guard);
     ending
 }
 
@@ -81,6 +83,7 @@ fn broken(what: &str, e: &dyn std::error::Error) -> Ending {
 struct TokenGuard<'a> {
     inner: &'a Inner,
     token: Token,
+    _hidden: Passing,
     tools_seen: ToolsSeen,
 }
 
@@ -99,8 +102,9 @@ impl<'a> TokenGuard<'a> {
             scopes: [GrantScope::Tools].into(),
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
+        let hidden = household().hide_while(&Secret::new(token.expose().to_owned()));
         parts.book.insert(token.sha256(), grant);
-        Ok(Self { inner, token, tools_seen })
+        Ok(Self { inner, token, _hidden: hidden, tools_seen })
     }
 }
 
@@ -121,13 +125,14 @@ async fn in_workspace(
     guard: &TokenGuard<'_>,
 ) -> Ending {
     let id = attempt.id;
-    let keys = attempt.access.keys.clone();
     let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token) {
         Ok(through) => through,
         Err(e) => return broken("the way to the model", &e),
     };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
     let invocation = invocation(inner, wish, attempt, workspace, (system_prompt, skills), &guard.token);
+    let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
+    inner.tell(id, EventKind::Prompt { prompt, system_bytes });
     let composed = match adapter.compose(&invocation) {
         Ok(composed) => composed,
         Err(e @ (AdapterError::NoProgram { .. } | AdapterError::ProgramGone { .. })) => {
@@ -139,7 +144,8 @@ async fn in_workspace(
     if let Err(e) = workspace.fill(&composed.files) {
         return broken("the workspace", &e);
     }
-    let spec = spec(inner, id, &composed, &workspace.paths);
+    let sandbox = bounds(inner.parts.settings.sandbox, &invocation, &composed, &inner.parts.roster_dir);
+    let spec = ChildSpec { sandbox, ..spec(inner, id, &composed, &workspace.paths) };
     let child = match inner.parts.nursery.spawn(spec).await {
         Ok(child) => child,
         Err(e) => return broken("the child", &e),
@@ -160,18 +166,16 @@ async fn in_workspace(
         after_final: settings.final_event_grace.0,
         grace: settings.kill_grace.0,
     };
-    let redactor = redactor(&invocation, &keys);
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
     let mut tools_seen = 0;
     let mut driven = {
-        let mut names = HashMap::new();
-        let on_event = |event| {
-            tools_seen += u32::from(matches!(event, RunEvent::ToolCall { .. }));
-            tell(inner, id, event, &mut names);
+        let on_step = |step| {
+            tools_seen += u32::from(matches!(step, Step::Said(RunEvent::ToolCall { .. })));
+            tell(inner, id, step);
         };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
-        let driving = drive(child, watched(Box::new(parser)), deadlines, &redactor, &ended_by, on_event);
+        let driving = drive(child, watched(Box::new(parser)), deadlines, household(), &ended_by, on_step);
         let aside = model_calls::beside(inner, id, link.as_mut(), &ended_by, deadlines.after_final);
         tokio::pin!(driving);
         tokio::select! {
@@ -186,18 +190,20 @@ async fn in_workspace(
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
     }
-    if !driven.outcome.ok && !driven.stderr_tail.is_empty() {
-        tracing::debug!(session = %id, stderr = driven.stderr_tail, "what the child said last");
+    let words = Some(&driven.stderr_tail).filter(|words| !driven.outcome.ok && !words.is_empty());
+    if let Some(stderr) = words {
+        tracing::debug!(session = %id, stderr, "what the child said last");
     }
+    inner.tell(
+        id,
+        EventKind::Exit {
+            status: driven.ended.exit.as_ref().map(ExitInfo::to_string),
+            strays: driven.ended.strays,
+            survivors: driven.ended.survivors.clone(),
+            stderr: words.cloned(),
+        },
+    );
     Ending { tools_seen, ..ending(driven, inner.killing.is_cancelled() && !cancel.is_cancelled()) }
-}
-
-/// Hides the token, the keys, and of what the butler declares that which is called a secret: a time zone is none.
-fn redactor(invocation: &Invocation, keys: &[(String, Secret<String>)]) -> Redactor {
-    let secret = |name: &str| ["KEY", "TOKEN", "SECRET", "PASSWORD"].iter().any(|word| name.contains(word));
-    let declared = invocation.declared_env.iter().filter(|(name, _)| secret(name));
-    let named = keys.iter().chain(declared).map(|(_, value)| value);
-    Redactor::new(named.chain([&invocation.token]))
 }
 
 fn invocation(
@@ -212,7 +218,11 @@ fn invocation(
     // Arguments and built-in tools are those of the butler's own runtime, not of a fallback.
     let own = at == 0;
     let declared = config.env.required.iter().chain(&config.env.optional);
-    let declared_env = declared.filter_map(|n| Some((n.clone(), std::env::var(n).ok()?.into()))).collect();
+    let declared_env: Vec<(String, Secret<String>)> =
+        declared.filter_map(|n| Some((n.clone(), std::env::var(n).ok()?.into()))).collect();
+    for (name, value) in &declared_env {
+        household().hide_variable(name, value.expose());
+    }
     Invocation {
         session_id: id,
         butler: config.name.clone(),
@@ -264,34 +274,39 @@ fn spec(inner: &Inner, id: SessionId, composed: &Composed, paths: &WorkspacePath
             // Counted over all processes of the user: so it holds only where children have a user of their own, and
             // for all sessions together.
             nproc: parts.child_user.map(|_| limits.processes * u64::from(parts.settings.max_sessions)),
+            session_tasks: Some(limits.processes),
             fsize: Some(limits.file_size.0),
             data: Some(limits.memory.0),
         },
+        sandbox: None,
         stdin: composed.stdin.as_ref().map(|p| paths.root.join(p)),
         session: id,
         output: OutputLimits::default(),
     }
 }
 
-/// Passes an event on to those who watch.
-fn tell(inner: &Inner, id: SessionId, event: RunEvent, names: &mut HashMap<String, String>) {
+/// Puts a step on record.
+fn tell(inner: &Inner, id: SessionId, step: Step) {
+    let event = match step {
+        Step::Said(event) => event,
+        Step::Signal { signal, why } => return inner.tell(id, EventKind::Signal { signal: signal.to_owned(), why }),
+    };
     let kind = match event {
-        RunEvent::Text(said) => EventKind::Text { text: text::truncate(&said, MAX_SHOWN) },
-        RunEvent::ToolCall { id: call, name, arguments } => {
-            names.insert(call, name.clone());
-            EventKind::ToolCall { name, arguments }
-        }
+        RunEvent::McpConnected(connected) => EventKind::Connected { connected },
+        RunEvent::Text(text) => EventKind::Text { text },
+        RunEvent::ToolCall { id: call, name, arguments } => EventKind::ToolCall { call: Some(call), name, arguments },
         RunEvent::ToolResult { id: call, name, is_error, content } => {
-            let name = names.remove(&call).unwrap_or(name);
-            EventKind::ToolResult { name, is_error, content: text::truncate(&content, MAX_SHOWN) }
+            EventKind::ToolResult { call: Some(call), name, is_error, content, duration_ms: None }
         }
         RunEvent::SkillUsed { name } => EventKind::Skill { name },
-        RunEvent::Retry { class, attempt, .. } => EventKind::Retry { class: class.as_str().to_owned(), attempt },
+        RunEvent::Retry { class, attempt, delay_ms, status } => {
+            EventKind::Retry { class: class.as_str().to_owned(), attempt, delay_ms, status }
+        }
+        RunEvent::Usage(usage) => EventKind::Usage(usage),
         RunEvent::Final => {
             crash::point("session.final_event");
             return;
         }
-        RunEvent::McpConnected(_) | RunEvent::Usage(_) => return,
     };
     inner.tell(id, kind);
 }

@@ -69,7 +69,7 @@ fn definitions() -> Vec<Arc<Definition>> {
     ]
 }
 
-const COLUMNS: &str = "id, prompt, trigger_source, state, result, duration_ms, trace_id, model, runtime, cost_usd, error_class,
+pub(super) const COLUMNS: &str = "id, prompt, trigger_source, state, result, duration_ms, trace_id, model, runtime, cost_usd, error_class,
     error, input_tokens, output_tokens, cached_input_tokens, cache_creation_tokens, request_id, parent_session_id, retry_of, trust, turns,
     exit_status, queued_at, started_at, completed_at,
     (SELECT count(*) FROM tool_calls c WHERE c.session_id = sessions.id) AS tool_call_count";
@@ -79,7 +79,7 @@ fn money(value: Option<Decimal>) -> Value {
     value.map_or(Value::Null, |d| Value::String(d.normalize().to_string()))
 }
 
-fn show(row: &Row) -> Value {
+pub(super) fn show(row: &Row) -> Value {
     let text = |name: &str| row.get::<_, Option<String>>(name);
     let number = |name: &str| row.get::<_, Option<i64>>(name);
     let time = |name: &str| row.get::<_, Option<Timestamp>>(name).map(|t| t.to_string());

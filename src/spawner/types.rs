@@ -108,11 +108,14 @@ pub struct SessionResult {
     pub tool_calls: i64,
 }
 
-/// Something that happened to a session, told to whoever watches.
+/// Something that happened in a session, as it is stored and as whoever watches is told.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct SessionEvent {
     pub butler: String,
     pub session_id: SessionId,
+    /// Counts from 1 in each session. `None`: it is told to those who watch, and not stored.
+    #[serde(default)]
+    pub seq: Option<i32>,
     pub at: Timestamp,
     #[serde(flatten)]
     pub kind: EventKind,
@@ -126,22 +129,40 @@ pub enum EventKind {
         source: String,
         prompt: String,
     },
+    /// What the model is asked, context included. The system prompt stands in the session's row.
+    Prompt {
+        prompt: String,
+        /// Length of the system prompt.
+        system_bytes: usize,
+    },
     Started {
         runtime: String,
         model: Option<String>,
         pid: u32,
     },
+    /// Whether the butler's tools are there.
+    Connected {
+        connected: bool,
+    },
     Text {
         text: String,
     },
     ToolCall {
+        /// As the program numbers its calls.
+        #[serde(default)]
+        call: Option<String>,
         name: String,
         arguments: Value,
     },
     ToolResult {
+        #[serde(default)]
+        call: Option<String>,
         name: String,
         is_error: bool,
         content: String,
+        /// From the call to here, as seen from outside of the program. `None`: its call was not seen.
+        #[serde(default)]
+        duration_ms: Option<i64>,
     },
     /// The model has read one of its butler's skills.
     Skill {
@@ -149,8 +170,16 @@ pub enum EventKind {
     },
     Retry {
         class: String,
+        /// Counts from 1.
         attempt: u32,
+        #[serde(default)]
+        delay_ms: Option<u64>,
+        /// Of HTTP.
+        #[serde(default)]
+        status: Option<u16>,
     },
+    /// What one model call used, as the program says it.
+    Usage(Usage),
     /// A model call as the gateway saw it.
     ModelCall {
         model: Option<String>,
@@ -160,6 +189,31 @@ pub enum EventKind {
         duration_ms: u64,
         usage: Usage,
         error: Option<String>,
+    },
+    /// A limit was reached: the session, or the one call, is stopped.
+    Stopped {
+        class: String,
+        message: String,
+    },
+    /// The child was told to end.
+    Signal {
+        /// `SIGTERM` or `SIGKILL`.
+        signal: String,
+        why: String,
+    },
+    /// The child is gone.
+    Exit {
+        /// `None`: it is not, for nothing ends it.
+        status: Option<String>,
+        /// Processes of its own that were still there and were killed.
+        strays: usize,
+        survivors: Vec<i32>,
+        /// The end of its standard error, where the run failed.
+        stderr: Option<String>,
+    },
+    /// From here on the transcript is full: only what ends the session is still stored.
+    Cut {
+        message: String,
     },
     /// The session failed before it called a tool, and another takes its place.
     Followed {
@@ -171,6 +225,43 @@ pub enum EventKind {
     },
     #[serde(with = "ended")]
     Ended(SessionResult),
+    /// Of a kind that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl EventKind {
+    /// Its name in rows and JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            EventKind::Queued { .. } => "queued",
+            EventKind::Prompt { .. } => "prompt",
+            EventKind::Started { .. } => "started",
+            EventKind::Connected { .. } => "connected",
+            EventKind::Text { .. } => "text",
+            EventKind::ToolCall { .. } => "tool_call",
+            EventKind::ToolResult { .. } => "tool_result",
+            EventKind::Skill { .. } => "skill",
+            EventKind::Retry { .. } => "retry",
+            EventKind::Usage(_) => "usage",
+            EventKind::ModelCall { .. } => "model_call",
+            EventKind::Stopped { .. } => "stopped",
+            EventKind::Signal { .. } => "signal",
+            EventKind::Exit { .. } => "exit",
+            EventKind::Cut { .. } => "cut",
+            EventKind::Followed { .. } => "followed",
+            EventKind::Ended(_) => "ended",
+            EventKind::Unknown => "unknown",
+        }
+    }
+
+    /// Whether it is stored even in a transcript that is full.
+    pub(super) fn closes(&self) -> bool {
+        matches!(
+            self,
+            EventKind::Followed { .. } | EventKind::Stopped { .. } | EventKind::Signal { .. } | EventKind::Exit { .. }
+        )
+    }
 }
 
 /// In JSON the result stands apart, because it names the session as the event around it does: two keys of one name

@@ -8,6 +8,7 @@
 //! same user, may turn any part of it into a link at any moment. So a workspace is filled while its root is closed to
 //! everybody, and removed by descriptors instead of paths.
 
+mod clean;
 mod remove;
 
 use std::collections::HashSet;
@@ -16,6 +17,7 @@ use std::io::{self, Write};
 use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
 use std::path::{Component, Path, PathBuf};
 
+use self::clean::clean_tree;
 use self::remove::remove_tree;
 use super::child::ChildUser;
 use crate::base::SessionId;
@@ -254,7 +256,7 @@ impl Workspace {
     }
 
     /// Keeps it for somebody to look at, out of the sweep's way, and says where it is now. Of the files named those at
-    /// its root are removed, because they may hold a token.
+    /// its root are removed, because they may hold a token; all others are cleaned of the household's secrets.
     pub fn keep(self, without: &[SessionFile]) -> Result<PathBuf, WorkspaceError> {
         // Further down a path would lead through directories of the child.
         for file in without.iter().filter(|f| f.path.components().count() == 1) {
@@ -269,7 +271,11 @@ impl Workspace {
         builder.recursive(true).mode(0o700).create(&self.kept).map_err(failed("create", &self.kept))?;
         let to = self.kept.join(root.file_name().unwrap_or_default());
         fs::rename(root, &to).map_err(failed("move", root))?;
-        Ok(to)
+        // What can't be cleaned is not kept.
+        match clean_tree(&to) {
+            Ok(()) => Ok(to),
+            Err(e) => remove_tree(&to).and(Err(e)),
+        }
     }
 }
 

@@ -163,3 +163,29 @@ fn no_tree_is_too_deep_to_be_removed() {
     space.remove().unwrap();
     assert!(!root.exists());
 }
+
+#[test]
+fn what_is_kept_holds_no_secret() {
+    let secret = crate::base::Secret::new("workspace-secret-1".to_owned());
+    let _hidden = crate::base::redact::household().hide_while(&secret);
+    let (_dir, data, _roster) = place();
+    let spaces = Workspaces::open(&data, user()).unwrap();
+    let mut workspace = spaces.create(SessionId::new(), &[]).unwrap();
+    workspace.fill(&[]).unwrap();
+    let work = workspace.paths.work.clone();
+    fs::create_dir_all(work.join("a/b-workspace-secret-1/c")).unwrap();
+    fs::write(work.join("a/b-workspace-secret-1/c/plain"), "it is workspace-secret-1.").unwrap();
+    fs::write(work.join("hex"), b"\xff776f726b73706163652d7365637265742d31").unwrap();
+    fs::write(work.join("other"), "nothing").unwrap();
+    fs::set_permissions(work.join("hex"), Permissions::from_mode(0o000)).unwrap();
+    symlink("/workspace-secret-1", work.join("link")).unwrap();
+    symlink("/etc/hostname", work.join("harmless")).unwrap();
+    let long = fs::File::create(work.join("long")).unwrap();
+    long.set_len(17 << 20).unwrap();
+    let kept = workspace.keep(&[]).unwrap().join("work");
+    assert_eq!(fs::read_to_string(kept.join("a/b-[hidden]/c/plain")).unwrap(), "it is [hidden].");
+    assert_eq!(fs::read(kept.join("hex")).unwrap(), b"\xff[hidden]");
+    assert_eq!(fs::read_to_string(kept.join("other")).unwrap(), "nothing");
+    assert!(kept.join("link").symlink_metadata().is_err() && kept.join("harmless").symlink_metadata().is_ok());
+    assert!(!kept.join("long").exists());
+}

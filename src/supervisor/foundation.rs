@@ -9,6 +9,7 @@ use nix::unistd::{Uid, User};
 use tokio_postgres::config::Host;
 
 use crate::access::{OperatorTokens, TokenBook, TokenError};
+use crate::base::redact::household;
 use crate::base::{Clock, Secret};
 use crate::config::Config;
 use crate::credentials::{Credentials, MasterKey, MasterKeyError};
@@ -162,6 +163,9 @@ pub(super) async fn lay(
             let owner: tokio_postgres::Config =
                 // The parser's words could repeat a part of the URL, and that may hold a password.
                 url.expose().parse().map_err(|_| FoundationError::Url)?;
+            if let Some(password) = owner.get_password() {
+                household().hide_bytes(password);
+            }
             let server = servers(&owner);
             stage("connecting to the database");
             (None, owner, DatabaseKind::External(server))
@@ -169,6 +173,7 @@ pub(super) async fn lay(
         None => {
             stage("starting the embedded database");
             let password = owner_login(&master_key);
+            household().hide(&password);
             let cache = cache_dir(data_dir);
             let mut options = ClusterOptions::new(data_dir.clone(), cache, password.clone());
             options.pg_bin = config.database.pg_bin.clone();

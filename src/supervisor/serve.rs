@@ -19,11 +19,11 @@ use super::tree::Supervisor;
 use crate::access::{Edge, Grant, GrantScope, Holder, Token};
 use crate::base::{Clock, TenantId, task};
 use crate::butler::House;
-use crate::config::{Environment, Household, Overrides, Refused, load};
+use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use crate::mcp::{BindError, Listener};
 use crate::modules::Catalog;
 use crate::spawner::Floor;
-use crate::spawner::child::{ChildUser, Nursery};
+use crate::spawner::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
 use crate::store::cluster::Cluster;
@@ -146,6 +146,8 @@ where
         crate::config::Ports::Auto => std::net::SocketAddr::new(config.admin.listen.ip(), 0),
     })
     .map_err(ServeError::Admin)?;
+    // Before the database is started, which would stay behind.
+    let groups = claim_groups();
     let ground = lay(config, &clock, &|text| {
         tracing::info!("{text}");
         notify::status(text);
@@ -154,6 +156,7 @@ where
     let database_user = ground.cluster.as_ref().map(|c| c.run_as().uid);
     let child_user = ChildUser::choose(config.spawner.child_user.as_deref(), database_user)
         .map_err(|e| ServeError::Children(e.to_string()))?;
+    tell_bounds(config.spawner.sandbox, child_user);
     let workspaces = Workspaces::open(&data_dir, child_user).map_err(|e| ServeError::Children(with_causes(&e)))?;
     // No session of this run exists yet, so every workspace is one of a session that is over.
     if let Err(e) = workspaces.sweep(&HashSet::new()) {
@@ -171,7 +174,7 @@ where
         metrics: Arc::new(Metrics::default()),
         events: broadcast::channel(EVENTS).0,
         catalog,
-        nursery: Nursery::start().map_err(|e| ServeError::Children(e.to_string()))?,
+        nursery: Nursery::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
         permits: Floor::new(config.spawner.max_sessions as usize),
         gateway: match config.spawner.gateway {
             true => Some(Gateway::start(ground.book.clone()).map_err(ServeError::Gateway)?),
@@ -241,6 +244,41 @@ async fn housekeep(house: &House, stop: &CancellationToken) {
     }
 }
 
+/// Says in the log what keeps sessions' children in bounds, and what does not.
+fn tell_bounds(mode: SandboxMode, child_user: Option<ChildUser>) {
+    if mode == SandboxMode::Off {
+        tracing::warn!("spawner.sandbox is \"off\": sessions can read what their user can, and connect anywhere");
+        return;
+    }
+    let kernel = Kernel::here();
+    for line in kernel.report(child_user.is_none()) {
+        if line.on { tracing::info!("sandbox: {}", line.text) } else { tracing::warn!("sandbox: {}", line.text) }
+    }
+    if mode == SandboxMode::Required && !kernel.is_enough() {
+        tracing::error!("spawner.sandbox is \"required\", and this kernel has not all of it: no session will start");
+    }
+}
+
+/// Control groups for sessions, where they are ours to make.
+fn claim_groups() -> Option<Groups> {
+    match Groups::claim() {
+        Ok(groups) => {
+            let bounds =
+                if groups.bounds { "bounded in memory and processes" } else { "held together, but not bounded" };
+            tracing::info!("sessions have a control group each, {bounds}");
+            Some(groups)
+        }
+        Err(e @ NoGroups::Io { .. }) => {
+            tracing::warn!("sessions have no control groups: {}", with_causes(&e));
+            None
+        }
+        Err(e) => {
+            tracing::info!("sessions have no control groups: {e}");
+            None
+        }
+    }
+}
+
 async fn stop_cluster(cluster: Option<Cluster>) {
     if let Some(cluster) = cluster {
         cluster.stop(Duration::from_secs(10)).await;
@@ -251,6 +289,7 @@ async fn stop_cluster(cluster: Option<Cluster>) {
 fn operator_token(house: &House, path: &Path) -> Result<(), ServeError> {
     let io = |source| ServeError::Io { what: "the operator's token can't be written", source };
     let token = Token::generate().map_err(|e| io(io::Error::other(e.to_string())))?;
+    token.hide();
     house.book.insert(
         token.sha256(),
         Grant {

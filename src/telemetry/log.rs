@@ -1,10 +1,12 @@
-//! The log: text for people on a terminal, JSON elsewhere when asked for; systemd's journal adds the time itself.
+//! The log: text for people on a terminal, JSON elsewhere when asked for; systemd's journal adds the time itself. No
+//! line of it holds a secret that butlerd handed out.
 
-use std::io::IsTerminal;
+use std::io::{IsTerminal, Write};
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
+use crate::base::redact::household;
 use crate::config::{LogFormat, TelemetryConfig};
 
 /// A log that can't be started.
@@ -25,13 +27,31 @@ pub fn start_log(config: &TelemetryConfig) -> Result<(), LogError> {
     let filter = filter(&config.log)?;
     let terminal = std::io::stderr().is_terminal();
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    let base = tracing_subscriber::fmt().with_env_filter(filter).with_writer(BoxMakeWriter::new(std::io::stderr));
+    let base =
+        tracing_subscriber::fmt().with_env_filter(filter).with_writer(BoxMakeWriter::new(|| Clean(std::io::stderr())));
     let started = match config.format {
         LogFormat::Json => base.json().flatten_event(true).try_init(),
         _ if journal => base.without_time().with_ansi(false).try_init(),
         _ => base.with_ansi(terminal).with_target(false).try_init(),
     };
     started.map_err(|_| LogError::Twice)
+}
+
+/// Takes secrets out of what is written. The log writes each line as a whole, so none can hide between two writes.
+struct Clean<W>(W);
+
+impl<W: Write> Write for Clean<W> {
+    fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
+        match household().cleaned(line) {
+            Some(clean) => self.0.write_all(&clean)?,
+            None => self.0.write_all(line)?,
+        }
+        Ok(line.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        self.0.flush()
+    }
 }
 
 /// What is logged, as asked for, but for bodies of calls: they carry secrets, and a library below us would write them
@@ -57,6 +77,35 @@ mod tests {
             assert!(filter.contains("jsonrpsee-http=off") && !filter.contains("jsonrpsee-http=trace"), "{filter}");
         }
         assert!(filter("a=b=c").is_err());
+    }
+
+    #[test]
+    fn a_line_is_written_without_secrets() {
+        use tracing_subscriber::layer::SubscriberExt;
+        let secret = crate::base::Secret::new("log\"secret-1".to_owned());
+        let _hidden = household().hide_while(&secret);
+        let lines = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
+        #[derive(Clone)]
+        struct Kept(std::sync::Arc<std::sync::Mutex<Vec<u8>>>);
+        impl Write for Kept {
+            fn write(&mut self, part: &[u8]) -> std::io::Result<usize> {
+                self.0.lock().unwrap().write(part)
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Ok(())
+            }
+        }
+        let to = lines.clone();
+        let writer = move || Clean(Kept(to.clone()));
+        let layers = tracing_subscriber::registry()
+            .with(tracing_subscriber::fmt::layer().with_ansi(false).with_writer(writer.clone()))
+            .with(tracing_subscriber::fmt::layer().json().with_writer(writer));
+        tracing::subscriber::with_default(layers, || {
+            tracing::warn!(field = secret.expose(), shown = %secret.expose(), "words {}", secret.expose());
+        });
+        let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
+        assert_eq!(text.matches("[hidden]").count(), 6, "{text}");
+        assert!(!text.contains("secret-1"), "{text}");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{CallRecord, Outcome};
 use super::definition::{Definition, Effect};
 use crate::access::Caller;
-use crate::base::{ButlerName, RequestContext, SessionId};
+use crate::base::{ButlerName, RequestContext, SessionId, text};
 use crate::store::{Lease, Params, Store, StoreError};
 
 /// How a call can fail.
@@ -202,54 +202,21 @@ fn elapsed_us(since: Instant) -> i64 {
     i64::try_from(since.elapsed().as_micros()).unwrap_or(i64::MAX)
 }
 
-/// Takes NUL characters out, which PostgreSQL can't store.
-pub(super) fn strip_nul(value: &mut Value) {
-    match value {
-        Value::String(s) if s.contains('\0') => *s = s.replace('\0', ""),
-        Value::Array(a) => a.iter_mut().for_each(strip_nul),
-        Value::Object(o) => {
-            o.values_mut().for_each(strip_nul);
-            if o.keys().any(|k| k.contains('\0')) {
-                *o = std::mem::take(o).into_iter().map(|(k, v)| (k.replace('\0', ""), v)).collect();
-            }
-        }
-        _ => {}
-    }
-}
-
 /// Most bytes of arguments that an audit row keeps.
 const MAX_ARGUMENTS: usize = 16 * 1024;
-
-/// How long the value is as JSON, without writing it down.
-fn bytes(value: &impl serde::Serialize) -> usize {
-    struct Count(usize);
-    impl std::io::Write for Count {
-        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
-            self.0 += text.len();
-            Ok(text.len())
-        }
-        fn flush(&mut self) -> std::io::Result<()> {
-            Ok(())
-        }
-    }
-    let mut count = Count(0);
-    // Neither JSON values nor the counting can fail.
-    let _ = serde_json::to_writer(&mut count, value);
-    count.0
-}
 
 /// The arguments as they may be stored: sensitive ones hidden, big ones cut.
 pub(super) fn redact(def: &Definition, args: &Map<String, Value>) -> Value {
     let mut shown = args.clone();
-    shown.values_mut().for_each(strip_nul);
+    shown.values_mut().for_each(text::strip_nul);
     for name in &def.meta.sensitive {
         if let Some(value) = shown.get_mut(name) {
             *value = json!("[redacted]");
         }
     }
-    if bytes(&shown) > MAX_ARGUMENTS {
-        for value in shown.values_mut().filter(|v| bytes(v) > 512) {
-            *value = json!(crate::base::text::truncate(&value.to_string(), 256));
+    if text::json_length(&shown) > MAX_ARGUMENTS {
+        for value in shown.values_mut().filter(|v| text::json_length(v) > 512) {
+            *value = json!(text::truncate(&value.to_string(), 256));
         }
     }
     Value::Object(shown)

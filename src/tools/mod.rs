@@ -12,7 +12,7 @@ mod registry;
 mod skills;
 pub mod sql;
 
-pub use audit::{Auditor, CallRecord, Outcome};
+pub use audit::{Auditor, CallRecord, EventRecord, Outcome};
 pub use call::{EffectTx, ToolCall, ToolError};
 pub use core::{blob_ref, core_tools, put_blob};
 pub use definition::{Definition, Effect, Handler, Meta, Tool, handler};

@@ -14,6 +14,7 @@ use super::audit::{Auditor, Outcome};
 use super::call::{ToolCall, ToolError, may_be_dropped, redact};
 use super::definition::{Definition, Effect, Tool};
 use crate::access::Caller;
+use crate::base::redact::household;
 use crate::base::{ButlerName, text};
 use crate::store::Store;
 use crate::telemetry::ButlerMetrics;
@@ -130,6 +131,8 @@ impl ToolSet {
         let entry = self.inner.entries.get(name)?;
         let def = &entry.tool.def;
         let started = Instant::now();
+        // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
+        household().clean_members(&mut args);
         let valid = def.validate(&mut args);
         let audited = Arc::new(AtomicBool::new(false));
         let make = |args: Map<String, Value>, redacted: Arc<Value>| ToolCall {
@@ -178,7 +181,7 @@ impl ToolSet {
         };
         let (outcome, detail) = match &result {
             Ok(_) => (Outcome::Ok, None),
-            Err(e) => (e.outcome(), Some(text::truncate(&e.to_string(), 500))),
+            Err(e) => (e.outcome(), Some(text::truncate(&household().clean(e.to_string()), 500))),
         };
         self.inner.metrics.tool_call(outcome.as_str());
         tracing::debug!(
@@ -192,12 +195,14 @@ impl ToolSet {
         if !audited.load(Ordering::Acquire) {
             self.inner.auditor.record(shadow.record(outcome, detail));
         }
-        Some(match result {
+        let mut reply = match result {
             Ok(json) => Reply { json, is_error: false },
             Err(e) => Reply {
                 json: e.to_json(def.effect(), audited.load(Ordering::Acquire)),
                 is_error: !matches!(e, ToolError::Refused { .. }),
             },
-        })
+        };
+        household().clean_json(&mut reply.json);
+        Some(reply)
     }
 }

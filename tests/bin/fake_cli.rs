@@ -10,14 +10,16 @@
 //! Speaking: `start` (shakes hands with the butler's server and says so), `start failed`, `say TEXT`,
 //! `call TOOL [JSON]`, `call-forever TOOL [JSON]`, `model` (one request to the model's API), `http ADDRESS TOKEN TOOL`
 //! (a call elsewhere, or as somebody else; `own` is its own), `finish [TEXT]`, `half` (of a line), `raw TEXT`,
-//! `flood stdout|stderr|both BYTES words|line|events|calls`.
+//! `flood stdout|stderr|both BYTES words|line|events|calls`, `spill FILE` (each line of the file, its token and its
+//! environment, in every encoding and on every way out).
 //!
 //! Living: `wait MS`, `hang`, `deaf` (to every signal that can be ignored), `mute` (its output closed), `stop` (by
 //! SIGSTOP), `exit CODE`, `die SIGNAL`, `eat BYTES`, `undying` (no death signal with its parent), and
 //! `fork plain|setsid|double|hidden|unmarked|loud|hopper`, see [`family`].
 //!
 //! Looking around: `dump`, `survey PATH`, `read PATH`, `list PATH`, `write PATH`, `exec PATH`, `litter`, `tcp ADDRESS`,
-//! `mptcp ADDRESS`, `udp ADDRESS`, `bind ADDRESS`, `unix PATH`, `abstract NAME`, `signal PID|parent`, `syscall NAME`.
+//! `mptcp ADDRESS`, `fastopen ADDRESS`, `udp ADDRESS`, `bind ADDRESS`, `unix PATH`, `abstract NAME`, `signal PID|parent`,
+//! `unmark`, `syscall NAME`.
 //! In paths `~` is the home, and `.` the working directory.
 
 #[path = "fake_cli/attempts.rs"]
@@ -28,6 +30,8 @@ mod family;
 mod myself;
 #[path = "fake_cli/speech.rs"]
 mod speech;
+#[path = "fake_cli/spill.rs"]
+mod spill;
 
 use std::io::{Read, Write};
 
@@ -83,6 +87,7 @@ impl Run {
             "call" => drop(self.call(rest)),
             "call-forever" => while self.call(rest).is_ok() {},
             "finish" => self.finish(rest),
+            "spill" => spill::everything(rest, &mut self.speech),
             "half" => print_now(r#"{"type":"result","subtype":"success","is_error":false,"result":"al"#),
             "raw" => print_now(&format!("{rest}\n")),
             "flood" => flood(rest),

@@ -40,7 +40,7 @@ fn assert_documented(runtime: &str, found: &BTreeSet<String>, declared: &[&str])
 
 /// A stand-in for Claude Code that answers with what it sees of itself.
 const DUMP: &str = r#"#!/bin/sh
-see() { tr '\0' '\n' < /proc/$$/environ; echo ---; ls -l /proc/$$/fd | sed 's/.* \([0-9]* -> .*\)/\1/'; echo ---; cat /proc/$$/limits; echo ---; id -u; id -G; echo ---; pwd; tr '\0' ' ' < /proc/$$/cmdline; }
+see() { tr '\0' '\n' < /proc/$$/environ; echo ---; ls -l /proc/$$/fd > "$TMPDIR/fds"; sed 's/.* \([0-9]* -> .*\)/\1/' "$TMPDIR/fds"; echo ---; cat /proc/$$/limits; echo ---; id -u; id -G; echo ---; pwd; tr '\0' ' ' < /proc/$$/cmdline; }
 see > "$TMPDIR/dump"
 dump=$(base64 -w0 < "$TMPDIR/dump")
 echo '{"type":"system","subtype":"init","session_id":"s","tools":[],"mcp_servers":[{"name":"butler","status":"connected"}],"model":"m"}'

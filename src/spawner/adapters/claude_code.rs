@@ -22,7 +22,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::common;
-use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe, SkillAccess};
+use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe, SkillAccess};
 use crate::config::RuntimeKind;
 use crate::spawner::child::Nursery;
 
@@ -92,6 +92,14 @@ const PLUGIN_FILE: &str = "work/.agents/.claude-plugin/plugin.json";
 const SKILL_TOOL: &str = "Skill";
 
 const INSTALL: &str = "install it with `npm install -g @anthropic-ai/claude-code`, or set spawner.clis.claude";
+
+/// Built-in tools that start no program but their own.
+const WITHIN: [&str; 8] = ["Read", "Write", "Edit", "NotebookEdit", "Glob", "Grep", "TodoWrite", "WebSearch"];
+
+/// Whether a granted tool, such as `Read` or `Bash(git log:*)`, starts no program but its own.
+fn within(granted: &str) -> bool {
+    WITHIN.contains(&granted.split('(').next().unwrap_or(granted))
+}
 
 /// The adapter of Claude Code.
 #[derive(Clone, Debug, Default)]
@@ -192,7 +200,9 @@ impl Adapter for ClaudeCode {
             let about = json!({"name": common::SERVER, "version": "1.0.0", "description": "Skills of this butler"});
             files.push((PLUGIN_FILE, about.to_string()));
         }
-        Ok(common::composed(self.find()?, args, env, files, Some(PROMPT_FILE)))
+        let composed = common::composed(self.find()?, args, env, files, Some(PROMPT_FILE));
+        let programs = inv.granted_tools.iter().any(|granted| !within(granted));
+        Ok(Composed { needs: Needs { programs, ..Needs::default() }, ..composed })
     }
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {

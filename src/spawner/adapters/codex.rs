@@ -18,7 +18,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 
 use super::common;
-use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe};
+use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe};
 use crate::config::RuntimeKind;
 use crate::spawner::child::Nursery;
 
@@ -199,7 +199,8 @@ impl Adapter for Codex {
         let env = common::environment(inv, FIXED_ENV, own)?;
         let files =
             vec![(CONFIG_FILE, settings), (SYSTEM_FILE, inv.system_prompt.clone()), (PROMPT_FILE, inv.prompt.clone())];
-        Ok(common::composed(self.find()?, args, env, files, Some(PROMPT_FILE)))
+        let needs = Needs { programs: inv.granted_tools.iter().any(|tool| tool == "shell"), ..Needs::default() };
+        Ok(Composed { needs, ..common::composed(self.find()?, args, env, files, Some(PROMPT_FILE)) })
     }
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {

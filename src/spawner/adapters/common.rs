@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, Probe, RunError};
+use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, Needs, Probe, RunError};
 use crate::base::{Secret, text};
 use crate::spawner::child::{ExitInfo, Nursery};
 
@@ -201,6 +201,7 @@ async fn ask_version(
         cwd: "/".into(),
         user: None,
         limits: Rlimits { core: Some(0), ..Rlimits::default() },
+        sandbox: None,
         stdin: None,
         session: SessionId::new(),
         output: OutputLimits { total: 64 << 10, ..OutputLimits::default() },
@@ -229,6 +230,11 @@ async fn ask_version(
     }
 }
 
+/// The directory of the package that a script is of: the nearest above it with a `package.json`.
+pub(super) fn package_of(script: &Path) -> Option<PathBuf> {
+    script.ancestors().skip(1).take(4).find(|dir| dir.join("package.json").is_file()).map(Path::to_owned)
+}
+
 /// The whole of an adapter's composition, but for the program.
 pub(super) fn composed(
     program: PathBuf,
@@ -242,5 +248,5 @@ pub(super) fn composed(
         contents: contents.into_bytes(),
         mode: 0o600,
     });
-    Composed { program, args, env, files: files.collect(), stdin: stdin.map(PathBuf::from) }
+    Composed { program, args, env, files: files.collect(), stdin: stdin.map(PathBuf::from), needs: Needs::default() }
 }

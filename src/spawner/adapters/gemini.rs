@@ -18,7 +18,7 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::common;
-use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Parser, Probe, SkillAccess};
+use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe, SkillAccess};
 use crate::config::RuntimeKind;
 use crate::spawner::child::Nursery;
 
@@ -42,6 +42,13 @@ const PROMPT_FILE: &str = "prompt.md";
 const SKILL_TOOL: &str = "activate_skill";
 
 const BUNDLED_SKILLS: [&str; 2] = ["antigravity-support", "skill-creator"];
+
+/// Built-in tools that start no program but their own.
+const WITHIN: [&str; 7] =
+    ["read_file", "write_file", "replace", "list_directory", "glob", "grep_search", "google_web_search"];
+
+/// Where some systems keep what is built into Node.js elsewhere.
+const NODE_MODULES: &str = "/usr/share/nodejs";
 
 const INSTALL: &str = "install it with `npm install -g @google/gemini-cli`, or set spawner.clis.gemini";
 const NODE: &str = "the Gemini CLI needs Node.js 20 or newer";
@@ -146,6 +153,7 @@ impl Adapter for Gemini {
         own.extend(inv.base_url.clone().map(|url| ("GOOGLE_GEMINI_BASE_URL", url)));
         let env = common::environment(inv, FIXED_ENV, own)?;
         let (program, mut args) = self.find()?;
+        let script = args.first().map_or_else(|| program.clone(), PathBuf::from);
         if let Some(model) = &inv.model {
             args.extend(["-m".to_owned(), model.clone()]);
         }
@@ -157,7 +165,12 @@ impl Adapter for Gemini {
             (SYSTEM_FILE, inv.system_prompt.clone()),
             (PROMPT_FILE, common::no_command(&inv.prompt)),
         ];
-        Ok(common::composed(program, args, env, files, Some(PROMPT_FILE)))
+        let needs = Needs {
+            read: common::package_of(&script).into_iter().chain([NODE_MODULES.into()]).collect(),
+            programs: inv.granted_tools.iter().any(|tool| !WITHIN.contains(&tool.as_str())),
+            ..Needs::default()
+        };
+        Ok(Composed { needs, ..common::composed(program, args, env, files, Some(PROMPT_FILE)) })
     }
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {

@@ -25,7 +25,7 @@ pub use common::{BASE_ENV, CHILD_PATH};
 pub use gemini::Gemini;
 pub use native::Native;
 pub use proof::Proven;
-pub use types::{Composed, ErrorClass, Invocation, Outcome, RunError, RunEvent, SkillAccess, Usage};
+pub use types::{Composed, ErrorClass, Invocation, Needs, Outcome, RunError, RunEvent, SkillAccess, Usage};
 
 use super::child::{ExitInfo, Nursery};
 use crate::config::{Api, ClisConfig, RuntimeKind};

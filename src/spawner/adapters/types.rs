@@ -63,6 +63,19 @@ pub struct Composed {
     pub files: Vec<SessionFile>,
     /// Which of the files is the standard input; `None` is `/dev/null`.
     pub stdin: Option<PathBuf>,
+    pub needs: Needs,
+}
+
+/// What a program needs of the system, beside itself, its interpreter and loader, and the system's libraries. What is
+/// not there is passed over.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Needs {
+    /// To read: where it is installed, if that is more than one file.
+    pub read: Vec<PathBuf>,
+    /// To read and execute.
+    pub execute: Vec<PathBuf>,
+    /// A tool is granted that runs programs of the system, such as a shell.
+    pub programs: bool,
 }
 
 impl fmt::Debug for Composed {
@@ -74,6 +87,7 @@ impl fmt::Debug for Composed {
             .field("env", &names)
             .field("files", &self.files)
             .field("stdin", &self.stdin)
+            .field("needs", &self.needs)
             .finish()
     }
 }

@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::time::{Duration, Instant};
 
+use super::cgroup::Group;
+use super::fork::Unreaped;
 use super::proc::{self, Stat, Table};
 use super::{Identity, Mark};
 
@@ -23,7 +25,9 @@ pub(super) struct Hunt {
     /// The session's first process. With `held` its pid can't be anybody else's.
     leader: Option<Identity>,
     /// The leader, not reaped yet, if this process started it.
-    held: Option<std::process::Child>,
+    held: Option<Unreaped>,
+    /// The session's control group, where it has one.
+    group: Option<Group>,
     known: Known,
     /// Processes that were killed, the leader apart.
     killed: Known,
@@ -36,8 +40,8 @@ pub(super) struct Hunt {
 
 impl Hunt {
     /// After the end of a child of ours. `known`: what was seen below it while it lived.
-    pub fn after(child: std::process::Child, leader: Identity, mark: Mark, known: Known) -> Self {
-        Self { held: Some(child), leader: Some(leader), ..Self::of(mark, known) }
+    pub fn after((child, group): (Unreaped, Option<Group>), leader: Identity, mark: Mark, known: Known) -> Self {
+        Self { held: Some(child), group, leader: Some(leader), ..Self::of(mark, known) }
     }
 
     /// For what a daemon that died left behind. A leader of an earlier boot is nobody now.
@@ -50,6 +54,7 @@ impl Hunt {
             mark,
             leader: None,
             held: None,
+            group: None,
             known,
             killed: Known::new(),
             alive: Vec::new(),
@@ -65,6 +70,9 @@ impl Hunt {
         let mut groups = HashSet::new();
         self.alive.clear();
         let grown = self.find(table);
+        if let Some(group) = &self.group {
+            group.kill();
+        }
         for stat in table.iter().filter(|s| self.known.get(&s.pid) == Some(&s.started)) {
             let is_leader = self.leader.as_ref().is_some_and(|l| l.pid == stat.pid);
             if !is_leader {
@@ -89,20 +97,20 @@ impl Hunt {
             return false;
         }
         // Something may have forked behind our back where something had to be killed, or was never seen before, or was gone
-        // before it could be looked at. The last is often somebody else's, so it does not count for ever.
+        // before it could be looked at. The last is often somebody else's, so it does not count for ever, nor where a
+        // control group names all of its members.
         self.looks += 1;
-        let unsure = grown || table.vanished && self.looks <= MANY_LOOKS;
+        let missed = table.vanished && self.group.is_none() && self.looks <= MANY_LOOKS;
+        let unsure = grown || missed;
         self.clean_passes = if unsure { 0 } else { self.clean_passes + 1 };
         if unsure || self.clean_passes < 2 && !self.killed.is_empty() {
             return false;
         }
-        match self.held.as_mut().map(std::process::Child::try_wait) {
-            Some(Ok(None)) => {
-                self.alive.extend(self.leader.iter().map(|l| l.pid));
-                false
-            }
-            _ => true,
+        let reaped = self.held.as_mut().is_none_or(Unreaped::reap);
+        if !reaped {
+            self.alive.extend(self.leader.iter().map(|l| l.pid));
         }
+        reaped
     }
 
     /// Adds to `known` what belongs to the session. `true`: among that is one, besides the leader, that was not known.
@@ -119,6 +127,8 @@ impl Hunt {
                 self.known.insert(stat.pid, stat.started);
             }
         }
+        let in_group = self.group.as_ref().map(Group::processes).unwrap_or_default();
+        self.known.extend(table.iter().filter(|s| in_group.contains(&s.pid)).map(|s| (s.pid, s.started)));
         below(table, &mut self.known);
         self.known.len() > before
     }

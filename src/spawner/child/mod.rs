@@ -6,6 +6,7 @@
 //!   and has three descriptors: standard input is `/dev/null` or one file opened for reading, the others are pipes.
 //! * It is the subreaper of its own descendants. A process that detaches from it (`setsid`, double fork) is handed to
 //!   it and not to init, so that the tree under it is whole as long as it lives.
+//! * It is in a sandbox (`sandbox/`): Landlock and seccomp, as far as the kernel has them.
 //! * It carries a mark: an otherwise unused resource limit (`RLIMIT_LOCKS`, without effect since Linux 2.4.25) is set to
 //!   a number derived from the session's id. Every descendant inherits it, whatever it does with its environment, its
 //!   working directory, its session or its parents, and `/proc/<pid>/limits` shows it, after a `kill -9` of the daemon
@@ -18,12 +19,15 @@
 //!
 //! The daemon itself is no subreaper: it would inherit orphans of PostgreSQL too, which nobody would reap.
 
+mod cgroup;
+mod fork;
 mod hunt;
 mod identity;
 mod nursery;
 mod output;
 mod preexec;
 mod proc;
+mod sandbox;
 mod spec;
 
 #[cfg(test)]
@@ -31,9 +35,11 @@ mod tests;
 
 use std::path::PathBuf;
 
+pub use cgroup::{Groups, NoGroups, delegated};
 pub use identity::{ExitInfo, Identity, Mark, boot_id};
 pub use nursery::{Child, Cleared, Ended, Leftover, Nursery};
 pub use output::{Line, Lines, Output, OutputLimits};
+pub use sandbox::{Kernel, Line as KernelLine, Sandbox};
 pub use spec::{ChildSpec, ChildUser, Rlimits, UserError};
 
 /// Why a child could not be started, watched or ended.
@@ -49,6 +55,13 @@ pub enum ChildError {
     Stdin { path: PathBuf, source: std::io::Error },
     #[error("cannot start {program}: {step} failed{hint}")]
     Start { program: PathBuf, step: &'static str, hint: &'static str, source: std::io::Error },
+    #[error("cannot allow {path} in the child's sandbox", path = path.display())]
+    Sandbox { path: PathBuf, source: std::io::Error },
+    #[error(
+        "this kernel can't keep sessions in bounds (that takes Landlock with TCP rules, Linux 6.7, and seccomp), and \
+         spawner.sandbox is \"required\"; `butlerd doctor` says what is missing"
+    )]
+    NoSandbox,
     #[error("cannot watch the child {pid}")]
     Watch { pid: i32, source: std::io::Error },
 }

@@ -1,11 +1,11 @@
 //! The thread on which children are born and buried, and the handle on each.
 
+use std::fs::File;
 use std::io;
 use std::mem::ManuallyDrop;
 use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::OpenOptionsExt;
-use std::os::unix::process::CommandExt;
-use std::process::{Command, Stdio};
+use std::path::Path;
 use std::sync::mpsc::{self, RecvTimeoutError, Sender};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
@@ -17,9 +17,12 @@ use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::cgroup::{Group, GroupLimits, Groups};
+use super::fork::{Born, Unreaped, bear};
 use super::hunt::{Hunt, Known, tree};
 use super::output::{Tail, keep_tail};
 use super::preexec::{Plan, Progress};
+use super::sandbox::Cage;
 use super::{ChildError, ChildSpec, ExitInfo, Identity, Lines, Mark, proc};
 use crate::base::{SessionId, task};
 
@@ -69,8 +72,13 @@ enum Order {
 impl Nursery {
     /// Starts the thread. It ends when the last clone and the last child are gone.
     pub fn start() -> Result<Self, ChildError> {
+        Self::with_groups(None)
+    }
+
+    /// As [`Nursery::start`], with a control group for each child.
+    pub fn with_groups(groups: Option<Groups>) -> Result<Self, ChildError> {
         let (orders, inbox) = mpsc::channel();
-        let run = move || work(&inbox);
+        let run = move || work(&inbox, groups.as_ref());
         std::thread::Builder::new().name("nursery".into()).spawn(run).map_err(ChildError::Thread)?;
         Ok(Self { orders })
     }
@@ -84,11 +92,11 @@ impl Nursery {
         self.orders.send(Order::Spawn(Box::new(spec), reply)).map_err(|_| ChildError::Gone)?;
         let newborn = answer.await.map_err(|_| ChildError::Gone)??;
         // From here on `held` kills it if anything fails.
-        let Newborn { child, stdout, stderr, pidfd, leader } = newborn;
+        let Newborn { child, group, stdout, stderr, pidfd, leader } = newborn;
         let pid = leader.pid;
         let orders = self.orders.clone();
         let held = Held {
-            child: Some(child),
+            body: Some((child, group)),
             leader,
             mark,
             orders,
@@ -130,7 +138,8 @@ impl Nursery {
 
 /// A child that has just been started, before a runtime watches it.
 struct Newborn {
-    child: std::process::Child,
+    child: Unreaped,
+    group: Option<Group>,
     stdout: OwnedFd,
     stderr: OwnedFd,
     pidfd: OwnedFd,
@@ -138,7 +147,7 @@ struct Newborn {
 }
 
 /// The thread: carries out orders, and between them looks after what is to be buried.
-fn work(inbox: &mpsc::Receiver<Order>) {
+fn work(inbox: &mpsc::Receiver<Order>, groups: Option<&Groups>) {
     // Shared with children; as long-lived as the process, because the last child may outlive this thread by a moment.
     let progress: &'static Progress = Box::leak(Box::new(Progress::new()));
     let mut graves: Vec<(Hunt, Option<oneshot::Sender<Cleared>>)> = Vec::new();
@@ -152,10 +161,10 @@ fn work(inbox: &mpsc::Receiver<Order>) {
         match order {
             Ok(Order::Spawn(spec, reply)) => {
                 let mark = Mark::of(spec.session);
-                if let Err(Ok(newborn)) = reply.send(start(&spec, mark, progress)) {
+                if let Err(Ok(newborn)) = reply.send(start(&spec, mark, groups, progress)) {
                     // Nobody wants it any more.
-                    let Newborn { child, leader, .. } = newborn;
-                    graves.push((Hunt::after(child, leader, mark, Known::new()), None));
+                    let Newborn { child, group, leader, .. } = newborn;
+                    graves.push((Hunt::after((child, group), leader, mark, Known::new()), None));
                 }
             }
             Ok(Order::Tree(leader, reply)) => drop(reply.send(tree(&leader))),
@@ -193,22 +202,28 @@ fn work(inbox: &mpsc::Receiver<Order>) {
 }
 
 /// Forks and execs, on this thread.
-fn start(spec: &ChildSpec, mark: Mark, progress: &'static Progress) -> Result<Newborn, ChildError> {
+fn start(
+    spec: &ChildSpec,
+    mark: Mark,
+    groups: Option<&Groups>,
+    progress: &'static Progress,
+) -> Result<Newborn, ChildError> {
     if !spec.program.is_absolute() {
         return Err(ChildError::Relative(spec.program.clone()));
     }
-    let stdin = match &spec.stdin {
-        None => Stdio::null(),
-        Some(path) => open_input(path).map_err(|source| ChildError::Stdin { path: path.clone(), source })?,
-    };
-    let mut command = Command::new(&spec.program);
-    command.args(&spec.args).env_clear().envs(spec.env.iter().map(|(k, v)| (k, v))).current_dir(&spec.cwd);
-    command.stdin(stdin).stdout(Stdio::piped()).stderr(Stdio::piped());
-    let plan = Plan::new(spec.user, &spec.limits, mark, progress);
+    let stdin = spec.stdin.as_deref().unwrap_or(Path::new("/dev/null"));
+    let stdin = open_input(stdin).map_err(|source| ChildError::Stdin { path: stdin.to_owned(), source })?;
+    let path = spec.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
+    let cage = |sandbox| Cage::new(sandbox, &spec.program, path, spec.user.is_none());
+    let cage = spec.sandbox.as_ref().map(cage).transpose()?;
+    let plan = Plan::new(spec.user, &spec.limits, mark, cage, progress);
+    let limits = GroupLimits { memory: spec.limits.data, processes: spec.limits.session_tasks };
+    let group = groups.and_then(|groups| {
+        let made = groups.make(spec.session, limits);
+        made.map_err(|error| tracing::warn!(%error, session = %spec.session, "a session has no control group")).ok()
+    });
     progress.reset();
-    // SAFETY: `apply` is made for the time between fork and exec.
-    unsafe { command.pre_exec(move || plan.apply()) };
-    let mut child = command.spawn().map_err(|source| {
+    let born = bear(spec, &stdin, &plan, group.as_ref().map(Group::handle)).map_err(|source| {
         let step = progress.step();
         let hint = match source.kind() {
             io::ErrorKind::NotFound if !spec.cwd.is_dir() => " (its working directory is gone)",
@@ -217,11 +232,11 @@ fn start(spec: &ChildSpec, mark: Mark, progress: &'static Progress) -> Result<Ne
         };
         ChildError::Start { program: spec.program.clone(), step, hint, source }
     })?;
-    let pid = child.id() as i32;
-    let watch = |mut child: std::process::Child, source| {
+    let Born { child, stdout, stderr } = born;
+    let pid = child.pid();
+    let watch = |child: Unreaped, source| {
         // Both can only fail if it is dead already.
-        let _ = child.kill();
-        let _ = child.wait();
+        child.kill();
         ChildError::Watch { pid, source }
     };
     // SAFETY: a plain system call; what it returns is a new descriptor of ours.
@@ -231,27 +246,26 @@ fn start(spec: &ChildSpec, mark: Mark, progress: &'static Progress) -> Result<Ne
     }
     // SAFETY: just opened, and nobody else has it.
     let pidfd = unsafe { OwnedFd::from_raw_fd(fd) };
-    let (Some(leader), Some(stdout), Some(stderr)) = (Identity::of(pid), child.stdout.take(), child.stderr.take())
-    else {
+    let Some(leader) = Identity::of(pid) else {
         return Err(watch(child, io::Error::new(io::ErrorKind::NotFound, "its entry in /proc is not readable")));
     };
-    Ok(Newborn { child, stdout: stdout.into(), stderr: stderr.into(), pidfd, leader })
+    Ok(Newborn { child, group, stdout, stderr, pidfd, leader })
 }
 
-/// Opens a file for a child to read: no link, nothing but a regular file.
-fn open_input(path: &std::path::Path) -> io::Result<Stdio> {
+/// Opens a file for a child to read: no link, nothing but a regular file or `/dev/null`.
+fn open_input(path: &Path) -> io::Result<File> {
     let flags = libc::O_NOFOLLOW | libc::O_NONBLOCK;
-    let file = std::fs::OpenOptions::new().read(true).custom_flags(flags).open(path)?;
-    if !file.metadata()?.is_file() {
+    let file = File::options().read(true).custom_flags(flags).open(path)?;
+    if !file.metadata()?.is_file() && path != Path::new("/dev/null") {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "it is no regular file"));
     }
-    Ok(file.into())
+    Ok(file)
 }
 
 /// The duty to bury a child: dropped, it kills.
 #[derive(Debug)]
 struct Held {
-    child: Option<std::process::Child>,
+    body: Option<(Unreaped, Option<Group>)>,
     leader: Identity,
     mark: Mark,
     orders: Sender<Order>,
@@ -262,7 +276,7 @@ struct Held {
 impl Held {
     /// Signals the whole group. Only while the leader is unreaped: then the number is nobody else's.
     fn signal_group(&self, signal: libc::c_int) {
-        if self.child.is_some() {
+        if self.body.is_some() {
             // SAFETY: a plain system call. It fails if the group is dead, which is as good.
             unsafe { libc::kill(-self.leader.pid, signal) };
         }
@@ -270,8 +284,8 @@ impl Held {
 
     fn bury(&mut self, known: Known, reply: Option<oneshot::Sender<Cleared>>) {
         self.signal_group(libc::SIGKILL);
-        if let Some(child) = self.child.take() {
-            let hunt = Hunt::after(child, self.leader.clone(), self.mark, known);
+        if let Some(body) = self.body.take() {
+            let hunt = Hunt::after(body, self.leader.clone(), self.mark, known);
             if let Err(mpsc::SendError(Order::Bury(mut hunt, _))) = self.orders.send(Order::Bury(hunt, reply)) {
                 // The thread is gone, which only a panic in it can have done: at least this once, from here.
                 hunt.pass(&proc::processes(hunt.since()).unwrap_or_default());

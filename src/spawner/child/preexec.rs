@@ -6,13 +6,14 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::sandbox::Cage;
 use super::{ChildUser, Mark, Rlimits};
 
 /// What `RLIMIT_*` are: the C library's type differs between glibc and musl.
 type Resource = u32;
 
 /// The steps, in their order, for the error that names the failed one.
-const STEPS: [&str; 12] = [
+const STEPS: [&str; 14] = [
     "the program itself (does it exist, and may the children's user run it?)",
     "resetting signals",
     "a session of its own",
@@ -22,8 +23,10 @@ const STEPS: [&str; 12] = [
     "its group",
     "its user",
     "giving up new privileges",
+    "its Landlock rules",
     "its death signal",
     "closing descriptors",
+    "its seccomp filter",
     "the program itself (does it exist, and may the children's user run it?)",
 ];
 
@@ -75,12 +78,19 @@ pub(super) struct Plan {
     parent: libc::pid_t,
     user: Option<ChildUser>,
     limits: Vec<(Resource, libc::rlimit)>,
+    cage: Option<Cage>,
     progress: &'static Progress,
 }
 
 impl Plan {
     /// A plan for a child of this process.
-    pub fn new(user: Option<ChildUser>, wanted: &Rlimits, mark: Mark, progress: &'static Progress) -> Self {
+    pub fn new(
+        user: Option<ChildUser>,
+        wanted: &Rlimits,
+        mark: Mark,
+        cage: Option<Cage>,
+        progress: &'static Progress,
+    ) -> Self {
         let mut limits = Vec::new();
         for (resource, value) in [
             (libc::RLIMIT_CORE as Resource, wanted.core),
@@ -97,7 +107,7 @@ impl Plan {
         if Mark::available() {
             limits.push((libc::RLIMIT_LOCKS as Resource, libc::rlimit { rlim_cur: mark.0, rlim_max: mark.0 }));
         }
-        Self { parent: std::process::id() as libc::pid_t, user, limits, progress }
+        Self { parent: std::process::id() as libc::pid_t, user, limits, cage, progress }
     }
 
     /// Carries the plan out.
@@ -128,27 +138,40 @@ impl Plan {
             for (resource, limit) in &self.limits {
                 check(libc::setrlimit(*resource as _, limit))?;
             }
+            // The first to go when memory runs out. Where /proc can't be written it is as likely as others.
+            let score = libc::open(c"/proc/self/oom_score_adj".as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+            libc::write(score, c"500".as_ptr().cast(), 3);
+            libc::close(score);
             if let Some(user) = self.user {
+                // Past the C library, which would change all threads that it believes to be there.
+                let call = |status: libc::c_long| check(status as libc::c_int);
                 self.progress.at(5);
-                check(libc::setgroups(1, &user.gid))?;
+                call(libc::syscall(libc::SYS_setgroups, 1, &raw const user.gid))?;
                 self.progress.at(6);
-                check(libc::setresgid(user.gid, user.gid, user.gid))?;
+                call(libc::syscall(libc::SYS_setresgid, user.gid, user.gid, user.gid))?;
                 self.progress.at(7);
-                check(libc::setresuid(user.uid, user.uid, user.uid))?;
+                call(libc::syscall(libc::SYS_setresuid, user.uid, user.uid, user.uid))?;
             }
             self.progress.at(8);
             check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
-            // A sandbox (Landlock, seccomp) has its place here: after the user, before the descriptors.
-            self.progress.at(9);
+            if let Some(cage) = &self.cage {
+                self.progress.at(9);
+                cage.restrict()?;
+            }
+            self.progress.at(10);
             // After the change of user, which clears it. The signal comes when the *thread* that forked ends.
             check(libc::prctl(libc::PR_SET_PDEATHSIG, libc::SIGKILL, 0, 0, 0))?;
             if libc::getppid() != self.parent {
                 // The daemon died before the signal was set.
                 libc::_exit(1);
             }
-            self.progress.at(10);
-            close_on_exec()?;
             self.progress.at(11);
+            close_on_exec()?;
+            if let Some(cage) = &self.cage {
+                self.progress.at(12);
+                cage.filter()?;
+            }
+            self.progress.at(13);
         }
         Ok(())
     }

@@ -7,7 +7,7 @@ use nix::unistd::{Uid, User};
 
 use crate::base::SessionId;
 
-use super::OutputLimits;
+use super::{OutputLimits, Sandbox};
 
 /// Everything about a child. Nothing else of the daemon reaches it: no variable, no descriptor, no signal disposition.
 #[derive(Clone)]
@@ -21,6 +21,8 @@ pub struct ChildSpec {
     /// Who it runs as; `None` is the daemon's own user.
     pub user: Option<ChildUser>,
     pub limits: Rlimits,
+    /// What it may reach; `None`: whatever its user may.
+    pub sandbox: Option<Sandbox>,
     /// A regular file that it reads as standard input; `None` is `/dev/null`.
     pub stdin: Option<PathBuf>,
     /// Whose mark it and its descendants carry.
@@ -39,6 +41,7 @@ impl fmt::Debug for ChildSpec {
             .field("cwd", &self.cwd)
             .field("user", &self.user)
             .field("limits", &self.limits)
+            .field("sandbox", &self.sandbox)
             .field("stdin", &self.stdin)
             .field("session", &self.session)
             .finish_non_exhaustive()
@@ -56,9 +59,11 @@ pub struct Rlimits {
     /// Processes and threads of the child's *user*, all sessions together. For a child that runs as the daemon's own
     /// user that counts everything else this user has running: leave it out then.
     pub nproc: Option<u64>,
+    /// Processes and threads of the session; holds only where it has a control group.
+    pub session_tasks: Option<u64>,
     /// Bytes of one file.
     pub fsize: Option<u64>,
-    /// Bytes of data memory.
+    /// Bytes of data memory; where the session has a control group, also of all memory of all its processes together.
     pub data: Option<u64>,
 }
 
@@ -162,6 +167,7 @@ mod tests {
             cwd: "/".into(),
             user: None,
             limits: Rlimits::default(),
+            sandbox: None,
             stdin: None,
             session: SessionId::new(),
             output: OutputLimits::default(),

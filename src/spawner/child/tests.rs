@@ -2,11 +2,14 @@
 
 mod birth;
 mod death;
+mod groups;
 mod leftovers;
 mod output;
+mod sandbox;
 
 use std::time::{Duration, Instant};
 
+use super::cgroup::GroupLimits;
 use super::*;
 use crate::base::SessionId;
 
@@ -19,6 +22,7 @@ fn sh(script: &str) -> ChildSpec {
         cwd: "/".into(),
         user: None,
         limits: Rlimits::default(),
+        sandbox: None,
         stdin: None,
         session: SessionId::new(),
         output: OutputLimits::default(),

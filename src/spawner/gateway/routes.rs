@@ -8,10 +8,10 @@ use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::types::{Failure, Login, ModelCall, Upstream};
+use crate::base::redact::household;
 use crate::base::{Secret, SessionId};
 use crate::spawner::adapters::{ErrorClass, Outcome, RunError};
 use crate::spawner::budget::{Meter, OverBudget};
-use crate::spawner::drive::Redactor;
 use crate::spawner::model::ModelAccess;
 
 /// Calls of one session that may be under way at once. Programs make one, now and then a second for a side question.
@@ -37,6 +37,9 @@ impl Routes {
         origin: &str,
     ) -> Link {
         let (calls, told) = mpsc::unbounded_channel();
+        if let Login::Key(secret) | Login::Bearer(secret) = &upstream.login {
+            household().hide(secret);
+        }
         let route = Arc::new(Route {
             upstream,
             client,
@@ -78,9 +81,7 @@ impl Route {
 
     /// The text without the login, which an upstream may quote as it refuses it.
     pub fn hide(&self, text: &[u8]) -> Vec<u8> {
-        let (Login::Key(secret) | Login::Bearer(secret)) = &self.upstream.login else { return text.to_vec() };
-        let text = String::from_utf8_lossy(text).into_owned();
-        Redactor::new([&**secret]).clean(text).into_bytes()
+        household().cleaned(text).unwrap_or_else(|| text.to_vec())
     }
 
     /// Remembers a call that was refused. Only the first is told of: a program that does not stop would fill what

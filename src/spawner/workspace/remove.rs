@@ -32,7 +32,7 @@ pub(super) fn remove_tree(root: &Path) -> Result<(), WorkspaceError> {
     unlinkat(&parent, name, UnlinkatFlags::RemoveDir).map_err(error)
 }
 
-fn cstring(name: &OsStr) -> CString {
+pub(super) fn cstring(name: &OsStr) -> CString {
     // A name that came from a path has no NUL; an empty one is found nowhere.
     CString::new(name.as_bytes()).unwrap_or_default()
 }
@@ -82,7 +82,7 @@ fn remove_file(dir: &OwnedFd, name: &CStr) -> Result<bool, Errno> {
 }
 
 /// Opens a directory, not a link to one, and makes it ours to change.
-fn enter(dir: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
+pub(super) fn enter(dir: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
     let flags = OFlag::O_DIRECTORY | OFlag::O_NOFOLLOW | OFlag::O_CLOEXEC;
     let opened = match openat(dir, name, flags, Mode::empty()) {
         // Root is never denied. Anybody else owns all of this, and a link swapped in would lead to something that they
@@ -98,7 +98,7 @@ fn enter(dir: &OwnedFd, name: &CStr) -> Result<OwnedFd, Errno> {
 }
 
 /// The names in a directory. The link in `/proc` leads to the open directory itself, wherever its path leads now.
-fn list(dir: &OwnedFd) -> Result<Vec<CString>, Errno> {
+pub(super) fn list(dir: &OwnedFd) -> Result<Vec<CString>, Errno> {
     let errno = |e: io::Error| e.raw_os_error().map_or(Errno::EIO, Errno::from_raw);
     let entries = std::fs::read_dir(format!("/proc/self/fd/{}", dir.as_raw_fd())).map_err(errno)?;
     entries.map(|entry| Ok(cstring(&entry.map_err(errno)?.file_name()))).collect()

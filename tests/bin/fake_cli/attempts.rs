@@ -35,6 +35,7 @@ pub fn attempt(verb: &str, rest: &str) -> Option<Tried> {
         "litter" => litter().map(|()| Value::Null),
         "tcp" => address(rest).and_then(TcpStream::connect).map(|_| Value::Null),
         "mptcp" => address(rest).and_then(mptcp),
+        "fastopen" => address(rest).and_then(fastopen),
         "udp" => UdpSocket::bind("127.0.0.1:0").and_then(|s| s.send_to(b"x", rest)).map(|n| json!(n)),
         "bind" => TcpListener::bind(rest).map(|_| Value::Null),
         "unix" => UnixStream::connect(path()).map(|_| Value::Null),
@@ -42,6 +43,7 @@ pub fn attempt(verb: &str, rest: &str) -> Option<Tried> {
             UnixAddr::from_abstract_name(rest).and_then(|a| UnixStream::connect_addr(&a)).map(|_| Value::Null)
         }
         "signal" => signal(rest),
+        "unmark" => unmark(),
         "syscall" => syscall(rest)?,
         _ => return None,
     };
@@ -131,13 +133,43 @@ fn mptcp(to: SocketAddr) -> io::Result<Value> {
             return Err(io::Error::last_os_error());
         }
         let _socket = std::os::fd::OwnedFd::from_raw_fd(fd);
-        let mut addr: libc::sockaddr_in = std::mem::zeroed();
-        addr.sin_family = libc::AF_INET as libc::sa_family_t;
-        addr.sin_port = v4.port().to_be();
-        addr.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
+        let addr = v4_address(v4);
         let size = size_of_val(&addr) as libc::socklen_t;
         done(libc::connect(fd, (&raw const addr).cast(), size).into())
     }
+}
+
+/// A connection that is made by sending.
+fn fastopen(to: SocketAddr) -> io::Result<Value> {
+    let SocketAddr::V4(v4) = to else { return Err(io::ErrorKind::InvalidInput.into()) };
+    // SAFETY: system calls on plain values and on locals of the right type; the descriptor is ours alone.
+    unsafe {
+        let fd = libc::socket(libc::AF_INET, libc::SOCK_STREAM, 0);
+        if fd < 0 {
+            return Err(io::Error::last_os_error());
+        }
+        let _socket = std::os::fd::OwnedFd::from_raw_fd(fd);
+        let addr = v4_address(v4);
+        let size = size_of_val(&addr) as libc::socklen_t;
+        let sent = libc::sendto(fd, c"x".as_ptr().cast(), 1, libc::MSG_FASTOPEN, (&raw const addr).cast(), size);
+        done(sent as libc::c_long)
+    }
+}
+
+fn v4_address(v4: std::net::SocketAddrV4) -> libc::sockaddr_in {
+    // SAFETY: zeros are a valid address.
+    let mut addr: libc::sockaddr_in = unsafe { std::mem::zeroed() };
+    addr.sin_family = libc::AF_INET as libc::sa_family_t;
+    addr.sin_port = v4.port().to_be();
+    addr.sin_addr.s_addr = u32::from(*v4.ip()).to_be();
+    addr
+}
+
+/// Lowers the limit by which butlerd knows its own.
+fn unmark() -> io::Result<Value> {
+    let none = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointer is to a local of the right type.
+    done(unsafe { libc::setrlimit(libc::RLIMIT_LOCKS, &none) }.into())
 }
 
 fn done(status: libc::c_long) -> io::Result<Value> {

@@ -55,6 +55,11 @@ impl Speech {
         Some(names.map(|name| format!("mcp__butler__{name}")).collect())
     }
 
+    /// Its token.
+    pub fn token(&self) -> &str {
+        self.bearer.trim_start_matches("Bearer ")
+    }
+
     /// Words of the model.
     pub fn say(&mut self, text: &str) {
         self.texts += 1;

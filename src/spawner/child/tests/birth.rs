@@ -58,8 +58,14 @@ async fn standard_input_may_be_one_file_that_cannot_be_written() {
 #[tokio::test]
 async fn limits_are_set_and_the_mark_is_among_them() {
     let mut spec = direct("/bin/cat", &["/proc/self/limits"]);
-    spec.limits =
-        Rlimits { core: Some(0), nofile: Some(100), nproc: Some(500), fsize: Some(1 << 20), data: Some(1 << 30) };
+    spec.limits = Rlimits {
+        core: Some(0),
+        nofile: Some(100),
+        nproc: Some(500),
+        fsize: Some(1 << 20),
+        data: Some(1 << 30),
+        session_tasks: None,
+    };
     let mark = Mark::of(spec.session).0.to_string();
     let said = run(spec).await;
     let texts = said.texts();

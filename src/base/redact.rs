@@ -1,0 +1,225 @@
+//! Secrets that butlerd handed out, hidden wherever text is stored, logged or shown: as they are, and in base64,
+//! hexadecimal, and as JSON and URLs write them.
+//!
+//! There is one [`household`] redactor in a process, as there is one log. Whoever hands a secret out tells it so; what
+//! passes text on to a place where it stays asks it to clean the text first, before it is cut, because half a secret is
+//! not found.
+
+mod forms;
+
+use std::borrow::Cow;
+use std::sync::{Arc, LazyLock, RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+use aho_corasick::{AhoCorasick, AhoCorasickKind, MatchKind};
+use serde_json::Value;
+use zeroize::Zeroizing;
+
+use self::forms::{Form, forms};
+use super::Secret;
+
+/// What stands in a secret's place.
+pub const HIDDEN: &str = "[hidden]";
+
+/// Shorter texts are no secrets; replacing them everywhere would only spoil what is read.
+const SHORTEST: usize = 8;
+
+/// Knows secrets, and takes them out of texts. Cheap to clone; all clones know the same.
+#[derive(Clone, Default)]
+pub struct Redactor {
+    known: Arc<RwLock<Known>>,
+}
+
+#[derive(Default)]
+struct Known {
+    lasting: Vec<Zeroizing<Vec<u8>>>,
+    lasting_net: Option<Net>,
+    /// Each with the number of its guard.
+    passing: Vec<(u64, Net)>,
+    next: u64,
+}
+
+/// Keeps a secret hidden while it lives.
+pub struct Passing {
+    known: Arc<RwLock<Known>>,
+    number: u64,
+}
+
+/// The redactor of this process.
+pub fn household() -> &'static Redactor {
+    static HOUSEHOLD: LazyLock<Redactor> = LazyLock::new(Redactor::default);
+    &HOUSEHOLD
+}
+
+/// Whether a variable of this name holds a secret: a key does, a time zone doesn't.
+fn names_a_secret(name: &str) -> bool {
+    const WORDS: [&str; 6] = ["KEY", "TOKEN", "SECRET", "PASS", "CREDENTIAL", "COOKIE"];
+    let name = name.to_ascii_uppercase();
+    WORDS.iter().any(|word| name.contains(word))
+}
+
+impl Redactor {
+    /// From now on hides this secret, as long as the process lives.
+    pub fn hide(&self, secret: &Secret<String>) {
+        self.hide_bytes(secret.expose().trim().as_bytes());
+    }
+
+    /// Hides the value of a variable: all of it where the name says that it is a secret, of others the password in a URL.
+    pub fn hide_variable(&self, name: &str, value: &str) {
+        if names_a_secret(name) {
+            self.hide_bytes(value.trim().as_bytes());
+        } else if let Some((_, rest)) = value.split_once("://")
+            && let Some((login, _)) = rest.split('/').next().unwrap_or_default().rsplit_once('@')
+            && let Some((_, password)) = login.split_once(':')
+        {
+            self.hide_bytes(password.as_bytes());
+        }
+    }
+
+    /// As [`Redactor::hide`], for a secret that is no text.
+    pub fn hide_bytes(&self, secret: &[u8]) {
+        let has = |known: &Known| known.lasting.iter().any(|own| own.as_slice() == secret);
+        if secret.len() < SHORTEST || has(&self.read()) {
+            return;
+        }
+        let mut known = self.write();
+        if has(&known) {
+            return;
+        }
+        known.lasting.push(Zeroizing::new(secret.to_vec()));
+        let all = known.lasting.iter().flat_map(|secret| forms(secret)).collect();
+        known.lasting_net = Some(Net::new(all));
+    }
+
+    /// Hides this secret until the guard is dropped.
+    pub fn hide_while(&self, secret: &Secret<String>) -> Passing {
+        let bytes = secret.expose().trim().as_bytes();
+        let mut known = self.write();
+        known.next += 1;
+        let number = known.next;
+        if bytes.len() >= SHORTEST {
+            let net = Net::new(forms(bytes));
+            known.passing.push((number, net));
+        }
+        Passing { known: self.known.clone(), number }
+    }
+
+    /// The text without any of the secrets.
+    pub fn clean(&self, text: String) -> String {
+        match self.cleaned(text.as_bytes()) {
+            None => text,
+            Some(clean) => into_text(clean),
+        }
+    }
+
+    /// As [`Redactor::clean`], for a text that is lent.
+    pub fn clean_str<'t>(&self, text: &'t str) -> Cow<'t, str> {
+        self.cleaned(text.as_bytes()).map_or(Cow::Borrowed(text), |clean| Cow::Owned(into_text(clean)))
+    }
+
+    /// Cleans every text in the value, names of members too.
+    pub fn clean_json(&self, value: &mut Value) {
+        match value {
+            Value::String(text) => {
+                if let Some(clean) = self.cleaned(text.as_bytes()) {
+                    *text = into_text(clean);
+                }
+            }
+            Value::Array(items) => items.iter_mut().for_each(|item| self.clean_json(item)),
+            Value::Object(members) => self.clean_members(members),
+            Value::Null | Value::Bool(_) | Value::Number(_) => {}
+        }
+    }
+
+    /// As [`Redactor::clean_json`], for the members of an object.
+    pub fn clean_members(&self, members: &mut serde_json::Map<String, Value>) {
+        members.values_mut().for_each(|value| self.clean_json(value));
+        if members.keys().any(|name| self.cleaned(name.as_bytes()).is_some()) {
+            *members = std::mem::take(members).into_iter().map(|(name, value)| (self.clean(name), value)).collect();
+        }
+    }
+
+    /// The bytes without any of the secrets; `None` when none is in there.
+    pub fn cleaned(&self, bytes: &[u8]) -> Option<Vec<u8>> {
+        let known = self.read();
+        let nets = known.lasting_net.iter().chain(known.passing.iter().map(|(_, net)| net));
+        nets.fold(None, |clean, net| net.replace(clean.as_deref().unwrap_or(bytes)).or(clean))
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, Known> {
+        self.known.read().unwrap_or_else(|e| e.into_inner())
+    }
+
+    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+        self.known.write().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Drop for Passing {
+    fn drop(&mut self) {
+        let mut known = self.known.write().unwrap_or_else(|e| e.into_inner());
+        known.passing.retain(|(number, _)| *number != self.number);
+    }
+}
+
+/// Matches begin and end at whole characters, so this replaces nothing but what was no text before.
+fn into_text(bytes: Vec<u8>) -> String {
+    String::from_utf8(bytes).unwrap_or_else(|e| String::from_utf8_lossy(e.as_bytes()).into_owned())
+}
+
+/// Finds all forms of some secrets in one pass.
+struct Net {
+    find: AhoCorasick,
+    /// By the number of the pattern: whether the characters around it belong to it.
+    edges: Vec<(bool, bool)>,
+}
+
+impl Net {
+    fn new(mut all: Vec<Form>) -> Self {
+        // Two secrets may share a form.
+        all.sort_by(|a, b| a.text.cmp(&b.text));
+        all.dedup_by(|a, b| {
+            let same = a.text == b.text;
+            if same {
+                (b.before, b.after) = (a.before || b.before, a.after || b.after);
+            }
+            same
+        });
+        let find = AhoCorasick::builder()
+            .kind(Some(AhoCorasickKind::ContiguousNFA))
+            .match_kind(MatchKind::LeftmostLongest)
+            .build(all.iter().map(|form| form.text.as_slice()))
+            .expect("some hundred short patterns are far below the limits of the search");
+        Self { find, edges: all.iter().map(|form| (form.before, form.after)).collect() }
+    }
+
+    /// `text` without what is found in it; `None` when nothing is.
+    fn replace(&self, text: &[u8]) -> Option<Vec<u8>> {
+        let base64 = |at: usize| text.get(at).is_some_and(|b| b.is_ascii_alphanumeric() || b"+/-_".contains(b));
+        let mut out: Option<Vec<u8>> = None;
+        let mut done = 0;
+        for found in self.find.find_iter(text) {
+            let (before, after) = self.edges[found.pattern().as_usize()];
+            let (mut from, mut to) = (found.start(), found.end());
+            if before && from > done && base64(from - 1) {
+                from -= 1;
+            }
+            if after && base64(to) {
+                to += 1;
+                to += text[to..].iter().take(2).take_while(|b| **b == b'=').count();
+            }
+            let out = out.get_or_insert_with(|| Vec::with_capacity(text.len()));
+            if let Some(between) = text.get(done..from) {
+                out.extend_from_slice(between);
+            }
+            out.extend_from_slice(HIDDEN.as_bytes());
+            done = to;
+        }
+        let mut out = out?;
+        out.extend_from_slice(&text[done.min(text.len())..]);
+        Some(out)
+    }
+}
+
+#[cfg(test)]
+#[path = "redact/tests.rs"]
+mod tests;

@@ -1,0 +1,159 @@
+//! What a child in a sandbox can and cannot reach. Each attempt is made without it first, where it succeeds.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::*;
+
+/// A directory that everybody may read, with a file in it.
+fn open_dir() -> (tempfile::TempDir, PathBuf) {
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::set_permissions(dir.path(), std::fs::Permissions::from_mode(0o777)).unwrap();
+    let file = dir.path().join("file");
+    std::fs::write(&file, "for everybody").unwrap();
+    std::fs::set_permissions(&file, std::fs::Permissions::from_mode(0o666)).unwrap();
+    (dir, file)
+}
+
+fn left_out() -> bool {
+    let kernel = Kernel::here();
+    if !kernel.is_enough() {
+        eprintln!("left out: {kernel:?} can't keep children in bounds");
+    }
+    !kernel.is_enough()
+}
+
+/// A shell with `script`, as an unprivileged user where we may choose, in `sandbox`.
+fn caged(script: &str, sandbox: Option<Sandbox>) -> ChildSpec {
+    let sandbox = sandbox.map(|sandbox| Sandbox { programs: true, ..sandbox });
+    ChildSpec { sandbox, user: ChildUser::choose(None, None).unwrap(), ..sh(script) }
+}
+
+/// The exit code of `script` outside of any sandbox and in this one.
+async fn codes(script: &str, sandbox: Sandbox) -> [Option<i32>; 2] {
+    let code = |said: Said| said.ended.exit.and_then(|exit| exit.code);
+    [code(run(caged(script, None)).await), code(run(caged(script, Some(sandbox))).await)]
+}
+
+#[tokio::test]
+async fn only_what_is_named_can_be_read_and_never_what_is_kept() {
+    if left_out() {
+        return;
+    }
+    let (dir, file) = open_dir();
+    let read = format!("cat {0} && ls {1}", file.display(), dir.path().display());
+    let open = Sandbox { read: vec![dir.path().to_owned()], ..Sandbox::default() };
+    assert_eq!(codes(&read, Sandbox::default()).await, [Some(0), Some(1)]);
+    assert_eq!(codes(&read, open.clone()).await, [Some(0), Some(0)]);
+    // To read is not to write, nor to remove.
+    assert_eq!(codes(&format!("echo > {}", file.display()), open.clone()).await, [Some(0), Some(2)]);
+    let moved = dir.path().join("moved");
+    let there_and_back = format!("mv {0} {1} && mv {1} {0}", file.display(), moved.display());
+    assert_eq!(codes(&there_and_back, open.clone()).await, [Some(0), Some(1)]);
+    // What holds something kept is not opened, by whatever name, and neither is a part of it.
+    let link = dir.path().join("link");
+    std::os::unix::fs::symlink(dir.path(), &link).unwrap();
+    let real = dir.path().canonicalize().unwrap();
+    for (read, never) in [(dir.path(), file.as_path()), (&link, &file), (&file, &real)] {
+        let never = vec![never.canonicalize().unwrap()];
+        let kept = Sandbox { read: vec![read.to_owned()], never, ..Sandbox::default() };
+        assert_eq!(codes(&format!("cat {}", file.display()), kept).await, [Some(0), Some(1)], "{}", read.display());
+    }
+}
+
+#[tokio::test]
+async fn the_workspace_is_written_and_nothing_in_it_is_run() {
+    if left_out() {
+        return;
+    }
+    let (dir, _) = open_dir();
+    let inside = Sandbox { write: vec![dir.path().to_owned()], ..Sandbox::default() };
+    let work = format!(
+        "cd {} && mkdir -p a b && echo x > a/f && mv a/f b/f && ln -s f b/l && ln b/f b/h && cat b/l && : > b/f && rm -r a b",
+        dir.path().display()
+    );
+    assert_eq!(codes(&work, inside.clone()).await, [Some(0), Some(0)]);
+    let run = format!("cd {} && cp /bin/true t && chmod 755 t; ./t; c=$?; rm -f t; exit $c", dir.path().display());
+    assert_eq!(codes(&run, inside).await, [Some(0), Some(126)]);
+}
+
+#[tokio::test]
+async fn a_plain_program_runs_nothing_else_and_one_that_must_exist_is_missed() {
+    if left_out() {
+        return;
+    }
+    let direct = |program: &str, args: &[&str]| ChildSpec {
+        program: program.into(),
+        args: args.iter().map(|a| (*a).into()).collect(),
+        sandbox: Some(Sandbox::default()),
+        ..caged("", None)
+    };
+    let said = run(direct("/usr/bin/env", &["A=1"])).await;
+    assert_eq!(said.ended.exit.and_then(|e| e.code), Some(0), "{}", said.stderr);
+    let said = run(direct("/usr/bin/env", &["/bin/true"])).await;
+    assert_eq!(said.ended.exit.and_then(|e| e.code), Some(126), "{}", said.stderr);
+
+    let missing = Sandbox { write: vec!["/no/such/workspace".into()], ..Sandbox::default() };
+    let error = Nursery::start().unwrap().spawn(caged("true", Some(missing))).await.unwrap_err();
+    assert!(error.to_string().starts_with("cannot allow /no/such/workspace"), "{error}");
+    // What is only read need not be there.
+    let absent = Sandbox { read: vec!["/no/such/file".into()], ..Sandbox::default() };
+    assert_eq!(codes("true", absent).await, [Some(0), Some(0)]);
+}
+
+/// A shell may look into `/proc`; what is secret there stays closed, also where both are the same user.
+#[tokio::test]
+async fn the_environment_of_a_brother_stays_his_own() {
+    if left_out() {
+        return;
+    }
+    let (dir, _) = open_dir();
+    let nursery = Nursery::start().unwrap();
+    let inside = || Some(Sandbox { write: vec![dir.path().to_owned()], ..Sandbox::default() });
+    for brother_in in [None, inside()] {
+        let mut brother = nursery.spawn(caged("echo ready; exec sleep 1000", brother_in)).await.unwrap();
+        line(brother.stdout.as_mut().unwrap()).await;
+        until("sleep runs", || exe_name(brother.pid()).is_some_and(|n| n == "sleep" || n == "coreutils")).await;
+        let pid = brother.pid();
+        for secret in ["environ", "mem", "maps", "fd/0", "cwd/", "root/"] {
+            let look = format!("ls -l /proc/{pid}/{secret} && head -c 1 /proc/{pid}/{secret}");
+            let look = if secret.ends_with('/') { format!("ls /proc/{pid}/{secret}") } else { look };
+            let said = run(caged(&look, inside())).await;
+            assert_ne!(said.ended.exit.and_then(|e| e.code), Some(0), "{secret}: {:?}", said.texts());
+        }
+        let environ = format!("cat /proc/{pid}/environ > /dev/null");
+        assert_eq!(codes(&environ, Sandbox::default()).await, [Some(0), Some(1)]);
+        // Nor is it ended from there.
+        assert_eq!(codes(&format!("kill -0 {pid}"), Sandbox::default()).await, [Some(0), Some(1)]);
+        brother.terminate(Duration::ZERO).await;
+    }
+}
+
+fn exe_name(pid: i32) -> Option<String> {
+    let exe = std::fs::read_link(Path::new("/proc").join(pid.to_string()).join("exe")).ok()?;
+    Some(exe.file_name()?.to_string_lossy().into_owned())
+}
+
+#[tokio::test]
+async fn the_mark_stays_on() {
+    if left_out() || !Mark::available() {
+        return;
+    }
+    // The shell of a limit of file locks is `ulimit -x`, which only some have.
+    let script = "bash -c 'ulimit -x 5'";
+    if !Path::new("/bin/bash").exists() {
+        eprintln!("left out: no bash");
+        return;
+    }
+    assert_eq!(codes(script, Sandbox::default()).await, [Some(0), Some(1)]);
+}
+
+#[tokio::test]
+async fn what_must_be_enforced_and_cannot_is_not_started() {
+    let required = Sandbox { required: true, ..Sandbox::default() };
+    let started = Nursery::start().unwrap().spawn(caged("true", Some(required))).await;
+    match Kernel::here().is_enough() {
+        true => assert!(started.is_ok()),
+        false => assert!(matches!(started, Err(ChildError::NoSandbox))),
+    }
+}
