@@ -17,7 +17,7 @@ use crate::store::{Lease, StoreError};
 const PAGE: i64 = 500;
 /// Sessions, calls and runs that a trace is shown with.
 const MOST: i64 = 200;
-/// The newest runs of a schedule.
+/// The newest sessions of a schedule.
 const RUNS: i64 = 10;
 
 /// A part of a session's transcript.
@@ -96,15 +96,15 @@ impl Spawner {
         Ok(rows.first().map_or(Value::Null, shown))
     }
 
-    /// The traces that an id belongs to here: a session's, a request's, a trace's own, or a schedule's last runs'.
+    /// The traces that an id belongs to here: a session's, a request's, a trace's own, or those of a schedule's last sessions.
     pub async fn traces_of(&self, ctx: &RequestContext, id: Uuid) -> Result<Vec<String>, StoreError> {
         let mut lease = self.store().lease(ctx).await?;
         let trace = id.simple().to_string();
         let rows = lease
             .read(
                 "SELECT trace_id FROM sessions WHERE id = $1 OR request_id = $1 OR trace_id = $2
-                 UNION SELECT s.trace_id FROM (SELECT session_id FROM schedule_runs WHERE task_id = $1
-                                               ORDER BY fire_at DESC LIMIT $3) r JOIN sessions s ON s.id = r.session_id",
+                 UNION (SELECT s.trace_id FROM scheduled_tasks t JOIN sessions s ON s.trigger_source = 'schedule:' || t.name
+                        WHERE t.id = $1 ORDER BY s.queued_at DESC LIMIT $3)",
                 &[&id, &trace, &RUNS],
             )
             .await

@@ -125,6 +125,7 @@ async fn in_workspace(
     guard: &TokenGuard<'_>,
 ) -> Ending {
     let id = attempt.id;
+    attempt.access.keys.iter().for_each(|(_, key)| household().hide(key));
     let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token) {
         Ok(through) => through,
         Err(e) => return broken("the way to the model", &e),

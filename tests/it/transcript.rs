@@ -95,7 +95,6 @@ async fn newest(daemon: &Daemon, butler: &str) -> String {
 async fn a_session_is_followed_without_gaps_or_doubles_and_read_afterwards() {
     let household = Household::misbehaving();
     let daemon = household.start().await;
-    let go = household.roster().join("faker/go");
     let words: String = (0..300).map(|n| format!("do say word {n}\n")).collect();
     let prompt = format!(
         "do start\ndo call state_set {{\"key\": \"a\", \"value\": 1}}\n{words}do call probe_echo {{\"ms\": 1500}}\n{words}do finish the end"
@@ -115,7 +114,6 @@ async fn a_session_is_followed_without_gaps_or_doubles_and_read_afterwards() {
         assert_eq!(late.exit(), 0);
         (first, all)
     });
-    let _ = go;
     assert_eq!(trigger.await.expect("an end")["output"], "the end");
     whole(&early);
     assert_eq!(numbers(&early), numbers(&late));
@@ -133,7 +131,6 @@ async fn a_session_is_followed_without_gaps_or_doubles_and_read_afterwards() {
     let shown = show(&household, &id);
     let events = shown["events"].as_array().expect("events");
     assert_eq!(kinds(events), kinds(&early));
-    assert_eq!(events.iter().map(|e| &e["at"]).collect::<Vec<_>>().len(), early.len());
     assert!(shown["system_prompt"].as_str().is_some_and(|p| p.contains("A butler for tests")), "{shown}");
     assert_eq!(events[1]["prompt"].as_str().map(|p| p.starts_with("do start")), Some(true));
     assert_eq!(events.last().expect("one")["result"]["output"], "the end");
@@ -190,7 +187,7 @@ async fn a_flood_is_cut_and_says_so() {
     let daemon = household.start().await;
     let ended = daemon
         .mcp(FAKE)
-        .ok("trigger", json!({"prompt": "do start\ndo flood stdout 3000000 events\ndo finish x"}))
+        .ok("trigger", json!({"prompt": "do start\ndo flood stdout 3000000 events\ndo raw .\ndo finish x"}))
         .await;
     assert_eq!(ended["success"], true, "{ended}");
     let shown = show(&household, ended["session_id"].as_str().expect("an id"));

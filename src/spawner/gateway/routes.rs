@@ -79,7 +79,7 @@ impl Route {
         self.count.fetch_add(1, Ordering::Relaxed) + 1
     }
 
-    /// The text without the login, which an upstream may quote as it refuses it.
+    /// The text without secrets of the household's, such as the login, which an upstream may quote as it refuses it.
     pub fn hide(&self, text: &[u8]) -> Vec<u8> {
         household().cleaned(text).unwrap_or_else(|| text.to_vec())
     }
