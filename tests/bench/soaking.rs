@@ -54,9 +54,10 @@ fn show(sessions: usize, seen: &Seen) {
     table::note(&format!("processes alive 5 s after their session: {}   {}", seen.left.len(), none(seen.left.len())));
     let samples = seen.samples;
     table::note(&format!(
-        "zombies of sessions that were over, in {samples} samples: {}   {}",
+        "zombies of the daemon whose session was over, in {samples} samples: {}   {}; orphans that init buried late: {}",
         seen.zombies.len(),
-        none(seen.zombies.len())
+        none(seen.zombies.len()),
+        seen.unburied_orphans.len()
     ));
     table::note(&format!("workspaces left: {}   {}", seen.workspaces, none(seen.workspaces)));
     let [before, most, after] = seen.descriptors;

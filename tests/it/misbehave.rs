@@ -209,7 +209,8 @@ async fn another_butlers_token_opens_nothing() {
          http own own sessions_list; finish"
     );
     let row = session(&daemon, &steps).await;
-    assert_eq!(reported(&row, &format!("http own {stolen}"))["error"], "HTTP 403", "{row}");
+    // What it says of a token that lives is hidden in the report, so the step is known by its place: the first.
+    assert_eq!(reported(&row, "http own")["error"], "HTTP 403", "{row}");
     assert_eq!(reported(&row, "http own nonsense")["error"], "HTTP 401", "{row}");
     // Where it may not even connect there, that is as good.
     let elsewhere = &reported(&row, &format!("http {address}"))["error"];
