@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use crate::base::{ButlerName, Clock, RequestContext, SessionId, TenantId, Trust};
+use crate::base::{ButlerName, Clock, RequestContext, SessionId, TenantId, TraceContext, Trust};
 
 /// What an operator's token is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -127,6 +127,19 @@ impl Caller {
             }
         };
         Self { grant, context }
+    }
+
+    /// The same caller, calling from the span that a `traceparent` names, whoever sent it. A session stays in its own
+    /// trace; an operator may bring theirs. What is malformed counts for nothing.
+    #[must_use]
+    pub fn from_span(mut self, traceparent: Option<&str>) -> Self {
+        let Some(given) = traceparent else { return self };
+        let own = &self.context.trace_context;
+        let trace = if self.session().is_some() { own.within(given) } else { TraceContext::parse(given) };
+        if let Some(trace) = trace {
+            self.context = Arc::new(self.context.under(&trace));
+        }
+        self
     }
 
     /// The session whose child this is.

@@ -12,6 +12,8 @@ use crate::base::HumanDuration;
 pub const CONFIG_ENV: &str = "BUTLERD_AGENT_CONFIG";
 /// Names the environment variable that holds the MCP servers as JSON.
 pub const MCP_ENV: &str = "MCP_SERVERS";
+/// The variable that says which span of which trace a run is.
+pub const TRACE_ENV: &str = "TRACEPARENT";
 
 /// Which wire format the model's endpoint speaks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

@@ -5,7 +5,8 @@ use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
 use rmcp::model::{
-    CallToolRequestParams, CallToolResult, ClientConfig, ContentBlock, Implementation, ProtocolVersion, Tool,
+    CallToolRequestParams, CallToolResult, ClientConfig, ContentBlock, Implementation, ProtocolVersion,
+    RequestParamsMeta, Tool,
 };
 use rmcp::service::RunningService;
 use rmcp::transport::StreamableHttpClientTransport;
@@ -65,12 +66,19 @@ pub struct Mcp {
     by_tool: HashMap<String, usize>,
     tools: Vec<Tool>,
     tool_timeout: Duration,
+    /// Goes along with every call, so that servers tell which run it belongs to.
+    traceparent: Option<String>,
 }
 
 impl Mcp {
     /// Connects to every server and lists its tools, in the order of the servers' names.
-    pub async fn connect(servers: &McpServers, tool_timeout: Duration) -> Result<Self, McpError> {
-        let mut this = Self { connections: Vec::new(), by_tool: HashMap::new(), tools: Vec::new(), tool_timeout };
+    pub async fn connect(
+        servers: &McpServers,
+        tool_timeout: Duration,
+        traceparent: Option<String>,
+    ) -> Result<Self, McpError> {
+        let mut this =
+            Self { connections: Vec::new(), by_tool: HashMap::new(), tools: Vec::new(), tool_timeout, traceparent };
         for (name, server) in &servers.servers {
             let slow = || McpError::Slow { server: name.clone(), url: server.url.clone() };
             let opened = tokio::time::timeout(CONNECT_LIMIT, open(name, server)).await;
@@ -97,7 +105,10 @@ impl Mcp {
         let Some(connection) = self.by_tool.get(tool).map(|at| &self.connections[*at]) else {
             return Ok(Answer::failed(format!("There is no tool named `{tool}`.")));
         };
-        let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
+        if let Some(traceparent) = &self.traceparent {
+            params.set_traceparent(traceparent);
+        }
         let Ok(outcome) = tokio::time::timeout(self.tool_timeout, connection.service.call_tool(params)).await else {
             let limit = self.tool_timeout.as_secs_f32();
             return Ok(Answer::failed(format!(

@@ -23,7 +23,7 @@ use std::task::{Context, Poll};
 use futures_util::FutureExt;
 use tokio::io::AsyncWrite;
 
-pub use config::{AgentConfig, Api, CONFIG_ENV, ConfigError, MCP_ENV, McpServer, McpServers};
+pub use config::{AgentConfig, Api, CONFIG_ENV, ConfigError, MCP_ENV, McpServer, McpServers, TRACE_ENV};
 pub use event::{AgentEvent, ErrorClass, RunError, RunResult, Usage};
 
 use event::Reporter;
@@ -129,7 +129,8 @@ async fn work(env: Env<'_>, talk: &mut Talk, reporter: &mut Reporter<'_>) -> Res
         }
     }
     let model = ModelClient::new(&config, key.as_ref())?;
-    let mcp = Mcp::connect(&servers, config.tool_timeout.0).await?;
+    let traceparent = env(TRACE_ENV).filter(|t| crate::base::TraceContext::parse(t).is_some());
+    let mcp = Mcp::connect(&servers, config.tool_timeout.0, traceparent).await?;
     let mcp = talk.mcp.insert(mcp);
     let tools = mcp.tools().iter().map(|tool| tool.name.to_string()).collect();
     reporter.emit(&AgentEvent::Init { model: config.model.clone(), tools, mcp_connected: true }).await?;

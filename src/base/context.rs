@@ -104,6 +104,11 @@ impl RequestContext {
         }
     }
 
+    /// The same context for what stands under another span of its trace.
+    pub fn under(&self, trace: &TraceContext) -> Self {
+        Self { trace_context: trace.clone(), ..self.clone() }
+    }
+
     /// The same context with at most this trust.
     pub fn with_trust_at_most(mut self, trust: Trust) -> Self {
         self.trust = self.trust.min(trust);

@@ -122,13 +122,21 @@ uuid_type!(
 pub struct TraceContext {
     /// `00-<32 hex trace id>-<16 hex span id>-<2 hex flags>`
     pub traceparent: String,
+    /// Nothing stands above: the span id is nobody's, and what is opened first has no parent.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub root: bool,
+}
+
+/// The id of a new span.
+fn span_id() -> String {
+    Uuid::new_v4().simple().to_string()[..16].to_owned()
 }
 
 impl TraceContext {
     /// Starts a new sampled trace with random ids.
     pub fn new_root() -> Self {
-        let (trace, span) = (Uuid::new_v4().simple().to_string(), Uuid::new_v4().simple().to_string());
-        Self { traceparent: format!("00-{trace}-{}-01", &span[..16]) }
+        let trace = Uuid::new_v4().simple();
+        Self { traceparent: format!("00-{trace}-{}-01", span_id()), root: true }
     }
 
     /// Takes a `traceparent` from outside; `None` unless it has the form that W3C Trace Context fixes.
@@ -143,12 +151,47 @@ impl TraceContext {
             && parts[0] != "ff"
             && parts[1].bytes().any(|b| b != b'0')
             && parts[2].bytes().any(|b| b != b'0');
-        well_formed.then(|| Self { traceparent: s.to_owned() })
+        well_formed.then(|| Self { traceparent: s.to_owned(), root: false })
     }
 
     /// The 32 hex digits that name the trace.
     pub fn trace_id(&self) -> &str {
         self.traceparent.get(3..35).unwrap_or_default()
+    }
+
+    /// The 16 hex digits that name the span.
+    pub fn span_id(&self) -> &str {
+        self.traceparent.get(36..52).unwrap_or_default()
+    }
+
+    /// The span that stands above what is opened under this context.
+    pub fn parent_id(&self) -> Option<&str> {
+        Some(self.span_id()).filter(|_| !self.root)
+    }
+
+    /// Whether the trace is wanted by whoever began it.
+    pub fn is_sampled(&self) -> bool {
+        let flags = self.traceparent.get(53..55).and_then(|flags| u8::from_str_radix(flags, 16).ok());
+        flags.is_some_and(|flags| flags & 1 == 1)
+    }
+
+    /// A new span of the same trace.
+    #[must_use]
+    pub fn child(&self) -> Self {
+        self.at(&span_id())
+    }
+
+    /// Another span of the same trace, by its id.
+    fn at(&self, span: &str) -> Self {
+        let flags = self.traceparent.get(53..).unwrap_or("01");
+        Self { traceparent: format!("00-{}-{span}-{flags}", self.trace_id()), root: false }
+    }
+
+    /// The span that somebody within this trace says they call from; `None` if what they say is malformed or of
+    /// another trace. Whether the trace is wanted is not theirs to say.
+    pub fn within(&self, traceparent: &str) -> Option<Self> {
+        let given = Self::parse(traceparent).filter(|given| given.trace_id() == self.trace_id())?;
+        Some(self.at(given.span_id()))
     }
 }
 
@@ -170,8 +213,15 @@ mod tests {
     #[test]
     fn trace_contexts_from_outside_are_checked() {
         let own = TraceContext::new_root();
-        assert_eq!(TraceContext::parse(&own.traceparent), Some(own.clone()));
-        assert_eq!(own.trace_id().len(), 32);
+        assert_eq!(TraceContext::parse(&own.traceparent), Some(TraceContext { root: false, ..own.clone() }));
+        assert_eq!((own.trace_id().len(), own.span_id().len(), own.parent_id()), (32, 16, None));
+        let child = own.child();
+        assert_eq!((child.trace_id(), child.parent_id()), (own.trace_id(), Some(child.span_id())));
+        assert!(child.span_id() != own.span_id() && child.is_sampled());
+        let claimed = child.child().traceparent.replace("-01", "-00");
+        let within = own.within(&claimed).expect("the same trace");
+        assert_eq!((within.span_id(), within.is_sampled()), (&claimed[36..52], true));
+        assert_eq!(own.within(&TraceContext::new_root().traceparent), None);
         for bad in ["", "00-x", "00-00000000000000000000000000000000-1234567890abcdef-01", "zz"] {
             assert_eq!(TraceContext::parse(bad), None, "{bad}");
         }

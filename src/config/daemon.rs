@@ -162,6 +162,10 @@ section! {
         anthropic: String = rules::URL, Default::Is("\"https://api.anthropic.com\"");
         /// The OpenAI API, or a server that speaks its chat completions.
         openai: String = rules::URL, Default::Is("\"https://api.openai.com/v1\"");
+        /// The OpenAI API as a ChatGPT subscription reaches it.
+        chatgpt: String = rules::URL, Default::Is("\"https://chatgpt.com/backend-api/codex\"");
+        /// Where a ChatGPT subscription's login is renewed.
+        chatgpt_login: String = rules::URL, Default::Is("\"https://auth.openai.com\"");
         /// The Gemini API.
         gemini: String = rules::URL, Default::Is("\"https://generativelanguage.googleapis.com\"");
     }
@@ -187,6 +191,9 @@ section! {
         /// `text` for people, `json` for collectors. `auto` is text: with colours on a terminal, without times in systemd's
         /// journal, which has its own.
         format: LogFormat = Kind::OneOf(LogFormat::NAMES), Default::Is("\"auto\"");
+        /// A collector of OpenTelemetry that takes traces over HTTP. They hold arguments and results of tool calls. If
+        /// not set, none are made.
+        otlp: Option<String> = rules::URL, Default::Unset("\"http://127.0.0.1:4318\"");
     }
 }
 

@@ -17,7 +17,7 @@ fn held(ok: bool) -> Result<(), String> {
 pub(super) const RESERVED_SCHEMAS: [&str; 3] = ["shared", "public", "information_schema"];
 
 /// Variables that the spawner makes anew for each session; no butler may ask for the host's.
-const OWN_VARIABLES: [&str; 4] = ["PATH", "HOME", "TMPDIR", "MCP_SERVERS"];
+const OWN_VARIABLES: [&str; 5] = ["PATH", "HOME", "TMPDIR", "MCP_SERVERS", "TRACEPARENT"];
 
 pub(super) const ANY_TEXT: Kind = Kind::Text(Rule { expected: "a text", check: |_| Ok(()) });
 

@@ -79,7 +79,7 @@ impl ServerHandler for Conn {
         params: CallToolRequestParams,
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        let caller = caller(&context)?;
+        let caller = caller(&context)?.from_span(context.meta.get_traceparent());
         let name = params.name.into_owned();
         // The door turns such a call away with 403; this holds for a body that the door read differently.
         if !caller.grant.allows(&name) {

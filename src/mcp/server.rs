@@ -183,7 +183,8 @@ impl Served {
         if !grant.opens(self.face.tools.butler()) {
             return Err(WRONG_BUTLER);
         }
-        let caller = Caller::of(grant, &self.clock, "mcp");
+        let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
+        let caller = Caller::of(grant, &self.clock, "mcp").from_span(traceparent);
         if let (Some(claimed), Some(session)) = (query_value(request.uri(), "runtime_session_id"), caller.session())
             && claimed != session.to_string()
         {

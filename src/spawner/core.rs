@@ -15,6 +15,7 @@ use super::child::{ChildUser, Leftover, Nursery};
 use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::model::{ModelAccess, NoModel, resolve};
+use super::trace;
 use super::transcript::Transcript;
 use super::types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
@@ -209,6 +210,8 @@ impl Spawner {
         let inner = &self.inner;
         check_wish(&wish)?;
         let wish = redacted(wish);
+        let mut span = trace::trigger(&inner.parts, &wish);
+        let wish = wish.under(span.context());
         let (at, access) = inner.first_ready(0).await.map_err(|e| match e {
             NoModel::Credentials(crate::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
@@ -227,7 +230,10 @@ impl Spawner {
         let inner = inner.clone();
         let tracked = self.inner.tasks.track_future(async move {
             // Nobody waits any more: the rows tell the end all the same.
-            let _ = done.send(inner.attempts(first, wish, place).await);
+            let ended = inner.attempts(first, wish, place).await;
+            trace::outcome(&mut span, &ended);
+            drop(span);
+            let _ = done.send(ended);
         });
         task::spawn(task::Kind::Job, "session", tracked);
         Ok((id, end))
@@ -433,13 +439,16 @@ impl Inner {
         let slot = match (slot, place) {
             (Some(slot), _) => slot,
             (None, None) => return (cancelled(), None),
-            (None, Some(place)) => tokio::select! {
-                slot = place.wait() => match slot {
-                    Ok(slot) => slot,
-                    Err(e) => return (Ending::failed(SessionState::Interrupted, "stopping", e.to_string()), None),
-                },
-                () = cancel.cancelled() => return (cancelled(), None),
-            },
+            (None, Some(place)) => {
+                let _waiting = trace::phase(&self.parts, &wish.request, "queue");
+                tokio::select! {
+                    slot = place.wait() => match slot {
+                        Ok(slot) => slot,
+                        Err(e) => return (Ending::failed(SessionState::Interrupted, "stopping", e.to_string()), None),
+                    },
+                    () = cancel.cancelled() => return (cancelled(), None),
+                }
+            }
         };
         if cancel.is_cancelled() {
             return (cancelled(), Some(slot));
@@ -452,6 +461,7 @@ impl Inner {
 
     /// Closes the row, however long the database is away, and tells the end.
     async fn close(&self, id: SessionId, wish: &Trigger, end: Ending) -> Result<SessionResult, TriggerError> {
+        let _settling = trace::phase(&self.parts, &wish.request, "settle");
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         let mut tries = 0;
         let end = end.redacted();

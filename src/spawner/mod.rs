@@ -20,6 +20,7 @@ pub mod prompt;
 mod session;
 mod skills;
 mod tools;
+mod trace;
 mod transcript;
 mod types;
 pub mod workspace;

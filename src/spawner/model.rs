@@ -89,10 +89,20 @@ pub async fn resolve(
     }
     let family = Family::of(kind, config.runtime.api);
     let login = keys.first().map_or(Login::Nobody, |(name, key)| family.login(name, key.clone()));
+    // A login that only the gateway can use: it is served elsewhere, and the program is given a key like any other.
+    let by_file = matches!(login, Login::File(_));
+    if by_file && !settings.gateway {
+        let name = keys.first().map(|(name, _)| name.as_str()).unwrap_or_default();
+        return Err(NoModel::Missing(format!(
+            "{} has a login ({name}) that needs [spawner] gateway = true",
+            config.name
+        )));
+    }
     let key_name = match keys.first() {
-        Some((name, _)) => name.clone(),
-        None => key_names(config, kind).first().map(|name| (*name).to_owned()).unwrap_or_default(),
+        Some((name, _)) if !by_file => name.clone(),
+        _ => key_names(config, kind).first().map(|name| (*name).to_owned()).unwrap_or_default(),
     };
-    let upstream = Upstream { family, endpoint: url.clone(), login };
+    let endpoint = if by_file && !own { settings.endpoints.chatgpt.clone() } else { url.clone() };
+    let upstream = Upstream { family, endpoint, login };
     Ok(ModelAccess { model, base_url: own.then_some(url), keys, key_name, upstream })
 }

@@ -5,24 +5,52 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
+use super::adapters::ErrorClass;
 use super::budget::{Limits, Meter};
 use super::core::{Attempt, Inner};
 use super::drive::{Driven, Stopped};
-use super::gateway::{Link, ModelCall};
-use super::types::EventKind;
+use super::gateway::wire::account::{self, AccountError};
+use super::gateway::{Link, Login, ModelCall};
+use super::log::Ending;
+use super::types::{EventKind, SessionState};
 use crate::access::Token;
-use crate::base::SessionId;
+use crate::base::{SessionId, TraceContext};
+
+/// Why a session has no way to its model.
+#[derive(Debug, thiserror::Error)]
+pub enum NoWay {
+    #[error("the way to the model: {0}")]
+    Client(#[from] reqwest::Error),
+    #[error(transparent)]
+    Account(#[from] AccountError),
+}
+
+impl NoWay {
+    /// How a session without one ends.
+    pub fn ending(&self) -> Ending {
+        let class = match self {
+            NoWay::Client(_) => ErrorClass::InvalidRequest,
+            NoWay::Account(_) => ErrorClass::Auth,
+        };
+        Ending::failed(SessionState::Failed, class.as_str(), self.to_string())
+    }
+}
 
 /// Opens the session's way to its model: behind the gateway the child's key is its own token. Without a gateway the
 /// attempt stays as it is.
-pub fn through_gateway(
+pub async fn through_gateway(
     inner: &Inner,
     mut attempt: Attempt,
     token: &Token,
-) -> Result<(Attempt, Option<Link>), reqwest::Error> {
-    let Some(gateway) = &inner.parts.gateway else { return Ok((attempt, None)) };
-    let meter = Meter::new(Limits { turns: Some(inner.parts.config.sessions.max_turns), tokens: None });
-    let link = gateway.open(attempt.id, attempt.access.upstream.clone(), meter)?;
+) -> Result<(Attempt, Option<Link>), NoWay> {
+    let parts = &inner.parts;
+    let Some(gateway) = &parts.gateway else { return Ok((attempt, None)) };
+    let mut upstream = attempt.access.upstream.clone();
+    if let Login::File(file) = &upstream.login {
+        upstream.login = account::ready(file, &parts.credentials, &parts.settings.endpoints, &parts.clock).await?;
+    }
+    let meter = Meter::new(Limits { turns: Some(parts.config.sessions.max_turns), tokens: None });
+    let link = gateway.open(attempt.id, upstream, meter)?;
     attempt.access = link.instead_of(&attempt.access, &token.expose().to_owned().into());
     Ok((attempt, Some(link)))
 }
@@ -31,7 +59,7 @@ pub fn through_gateway(
 /// the daemon stops, and when it goes on for `grace` after it was refused another call.
 pub async fn beside(
     inner: &Inner,
-    id: SessionId,
+    (id, trace): (SessionId, &TraceContext),
     link: Option<&mut Link>,
     ended_by: &CancellationToken,
     grace: Duration,
@@ -49,7 +77,7 @@ pub async fn beside(
     tokio::pin!(stubborn);
     loop {
         tokio::select! {
-            call = link.next_call() => tell_call(inner, id, call),
+            call = link.next_call() => tell_call(inner, (id, trace), call),
             () = inner.killing.cancelled(), if !ended_by.is_cancelled() => ended_by.cancel(),
             () = &mut stubborn, if !ended_by.is_cancelled() => ended_by.cancel(),
         }
@@ -57,8 +85,14 @@ pub async fn beside(
 }
 
 /// Puts what the gateway saw over what the child said, but for an end that was somebody's wish or the clock's.
-pub fn correct(inner: &Inner, id: SessionId, link: &mut Link, driven: &mut Driven, cancel: &CancellationToken) {
-    link.rest().into_iter().for_each(|call| tell_call(inner, id, call));
+pub fn correct(
+    inner: &Inner,
+    (id, trace): (SessionId, &TraceContext),
+    link: &mut Link,
+    driven: &mut Driven,
+    cancel: &CancellationToken,
+) {
+    link.rest().into_iter().for_each(|call| tell_call(inner, (id, trace), call));
     match driven.stopped {
         // Ended because it went on after a limit: the limit is the reason.
         Some(Stopped::Cancelled) if link.refused().is_some() && !cancel.is_cancelled() => driven.stopped = None,
@@ -71,7 +105,8 @@ pub fn correct(inner: &Inner, id: SessionId, link: &mut Link, driven: &mut Drive
     link.correct(&mut driven.outcome);
 }
 
-fn tell_call(inner: &Inner, id: SessionId, call: ModelCall) {
+fn tell_call(inner: &Inner, (id, trace): (SessionId, &TraceContext), call: ModelCall) {
+    super::trace::model_call(inner, trace, &call);
     if let Some(failure) = &call.failure {
         let (class, message) = (failure.class.as_str(), failure.message.as_str());
         tracing::info!(session = %id, number = call.number, status = call.status, class, message, "a model call failed");

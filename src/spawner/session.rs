@@ -15,6 +15,7 @@ use super::log::Ending;
 use super::model_calls;
 use super::prompt;
 use super::skills::{SessionSkills, watched};
+use super::trace;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
@@ -26,13 +27,23 @@ const MAX_RESULT: usize = 256 * 1024;
 
 /// Runs the session to its end. Whatever goes wrong is in the ending.
 pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
+    let mut span = trace::session(inner, wish, &attempt);
+    let end = traced(inner, &wish.under(span.context()), attempt, cancel).await;
+    trace::ending(&mut span, &end);
+    end
+}
+
+async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
     let (id, parts) = (attempt.id, &inner.parts);
+    let composing = trace::phase(parts, &wish.request, "compose");
     let system_prompt = match prompt::system_prompt(&parts.roster_dir, &parts.config.dir) {
         Ok(text) => household().clean(text),
         Err(e) => return broken("the system prompt", &e),
     };
     let reading = inner.candidate(&attempt).adapter.skills();
-    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, &parts.config.runtime.tools);
+    // Built-in tools are those of the butler's own runtime, not of a fallback.
+    let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };
+    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, granted);
     let system_prompt = skills.announced(system_prompt);
     if let Err(e) = inner.log.running(&wish.request, id, &system_prompt).await {
         return broken("the session's row", &e);
@@ -47,6 +58,7 @@ pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel:
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
+    drop(composing);
     let mut files = Vec::new();
     let prompt = (system_prompt, &skills);
     let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), prompt, &guard).await;
@@ -126,12 +138,13 @@ async fn in_workspace(
 ) -> Ending {
     let id = attempt.id;
     attempt.access.keys.iter().for_each(|(_, key)| household().hide(key));
-    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token) {
+    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token).await {
         Ok(through) => through,
-        Err(e) => return broken("the way to the model", &e),
+        Err(e) => return e.ending(),
     };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
     let invocation = invocation(inner, wish, attempt, workspace, (system_prompt, skills), &guard.token);
+    let spawning = trace::phase(&inner.parts, &wish.request, "spawn");
     let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
     inner.tell(id, EventKind::Prompt { prompt, system_bytes });
     let composed = match adapter.compose(&invocation) {
@@ -151,6 +164,7 @@ async fn in_workspace(
         Ok(child) => child,
         Err(e) => return broken("the child", &e),
     };
+    drop(spawning);
     crash::point("session.spawned");
     inner.parts.metrics.running(1);
     // Without this row a daemon killed from here on would find the child by its mark alone.
@@ -170,6 +184,7 @@ async fn in_workspace(
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
     let mut tools_seen = 0;
+    let running = trace::phase(&inner.parts, &wish.request, "run");
     let mut driven = {
         let on_step = |step| {
             tools_seen += u32::from(matches!(step, Step::Said(RunEvent::ToolCall { .. })));
@@ -177,16 +192,23 @@ async fn in_workspace(
         };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
         let driving = drive(child, watched(Box::new(parser)), deadlines, household(), &ended_by, on_step);
-        let aside = model_calls::beside(inner, id, link.as_mut(), &ended_by, deadlines.after_final);
+        let aside = model_calls::beside(
+            inner,
+            (id, &wish.request.trace_context),
+            link.as_mut(),
+            &ended_by,
+            deadlines.after_final,
+        );
         tokio::pin!(driving);
         tokio::select! {
             driven = &mut driving => driven,
             never = aside => match never {},
         }
     };
+    drop(running);
     inner.parts.metrics.running(-1);
     if let Some(link) = &mut link {
-        model_calls::correct(inner, id, link, &mut driven, cancel);
+        model_calls::correct(inner, (id, &wish.request.trace_context), link, &mut driven, cancel);
     }
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
@@ -232,6 +254,7 @@ fn invocation(
         model: access.model,
         mcp_url: format!("http://127.0.0.1:{}/mcp", inner.parts.port),
         token: token.expose().to_owned().into(),
+        traceparent: wish.request.trace_context.traceparent.clone(),
         max_turns: config.sessions.max_turns,
         max_output_tokens: None,
         request_timeout: None,

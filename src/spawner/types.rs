@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use super::adapters::Usage;
-use crate::base::{RequestContext, SessionId};
+use crate::base::{RequestContext, SessionId, TraceContext};
 
 /// A wish for a session.
 #[derive(Clone, Debug)]
@@ -18,6 +18,13 @@ pub struct Trigger {
     /// `trigger`, `schedule:<name>`, `external`, `route`, …
     pub source: String,
     pub request: Arc<RequestContext>,
+}
+
+impl Trigger {
+    /// The same for what stands under another span of its trace.
+    pub(super) fn under(&self, trace: &TraceContext) -> Self {
+        Self { request: Arc::new(self.request.under(trace)), ..self.clone() }
+    }
 }
 
 /// Why no session came to be, or how the wait for one ended.

@@ -45,6 +45,8 @@ pub enum ServeError {
     Gateway(BindError),
     #[error("children can't be started: {0}")]
     Children(String),
+    #[error("telemetry.otlp: no client for the collector can be made: {0}")]
+    Collector(String),
     #[error("{what}: {source}")]
     Io {
         what: &'static str,
@@ -171,7 +173,10 @@ where
         book: ground.book.clone(),
         operators: ground.operators,
         clock,
-        metrics: Arc::new(Metrics::default()),
+        metrics: Arc::new(match &config.telemetry.otlp {
+            Some(url) => Metrics::tracing_to(url).map_err(|e| ServeError::Collector(e.to_string()))?,
+            None => Metrics::default(),
+        }),
         events: broadcast::channel(EVENTS).0,
         catalog,
         nursery: Nursery::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
@@ -215,6 +220,7 @@ where
     if let Some(gateway) = &house.gateway {
         gateway.stop().await;
     }
+    house.metrics.tracer().flush(Duration::from_secs(2)).await;
     admin_stop.cancel();
     if tokio::time::timeout(Duration::from_secs(2), &mut admin_task).await.is_err() {
         admin_task.abort();

@@ -11,6 +11,8 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::trace::{Counts, Tracer};
+
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct ButlerLabel {
     butler: String,
@@ -22,8 +24,13 @@ struct OutcomeLabels {
     outcome: String,
 }
 
-/// The process's metrics.
+/// A number that only rises.
+pub(super) type Count = Counter<u64, AtomicU64>;
+
+/// The process's metrics, and where its spans go.
 pub struct Metrics {
+    tracer: Tracer,
+    spans: Counts,
     registry: Mutex<Registry>,
     tool_calls: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     sessions: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
@@ -44,6 +51,8 @@ fn session_histogram() -> Histogram {
 impl Default for Metrics {
     fn default() -> Self {
         let m = Self {
+            tracer: Tracer::default(),
+            spans: Counts::default(),
             registry: Mutex::default(),
             tool_calls: Family::default(),
             sessions: Family::default(),
@@ -69,6 +78,8 @@ impl Default for Metrics {
             r.register("butlerd_triggers_refused", "Triggers that led to no session, by reason", m.refused.clone());
             r.register("butlerd_butler_up", "Whether a butler is up", m.up.clone());
             r.register("butlerd_butler_restarts", "Restarts of a butler since the daemon started", m.restarts.clone());
+            r.register("butlerd_spans_exported", "Spans that a collector took", m.spans.exported.clone());
+            r.register("butlerd_spans_dropped", "Spans that no collector took", m.spans.dropped.clone());
             r.register("butlerd_database_up", "Whether the database answers", m.database_up.clone());
             r.register("butlerd_database_connections", "Connections to the database", m.connections.clone());
         }
@@ -77,6 +88,23 @@ impl Default for Metrics {
 }
 
 impl Metrics {
+    /// Metrics whose spans go to the OpenTelemetry collector at this address.
+    pub fn tracing_to(url: &str) -> Result<Self, reqwest::Error> {
+        let mut metrics = Self::default();
+        metrics.tracer = Tracer::start(url, metrics.spans.clone())?;
+        Ok(metrics)
+    }
+
+    /// Where spans are opened.
+    pub fn tracer(&self) -> &Tracer {
+        &self.tracer
+    }
+
+    /// Spans that no collector took, since the start.
+    pub fn dropped_spans(&self) -> u64 {
+        self.spans.dropped.get()
+    }
+
     /// Notes how the database is.
     pub fn database(&self, up: bool, connections: usize) {
         self.database_up.set(i64::from(up));
@@ -131,6 +159,11 @@ pub struct ButlerMetrics {
 }
 
 impl ButlerMetrics {
+    /// Where the butler's spans are opened.
+    pub fn tracer(&self) -> &Tracer {
+        self.all.tracer()
+    }
+
     /// Counts a tool call by its outcome's name.
     pub fn tool_call(&self, outcome: &str) {
         match outcome {

@@ -2,6 +2,8 @@
 
 mod log;
 mod metrics;
+mod trace;
 
 pub use log::{LogError, start_log};
 pub use metrics::{ButlerMetrics, Metrics};
+pub use trace::{Span, SpanKind, Tracer};

@@ -17,7 +17,7 @@ use crate::access::Caller;
 use crate::base::redact::household;
 use crate::base::{ButlerName, text};
 use crate::store::Store;
-use crate::telemetry::ButlerMetrics;
+use crate::telemetry::{ButlerMetrics, Span, SpanKind};
 
 /// Whether a module's tools answer; shared between the module's state and its tools.
 #[derive(Clone)]
@@ -125,11 +125,17 @@ impl ToolSet {
         &self,
         name: &str,
         mut args: Map<String, Value>,
-        caller: Caller,
+        mut caller: Caller,
         cancelled: CancellationToken,
     ) -> Option<Reply> {
         let entry = self.inner.entries.get(name)?;
         let def = &entry.tool.def;
+        let tracer = self.inner.metrics.tracer();
+        let mut span = tracer.open(&caller.context.trace_context, format!("tool {name}"), SpanKind::Server);
+        if span.is_on() {
+            // What the call causes stands under it.
+            caller.context = Arc::new(caller.context.under(span.context()));
+        }
         let started = Instant::now();
         // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
         household().clean_members(&mut args);
@@ -163,6 +169,7 @@ impl ToolSet {
                              "code": "invalid_arguments"}),
                 is_error: true,
             };
+            describe(&mut span, &shadow, Outcome::Refused, Some(&problem), Some(&reply.json));
             self.inner.metrics.tool_call(Outcome::Refused.as_str());
             self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(&problem, 500))));
             return Some(reply);
@@ -183,6 +190,7 @@ impl ToolSet {
             Ok(_) => (Outcome::Ok, None),
             Err(e) => (e.outcome(), Some(text::truncate(&household().clean(e.to_string()), 500))),
         };
+        describe(&mut span, &shadow, outcome, detail.as_deref(), result.as_ref().ok());
         self.inner.metrics.tool_call(outcome.as_str());
         tracing::debug!(
             butler = %self.inner.butler, tool = name, outcome = outcome.as_str(),
@@ -205,4 +213,52 @@ impl ToolSet {
         household().clean_json(&mut reply.json);
         Some(reply)
     }
+}
+
+/// How much of a value is written down for a span, in bytes. It shows far less: this bounds what the cleaning costs.
+const MAX_RESULT: usize = 64 * 1024;
+
+/// What a call's span tells: the same as its audit row, and the begin of its result.
+fn describe(span: &mut Span, call: &ToolCall, outcome: Outcome, detail: Option<&str>, result: Option<&Value>) {
+    if !span.is_on() {
+        return;
+    }
+    span.set("butlerd.butler", call.butler.as_str());
+    span.set("gen_ai.tool.name", call.def.name.as_str());
+    span.set("butlerd.effect", call.def.effect().as_str());
+    span.set("butlerd.outcome", outcome.as_str());
+    if let Some(session) = call.session() {
+        span.set("butlerd.session_id", session.to_string());
+    }
+    span.set("gen_ai.tool.call.arguments", begin(&call.redacted));
+    if let Some(result) = result {
+        span.set("gen_ai.tool.call.result", begin(result));
+    }
+    if outcome != Outcome::Ok {
+        span.fail(detail.unwrap_or(outcome.as_str()));
+    }
+}
+
+/// The begin of a value as JSON, without writing down the rest.
+fn begin(value: &Value) -> String {
+    struct Begin(Vec<u8>);
+    impl std::io::Write for Begin {
+        fn write(&mut self, text: &[u8]) -> std::io::Result<usize> {
+            match (MAX_RESULT + 1).saturating_sub(self.0.len()).min(text.len()) {
+                0 => Err(std::io::ErrorKind::WriteZero.into()),
+                n => {
+                    self.0.extend_from_slice(&text[..n]);
+                    Ok(n)
+                }
+            }
+        }
+        fn flush(&mut self) -> std::io::Result<()> {
+            Ok(())
+        }
+    }
+    let mut begin = Begin(Vec::new());
+    // It fails where there is more, which is left out.
+    let whole = serde_json::to_writer(&mut begin, value).is_ok();
+    let text = String::from_utf8_lossy(&begin.0);
+    if whole { text.into_owned() } else { format!("{}…", text.trim_end_matches('\u{fffd}')) }
 }

@@ -2,11 +2,14 @@
 
 mod slow;
 
+use base64::Engine;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
 use crate::left_out::left_out;
 use crate::support::{Daemon, Household, child_environment, eventually, http, model};
-use slow::{EVENTS, Slow};
+use slow::{EVENTS, Slow, answering};
 
 const KEY: &str = "sk-test-key-of-the-scripted-model";
 
@@ -14,6 +17,7 @@ const KEY: &str = "sk-test-key-of-the-scripted-model";
 struct Waiting {
     session: tokio::task::JoinHandle<Value>,
     token: String,
+    servers: String,
     url: String,
 }
 
@@ -23,10 +27,11 @@ impl Waiting {
         let session =
             tokio::spawn(async move { general.call("trigger", json!({"prompt": "wait for it"})).await.result() });
         let (environment, _) = child_environment(household).await;
-        let servers: Value = serde_json::from_str(&environment["MCP_SERVERS"]).expect("JSON");
+        let text = environment["MCP_SERVERS"].clone();
+        let servers: Value = serde_json::from_str(&text).expect("JSON");
         let proof = servers["mcpServers"]["butler"]["headers"]["Authorization"].as_str().expect("a token");
         let token = proof.strip_prefix("Bearer ").expect("a bearer's").to_owned();
-        Self { session, token, url: format!("http://127.0.0.1:{}", daemon.info["gateway"]) }
+        Self { session, token, servers: text, url: format!("http://127.0.0.1:{}", daemon.info["gateway"]) }
     }
 
     /// A request to the gateway with these headers.
@@ -256,4 +261,81 @@ async fn a_subscriptions_login_stays_with_the_gateway() {
         if left == 0 { Ok(()) } else { Err(format!("{left} workspaces")) }
     })
     .await;
+}
+
+/// Programs that go past a limit end with their first refused call, and try no other.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn programs_end_at_once_past_the_limit() {
+    let model = model(json!([{"when": "wait", "steps": [{"hang": true}]}])).await;
+    let household = Household::with_model(&model)
+        .replace("general/butler.toml", "max_queued = 20", "max_queued = 20\nmax_turns = 1")
+        .env("BUTLERD_SPAWNER__FINAL_EVENT_GRACE", "5m");
+    let daemon = household.start().await;
+    let waiting = Waiting::start(&household, &daemon).await;
+    model.wait_for(|seen| seen.len() == 1).await;
+    let file = household.path().join("agent.json");
+    let config = json!({"api": "anthropic", "base_url": waiting.url, "model": "m", "prompt": "go on",
+        "api_key_env": "ANTHROPIC_API_KEY", "max_retries": 5});
+    std::fs::write(&file, config.to_string()).expect("the agent's file");
+    let run = |program: &std::ffi::OsStr, args: &[&str]| {
+        let mut command = Command::new(program);
+        command.args(args).env_clear().current_dir(household.path()).kill_on_drop(true);
+        command.env("HOME", household.path()).env("TMPDIR", household.path()).env("PATH", "/usr/bin:/bin");
+        command.env("ANTHROPIC_API_KEY", &waiting.token).env("ANTHROPIC_BASE_URL", &waiting.url);
+        command.env("MCP_SERVERS", &waiting.servers).env("BUTLERD_AGENT_CONFIG", &file);
+        command.env("CLAUDE_CODE_DISABLE_NONESSENTIAL_TRAFFIC", "1").stdin(std::process::Stdio::null());
+        async move {
+            let out = command.output().await.expect("it runs");
+            (out.status.code(), String::from_utf8_lossy(&out.stdout).into_owned())
+        }
+    };
+    let (code, said) = run(env!("CARGO_BIN_EXE_butlerd").as_ref(), &["agent"]).await;
+    assert!(code == Some(1) && said.contains(r#""class":"budget""#) && !said.contains(r#""type":"retry""#), "{said}");
+    match std::env::var_os("BUTLERD_TEST_CLAUDE") {
+        Some(program) => {
+            let args = ["-p", "go on", "--model", "m", "--output-format", "stream-json", "--verbose", "--tools", ""];
+            let (code, said) = run(&program, &args).await;
+            assert!(code == Some(1) && !said.contains("api_retry"), "{said}");
+            assert!(said.contains(r#""api_error_status":402"#), "{said}");
+        }
+        None => left_out("gateway::programs_end_at_once_past_the_limit", "BUTLERD_TEST_CLAUDE is not set"),
+    }
+    assert_eq!(model.requests().len(), 1, "no refused call reached the model");
+    let ended = waiting.cancel(&household).await;
+    assert_eq!(ended["success"], false, "{ended}");
+}
+
+/// Codex with a ChatGPT login that is about to end: renewed once, stored, and known to the gateway alone.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_login_that_ends_is_renewed_and_the_child_has_none_of_it() {
+    let Some(program) = std::env::var_os("BUTLERD_TEST_CODEX") else {
+        let why = "BUTLERD_TEST_CODEX is not set; `eval \"$(.ci/run clients)\"` installs Codex";
+        return left_out("gateway::a_login_that_ends_is_renewed_and_the_child_has_none_of_it", why);
+    };
+    let token = |claims: Value| format!("e30.{}.canary", URL_SAFE_NO_PAD.encode(claims.to_string()));
+    let fresh = token(json!({"exp": 4_102_444_800i64}));
+    let (login, mut renewals) =
+        answering(json!({"access_token": fresh, "refresh_token": "canary-refresh-2"}).to_string()).await;
+    let tokens =
+        json!({"access_token": token(json!({"exp": 1})), "refresh_token": "canary-refresh-1", "account_id": "acc-7"});
+    let model = model(json!([{"when": "hello", "steps": [{"say": "hi there"}]}])).await;
+    let household = Household::new()
+        .replace("health/butler.toml", "type = \"native\"", "type = \"codex\"")
+        .env("BUTLERD_SPAWNER__CLIS__CODEX", program.to_str().expect("a path"))
+        .env("BUTLERD_SPAWNER__ENDPOINTS__CHATGPT", &model.openai_base_url())
+        .env("BUTLERD_SPAWNER__ENDPOINTS__CHATGPT_LOGIN", &login)
+        .env("CODEX_AUTH_JSON", &json!({"tokens": tokens}).to_string());
+    let daemon = household.start().await;
+    for _ in 0..2 {
+        let done = daemon.mcp("health").ok("trigger", json!({"prompt": "hello"})).await;
+        assert_eq!((&done["success"], &done["output"]), (&json!(true), &json!("hi there")), "{done}\n{}", daemon.log());
+    }
+    let asked = renewals.recv().await.expect("a renewal");
+    assert!(asked.contains("canary-refresh-1") && asked.contains("refresh_token"), "{asked}");
+    assert!(renewals.try_recv().is_err(), "renewed once: the second session found it stored");
+    for request in model.requests() {
+        assert!(request.has_key("authorization", &format!("Bearer {fresh}")), "{:?}", request.headers);
+        assert_eq!(request.headers["chatgpt-account-id"], "acc-7");
+    }
+    assert!(!daemon.log().contains("canary"), "a part of the login was logged");
 }

@@ -23,5 +23,6 @@ mod misbehave;
 mod sandbox;
 mod skills;
 mod tidy;
+mod trace;
 mod transcript;
 mod unit_file;

@@ -11,7 +11,7 @@ use crate::base::{Secret, text};
 use crate::spawner::child::{ExitInfo, Nursery};
 
 /// The variables of every child.
-pub const BASE_ENV: &[&str] = &["PATH", "HOME", "TMPDIR", "MCP_SERVERS"];
+pub const BASE_ENV: &[&str] = &["PATH", "HOME", "TMPDIR", "MCP_SERVERS", "TRACEPARENT"];
 
 /// The children's PATH: fixed, so that nothing of the daemon's reaches them.
 pub const CHILD_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
@@ -82,6 +82,7 @@ pub(super) fn environment(
         ("HOME", path(&inv.workspace.home)),
         ("TMPDIR", path(&inv.workspace.tmp)),
         ("MCP_SERVERS", mcp_servers(inv).to_string()),
+        ("TRACEPARENT", inv.traceparent.clone()),
     ];
     env.extend(base.into_iter().chain(own).map(|(name, value)| (name.to_owned(), value)));
     for (name, value) in &env {

@@ -120,7 +120,9 @@ pub fn adapter(kind: RuntimeKind, clis: &ClisConfig) -> Arc<dyn Adapter> {
 pub fn key_names(kind: RuntimeKind, api: Api) -> &'static [&'static str] {
     match (kind, api) {
         (RuntimeKind::ClaudeCode, _) => &["ANTHROPIC_API_KEY", "CLAUDE_CODE_OAUTH_TOKEN"],
-        (RuntimeKind::Codex, _) | (RuntimeKind::Native, Api::Openai) => &["OPENAI_API_KEY"],
+        // The second is a subscription's login, which stays with the gateway.
+        (RuntimeKind::Codex, _) => &["OPENAI_API_KEY", "CODEX_AUTH_JSON"],
+        (RuntimeKind::Native, Api::Openai) => &["OPENAI_API_KEY"],
         (RuntimeKind::Gemini, _) => &["GEMINI_API_KEY"],
         (RuntimeKind::Native, Api::Anthropic) => &["ANTHROPIC_API_KEY"],
     }

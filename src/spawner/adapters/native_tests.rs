@@ -15,6 +15,7 @@ fn invocation() -> Invocation {
         model: Some("m-1".into()),
         mcp_url: "http://127.0.0.1:7/mcp".into(),
         token: Secret::new("token-of-the-session".into()),
+        traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
         max_turns: 20,
         max_output_tokens: None,
         request_timeout: None,

@@ -27,6 +27,8 @@ pub struct Invocation {
     pub mcp_url: String,
     /// The session token.
     pub token: Secret<String>,
+    /// The session's span, as W3C Trace Context writes it.
+    pub traceparent: String,
     /// Model calls at most.
     pub max_turns: u32,
     /// Of one answer; `None` is the program's own bound.

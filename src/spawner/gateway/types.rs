@@ -27,6 +27,10 @@ pub enum Login {
     Key(Arc<Secret<String>>),
     /// A subscription's token, always as the bearer's.
     Bearer(Arc<Secret<String>>),
+    /// The file of a login that has to be made ready first.
+    File(Arc<Secret<String>>),
+    /// Such a login, ready: its token and the account that it is for.
+    Account { token: Arc<Secret<String>>, account: String },
 }
 
 /// One request of a session to its model, as the gateway saw it. Told when its answer has ended.

@@ -93,9 +93,7 @@ pub(super) async fn forward(route: Arc<Route>, known: Known, asked: Asked, patie
     };
     let url = address(&route.upstream.endpoint, &known.path, asked.query.as_deref());
     let mut onward = headers::onward(&asked.headers);
-    if let Some((name, value)) = proof {
-        onward.insert(name, value);
-    }
+    onward.extend(proof);
     let request = route.client.request(asked.method, url).headers(onward).body(asked.body);
     let place = || text::truncate(&route.upstream.endpoint, 200);
     let answered = tokio::select! {

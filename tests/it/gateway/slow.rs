@@ -67,18 +67,8 @@ impl Slow {
 }
 
 async fn serve(mut stream: TcpStream, go: Arc<Semaphore>, tell: mpsc::UnboundedSender<Seen>) {
-    let mut text = Vec::new();
     let mut buffer = [0u8; 4096];
-    let body = loop {
-        let Ok(n @ 1..) = stream.read(&mut buffer).await else { return };
-        text.extend_from_slice(&buffer[..n]);
-        let shown = String::from_utf8_lossy(&text).into_owned();
-        let Some((head, body)) = shown.split_once("\r\n\r\n") else { continue };
-        let length = head.to_lowercase().lines().find_map(|l| l.strip_prefix("content-length: ")?.parse().ok());
-        if body.len() >= length.unwrap_or(0) {
-            break body.to_owned();
-        }
-    };
+    let Some(body) = request(&mut stream).await else { return };
     let piecemeal = body.contains("piecemeal");
     let _ = tell.send(Seen::Asked(body));
     if piecemeal {
@@ -101,4 +91,39 @@ async fn serve(mut stream: TcpStream, go: Arc<Semaphore>, tell: mpsc::UnboundedS
     }
     let _ = stream.read(&mut buffer).await;
     let _ = tell.send(Seen::Gone);
+}
+
+/// The body of the next request; `None` if there is none.
+async fn request(stream: &mut TcpStream) -> Option<String> {
+    let mut text = Vec::new();
+    let mut buffer = [0u8; 4096];
+    loop {
+        let n = stream.read(&mut buffer).await.ok().filter(|n| *n > 0)?;
+        text.extend_from_slice(&buffer[..n]);
+        let shown = String::from_utf8_lossy(&text).into_owned();
+        let Some((head, body)) = shown.split_once("\r\n\r\n") else { continue };
+        let length = head.to_lowercase().lines().find_map(|l| l.strip_prefix("content-length: ")?.parse().ok());
+        if body.len() >= length.unwrap_or(0) {
+            return Some(body.to_owned());
+        }
+    }
+}
+
+/// A server that gives this JSON to every request; its address, and the bodies that it got.
+pub async fn answering(json: String) -> (String, mpsc::UnboundedReceiver<String>) {
+    let listener = TcpListener::bind(("127.0.0.1", 0)).await.expect("a port");
+    let url = format!("http://{}", listener.local_addr().expect("an address"));
+    let (tell, seen) = mpsc::unbounded_channel();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let Some(body) = request(&mut stream).await else { continue };
+            let _ = tell.send(body);
+            let head = format!(
+                "HTTP/1.1 200 OK\r\ncontent-type: application/json\r\ncontent-length: {}\r\nconnection: close\r\n\r\n",
+                json.len()
+            );
+            stream.write_all(format!("{head}{json}").as_bytes()).await.expect("an answer");
+        }
+    });
+    (url, seen)
 }

@@ -2,6 +2,7 @@
 //!
 //! Each family is a vendor's set of APIs, served at one endpoint. Only this directory of the gateway names vendors.
 
+pub mod account;
 mod anthropic;
 mod gemini;
 mod openai;
@@ -91,22 +92,31 @@ impl Family {
 
     /// The kind of login that a credential of this name is; the names are those of the clients' variables.
     pub fn login(self, name: &str, value: crate::base::Secret<String>) -> Login {
+        if name == account::NAME {
+            return Login::File(std::sync::Arc::new(value));
+        }
         let bearer = ["ANTHROPIC_AUTH_TOKEN", "CLAUDE_CODE_OAUTH_TOKEN"].contains(&name);
         let value = std::sync::Arc::new(value);
         if bearer || self == Family::OpenAi { Login::Bearer(value) } else { Login::Key(value) }
     }
 
-    /// The header that a login stands in. `None`: it needs none. An error: its text can't stand in a header.
-    pub fn proof(self, login: &Login) -> Result<Option<(HeaderName, HeaderValue)>, http::header::InvalidHeaderValue> {
+    /// The headers that a login stands in. An error: its text can't stand in a header.
+    pub fn proof(self, login: &Login) -> Result<HeaderMap, http::header::InvalidHeaderValue> {
+        let mut headers = HeaderMap::new();
         let (name, text) = match (login, self) {
-            (Login::Nobody, _) => return Ok(None),
+            (Login::Nobody | Login::File(_), _) => return Ok(headers),
             (Login::Key(key), Family::Anthropic) => ("x-api-key", key.expose().clone()),
             (Login::Key(key), Family::Gemini) => ("x-goog-api-key", key.expose().clone()),
             (Login::Key(key) | Login::Bearer(key), _) => ("authorization", format!("Bearer {}", key.expose())),
+            (Login::Account { token, account }, _) => {
+                headers.insert("chatgpt-account-id", HeaderValue::from_str(account)?);
+                ("authorization", format!("Bearer {}", token.expose()))
+            }
         };
         let mut value = HeaderValue::from_str(text.trim_end())?;
         value.set_sensitive(true);
-        Ok(Some((HeaderName::from_static(name), value)))
+        headers.insert(HeaderName::from_static(name), value);
+        Ok(headers)
     }
 
     /// An error of the gateway's own, in the family's shape.

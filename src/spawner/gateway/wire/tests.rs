@@ -74,15 +74,22 @@ fn everything_else_is_unknown() {
 fn each_login_stands_in_its_header() {
     let key = |text: &str| Secret::new(text.to_owned());
     let proof = |family: Family, name: &str| {
-        let (name, value) = family.proof(&family.login(name, key("k"))).unwrap().unwrap();
-        assert!(value.is_sensitive());
+        let headers = family.proof(&family.login(name, key("k"))).unwrap();
+        let (name, value) = headers.iter().next().unwrap();
+        assert!(value.is_sensitive() && headers.len() == 1);
         format!("{name}: {}", value.to_str().unwrap())
     };
     assert_eq!(proof(Family::Anthropic, "ANTHROPIC_API_KEY"), "x-api-key: k");
     assert_eq!(proof(Family::Anthropic, "CLAUDE_CODE_OAUTH_TOKEN"), "authorization: Bearer k");
     assert_eq!(proof(Family::OpenAi, "OPENAI_API_KEY"), "authorization: Bearer k");
     assert_eq!(proof(Family::Gemini, "GEMINI_API_KEY"), "x-goog-api-key: k");
-    assert_eq!(Family::OpenAi.proof(&Login::Nobody).unwrap(), None);
+    assert!(Family::OpenAi.proof(&Login::Nobody).unwrap().is_empty());
+    let account = Login::Account { token: key("t").into(), account: "acc-1".to_owned() };
+    let headers = Family::OpenAi.proof(&account).unwrap();
+    assert_eq!(
+        (&headers["authorization"], &headers["chatgpt-account-id"]),
+        (&"Bearer t".parse().unwrap(), &"acc-1".parse().unwrap())
+    );
     assert!(Family::OpenAi.proof(&Family::OpenAi.login("OPENAI_API_KEY", key("a\nb"))).is_err());
 }
 
