@@ -1,6 +1,7 @@
 //! Named crash points: where a test lets the process die as if by `kill -9`.
 //!
-//! `BUTLERD_CRASH_POINT=name` dies at the first passage, `name:3` at the third. Builds without debug assertions
+//! `BUTLERD_CRASH_POINT=name` dies at the first passage, `name:3` at the third. Beside them stand points where a test
+//! lets the process panic, or go wrong in a way that the point knows. Builds without debug assertions
 //! (a release) contain none of this.
 
 /// Passes the crash point `name`; dies there if the environment says so.
@@ -55,3 +56,8 @@ pub fn panic_point(name: &str) {
 #[cfg(not(debug_assertions))]
 #[inline(always)]
 pub fn panic_point(_name: &str) {}
+
+/// Whether `BUTLERD_FAULT_POINT=name` asks for the fault `name`; never in a release.
+pub fn fault(name: &str) -> bool {
+    cfg!(debug_assertions) && std::env::var("BUTLERD_FAULT_POINT").is_ok_and(|wanted| wanted == name)
+}

@@ -42,7 +42,7 @@ fn assert_documented(runtime: &str, found: &BTreeSet<String>, declared: &[&str])
 const DUMP: &str = r#"#!/bin/sh
 see() { tr '\0' '\n' < /proc/$$/environ; echo ---; ls -l /proc/$$/fd > "$TMPDIR/fds"; sed 's/.* \([0-9]* -> .*\)/\1/' "$TMPDIR/fds"; echo ---; cat /proc/$$/limits; echo ---; id -u; id -G; echo ---; pwd; tr '\0' ' ' < /proc/$$/cmdline; }
 see > "$TMPDIR/dump"
-dump=$(base64 -w0 < "$TMPDIR/dump")
+dump=$(base64 -w0 < "$TMPDIR/dump" | tr A-Za-z N-ZA-Mn-za-m)
 echo '{"type":"system","subtype":"init","session_id":"s","tools":[],"mcp_servers":[{"name":"butler","status":"connected"}],"model":"m"}'
 echo '{"type":"result","subtype":"success","is_error":false,"result":"'$dump'","num_turns":1,"session_id":"s","usage":{"input_tokens":1,"output_tokens":1}}'
 "#;
@@ -64,7 +64,13 @@ async fn a_vendors_child_sees_exactly_what_is_documented() {
     let done = daemon.mcp("general").ok("trigger", json!({"prompt": "a private prompt"})).await;
     // It says that it has the tools, and never asked for them: its word does not count.
     assert_eq!(done["error_class"], "mcp_unreachable", "{done}\n{}", daemon.log());
-    let dump = done["output"].as_str().expect("a dump");
+    // Turned once more: in plain base64 its secrets would be found and hidden.
+    let turn = |c: char| match c {
+        'A'..='M' | 'a'..='m' => (c as u8 + 13) as char,
+        'N'..='Z' | 'n'..='z' => (c as u8 - 13) as char,
+        other => other,
+    };
+    let dump: String = done["output"].as_str().expect("a dump").chars().map(turn).collect();
     let dump = base64::engine::general_purpose::STANDARD.decode(dump).expect("base64");
     let dump = String::from_utf8(dump).expect("text");
     let parts: Vec<&str> = dump.split("---\n").collect();
@@ -119,6 +125,8 @@ async fn the_native_child_sees_exactly_what_is_documented() {
     let general = daemon.mcp("general");
     let trigger = tokio::spawn(async move { general.call("trigger", json!({"prompt": "hang"})).await });
     let (environment, process) = child_environment(&household).await;
+    // Once it waits for its model it has read what a program reads as it begins.
+    model.wait_for(|all| all.iter().any(|request| request.answer == "hang")).await;
     let names = environment.keys().cloned().collect();
     assert_documented("native", &names, &[]);
     let key = "sk-test-key-of-the-scripted-model";

@@ -184,8 +184,10 @@ impl Link {
             return;
         }
         let last = self.route.last.lock().unwrap_or_else(|e| e.into_inner()).clone();
+        // A call that the program itself gave up, by dying for one, is no reason for anything.
         if let (Some(error), Some(failure)) = (&outcome.error, last)
             && of_the_model(error.class)
+            && failure.class != ErrorClass::Cancelled
         {
             outcome.error = Some(RunError::new(failure.class, failure.message));
         }
@@ -205,6 +207,7 @@ fn of_the_model(class: ErrorClass) -> bool {
         | ErrorClass::TimedOut
         | ErrorClass::Crashed => true,
         ErrorClass::Turns
+        | ErrorClass::Runaway
         | ErrorClass::OutputLimit
         | ErrorClass::Refused
         | ErrorClass::McpUnreachable

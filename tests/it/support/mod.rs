@@ -4,11 +4,14 @@ mod daemon;
 mod fake;
 mod household;
 mod mcp;
+mod runtimes;
 
 pub use daemon::Daemon;
 pub use fake::FAKE;
 pub use household::{Household, model};
+pub use mcp::Mcp;
 pub use mcp::http;
+pub use runtimes::{RUNTIMES, Runtime, installed};
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
