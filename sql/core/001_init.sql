@@ -24,6 +24,8 @@ CREATE TABLE sessions (
     cached_input_tokens   bigint,
     cache_creation_tokens bigint,
     cost_usd              numeric,
+    -- What each model was used for: [{"model", "usd", "input_tokens", ...}].
+    usage_by_model        jsonb,
     trace_id              text NOT NULL,
     exit_status           text,
     retry_of              uuid REFERENCES sessions (id),
@@ -38,6 +40,7 @@ CREATE TABLE sessions (
 );
 SELECT shared.tenant_table('sessions');
 CREATE INDEX sessions_newest ON sessions (tenant_id, queued_at DESC);
+CREATE INDEX sessions_started ON sessions (tenant_id, started_at);
 CREATE INDEX sessions_of_trace ON sessions (trace_id);
 CREATE INDEX sessions_of_request ON sessions (request_id);
 CREATE INDEX sessions_open ON sessions (state) WHERE state IN ('queued', 'running');

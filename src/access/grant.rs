@@ -6,8 +6,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::calls::CallGuard;
 use crate::base::{ButlerName, Clock, RequestContext, SessionId, TenantId, TraceContext, Trust};
 
 /// What an operator's token is for.
@@ -64,6 +66,8 @@ pub enum Holder {
         session: SessionId,
         /// The context of what triggered the session.
         context: Arc<RequestContext>,
+        /// Counts its tool calls.
+        calls: Arc<CallGuard>,
         /// Set as the butler's server tells its tools under this token.
         tools_seen: ToolsSeen,
     },
@@ -147,6 +151,15 @@ impl Caller {
         match &self.grant.holder {
             Holder::Session { session, .. } => Some(*session),
             Holder::Operator { .. } => None,
+        }
+    }
+
+    /// Counts a tool call. `Err`: the caller's session made too many, and this one must not be made; the sentence says
+    /// which limit it is.
+    pub fn admit_call(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), String> {
+        match &self.grant.holder {
+            Holder::Session { calls, .. } => calls.admit(tool, arguments),
+            Holder::Operator { .. } => Ok(()),
         }
     }
 

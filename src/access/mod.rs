@@ -3,11 +3,13 @@
 //! What never happens here: a request let in without a token, a session's token outliving its child, a token stored
 //! in clear.
 
+mod calls;
 mod edge;
 mod grant;
 mod operator;
 mod token;
 
+pub use calls::{CallGuard, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
 pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen};
 pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};

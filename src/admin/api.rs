@@ -12,7 +12,8 @@ use uuid::Uuid;
 use super::sealed::Sealed;
 use crate::access::TokenInfo;
 use crate::butler::HouseStatus;
-use crate::spawner::{EventPage, SessionEvent, SessionResult};
+use crate::spawner::budget::{By, Costs};
+use crate::spawner::{EventPage, Preview, SessionEvent, SessionResult};
 
 /// The daemon's calls. Each error has a sentence as its message and `{"code": …}`, a stable name, as its data.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -40,6 +41,20 @@ pub trait Api {
         prompt: String,
         #[argument(rename = "context")] facts: Option<Value>,
     ) -> RpcResult<Started>;
+
+    /// What such a trigger would run, and why not if so. Starts nothing and writes nothing. Scope `tools`.
+    #[method(name = "trigger_preview", param_kind = map, with_extensions)]
+    async fn trigger_preview(
+        &self,
+        butler: String,
+        prompt: String,
+        #[argument(rename = "context")] facts: Option<Value>,
+    ) -> RpcResult<Preview>;
+
+    /// What was spent in the last `days` days, today included, or without them since the first of this month; and what
+    /// the month will come to. Of the butlers that the token reaches. Scope `read`.
+    #[method(name = "costs", param_kind = map, with_extensions)]
+    async fn costs(&self, days: Option<u32>, by: By) -> RpcResult<Costs>;
 
     /// The newest sessions of one butler or of all, at most `limit` (1 to 200, else 20). Scope `read`.
     #[method(name = "sessions_list", param_kind = map, with_extensions)]

@@ -106,9 +106,10 @@ impl From<TriggerError> for Failure {
         match e {
             TriggerError::Store(e) => e.into(),
             // These start with the butler's name.
-            e @ (TriggerError::NoModel(_) | TriggerError::Capacity { .. } | TriggerError::Stopping(_)) => {
-                Self::new(e.code(), format!("{}.", e.to_string().trim_end_matches('.')))
-            }
+            e @ (TriggerError::NoModel(_)
+            | TriggerError::Budget(_)
+            | TriggerError::Capacity { .. }
+            | TriggerError::Stopping(_)) => Self::new(e.code(), format!("{}.", e.to_string().trim_end_matches('.'))),
             e => Self::new(e.code(), format!("{}.", capital(e.to_string().trim_end_matches('.')))),
         }
     }

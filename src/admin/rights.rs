@@ -116,8 +116,13 @@ mod tests {
     #[test]
     fn a_sessions_token_opens_nothing_here() {
         let context = RequestContext::root(&Clock::default(), TenantId::owner(), "cli", "l", "o", Trust::Owner);
-        let holder =
-            Holder::Session { session: SessionId::new(), context: Arc::new(context), tools_seen: ToolsSeen::default() };
+        let calls = Arc::new(crate::access::CallGuard::new(1, |_| {}));
+        let holder = Holder::Session {
+            session: SessionId::new(),
+            context: Arc::new(context),
+            calls,
+            tools_seen: ToolsSeen::default(),
+        };
         let session = Grant { holder, ..grant(&GrantScope::ALL) };
         for need in [Need::Look, Need::Work, Need::Manage, Need::Household] {
             assert_eq!(check(&session, need).unwrap_err().code, "forbidden");

@@ -21,7 +21,8 @@ use super::{live, sessions, timeline, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
-use crate::spawner::{EventPage, SessionResult, Trigger};
+use crate::spawner::budget::{By, Costs, Period};
+use crate::spawner::{EventPage, Preview, SessionResult, Trigger};
 use crate::supervisor::Supervisor;
 use crate::tools::Effect;
 
@@ -91,6 +92,7 @@ impl Rpc {
         })
     }
 
+    /// Who shall do what.
     async fn wish(
         &self,
         ext: &Extensions,
@@ -223,6 +225,24 @@ impl ApiServer for Rpc {
         let starting = task::spawn(task::Kind::Request, "trigger", async move { butler.start(wish).await });
         let started = starting.await.map_err(|e| Failure::internal("The session", &e))?.map_err(Failure::from)?;
         Ok(Started { session_id: started.0, butler: name })
+    }
+
+    async fn trigger_preview(
+        &self,
+        ext: &Extensions,
+        butler: String,
+        prompt: String,
+        facts: Option<Value>,
+    ) -> RpcResult<Preview> {
+        let (butler, wish) = self.wish(ext, &butler, prompt, facts).await?;
+        Ok(butler.preview(&wish).await.map_err(Failure::from)?)
+    }
+
+    async fn costs(&self, ext: &Extensions, days: Option<u32>, by: By) -> RpcResult<Costs> {
+        let grant = may(ext, Need::Look)?;
+        let period = days.map_or(Period::Month, Period::Days);
+        let ledger = self.supervisor.house().budgets.ledger();
+        Ok(ledger.costs(&grant.tenant, grant.butler.as_ref(), period, by).await.map_err(Failure::from)?)
     }
 
     async fn sessions_list(

@@ -156,6 +156,7 @@ pub async fn boot(
         events: house.events.clone(),
         metrics: metrics.clone(),
         child_user: house.child_user,
+        budgets: house.budgets.clone(),
         port,
         gateway: house.gateway.clone(),
     });

@@ -7,7 +7,7 @@ use super::house::House;
 use crate::base::{ButlerName, SessionId};
 use crate::config::ButlerConfig;
 use crate::modules::ModuleStates;
-use crate::spawner::{SessionResult, Spawner, Trigger, TriggerError};
+use crate::spawner::{Preview, SessionResult, Spawner, Trigger, TriggerError};
 use crate::tools::ToolSet;
 
 /// What a running butler's tools and handles work with.
@@ -47,6 +47,11 @@ impl Butler {
     /// Starts a session and waits for its end.
     pub async fn trigger(&self, wish: Trigger) -> Result<SessionResult, TriggerError> {
         self.core.spawner.trigger_from(wish, None).await
+    }
+
+    /// Shows what a trigger would do, and does nothing.
+    pub async fn preview(&self, wish: &Trigger) -> Result<Preview, TriggerError> {
+        self.core.spawner.preview(wish).await
     }
 
     /// Starts a session and returns once its row is there.

@@ -10,6 +10,7 @@ use crate::base::Clock;
 use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::modules::Catalog;
+use crate::spawner::budget::Budgets;
 use crate::spawner::child::{ChildUser, Nursery};
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
@@ -39,6 +40,8 @@ pub struct House {
     pub gateway: Option<Gateway>,
     /// Where sessions get their workspaces.
     pub workspaces: Workspaces,
+    /// What sessions cost and may cost.
+    pub budgets: Budgets,
     /// The user that children run as, when the daemon is root.
     pub child_user: Option<ChildUser>,
 }

@@ -7,6 +7,7 @@ use clap::{Args, Parser, Subcommand};
 use uuid::Uuid;
 
 use crate::config::{Ports, RuntimeKind};
+use crate::spawner::budget::By;
 
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
 #[derive(Debug, Parser)]
@@ -50,6 +51,8 @@ pub enum Command {
     Status,
     /// Give a butler something to do and wait for the answer
     Trigger(TriggerArgs),
+    /// What was spent, and what the month will come to
+    Costs(CostsArgs),
     /// What butlers' sessions did and do
     #[command(subcommand)]
     Sessions(Sessions),
@@ -128,6 +131,27 @@ pub struct TriggerArgs {
     /// Show what the session does while it does it
     #[arg(long)]
     pub follow: bool,
+    /// Show what would run and what it may cost, and start nothing
+    #[arg(long, conflicts_with = "follow")]
+    pub dry_run: bool,
+}
+
+/// `costs`
+#[derive(Debug, Args)]
+pub struct CostsArgs {
+    /// So many days, today included [default: this month]
+    #[arg(long, value_name = "N", conflicts_with = "month", value_parser = clap::value_parser!(u32).range(1..=3660))]
+    pub days: Option<u32>,
+    /// From the first of this month on
+    #[arg(long)]
+    pub month: bool,
+    /// What the rows stand for: `butler`, `schedule` or `model`
+    #[arg(long, value_name = "WHAT", default_value = "butler", value_parser = costs_by)]
+    pub by: By,
+}
+
+fn costs_by(text: &str) -> Result<By, String> {
+    By::from_name(text).ok_or_else(|| format!("one of {}", By::NAMES.join(", ")))
 }
 
 fn json(text: &str) -> Result<serde_json::Value, String> {
@@ -316,6 +340,8 @@ mod tests {
             "butlerd sessions show 12",
             "butlerd sessions list --limit 0",
             "butlerd trigger health hi --context {",
+            "butlerd costs --by weather",
+            "butlerd costs --days 3 --month",
             "butlerd demo --runtime opencode",
             "butlerd db psql",
         ] {

@@ -4,11 +4,13 @@
 
 mod args;
 mod check;
+mod costs;
 mod db;
 mod doctor;
 mod events;
 mod follow;
 mod out;
+mod preview;
 mod problem;
 mod prompt;
 mod secret;
@@ -74,6 +76,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         }
         Command::Status => desk.call(status::run),
         Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),
+        Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
         Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),
         Command::Secret(what) => {

@@ -22,7 +22,11 @@ pub async fn run(caller: Caller, args: TriggerArgs) -> Outcome {
         })?;
         args.prompt.truncate(args.prompt.trim_end().len());
     }
-    if args.follow { follow(&caller, args).await } else { wait(&caller, args).await }
+    match (args.dry_run, args.follow) {
+        (true, _) => super::preview::run(&caller, args).await,
+        (_, true) => follow(&caller, args).await,
+        _ => wait(&caller, args).await,
+    }
 }
 
 async fn wait(caller: &Caller, args: TriggerArgs) -> Outcome {

@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use crate::base::{ButlerName, HumanDuration};
+use crate::base::{ButlerName, HumanDuration, Money};
 
 use super::key::{Default, Kind, section};
 use super::rules;
@@ -46,6 +46,8 @@ section! {
         shared_skills: Vec<String> = Kind::List(&rules::SKILL_NAME), Default::Is("[]");
         /// Its sessions.
         runtime: SessionsSection = Kind::Table(&SessionsSection::TABLE), Default::Inner;
+        /// What its sessions may use.
+        budgets: ButlerBudgets = Kind::Table(&ButlerBudgets::TABLE), Default::Inner;
         /// Its place in the database.
         db: DbSection = Kind::Table(&DbSection::TABLE), Default::Inner;
         /// The environment of its sessions.
@@ -74,6 +76,22 @@ section! {
         session_timeout: HumanDuration = rules::seconds(1, 7 * 86_400), Default::Is("\"10m\"");
         /// How many times a session may go to the model.
         max_turns: u32 = rules::count(1, 1000), Default::Is("20");
+        /// How many tool calls a session may make; the next one ends it, as does the fifth of the same in a row.
+        max_tool_calls: u32 = rules::count(1, 100_000), Default::Is("200");
+    }
+}
+
+section! {
+    /// What a butler's sessions may use, in the place of the household's `[spawner.budgets]`, key by key.
+    pub struct ButlerBudgets {
+        /// What one session may cost.
+        session_usd: Option<Money> = rules::DOLLARS, Default::Unset("0.50");
+        /// How many tokens of all kinds together one session may use.
+        session_tokens: Option<u64> = rules::TOKENS, Default::Unset("500000");
+        /// What all its sessions of a day may cost.
+        day_usd: Option<Money> = rules::DOLLARS, Default::Unset("2");
+        /// How many tokens all its sessions of a day may use.
+        day_tokens: Option<u64> = rules::TOKENS, Default::Unset("5000000");
     }
 }
 
@@ -201,6 +219,8 @@ pub struct ButlerConfig {
     pub shared_skills: Vec<String>,
     /// `[butler.runtime]`
     pub sessions: SessionsSection,
+    /// `[butler.budgets]`
+    pub budgets: ButlerBudgets,
     /// `[runtime]`
     pub runtime: RuntimeSection,
     /// `[butler.db]`, the schema derived where it wasn't given.
@@ -231,6 +251,7 @@ impl ButlerConfig {
             skills: skills.into(),
             shared_skills: butler.shared_skills,
             sessions: butler.runtime,
+            budgets: butler.budgets,
             runtime,
             db: butler.db,
             env: butler.env,

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use crate::base::{ByteSize, HumanDuration};
+use crate::base::{ByteSize, HumanDuration, Money};
 
 use super::key::{Default, Key, Kind, Table, quoted};
 use super::mistake::Mistake;
@@ -149,6 +149,19 @@ impl Checker {
                 match read {
                     Some(size) if (*min..=*max).contains(&size) => Some(Json::from(size.0)),
                     _ => wrong(self),
+                }
+            }
+            (Kind::Money(_), value) => {
+                let read = match value {
+                    Value::Text(s) => Money::parse(s),
+                    Value::Int(n) => Money::parse(&n.to_string()),
+                    // Written out it is again what stood in the file, as long as that had at most 15 digits.
+                    Value::Float(n) => Money::parse(&n.to_string()),
+                    _ => None,
+                };
+                match read {
+                    Some(money) => Some(Json::from(money.plain())),
+                    None => wrong(self),
                 }
             }
             (Kind::OneOf(names), Value::Text(s)) => {

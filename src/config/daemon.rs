@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::base::{ByteSize, HumanDuration, Secret};
+use crate::base::{ByteSize, HumanDuration, Money, Secret};
 
 use super::key::{Default, Kind, section};
 use super::rules;
@@ -134,6 +134,31 @@ section! {
         endpoints: EndpointsConfig = Kind::Table(&EndpointsConfig::TABLE), Default::Inner;
         /// Where the vendors' command-line programs are.
         clis: ClisConfig = Kind::Table(&ClisConfig::TABLE), Default::Inner;
+        /// What sessions may use, in money and in tokens of all kinds together.
+        budgets: BudgetsConfig = Kind::Table(&BudgetsConfig::TABLE), Default::Inner;
+    }
+}
+
+section! {
+    /// What sessions may use, in money and in tokens of all kinds together. A limit holds before a session is started
+    /// and before each of its model calls: the call that crosses it is the last one. Money is counted by pricing.toml
+    /// beside this file. Where a limit of money holds, a model whose price is not known there is refused before its
+    /// session starts, because nobody could hold the limit; limit tokens for such a model, or give its price. A day is
+    /// the owner's. Without the gateway butlerd counts what the program tells: some tell it only at their end, and are
+    /// held to a limit from their next session on.
+    pub struct BudgetsConfig {
+        /// What one session may cost, where its butler has no limit of its own.
+        session_usd: Option<Money> = rules::DOLLARS, Default::Unset("0.50");
+        /// How many tokens one session may use, where its butler has no limit of its own.
+        session_tokens: Option<u64> = rules::TOKENS, Default::Unset("500000");
+        /// What the sessions of one butler may cost in a day, where it has no limit of its own.
+        butler_day_usd: Option<Money> = rules::DOLLARS, Default::Unset("2");
+        /// How many tokens they may use in a day.
+        butler_day_tokens: Option<u64> = rules::TOKENS, Default::Unset("5000000");
+        /// What all sessions of one tenant may cost in a day; the owner is a tenant.
+        tenant_day_usd: Option<Money> = rules::DOLLARS, Default::Unset("5");
+        /// How many tokens they may use in a day.
+        tenant_day_tokens: Option<u64> = rules::TOKENS, Default::Unset("20000000");
     }
 }
 

@@ -49,6 +49,8 @@ pub(super) enum Kind {
     Bool,
     Duration(HumanDuration, HumanDuration),
     Size(ByteSize, ByteSize),
+    /// What the amount is.
+    Money(&'static str),
     OneOf(&'static [&'static str]),
     Path,
     List(&'static Kind),
@@ -74,6 +76,7 @@ impl Kind {
             Kind::Size(min, max) => {
                 format!("a size such as \"512 KiB\", \"16 MiB\" or \"2 GiB\", at least {min} and at most {max}")
             }
+            Kind::Money(what) => format!("{what} such as 5 or \"0.50\", not negative"),
             Kind::OneOf(names) => match names {
                 [only] => format!("\"{only}\""),
                 _ => format!("one of {}", quoted(names)),

@@ -14,6 +14,7 @@ use super::daemon::Config;
 use super::environment::{Environment, Layer, Overrides, from_command_line, from_environment};
 use super::mistake::{Mistake, Refused};
 use super::node::{Node, Value};
+use super::pricing::Pricing;
 use super::roster::{self, BrokenButler, Catalog};
 
 /// Where the settings are looked for when no flag names a file.
@@ -24,6 +25,8 @@ const DEFAULT_FILE: &str = "config/butlerd.toml";
 pub struct Household {
     /// The settings of all layers; its paths are absolute.
     pub config: Config,
+    /// What models cost.
+    pub pricing: Pricing,
     /// The butlers without a mistake, by name.
     pub butlers: Vec<ButlerConfig>,
     /// The others, by name of their directory: they are parked, and say why.
@@ -58,6 +61,8 @@ pub fn load(overrides: &Overrides, environment: &Environment, catalog: &dyn Cata
     let shown = overrides.roster.clone().unwrap_or(settings.roster_shown);
     let read = roster::read(&shown, &config, catalog);
     let mut fatal = settings.mistakes;
+    let (pricing, wrong_prices) = pricing_beside(overrides, environment);
+    fatal.extend(wrong_prices);
     // A file that can't be read may have named another roster: nothing is said of one that isn't there.
     if settings.file_readable || read.found {
         fatal.extend(read.fatal);
@@ -67,7 +72,21 @@ pub fn load(overrides: &Overrides, environment: &Environment, catalog: &dyn Cata
     }
     let mut sources: Vec<PathBuf> = settings.config_file.iter().cloned().collect();
     sources.extend(read.sources);
-    Ok(Household { config, butlers: read.butlers, broken: read.broken, config_file: settings.config_file, sources })
+    Ok(Household {
+        config,
+        pricing,
+        butlers: read.butlers,
+        broken: read.broken,
+        config_file: settings.config_file,
+        sources,
+    })
+}
+
+/// The price list, with the owner's file beside the settings, whether or not there are settings.
+fn pricing_beside(overrides: &Overrides, environment: &Environment) -> (Pricing, Vec<Mistake>) {
+    let settings = overrides.config_file.as_deref().unwrap_or(Path::new(DEFAULT_FILE));
+    let shown = settings.parent().unwrap_or(Path::new(""));
+    Pricing::load(&environment.working_dir.join(shown), shown)
 }
 
 /// Loads and checks the settings alone: for commands that only talk to a running daemon.

@@ -16,6 +16,7 @@ mod key;
 mod load;
 mod mistake;
 mod node;
+mod pricing;
 mod roster;
 mod rules;
 mod single;
@@ -27,16 +28,17 @@ mod tests;
 
 pub use annotate::annotated_default;
 pub use butler::{
-    BufferSection, ButlerConfig, DbSection, EnvSection, RuntimeSection, ScheduleEntry, SessionsSection,
+    BufferSection, ButlerBudgets, ButlerConfig, DbSection, EnvSection, RuntimeSection, ScheduleEntry, SessionsSection,
     ShutdownSection, SwitchboardSection,
 };
 pub use daemon::{
-    AdminConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig, OwnerConfig,
-    SpawnerConfig, TelemetryConfig,
+    AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
+    OwnerConfig, SpawnerConfig, TelemetryConfig,
 };
 pub use environment::{Environment, Overrides};
 pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
+pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
 pub use skills::Skill;
 pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, SandboxMode, UnknownValue, Zone};

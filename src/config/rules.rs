@@ -182,6 +182,20 @@ pub(super) const fn bytes(min: u64, max: u64) -> Kind {
     Kind::Size(ByteSize(min), ByteSize(max))
 }
 
+/// An amount of money.
+pub(super) const DOLLARS: Kind = Kind::Money("US dollars");
+
+/// A price.
+pub(super) const PRICE: Kind = Kind::Money("US dollars for a million tokens,");
+
+/// A number of tokens.
+pub(super) const TOKENS: Kind = Kind::Int(1, 1_000_000_000_000, "a number of tokens");
+
+pub(super) const MODEL: Rule = Rule {
+    expected: "a model's id as its vendor has it, without a date",
+    check: |s| held(!s.is_empty() && !s.contains(char::is_whitespace)),
+};
+
 fn is_host(s: &str) -> bool {
     let Ok(authority) = s.parse::<http::uri::Authority>() else { return false };
     let host = authority.host();

@@ -11,6 +11,7 @@ use tokio_util::task::TaskTracker;
 
 use super::admission::{Admission, Floor, Place, Slot, Urgency};
 use super::attempts::{Candidate, Next, candidates, next};
+use super::budget::Budgets;
 use super::child::{ChildUser, Leftover, Nursery};
 use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
@@ -48,6 +49,7 @@ pub struct SpawnerParts {
     pub events: broadcast::Sender<SessionEvent>,
     pub metrics: ButlerMetrics,
     pub child_user: Option<ChildUser>,
+    pub budgets: Budgets,
     /// The port of the butler's MCP server.
     pub port: u16,
     /// Where children reach their models; `None` puts the keys in their environment.
@@ -107,6 +109,10 @@ impl Spawner {
             parts,
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    pub(super) fn inner(&self) -> &Inner {
+        &self.inner
     }
 
     pub fn running(&self) -> usize {
@@ -216,8 +222,9 @@ impl Spawner {
             NoModel::Credentials(crate::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
-        let place = inner.admission.enter(Urgency::of(&wish), own_session.is_some())?;
         let first = Attempt { id: SessionId::new(), at, access };
+        let first = super::purse::may_start(inner, &wish, first).await?;
+        let place = inner.admission.enter(Urgency::of(&wish), own_session.is_some())?;
         let id = first.id;
         if let Err(e) = inner.open(&first, &wish, None).await {
             // The row may be there all the same; then it must not stay open.
@@ -294,7 +301,8 @@ pub(super) struct Attempt {
     pub access: ModelAccess,
 }
 
-fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
+/// Whether the wish can be granted by itself, whatever else there is.
+pub(super) fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
     let depth = wish.request.lineage.depth;
     if depth > MAX_LINEAGE_DEPTH {
         return Err(TriggerError::TooDeep(depth));
@@ -325,7 +333,7 @@ impl Inner {
     }
 
     /// The first of the runtimes, from the one at `from` on, that has its key and its model; else why that one has not.
-    async fn first_ready(&self, from: usize) -> Result<(usize, ModelAccess), NoModel> {
+    pub(super) async fn first_ready(&self, from: usize) -> Result<(usize, ModelAccess), NoModel> {
         let parts = &self.parts;
         let mut why = None;
         for (at, candidate) in self.candidates.iter().enumerate().skip(from) {
@@ -348,6 +356,14 @@ impl Inner {
         self.tell(attempt.id, EventKind::Queued { source: wish.source.clone(), prompt });
         self.live().insert(attempt.id, CancellationToken::new());
         Ok(())
+    }
+
+    /// Puts on record an attempt that must not begin.
+    pub(super) async fn refuse(&self, attempt: Attempt, wish: &Trigger, end: Ending) -> Result<(), TriggerError> {
+        self.open(&attempt, wish, None).await?;
+        let closed = self.close(attempt.id, wish, end).await;
+        self.live().remove(&attempt.id);
+        closed.map(drop)
     }
 
     /// One trigger from the queue to its last session's closed row. The slot is held all the way.
@@ -453,7 +469,7 @@ impl Inner {
         if cancel.is_cancelled() {
             return (cancelled(), Some(slot));
         }
-        let end = super::session::run(&self, &wish, attempt, &cancel).await;
+        let end = super::purse::run(&self, &wish, attempt, &cancel).await;
         self.transcript.flush().await;
         crash::point("session.before_close");
         (end, Some(slot))

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use rust_decimal::Decimal;
 use uuid::Uuid;
 
+use super::adapters::Usage;
+use super::budget::{Bill, Meter};
 use super::child::Identity;
 use super::types::{SessionState, Trigger};
 use crate::base::redact::household;
@@ -35,7 +37,10 @@ pub struct Ending {
     pub output_tokens: Option<i64>,
     pub cached_input_tokens: Option<i64>,
     pub cache_creation_tokens: Option<i64>,
+    /// Of a run: what its program computed, until [`Ending::settle`].
     pub cost_usd: Option<Decimal>,
+    /// [`Bill::by_model`]
+    pub usage_by_model: Option<serde_json::Value>,
     pub exit_status: Option<String>,
     /// Calls of tools in the program's output, its own ones included; not in the row.
     pub tools_seen: u32,
@@ -55,6 +60,7 @@ impl Ending {
             cached_input_tokens: None,
             cache_creation_tokens: None,
             cost_usd: None,
+            usage_by_model: None,
             exit_status: None,
             tools_seen: 0,
         }
@@ -67,6 +73,49 @@ impl Ending {
             *text = household().clean(std::mem::take(text));
         }
         self
+    }
+
+    /// Puts in what the meter counted; closes the meter.
+    pub fn settle(&mut self, meter: &Meter) {
+        let told = |n: Option<i64>| n.and_then(|n| u64::try_from(n).ok());
+        let bill = meter.close(
+            Usage {
+                input: told(self.input_tokens),
+                output: told(self.output_tokens),
+                cache_read: told(self.cached_input_tokens),
+                cache_write: told(self.cache_creation_tokens),
+            },
+            self.cost_usd,
+        );
+        let row = Tokens::of(&bill);
+        (self.input_tokens, self.output_tokens) = (row.input, row.output);
+        (self.cached_input_tokens, self.cache_creation_tokens) = (row.cache_read, row.cache_write);
+        self.turns = row.turns.or(self.turns);
+        self.cost_usd = bill.cost_usd;
+        self.usage_by_model = bill.by_model;
+    }
+}
+
+/// A bill in the row's own types.
+struct Tokens {
+    input: Option<i64>,
+    output: Option<i64>,
+    cache_read: Option<i64>,
+    cache_write: Option<i64>,
+    turns: Option<i32>,
+}
+
+impl Tokens {
+    fn of(bill: &Bill) -> Self {
+        let count = |n: Option<u64>| n.map(|n| i64::try_from(n).unwrap_or(i64::MAX));
+        let Usage { input, output, cache_read, cache_write } = bill.usage;
+        Self {
+            input: count(input),
+            output: count(output),
+            cache_read: count(cache_read),
+            cache_write: count(cache_write),
+            turns: bill.turns.map(|n| i32::try_from(n).unwrap_or(i32::MAX)),
+        }
     }
 }
 
@@ -118,6 +167,31 @@ impl SessionLog {
         Ok(())
     }
 
+    /// Puts into the row of a running session what it has used so far.
+    pub async fn spent(&self, ctx: &RequestContext, id: SessionId, bill: &Bill) -> Result<(), StoreError> {
+        let row = Tokens::of(bill);
+        let mut lease = self.store.lease(ctx).await?;
+        lease
+            .execute(
+                "UPDATE sessions SET input_tokens = $2, output_tokens = $3, cached_input_tokens = $4,
+                        cache_creation_tokens = $5, turns = coalesce($6, turns), cost_usd = $7, usage_by_model = $8
+                 WHERE id = $1 AND state IN ('queued', 'running')",
+                &[
+                    &id.0,
+                    &row.input,
+                    &row.output,
+                    &row.cache_read,
+                    &row.cache_write,
+                    &row.turns,
+                    &bill.cost_usd,
+                    &bill.by_model,
+                ],
+            )
+            .await
+            .map_err(StoreError::query("putting into a session's row what it has used"))?;
+        Ok(())
+    }
+
     /// The session gets its slot: from now on it runs.
     pub async fn running(&self, ctx: &RequestContext, id: SessionId, system_prompt: &str) -> Result<(), StoreError> {
         let mut lease = self.store.lease(ctx).await?;
@@ -154,14 +228,18 @@ impl SessionLog {
         Ok(rows.first().map_or(0, |r| r.get(0)))
     }
 
-    /// Closes the row. A row that is closed already stays as it is, and `None` is returned.
+    /// Closes the row. A row that is closed already stays as it is, and `None` is returned. What is on record as used
+    /// stays where the ending knows nothing of it.
     pub async fn close(&self, ctx: &RequestContext, id: SessionId, end: &Ending) -> Result<Option<Closed>, StoreError> {
         let mut lease = self.store.lease(ctx).await?;
         let row = lease
             .query_opt(
-                "UPDATE sessions SET state = $2, result = $3, error_class = $4, error = $5, turns = $6,
-                        input_tokens = $7, output_tokens = $8, cached_input_tokens = $9, cache_creation_tokens = $10,
-                        cost_usd = $11, exit_status = $12, completed_at = greatest($13, queued_at),
+                "UPDATE sessions SET state = $2, result = $3, error_class = $4, error = $5, turns = coalesce($6, turns),
+                        input_tokens = coalesce($7, input_tokens), output_tokens = coalesce($8, output_tokens),
+                        cached_input_tokens = coalesce($9, cached_input_tokens),
+                        cache_creation_tokens = coalesce($10, cache_creation_tokens),
+                        cost_usd = CASE WHEN $14::jsonb IS NULL THEN coalesce($11, cost_usd) ELSE $11 END,
+                        usage_by_model = coalesce($14, usage_by_model), exit_status = $12, completed_at = greatest($13, queued_at),
                         duration_ms = greatest(0, (extract(epoch FROM $13::timestamptz - queued_at) * 1000)::bigint)
                  WHERE id = $1 AND state IN ('queued', 'running')
                  RETURNING duration_ms, (SELECT count(*) FROM tool_calls c WHERE c.session_id = sessions.id)",
@@ -179,6 +257,7 @@ impl SessionLog {
                     &end.cost_usd,
                     &end.exit_status,
                     &self.store.clock().now(),
+                    &end.usage_by_model,
                 ],
             )
             .await

@@ -6,7 +6,7 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::ErrorClass;
-use super::budget::{Limits, Meter};
+use super::budget::Meter;
 use super::core::{Attempt, Inner};
 use super::drive::{Driven, Stopped};
 use super::gateway::wire::account::{self, AccountError};
@@ -42,6 +42,7 @@ pub async fn through_gateway(
     inner: &Inner,
     mut attempt: Attempt,
     token: &Token,
+    meter: &Meter,
 ) -> Result<(Attempt, Option<Link>), NoWay> {
     let parts = &inner.parts;
     let Some(gateway) = &parts.gateway else { return Ok((attempt, None)) };
@@ -49,8 +50,7 @@ pub async fn through_gateway(
     if let Login::File(file) = &upstream.login {
         upstream.login = account::ready(file, &parts.credentials, &parts.settings.endpoints, &parts.clock).await?;
     }
-    let meter = Meter::new(Limits { turns: Some(parts.config.sessions.max_turns), tokens: None });
-    let link = gateway.open(attempt.id, upstream, meter)?;
+    let link = gateway.open(attempt.id, upstream, meter.clone())?;
     attempt.access = link.instead_of(&attempt.access, &token.expose().to_owned().into());
     Ok((attempt, Some(link)))
 }

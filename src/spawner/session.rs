@@ -8,12 +8,14 @@ use tokio_util::sync::CancellationToken;
 use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
 use super::attempts::Candidate;
 use super::bounds::bounds;
+use super::budget::{Meter, Watch};
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::log::Ending;
 use super::model_calls;
-use super::prompt;
+use super::prompt::{self, PromptError};
+use super::purse;
 use super::skills::{SessionSkills, watched};
 use super::trace;
 use super::types::{EventKind, SessionState, Trigger};
@@ -26,25 +28,26 @@ use crate::base::{Secret, SessionId, crash, text};
 const MAX_RESULT: usize = 256 * 1024;
 
 /// Runs the session to its end. Whatever goes wrong is in the ending.
-pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
+pub(super) async fn run(
+    inner: &Inner,
+    wish: &Trigger,
+    attempt: Attempt,
+    cancel: &CancellationToken,
+    meter: &Meter,
+) -> Ending {
     let mut span = trace::session(inner, wish, &attempt);
-    let end = traced(inner, &wish.under(span.context()), attempt, cancel).await;
+    let end = traced(inner, &wish.under(span.context()), attempt, cancel, meter).await;
     trace::ending(&mut span, &end);
     end
 }
 
-async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
+async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken, meter: &Meter) -> Ending {
     let (id, parts) = (attempt.id, &inner.parts);
     let composing = trace::phase(parts, &wish.request, "compose");
-    let system_prompt = match prompt::system_prompt(&parts.roster_dir, &parts.config.dir) {
-        Ok(text) => household().clean(text),
+    let (system_prompt, skills) = match system_prompt(inner, wish, &attempt) {
+        Ok(told) => told,
         Err(e) => return broken("the system prompt", &e),
     };
-    let reading = inner.candidate(&attempt).adapter.skills();
-    // Built-in tools are those of the butler's own runtime, not of a fallback.
-    let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };
-    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, granted);
-    let system_prompt = skills.announced(system_prompt);
     if let Err(e) = inner.log.running(&wish.request, id, &system_prompt).await {
         return broken("the session's row", &e);
     }
@@ -54,14 +57,15 @@ async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &Cancel
         Err(e) => return broken("the workspace", &e),
     };
     // The token lives as long as this guard: exactly as long as the child.
-    let guard = match TokenGuard::new(inner, id, wish, skills.needless_tools()) {
+    let guard = match TokenGuard::new(inner, id, wish, skills.needless_tools(), meter) {
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
     drop(composing);
     let mut files = Vec::new();
     let prompt = (system_prompt, &skills);
-    let ending = in_workspace(inner, wish, attempt, cancel, (&mut workspace, &mut files), prompt, &guard).await;
+    let place = (&mut workspace, &mut files);
+    let ending = in_workspace(inner, wish, attempt, cancel, place, prompt, &guard, meter).await;
     inner.parts.book.remove(&guard.token.sha256());
     let ending = ending.redacted();
     clear_away(inner, workspace, &files, &ending);
@@ -101,13 +105,24 @@ struct TokenGuard<'a> {
 
 impl<'a> TokenGuard<'a> {
     /// `needless`: tools that the session is not offered.
-    fn new(inner: &'a Inner, id: SessionId, wish: &Trigger, needless: &[&str]) -> Result<Self, getrandom::Error> {
+    fn new(
+        inner: &'a Inner,
+        id: SessionId,
+        wish: &Trigger,
+        needless: &[&str],
+        meter: &Meter,
+    ) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
         let offered = inner.tool_names().iter().filter(|name| !needless.contains(&name.as_str()));
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
-            holder: Holder::Session { session: id, context: wish.request.clone(), tools_seen: tools_seen.clone() },
+            holder: Holder::Session {
+                session: id,
+                context: wish.request.clone(),
+                calls: meter.calls().clone(),
+                tools_seen: tools_seen.clone(),
+            },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
             tools: (!needless.is_empty()).then(|| Arc::new(offered.cloned().collect())),
@@ -135,15 +150,16 @@ async fn in_workspace(
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
     (system_prompt, skills): (String, &SessionSkills),
     guard: &TokenGuard<'_>,
+    meter: &Meter,
 ) -> Ending {
     let id = attempt.id;
     attempt.access.keys.iter().for_each(|(_, key)| household().hide(key));
-    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token).await {
+    let (attempt, mut link) = match model_calls::through_gateway(inner, attempt, &guard.token, meter).await {
         Ok(through) => through,
         Err(e) => return e.ending(),
     };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
-    let invocation = invocation(inner, wish, attempt, workspace, (system_prompt, skills), &guard.token);
+    let invocation = invocation(inner, wish, attempt, &workspace.paths, (system_prompt, skills), &guard.token);
     let spawning = trace::phase(&inner.parts, &wish.request, "spawn");
     let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
     inner.tell(id, EventKind::Prompt { prompt, system_bytes });
@@ -186,8 +202,12 @@ async fn in_workspace(
     let mut tools_seen = 0;
     let running = trace::phase(&inner.parts, &wish.request, "run");
     let mut driven = {
+        let mut watch = Watch::new(meter, inner.tool_names());
         let on_step = |step| {
             tools_seen += u32::from(matches!(step, Step::Said(RunEvent::ToolCall { .. })));
+            if let Step::Said(event) = &step {
+                watch.see(event);
+            }
             tell(inner, id, step);
         };
         let parser = Proven::new(adapter.parser(inner.tool_names()), guard.tools_seen.clone());
@@ -199,16 +219,31 @@ async fn in_workspace(
             &ended_by,
             deadlines.after_final,
         );
-        tokio::pin!(driving);
-        tokio::select! {
-            driven = &mut driving => driven,
-            never = aside => match never {},
-        }
+        let over = CancellationToken::new();
+        let driving = async {
+            tokio::pin!(driving);
+            let driven = tokio::select! {
+                driven = &mut driving => driven,
+                never = aside => match never {},
+                never = purse::end_when_halted(meter, &ended_by) => match never {},
+            };
+            over.cancel();
+            driven
+        };
+        // To its end, so that no write is dropped half-way.
+        tokio::join!(driving, purse::keep_row(inner, id, wish, meter, &over)).0
     };
     drop(running);
     inner.parts.metrics.running(-1);
     if let Some(link) = &mut link {
         model_calls::correct(inner, (id, &wish.request.trace_context), link, &mut driven, cancel);
+    }
+    if let (Some(why), Some(Stopped::Cancelled)) = (meter.halt().why(), driven.stopped)
+        && !cancel.is_cancelled()
+        && !inner.killing.is_cancelled()
+    {
+        driven.stopped = None;
+        driven.outcome.error = Some(why.clone());
     }
     if !driven.ended.survivors.is_empty() {
         tracing::error!(session = %id, survivors = ?driven.ended.survivors, "processes of a session can't be killed");
@@ -233,7 +268,7 @@ fn invocation(
     inner: &Inner,
     wish: &Trigger,
     Attempt { id, at, access }: Attempt,
-    workspace: &Workspace,
+    paths: &WorkspacePaths,
     (system_prompt, skills): (String, &SessionSkills),
     token: &Token,
 ) -> Invocation {
@@ -249,7 +284,7 @@ fn invocation(
     Invocation {
         session_id: id,
         butler: config.name.clone(),
-        prompt: prompt::user_prompt(&wish.prompt, context_block(wish).as_ref()),
+        prompt: user_prompt(wish),
         system_prompt,
         model: access.model,
         mcp_url: mcp_url(inner.parts.port),
@@ -264,7 +299,7 @@ fn invocation(
         credentials: access.keys,
         base_url: access.base_url,
         api: config.runtime.api,
-        workspace: workspace.paths.clone(),
+        workspace: paths.clone(),
         skills: skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
         declared_env,
     }
@@ -275,6 +310,43 @@ fn mcp_url(port: u16) -> String {
     // Nobody listens on port 1.
     let port = if crash::fault("session.mcp_down") { 1 } else { port };
     format!("http://127.0.0.1:{port}/mcp")
+}
+
+/// What the model is asked.
+pub(super) fn user_prompt(wish: &Trigger) -> String {
+    prompt::user_prompt(&wish.prompt, context_block(wish).as_ref())
+}
+
+/// What the model is told before, its skills announced, and the skills.
+pub(super) fn system_prompt(
+    inner: &Inner,
+    wish: &Trigger,
+    attempt: &Attempt,
+) -> Result<(String, SessionSkills), PromptError> {
+    let parts = &inner.parts;
+    let plain = household().clean(prompt::system_prompt(&parts.roster_dir, &parts.config.dir)?);
+    let reading = inner.candidate(attempt).adapter.skills();
+    // Built-in tools are those of the butler's own runtime, not of a fallback.
+    let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };
+    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, granted);
+    Ok((skills.announced(plain), skills))
+}
+
+/// What would be started for this, with a token that opens nothing and a workspace that does not exist.
+pub(super) fn composed(
+    inner: &Inner,
+    wish: &Trigger,
+    mut attempt: Attempt,
+    prompt: (String, &SessionSkills),
+) -> Result<Composed, AdapterError> {
+    let adapter = inner.candidate(&attempt).adapter.clone();
+    let paths = inner.parts.workspaces.paths(attempt.id);
+    let token = Token::from_text("a-token-that-opens-nothing");
+    if inner.parts.gateway.is_some() {
+        attempt.access.base_url = Some("http://127.0.0.1".to_owned());
+        attempt.access.keys = vec![(attempt.access.key_name.clone(), token.expose().to_owned().into())];
+    }
+    adapter.compose(&invocation(inner, wish, attempt, &paths, prompt, &token))
 }
 
 /// The REQUEST CONTEXT of triggers that come from outside, and what a caller added.
@@ -338,6 +410,7 @@ fn tell(inner: &Inner, id: SessionId, step: Step) {
             crash::point("session.final_event");
             return;
         }
+        RunEvent::Model(_) => return,
     };
     inner.tell(id, kind);
 }
@@ -365,6 +438,7 @@ fn ending(driven: Driven, stopping: bool) -> Ending {
         cached_input_tokens: count(cache_read),
         cache_creation_tokens: count(cache_write),
         cost_usd,
+        usage_by_model: None,
         exit_status: driven.ended.exit.as_ref().map(ExitInfo::to_string),
         tools_seen: 0,
     }

@@ -42,6 +42,9 @@ pub enum TriggerError {
          waits for; try again later"
     )]
     SelfWait { butler: String },
+    /// What may be used is used up, or can't be held to a limit; the sentence says which and what to do.
+    #[error("{0}")]
+    Budget(String),
     #[error("this request is {0} sessions deep, and sessions may cause one another at most {max} deep", max = crate::base::MAX_LINEAGE_DEPTH)]
     TooDeep(u32),
     #[error("the prompt is {0} bytes; at most {MAX_PROMPT} are taken")]
@@ -64,6 +67,7 @@ impl TriggerError {
             TriggerError::NoModel(_) => "no_model",
             TriggerError::Capacity { .. } => "capacity",
             TriggerError::SelfWait { .. } => "self_wait",
+            TriggerError::Budget(_) => "budget",
             TriggerError::TooDeep(_) => "too_deep",
             TriggerError::PromptSize(_) | TriggerError::PromptEmpty => "invalid_prompt",
             TriggerError::Stopping(_) => "stopping",

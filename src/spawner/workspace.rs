@@ -130,10 +130,15 @@ impl Workspaces {
         Ok(Self { dir, user })
     }
 
+    /// Where a session's workspace is, or would be.
+    pub fn paths(&self, session: SessionId) -> WorkspacePaths {
+        WorkspacePaths::under(self.dir.join(session.to_string()))
+    }
+
     /// Makes the workspace of a session, with copies of these skills that the child cannot change (as root) or at least
     /// not by accident. The child can't enter it before [`Workspace::fill`]. On an error nothing is left of it.
     pub fn create(&self, session: SessionId, skills: &[Skill]) -> Result<Workspace, WorkspaceError> {
-        let root = self.dir.join(session.to_string());
+        let root = self.paths(session).root;
         let space = Workspace {
             paths: WorkspacePaths::under(root.clone()),
             kept: self.dir.join("kept"),

@@ -23,6 +23,7 @@ use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, loa
 use crate::mcp::{BindError, Listener};
 use crate::modules::Catalog;
 use crate::spawner::Floor;
+use crate::spawner::budget::{Budgets, Ledger};
 use crate::spawner::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
@@ -164,7 +165,10 @@ where
     if let Err(e) = workspaces.sweep(&HashSet::new()) {
         tracing::warn!(error = %e, "old workspaces were not removed");
     }
+    let zone = config.owner.time_zone.time_zone().clone();
+    let ledger = Ledger::new(ground.db.clone(), clock.clone(), zone);
     let house = Arc::new(House {
+        budgets: Budgets::new(household.pricing.clone(), config.spawner.budgets.clone(), ledger),
         workspaces,
         data_dir: data_dir.clone(),
         roster_dir: config.daemon.roster.clone(),

@@ -37,6 +37,7 @@ pub struct Metrics {
     running: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
     session_seconds: Family<ButlerLabel, Histogram>,
     refused: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
+    stopped: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     /// 1 for an up butler, else 0.
     up: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
     restarts: Family<ButlerLabel, Counter<u64, AtomicU64>>,
@@ -59,6 +60,7 @@ impl Default for Metrics {
             running: Family::default(),
             session_seconds: Family::new_with_constructor(session_histogram),
             refused: Family::default(),
+            stopped: Family::default(),
             up: Family::default(),
             restarts: Family::default(),
             database_up: Gauge::default(),
@@ -76,6 +78,11 @@ impl Default for Metrics {
                 m.session_seconds.clone(),
             );
             r.register("butlerd_triggers_refused", "Triggers that led to no session, by reason", m.refused.clone());
+            r.register(
+                "butlerd_sessions_stopped",
+                "Sessions refused or ended for what they used, by limit",
+                m.stopped.clone(),
+            );
             r.register("butlerd_butler_up", "Whether a butler is up", m.up.clone());
             r.register("butlerd_butler_restarts", "Restarts of a butler since the daemon started", m.restarts.clone());
             r.register("butlerd_spans_exported", "Spans that a collector took", m.spans.exported.clone());
@@ -186,6 +193,12 @@ impl ButlerMetrics {
         self.all.sessions.get_or_create(&labels).inc();
         let seconds = duration_ms as f64 / 1000.0;
         self.all.session_seconds.get_or_create(&ButlerLabel { butler: self.butler.clone() }).observe(seconds);
+    }
+
+    /// Counts a session that was refused or ended for what it used: `budget`, `turns` or `runaway`.
+    pub fn session_stopped(&self, limit: &str) {
+        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: limit.to_owned() };
+        self.all.stopped.get_or_create(&labels).inc();
     }
 
     /// Counts a trigger that led to no session.

@@ -28,6 +28,9 @@ pub enum ToolError {
     /// A bug or a broken set-up.
     #[error("{0}")]
     Internal(String),
+    /// The session has used what it may and is being ended.
+    #[error("{0}")]
+    Ended(String),
     /// The client went away before the end.
     #[error("the call was cancelled")]
     Cancelled,
@@ -42,7 +45,7 @@ impl ToolError {
     /// How the audit row names this end.
     pub fn outcome(&self) -> Outcome {
         match self {
-            ToolError::Refused { .. } => Outcome::Refused,
+            ToolError::Refused { .. } | ToolError::Ended(_) => Outcome::Refused,
             ToolError::Cancelled => Outcome::Cancelled,
             ToolError::Store(_) | ToolError::Internal(_) => Outcome::Error,
         }
@@ -59,6 +62,7 @@ impl ToolError {
                 "It was done, but its result can't be shown. Don't do it again; read what is there now.".to_owned(),
             ),
             ToolError::Refused { code, message } => (*code, message.clone()),
+            ToolError::Ended(why) => ("session_ended", format!("Not done: {why}.")),
             ToolError::Store(e) if e.is_connection() && effect != Effect::None && !e.before_any_change() => (
                 "outcome_unknown",
                 "The database went away during the call. Look whether it was done before you try again.".to_owned(),

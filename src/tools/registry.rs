@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use futures_util::FutureExt;
 use serde_json::{Map, Value, json};
@@ -38,6 +38,9 @@ struct Entry {
     tool: Tool,
     gate: Option<Gate>,
 }
+
+/// By then a session that is being ended has ended.
+const ENDED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Gathers tools during boot.
 #[derive(Default)]
@@ -139,6 +142,7 @@ impl ToolSet {
         let started = Instant::now();
         // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
         household().clean_members(&mut args);
+        let admitted = caller.admit_call(name, &args);
         let valid = def.validate(&mut args);
         let audited = Arc::new(AtomicBool::new(false));
         let make = |args: Map<String, Value>, redacted: Arc<Value>| ToolCall {
@@ -157,7 +161,13 @@ impl ToolSet {
         // What is left for the record when the handler has taken the call itself.
         let shadow = make(Map::new(), redacted.clone());
         let enabled = entry.gate.as_ref().is_none_or(|g| g.enabled.load(Ordering::Acquire));
-        let result = if !enabled {
+        let result = if let Err(why) = admitted {
+            self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(&why, 500))));
+            audited.store(true, Ordering::Release);
+            // The session is being ended. Until it is, it gets no answer with which it could go to its model again.
+            let _ = tokio::time::timeout(ENDED_WITHIN, cancelled.cancelled()).await;
+            Err(ToolError::Ended(why))
+        } else if !enabled {
             let module = entry.gate.as_ref().map(|g| &*g.module).unwrap_or_default();
             Err(ToolError::refused(
                 "module_disabled",

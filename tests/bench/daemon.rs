@@ -12,7 +12,7 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use butlerd::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
+use butlerd::access::{CallGuard, Grant, GrantScope, Holder, Token, ToolsSeen};
 use butlerd::base::{Clock, RequestContext, SessionId, TenantId, Trust, task};
 use butlerd::config::{Environment, Overrides, Ports, load};
 use butlerd::modules::Catalog;
@@ -92,6 +92,7 @@ async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
             session: SessionId::new(),
             context: Arc::new(context),
             tools_seen: ToolsSeen::default(),
+            calls: Arc::new(CallGuard::open()),
         },
         tenant: TenantId::owner(),
         butler: Some(butler.name().clone()),

@@ -3,13 +3,14 @@
 //! The gateway is a process of its own; the scripted model and the client are this one. Direct calls and calls through
 //! the gateway take turns, so that both see the same machine.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
-use butlerd::access::{Grant, GrantScope, Holder, Token, TokenBook};
+use butlerd::access::{CallGuard, Grant, GrantScope, Holder, Token, TokenBook};
 use butlerd::base::{Clock, RequestContext, SessionId, TenantId, Trust};
 use butlerd::demo::model::{Script, ScriptedModel};
 use butlerd::spawner::budget::{Limits, Meter};
@@ -33,7 +34,12 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
     let token = Token::generate()?;
     let request = RequestContext::root(&clock, TenantId::owner(), "cli", "bench", "owner", Trust::Owner);
     let grant = Grant {
-        holder: Holder::Session { session, context: request.into(), tools_seen: Default::default() },
+        holder: Holder::Session {
+            session,
+            context: request.into(),
+            tools_seen: Default::default(),
+            calls: Arc::new(CallGuard::open()),
+        },
         tenant: TenantId::owner(),
         butler: None,
         tools: None,

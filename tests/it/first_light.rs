@@ -29,7 +29,7 @@ async fn a_trigger_spawns_a_child_that_logs_a_measurement() {
     assert_eq!(session["tool_calls"][0]["arguments"]["value"]["kg"], 81.4);
     assert_eq!(session["input_tokens"], 3300, "{session}");
     assert_eq!(session["output_tokens"], 60);
-    assert_eq!(session["cost_usd"], serde_json::Value::Null, "a cost that nobody told is unknown");
+    assert_eq!(session["cost_usd"], "0.0108", "3300 tokens at $3 and 60 at $15 a million");
     assert_eq!(session["trace_id"].as_str().map(str::len), Some(32));
     assert!(session["result"].as_str().expect("a text").contains("81.4"));
 }

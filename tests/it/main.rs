@@ -2,10 +2,13 @@
 
 mod leaks;
 mod left_out;
+#[path = "../soak/mod.rs"]
+mod soak;
 mod support;
 
 mod attempts;
 mod broken;
+mod budgets;
 mod calls;
 mod canary;
 mod claude_code;

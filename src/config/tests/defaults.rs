@@ -79,6 +79,10 @@ fn the_defaults_are_those_that_were_agreed() {
         (spawner.max_sessions, spawner.kill_grace.0.as_secs(), spawner.final_event_grace.0.as_secs()),
         (6, 5, 5)
     );
+    let budgets = &spawner.budgets;
+    assert!(budgets.session_usd.is_none() && budgets.session_tokens.is_none());
+    assert!(budgets.butler_day_usd.is_none() && budgets.butler_day_tokens.is_none());
+    assert!(budgets.tenant_day_usd.is_none() && budgets.tenant_day_tokens.is_none());
     let limits = &spawner.limits;
     assert_eq!((limits.file_size.to_string(), limits.open_files, limits.processes), ("64 MiB".to_owned(), 256, 64));
     assert_eq!((limits.memory.to_string(), limits.core.0), ("4 GiB".to_owned(), 0));

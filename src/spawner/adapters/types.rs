@@ -122,6 +122,8 @@ pub enum ErrorClass {
     Budget,
     /// The model calls that it was given were not enough.
     Turns,
+    /// It called tools without end: too many, or the same one again and again.
+    Runaway,
     /// An answer was cut at its bound.
     OutputLimit,
     /// The model declined to answer.
@@ -151,6 +153,7 @@ impl ErrorClass {
             ErrorClass::ContextTooLong => "context_too_long",
             ErrorClass::Budget => "budget",
             ErrorClass::Turns => "turns",
+            ErrorClass::Runaway => "runaway",
             ErrorClass::OutputLimit => "output_limit",
             ErrorClass::Refused => "refused",
             ErrorClass::McpUnreachable => "mcp_unreachable",
@@ -238,6 +241,8 @@ pub enum RunEvent {
         delay_ms: Option<u64>,
         status: Option<u16>,
     },
+    /// Which model the usage that follows is of; said by programs that name it.
+    Model(String),
     /// What one model call used.
     Usage(Usage),
     /// The program is done and should leave now.

@@ -207,6 +207,7 @@ fn of_the_model(class: ErrorClass) -> bool {
         | ErrorClass::TimedOut
         | ErrorClass::Crashed => true,
         ErrorClass::Turns
+        | ErrorClass::Runaway
         | ErrorClass::OutputLimit
         | ErrorClass::Refused
         | ErrorClass::McpUnreachable

@@ -28,8 +28,9 @@ impl Scene {
         let (book, session) = (TokenBook::default(), SessionId::new());
         let token = Token::generate().unwrap();
         let context = RequestContext::root(&Clock::default(), TenantId::owner(), "cli", "local", "owner", Trust::Owner);
+        let calls = Arc::new(crate::access::CallGuard::new(100, |_| {}));
         let grant = Grant {
-            holder: Holder::Session { session, context: Arc::new(context), tools_seen: Default::default() },
+            holder: Holder::Session { session, context: Arc::new(context), tools_seen: Default::default(), calls },
             tenant: TenantId::owner(),
             butler: None,
             tools: None,
@@ -90,7 +91,7 @@ const HEAD: &str = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\n\r\n";
 async fn a_limit_of_tokens_holds_before_the_next_call() {
     let script = json!({"conversations": [{"when": "go", "steps": [{"say": "hi"}]}]});
     let model = ScriptedModel::start(Script::from_value(script).unwrap()).await.unwrap();
-    let limits = Limits { turns: None, tokens: Some(1120) };
+    let limits = Limits { turns: None, tokens: Some(1120), usd: None };
     let mut scene = Scene::new(Family::Anthropic, &model.base_url(), limits, Patience::default());
     assert_eq!(scene.say("go").await.0, 200);
     let (status, body) = scene.say("go").await;
@@ -114,7 +115,7 @@ async fn a_limit_of_tokens_holds_before_the_next_call() {
 
 #[tokio::test]
 async fn a_program_ends_at_once_in_each_api() {
-    let limits = Limits { turns: Some(0), tokens: None };
+    let limits = Limits { turns: Some(0), tokens: None, usd: None };
     let none = "http://127.0.0.1:9";
     for (family, path, status) in
         [(Family::OpenAi, "/v1/responses", 400), (Family::OpenAi, "/v1/chat/completions", 402)]

@@ -201,16 +201,25 @@ fn content(value: &Value) -> String {
 fn spent(result: &Value) -> (Usage, Option<Decimal>) {
     let models = result.get("modelUsage").and_then(Value::as_object);
     let Some(models) = models.filter(|m| !m.is_empty()) else { return (Usage::default(), None) };
-    let sum = |key: &str| models.values().map(|m| number(m, key)).sum::<Option<u64>>();
-    let usage = Usage {
-        input: sum("inputTokens"),
-        output: sum("outputTokens"),
-        cache_read: sum("cacheReadInputTokens"),
-        cache_write: sum("cacheCreationInputTokens"),
-    };
+    let usage = models.values().map(of_model).fold(Usage::default(), Usage::plus);
     let guessed = models.values().any(|m| string(m, "costBasis") == Some("unknown"));
     let cost = result.get("total_cost_usd").and_then(Value::as_f64).and_then(Decimal::from_f64);
     (usage, cost.filter(|c| !guessed && !c.is_zero()))
+}
+
+/// What each model was used for: the program asks smaller ones for titles and the like.
+fn by_model(result: &Value) -> Vec<RunEvent> {
+    let models = result.get("modelUsage").and_then(Value::as_object).into_iter().flatten();
+    models.flat_map(|(model, used)| [RunEvent::Model(model.clone()), RunEvent::Usage(of_model(used))]).collect()
+}
+
+fn of_model(used: &Value) -> Usage {
+    Usage {
+        input: number(used, "inputTokens"),
+        output: number(used, "outputTokens"),
+        cache_read: number(used, "cacheReadInputTokens"),
+        cache_write: number(used, "cacheCreationInputTokens"),
+    }
 }
 
 impl Parser for ClaudeParser {
@@ -221,9 +230,10 @@ impl Parser for ClaudeParser {
             Some("assistant") => self.assistant(&event),
             Some("user") => self.user(&event),
             Some("result") => {
-                let (usage, _) = spent(&event);
+                let mut events = by_model(&event);
                 self.result = Some(event);
-                vec![RunEvent::Usage(usage), RunEvent::Final]
+                events.push(RunEvent::Final);
+                events
             }
             _ => Vec::new(),
         }

@@ -38,6 +38,7 @@ fn a_good_run_yields_its_events_in_order_under_the_butler_s_own_names() {
                 "result"
             }
             RunEvent::Text(text) => text,
+            RunEvent::Model(_) => "model",
             RunEvent::Usage(_) => "usage",
             RunEvent::Final => "final",
             other => panic!("{other:?}"),
@@ -45,7 +46,7 @@ fn a_good_run_yields_its_events_in_order_under_the_butler_s_own_names() {
         .collect();
     let expected = "connected a-b result module.set_enabled result module.states result module_states2 result state_get \
                     result x/y error";
-    let expected: Vec<&str> = expected.split_whitespace().chain(["FINAL done", "usage", "final"]).collect();
+    let expected: Vec<&str> = expected.split_whitespace().chain(["FINAL done", "model", "usage", "final"]).collect();
     assert_eq!(names, expected);
     let usage = Usage { input: Some(700), output: Some(63), cache_read: Some(35), cache_write: Some(49) };
     assert_eq!(

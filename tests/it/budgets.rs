@@ -1,0 +1,299 @@
+//! Money and tokens: sessions that have used what they may are ended, days that are used up start nothing, and what is
+//! not known is not made up.
+
+use butlerd::demo::model::ScriptedModel;
+use serde_json::{Value, json};
+
+use crate::support::{Daemon, Household, eventually, model};
+
+/// Of each scripted turn: 1100 tokens in and 20 out, which cost $0.0036 with the model of the shipped roster.
+const TURN_TOKENS: u64 = 1120;
+
+/// A conversation of `turns` model calls, each but the last with another tool call.
+fn long(when: &str, turns: usize) -> Value {
+    let call = |n: usize| json!({"call": {"tool": "state_set", "arguments": {"key": "k", "value": n}}});
+    let steps: Vec<Value> = (1..turns).map(call).chain([json!({"say": "done"})]).collect();
+    json!({"when": when, "steps": steps})
+}
+
+/// Runs a session and returns what the command line says of it, whether it was refused, failed or went well.
+fn trigger(household: &Household, butler: &str, prompt: &str) -> Value {
+    let (_, out, err) = household.cli(&["trigger", butler, prompt, "--json"]);
+    serde_json::from_str(&out).unwrap_or_else(|_| panic!("no JSON: {out}{err}"))
+}
+
+/// The newest session of a butler, with its tool calls.
+async fn newest(daemon: &Daemon, butler: &str) -> Value {
+    let mcp = daemon.mcp(butler);
+    let list = mcp.ok("sessions_list", json!({"limit": 1})).await;
+    mcp.ok("sessions_get", json!({"session_id": list[0]["id"]})).await
+}
+
+async fn metric(daemon: &Daemon, line: &str) -> bool {
+    let (_, text) = daemon.get("/metrics").await;
+    text.lines().any(|l| l == line)
+}
+
+fn requests(model: &ScriptedModel) -> usize {
+    model.requests().iter().filter(|r| r.path.contains("messages")).count()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_over_its_budget_stops_within_one_turn() {
+    let model = model(json!([long("work", 12), {"when": "short", "steps": [{"say": "done"}]}])).await;
+    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__BUDGETS__SESSION_TOKENS", "3000");
+    let daemon = household.start().await;
+    let ended = trigger(&household, "health", "work for long");
+    assert_eq!((&ended["state"], &ended["error_class"]), (&json!("failed"), &json!("budget")), "{ended}");
+    let said = ended["error"].as_str().expect("a sentence");
+    assert!(said.starts_with("the session used 3360 of 3000 tokens"), "{said}");
+    let row = newest(&daemon, "health").await;
+    let used = row["input_tokens"].as_u64().expect("tokens") + row["output_tokens"].as_u64().expect("tokens");
+    assert!(used >= 3 * TURN_TOKENS && used <= 4 * TURN_TOKENS, "{used} tokens");
+    assert!(requests(&model) <= 4, "{} model calls", requests(&model));
+    assert!(metric(&daemon, "butlerd_sessions_stopped_total{butler=\"health\",outcome=\"budget\"} 1").await);
+    // What is over with its last call is not ended for it.
+    assert_eq!(trigger(&household, "health", "a short one")["state"], "succeeded");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_day_that_is_used_up_starts_nothing_not_even_after_a_restart() {
+    let model = model(json!([long("work", 3)])).await;
+    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__BUDGETS__BUTLER_DAY_USD", "0.02");
+    let mut daemon = household.start().await;
+    for _ in 0..2 {
+        assert_eq!(trigger(&household, "health", "work")["state"], "succeeded");
+    }
+    let calls = requests(&model);
+    assert_eq!(calls, 6);
+    for restart in [false, true] {
+        if restart {
+            daemon.kill();
+            daemon = household.start().await;
+        }
+        let refused = trigger(&household, "health", "work");
+        assert_eq!(refused["code"], "budget", "{refused}");
+        let said = refused["error"].as_str().expect("a sentence");
+        assert!(
+            said.contains("health has used $0.0216 of $0.02 for ") && said.contains("the next day begins at "),
+            "{said}"
+        );
+        let row = newest(&daemon, "health").await;
+        assert_eq!((&row["state"], &row["error_class"]), (&json!("failed"), &json!("budget")), "{row}");
+        assert!(row["started_at"].is_null() && row["exit_status"].is_null() && row["cost_usd"].is_null(), "{row}");
+        assert_eq!(row["prompt"], "work");
+        let refusals = "butlerd_triggers_refused_total{butler=\"health\",outcome=\"budget\"} 1";
+        assert!(metric(&daemon, refusals).await);
+    }
+    assert_eq!(requests(&model), calls, "nothing was started");
+    assert_eq!(trigger(&household, "general", "work")["state"], "succeeded", "another butler's day is its own");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_killed_session_had_used_is_not_forgotten() {
+    let script = json!([
+        {"when": "hang", "steps": [
+            {"call": {"tool": "state_set", "arguments": {"key": "k", "value": 1}}}, {"hang": true}, {"say": "never"}]},
+        {"when": "short", "steps": [{"say": "done"}]},
+    ]);
+    let model = model(script).await;
+    let limit = (2 * TURN_TOKENS).to_string();
+    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__BUDGETS__TENANT_DAY_TOKENS", &limit);
+    let mut daemon = household.start().await;
+    let (health, waiting) = (daemon.mcp("health"), daemon.mcp("health"));
+    let hanging = tokio::spawn(async move { waiting.call("trigger", json!({"prompt": "hang"})).await });
+    eventually("the row of the running session has its tokens", || {
+        let health = health.clone();
+        async move {
+            let list = health.ok("sessions_list", json!({"limit": 1})).await;
+            match list[0]["input_tokens"].as_i64() {
+                Some(1100) => Ok(()),
+                _ => Err(list.to_string()),
+            }
+        }
+    })
+    .await;
+    daemon.kill();
+    hanging.abort();
+    daemon = household.start().await;
+    let row = newest(&daemon, "health").await;
+    assert_eq!((&row["state"], &row["cost_usd"]), (&json!("interrupted"), &json!("0.0036")), "{row}");
+    assert_eq!(trigger(&household, "general", "a short one")["state"], "succeeded");
+    let refused = trigger(&household, "travel", "a short one");
+    let said = refused["error"].as_str().expect("a sentence");
+    assert!(said.contains("all butlers together have") && said.contains("used 2240 of 2240 tokens"), "{said}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sessions_side_by_side_share_the_day() {
+    let model = model(json!([long("work", 12)])).await;
+    let limit = (5 * TURN_TOKENS + 1).to_string();
+    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__BUDGETS__BUTLER_DAY_TOKENS", &limit);
+    let daemon = household.start().await;
+    let sessions: Vec<_> = (0..3)
+        .map(|_| {
+            let health = daemon.mcp("health");
+            tokio::spawn(async move { health.call("trigger", json!({"prompt": "work"})).await.text() })
+        })
+        .collect();
+    let mut ends = Vec::new();
+    for session in sessions {
+        ends.push(session.await.expect("an answer"));
+    }
+    assert!(ends.iter().all(|e| e["error_class"] == "budget" || e["code"] == "budget"), "{ends:?}");
+    let sum = daemon.mcp("health").ok("sessions_summary", json!({})).await;
+    let used = sum["total_input_tokens"].as_u64().unwrap_or(0) + sum["total_output_tokens"].as_u64().unwrap_or(0);
+    // Each of the three was in the middle of a call at most.
+    assert!(used >= 6 * TURN_TOKENS && used <= 8 * TURN_TOKENS, "{used} tokens: {sum}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_breaker_stops_the_endless_caller_at_its_fifth_identical_call() {
+    let same = json!({"call": {"tool": "state_set", "arguments": {"key": "k", "value": {"a": 1, "b": 2}}}});
+    let other = |n: usize| json!({"call": {"tool": "state_get", "arguments": {"key": format!("k{n}")}}});
+    let endless: Vec<Value> = (0..15).map(|_| same.clone()).collect();
+    let many: Vec<Value> = (0..15).map(other).collect();
+    let model = model(json!([{"when": "endless", "steps": endless}, {"when": "many", "steps": many}])).await;
+    let household = Household::with_model(&model).replace(
+        "health/butler.toml",
+        "max_queued = 20",
+        "max_queued = 20\nmax_tool_calls = 7",
+    );
+    let daemon = household.start().await;
+    let ended = trigger(&household, "health", "endless");
+    assert_eq!((&ended["state"], &ended["error_class"]), (&json!("failed"), &json!("runaway")), "{ended}");
+    let row = newest(&daemon, "health").await;
+    let outcomes: Vec<&str> =
+        row["tool_calls"].as_array().expect("calls").iter().filter_map(|c| c["outcome"].as_str()).collect();
+    assert_eq!(outcomes[..5], ["ok", "ok", "ok", "ok", "refused"], "{row}");
+    assert_eq!(outcomes.len(), 5, "{outcomes:?}");
+    assert_eq!(requests(&model), 5, "it had no answer to go to its model with");
+    let said = row["error"].as_str().expect("a sentence");
+    assert!(said.starts_with("the session called `state_set` 5 times in a row with the same arguments"), "{said}");
+    assert!(metric(&daemon, "butlerd_sessions_stopped_total{butler=\"health\",outcome=\"runaway\"} 1").await);
+    let ended = trigger(&household, "health", "many");
+    assert_eq!(ended["error_class"], "runaway", "{ended}");
+    let row = newest(&daemon, "health").await;
+    let made = row["tool_calls"].as_array().expect("calls").iter().filter(|c| c["outcome"] == "ok").count();
+    assert_eq!(made, 7, "{row}");
+    assert!(row["error"].as_str().expect("a sentence").contains("made its 7 tool calls"), "{row}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unknown_price_is_null_and_holds_no_limit_of_money() {
+    let model = model(json!([{"when": "short", "steps": [{"say": "done"}]}])).await;
+    let household = Household::with_model(&model)
+        .replace("health/butler.toml", "claude-sonnet-4-5", "nobody-knows-1")
+        .replace("general/butler.toml", "claude-sonnet-4-5", "nobody-knows-1")
+        .replace("general/butler.toml", "[butler.db]", "[butler.budgets]\nday_usd = 1\n\n[butler.db]");
+    let daemon = household.start().await;
+    let done = trigger(&household, "health", "a short one");
+    assert_eq!((&done["state"], &done["cost_usd"]), (&json!("succeeded"), &Value::Null), "{done}");
+    assert_eq!(newest(&daemon, "health").await["input_tokens"], 1100);
+    let refused = trigger(&household, "general", "a short one");
+    let said = refused["error"].as_str().expect("a sentence");
+    assert!(refused["code"] == "budget" && said.contains("the price of nobody-knows-1 is unknown"), "{refused}");
+    assert_eq!(requests(&model), 1);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_owners_prices_count_and_their_mistakes_are_told() {
+    let model = model(json!([{"when": "short", "steps": [{"say": "done"}]}])).await;
+    let household = Household::with_model(&model);
+    let file = household.path().join("config/pricing.toml");
+    std::fs::create_dir_all(file.parent().expect("a parent")).expect("the directory");
+    std::fs::write(&file, "[models]\nclaude-sonnet-4-5 = { input = 0, ouput = 1 }\n").expect("the file");
+    let (code, out, err) = household.cli(&["check"]);
+    assert_eq!(code, 2, "{out}{err}");
+    assert!(out.contains("config/pricing.toml:2: models.claude-sonnet-4-5.ouput: unknown key"), "{out}{err}");
+    std::fs::write(&file, "[models]\nclaude-sonnet-4-5 = { input = 0, output = \"0.10\" }\n").expect("the file");
+    let _daemon = household.start().await;
+    assert_eq!(trigger(&household, "health", "a short one")["cost_usd"], "0.000002");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_dry_run_shows_all_and_does_nothing() {
+    let model = model(json!([{"when": "short", "steps": [{"say": "done"}]}])).await;
+    let household = Household::with_model(&model)
+        .env("BUTLERD_SPAWNER__BUDGETS__BUTLER_DAY_USD", "0.003")
+        .env("BUTLERD_SPAWNER__BUDGETS__TENANT_DAY_TOKENS", "100000");
+    let daemon = household.start().await;
+    let dry = |prompt: &str| {
+        let (code, out, err) =
+            household.cli(&["trigger", "health", prompt, "--dry-run", "--context", "{\"a\":1}", "--json"]);
+        let shown: Value = serde_json::from_str(&out).unwrap_or_else(|_| panic!("no JSON: {out}{err}"));
+        (code, shown, out)
+    };
+    let (code, shown, text) = dry("a short one");
+    assert_eq!(code, 0, "{text}");
+    assert!(shown["refusal"].is_null(), "{text}");
+    assert_eq!((&shown["runtime"], &shown["model"]), (&json!("native"), &json!("claude-sonnet-4-5")));
+    assert!(shown["system_prompt"].as_str().expect("a prompt").contains("Health"), "{text}");
+    let asked = shown["user_prompt"].as_str().expect("a prompt");
+    assert!(asked.starts_with("REQUEST CONTEXT") && asked.ends_with("a short one"), "{asked}");
+    let names = |key: &str| -> Vec<String> { serde_json::from_value(shown[key].clone()).expect("a list") };
+    assert!(names("tools").contains(&"measurement_log".to_owned()), "{text}");
+    assert!(names("environment").contains(&"ANTHROPIC_API_KEY".to_owned()), "{text}");
+    assert!(!text.contains("sk-test-key"), "no value of the environment is shown");
+    let left: Vec<&Value> = shown["limits"].as_array().expect("limits").iter().collect();
+    assert_eq!((&left[0]["scope"], &left[0]["left_usd"]), (&json!("butler's day"), &json!("0.003")), "{text}");
+    assert_eq!(left[1]["left_tokens"], 100_000, "{text}");
+    // 136,000 tokens into the cache at $3.75 and 64,000 written at $15, past what is left.
+    assert_eq!(shown["price_bound"]["usd"], "1.473", "{text}");
+    assert_eq!(daemon.mcp("health").ok("sessions_list", json!({})).await, json!([]));
+    assert_eq!(trigger(&household, "health", "a short one")["state"], "succeeded");
+    let (code, shown, text) = dry("a short one");
+    assert_eq!((code, &shown["refusal"]["code"]), (1, &json!("budget")), "{text}");
+    assert_eq!(shown["limits"][0]["left_usd"], "0");
+    let (_, out, _) = household.cli(&["trigger", "health", "a short one", "--dry-run"]);
+    assert!(out.contains("It would be refused: health has used $0.0036 of $0.003"), "{out}");
+    assert_eq!(requests(&model), 1);
+    let rows = daemon.mcp("health").ok("sessions_list", json!({})).await;
+    assert_eq!(rows.as_array().map(Vec::len), Some(1), "a dry run leaves no row, not even of a refusal");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn costs_are_told_by_butler_schedule_and_model() {
+    let model = model(json!([long("work", 2), {"when": "short", "steps": [{"say": "done"}]}])).await;
+    let household = Household::with_model(&model).replace("travel/butler.toml", "claude-sonnet-4-5", "nobody-knows-1");
+    let daemon = household.start().await;
+    let health = daemon.mcp("health");
+    let schedule = json!({"name": "every-morning", "cron": "0 7 * * *", "prompt": "a short one"});
+    let made = health.ok("schedule_create", schedule).await;
+    let ran = health.ok("schedule_trigger", json!({"id": made["id"]})).await;
+    assert_eq!(ran["status"], "triggered", "{ran}");
+    for (butler, prompt) in [("health", "work"), ("travel", "a short one")] {
+        assert_eq!(trigger(&household, butler, prompt)["state"], "succeeded");
+    }
+    let costs = |args: &[&str]| {
+        let (code, out, err) = household.cli(&[&["costs", "--json"], args].concat());
+        assert_eq!(code, 0, "{out}{err}");
+        serde_json::from_str::<Value>(&out).expect("JSON")
+    };
+    let rows = |costs: &Value| -> Vec<String> {
+        let row = |r: &Value| {
+            let (name, usd) = (r["name"].as_str().unwrap_or("-"), r["usd"].as_str().unwrap_or("unknown"));
+            format!("{name} {}/{} {usd}", r["sessions"], r["sessions_of_unknown_cost"])
+        };
+        costs["rows"].as_array().expect("rows").iter().map(row).collect()
+    };
+    let by_butler = costs(&[]);
+    assert_eq!(rows(&by_butler), ["health 2/0 0.0108", "travel 1/1 unknown"], "{by_butler}");
+    assert_eq!((&by_butler["total"]["usd"], &by_butler["total"]["sessions"]), (&json!("0.0108"), &json!(3)));
+    assert_eq!(by_butler["month"]["usd"], "0.0108");
+    assert_eq!(by_butler["month"]["sessions_of_unknown_cost"], 1);
+    assert!(by_butler["month"]["forecast_usd"].is_string(), "{by_butler}");
+    let by_schedule = costs(&["--by", "schedule", "--days", "2"]);
+    assert_eq!(
+        rows(&by_schedule),
+        ["health: trigger 1/0 0.0072", "health: schedule:every-morning 1/0 0.0036", "travel: trigger 1/1 unknown"],
+        "{by_schedule}"
+    );
+    let by_model = costs(&["--by", "model", "--month"]);
+    assert_eq!(rows(&by_model), ["claude-sonnet-4-5 2/0 0.0108", "nobody-knows-1 1/1 unknown"], "{by_model}");
+    let (_, out, _) = household.cli(&["costs"]);
+    assert!(
+        out.contains("$0.0108") && out.contains("unknown") && out.contains("Forecast for the whole month: $"),
+        "{out}"
+    );
+}
