@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::adapters::{ErrorClass, Outcome, Parser, RunError, RunEvent};
 use super::child::{Child, Ended, Line, Lines, Output};
 use crate::base::redact::Redactor;
-use crate::base::{memory, text};
+use crate::base::text;
 
 /// How long what may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,9 +64,6 @@ impl Stopped {
     }
 }
 
-/// After a child that wrote more than this, in bytes, the memory that its parsing took is given back.
-const LARGE: usize = 4 << 20;
-
 /// What happens while a child is driven.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
@@ -88,8 +85,7 @@ pub async fn drive(
     mut on_step: impl FnMut(Step) + Send,
 ) -> Driven {
     let (mut lines, flooded) = (child.stdout.take(), child.flooded.clone());
-    let mut reader =
-        Reader { parser: &mut *parser, redactor, on_step: &mut on_step, last: false, no_tools: false, heard: 0 };
+    let mut reader = Reader { parser: &mut *parser, redactor, on_step: &mut on_step, last: false, no_tools: false };
     let start = Instant::now();
     let mut leave_by: Option<Instant> = None;
     let stopped = loop {
@@ -154,9 +150,6 @@ pub async fn drive(
         }
     };
     let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
-    if reader.heard > LARGE {
-        memory::give_back();
-    }
     let stderr_tail = redactor.clean(child.stderr_tail().await);
     let mut outcome = parser.finish(ended.exit.unwrap_or_default(), &stderr_tail);
     let stopped = stopped.filter(|_| leave_by.is_none());
@@ -174,8 +167,6 @@ struct Reader<'a, F: FnMut(Step)> {
     /// Its final event has come.
     last: bool,
     no_tools: bool,
-    /// Bytes of all lines.
-    heard: usize,
 }
 
 impl<F: FnMut(Step)> Reader<'_, F> {
@@ -188,7 +179,6 @@ impl<F: FnMut(Step)> Reader<'_, F> {
     }
 
     fn line(&mut self, line: String) {
-        self.heard += line.len();
         for event in self.parser.line(&self.redactor.clean(line)) {
             match event {
                 RunEvent::Final => self.last = true,

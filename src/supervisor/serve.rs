@@ -17,7 +17,7 @@ use super::foundation::{FoundationError, lay};
 use super::notify;
 use super::tree::Supervisor;
 use crate::access::{Edge, Grant, GrantScope, Holder, Token};
-use crate::base::{Clock, TenantId, task};
+use crate::base::{Clock, TenantId, memory, task};
 use crate::butler::House;
 use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use crate::mcp::{BindError, Listener};
@@ -140,6 +140,7 @@ where
     A: FnOnce(Supervisor, AdminDoor) -> tokio::task::JoinHandle<()>,
 {
     let started = Instant::now();
+    memory::give_large_blocks_back();
     let config = &household.config;
     let data_dir = config.daemon.data_dir.clone();
     let clock = Clock::default();
