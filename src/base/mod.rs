@@ -9,6 +9,7 @@ mod context;
 pub mod crash;
 mod http_client;
 mod ids;
+pub mod memory;
 pub mod model_words;
 mod money;
 pub mod redact;

@@ -6,9 +6,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::{ErrorClass, Outcome, Parser, RunError, RunEvent};
-use super::child::{Child, Ended, Lines, Output};
+use super::child::{Child, Ended, Line, Lines, Output};
 use crate::base::redact::Redactor;
-use crate::base::text;
+use crate::base::{memory, text};
 
 /// How long what may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -64,6 +64,9 @@ impl Stopped {
     }
 }
 
+/// After a child that wrote more than this, in bytes, the memory that its parsing took is given back.
+const LARGE: usize = 4 << 20;
+
 /// What happens while a child is driven.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Step {
@@ -84,8 +87,9 @@ pub async fn drive(
     cancel: &CancellationToken,
     mut on_step: impl FnMut(Step) + Send,
 ) -> Driven {
-    let mut lines = child.stdout.take();
-    let mut reader = Reader { parser: &mut *parser, redactor, on_step: &mut on_step, last: false, no_tools: false };
+    let (mut lines, flooded) = (child.stdout.take(), child.flooded.clone());
+    let mut reader =
+        Reader { parser: &mut *parser, redactor, on_step: &mut on_step, last: false, no_tools: false, heard: 0 };
     let start = Instant::now();
     let mut leave_by: Option<Instant> = None;
     let stopped = loop {
@@ -96,7 +100,7 @@ pub async fn drive(
             () = sleep_until(deadline) => break Some(Stopped::TimedOut),
             output = next(&mut lines) => match output {
                 Some(Output::Line(line)) => {
-                    reader.line(line.text);
+                    reader.lines(line, &mut lines);
                     if reader.last {
                         leave_by.get_or_insert_with(|| Instant::now() + deadlines.after_final);
                     } else if reader.no_tools {
@@ -107,9 +111,12 @@ pub async fn drive(
                 // It has closed its output; it may still be at work.
                 None => lines = None,
             },
+            () = flooded.cancelled() => break Some(Stopped::TooMuchOutput),
             _ = child.wait() => break None,
         }
     };
+    // After its final event it had its time to leave.
+    let grace = if leave_by.is_some() { Duration::ZERO } else { deadlines.grace };
     let told_to_end = stopped.is_some();
     if let Some(stopped) = stopped {
         let why = match leave_by {
@@ -121,13 +128,13 @@ pub async fn drive(
     }
     // While it ends it must not be held up by a full pipe; and what it said last is still in there.
     let ended = {
-        let mut ending = std::pin::pin!(child.terminate(deadlines.grace));
+        let mut ending = std::pin::pin!(child.terminate(grace));
         loop {
             tokio::select! {
                 biased;
                 ended = &mut ending => break ended,
                 output = next(&mut lines) => match output {
-                    Some(Output::Line(line)) => reader.line(line.text),
+                    Some(Output::Line(line)) => reader.lines(line, &mut lines),
                     Some(Output::TooMuch) => {}
                     None => lines = None,
                 },
@@ -135,7 +142,7 @@ pub async fn drive(
         }
     };
     if told_to_end && ended.exit.as_ref().is_none_or(|exit| exit.signal == Some(libc::SIGKILL)) {
-        let why = format!("it was still there {} after SIGTERM", crate::base::HumanDuration(deadlines.grace));
+        let why = format!("it was still there {} after SIGTERM", crate::base::HumanDuration(grace));
         (reader.on_step)(Step::Signal { signal: "SIGKILL", why });
     }
     // Nobody is left to write, but for one that nothing can kill; what was written is read to its end.
@@ -147,6 +154,9 @@ pub async fn drive(
         }
     };
     let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
+    if reader.heard > LARGE {
+        memory::give_back();
+    }
     let stderr_tail = redactor.clean(child.stderr_tail().await);
     let mut outcome = parser.finish(ended.exit.unwrap_or_default(), &stderr_tail);
     let stopped = stopped.filter(|_| leave_by.is_none());
@@ -164,10 +174,21 @@ struct Reader<'a, F: FnMut(Step)> {
     /// Its final event has come.
     last: bool,
     no_tools: bool,
+    /// Bytes of all lines.
+    heard: usize,
 }
 
 impl<F: FnMut(Step)> Reader<'_, F> {
+    /// A line, and those that were read with it.
+    fn lines(&mut self, first: Line, rest: &mut Option<Lines>) {
+        self.line(first.text);
+        while let Some(line) = rest.as_mut().and_then(Lines::at_hand) {
+            self.line(line.text);
+        }
+    }
+
     fn line(&mut self, line: String) {
+        self.heard += line.len();
         for event in self.parser.line(&self.redactor.clean(line)) {
             match event {
                 RunEvent::Final => self.last = true,

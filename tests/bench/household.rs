@@ -3,10 +3,13 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
-use crate::Failed;
+use crate::{Failed, soak};
 
 /// The butler that is measured, and the one that the others are copies of: it has no tools or tables of its own.
 pub const MODEL: &str = "general";
+
+/// The butler whose sessions misbehave.
+pub const FAKE: &str = "faker";
 
 /// A scratch household.
 pub struct Household {
@@ -26,6 +29,23 @@ impl Household {
             household.add(n)?;
         }
         Ok(household)
+    }
+
+    /// The seven, and the butler [`FAKE`], whose sessions this very program runs as the child that misbehaves.
+    pub fn with_fake() -> Result<Self, Failed> {
+        let household = Self::new(0)?;
+        let to = household.roster().join(FAKE);
+        copy(&household.roster().join(MODEL), &to)?;
+        std::fs::write(to.join("butler.toml"), soak::butler(FAKE, 42000, "5s"))?;
+        // A copy that the children's user may reach and that nobody else runs.
+        std::fs::copy(std::env::current_exe()?, household.fake_program())?;
+        std::fs::set_permissions(household.fake_program(), std::fs::Permissions::from_mode(0o755))?;
+        Ok(household)
+    }
+
+    /// The program of the butler [`FAKE`].
+    pub fn fake_program(&self) -> PathBuf {
+        self.dir.path().join("claude")
     }
 
     fn add(&self, n: u16) -> Result<(), Failed> {

@@ -4,19 +4,29 @@
 //! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
 //! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
 //!
+//! `BENCH_ONLY=boot,calls,trigger,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
+//! sessions of the child that misbehaves, and whether anything is left of them. In it, and in the overhead, this program
+//! plays that child as well.
+//!
 //! `BENCH_QUICK=1` is a short form: one round of a second each, and no wait for idle connections to be given back.
 //! A target that is missed is printed as such and fails nothing.
 
 mod boot;
 mod calls;
 mod daemon;
+#[path = "../bin/fake_cli.rs"]
+mod fake_cli;
 mod floor_sdk;
 mod floor_sql;
 mod gateway;
 mod household;
 mod load;
 mod machine;
+mod overhead;
 mod part;
+#[path = "../soak/mod.rs"]
+mod soak;
+mod soaking;
 mod table;
 mod trigger;
 
@@ -33,6 +43,7 @@ struct Plan {
     warm_up: Duration,
     measured: Duration,
     triggers: usize,
+    soaked: usize,
     /// How long the household is left alone before its memory is read. Connections idle for 30 s are given back.
     settle: Duration,
 }
@@ -42,10 +53,10 @@ impl Plan {
         let quick = std::env::var_os("BENCH_QUICK").is_some_and(|v| !v.is_empty() && v != "0");
         if quick {
             let s = Duration::from_secs;
-            return Self { rounds: 1, warm_up: s(1) / 2, measured: s(1), triggers: 5, settle: s(3) };
+            return Self { rounds: 1, warm_up: s(1) / 2, measured: s(1), triggers: 5, soaked: 64, settle: s(3) };
         }
         let ms = Duration::from_millis;
-        Self { rounds: 5, warm_up: ms(500), measured: ms(2500), triggers: 20, settle: ms(50_000) }
+        Self { rounds: 5, warm_up: ms(500), measured: ms(2500), triggers: 20, soaked: 1000, settle: ms(50_000) }
     }
 
     fn is_quick(&self) -> bool {
@@ -64,6 +75,11 @@ fn main() -> ExitCode {
         "floor-sql" => many_threads(floor_sql::run()),
         "gateway" => many_threads(gateway::run(&rest)),
         "load" => load::run(),
+        // As the daemon calls Claude Code.
+        "-p" => {
+            fake_cli::main();
+            return ExitCode::SUCCESS;
+        }
         // `cargo bench` adds its own flags.
         _ => one_thread(measure_until_interrupted()),
     };
@@ -123,6 +139,12 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("trigger") {
         trigger::measure(&plan, &seven).await?;
+    }
+    if wanted("overhead") {
+        overhead::measure(&plan).await?;
+    }
+    if only.split(',').any(|part| part == "soak") {
+        soaking::measure(&plan).await?;
     }
     Ok(())
 }

@@ -109,6 +109,18 @@ pub fn trigger(times: usize, first_request: f64, model: f64, end: f64) {
     );
 }
 
+pub fn overhead_head() {
+    println!("\nbutlerd's own share of a session, p50: the child tells when it began and when it gave its final event");
+}
+
+pub fn overhead(at_once: usize, times: usize, begin: (f64, Verdict), settle: (f64, Verdict)) {
+    println!(
+        "  {at_once} at once, {times} sessions: trigger to the child's first instruction {:.1} ms   {}",
+        begin.0, begin.1
+    );
+    println!("  {at_once} at once, {times} sessions: final event to the settled row {:.1} ms   {}", settle.0, settle.1);
+}
+
 pub fn gateway_head(times: usize) {
     println!("\nThe gateway: first byte of a streamed answer, p50 of {times}, direct and through it in turns");
 }

@@ -24,7 +24,7 @@ use butlerd::supervisor::Supervisor;
 use crate::daemon::Daemon;
 use crate::household::{Household, MODEL};
 use crate::table::{self, median};
-use crate::{Failed, Plan, machine};
+use crate::{Failed, Plan, machine, overhead};
 
 /// When the protocol library first got a request since it was last armed; 0 while it has not.
 #[derive(Clone, Default)]
@@ -57,22 +57,27 @@ struct Times {
     ended: u64,
 }
 
-/// In the daemon: one trigger for each line of standard input, until it is closed.
+/// What the daemon is told by a line of standard input.
+#[derive(Debug, Serialize, Deserialize)]
+pub enum Order {
+    /// One session of the native agent.
+    Native,
+    /// Sessions of the child that misbehaves: see [`overhead`].
+    Fake(overhead::Load),
+}
+
+/// In the daemon: carries out one order after the other, until standard input is closed.
 pub async fn obey(supervisor: &Supervisor, probe: &Probe) -> Result<(), Failed> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
-    while lines.next_line().await?.is_some() {
+    while let Some(line) = lines.next_line().await? {
+        if let Order::Fake(load) = serde_json::from_str(&line)? {
+            println!("{}", serde_json::to_string(&overhead::carry_out(supervisor, load).await?)?);
+            continue;
+        }
         let butler = supervisor.butler(MODEL)?;
-        let clock = supervisor.clock();
-        let request = RequestContext::root(clock, TenantId::owner(), "cli", "bench", "owner", Trust::Owner);
-        let wish = Trigger {
-            prompt: "say hello".to_owned(),
-            context: None,
-            source: "trigger".to_owned(),
-            request: Arc::new(request),
-        };
         probe.0.store(0, Ordering::Release);
         let triggered = machine::monotonic_ns();
-        let result = butler.trigger(wish).await?;
+        let result = butler.trigger(wish(supervisor, "say hello")).await?;
         let ended = machine::monotonic_ns();
         if result.state != SessionState::Succeeded {
             return Err(format!("the session came to {:?}: {:?}", result.state, result.error).into());
@@ -83,6 +88,13 @@ pub async fn obey(supervisor: &Supervisor, probe: &Probe) -> Result<(), Failed> 
     Ok(())
 }
 
+/// A wish of the owner's.
+pub fn wish(supervisor: &Supervisor, prompt: &str) -> Trigger {
+    let clock = supervisor.clock();
+    let request = RequestContext::root(clock, TenantId::owner(), "cli", "bench", "owner", Trust::Owner);
+    Trigger { prompt: prompt.to_owned(), context: None, source: "trigger".to_owned(), request: Arc::new(request) }
+}
+
 pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
     let script = json!({"conversations": [{"when": "say hello", "steps": [{"say": "hello"}]}]});
     let model = ScriptedModel::start(Script::from_value(script)?).await?;
@@ -91,7 +103,7 @@ pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
     let (mut requests, mut models, mut ends) = (Vec::new(), Vec::new(), Vec::new());
     // The first one reads the program into memory.
     for round in 0..=plan.triggers {
-        daemon.part.send(&"trigger").await?;
+        daemon.part.send(&Order::Native).await?;
         let asked = model.wait_for(|seen| seen.len() > round);
         tokio::time::timeout(Duration::from_secs(30), asked).await.map_err(|_| "no session asked the model")?;
         let model_asked = machine::monotonic_ns();

@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Household, eventually, model};
+use crate::soak;
+use crate::support::{Daemon, FAKE, Household, eventually, model};
 
 /// A small generator, so that a failing round can be run again by its number.
 fn random(seed: u64) -> u64 {
@@ -170,4 +171,69 @@ async fn killed_between_the_steps_of_a_session() {
         // Its end was never committed, so the one session of this household is interrupted.
         check_recovery(&household, &round, Some(1)).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_with_children_that_misbehave() {
+    let household = Household::misbehaving();
+    // Of another daemon, which lives on.
+    let neighbours = Household::misbehaving();
+    let mut neighbour = neighbours.start().await;
+    let hang = |daemon: &Daemon, steps: &str| {
+        let (faker, prompt) = (daemon.mcp(FAKE), soak::prompt(steps));
+        tokio::spawn(async move {
+            let request = faker.call("trigger", json!({"prompt": prompt}));
+            tokio::time::timeout(std::time::Duration::from_secs(120), request).await.ok()
+        })
+    };
+    let other = hang(&neighbour, "start; fork double; hang");
+    eventually("the neighbour's child", || async {
+        if neighbours.fakes().len() == 2 { Ok(()) } else { Err(format!("{:?}", neighbours.fakes())) }
+    })
+    .await;
+    let untouched = neighbours.fakes();
+    let mut interrupted = 0;
+    for kinds in [["plain", "setsid"], ["double", "hidden"], ["hopper", "double"]] {
+        let round = format!("{kinds:?}");
+        let mut daemon = household.start().await;
+        let steps = format!("start; deaf; undying; fork {}; fork {}; hang", kinds[0], kinds[1]);
+        let triggers = [hang(&daemon, &steps), hang(&daemon, &steps)];
+        eventually(&format!("{round}: two children with two of their own"), || async {
+            let fakes = household.fakes();
+            if fakes.len() >= 5 { Ok(()) } else { Err(format!("{fakes:?}")) }
+        })
+        .await;
+        // A process that has nothing to do with it, whose pid one of the rows names, as if it had been given anew.
+        let mut stranger = std::process::Command::new("sleep").arg("1000").spawn().expect("a stranger");
+        let client = household.role(FAKE).await;
+        client.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
+        let named = format!(
+            "UPDATE sessions SET pid = {} WHERE id = (SELECT min(id::text)::uuid FROM sessions WHERE state = 'running')",
+            stranger.id()
+        );
+        assert_eq!(client.execute(&named, &[]).await.expect("an update"), 1);
+        drop(client);
+        daemon.kill();
+        interrupted += 2;
+        triggers.iter().for_each(|trigger| trigger.abort());
+        let daemon = household.start().await;
+        eventually(&format!("{round}: children of the last run are gone"), || async {
+            let (left, work) = (household.fakes(), household.workspaces());
+            if left.is_empty() && work.is_empty() { Ok(()) } else { Err(format!("{left:?} {work:?}")) }
+        })
+        .await;
+        let sessions = daemon.mcp(FAKE).ok("sessions_list", json!({"limit": 200})).await;
+        let states: Vec<&Value> = sessions.as_array().expect("a list").iter().map(|s| &s["state"]).collect();
+        assert_eq!(states, vec!["interrupted"; interrupted], "{round}");
+        assert!(
+            stranger.try_wait().expect("its state").is_none(),
+            "{round}: a process that is nobody's child was killed"
+        );
+        stranger.kill().and_then(|()| stranger.wait()).expect("the stranger's end");
+        assert_eq!(neighbours.fakes(), untouched, "{round}: children of another daemon were touched");
+        drop(daemon);
+    }
+    neighbour.stop_blocking();
+    other.abort();
+    assert_eq!(neighbours.fakes(), [0; 0]);
 }

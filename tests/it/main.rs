@@ -2,6 +2,8 @@
 
 mod leaks;
 mod left_out;
+#[path = "../soak/mod.rs"]
+mod soak;
 mod support;
 
 mod attempts;

@@ -5,13 +5,13 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, FAKE, Household, eventually, kinds_of_descriptors, zombies};
+use crate::soak::{self, proc};
+use crate::support::{Daemon, FAKE, Household, eventually};
 
 /// Runs one session of these steps. Its row, with the `output` of the trigger as `report` where that is JSON.
 async fn session(daemon: &Daemon, steps: &str) -> Value {
-    let prompt = steps.split("; ").map(|step| format!("do {step}")).collect::<Vec<_>>().join("\n");
     let faker = daemon.mcp(FAKE);
-    let done = faker.ok("trigger", json!({"prompt": prompt})).await;
+    let done = faker.ok("trigger", json!({"prompt": soak::prompt(steps)})).await;
     let mut row = faker.ok("sessions_get", json!({"session_id": done["session_id"]})).await;
     assert!(row["completed_at"].is_string(), "{steps}: {done} {row}");
     if let Some(report) = done["output"].as_str().and_then(|o| serde_json::from_str(o).ok()) {
@@ -41,16 +41,16 @@ impl Rest {
     async fn of(daemon: &Daemon) -> Self {
         let row = session(daemon, "start; finish well").await;
         assert_eq!((&row["state"], &row["result"]), (&json!("succeeded"), &json!("well")), "{row}\n{}", daemon.log());
-        Self { descriptors: kinds_of_descriptors(daemon.pid()) }
+        Self { descriptors: proc::descriptors(daemon.pid()) }
     }
 
     /// Waits until nothing is left of any session. The row is closed: 5 s are what the rest may take.
     async fn again(&self, what: &str, household: &Household, daemon: &Daemon) {
         let ended = Instant::now();
         eventually(&format!("{what}: nothing is left"), || async {
-            let (fakes, zombies, work) = (household.fakes(), zombies(daemon.pid()), household.workspaces());
+            let (fakes, zombies, work) = (household.fakes(), household.zombies(daemon), household.workspaces());
             // Connections to the database come and go by themselves.
-            let mut now = kinds_of_descriptors(daemon.pid());
+            let mut now = proc::descriptors(daemon.pid());
             let mut before = self.descriptors.clone();
             now.remove("socket");
             before.remove("socket");
@@ -112,6 +112,53 @@ async fn each_end_has_its_state() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn no_descendant_outlives_its_session() {
+    let soon = SLACK;
+    let late = 2000 + 1000 + SLACK;
+    let mut ways: Vec<(String, &str, Option<&str>, u64)> = Vec::new();
+    for kind in ["plain", "setsid", "double", "hidden"] {
+        ways.push((format!("start; fork {kind}; finish done"), "succeeded", None, soon));
+        ways.push((format!("start; fork {kind}; exit 0"), "failed", Some("crashed"), soon));
+        ways.push((format!("start; fork {kind}; die 9"), "failed", Some("crashed"), soon));
+    }
+    for kind in ["setsid", "double", "hidden", "unmarked", "hopper"] {
+        ways.push((format!("start; deaf; fork {kind}; hang"), "timed_out", Some("timed_out"), late));
+    }
+    ways.push(("start; finish done; fork loud; exit 0".into(), "succeeded", None, soon));
+    let many = "; fork double; fork plain; fork hidden".repeat(8);
+    ways.push((format!("start{many}; finish done"), "succeeded", None, soon));
+    let ways: Vec<Way<'_>> =
+        ways.iter().map(|(steps, state, class, ms)| (steps.as_str(), *state, *class, "", *ms)).collect();
+    all_end_as_they_should(Household::misbehaving().session_timeout("2s"), &ways).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_flood_ends_the_session_and_not_the_daemon() {
+    let household = Household::misbehaving();
+    let daemon = household.start().await;
+    let rest = Rest::of(&daemon).await;
+    let before = proc::memory(daemon.pid(), "VmRSS");
+    let flood = "flood both 104857600";
+    for (steps, state) in [
+        (format!("start; {flood} words; hang"), "failed"),
+        (format!("start; {flood} line; hang"), "failed"),
+        (format!("start; {flood} events; hang"), "failed"),
+        (format!("start; {flood} calls; hang"), "failed"),
+        ("start; flood stderr 104857600 line; hang".to_owned(), "failed"),
+        (format!("start; finish done; {flood} calls; hang"), "succeeded"),
+    ] {
+        let row = session(&daemon, &steps).await;
+        assert_eq!(row["state"], state, "{steps}: {row}");
+        let error = row["error"].as_str().unwrap_or_default();
+        assert!(state == "succeeded" || error.contains("wrote more output"), "{steps}: {row}");
+        rest.again(&steps, &household, &daemon).await;
+        let (most, now) = (proc::memory(daemon.pid(), "VmHWM"), proc::memory(daemon.pid(), "VmRSS"));
+        println!("{steps}: resident {before} KiB before, at most {most}, now {now}");
+        assert!(most - before < 96 << 10, "{steps}: {before} KiB before, at most {most}, now {now}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn memory_beyond_the_limit_is_refused() {
     let household = Household::misbehaving().env("BUTLERD_SPAWNER__LIMITS__MEMORY", "256 MiB");
     all_end_as_they_should(
@@ -119,6 +166,12 @@ async fn memory_beyond_the_limit_is_refused() {
         &[("start; eat 2000000000; finish done", "failed", Some("crashed"), "no more memory after", SLACK)],
     )
     .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_workspace_goes_however_it_was_left() {
+    all_end_as_they_should(Household::misbehaving(), &[("start; litter; finish done", "succeeded", None, "", SLACK)])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -156,7 +209,8 @@ async fn another_butlers_token_opens_nothing() {
          http own own sessions_list; finish"
     );
     let row = session(&daemon, &steps).await;
-    assert_eq!(reported(&row, &format!("http own {stolen}"))["error"], "HTTP 403", "{row}");
+    // What it says of a token that lives is hidden in the report, so the step is known by its place: the first.
+    assert_eq!(reported(&row, "http own")["error"], "HTTP 403", "{row}");
     assert_eq!(reported(&row, "http own nonsense")["error"], "HTTP 401", "{row}");
     // Where it may not even connect there, that is as good.
     let elsewhere = &reported(&row, &format!("http {address}"))["error"];
@@ -208,4 +262,25 @@ async fn what_is_not_its_own_stays_as_it_is() {
     }
     assert_eq!(std::fs::read_to_string(roster.join("faker/butler.toml")).expect("the file"), before);
     rest.again("writing", &household, &daemon).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_at_once_leave_nothing_behind() {
+    let household = Household::misbehaving().write("faker/butler.toml", &soak::butler(FAKE, 40191, "5s"));
+    let household = soak::SETTINGS.iter().fold(household, |household, (key, value)| {
+        household.env(&format!("BUTLERD_{}", key.to_uppercase().replace('.', "__")), value)
+    });
+    let daemon = household.start().await;
+    let (target, faker) = (household.soaked(&daemon), daemon.mcp(FAKE));
+    let call = |tool: &'static str, arguments: Value| {
+        let faker = faker.clone();
+        async move { faker.ok(tool, arguments).await }
+    };
+    let seen = soak::soak(target, 64, 6, call).await;
+    println!("{seen:#?}");
+    let nothing: [&dyn std::fmt::Debug; 3] = [&seen.wrong, &seen.left, &seen.zombies];
+    assert!(seen.wrong.is_empty() && seen.left.is_empty() && seen.zombies.is_empty(), "{nothing:#?}");
+    assert_eq!(seen.workspaces, 0, "{seen:#?}");
+    assert!(seen.descriptors[2] <= seen.descriptors[0], "{seen:#?}");
+    assert!(seen.resident[2] * 10 <= seen.resident[0] * 11, "{seen:#?}");
 }

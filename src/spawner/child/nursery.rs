@@ -15,6 +15,7 @@ use tokio::io::unix::AsyncFd;
 use tokio::net::unix::pipe;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
 
 use super::cgroup::{Group, GroupLimits, Groups};
 use super::fork::{Born, Unreaped, bear};
@@ -109,9 +110,10 @@ impl Nursery {
         let stdout = Lines::new(stdout, limits).map_err(watch)?;
         let stderr = pipe::Receiver::from_owned_fd(stderr).map_err(watch)?;
         let tail = Arc::new(Mutex::new(Tail::default()));
-        let reader = keep_tail(stderr, limits.stderr_tail, tail.clone());
+        let flooded = CancellationToken::new();
+        let reader = keep_tail(stderr, limits, tail.clone(), flooded.clone());
         let reader = task::spawn(task::Kind::Job, "child-stderr", reader);
-        Ok(Child { held, pidfd, stdout: Some(stdout), tail, reader: Some(reader), ended: None })
+        Ok(Child { held, pidfd, stdout: Some(stdout), flooded, tail, reader: Some(reader), ended: None })
     }
 
     /// Kills what sessions of the daemon's last run left behind: every process that carries one of their marks, and the
@@ -179,7 +181,8 @@ fn work(inbox: &mpsc::Receiver<Order>, groups: Option<&Groups>) {
         if graves.is_empty() {
             continue;
         }
-        let Ok(table) = proc::processes() else { continue };
+        let since = graves.iter().map(|(hunt, _)| hunt.since()).min().unwrap_or_default();
+        let Ok(table) = proc::processes(since) else { continue };
         graves.retain_mut(|(hunt, reply)| {
             let done = hunt.pass(&table);
             if (done || hunt.is_late())
@@ -285,7 +288,7 @@ impl Held {
             let hunt = Hunt::after(body, self.leader.clone(), self.mark, known);
             if let Err(mpsc::SendError(Order::Bury(mut hunt, _))) = self.orders.send(Order::Bury(hunt, reply)) {
                 // The thread is gone, which only a panic in it can have done: at least this once, from here.
-                hunt.pass(&proc::processes().unwrap_or_default());
+                hunt.pass(&proc::processes(hunt.since()).unwrap_or_default());
             }
         }
     }
@@ -304,6 +307,8 @@ pub struct Child {
     pidfd: AsyncFd<OwnedFd>,
     /// Its standard output, for one reader to take.
     pub stdout: Option<Lines>,
+    /// Fires when it has written more to standard error than [`super::OutputLimits::total`]. It is read all the same.
+    pub flooded: CancellationToken,
     tail: Arc<Mutex<Tail>>,
     reader: Option<JoinHandle<()>>,
     ended: Option<Ended>,

@@ -5,13 +5,14 @@ use std::io;
 use std::os::fd::OwnedFd;
 
 use tokio::net::unix::pipe;
+use tokio_util::sync::CancellationToken;
 
 /// Bounds of what is kept of a child's output at any time. The child itself is never held up by them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OutputLimits {
     /// Bytes of one line; a longer one is cut.
     pub line: usize,
-    /// Bytes of standard output in all; what comes after is thrown away.
+    /// Bytes of standard output in all, and as many of standard error; what comes after is thrown away.
     pub total: u64,
     /// Bytes of standard error that are kept, the last ones.
     pub stderr_tail: usize,
@@ -105,6 +106,12 @@ impl Lines {
         }
     }
 
+    /// The next line, if all of it was read already. To be asked between two calls of [`Lines::next`], it spares whoever
+    /// waits for other things too the waiting: in a flood there are thousands of lines to one read.
+    pub fn at_hand(&mut self) -> Option<Line> {
+        if self.total > self.limits.total { None } else { self.take() }
+    }
+
     /// Takes what there is of the line at hand, and the line itself if that ends it.
     fn take(&mut self) -> Option<Line> {
         let rest = &self.chunk[self.from..self.to];
@@ -177,10 +184,20 @@ impl Tail {
     }
 }
 
-/// Reads `fd` to its end and keeps the last `max` bytes in `tail`.
-pub(super) async fn keep_tail(pipe: pipe::Receiver, max: usize, tail: std::sync::Arc<std::sync::Mutex<Tail>>) {
+/// Reads standard error to its end and keeps its last bytes in `tail`. Once it is more than allowed, `flooded` fires.
+pub(super) async fn keep_tail(
+    pipe: pipe::Receiver,
+    limits: OutputLimits,
+    tail: std::sync::Arc<std::sync::Mutex<Tail>>,
+    flooded: CancellationToken,
+) {
     let mut chunk = vec![0; 8 << 10];
+    let mut total = 0;
     while let Ok(n @ 1..) = read(&pipe, &mut chunk).await {
-        tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(&chunk[..n], max);
+        tail.lock().unwrap_or_else(std::sync::PoisonError::into_inner).push(&chunk[..n], limits.stderr_tail);
+        total += n as u64;
+        if total > limits.total {
+            flooded.cancel();
+        }
     }
 }

@@ -71,8 +71,8 @@ async fn line(out: &mut Lines) -> String {
 /// Living processes that carry the session's mark.
 fn marked(session: SessionId) -> Vec<i32> {
     let mark = Mark::of(session).0;
-    let all = proc::processes().unwrap();
-    all.into_iter().filter(|s| !s.is_dead() && proc::mark(s.pid) == Some(mark)).map(|s| s.pid).collect()
+    let all = proc::processes(0).unwrap();
+    all.iter().filter(|s| !s.is_dead() && s.mark == Some(mark)).map(|s| s.pid).collect()
 }
 
 fn alive(pid: i32) -> bool {

@@ -1,26 +1,21 @@
 //! Households whose sessions are run by the child that misbehaves (tests/bin/fake_cli.rs), and what is left of it.
 
-use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::OnceLock;
 use std::time::SystemTime;
 
-use super::Household;
+use super::{Daemon, Household};
+use crate::soak::{self, proc};
 
 /// The butler whose sessions misbehave. It has the tools of the probe module besides its own.
 pub const FAKE: &str = "faker";
 
-const BUTLER: &str = "[butler]\nname = \"faker\"\nport = 40191\ndescription = \"for tests\"\n\n\
-     [runtime]\ntype = \"claude-code\"\n\n\
-     [butler.runtime]\nmodel = \"scripted\"\nmax_concurrent_sessions = 8\nmax_queued = 200\nsession_timeout = \"60s\"\n\n\
-     [modules.probe]\n";
-
 impl Household {
     /// As [`Household::new`], with the butler [`FAKE`] and patience of a second where a child should leave by itself.
     pub fn misbehaving() -> Self {
-        let household = Self::new().butler(FAKE, BUTLER);
+        let household = Self::new().butler(FAKE, &format!("{}\n[modules.probe]\n", soak::butler(FAKE, 40191, "60s")));
         let program = household.fake_program();
         // A copy of its own: whatever a process does to itself, this is the file that it runs.
         std::fs::copy(built(), &program).expect("a copy of the program");
@@ -30,6 +25,7 @@ impl Household {
             .env("BUTLERD_SPAWNER__KILL_GRACE", "1s")
             .env("BUTLERD_SPAWNER__FINAL_EVENT_GRACE", "1s")
             .env("BUTLERD_SPAWNER__MAX_SESSIONS", "8")
+            .env("BUTLERD_SPAWNER__RETRIES", "0")
             .env("ANTHROPIC_API_KEY", "sk-test-key-that-nobody-takes")
     }
 
@@ -46,9 +42,18 @@ impl Household {
     /// Living processes that run this household's misbehaving program.
     pub fn fakes(&self) -> Vec<i32> {
         let program = self.fake_program();
-        processes()
-            .filter(|pid| std::fs::read_link(format!("/proc/{pid}/exe")).is_ok_and(|exe| exe == program))
-            .collect()
+        proc::processes().filter(|process| process.runs(&program)).map(|process| process.pid).collect()
+    }
+
+    /// Dead children of the daemon that it has not buried.
+    pub fn zombies(&self, daemon: &Daemon) -> Vec<i32> {
+        let dead = |process: &proc::Process| process.dead && process.parent == daemon.pid();
+        proc::processes().filter(dead).map(|process| process.pid).collect()
+    }
+
+    /// For the soak.
+    pub fn soaked(&self, daemon: &Daemon) -> soak::Target {
+        soak::Target { pid: daemon.pid(), program: self.fake_program(), work: self.data().join("work") }
     }
 
     /// What is in the directory of workspaces.
@@ -56,36 +61,6 @@ impl Household {
         let entries = std::fs::read_dir(self.data().join("work")).expect("the directory of workspaces");
         entries.flatten().map(|e| e.path()).collect()
     }
-}
-
-fn processes() -> impl Iterator<Item = i32> {
-    let entries = std::fs::read_dir("/proc").expect("proc").flatten();
-    entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok())
-}
-
-/// Dead children of the process `parent` that it has not buried.
-pub fn zombies(parent: i32) -> Vec<i32> {
-    let dead = |pid: &i32| {
-        let text = std::fs::read(format!("/proc/{pid}/stat")).unwrap_or_default();
-        let text = String::from_utf8_lossy(&text).into_owned();
-        // After the name, which may hold anything: state and parent.
-        let mut words = text.rsplit(')').next().unwrap_or_default().split_whitespace();
-        words.next() == Some("Z") && words.next() == Some(&parent.to_string())
-    };
-    processes().filter(dead).collect()
-}
-
-/// How many descriptors of each kind a process holds: `socket`, `pipe`, `anon_inode:[pidfd]`, and files by their path.
-pub fn kinds_of_descriptors(pid: i32) -> BTreeMap<String, usize> {
-    let mut kinds = BTreeMap::new();
-    for entry in std::fs::read_dir(format!("/proc/{pid}/fd")).expect("descriptors").flatten() {
-        let Ok(target) = std::fs::read_link(entry.path()) else { continue };
-        let target = target.to_string_lossy();
-        let kind =
-            target.split_once(":[").map_or(&*target, |(kind, _)| if kind == "anon_inode" { &target } else { kind });
-        *kinds.entry(kind.to_owned()).or_default() += 1;
-    }
-    kinds
 }
 
 /// The program. `cargo test` has built it with the tests; `cargo test --test it` has not.
