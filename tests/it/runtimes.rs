@@ -1,6 +1,7 @@
 //! One conversation through every runtime, with its real program: the same session record.
 
 use butlerd::demo::model::ScriptedModel;
+use rust_decimal::Decimal;
 use serde_json::{Value, json};
 
 use crate::support::{Household, Runtime, installed, model};
@@ -45,6 +46,20 @@ struct Record {
     /// Names of the skills that were read, in order.
     skills: Vec<Value>,
     tokens: [u64; 4],
+    cost: Value,
+}
+
+/// What so many tokens of input, output and cache cost in US dollars, by the price list.
+fn cost(model: &str, input: u64, output: u64, cache_read: u64) -> String {
+    let list = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/config/pricing.toml")).expect("the list");
+    let list: toml_edit::DocumentMut = list.parse().expect("TOML");
+    let price = |kind: &str| -> Decimal {
+        let text = list["models"][model][kind].to_string();
+        text.trim().parse().unwrap_or_else(|e| panic!("{model}.{kind}: {text}: {e}"))
+    };
+    let parts = [("input", input), ("output", output), ("cache_read", cache_read)];
+    let sum: Decimal = parts.into_iter().map(|(kind, tokens)| price(kind) * Decimal::from(tokens)).sum();
+    (sum / Decimal::from(1_000_000)).normalize().to_string()
 }
 
 async fn run(runtime: Runtime) -> Record {
@@ -88,16 +103,17 @@ async fn run(runtime: Runtime) -> Record {
         calls,
         skills: rows.iter().map(|r| json!(r.get::<_, Option<String>>(0))).collect(),
         tokens,
+        cost: session["cost_usd"].clone(),
     }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_conversation_leaves_the_same_record_through_every_runtime() {
     let runtimes = installed("runtimes::one_conversation_leaves_the_same_record_through_every_runtime");
-    let running: Vec<_> = runtimes.iter().map(|runtime| (runtime.kind, tokio::spawn(run(*runtime)))).collect();
+    let running: Vec<_> = runtimes.iter().map(|runtime| (runtime, tokio::spawn(run(*runtime)))).collect();
     let call = |tool: &str, arguments: Value, outcome: &str| (tool.to_owned(), arguments, outcome.to_owned());
     let sum = |part: fn(&(u64, u64, u64)) -> u64| USAGE.iter().map(part).sum::<u64>();
-    for (kind, record) in running {
+    for (Runtime { kind, model, .. }, record) in running {
         let record = record.await.unwrap_or_else(|e| panic!("{kind}: {e}"));
         let expected = Record {
             state: json!("succeeded"),
@@ -110,6 +126,7 @@ async fn one_conversation_leaves_the_same_record_through_every_runtime() {
             ],
             skills: vec![json!("greeter")],
             tokens: [sum(|u| u.0), sum(|u| u.1), sum(|u| u.2), 0],
+            cost: json!(cost(model, sum(|u| u.0), sum(|u| u.1), sum(|u| u.2))),
         };
         assert_eq!(record, expected, "{kind}");
     }

@@ -50,7 +50,10 @@ fn it_is_this_binary_with_one_file_and_one_key() {
     );
     assert_eq!(composed.stdin, None);
     let names: Vec<&str> = composed.env.iter().map(|(name, _)| name.as_str()).collect();
-    assert_eq!(names, ["ANTHROPIC_API_KEY", "BUTLERD_AGENT_CONFIG", "HOME", "MCP_SERVERS", "PATH", "TMPDIR"]);
+    assert_eq!(
+        names,
+        ["ANTHROPIC_API_KEY", "BUTLERD_AGENT_CONFIG", "HOME", "MCP_SERVERS", "PATH", "TMPDIR", "TRACEPARENT"]
+    );
     assert_eq!(composed.env[1].1, "/s/agent.json");
     assert_eq!((composed.files[0].path.to_str(), composed.files[0].mode), (Some("agent.json"), 0o600));
     let expected = json!({"api": "anthropic", "base_url": "https://api.anthropic.com", "model": "m-1",
