@@ -9,8 +9,8 @@
 //!
 //! Speaking: `start` (shakes hands with the butler's server and says so), `start failed`, `say TEXT`,
 //! `call TOOL [JSON]`, `call-forever TOOL [JSON]`, `model` (one request to the model's API), `http ADDRESS TOKEN TOOL`
-//! (a call elsewhere, or as somebody else; `own` is its own), `finish [TEXT]`, `half` (of a line), `raw TEXT`,
-//! `flood stdout|stderr|both BYTES words|line|events|calls`, `spill FILE` (each line of the file, its token and its
+//! (a call elsewhere, or as somebody else, whose token is in parts joined by `+`; `own` is its own), `finish [TEXT]`, `half` (of a line), `raw TEXT`,
+//! `flood stdout|stderr|both BYTES words|line|events|wide`, `spill FILE` (each line of the file, its token and its
 //! environment, in every encoding and on every way out).
 //!
 //! Living: `wait MS`, `hang`, `deaf` (to every signal that can be ignored), `mute` (its output closed), `stop` (by
@@ -161,11 +161,11 @@ fn flood(rest: &str) {
     let bytes: usize = bytes.and_then(|b| b.parse().ok()).unwrap_or(100 << 20);
     let event = |block: Value| json!({"type": "assistant", "message": {"content": [block]}}).to_string() + "\n";
     // Small numbers: parsed, a megabyte of them is many megabytes.
-    let wide = || event(json!({"type": "tool_use", "id": "t", "name": "mcp__butler__x", "input": vec![1; 400_000]}));
+    let wide = || event(json!({"type": "thinking", "thoughts": vec![1; 400_000]}));
     let chunk = match shape {
         "line" => "x".repeat(64 << 10),
         "events" => event(json!({"type": "text", "text": "y".repeat(100)})).repeat(400),
-        "calls" => wide(),
+        "wide" => wide(),
         _ => "never a word of sense\n".repeat(3000),
     };
     let mut left = bytes;

@@ -143,9 +143,9 @@ async fn a_flood_ends_the_session_and_not_the_daemon() {
         (format!("start; {flood} words; hang"), "failed"),
         (format!("start; {flood} line; hang"), "failed"),
         (format!("start; {flood} events; hang"), "failed"),
-        (format!("start; {flood} calls; hang"), "failed"),
+        (format!("start; {flood} wide; hang"), "failed"),
         ("start; flood stderr 104857600 line; hang".to_owned(), "failed"),
-        (format!("start; finish done; {flood} calls; hang"), "succeeded"),
+        (format!("start; finish done; {flood} wide; hang"), "succeeded"),
     ] {
         let row = session(&daemon, &steps).await;
         assert_eq!(row["state"], state, "{steps}: {row}");
@@ -176,9 +176,9 @@ async fn a_workspace_goes_however_it_was_left() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_endless_caller_is_ended() {
-    let household = Household::misbehaving().session_timeout("2s");
     let steps = "start; call-forever probe_echo {\"text\": \"again\"}";
-    all_end_as_they_should(household, &[(steps, "timed_out", Some("timed_out"), "", 2000 + 1000 + SLACK)]).await;
+    let way = (steps, "failed", Some("runaway"), "5 times in a row", 1000 + SLACK);
+    all_end_as_they_should(Household::misbehaving(), &[way]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -204,12 +204,13 @@ async fn another_butlers_token_opens_nothing() {
     })
     .await;
     let address = format!("127.0.0.1:{}", daemon.port("second"));
+    // In parts: whole, it would be hidden from the thief's prompt.
+    let stolen = format!("{}+{}", &stolen[..10], &stolen[10..]);
     let steps = format!(
         "start; http own {stolen} sessions_list; http {address} own sessions_list; http own nonsense sessions_list; \
          http own own sessions_list; finish"
     );
     let row = session(&daemon, &steps).await;
-    // What it says of a token that lives is hidden in the report, so the step is known by its place: the first.
     assert_eq!(reported(&row, "http own")["error"], "HTTP 403", "{row}");
     assert_eq!(reported(&row, "http own nonsense")["error"], "HTTP 401", "{row}");
     // Where it may not even connect there, that is as good.
@@ -282,5 +283,6 @@ async fn many_at_once_leave_nothing_behind() {
     assert!(seen.wrong.is_empty() && seen.left.is_empty() && seen.zombies.is_empty(), "{nothing:#?}");
     assert_eq!(seen.workspaces, 0, "{seen:#?}");
     assert!(seen.descriptors[2] <= seen.descriptors[0], "{seen:#?}");
-    assert!(seen.resident[2] * 10 <= seen.resident[0] * 11, "{seen:#?}");
+    // A thousand show whether it grows; of so few this only says that nothing large is kept.
+    assert!(seen.resident[2] * 4 <= seen.resident[0] * 5, "{seen:#?}");
 }

@@ -49,7 +49,7 @@ const WAYS: [(&str, &str, Option<&str>); 17] = [
     ("start; fork plain; fork unmarked; deaf; hang", "timed_out", Some("timed_out")),
     ("start; dump; finish", "succeeded", None),
     ("start failed; deaf; hang", "failed", Some("mcp_unreachable")),
-    ("start; flood stdout 70000000 calls; hang", "failed", Some("crashed")),
+    ("start; flood stdout 70000000 wide; hang", "failed", Some("crashed")),
     ("start; finish done; fork loud; exit 0", "succeeded", None),
     ("start; litter; die 11", "failed", Some("crashed")),
     ("start; fork hopper; finish done", "succeeded", None),

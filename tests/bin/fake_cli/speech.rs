@@ -101,7 +101,8 @@ impl Speech {
         let mut next = || words.next().unwrap_or_default();
         let (address, token, tool) = (next(), next(), next());
         let address = if address == "own" { &self.address } else { address };
-        let bearer = if token == "own" { self.bearer.clone() } else { format!("Bearer {token}") };
+        // A token that lives is hidden wherever it is read whole, in a prompt too: it comes in parts.
+        let bearer = if token == "own" { self.bearer.clone() } else { format!("Bearer {}", token.replace('+', "")) };
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                           "params": {"name": tool, "arguments": {}}});
         let (status, body) = post(address, "/mcp", &[("authorization", &bearer)], &body)?;
