@@ -361,6 +361,9 @@ impl Inner {
     /// Puts on record an attempt that must not begin.
     pub(super) async fn refuse(&self, attempt: Attempt, wish: &Trigger, end: Ending) -> Result<(), TriggerError> {
         self.open(&attempt, wish, None).await?;
+        if let (Some(class), Some(message)) = (end.error_class.clone(), end.error.clone()) {
+            self.tell(attempt.id, EventKind::Stopped { class, message });
+        }
         let closed = self.close(attempt.id, wish, end).await;
         self.live().remove(&attempt.id);
         closed.map(drop)

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use super::budget::Meter;
 use super::core::{Attempt, Inner};
 use super::log::Ending;
-use super::types::{SessionState, Trigger, TriggerError};
+use super::types::{EventKind, SessionState, Trigger, TriggerError};
 use crate::base::SessionId;
 use crate::store::StoreError;
 
@@ -34,7 +34,7 @@ pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel:
         Ok(account) => account,
         Err(e) => return Ending::failed(SessionState::Failed, "unavailable", unread(&e)),
     };
-    let model = attempt.access.model.clone();
+    let (id, model) = (attempt.id, attempt.access.model.clone());
     let end = match account.check(model.as_deref()) {
         Ok(()) => {
             let meter = account.meter(model.as_deref());
@@ -48,6 +48,8 @@ pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel:
     // The last two have no other cause; a budget may also be the account's with the model's vendor.
     if let Some(class @ ("budget" | "turns" | "runaway")) = end.error_class.as_deref() {
         parts.metrics.session_stopped(class);
+        let message = end.error.clone().unwrap_or_default();
+        inner.tell(id, EventKind::Stopped { class: class.to_owned(), message });
     }
     end
 }
