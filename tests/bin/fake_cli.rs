@@ -9,7 +9,7 @@
 //!
 //! Speaking: `start` (shakes hands with the butler's server and says so), `start failed`, `say TEXT`,
 //! `call TOOL [JSON]`, `call-forever TOOL [JSON]`, `model` (one request to the model's API), `http ADDRESS TOKEN TOOL`
-//! (a call elsewhere, or as somebody else, whose token is in parts joined by `+`; `own` is its own), `finish [TEXT]`, `half` (of a line), `raw TEXT`,
+//! (a call elsewhere, or as somebody else, whose token is in parts joined by `+`; `own` is its own), `finish [TEXT]`, `finish-turned`, `half` (of a line), `raw TEXT`,
 //! `flood stdout|stderr|both BYTES words|line|events|wide`, `spill FILE` (each line of the file, its token and its
 //! environment, in every encoding and on every way out).
 //!
@@ -86,7 +86,9 @@ impl Run {
             "say" => self.speech.say(rest),
             "call" => drop(self.call(rest)),
             "call-forever" => while self.call(rest).is_ok() {},
+            "finish" if rest.is_empty() => self.finish(&self.report()),
             "finish" => self.finish(rest),
+            "finish-turned" => self.finish(&turned(&self.report())),
             "spill" => spill::everything(rest, &mut self.speech),
             "half" => print_now(r#"{"type":"result","subtype":"success","is_error":false,"result":"al"#),
             "raw" => print_now(&format!("{rest}\n")),
@@ -134,16 +136,27 @@ impl Run {
         });
     }
 
-    /// The final event. The times are of the clock that all processes share.
-    fn finish(&mut self, text: &str) {
-        let report = || {
-            json!({"started_ns": self.started_ns, "finished_ns": monotonic_ns(), "pid": std::process::id(),
-                   "steps": self.steps})
-            .to_string()
-        };
-        let text = if text.is_empty() { report() } else { text.to_owned() };
-        self.speech.finish(&text);
+    /// The times are of the clock that all processes share.
+    fn report(&self) -> String {
+        json!({"started_ns": self.started_ns, "finished_ns": monotonic_ns(), "pid": std::process::id(),
+               "steps": self.steps})
+        .to_string()
     }
+
+    fn finish(&mut self, text: &str) {
+        self.speech.finish(text);
+    }
+}
+
+/// With each letter replaced by the one 13 places on; done twice it is the text itself. In a report that is not turned
+/// butlerd hides what is secret.
+fn turned(text: &str) -> String {
+    let turn = |c: char| match c {
+        'A'..='M' | 'a'..='m' => (c as u8 + 13) as char,
+        'N'..='Z' | 'n'..='z' => (c as u8 - 13) as char,
+        other => other,
+    };
+    text.chars().map(turn).collect()
 }
 
 /// Writes and gives up where nobody reads.

@@ -89,3 +89,13 @@ fn built() -> &'static Path {
         program
     })
 }
+
+/// Undoes what the step `finish-turned` did: each letter is replaced by the one 13 places on.
+pub fn turned(text: &str) -> String {
+    let turn = |c: char| match c {
+        'A'..='M' | 'a'..='m' => (c as u8 + 13) as char,
+        'N'..='Z' | 'n'..='z' => (c as u8 - 13) as char,
+        other => other,
+    };
+    text.chars().map(turn).collect()
+}

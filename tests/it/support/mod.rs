@@ -7,7 +7,7 @@ mod mcp;
 mod runtimes;
 
 pub use daemon::Daemon;
-pub use fake::FAKE;
+pub use fake::{FAKE, turned};
 pub use household::{Household, model};
 pub use mcp::Mcp;
 pub use mcp::http;
