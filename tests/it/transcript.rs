@@ -262,7 +262,8 @@ async fn any_id_shows_its_timeline() {
         let found: Vec<(&Value, u64)> =
             sessions.iter().map(|s| (&s["id"], s["depth"].as_u64().expect("a depth"))).collect();
         assert_eq!(found, [(&json!(outer), 0), (&inner["id"], 1)], "{id}");
-        assert_eq!((&whole["cost_usd"], &whole["sessions_of_unknown_cost"]), (&Value::Null, &json!(2)));
+        // Four model calls of 1,100 and 20 tokens, at 3 and 15 dollars a million.
+        assert_eq!((&whole["cost_usd"], &whole["sessions_of_unknown_cost"]), (&json!("0.0144"), &json!(0)));
         let times: Vec<&str> =
             whole["events"].as_array().expect("events").iter().filter_map(|e| e["at"].as_str()).collect();
         let parsed: Vec<jiff::Timestamp> = times.iter().map(|t| t.parse().expect("a time")).collect();
