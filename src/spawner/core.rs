@@ -392,7 +392,11 @@ impl Inner {
                 }
             };
             let left = self.candidates.len() - at - 1;
-            let calls = self.log.tool_calls(&wish.request, id).await.unwrap_or(1);
+            // A count that can't be read is one that may not be 0: nothing follows then.
+            let calls = self.log.tool_calls(&wish.request, id).await.unwrap_or_else(|e| {
+                tracing::warn!(session = %id, error = %e, "its tool calls can't be counted, so nothing follows it");
+                1
+            });
             let then = if held.is_some() { next(&end, calls, left, retries) } else { Next::Nothing };
             let follower = self.follower(then, at, id, &end, &wish).await;
             let class = end.error_class.clone().unwrap_or_default();

@@ -15,7 +15,8 @@
 //! So what belongs to a session is: what carries its mark, what is in the leader's session, and what hangs below one
 //! of these. The leader's pid can't be reused meanwhile, because it stays unreaped until nothing is left.
 //!
-//! Not found: a program that lowers the limit on purpose, leaves the session, and outlives its leader.
+//! Not found: without the sandbox, which refuses to change the mark, and without a control group, a program that lowers
+//! the limit on purpose, leaves the session, and outlives its leader.
 //!
 //! The daemon itself is no subreaper: it would inherit orphans of PostgreSQL too, which nobody would reap.
 
