@@ -16,5 +16,6 @@ pub mod scheduler;
 pub mod spawner;
 pub mod store;
 pub mod supervisor;
+pub mod switchboard;
 pub mod telemetry;
 pub mod tools;

@@ -73,6 +73,8 @@ pub enum Holder {
     },
     /// A person or a program of theirs.
     Operator { id: Uuid, label: String },
+    /// The daemon, for one part of the house that calls another's tools. No token stands for it.
+    Daemon,
 }
 
 /// What a token allows.
@@ -129,6 +131,9 @@ impl Caller {
             Holder::Operator { label, .. } => {
                 Arc::new(RequestContext::root(clock, grant.tenant.clone(), channel, "local", label, Trust::Owner))
             }
+            Holder::Daemon => {
+                Arc::new(RequestContext::root(clock, grant.tenant.clone(), channel, "local", "butlerd", Trust::System))
+            }
         };
         Self { grant, context }
     }
@@ -150,8 +155,26 @@ impl Caller {
     pub fn session(&self) -> Option<SessionId> {
         match &self.grant.holder {
             Holder::Session { session, .. } => Some(*session),
-            Holder::Operator { .. } => None,
+            Holder::Operator { .. } | Holder::Daemon => None,
         }
+    }
+
+    /// The daemon itself, at work on behalf of this request.
+    pub fn daemon(context: Arc<RequestContext>) -> Self {
+        let grant = Grant {
+            holder: Holder::Daemon,
+            tenant: context.tenant_id.clone(),
+            butler: None,
+            tools: None,
+            scopes: [GrantScope::Tools].into(),
+            expires_at: None,
+        };
+        Self { grant: Arc::new(grant), context }
+    }
+
+    /// Whether this is the daemon itself, which no token can claim.
+    pub fn is_daemon(&self) -> bool {
+        matches!(self.grant.holder, Holder::Daemon)
     }
 
     /// Counts a tool call. `Err`: the caller's session made too many, and this one must not be made; the sentence says
@@ -159,7 +182,7 @@ impl Caller {
     pub fn admit_call(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), String> {
         match &self.grant.holder {
             Holder::Session { calls, .. } => calls.admit(tool, arguments),
-            Holder::Operator { .. } => Ok(()),
+            Holder::Operator { .. } | Holder::Daemon => Ok(()),
         }
     }
 
@@ -168,6 +191,7 @@ impl Caller {
         match &self.grant.holder {
             Holder::Session { .. } => "session",
             Holder::Operator { label, .. } => label,
+            Holder::Daemon => "butlerd",
         }
     }
 }

@@ -7,6 +7,7 @@
 mod api;
 mod client;
 mod failure;
+mod inbound;
 mod live;
 mod place;
 mod ready;

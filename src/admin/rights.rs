@@ -9,6 +9,8 @@ use crate::base::{ButlerName, TenantId};
 pub enum Need {
     /// Scope `read`.
     Look,
+    /// Scope `ingest`.
+    HandIn,
     /// Scope `tools`.
     Work,
     /// Scope `admin`.
@@ -25,6 +27,7 @@ pub fn check(grant: &Grant, need: Need) -> Result<(), Failure> {
     }
     let scope = match need {
         Need::Look => GrantScope::Read,
+        Need::HandIn => GrantScope::Ingest,
         Need::Work => GrantScope::Tools,
         Need::Manage | Need::Household => GrantScope::Admin,
     };

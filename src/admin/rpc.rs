@@ -103,7 +103,7 @@ impl Rpc {
         let grant = may(ext, Need::Work)?;
         let butler = self.butler(&grant, butler).await?;
         let request = self.caller(&grant).context;
-        Ok((butler, Trigger { prompt, context, source: "trigger".to_owned(), request }))
+        Ok((butler, Trigger { context, ..Trigger::new(prompt, "trigger", request) }))
     }
 
     async fn run_trigger(
@@ -129,7 +129,7 @@ impl Rpc {
         let grant = may(ext, Need::Work)?;
         let butler = self.butler(&grant, butler).await?;
         let (tools, name) = (butler.tools().clone(), butler.name().clone());
-        if !tools.has(&tool) {
+        if !tools.has(&tool) || tools.is_internal(&tool) {
             return Err(Failure::new(
                 "unknown_tool",
                 format!("{name} has no tool `{tool}`. See: butlerd tool list {name}"),
@@ -330,12 +330,13 @@ impl ApiServer for Rpc {
     async fn tool_list(&self, ext: &Extensions, butler: String) -> RpcResult<Vec<ToolInfo>> {
         let grant = may(ext, Need::Look)?;
         let butler = self.butler(&grant, &butler).await?;
-        let shown = butler.tools().definitions().filter(|d| grant.allows(&d.name)).map(|d| ToolInfo {
-            name: d.name.clone(),
-            description: d.description.clone(),
-            effect: Effect::as_str(d.effect()).to_owned(),
-            input_schema: Value::Object((*d.schema).clone()),
-        });
+        let shown =
+            butler.tools().definitions().filter(|d| grant.allows(&d.name) && !d.meta.internal).map(|d| ToolInfo {
+                name: d.name.clone(),
+                description: d.description.clone(),
+                effect: Effect::as_str(d.effect()).to_owned(),
+                input_schema: Value::Object((*d.schema).clone()),
+            });
         Ok(shown.collect())
     }
 

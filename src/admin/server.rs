@@ -16,6 +16,7 @@ use tower::Service;
 
 use super::api::ApiServer;
 use super::failure::Failure;
+use super::inbound::Inbound;
 use super::ready::readiness;
 use super::rpc::{Rpc, Visitor};
 use crate::access::{Edge, Holder, Refusal};
@@ -94,6 +95,7 @@ enum Route {
     Ready,
     Metrics,
     Rpc,
+    Api,
     Unknown,
 }
 
@@ -104,6 +106,7 @@ impl Route {
             "/readyz" => Route::Ready,
             "/metrics" => Route::Metrics,
             "/rpc" => Route::Rpc,
+            _ if path.starts_with("/api/") => Route::Api,
             _ => Route::Unknown,
         }
     }
@@ -127,11 +130,23 @@ impl Desk {
             }
             Route::Metrics => text_body(StatusCode::OK, METRICS_FORMAT, self.supervisor.house().metrics.render()),
             Route::Rpc => self.rpc(request).await,
+            Route::Api => self.api(request).await,
             Route::Unknown => {
-                let paths = "There is /healthz, /readyz, /metrics and /rpc here.";
+                let paths = "There is /healthz, /readyz, /metrics, /rpc and /api here.";
                 json_body(StatusCode::NOT_FOUND, &problem("not_found", paths))
             }
         }
+    }
+
+    async fn api(self, request: Request<Incoming>) -> Response<Body> {
+        let grant = match self.edge.authenticate(request.headers()) {
+            Ok(grant) => grant,
+            Err(refusal) => return refusal_response(&refusal),
+        };
+        if matches!(grant.holder, Holder::Session { .. }) {
+            return refusal_response(&SESSION_TOKEN);
+        }
+        Inbound { supervisor: &self.supervisor, edge: &self.edge, grant: &grant }.answer(request).await
     }
 
     async fn rpc(self, mut request: Request<Incoming>) -> Response<Body> {
@@ -200,7 +215,7 @@ mod tests {
     fn paths_are_exact() {
         assert_eq!(Route::of("/rpc"), Route::Rpc);
         assert_eq!(Route::of("/readyz"), Route::Ready);
-        for other in ["/", "/rpc/", "/RPC", "/api/ingest", "/metrics/x", ""] {
+        for other in ["/", "/rpc/", "/RPC", "/api", "/metrics/x", ""] {
             assert_eq!(Route::of(other), Route::Unknown, "{other}");
         }
     }

@@ -43,6 +43,9 @@ pub struct AgentConfig {
     /// The largest number of model calls, retries not counted.
     #[serde(default = "default_max_turns")]
     pub max_turns: u32,
+    /// The run is over once the calls of the model's first answer are made, if one of them succeeded.
+    #[serde(default)]
+    pub one_round: bool,
     /// Of one model call. An answer cut by it is a failure, never taken for a whole one.
     #[serde(default = "default_max_output_tokens")]
     pub max_output_tokens: u32,
@@ -93,6 +96,7 @@ impl AgentConfig {
             system_prompt: String::new(),
             prompt: prompt.to_owned(),
             max_turns: default_max_turns(),
+            one_round: false,
             max_output_tokens: default_max_output_tokens(),
             request_timeout: default_request_timeout(),
             max_retries: default_max_retries(),

@@ -83,6 +83,10 @@ impl Talk {
             for call in turn.calls {
                 outcomes.push(perform(call, &names, mcp, reporter).await?);
             }
+            if config.one_round && outcomes.iter().any(|outcome| !outcome.is_error && !refused(&outcome.content)) {
+                self.final_text = Some(turn.texts.concat());
+                return Ok(());
+            }
             history.push(turn.message);
             if !outcomes.is_empty() {
                 history.extend(config.api.outcomes(&outcomes));
@@ -116,6 +120,11 @@ impl Talk {
         }
         Ok(false)
     }
+}
+
+/// Whether a tool's answer says that it was not done.
+fn refused(content: &str) -> bool {
+    serde_json::from_str::<Value>(content).is_ok_and(|answer| answer["status"] == "error")
 }
 
 /// Makes one call and reports it. Calls of one turn are made one after the other, in the model's order.

@@ -5,11 +5,13 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::handle::{Butler, Core};
 use super::house::House;
+use super::routed::{Routed, RoutedParts, ask_tools, notify_tool, route_execute};
 use super::status::PhaseTime;
 use super::tools::{Dispatcher, self_tools};
 use crate::access::Edge;
@@ -20,7 +22,8 @@ use crate::modules::{ModuleContext, Modules, Phase};
 use crate::scheduler::{Declared, close_open_runs, schedule_tools, sync};
 use crate::spawner::{Spawner, SpawnerParts, session_tools};
 use crate::store::migrate::Chain;
-use crate::tools::{Auditor, ToolSetBuilder, core_tools, skill_tools};
+use crate::switchboard::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
+use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, skill_tools};
 
 /// A boot that came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -111,7 +114,11 @@ pub async fn boot(
     let store = phases.run("database", house.db.provision(name, schema)).await?;
     let core_chain = phases.run("core migrations", async {
         let chain = Chain::shipped("core")?;
-        house.db.migrate(name, schema, &[&chain]).await?;
+        let mut chains = vec![chain];
+        if name.as_str() == SWITCHBOARD {
+            chains.push(Chain::shipped("inbox")?);
+        }
+        house.db.migrate(name, schema, &chains.iter().collect::<Vec<_>>()).await?;
         Ok::<_, crate::store::StoreError>(())
     });
     core_chain.await?;
@@ -179,6 +186,7 @@ pub async fn boot(
         up_since: Instant::now(),
     });
     let mut builder = ToolSetBuilder::default();
+    let wake = Arc::new(Notify::new());
     phases
         .run("tools", async {
             let dispatcher = Arc::new(Dispatcher { core: core.clone() });
@@ -187,20 +195,38 @@ pub async fn boot(
                 .chain(skill_tools(&config.skills))
                 .chain(session_tools())
                 .chain(schedule_tools(&zone, dispatcher))
-                .chain(self_tools(&core));
+                .chain(self_tools(&core))
+                .chain([route_execute(wake.clone()), notify_tool(&house.desk)])
+                .chain(ask_tools(&house.desk))
+                .chain(if name.as_str() == SWITCHBOARD { switchboard_tools(&house.desk) } else { Vec::new() });
             own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
             modules.tools(&mut builder).await;
             Ok::<_, String>(())
         })
         .await?;
-    let tools = builder.build(name.clone(), store, auditor, metrics);
-    core.spawner.set_tools(tools.definitions().map(|d| d.name.clone()).collect());
-    let butler = Butler { core, tools: tools.clone(), interrupted };
+    let tools = builder.build(name.clone(), store.clone(), auditor, metrics);
+    core.spawner.set_tools(tools.definitions().filter(|d| !d.meta.internal).map(|d| d.name.clone()).collect());
+    let butler = Butler { core: core.clone(), tools: tools.clone(), interrupted };
+    let routed = phases
+        .run("route inbox recovery", async {
+            let (spawner, desk) = (core.spawner.clone(), house.desk.clone());
+            let parts = RoutedParts { config: config.clone(), store: store.clone(), spawner, desk, wake: wake.clone() };
+            Routed::start(parts).await
+        })
+        .await?;
+    house.desk.enrol(name.as_str(), target(config, &core, &tools, wake));
+    let buffer = match &config.buffer {
+        Some(settings) if name.as_str() == SWITCHBOARD => {
+            let opening = house.desk.open(store, core.spawner.clone(), settings);
+            Some(phases.run("buffer", opening).await?)
+        }
+        _ => None,
+    };
     let admin = &house.config.admin;
     let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
     let draining = CancellationToken::new();
     let served = Served::new(tools, edge, house.clock.clone(), draining.clone());
-    let life = Life { butler: butler.clone(), modules, listener, served, draining, stop };
+    let life = Life { butler: butler.clone(), modules, listener, served, draining, stop, routed, buffer };
     let task = phases
         .run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) })
         .await?;
@@ -274,6 +300,21 @@ async fn sync_schedules(
     sync(store, &declared).await.map_err(|e| e.to_string())
 }
 
+/// The butler, as the switchboard knows it.
+fn target(config: &ButlerConfig, core: &Core, tools: &ToolSet, wake: Arc<Notify>) -> Target {
+    let whole = |seconds: u64| i32::try_from(seconds).unwrap_or(i32::MAX);
+    let version = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+    let advert = config.switchboard.as_ref().filter(|s| s.advertise).map(|s| Advert {
+        description: config.description.clone(),
+        endpoint_url: format!("http://127.0.0.1:{}/mcp", core.port),
+        modules: core.modules.all().into_keys().collect(),
+        liveness_ttl_s: whole(s.liveness_ttl.0.as_secs()),
+        route_contract_min: version(s.route_contract_min),
+        route_contract_max: version(s.route_contract_max),
+    });
+    Target { schema: config.db.schema.clone(), tools: tools.clone(), advert, wake }
+}
+
 /// The butler's task: owns its modules and its server.
 struct Life {
     butler: Butler,
@@ -282,6 +323,8 @@ struct Life {
     served: Served,
     draining: CancellationToken,
     stop: CancellationToken,
+    routed: Routed,
+    buffer: Option<Buffer>,
 }
 
 /// Requests still under way get this long once the sessions are over.
@@ -304,7 +347,16 @@ impl Life {
         }
         self.draining.cancel();
         let core = &self.butler.core;
-        core.spawner.drain(core.config.shutdown.timeout.0).await;
+        self.routed.close();
+        core.house.desk.withdraw(name.as_str());
+        let buffer = self.buffer.take();
+        let closing = async {
+            if let Some(buffer) = buffer {
+                buffer.stop(core.config.shutdown.timeout.0).await;
+            }
+        };
+        tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
+        self.routed.ended(LAST_REQUESTS).await;
         server_stop.cancel();
         if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {
             server.abort();

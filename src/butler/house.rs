@@ -16,6 +16,7 @@ use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
 use crate::spawner::{Floor, SessionEvent};
 use crate::store::Database;
+use crate::switchboard::Desk;
 use crate::telemetry::Metrics;
 
 /// The household's shared services.
@@ -40,6 +41,8 @@ pub struct House {
     pub gateway: Option<Gateway>,
     /// Where sessions get their workspaces.
     pub workspaces: Workspaces,
+    /// Where messages come in.
+    pub desk: Desk,
     /// What sessions cost and may cost.
     pub budgets: Budgets,
     /// The user that children run as, when the daemon is root.

@@ -97,12 +97,8 @@ async fn trigger(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
         Some(session) => Arc::new(call.context().caused_by(session, call.store.clock())),
         None => call.caller.context.clone(),
     };
-    let wish = Trigger {
-        prompt: call.text("prompt").unwrap_or_default().to_owned(),
-        context: call.args.get("context").cloned(),
-        source: "trigger".to_owned(),
-        request,
-    };
+    let prompt = call.text("prompt").unwrap_or_default();
+    let wish = Trigger { context: call.args.get("context").cloned(), ..Trigger::new(prompt, "trigger", request) };
     match core.spawner.trigger_from(wish, own_session).await {
         Ok(end) => Ok(json!({
             "output": end.output, "success": end.state == SessionState::Succeeded, "error": end.error,
@@ -186,7 +182,7 @@ impl Dispatch for Dispatcher {
             }
         };
         let request = Arc::new(request.with_trust_at_most(firing.trust));
-        let wish = Trigger { prompt, context: None, source: format!("{SCHEDULE}{}", firing.name), request };
+        let wish = Trigger::new(prompt, format!("{SCHEDULE}{}", firing.name), request);
         match self.core.spawner.trigger_from(wish, session).await {
             Ok(end) => {
                 Dispatched { ok: end.state == SessionState::Succeeded, session: Some(end.session_id), error: end.error }

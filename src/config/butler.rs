@@ -189,6 +189,8 @@ section! {
     pub struct BufferSection {
         /// How many messages wait in memory; what is beyond waits in the database alone.
         queue_capacity: u32 = rules::count(1, 100_000), Default::Is("100");
+        /// How many accepted messages may wait for their end; one more is refused, to be sent again later.
+        max_backlog: u32 = rules::count(1, 10_000_000), Default::Is("50000");
         /// How many messages are dispatched at a time.
         worker_count: u32 = rules::count(1, 1000), Default::Is("3");
         /// How often the database is searched for messages that were left.

@@ -144,12 +144,7 @@ async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
     let mut events = house.events.subscribe();
     let clock: &Clock = supervisor.clock();
     let request = RequestContext::root(clock, TenantId::owner(), "cli", "demo", "owner", Trust::Owner);
-    let wish = Trigger {
-        prompt: DEMO_PROMPT.to_owned(),
-        context: None,
-        source: "trigger".to_owned(),
-        request: std::sync::Arc::new(request),
-    };
+    let wish = Trigger::new(DEMO_PROMPT, "trigger", std::sync::Arc::new(request));
     story::trigger("health", DEMO_PROMPT);
     let started = Instant::now();
     let session = health.trigger(wish);

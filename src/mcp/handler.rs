@@ -11,21 +11,26 @@ use rmcp::model::{
     PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as McpTool, ToolAnnotations,
 };
 use rmcp::service::{RequestContext, RoleServer};
+use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
 use crate::access::Caller;
 use crate::base::task;
-use crate::tools::{Effect, ToolSet};
+use crate::tools::{Effect, Reply, ToolSet};
 
 /// What all requests to one butler share.
 pub(super) struct Face {
     pub tools: ToolSet,
     pub listing: Vec<McpTool>,
+    /// Names of tools that no token opens.
+    pub internal: Vec<String>,
 }
 
 impl Face {
     pub fn new(tools: ToolSet) -> Self {
         let listing = tools
             .definitions()
+            .filter(|def| !def.meta.internal)
             .map(|def| {
                 let hints = ToolAnnotations::new()
                     .read_only(def.effect() == Effect::None)
@@ -35,7 +40,8 @@ impl Face {
                 McpTool::new(def.name.clone(), def.description.clone(), def.schema.clone()).with_annotations(hints)
             })
             .collect();
-        Self { tools, listing }
+        let internal = tools.definitions().filter(|def| def.meta.internal).map(|def| def.name.clone()).collect();
+        Self { tools, listing, internal }
     }
 }
 
@@ -51,6 +57,44 @@ fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
         .and_then(|parts| parts.extensions.get::<Caller>())
         .cloned()
         .ok_or_else(|| ErrorData::internal_error("the request came in without an identity", None))
+}
+
+/// How a call ended.
+pub(super) enum Ended {
+    Replied(Reply),
+    /// There is no tool of this name.
+    NoTool(String),
+    /// It panicked; the log says where.
+    Failed,
+}
+
+impl Conn {
+    /// Makes one call. `cancelled` fires when its client gives it up; so does dropping this.
+    pub async fn run(
+        &self,
+        name: String,
+        args: Map<String, Value>,
+        caller: Caller,
+        cancelled: CancellationToken,
+    ) -> Ended {
+        let tools = self.0.tools.clone();
+        // When the client goes away this future may be dropped, and the token with it.
+        let gone = cancelled.clone().drop_guard();
+        let reads = tools.effect(&name) == Some(Effect::None);
+        let call = async move { tools.call(&name, args, caller, cancelled).await.ok_or(name) };
+        let ended = if reads {
+            AssertUnwindSafe(call).catch_unwind().await.inspect_err(|_| tracing::error!("a tool panicked")).ok()
+        } else {
+            // A call with an effect must reach its end whatever becomes of the client, so it runs as a task of its own.
+            task::spawn(task::Kind::Request, "tool-call", call).await.ok()
+        };
+        gone.disarm();
+        match ended {
+            Some(Ok(reply)) => Ended::Replied(reply),
+            Some(Err(name)) => Ended::NoTool(name),
+            None => Ended::Failed,
+        }
+    }
 }
 
 impl ServerHandler for Conn {
@@ -82,32 +126,19 @@ impl ServerHandler for Conn {
         let caller = caller(&context)?.from_span(context.meta.get_traceparent());
         let name = params.name.into_owned();
         // The door turns such a call away with 403; this holds for a body that the door read differently.
-        if !caller.grant.allows(&name) {
+        if !caller.grant.allows(&name) || self.0.tools.is_internal(&name) {
             return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
         }
         let args = params.arguments.unwrap_or_default();
-        let tools = self.0.tools.clone();
-        let cancelled = context.ct.clone();
-        // When the client goes away this future may be dropped, and the token with it.
-        let gone = cancelled.clone().drop_guard();
-        let reads = tools.effect(&name) == Some(Effect::None);
-        let call = async move { tools.call(&name, args, caller, cancelled).await.ok_or(name) };
-        let ended = if reads {
-            AssertUnwindSafe(call).catch_unwind().await.inspect_err(|_| tracing::error!("a tool panicked")).ok()
-        } else {
-            // A call with an effect must reach its end whatever becomes of the client, so it runs as a task of its own.
-            task::spawn(task::Kind::Request, "tool-call", call).await.ok()
-        };
-        gone.disarm();
-        match ended {
-            Some(Ok(reply)) => {
+        match self.run(name, args, caller, context.ct.clone()).await {
+            Ended::Replied(reply) => {
                 let content = vec![ContentBlock::text(reply.json.to_string())];
                 let result =
                     if reply.is_error { CallToolResult::error(content) } else { CallToolResult::success(content) };
                 Ok(result.into())
             }
-            Some(Err(name)) => Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
-            None => Err(ErrorData::internal_error("the tool failed; the daemon's log says why", None)),
+            Ended::NoTool(name) => Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None)),
+            Ended::Failed => Err(ErrorData::internal_error("the tool failed; the daemon's log says why", None)),
         }
     }
 }

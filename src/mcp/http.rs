@@ -20,7 +20,8 @@ pub const BODY_TIMEOUT: Duration = Duration::from_secs(30);
 
 const TOO_LARGE: Refusal =
     Refusal::new(StatusCode::PAYLOAD_TOO_LARGE, "too_large", "The request is larger than this server accepts.");
-const TOO_SLOW: Refusal =
+/// Of a body that takes longer than [`BODY_TIMEOUT`].
+pub const TOO_SLOW: Refusal =
     Refusal::new(StatusCode::REQUEST_TIMEOUT, "request_timeout", "The request's body did not arrive in time.");
 const BROKEN: Refusal = Refusal::new(StatusCode::BAD_REQUEST, "broken_body", "The request's body could not be read.");
 
@@ -34,10 +35,14 @@ where
     let limit = usize::try_from(max).unwrap_or(usize::MAX);
     match tokio::time::timeout(patience, Limited::new(body, limit).collect()).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
-        Ok(Err(e)) if e.is::<LengthLimitError>() => Err(TOO_LARGE),
-        Ok(Err(_)) => Err(BROKEN),
+        Ok(Err(e)) => Err(body_refusal(&*e)),
         Err(_) => Err(TOO_SLOW),
     }
+}
+
+/// What a body that failed, or that came past its limit, is answered with.
+pub fn body_refusal(error: &(dyn Error + Send + Sync + 'static)) -> Refusal {
+    if error.is::<LengthLimitError>() { TOO_LARGE } else { BROKEN }
 }
 
 /// An answer of JSON.

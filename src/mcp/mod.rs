@@ -5,7 +5,8 @@
 
 mod handler;
 mod http;
+mod quick;
 mod server;
 
-pub use http::{BODY_TIMEOUT, Body, json_body, refusal_response, text_body, whole_body};
+pub use http::{BODY_TIMEOUT, Body, TOO_SLOW, body_refusal, json_body, refusal_response, text_body, whole_body};
 pub use server::{BindError, Listener, Served, accept_loop};

@@ -182,7 +182,7 @@ impl Spawner {
         wish: Trigger,
         own_session: Option<SessionId>,
     ) -> Result<SessionResult, TriggerError> {
-        let (_, end) = self.begun(wish, own_session).await?;
+        let (_, end) = self.begin(wish, own_session).await?;
         match end.await {
             Ok(result) => result,
             Err(_) => Err(TriggerError::Stopping(self.inner.parts.config.name.to_string())),
@@ -191,24 +191,24 @@ impl Spawner {
 
     /// Starts a session and returns once its row is there; the session goes on by itself.
     pub async fn start(&self, wish: Trigger) -> Result<SessionId, TriggerError> {
-        self.begun(wish, None).await.map(|(id, _)| id)
+        self.begin(wish, None).await.map(|(id, _)| id)
     }
 
+    /// Starts a session and returns once its row is there; the receiver gets its end.
     #[allow(clippy::type_complexity)]
-    async fn begun(
+    pub async fn begin(
         &self,
         wish: Trigger,
         own_session: Option<SessionId>,
     ) -> Result<(SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>), TriggerError> {
-        self.begin(wish, own_session).await.inspect_err(|e| {
+        self.admit(wish, own_session).await.inspect_err(|e| {
             self.inner.parts.metrics.trigger_refused(e.code());
             tracing::warn!(butler = %self.inner.parts.config.name, code = e.code(), "trigger refused: {e}");
         })
     }
 
-    /// Starts a session; the receiver gets its end.
     #[allow(clippy::type_complexity)]
-    async fn begin(
+    async fn admit(
         &self,
         wish: Trigger,
         own_session: Option<SessionId>,

@@ -35,4 +35,6 @@ pub use model::wanted_keys;
 pub use preview::{Preview, Refusal};
 pub use tools::session_tools;
 pub use transcript::Transcript;
-pub use types::{EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError};
+pub use types::{
+    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError, Wants,
+};

@@ -114,7 +114,9 @@ impl<'a> TokenGuard<'a> {
     ) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
-        let offered = inner.tool_names().iter().filter(|name| !needless.contains(&name.as_str()));
+        let named = wish.wants.tools.as_deref();
+        let offers = |name: &&String| named.is_none_or(|n| n.contains(*name)) && !needless.contains(&name.as_str());
+        let offered = inner.tool_names().iter().filter(offers);
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
             holder: Holder::Session {
@@ -125,7 +127,7 @@ impl<'a> TokenGuard<'a> {
             },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
-            tools: (!needless.is_empty()).then(|| Arc::new(offered.cloned().collect())),
+            tools: (named.is_some() || !needless.is_empty()).then(|| Arc::new(offered.cloned().collect())),
             scopes: [GrantScope::Tools].into(),
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
@@ -291,6 +293,7 @@ fn invocation(
         token: token.expose().to_owned().into(),
         traceparent: wish.request.trace_context.traceparent.clone(),
         max_turns: config.sessions.max_turns,
+        one_round: wish.wants.one_round,
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,

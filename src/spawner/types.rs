@@ -1,10 +1,12 @@
 //! What goes into a session and what comes out of it.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::adapters::Usage;
 use crate::base::{RequestContext, SessionId, TraceContext};
@@ -18,9 +20,26 @@ pub struct Trigger {
     /// `trigger`, `schedule:<name>`, `external`, `route`, …
     pub source: String,
     pub request: Arc<RequestContext>,
+    pub wants: Wants,
+}
+
+/// What is special about the sessions of a trigger.
+#[derive(Clone, Debug, Default)]
+pub struct Wants {
+    /// The tools that the session is offered, in the place of all of its butler's.
+    pub tools: Option<Arc<BTreeSet<String>>>,
+    /// The session's work is done with the calls of the model's first answer. Runtimes that can't stop there go on.
+    pub one_round: bool,
+    /// The row of the butler's route inbox that the session works on.
+    pub route: Option<Uuid>,
 }
 
 impl Trigger {
+    /// A wish with nothing special about it.
+    pub fn new(prompt: impl Into<String>, source: impl Into<String>, request: Arc<RequestContext>) -> Self {
+        Self { prompt: prompt.into(), context: None, source: source.into(), request, wants: Wants::default() }
+    }
+
     /// The same for what stands under another span of its trace.
     pub(super) fn under(&self, trace: &TraceContext) -> Self {
         Self { request: Arc::new(self.request.under(trace)), ..self.clone() }

@@ -27,7 +27,9 @@ use crate::spawner::budget::{Budgets, Ledger};
 use crate::spawner::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
+use crate::store::Database;
 use crate::store::cluster::Cluster;
+use crate::switchboard::{Desk, DeskParts, SWITCHBOARD};
 use crate::telemetry::{LogError, Metrics, start_log};
 
 /// Why the daemon did not start, or ended.
@@ -128,6 +130,19 @@ pub struct Hooks {
     pub ready: Option<Box<dyn FnOnce(Supervisor) + Send>>,
 }
 
+/// The desk of this household. It claims rows under a name that is the same after a restart and another one elsewhere.
+fn desk(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Path) -> Desk {
+    let own = household.butlers.iter().find(|b| b.name.as_str() == SWITCHBOARD);
+    let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+    Desk::new(DeskParts {
+        db: db.clone(),
+        clock: clock.clone(),
+        owner: household.config.owner.identities.clone(),
+        schema: own.map_or_else(|| SWITCHBOARD.to_owned(), |own| own.db.schema.clone()),
+        node: format!("{host}:{}", data_dir.display()),
+    })
+}
+
 /// Runs a loaded household until `stop`.
 pub async fn serve_with<A>(
     household: Household,
@@ -169,6 +184,7 @@ where
     let zone = config.owner.time_zone.time_zone().clone();
     let ledger = Ledger::new(ground.db.clone(), clock.clone(), zone);
     let house = Arc::new(House {
+        desk: desk(&household, &ground.db, &clock, &data_dir),
         budgets: Budgets::new(household.pricing.clone(), config.spawner.budgets.clone(), ledger),
         workspaces,
         data_dir: data_dir.clone(),

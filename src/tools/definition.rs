@@ -45,6 +45,9 @@ pub struct Meta {
     pub sends_out: bool,
     /// Takes something away that can't be brought back.
     pub destructive: bool,
+    /// Called by the house itself alone: no token opens it, and no list shows it.
+    #[serde(skip)]
+    pub internal: bool,
     /// Arguments that must not appear in logs and audit rows.
     pub sensitive: Vec<String>,
     pub effect: Option<Effect>,
@@ -57,6 +60,7 @@ impl Default for Meta {
             reads_untrusted: false,
             sends_out: false,
             destructive: false,
+            internal: false,
             sensitive: Vec::new(),
             effect: None,
         }

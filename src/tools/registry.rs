@@ -105,6 +105,11 @@ impl ToolSet {
         self.inner.entries.contains_key(name)
     }
 
+    /// Whether only the house itself may call this tool.
+    pub fn is_internal(&self, name: &str) -> bool {
+        self.inner.entries.get(name).is_some_and(|e| e.tool.def.meta.internal)
+    }
+
     /// What a call of this tool may change; `None`: there is no such tool.
     pub fn effect(&self, name: &str) -> Option<Effect> {
         self.inner.entries.get(name).map(|e| e.tool.def.effect())
@@ -131,11 +136,11 @@ impl ToolSet {
         mut caller: Caller,
         cancelled: CancellationToken,
     ) -> Option<Reply> {
-        let entry = self.inner.entries.get(name)?;
+        let entry = self.inner.entries.get(name).filter(|e| !e.tool.def.meta.internal || caller.is_daemon())?;
         let def = &entry.tool.def;
         let tracer = self.inner.metrics.tracer();
-        let mut span = tracer.open(&caller.context.trace_context, format!("tool {name}"), SpanKind::Server);
-        if span.is_on() {
+        let mut span = tracer.open_wanted(&caller.context.trace_context, || format!("tool {name}"), SpanKind::Server);
+        if let Some(span) = &span {
             // What the call causes stands under it.
             caller.context = Arc::new(caller.context.under(span.context()));
         }
@@ -229,10 +234,8 @@ impl ToolSet {
 const MAX_RESULT: usize = 64 * 1024;
 
 /// What a call's span tells: the same as its audit row, and the begin of its result.
-fn describe(span: &mut Span, call: &ToolCall, outcome: Outcome, detail: Option<&str>, result: Option<&Value>) {
-    if !span.is_on() {
-        return;
-    }
+fn describe(span: &mut Option<Span>, call: &ToolCall, outcome: Outcome, detail: Option<&str>, result: Option<&Value>) {
+    let Some(span) = span else { return };
     span.set("butlerd.butler", call.butler.as_str());
     span.set("gen_ai.tool.name", call.def.name.as_str());
     span.set("butlerd.effect", call.def.effect().as_str());

@@ -92,7 +92,7 @@ pub async fn obey(supervisor: &Supervisor, probe: &Probe) -> Result<(), Failed> 
 pub fn wish(supervisor: &Supervisor, prompt: &str) -> Trigger {
     let clock = supervisor.clock();
     let request = RequestContext::root(clock, TenantId::owner(), "cli", "bench", "owner", Trust::Owner);
-    Trigger { prompt: prompt.to_owned(), context: None, source: "trigger".to_owned(), request: Arc::new(request) }
+    Trigger::new(prompt, "trigger", Arc::new(request))
 }
 
 pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {

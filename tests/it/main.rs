@@ -19,6 +19,7 @@ mod environment;
 mod failures;
 mod first_light;
 mod gateway;
+mod inbound;
 mod isolation;
 mod lifecycle;
 mod misbehave;

@@ -92,6 +92,7 @@ impl Adapter for Native {
             "system_prompt": inv.system_prompt,
             "prompt": inv.prompt,
             "max_turns": inv.max_turns,
+            "one_round": inv.one_round,
         });
         // What is not said here has the agent's own default.
         if let Some(tokens) = inv.max_output_tokens {

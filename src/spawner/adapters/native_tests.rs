@@ -17,6 +17,7 @@ fn invocation() -> Invocation {
         token: Secret::new("token-of-the-session".into()),
         traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
         max_turns: 20,
+        one_round: false,
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,

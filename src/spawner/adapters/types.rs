@@ -31,6 +31,8 @@ pub struct Invocation {
     pub traceparent: String,
     /// Model calls at most.
     pub max_turns: u32,
+    /// Whether the run is over with the calls of the first answer, where the program can stop there.
+    pub one_round: bool,
     /// Of one answer; `None` is the program's own bound.
     pub max_output_tokens: Option<u32>,
     /// How long one model request may take; `None` is the program's own bound.

@@ -10,13 +10,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::headers;
+use super::passage::Passage;
 use super::routes::{Link, Route, Routes};
 use super::types::{Patience, Upstream};
 use super::upstream::{Asked, Body, Clients, forward, refusal};
 use super::wire::Family;
 use crate::access::{Edge, Holder, TokenBook};
 use crate::base::{SessionId, task};
-use crate::mcp::{BODY_TIMEOUT, BindError, Listener, accept_loop, whole_body};
+use crate::mcp::{BindError, Listener, accept_loop};
 use crate::spawner::budget::Meter;
 
 /// The largest request: a long conversation with pictures. The vendors take no more either.
@@ -107,16 +108,12 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bod
         return refusal(family, StatusCode::NOT_FOUND, NO_PATH);
     };
     let (parts, body) = request.into_parts();
-    let body = match whole_body(body, shared.edge.max_body(), BODY_TIMEOUT).await {
-        Ok(body) => body,
-        Err(refused) => return refusal(family, refused.status, refused.message),
-    };
     let asked = Asked {
         method: parts.method,
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().map(str::to_owned),
         headers: parts.headers,
-        body,
+        body: Passage::new(body, shared.edge.max_body()),
     };
     forward(route, known, asked, shared.patience).await
 }
@@ -132,7 +129,7 @@ impl Shared {
         let grant = self.edge.grant_of(first).ok()?;
         match &grant.holder {
             Holder::Session { session, .. } => self.routes.find(*session),
-            Holder::Operator { .. } => None,
+            Holder::Operator { .. } | Holder::Daemon => None,
         }
     }
 }

@@ -6,9 +6,9 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
-use serde::Deserialize;
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::passage::Seen;
 use super::routes::Route;
 use super::types::{Failure, ModelCall};
 use super::wire::{self, Api, Said};
@@ -24,7 +24,7 @@ pub(super) struct Tally {
     api: Api,
     call: ModelCall,
     /// For the model's name, where the answer has none.
-    request: Bytes,
+    request: Seen,
     begun: Instant,
     reader: Reader,
     said: Said,
@@ -42,7 +42,7 @@ enum Reader {
 }
 
 impl Tally {
-    pub fn new(route: Arc<Route>, api: Api, call: ModelCall, request: Bytes, permit: OwnedSemaphorePermit) -> Self {
+    pub fn new(route: Arc<Route>, api: Api, call: ModelCall, request: Seen, permit: OwnedSemaphorePermit) -> Self {
         Self {
             route,
             api,
@@ -144,14 +144,7 @@ impl Tally {
         self.call.duration_ms = self.ms();
         self.call.usage = said.usage;
         self.call.failure = failure.or(said.failure);
-        let asked = || -> Option<String> {
-            #[derive(Deserialize)]
-            struct Asked {
-                model: Option<String>,
-            }
-            serde_json::from_slice::<Asked>(&self.request).ok()?.model
-        };
-        let model = said.model.or_else(|| self.call.model.take()).or_else(asked);
+        let model = said.model.or_else(|| self.call.model.take()).or_else(|| self.request.model());
         // A call that the upstream failed is no turn of the conversation: its client tries again. One that the client
         // gave up is, or it could have answers that nobody counts.
         let failed = self.call.failure.as_ref().is_some_and(|f| f.class != ErrorClass::Cancelled);
@@ -161,7 +154,7 @@ impl Tally {
             self.route.meter.used(model.as_deref().unwrap_or_default(), self.call.usage);
         }
         self.call.model = model;
-        self.request = Bytes::new();
+        self.request.forget();
         self.route.ended(std::mem::take(&mut self.call));
     }
 }

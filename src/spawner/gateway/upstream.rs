@@ -16,6 +16,7 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::headers;
+use super::passage::Passage;
 use super::routes::Route;
 use super::tally::Tally;
 use super::types::{ModelCall, Patience};
@@ -51,18 +52,19 @@ impl Clients {
     }
 }
 
-/// One request, as it came in, its tokens proven and its body whole.
+/// One request as it comes in, its tokens proven, its body still to be read.
 pub(super) struct Asked {
     pub method: Method,
     pub path: String,
     pub query: Option<String>,
     pub headers: HeaderMap,
-    pub body: Bytes,
+    pub body: Passage,
 }
 
 /// Answers a request on a known path.
 pub(super) async fn forward(route: Arc<Route>, known: Known, asked: Asked, patience: Patience) -> Response<Body> {
     let family = route.upstream.family;
+    let seen = asked.body.seen();
     let mut tally = None;
     if let Some(api) = known.api {
         let Ok(permit) = route.at_once.clone().try_acquire_owned() else {
@@ -76,7 +78,7 @@ pub(super) async fn forward(route: Arc<Route>, known: Known, asked: Asked, patie
             return no_retry(json(status, &body));
         }
         let call = ModelCall { number, path: asked.path, model: known.model, ..ModelCall::default() };
-        tally = Some(Tally::new(route.clone(), api, call, asked.body.clone(), permit));
+        tally = Some(Tally::new(route.clone(), api, call, seen.clone(), permit));
     }
     let failed = |tally: Option<Tally>, status, class, message: String| {
         if let Some(mut tally) = tally {
@@ -94,7 +96,7 @@ pub(super) async fn forward(route: Arc<Route>, known: Known, asked: Asked, patie
     let url = address(&route.upstream.endpoint, &known.path, asked.query.as_deref());
     let mut onward = headers::onward(&asked.headers);
     onward.extend(proof);
-    let request = route.client.request(asked.method, url).headers(onward).body(asked.body);
+    let request = route.client.request(asked.method, url).headers(onward).body(reqwest::Body::wrap(asked.body));
     let place = || text::truncate(&route.upstream.endpoint, 200);
     let answered = tokio::select! {
         biased;
@@ -106,6 +108,10 @@ pub(super) async fn forward(route: Arc<Route>, known: Known, asked: Asked, patie
     };
     let response = match answered {
         Ok(Ok(response)) => response,
+        Ok(Err(_)) if let Some(refused) = seen.refused() => {
+            let message = refused.message.to_owned();
+            return failed(tally, refused.status, ErrorClass::InvalidRequest, message);
+        }
         Ok(Err(e)) => {
             // Without the URL: it may hold a password.
             let message = format!("no answer from the model's endpoint {}: {}", place(), innermost(&e.without_url()));

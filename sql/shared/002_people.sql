@@ -1,0 +1,83 @@
+-- Who is who for the whole household, and what was answered to whom.
+-- Runs as the owner role with search_path = shared.
+
+-- A person, an organisation or a thing that butlers speak of; each is known once.
+CREATE TABLE entities (
+    id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    kind       text NOT NULL DEFAULT 'person' CHECK (kind IN ('person', 'organisation', 'place', 'other')),
+    name       text NOT NULL CHECK (name <> ''),
+    aliases    text[] NOT NULL DEFAULT '{}',
+    details    jsonb NOT NULL DEFAULT '{}',
+    created_at timestamptz NOT NULL DEFAULT shared.clock(),
+    updated_at timestamptz NOT NULL DEFAULT shared.clock()
+);
+SELECT shared.tenant_table('entities');
+
+-- Somebody who can write to the household or be written to.
+CREATE TABLE contacts (
+    id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    entity_id  uuid REFERENCES entities (id),
+    name       text NOT NULL CHECK (name <> ''),
+    created_at timestamptz NOT NULL DEFAULT shared.clock(),
+    updated_at timestamptz NOT NULL DEFAULT shared.clock()
+);
+SELECT shared.tenant_table('contacts');
+
+-- Under which identity a contact writes on a channel: an address, a number, a chat's id. Lower case where the channel
+-- knows no case.
+CREATE TABLE contact_identities (
+    contact_id uuid NOT NULL REFERENCES contacts (id) ON DELETE CASCADE,
+    channel    text NOT NULL CHECK (channel <> ''),
+    identity   text NOT NULL CHECK (identity <> ''),
+    created_at timestamptz NOT NULL DEFAULT shared.clock()
+);
+SELECT shared.tenant_table('contact_identities');
+ALTER TABLE contact_identities ADD PRIMARY KEY (tenant_id, channel, identity);
+CREATE INDEX contact_identities_of ON contact_identities (contact_id);
+
+-- Every butler may know who is who; what a policy shows depends on the tenant.
+GRANT SELECT ON entities, contacts, contact_identities TO PUBLIC;
+
+-- What was answered to a message, in order. Butlers write through say() alone, and read nothing here.
+CREATE TABLE replies (
+    id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    seq        bigint GENERATED ALWAYS AS IDENTITY,
+    request_id uuid NOT NULL,
+    -- The part of the message that it answers; null: the daemon answers for the whole of it.
+    segment_id uuid,
+    -- Where the conversation goes on: channel, endpoint and thread.
+    lane       text NOT NULL,
+    butler     text NOT NULL,
+    session_id uuid,
+    kind       text NOT NULL CHECK (kind IN ('reply', 'react', 'failure')),
+    message    text,
+    emoji      text,
+    -- The butler ended without answering, and its last words were taken for an answer.
+    auto       boolean NOT NULL DEFAULT false,
+    trust      text NOT NULL,
+    at         timestamptz NOT NULL DEFAULT shared.clock(),
+    CHECK ((kind = 'react') = (emoji IS NOT NULL)),
+    CHECK ((kind = 'react') = (message IS NULL))
+);
+SELECT shared.tenant_table('replies');
+CREATE INDEX replies_of_request ON replies (request_id, seq);
+CREATE INDEX replies_of_lane ON replies (tenant_id, lane, seq);
+-- The daemon answers a part once, whatever dies meanwhile.
+CREATE UNIQUE INDEX replies_auto_once ON replies (segment_id) WHERE auto OR kind = 'failure';
+
+-- A butler's answer. Which butler it is, its login says.
+CREATE FUNCTION say(request uuid, segment uuid, lane text, session uuid, kind text, message text, emoji text, trust text)
+RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+DECLARE
+    who text;
+    number bigint;
+BEGIN
+    SELECT r.butler INTO who FROM shared.butler_roles r WHERE r.role = session_user;
+    IF who IS NULL THEN
+        RAISE EXCEPTION 'only a butler answers' USING ERRCODE = '42501';
+    END IF;
+    INSERT INTO shared.replies (request_id, segment_id, lane, butler, session_id, kind, message, emoji, trust)
+    VALUES (request, segment, lane, who, session, kind, message, emoji, trust)
+    RETURNING seq INTO number;
+    RETURN number;
+END $$;

@@ -1,0 +1,106 @@
+//! `/api`: messages handed in over HTTP, and what became of them.
+
+use http::header::{HeaderValue, RETRY_AFTER};
+use http::{Method, Request, Response, StatusCode};
+use hyper::body::Incoming;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::failure::Failure;
+use super::rights::{self, Need};
+use crate::access::{Edge, Grant};
+use crate::base::TenantId;
+use crate::mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
+use crate::supervisor::Supervisor;
+use crate::switchboard::AcceptError;
+
+/// A request below `/api`, its token proven.
+pub(super) struct Inbound<'a> {
+    pub supervisor: &'a Supervisor,
+    pub edge: &'a Edge,
+    pub grant: &'a Grant,
+}
+
+impl Inbound<'_> {
+    pub async fn answer(&self, request: Request<Incoming>) -> Response<Body> {
+        let path = request.uri().path().to_owned();
+        match (request.method(), path.as_str()) {
+            (&Method::POST, "/api/ingest") => self.ingest(request).await,
+            (&Method::GET, _) if path.starts_with("/api/inbox/") => {
+                let id = path.trim_start_matches("/api/inbox/").parse();
+                self.entry(id.ok()).await
+            }
+            _ => said(
+                StatusCode::NOT_FOUND,
+                "not_found",
+                "There is POST /api/ingest and GET /api/inbox/{request_id} here.",
+            ),
+        }
+    }
+
+    /// The tenant of the token, if it may do this.
+    fn tenant(&self, need: Need) -> Result<&TenantId, Response<Body>> {
+        match rights::check(self.grant, need) {
+            Ok(()) => Ok(&self.grant.tenant),
+            Err(failure) => Err(forbidden(&failure)),
+        }
+    }
+
+    async fn ingest(&self, request: Request<Incoming>) -> Response<Body> {
+        let tenant = match self.tenant(Need::HandIn) {
+            Ok(tenant) => tenant,
+            Err(refused) => return refused,
+        };
+        let bytes = match whole_body(request.into_body(), self.edge.max_body(), BODY_TIMEOUT).await {
+            Ok(bytes) => bytes,
+            Err(refusal) => return refusal_response(&refusal),
+        };
+        let envelope = match serde_json::from_slice(&bytes) {
+            Ok(Value::Object(envelope)) => envelope,
+            Ok(_) => return said(StatusCode::BAD_REQUEST, "invalid_envelope", "The body is JSON, but no object."),
+            Err(e) => return said(StatusCode::BAD_REQUEST, "invalid_envelope", &format!("The body is no JSON: {e}.")),
+        };
+        match self.supervisor.house().desk.ingest(tenant, envelope).await {
+            Ok(accepted) => json_body(StatusCode::ACCEPTED, &json!(accepted)),
+            Err(e) => refusal_of(&e),
+        }
+    }
+
+    async fn entry(&self, id: Option<Uuid>) -> Response<Body> {
+        let tenant = match self.tenant(Need::Look) {
+            Ok(tenant) => tenant,
+            Err(refused) => return refused,
+        };
+        let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is no request_id.") };
+        match self.supervisor.house().desk.entry(tenant, id).await {
+            Ok(Some(entry)) => json_body(StatusCode::OK, &json!(entry)),
+            Ok(None) => said(StatusCode::NOT_FOUND, "not_found", "There is no message of this request_id."),
+            Err(e) => {
+                tracing::warn!(error = %e, "the inbox can't be read");
+                refusal_of(&AcceptError::Unavailable)
+            }
+        }
+    }
+}
+
+/// A message that was not taken; nothing of it was stored.
+pub(super) fn refusal_of(e: &AcceptError) -> Response<Body> {
+    let status = match e {
+        AcceptError::Invalid(_) => StatusCode::BAD_REQUEST,
+        AcceptError::Full { .. } => StatusCode::TOO_MANY_REQUESTS,
+        AcceptError::Unavailable | AcceptError::NotUp => StatusCode::SERVICE_UNAVAILABLE,
+    };
+    let mut response = said(status, e.code(), &e.to_string());
+    if let Some(seconds) = e.retry_after() {
+        response.headers_mut().insert(RETRY_AFTER, HeaderValue::from(seconds));
+    }
+    response
+}
+
+pub(super) fn forbidden(failure: &Failure) -> Response<Body> {
+    said(StatusCode::FORBIDDEN, &failure.code, &failure.message)
+}
+
+pub(super) fn said(status: StatusCode, code: &str, sentence: &str) -> Response<Body> {
+    json_body(status, &json!({"status": "error", "error": sentence, "code": code}))
+}

@@ -1,0 +1,152 @@
+//! `ask_butler` and `list_butlers`: one butler asks another, through the switchboard.
+
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio::time::Instant;
+use uuid::Uuid;
+
+use crate::base::{MAX_LINEAGE_DEPTH, RequestContext};
+use crate::store::StoreError;
+use crate::switchboard::{
+    Desk, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest,
+};
+use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+/// A session waits this long; what comes later starts another.
+const DEADLINE: Duration = Duration::from_secs(90);
+
+/// The tools.
+pub fn ask_tools(desk: &Desk) -> Vec<Tool> {
+    static DEFINITIONS: OnceLock<[Arc<Definition>; 2]> = OnceLock::new();
+    let [ask_def, list_def] = DEFINITIONS.get_or_init(|| {
+        let define = |name: &str, description: &str, schema: Value, meta: Meta| {
+            Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+        };
+        let ask = json!({"type": "object", "additionalProperties": false, "required": ["butler", "question"],
+            "properties": {
+                "butler": {"type": "string", "minLength": 1, "description": "Whom to ask (see list_butlers)"},
+                "question": {"type": "string", "minLength": 1, "maxLength": 65536,
+                             "description": "The question, with all that the other must know to answer it"},
+                "deadline_s": {"type": "integer", "minimum": 1, "maximum": 300, "default": 90,
+                               "description": "How long to wait; a later answer comes as a new session"}}});
+        let none = json!({"type": "object", "additionalProperties": false, "properties": {}});
+        let reads = Meta { reads_private: false, ..Meta::read() };
+        [
+            define(
+                "ask_butler",
+                "Ask another butler of the household a question and wait for its answer.",
+                ask,
+                Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) },
+            ),
+            define("list_butlers", "The butlers of the household and what each is for.", none, reads),
+        ]
+    });
+    let (asking, listing) = (desk.clone(), desk.clone());
+    vec![
+        Tool::new(ask_def, handler(move |call| ask(call, asking.clone()))),
+        Tool::new(list_def, handler(move |call| list(call, listing.clone()))),
+    ]
+}
+
+async fn list(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+    let own = call.butler.as_str();
+    let shown = desk.routable().into_iter().map(|(name, description)| {
+        let me = name == own;
+        json!({"name": name, "description": description, "you": me})
+    });
+    Ok(shown.collect())
+}
+
+async fn ask(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+    let Some(session) = call.session() else {
+        return Err(ToolError::refused(
+            "forbidden",
+            "Only a session asks another butler; use `butlerd trigger` yourself.",
+        ));
+    };
+    let butler = call.text("butler").unwrap_or_default().to_owned();
+    let question = call.text("question").unwrap_or_default().to_owned();
+    let routable = desk.routable();
+    if butler == call.butler.as_str() || !routable.iter().any(|(name, _)| *name == butler) {
+        let others = routable.iter().map(|(name, _)| name.as_str()).filter(|name| *name != call.butler.as_str());
+        let others: Vec<&str> = others.collect();
+        let message = format!("There is no other butler `{butler}` to ask; there are: {}.", others.join(", "));
+        return Err(ToolError::refused("unknown_butler", message));
+    }
+    let own = call.context().clone();
+    let request = own.caused_by(session, call.store.clock());
+    if request.lineage.depth > MAX_LINEAGE_DEPTH {
+        let message =
+            format!("Butlers may ask one another at most {MAX_LINEAGE_DEPTH} deep; answer from what you know.");
+        return Err(ToolError::refused("too_deep", message));
+    }
+    let id = Uuid::now_v7();
+    let context = json!(own);
+    call.effect(
+        "INSERT INTO asks (id, session_id, request_id, butler, question, context) VALUES ($1, $2, $3, $4, $5, $6)",
+        &[&id, &session.0, &request.request_id.0, &butler, &question, &context],
+    )
+    .await?;
+    let mut watch = desk.watch();
+    let child = request.request_id.0;
+    if let Err(e) = desk.route(route(request, id, &butler, &question, call.butler.as_str())).await {
+        close(&call, id, "failed").await?;
+        return Err(ToolError::refused("butler_unavailable", format!("{butler} could not be asked: {e}.")));
+    }
+    let seconds = call.args.get("deadline_s").and_then(Value::as_u64).map(Duration::from_secs);
+    let deadline = Instant::now() + seconds.unwrap_or(DEADLINE);
+    while Instant::now() < deadline && !call.cancelled.is_cancelled() {
+        let heard = tokio::time::timeout_at(deadline, watch.next(child)).await;
+        if matches!(heard, Ok(Some(ref kind)) if !matches!(kind, LiveKind::SegmentSettled { .. })) {
+            continue;
+        }
+        if let Some(answer) = answered(&call, id).await? {
+            return answer;
+        }
+    }
+    if close(&call, id, "late").await? == 0
+        && let Some(answer) = answered(&call, id).await?
+    {
+        return answer;
+    }
+    Ok(json!({"status": "pending", "ask_id": id,
+              "message": format!("{butler} has not answered yet. Its answer will come to you as a new session.")}))
+}
+
+fn route(request: RequestContext, id: Uuid, butler: &str, question: &str, asker: &str) -> Route {
+    Route {
+        schema_version: ROUTE_SCHEMA.to_owned(),
+        request_context: request,
+        input: RouteInput {
+            prompt: question.to_owned(),
+            context: None,
+            conversation_history: Vec::new(),
+            attachments: Vec::new(),
+        },
+        subrequest: Subrequest { segment_id: id, asked_by: Some(asker.to_owned()) },
+        target: RouteTarget { butler: butler.to_owned(), tool: ROUTE_EXECUTE.to_owned() },
+        kind: RouteKind::Ask,
+        interactive: false,
+    }
+}
+
+/// Marks an open question. Returns whether it was open.
+async fn close(call: &ToolCall, id: Uuid, state: &str) -> Result<u64, ToolError> {
+    let mut lease = call.lease().await?;
+    let sql = "UPDATE asks SET state = $2 WHERE id = $1 AND state = 'open'";
+    Ok(lease.execute(sql, &[&id, &state]).await.map_err(StoreError::query("closing a question"))?)
+}
+
+/// The answer, once it is on record.
+async fn answered(call: &ToolCall, id: Uuid) -> Result<Option<Result<Value, ToolError>>, ToolError> {
+    let rows = call.query("SELECT state, answer FROM asks WHERE id = $1", &[&id]).await?;
+    let Some(row) = rows.first() else { return Ok(None) };
+    let answer: Option<String> = row.get(1);
+    Ok(match row.get::<_, &str>(0) {
+        "answered" => Some(Ok(json!({"status": "ok", "answer": answer}))),
+        "failed" => Some(Err(ToolError::refused("no_answer", answer.unwrap_or_else(|| "It could not answer.".into())))),
+        _ => None,
+    })
+}

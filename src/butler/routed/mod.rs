@@ -1,0 +1,12 @@
+//! What is handed to a butler: accepted into its own inbox, worked on by sessions, ended once.
+
+mod ask;
+mod execute;
+mod notify;
+mod prior;
+mod worker;
+
+pub(super) use ask::ask_tools;
+pub(super) use execute::route_execute;
+pub(super) use notify::notify_tool;
+pub(super) use worker::{Routed, RoutedParts};

@@ -1,0 +1,107 @@
+//! What the sessions of earlier tries have done already: whether the work is finished, may be tried again, or must not.
+
+use uuid::Uuid;
+
+use crate::base::TenantId;
+use crate::spawner::SessionState;
+use crate::store::{Store, StoreError};
+
+/// One session of an earlier try.
+#[derive(Clone, Debug)]
+pub struct Prior {
+    pub session: Uuid,
+    pub state: SessionState,
+    pub result: Option<String>,
+    pub error: Option<String>,
+    /// Tools that it called and that may have changed something, in order.
+    pub done: Vec<String>,
+}
+
+/// What follows from them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Next {
+    /// Nothing was changed: a session may be started.
+    Run,
+    /// The work is finished; only its end is not on record.
+    Finished { session: Uuid, result: Option<String> },
+    /// It broke off after it had changed something, and doing that twice could be worse than not finishing.
+    Stop { session: Uuid, why: String, done: Vec<String> },
+}
+
+/// Decides, without looking at anything else.
+pub fn next(priors: &[Prior]) -> Next {
+    if let Some(finished) = priors.iter().rev().find(|p| p.state == SessionState::Succeeded) {
+        return Next::Finished { session: finished.session, result: finished.result.clone() };
+    }
+    let Some(last) = priors.last() else { return Next::Run };
+    let done: Vec<String> = priors.iter().flat_map(|p| p.done.clone()).collect();
+    if done.is_empty() {
+        return Next::Run;
+    }
+    let why = match (&last.error, last.state) {
+        (Some(error), _) => error.clone(),
+        (None, state) => state.as_str().to_owned(),
+    };
+    Next::Stop { session: last.session, why, done }
+}
+
+/// Whether a failure of this class may pass by itself.
+pub fn may_pass(class: Option<&str>) -> bool {
+    matches!(
+        class,
+        None | Some(
+            "model_unreachable"
+                | "overloaded"
+                | "rate_limited"
+                | "mcp_unreachable"
+                | "crashed"
+                | "unavailable"
+                | "interrupted"
+        )
+    )
+}
+
+/// The sessions that worked on this row, oldest first.
+pub async fn read(store: &Store, tenant: &TenantId, route: Uuid) -> Result<Vec<Prior>, StoreError> {
+    let mut lease = store.tenant(tenant).await?;
+    let rows = lease
+        .read(
+            "SELECT s.id, s.state, s.result, s.error,
+                    coalesce((SELECT array_agg(c.tool ORDER BY c.id) FROM tool_calls c
+                              WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome <> 'refused'), '{}')
+             FROM sessions s WHERE s.route_id = $1 ORDER BY s.queued_at, s.id",
+            &[&route],
+        )
+        .await
+        .map_err(StoreError::query("looking at earlier tries"))?;
+    let prior = |r: &tokio_postgres::Row| Prior {
+        session: r.get(0),
+        // The table allows no other names than these.
+        state: serde_json::from_value(r.get::<_, String>(1).into()).unwrap_or(SessionState::Interrupted),
+        result: r.get(2),
+        error: r.get(3),
+        done: r.get(4),
+    };
+    Ok(rows.iter().map(prior).collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn prior(state: SessionState, done: &[&str]) -> Prior {
+        let done = done.iter().map(|d| (*d).to_owned()).collect();
+        Prior { session: Uuid::nil(), state, result: Some("r".into()), error: None, done }
+    }
+
+    #[test]
+    fn work_is_tried_again_only_where_nothing_was_changed() {
+        use SessionState::{Failed, Interrupted, Succeeded};
+        assert_eq!(next(&[]), Next::Run);
+        assert_eq!(next(&[prior(Interrupted, &[])]), Next::Run);
+        let stop = next(&[prior(Interrupted, &["spend"]), prior(Failed, &[])]);
+        assert!(matches!(stop, Next::Stop { ref done, .. } if done == &["spend"]), "{stop:?}");
+        let finished = next(&[prior(Failed, &["spend"]), prior(Succeeded, &["spend"])]);
+        assert_eq!(finished, Next::Finished { session: Uuid::nil(), result: Some("r".into()) });
+    }
+}

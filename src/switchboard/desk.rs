@@ -1,0 +1,177 @@
+//! The desk: what the whole house knows of the switchboard. It stands as long as the daemon; the switchboard's own
+//! workers come and go with that butler.
+
+use std::collections::BTreeMap;
+use std::sync::atomic::AtomicU64;
+use std::sync::{Arc, RwLock};
+
+use serde_json::Map;
+use tokio::sync::{Notify, broadcast};
+
+use super::accept::Acceptor;
+use super::people::OwnerIdentities;
+use super::queue::Queue;
+use super::triage::RuleBook;
+use super::types::{AcceptError, Accepted, Envelope, Live, LiveKind};
+use crate::base::{Clock, RequestId, TenantId};
+use crate::spawner::Spawner;
+use crate::store::{Database, Store};
+use crate::tools::ToolSet;
+
+/// The butler that the desk belongs to.
+pub const SWITCHBOARD: &str = "switchboard";
+/// Live notices kept for those who watch.
+const NOTICES: usize = 1024;
+
+/// What a desk is made of.
+pub struct DeskParts {
+    pub db: Arc<Database>,
+    pub clock: Clock,
+    /// Who the owner is on each channel.
+    pub owner: OwnerIdentities,
+    /// The switchboard's schema.
+    pub schema: String,
+    /// Who claims rows here: the same after a restart, another one on another machine.
+    pub node: String,
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Desk {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub parts: DeskParts,
+    pub rules: RuleBook,
+    /// Messages that are not done.
+    pub open: Arc<AtomicU64>,
+    up: RwLock<Option<Up>>,
+    targets: RwLock<BTreeMap<String, Target>>,
+    live: broadcast::Sender<Live>,
+}
+
+/// What is there while the switchboard is up.
+#[derive(Clone)]
+pub(super) struct Up {
+    pub store: Store,
+    pub spawner: Spawner,
+    pub acceptor: Acceptor,
+    pub queue: Arc<Queue>,
+}
+
+/// A butler that things can be handed to.
+#[derive(Clone)]
+pub struct Target {
+    pub schema: String,
+    pub tools: ToolSet,
+    /// How it wants to be known; `None`: messages are not for it.
+    pub advert: Option<Advert>,
+    /// Something new is in its route inbox.
+    pub wake: Arc<Notify>,
+}
+
+/// A butler's registration.
+#[derive(Clone, Debug)]
+pub struct Advert {
+    pub description: String,
+    pub endpoint_url: String,
+    pub modules: Vec<String>,
+    pub liveness_ttl_s: i32,
+    pub route_contract_min: i32,
+    pub route_contract_max: i32,
+}
+
+impl Desk {
+    pub fn new(parts: DeskParts) -> Self {
+        let inner = Inner {
+            parts,
+            rules: RuleBook::default(),
+            open: Arc::default(),
+            up: RwLock::default(),
+            targets: RwLock::default(),
+            live: broadcast::channel(NOTICES).0,
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Takes in a message of somebody outside, in the words of `ingest.v1`.
+    pub async fn ingest(
+        &self,
+        tenant: &TenantId,
+        envelope: Map<String, serde_json::Value>,
+    ) -> Result<Accepted, AcceptError> {
+        self.accept(tenant, super::envelope::read(envelope)?).await
+    }
+
+    /// Takes in a message of the house's own channels.
+    pub async fn accept(&self, tenant: &TenantId, envelope: Envelope) -> Result<Accepted, AcceptError> {
+        let up = self.up().ok_or(AcceptError::NotUp)?;
+        up.acceptor.accept(tenant, envelope).await
+    }
+
+    pub(super) fn up(&self) -> Option<Up> {
+        self.inner.up.read().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    pub(super) fn set_up(&self, up: Option<Up>) {
+        *self.inner.up.write().unwrap_or_else(|e| e.into_inner()) = up;
+    }
+
+    /// From now on things can be handed to this butler.
+    pub fn enrol(&self, butler: &str, target: Target) {
+        self.inner.targets.write().unwrap_or_else(|e| e.into_inner()).insert(butler.to_owned(), target);
+    }
+
+    /// From now on nothing can.
+    pub fn withdraw(&self, butler: &str) {
+        self.inner.targets.write().unwrap_or_else(|e| e.into_inner()).remove(butler);
+    }
+
+    /// A butler that is up.
+    pub fn target(&self, butler: &str) -> Option<Target> {
+        self.inner.targets.read().unwrap_or_else(|e| e.into_inner()).get(butler).cloned()
+    }
+
+    /// The butlers that are up and take messages, with what they are for.
+    pub fn routable(&self) -> Vec<(String, String)> {
+        let targets = self.inner.targets.read().unwrap_or_else(|e| e.into_inner());
+        let advertised =
+            targets.iter().filter_map(|(name, t)| Some((name.clone(), t.advert.as_ref()?.description.clone())));
+        advertised.collect()
+    }
+
+    /// The name under which rows are claimed.
+    pub fn node(&self) -> &str {
+        &self.inner.parts.node
+    }
+
+    pub fn db(&self) -> &Arc<Database> {
+        &self.inner.parts.db
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.inner.parts.clock
+    }
+
+    /// The switchboard's schema.
+    pub fn schema(&self) -> &str {
+        &self.inner.parts.schema
+    }
+
+    /// The triage rules, as they are read.
+    pub fn rules(&self) -> &RuleBook {
+        &self.inner.rules
+    }
+
+    /// What happens to messages from now on.
+    pub fn live(&self) -> broadcast::Receiver<Live> {
+        self.inner.live.subscribe()
+    }
+
+    /// Tells those who watch.
+    pub fn tell(&self, request: RequestId, kind: LiveKind) {
+        // Nobody may watch.
+        let _ = self.inner.live.send(Live { request_id: request.0, kind });
+    }
+}

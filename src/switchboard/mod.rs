@@ -1,0 +1,26 @@
+//! The household's front door: takes messages in, finds out whose they are, hands them on, and sees to it that each
+//! comes to an end.
+
+mod accept;
+mod buffer;
+mod classify;
+mod desk;
+pub mod envelope;
+mod history;
+pub mod inbox;
+mod live;
+pub mod people;
+mod queue;
+mod route;
+mod settle;
+mod tools;
+pub mod triage;
+mod types;
+
+pub use buffer::{Buffer, LEASE_SECONDS, RENEW, TRIES, pause};
+pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
+pub use live::Watch;
+pub use route::RouteError;
+pub use settle::{Answer, End, Settlement};
+pub use tools::switchboard_tools;
+pub use types::*;

@@ -1,0 +1,90 @@
+//! Who a sender is: the owner, somebody known, or a stranger. Decided once, as a message is accepted.
+
+use std::collections::{BTreeMap, HashMap};
+
+use uuid::Uuid;
+
+use super::types::Envelope;
+use crate::base::{TenantId, Trust};
+use crate::store::{Lease, StoreError};
+
+/// Who the owner is on each channel, as the settings say it.
+pub(super) type OwnerIdentities = BTreeMap<String, String>;
+
+/// A sender as the household knows them.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Sender {
+    pub trust: Trust,
+    pub contact: Option<Uuid>,
+    pub entity: Option<Uuid>,
+}
+
+const STRANGER: Sender = Sender { trust: Trust::Stranger, contact: None, entity: None };
+
+/// The senders of some messages.
+pub(super) struct Known {
+    by_identity: HashMap<(String, String), Sender>,
+}
+
+impl Known {
+    pub fn of(&self, envelope: &Envelope) -> Sender {
+        let key = (envelope.source.channel.clone(), plain(&envelope.sender.identity));
+        self.by_identity.get(&key).copied().unwrap_or(STRANGER)
+    }
+}
+
+/// An identity as it is compared: without regard to case, and an address without the name before it.
+pub fn plain(identity: &str) -> String {
+    let address = identity.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or(identity);
+    address.trim().to_lowercase()
+}
+
+/// Looks the senders up, all at once. The owner's settings speak for the household's own tenant only.
+pub(super) async fn resolve(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    owner: &OwnerIdentities,
+    senders: impl Iterator<Item = (&str, &str)>,
+) -> Result<Known, StoreError> {
+    let mut by_identity = HashMap::new();
+    let (mut channels, mut identities) = (Vec::new(), Vec::new());
+    for (channel, sender) in senders {
+        let identity = plain(sender);
+        let is_owner = *tenant == TenantId::owner() && owner.get(channel).is_some_and(|own| plain(own) == identity);
+        let key = (channel.to_owned(), identity.clone());
+        let trust = if is_owner { Trust::Owner } else { Trust::Stranger };
+        if by_identity.insert(key, Sender { trust, ..STRANGER }).is_none() {
+            channels.push(channel);
+            identities.push(identity);
+        }
+    }
+    let rows = lease
+        .read(
+            "SELECT i.channel, i.identity, c.id, c.entity_id
+             FROM unnest($1::text[], $2::text[]) AS asked(channel, identity)
+             JOIN shared.contact_identities i USING (channel, identity)
+             JOIN shared.contacts c ON c.id = i.contact_id",
+            &[&channels, &identities],
+        )
+        .await
+        .map_err(StoreError::query("looking up senders"))?;
+    for row in rows {
+        let sender = by_identity.entry((row.get(0), row.get(1))).or_insert(STRANGER);
+        sender.trust = sender.trust.max(Trust::Known);
+        (sender.contact, sender.entity) = (row.get(2), row.get(3));
+    }
+    Ok(Known { by_identity })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn identities_are_compared_as_people_mean_them() {
+        for same in ["Ada@Example.org", "Ada L. <ada@example.org>", " ada@example.org "] {
+            assert_eq!(plain(same), "ada@example.org", "{same}");
+        }
+        assert_eq!(plain("a<b"), "a<b");
+    }
+}

@@ -1,0 +1,8 @@
+//! Rules that decide what becomes of a message before any model is asked. They live in the database, in an order; the
+//! first that fits decides.
+
+mod book;
+mod rules;
+
+pub use book::RuleBook;
+pub use rules::{Kind, Rule, Rules};
