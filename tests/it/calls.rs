@@ -178,3 +178,26 @@ async fn schedules_are_rows_and_the_tick_runs_what_is_due_once() {
     assert_eq!(general.ok("schedule_delete", json!({"task_id": id})).await["status"], "deleted");
     assert_eq!(general.ok("schedule_delete", json!({"task_id": id})).await["code"], "not_found");
 }
+
+/// The short way of a plain call and the protocol library, which the header forces, answer alike.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_plain_call_is_answered_as_the_library_answers_it() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    let general = daemon.mcp("general");
+    let calls = [
+        ("state_get", json!({"key": "k"})),
+        ("state_get", json!({})),
+        ("module.set_enabled", json!({"name": "none", "enabled": true})),
+        ("no_such_tool", json!({})),
+        ("route.execute", json!({})),
+    ];
+    for (tool, arguments) in calls {
+        for id in [json!(7), json!("seven")] {
+            let body = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool, "arguments": arguments}});
+            let short = general.post(body.clone(), &[]).await;
+            let library = general.post(body, &[("mcp-method", "tools/call"), ("mcp-name", tool)]).await;
+            assert_eq!((short.status, &short.body), (library.status, &library.body), "{tool}");
+        }
+    }
+}
