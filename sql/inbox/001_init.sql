@@ -58,6 +58,8 @@ CREATE TABLE route_segments (
     context     jsonb,
     -- rule, affinity, reply, pinned, model, fallback, operator
     chosen_by   text NOT NULL,
+    -- The classifying session that drafted it.
+    session_id  uuid,
     state       text NOT NULL CHECK (state IN ('draft', 'open', 'accepted', 'done', 'dead', 'rerouted')),
     last_error  text,
     created_at  timestamptz NOT NULL DEFAULT shared.clock(),

@@ -67,6 +67,7 @@ impl Supervisor {
                 booted.cancelled().await;
             }
         }
+        self.inner.house.desk.staffed();
     }
 
     /// Stops the butlers in the reverse order of their start. Each drains its sessions within its own time, and all of

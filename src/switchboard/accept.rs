@@ -17,7 +17,7 @@ use super::envelope;
 use super::people::{self, Sender};
 use super::queue::{Item, Queue};
 use super::triage::RuleBook;
-use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage};
+use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage, bounded};
 use crate::base::{Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, crash, task};
 use crate::store::{Store, StoreError};
 use crate::tools::put_blob;
@@ -122,11 +122,11 @@ fn key(envelope: &Envelope, now: Timestamp) -> Key {
     let source = &envelope.source;
     let (channel, endpoint) = (&source.channel, &source.endpoint_identity);
     if let Some(key) = envelope.control.idempotency_key.as_deref().filter(|k| !k.trim().is_empty()) {
-        return Key { text: format!("idem:{channel}:{endpoint}:{key}"), by: "idempotency_key", earlier: None };
+        return Key { text: bounded(format!("idem:{channel}:{endpoint}:{key}")), by: "idempotency_key", earlier: None };
     }
     let id = envelope.event.external_event_id.as_str();
     if !NO_IDS.contains(&id.to_ascii_lowercase().as_str()) {
-        let text = format!("event:{channel}:{}:{endpoint}:{id}", source.provider);
+        let text = bounded(format!("event:{channel}:{}:{endpoint}:{id}", source.provider));
         return Key { text, by: "event", earlier: None };
     }
     let mut hash = Sha256::new();
@@ -155,12 +155,24 @@ async fn write(parts: Arc<Parts>, waiting: Arc<tokio::sync::Mutex<mpsc::Receiver
         while let Some(tenant) = drafts.first().map(|d| d.tenant.clone()) {
             let (own, others): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|d| d.tenant == tenant);
             drafts = others;
-            if let Err((e, own)) = parts.take(&tenant, own).await {
-                tracing::warn!(error = %e, messages = own.len(), "messages were not taken");
-                own.into_iter().for_each(|draft| drop(draft.answer.send(Err(AcceptError::Unavailable))));
+            let Err((e, own)) = parts.take(&tenant, own).await else { continue };
+            if e.is_connection() || own.len() == 1 {
+                turn_away(&e, own);
+                continue;
+            }
+            // One that the database refuses must not take the others along.
+            for draft in own {
+                if let Err((e, own)) = parts.take(&tenant, vec![draft]).await {
+                    turn_away(&e, own);
+                }
             }
         }
     }
+}
+
+fn turn_away(e: &StoreError, drafts: Vec<Draft>) {
+    tracing::warn!(error = %e, messages = drafts.len(), "messages were not taken");
+    drafts.into_iter().for_each(|draft| drop(draft.answer.send(Err(AcceptError::Unavailable))));
 }
 
 /// One row to be.

@@ -91,7 +91,8 @@ impl Desk {
             tasks.push(task::spawn(task::Kind::Actor, "buffer-worker", self.clone().work(queue.clone(), stop.clone())));
         }
         let (every, batch) = (settings.scanner_interval.0, settings.scanner_batch_size);
-        let scanning = self.clone().scan(queue, every, i64::from(batch), stop.clone());
+        let grace = settings.scanner_grace.0;
+        let scanning = self.clone().scan(queue, (every, grace), i64::from(batch), stop.clone());
         tasks.push(task::spawn(task::Kind::Actor, "buffer-scanner", scanning));
         Ok(Buffer { desk: self.clone(), tasks, stop })
     }
@@ -115,9 +116,9 @@ impl Desk {
         Ok(rows.first().map_or(0, |r| u64::try_from(r.get::<_, i64>(0)).unwrap_or(0)))
     }
 
-    async fn scan(self, queue: Arc<Queue>, every: Duration, batch: i64, stop: CancellationToken) {
+    async fn scan(self, queue: Arc<Queue>, (every, grace): (Duration, Duration), batch: i64, stop: CancellationToken) {
         loop {
-            let next = match self.scan_once(&queue, batch).await {
+            let next = match self.scan_once(&queue, grace, batch).await {
                 Ok(next) => next,
                 Err(e) => {
                     tracing::warn!(error = %e, "messages that wait could not be looked for");
@@ -135,14 +136,14 @@ impl Desk {
 
     /// Takes back what nobody holds any more, and puts what is next in each lane into the queue. Returns when there is
     /// something to look for again, if that is known.
-    async fn scan_once(&self, queue: &Queue, batch: i64) -> Result<Option<Duration>, StoreError> {
+    async fn scan_once(&self, queue: &Queue, grace: Duration, batch: i64) -> Result<Option<Duration>, StoreError> {
         let (mut lease, schema) = (self.db().every_tenant().await?, self.schema());
         let sql = format!(
             "UPDATE \"{schema}\".message_inbox SET state = 'accepted', claim_id = NULL, claimed_by = NULL, lease_until = NULL
-             WHERE state = 'processing' AND claim_id IS NOT NULL AND lease_until < clock_timestamp()
-               AND request_id <> ALL($1)"
+             WHERE state = 'processing' AND claim_id IS NOT NULL 
+               AND lease_until < clock_timestamp() - make_interval(secs => $2) AND request_id <> ALL($1)"
         );
-        lease.execute(&sql, &[&queue.known()]).await.map_err(failed())?;
+        lease.execute(&sql, &[&queue.known(), &grace.as_secs_f64()]).await.map_err(failed())?;
         let room = i64::try_from(queue.room()).unwrap_or(0).min(batch);
         if room == 0 {
             queue.there_is_more();
@@ -180,6 +181,11 @@ impl Desk {
 
     /// One worker, until `stop`.
     async fn work(self, queue: Arc<Queue>, stop: CancellationToken) {
+        // While butlers are still being started nobody can tell whom there is to route to.
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = self.inner.staffed.cancelled() => {}
+        }
         loop {
             let item = tokio::select! {
                 () = stop.cancelled() => return,
@@ -202,11 +208,18 @@ impl Desk {
         };
         crash::point("claim.committed");
         let tried = {
-            let pass = Pass { desk: self, claimed: &claimed };
-            let renewing = self.renew(&item, claimed.claim);
+            let lost = CancellationToken::new();
+            let pass = Pass { desk: self, claimed: &claimed, lost: &lost };
+            let work = pass.run();
+            tokio::pin!(work);
             tokio::select! {
-                tried = pass.run() => tried,
-                () = renewing => Tried::Lost,
+                tried = &mut work => tried,
+                // Its session is ended, and its end awaited: it must not go on unwatched.
+                () = self.renew(&item, claimed.claim) => {
+                    lost.cancel();
+                    work.await;
+                    Tried::Lost
+                }
             }
         };
         let again = match tried {
@@ -248,19 +261,23 @@ impl Desk {
             )
             .await
             .map_err(StoreError::query("claiming a message"))?;
-        Ok(row.and_then(|row| {
-            let context = serde_json::from_value(row.get(4)).ok()?;
-            Some(Claimed {
-                item: item.clone(),
-                claim,
-                attempts: row.get(0),
-                body: row.get(1),
-                attachments: row.get(2),
-                envelope: row.get(3),
-                context: Arc::new(context),
-                triage: row.get::<_, Option<Value>>(5).and_then(|t| serde_json::from_value(t).ok()),
-                classified: row.get(6),
-            })
+        drop(lease);
+        let Some(row) = row else { return Ok(None) };
+        let Ok(context) = serde_json::from_value(row.get(4)) else {
+            let why = "its request context can't be read; it is of another version of butlerd";
+            self.give_up(item, claim, why, None).await?;
+            return Ok(None);
+        };
+        Ok(Some(Claimed {
+            item: item.clone(),
+            claim,
+            attempts: row.get(0),
+            body: row.get(1),
+            attachments: row.get(2),
+            envelope: row.get(3),
+            context: Arc::new(context),
+            triage: row.get::<_, Option<Value>>(5).and_then(|t| serde_json::from_value(t).ok()),
+            classified: row.get(6),
         }))
     }
 

@@ -7,6 +7,7 @@ use std::sync::{Arc, RwLock};
 
 use serde_json::Map;
 use tokio::sync::{Notify, broadcast};
+use tokio_util::sync::CancellationToken;
 
 use super::accept::Acceptor;
 use super::people::OwnerIdentities;
@@ -49,6 +50,8 @@ pub(super) struct Inner {
     up: RwLock<Option<Up>>,
     targets: RwLock<BTreeMap<String, Target>>,
     live: broadcast::Sender<Live>,
+    /// Fires once every butler was tried to be started.
+    pub staffed: CancellationToken,
 }
 
 /// What is there while the switchboard is up.
@@ -91,6 +94,7 @@ impl Desk {
             up: RwLock::default(),
             targets: RwLock::default(),
             live: broadcast::channel(NOTICES).0,
+            staffed: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -116,6 +120,11 @@ impl Desk {
 
     pub(super) fn set_up(&self, up: Option<Up>) {
         *self.inner.up.write().unwrap_or_else(|e| e.into_inner()) = up;
+    }
+
+    /// Every butler of the household was tried to be started: messages may be dealt with.
+    pub fn staffed(&self) {
+        self.inner.staffed.cancel();
     }
 
     /// From now on things can be handed to this butler.

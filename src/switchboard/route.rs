@@ -63,6 +63,8 @@ pub enum RouteError {
 pub(super) struct Pass<'a> {
     pub desk: &'a Desk,
     pub claimed: &'a Claimed,
+    /// Fires when the claim does not hold any more.
+    pub lost: &'a CancellationToken,
 }
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
@@ -104,6 +106,9 @@ impl Pass<'_> {
             if self.desk.target(butler).is_some_and(|t| t.advert.is_some() || triage.by == "pinned") {
                 let by = if triage.by == "pinned" { "pinned" } else { "rule" };
                 return Ok(Ok(self.whole(butler, by)));
+            }
+            if triage.by == "pinned" {
+                return Ok(Err(Tried::Failed(format!("{butler} is not up"))));
             }
             tracing::warn!(request = %self.claimed.item.request, butler, "a rule names a butler that is not up");
         }

@@ -78,14 +78,15 @@ impl Desk {
             return Ok(false);
         }
         let mut ended = None;
+        if let Some(answer) = &s.answer {
+            reply(&mut tx, s.request, Some(s.id), s.butler, answer).await?;
+        }
         match s.kind {
             RouteKind::Message => {
                 lock(&mut tx, self.schema(), s.request).await?;
-                if let Some(answer) = &s.answer {
-                    reply(&mut tx, s.request, Some(s.id), s.butler, answer).await?;
-                }
                 let sql = format!(
-                    "UPDATE \"{}\".route_segments SET state = $2, settled_at = $3, last_error = $4 WHERE id = $1",
+                    "UPDATE \"{}\".route_segments SET state = $2, settled_at = $3, last_error = $4
+                     WHERE id = $1 AND state <> 'rerouted'",
                     self.schema()
                 );
                 tx.execute(&sql, &[&s.id, &s.end.as_str(), &now, &s.error]).await.map_err(failed())?;
@@ -182,6 +183,13 @@ impl Desk {
         );
         let row = tx.query_opt(&sql, &[&s.id, &state, &text, &now]).await.map_err(failed())?;
         let Some(row) = row.filter(|row| row.get::<_, &str>(0) == "late") else { return Ok(()) };
+        // Whoever waited for the session that asked waits for this one too.
+        let sql = format!(
+            "SELECT coalesce((r.route ->> 'interactive')::boolean, false) FROM \"{schema}\".asks a
+             JOIN \"{schema}\".sessions s ON s.id = a.session_id
+             JOIN \"{schema}\".route_inbox r ON r.id = s.route_id WHERE a.id = $1"
+        );
+        let waits = tx.query_opt(&sql, &[&s.id]).await.map_err(failed())?.is_some_and(|row| row.get(0));
         let (context, question): (Value, String) = (row.get(1), row.get(2));
         let trust = context["trust"].as_str().unwrap_or("stranger").to_owned();
         let id = Uuid::now_v7();
@@ -190,16 +198,16 @@ impl Desk {
             s.butler
         );
         let route = json!({
-            "schema_version": super::ROUTE_SCHEMA, "request_context": context, "kind": "answer", "interactive": false,
+            "schema_version": super::ROUTE_SCHEMA, "request_context": context, "kind": "answer", "interactive": waits,
             "input": {"prompt": prompt, "context": {"question": question, "answered_by": s.butler, "answer": text}},
             "subrequest": {"segment_id": id},
             "target": {"butler": asker, "tool": super::ROUTE_EXECUTE},
         });
         let sql = format!(
             "INSERT INTO \"{schema}\".route_inbox (id, request_id, kind, route, trust)
-             VALUES ($1, $2, 'answer', $3, $4)"
+             VALUES ($1, ($3::jsonb #>> '{{request_context,request_id}}')::uuid, 'answer', $3, $2)"
         );
-        tx.execute(&sql, &[&id, &s.request.0, &route, &trust]).await.map_err(failed())?;
+        tx.execute(&sql, &[&id, &trust, &route]).await.map_err(failed())?;
         if let Some(target) = self.target(asker) {
             target.wake.notify_one();
         }

@@ -55,6 +55,9 @@ async fn ingest(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
 
 /// Drafts a part. Which message it is, the session's context says.
 async fn route(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+    let Some(session) = call.session() else {
+        return Err(ToolError::refused("forbidden", "Only a session that classifies a message routes it."));
+    };
     let butler = call.text("butler").unwrap_or_default();
     let routable = desk.routable();
     if !routable.iter().any(|(name, _)| name == butler) {
@@ -69,16 +72,16 @@ async fn route(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
     let (prompt, context) = (call.text("prompt").unwrap_or_default(), call.args.get("context"));
     let rows = call
         .effect(
-            "INSERT INTO route_segments (id, request_id, n, butler, prompt, context, chosen_by, state)
+            "INSERT INTO route_segments (id, request_id, n, butler, prompt, context, chosen_by, session_id, state)
              SELECT $1, m.request_id, 1 + (SELECT count(*)::int FROM route_segments s WHERE s.request_id = m.request_id),
-                    $3, $4, $5, 'model', 'draft'
+                    $3, $4, $5, 'model', $7, 'draft'
              FROM message_inbox m
              WHERE m.request_id = $2 AND m.state = 'processing' AND m.classified_at IS NULL
-               AND (SELECT count(*) FROM route_segments s WHERE s.request_id = m.request_id) < $6
+               AND (SELECT count(*) FROM route_segments s WHERE s.request_id = m.request_id AND s.session_id = $7) < $6
                AND NOT EXISTS (SELECT 1 FROM route_segments s
-                               WHERE s.request_id = m.request_id AND s.butler = $3 AND s.prompt = $4)
+                               WHERE s.request_id = m.request_id AND s.session_id = $7 AND s.butler = $3 AND s.prompt = $4)
              RETURNING n",
-            &[&Uuid::now_v7(), &request, &butler, &prompt, &context, &MAX_PARTS],
+            &[&Uuid::now_v7(), &request, &butler, &prompt, &context, &MAX_PARTS, &session.0],
         )
         .await?;
     match rows.first() {

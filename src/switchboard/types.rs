@@ -5,6 +5,7 @@ use std::fmt;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use crate::base::RequestContext;
@@ -43,6 +44,19 @@ impl Tier {
     }
 }
 
+/// The longest text that an index of the database takes, with room to spare.
+const MAX_KEY: usize = 500;
+
+/// A key that an index takes: a long one is cut, and told from others of the same begin by its hash.
+pub(super) fn bounded(key: String) -> String {
+    if key.len() <= MAX_KEY {
+        return key;
+    }
+    let hash: String = Sha256::digest(key.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
+    let begin: String = key.chars().take(MAX_KEY / 8).collect();
+    format!("{begin}…{hash}")
+}
+
 /// Where a conversation goes on: messages of one lane are dealt with in the order in which they came.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
@@ -51,10 +65,10 @@ pub struct Lane(pub String);
 impl Lane {
     /// The thread where there is one, else the sender's own.
     pub fn of(channel: &str, endpoint: &str, thread: Option<&str>, sender: &str) -> Self {
-        match thread {
-            Some(thread) => Self(format!("{channel}|{endpoint}|{thread}")),
-            None => Self(format!("{channel}|{endpoint}||{sender}")),
-        }
+        Self(bounded(match thread {
+            Some(thread) => format!("{channel}|{endpoint}|{thread}"),
+            None => format!("{channel}|{endpoint}||{sender}"),
+        }))
     }
 
     /// The lane of a request that came from outside.
