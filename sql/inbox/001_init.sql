@@ -52,6 +52,8 @@ CREATE INDEX message_inbox_open ON message_inbox (tier, seq) WHERE state IN ('ac
 CREATE TABLE route_segments (
     id          uuid PRIMARY KEY,
     request_id  uuid NOT NULL REFERENCES message_inbox (request_id) ON DELETE CASCADE,
+    -- Of a draft: the session that made it.
+    session_id  uuid,
     n           integer NOT NULL,
     butler      text NOT NULL,
     prompt      text NOT NULL,

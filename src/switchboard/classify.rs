@@ -9,6 +9,7 @@ use super::buffer::Tried;
 use super::desk::Up;
 use super::route::{Part, Pass, busy};
 use super::types::{LiveKind, ROUTE_TO_BUTLER};
+use crate::base::{SessionId, crash};
 use crate::spawner::{SessionState, Trigger, TriggerError, Wants};
 use crate::store::StoreError;
 
@@ -52,12 +53,23 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
         Ok((session, ended)) => {
             let butler = super::SWITCHBOARD.to_owned();
             desk.tell(claimed.item.request, LiveKind::Session { butler, session: session.0, segment: None });
-            ended.await.unwrap_or_else(|_| Err(TriggerError::Stopping(super::SWITCHBOARD.to_owned())))
+            crash::point("classify.begun");
+            tokio::pin!(ended);
+            let ended = tokio::select! {
+                ended = &mut ended => ended,
+                () = pass.lost.cancelled() => {
+                    up.spawner.cancel(session);
+                    ended.await
+                }
+            };
+            let ended = ended.unwrap_or_else(|_| Err(TriggerError::Stopping(super::SWITCHBOARD.to_owned())));
+            ended.map(|result| (session, result.state))
         }
         Err(e) => Err(e),
     };
-    let state = match ended {
-        Ok(result) => result.state,
+    crash::point("classify.ended");
+    let (session, state) = match ended {
+        Ok(ended) => ended,
         // There is much to do, or the house closes: it is asked again.
         Err(TriggerError::Capacity { .. } | TriggerError::SelfWait { .. } | TriggerError::Stopping(_)) => {
             return Ok(Err(busy()));
@@ -71,7 +83,7 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
     if state == SessionState::Interrupted {
         return Ok(Err(busy()));
     }
-    let drafts = drafts(&up, pass).await?;
+    let drafts = drafts(&up, pass, session).await?;
     if state != SessionState::Succeeded || drafts.is_empty() {
         tracing::warn!(request = %claimed.item.request, ?state, "the classification named no butler; the message goes to the fallback");
         return Ok(Ok(whole("fallback")));
@@ -86,11 +98,15 @@ async fn forget_drafts(up: &Up, pass: &Pass<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What the session has said.
-async fn drafts(up: &Up, pass: &Pass<'_>) -> Result<Vec<Part>, StoreError> {
+/// What the session has said, and no other that may still be at work on the same message.
+async fn drafts(up: &Up, pass: &Pass<'_>, session: SessionId) -> Result<Vec<Part>, StoreError> {
     let mut lease = up.store.tenant(&pass.claimed.item.tenant).await?;
-    let sql = "SELECT butler, prompt, context FROM route_segments WHERE request_id = $1 AND state = 'draft' ORDER BY n";
-    let rows = lease.read(sql, &[&pass.claimed.item.request.0]).await.map_err(StoreError::query("reading drafts"))?;
+    let sql = "SELECT butler, prompt, context FROM route_segments
+               WHERE request_id = $1 AND session_id = $2 AND state = 'draft' ORDER BY n";
+    let rows = lease
+        .read(sql, &[&pass.claimed.item.request.0, &session.0])
+        .await
+        .map_err(StoreError::query("reading drafts"))?;
     let part =
         |r: &tokio_postgres::Row| Part { butler: r.get(0), prompt: r.get(1), context: r.get(2), chosen_by: "model" };
     Ok(rows.iter().map(part).collect())

@@ -65,20 +65,20 @@ async fn route(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
         );
         return Err(ToolError::refused("unknown_butler", message));
     }
-    let request = call.context().request_id.0;
+    let (request, session) = (call.context().request_id.0, call.session().map(|s| s.0));
     let (prompt, context) = (call.text("prompt").unwrap_or_default(), call.args.get("context"));
     let rows = call
         .effect(
-            "INSERT INTO route_segments (id, request_id, n, butler, prompt, context, chosen_by, state)
-             SELECT $1, m.request_id, 1 + (SELECT count(*)::int FROM route_segments s WHERE s.request_id = m.request_id),
+            "INSERT INTO route_segments (id, request_id, session_id, n, butler, prompt, context, chosen_by, state)
+             SELECT $1, m.request_id, $7, 1 + (SELECT count(*)::int FROM route_segments s WHERE s.request_id = m.request_id),
                     $3, $4, $5, 'model', 'draft'
              FROM message_inbox m
              WHERE m.request_id = $2 AND m.state = 'processing' AND m.classified_at IS NULL
                AND (SELECT count(*) FROM route_segments s WHERE s.request_id = m.request_id) < $6
                AND NOT EXISTS (SELECT 1 FROM route_segments s
-                               WHERE s.request_id = m.request_id AND s.butler = $3 AND s.prompt = $4)
+                               WHERE s.request_id = m.request_id AND s.session_id = $7 AND s.butler = $3 AND s.prompt = $4)
              RETURNING n",
-            &[&Uuid::now_v7(), &request, &butler, &prompt, &context, &MAX_PARTS],
+            &[&Uuid::now_v7(), &request, &butler, &prompt, &context, &MAX_PARTS, &session],
         )
         .await?;
     match rows.first() {
