@@ -52,14 +52,14 @@ CREATE INDEX message_inbox_open ON message_inbox (tier, seq) WHERE state IN ('ac
 CREATE TABLE route_segments (
     id          uuid PRIMARY KEY,
     request_id  uuid NOT NULL REFERENCES message_inbox (request_id) ON DELETE CASCADE,
+    -- Of a draft: the session that made it.
+    session_id  uuid,
     n           integer NOT NULL,
     butler      text NOT NULL,
     prompt      text NOT NULL,
     context     jsonb,
     -- rule, affinity, reply, pinned, model, fallback, operator
     chosen_by   text NOT NULL,
-    -- The classifying session that drafted it.
-    session_id  uuid,
     state       text NOT NULL CHECK (state IN ('draft', 'open', 'accepted', 'done', 'dead', 'rerouted')),
     last_error  text,
     created_at  timestamptz NOT NULL DEFAULT shared.clock(),

@@ -5,6 +5,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -28,6 +29,8 @@ const BATCH: usize = 128;
 const WAITING: usize = 4096;
 /// Statements under way at once: while one is committed the next is gathered.
 const WRITERS: usize = 2;
+/// How long a message waits for its commit before it is told to come again.
+const PATIENCE: Duration = Duration::from_secs(10);
 /// Messages without an id of their own are the same if they say the same within this time.
 const SAME_WITHIN: SignedDuration = SignedDuration::from_mins(10);
 /// Ids that connectors send when they have none.
@@ -95,8 +98,12 @@ impl Acceptor {
         let key = key(&envelope, parts.store.clock().now());
         let (answer, answered) = oneshot::channel();
         let draft = Draft { tenant: tenant.clone(), envelope, key, answer };
-        self.drafts.send(draft).await.map_err(|_| AcceptError::NotUp)?;
-        answered.await.unwrap_or(Err(AcceptError::NotUp))
+        let taken = async {
+            self.drafts.send(draft).await.map_err(|_| AcceptError::NotUp)?;
+            answered.await.unwrap_or(Err(AcceptError::NotUp))
+        };
+        // Of a database that says nothing at all. What it takes later is known when it is sent again.
+        tokio::time::timeout(PATIENCE, taken).await.unwrap_or(Err(AcceptError::Unavailable))
     }
 }
 

@@ -21,9 +21,20 @@ use crate::config::BufferSection;
 use crate::spawner::Spawner;
 use crate::store::{Store, StoreError};
 
-/// How long a claim holds without being renewed, in seconds, and how often it is.
-pub const LEASE_SECONDS: i32 = 30;
-pub const RENEW: Duration = Duration::from_secs(10);
+/// How long a claim holds without being renewed, in seconds. `BUTLERD_LEASE_SECONDS` says otherwise to builds with debug
+/// assertions, for tests.
+pub fn lease_seconds() -> f64 {
+    use std::sync::OnceLock;
+    static SHORTENED: OnceLock<Option<f64>> = OnceLock::new();
+    let wanted = || std::env::var("BUTLERD_LEASE_SECONDS").ok()?.parse().ok().filter(|_| cfg!(debug_assertions));
+    SHORTENED.get_or_init(wanted).unwrap_or(30.0)
+}
+
+/// How often a claim is renewed.
+pub fn renew_every() -> Duration {
+    Duration::from_secs_f64(lease_seconds() / 3.0)
+}
+
 /// So many tries, then a message is dead.
 pub const TRIES: i32 = 5;
 
@@ -198,7 +209,11 @@ impl Desk {
     async fn deal_with(&self, queue: &Arc<Queue>, item: Item) {
         let claimed = match self.claim(&item).await {
             Ok(Some(claimed)) => claimed,
-            Ok(None) => return queue.leave(&item, false),
+            Ok(None) => {
+                queue.leave(&item, false);
+                // What stood before it in its lane may have ended in between.
+                return queue.starved.notify_one();
+            }
             Err(e) => {
                 tracing::warn!(request = %item.request, error = %e, "a message could not be claimed");
                 queue.there_is_more();
@@ -207,18 +222,23 @@ impl Desk {
             }
         };
         crash::point("claim.committed");
-        let tried = {
-            let lost = CancellationToken::new();
+        let lost = CancellationToken::new();
+        let tried = if claimed.attempts > TRIES {
+            // Tries that ended without a word count as well: each of them may have been the daemon's own end.
+            Tried::Failed(format!("none of {TRIES} tries came to an end"))
+        } else {
             let pass = Pass { desk: self, claimed: &claimed, lost: &lost };
-            let work = pass.run();
+            let (work, renewing) = (pass.run(), self.renew(&item, claimed.claim));
             tokio::pin!(work);
             tokio::select! {
                 tried = &mut work => tried,
-                // Its session is ended, and its end awaited: it must not go on unwatched.
-                () = self.renew(&item, claimed.claim) => {
+                () = renewing => {
+                    // Its session is cancelled, and its end awaited: it must not go on unwatched.
                     lost.cancel();
-                    work.await;
-                    Tried::Lost
+                    match work.await {
+                        Tried::HandedOn => Tried::HandedOn,
+                        _ => Tried::Lost,
+                    }
                 }
             }
         };
@@ -257,15 +277,16 @@ impl Desk {
                    AND NOT EXISTS (SELECT 1 FROM message_inbox e WHERE e.lane = m.lane AND e.seq < m.seq
                                                                    AND e.state IN ('accepted', 'processing'))
                  RETURNING attempts, body, attachments, envelope, context, triage, classified_at IS NOT NULL",
-                &[&item.request.0, &claim, &self.node(), &f64::from(LEASE_SECONDS)],
+                &[&item.request.0, &claim, &self.node(), &lease_seconds()],
             )
             .await
             .map_err(StoreError::query("claiming a message"))?;
         drop(lease);
         let Some(row) = row else { return Ok(None) };
         let Ok(context) = serde_json::from_value(row.get(4)) else {
-            let why = "its request context can't be read; it is of another version of butlerd";
-            self.give_up(item, claim, why, None).await?;
+            // Of a later version: it must not keep its lane waiting for ever.
+            tracing::error!(request = %item.request, "a message is dead: its context can't be read");
+            self.give_up(item, claim, "its request context can't be read by this version of butlerd", None).await?;
             return Ok(None);
         };
         Ok(Some(Claimed {
@@ -284,13 +305,13 @@ impl Desk {
     /// Renews the claim for as long as it holds; returns once it does not.
     async fn renew(&self, item: &Item, claim: Uuid) {
         loop {
-            tokio::time::sleep(RENEW).await;
+            tokio::time::sleep(renew_every()).await;
             let Some(up) = self.up() else { continue };
             let renewed = async {
                 let mut lease = up.store.tenant(&item.tenant).await?;
                 let sql = "UPDATE message_inbox SET lease_until = clock_timestamp() + make_interval(secs => $3)
                            WHERE request_id = $1 AND claim_id = $2";
-                lease.execute(sql, &[&item.request.0, &claim, &f64::from(LEASE_SECONDS)]).await.map_err(failed())
+                lease.execute(sql, &[&item.request.0, &claim, &lease_seconds()]).await.map_err(failed())
             };
             match renewed.await {
                 Ok(0) => return,

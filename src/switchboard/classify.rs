@@ -9,7 +9,7 @@ use super::buffer::Tried;
 use super::desk::Up;
 use super::route::{Part, Pass, busy};
 use super::types::{LiveKind, ROUTE_TO_BUTLER};
-use crate::base::SessionId;
+use crate::base::{SessionId, crash};
 use crate::spawner::{SessionState, Trigger, TriggerError, Wants};
 use crate::store::StoreError;
 
@@ -53,20 +53,23 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
         Ok((session, ended)) => {
             let butler = super::SWITCHBOARD.to_owned();
             desk.tell(claimed.item.request, LiveKind::Session { butler, session: session.0, segment: None });
-            let cancel = async {
-                pass.lost.cancelled().await;
-                up.spawner.cancel(session);
-                std::future::pending::<std::convert::Infallible>().await
+            crash::point("classify.begun");
+            tokio::pin!(ended);
+            let ended = tokio::select! {
+                ended = &mut ended => ended,
+                () = pass.lost.cancelled() => {
+                    up.spawner.cancel(session);
+                    ended.await
+                }
             };
-            tokio::select! {
-                ended = ended => ended.unwrap_or_else(|_| Err(TriggerError::Stopping(super::SWITCHBOARD.to_owned()))),
-                never = cancel => match never {},
-            }
+            let ended = ended.unwrap_or_else(|_| Err(TriggerError::Stopping(super::SWITCHBOARD.to_owned())));
+            ended.map(|result| (result.session_id, result.state))
         }
         Err(e) => Err(e),
     };
-    let (state, session) = match ended {
-        Ok(result) => (result.state, result.session_id),
+    crash::point("classify.ended");
+    let (session, state) = match ended {
+        Ok(ended) => ended,
         // There is much to do, or the house closes: it is asked again.
         Err(TriggerError::Capacity { .. } | TriggerError::SelfWait { .. } | TriggerError::Stopping(_)) => {
             return Ok(Err(busy()));
@@ -95,11 +98,11 @@ async fn forget_drafts(up: &Up, pass: &Pass<'_>) -> Result<(), StoreError> {
     Ok(())
 }
 
-/// What this session has said; another one, whose claim was lost, may have left its own.
+/// What the session has said, and no other that may still be at work on the same message.
 async fn drafts(up: &Up, pass: &Pass<'_>, session: SessionId) -> Result<Vec<Part>, StoreError> {
     let mut lease = up.store.tenant(&pass.claimed.item.tenant).await?;
     let sql = "SELECT butler, prompt, context FROM route_segments
-               WHERE request_id = $1 AND state = 'draft' AND session_id = $2 ORDER BY n";
+               WHERE request_id = $1 AND session_id = $2 AND state = 'draft' ORDER BY n";
     let rows = lease
         .read(sql, &[&pass.claimed.item.request.0, &session.0])
         .await

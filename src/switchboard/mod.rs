@@ -17,7 +17,7 @@ mod tools;
 pub mod triage;
 mod types;
 
-pub use buffer::{Buffer, LEASE_SECONDS, RENEW, TRIES, pause};
+pub use buffer::{Buffer, TRIES, lease_seconds, pause, renew_every};
 pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
 pub use live::Watch;
 pub use route::RouteError;

@@ -119,7 +119,10 @@ impl Queue {
     pub fn leave(&self, item: &Item, ended: bool) {
         let key = (item.tenant.clone(), item.lane.clone());
         let mut waiting = self.lock();
-        waiting.known.remove(&item.request);
+        if !waiting.known.remove(&item.request) {
+            // It has left before, and its lane may be another's by now.
+            return;
+        }
         let next = match ended {
             true => waiting.lanes.get_mut(&key).and_then(VecDeque::pop_front),
             // What stands behind it in the lane must not pass it.

@@ -63,7 +63,7 @@ pub enum RouteError {
 pub(super) struct Pass<'a> {
     pub desk: &'a Desk,
     pub claimed: &'a Claimed,
-    /// Fires when the claim does not hold any more.
+    /// The claim does not hold any more.
     pub lost: &'a CancellationToken,
 }
 
@@ -75,6 +75,7 @@ impl Pass<'_> {
     pub async fn run(&self) -> Tried {
         if !self.claimed.classified {
             match self.parts().await {
+                Ok(Ok(_)) if self.lost.is_cancelled() => return Tried::Lost,
                 Ok(Ok(parts)) => match self.record(parts).await {
                     Ok(true) => crash::point("classify.committed"),
                     Ok(false) => return Tried::Lost,
@@ -196,13 +197,18 @@ impl Pass<'_> {
         let history = self.desk.history(self.tenant(), lane, channel, Some(self.claimed.item.seq)).await?;
         let mut first_failure = None;
         for segment in segments {
+            if self.lost.is_cancelled() {
+                return Ok(Tried::Lost);
+            }
             let route = self.route(&segment, history.clone());
+            crash::point("route.before");
             match self.desk.route(route).await {
                 Ok(()) => {
                     crash::point("route.accepted");
                     let mut lease = up.store.tenant(self.tenant()).await?;
                     let sql = "UPDATE route_segments SET state = 'accepted' WHERE id = $1 AND state = 'open'";
                     lease.execute(sql, &[&segment.id]).await.map_err(failed())?;
+                    crash::point("route.noted");
                     self.desk.tell(
                         self.claimed.item.request,
                         LiveKind::Routed { butler: segment.butler, segment: segment.id },
@@ -225,6 +231,7 @@ impl Pass<'_> {
             )
             .await
             .map_err(failed())?;
+        crash::point("route.released");
         Ok(Tried::HandedOn)
     }
 

@@ -80,6 +80,7 @@ impl Desk {
         let mut ended = None;
         if let Some(answer) = &s.answer {
             reply(&mut tx, s.request, Some(s.id), s.butler, answer).await?;
+            crash::point("settle.replied");
         }
         match s.kind {
             RouteKind::Message => {
@@ -113,7 +114,8 @@ impl Desk {
         Ok(true)
     }
 
-    /// Ends a message that comes to nothing, with what the person is told. `false`: the claim does not hold it.
+    /// Ends a message that comes to nothing, with what the person is told. Parts of it that are with their butlers come
+    /// to their own ends, and the message with the last of them. `false`: the claim does not hold it.
     pub(super) async fn give_up(
         &self,
         item: &Item,
@@ -126,11 +128,10 @@ impl Desk {
         let now = self.clock().now();
         let schema = self.schema();
         let sql = format!(
-            "UPDATE \"{schema}\".message_inbox SET state = 'dead', settled_at = $3, last_error = $4, claim_id = NULL,
-                    claimed_by = NULL, lease_until = NULL
+            "UPDATE \"{schema}\".message_inbox SET last_error = $3, claim_id = NULL, claimed_by = NULL, lease_until = NULL
              WHERE request_id = $1 AND claim_id = $2 AND state = 'processing'"
         );
-        let held = tx.execute(&sql, &[&item.request.0, &claim, &now, &why]).await.map_err(failed())?;
+        let held = tx.execute(&sql, &[&item.request.0, &claim, &why]).await.map_err(failed())?;
         if held == 0 {
             tx.rollback().await.map_err(failed())?;
             return Ok(false);
@@ -140,15 +141,25 @@ impl Desk {
              WHERE request_id = $1 AND state IN ('draft', 'open')"
         );
         tx.execute(&sql, &[&item.request.0, &now, &why]).await.map_err(failed())?;
+        let sql = format!(
+            "UPDATE \"{schema}\".message_inbox SET state = 'dead', settled_at = $2
+             WHERE request_id = $1 AND NOT EXISTS (SELECT 1 FROM \"{schema}\".route_segments
+                                                   WHERE request_id = $1 AND state = 'accepted')"
+        );
+        let ended = tx.execute(&sql, &[&item.request.0, &now]).await.map_err(failed())? > 0;
         if let Some(answer) = &answer {
             reply(&mut tx, item.request, None, super::SWITCHBOARD, answer).await?;
         }
+        crash::point("give_up.before");
         tx.commit().await.map_err(failed())?;
+        crash::point("give_up.committed");
         drop(lease);
         if answer.is_some() {
             self.tell(item.request, LiveKind::Replied);
         }
-        self.over(item.clone(), &item.tenant);
+        if ended {
+            self.over(item.clone(), &item.tenant);
+        }
         Ok(true)
     }
 

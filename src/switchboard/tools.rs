@@ -68,13 +68,13 @@ async fn route(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
         );
         return Err(ToolError::refused("unknown_butler", message));
     }
-    let request = call.context().request_id.0;
+    let (request, session) = (call.context().request_id.0, call.session().map(|s| s.0));
     let (prompt, context) = (call.text("prompt").unwrap_or_default(), call.args.get("context"));
     let rows = call
         .effect(
-            "INSERT INTO route_segments (id, request_id, n, butler, prompt, context, chosen_by, session_id, state)
-             SELECT $1, m.request_id, 1 + (SELECT count(*)::int FROM route_segments s WHERE s.request_id = m.request_id),
-                    $3, $4, $5, 'model', $7, 'draft'
+            "INSERT INTO route_segments (id, request_id, session_id, n, butler, prompt, context, chosen_by, state)
+             SELECT $1, m.request_id, $7, 1 + (SELECT count(*)::int FROM route_segments s WHERE s.request_id = m.request_id),
+                    $3, $4, $5, 'model', 'draft'
              FROM message_inbox m
              WHERE m.request_id = $2 AND m.state = 'processing' AND m.classified_at IS NULL
                AND (SELECT count(*) FROM route_segments s WHERE s.request_id = m.request_id AND s.session_id = $7) < $6

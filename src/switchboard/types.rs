@@ -246,14 +246,16 @@ pub struct Accepted {
     pub triage_target: Option<String>,
 }
 
-/// Why a message was not accepted. Nothing of it was stored.
+/// Why a message was not accepted.
 #[derive(Debug, thiserror::Error)]
 pub enum AcceptError {
     #[error("{0}")]
     Invalid(String),
     #[error("{waiting} messages wait already, which is all that [buffer] max_backlog allows; send it again later")]
     Full { waiting: u64 },
-    #[error("the database can't be reached just now, so nothing was taken; send it again in a moment")]
+    #[error(
+        "the database can't be reached just now; send it again in a moment: a message that was taken is known again"
+    )]
     Unavailable,
     #[error("the switchboard is not up; send it again in a moment")]
     NotUp,

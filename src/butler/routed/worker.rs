@@ -17,7 +17,7 @@ use crate::config::ButlerConfig;
 use crate::spawner::{SessionResult, SessionState, Spawner, Trigger, TriggerError, Wants};
 use crate::store::{Store, StoreError};
 use crate::switchboard::{
-    Answer, Desk, End, LEASE_SECONDS, Lane, LiveKind, RENEW, Route, RouteKind, Settlement, TRIES, pause,
+    Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, lease_seconds, pause, renew_every,
 };
 
 /// Rows are looked for this often even if nobody says that there are any.
@@ -196,25 +196,51 @@ impl Inner {
                            AND ((state = 'accepted' AND available_at <= clock_timestamp())
                                 OR (state = 'processing' AND lease_until < clock_timestamp()))
                          ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED)
-             RETURNING id, tenant_id, attempts, trust, route"
+             RETURNING id, tenant_id, attempts, trust, route, request_id, kind"
         );
-        let params: crate::store::Params<'_> =
-            &[&claim, &self.parts.desk.node(), &f64::from(LEASE_SECONDS), &under_way];
+        let params: crate::store::Params<'_> = &[&claim, &self.parts.desk.node(), &lease_seconds(), &under_way];
         let Some(row) = lease.query_opt(&sql, params).await.map_err(failed())? else { return Ok(None) };
         let id: Uuid = row.get(0);
         let route = serde_json::from_value::<Route>(row.get(4));
         let (Ok(tenant), Ok(route)) = (TenantId::new(row.get(1)), route) else {
             // Of a later version: it must not keep the others waiting.
-            let sql = format!(
-                "UPDATE \"{schema}\".route_inbox SET state = 'dead', claim_id = NULL, claimed_by = NULL,
-                        lease_until = NULL, settled_at = clock_timestamp(), last_error = 'it can''t be read here'
-                 WHERE id = $1"
-            );
-            lease.execute(&sql, &[&id]).await.map_err(failed())?;
+            drop(lease);
+            self.bury_unread(id, claim, &row).await?;
+            self.parts.wake.notify_one();
             return Ok(None);
         };
         let trust = Trust::from_name(row.get(3));
         Ok(Some(Claimed { id, claim, tenant, attempts: row.get(2), trust, route }))
+    }
+
+    /// Ends a row that this version can't read, and its part of the message with it.
+    async fn bury_unread(&self, id: Uuid, claim: Uuid, row: &tokio_postgres::Row) -> Result<(), StoreError> {
+        let tenant = TenantId::new(row.get(1)).unwrap_or_else(|_| TenantId::owner());
+        tracing::error!(butler = %self.butler(), route = %id, "a part of a message is dead: it can't be read");
+        let route: Value = row.get(4);
+        let context = serde_json::from_value(route["request_context"].clone()).ok();
+        let answer = context.filter(|_| route["interactive"] == json!(true)).map(|context| Answer {
+            lane: Lane::of_request(&context),
+            text: told_of_failure(UNREAD, &[]),
+            trust: Trust::from_name(row.get(3)),
+            session: None,
+            failure: true,
+        });
+        let asker = route["subrequest"]["asked_by"].as_str();
+        let settlement = Settlement {
+            tenant: &tenant,
+            butler: self.butler().as_str(),
+            schema: self.schema(),
+            id,
+            claim,
+            request: RequestId(row.get(5)),
+            kind: serde_json::from_value(json!(row.get::<_, String>(6))).unwrap_or(RouteKind::Message),
+            end: End::Dead,
+            error: Some(UNREAD),
+            answer,
+            asked: asker.map(|asker| (asker, UNREAD)),
+        };
+        self.parts.desk.settle(settlement).await.map(drop)
     }
 
     async fn deal_with(&self, claimed: &Claimed) {
@@ -230,6 +256,7 @@ impl Inner {
                 () = renewing => work.await,
             }
         };
+        crash::point("routed.tried");
         let mut wait = crate::base::Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         // Not for ever: the row's lease runs out, and then it is taken up with what its sessions left on record.
         for _ in 0..60 {
@@ -248,6 +275,10 @@ impl Inner {
             Ok(Next::Finished { session, result }) => return Tried::Done { session: Some(session), text: result },
             Ok(Next::Stop { session, why, done }) => return Tried::Dead { session: Some(session), why, done },
             Err(_) => return Tried::Later(Duration::from_secs(1)),
+        }
+        if claimed.attempts > TRIES {
+            // Tries that ended without a word count as well: each of them may have been the daemon's own end.
+            return Tried::Failed("none of its tries came to an end".to_owned());
         }
         let ended = match self.parts.spawner.begin(self.wish(claimed), None).await {
             Ok((session, ended)) => {
@@ -345,12 +376,12 @@ impl Inner {
     /// Renews the claim; returns, and says so, once somebody else holds the row.
     async fn renew(&self, claimed: &Claimed, lost: &CancellationToken) {
         loop {
-            tokio::time::sleep(RENEW).await;
+            tokio::time::sleep(renew_every()).await;
             let renewed = async {
                 let mut lease = self.parts.store.tenant(&claimed.tenant).await?;
                 let sql = "UPDATE route_inbox SET lease_until = clock_timestamp() + make_interval(secs => $3)
                            WHERE id = $1 AND claim_id = $2";
-                let params: crate::store::Params<'_> = &[&claimed.id, &claimed.claim, &f64::from(LEASE_SECONDS)];
+                let params: crate::store::Params<'_> = &[&claimed.id, &claimed.claim, &lease_seconds()];
                 lease.execute(sql, params).await.map_err(failed())
             };
             if let Ok(0) = renewed.await {
@@ -437,6 +468,8 @@ impl Inner {
 /// How an interactive session is told to answer. The styles stand in the shared AGENTS.md.
 const HOW_TO_ANSWER: &str = "A person waits for your answer. Answer with `notify`: intent `reply` with a message, \
 intent `react` with an emoji, or both. If you end without it, your last message is sent for you.";
+/// Why a row that is in no form that is known here comes to nothing.
+const UNREAD: &str = "this version of butlerd can't read it";
 /// What is sent of a session that ended well and said nothing.
 const NOTHING_SAID: &str = "Done.";
 

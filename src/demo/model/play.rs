@@ -83,11 +83,16 @@ impl Player {
             .iter()
             .filter_map(|item| if let Item::Result(text) = item { Some(text.as_str()) } else { None })
             .collect();
+        let matched = match since.first() {
+            Some(Item::User(text)) => self.script.conversations[number].when.captures(text),
+            _ => None,
+        };
+        let said = Said { results: &results, matched: matched.as_ref() };
         let next = self.next(number, taken);
         let turn = match next.turn {
             Some(Step::Turn { say, calls, usage }) => {
-                let text = say.as_ref().map(|text| fill(text, &results));
-                let calls = calls.iter().enumerate().map(|(n, call)| reply_call(call, n, dialog, &results)).collect();
+                let text = say.as_ref().map(|text| fill(text, &said));
+                let calls = calls.iter().enumerate().map(|(n, call)| reply_call(call, n, dialog, &said)).collect();
                 Ok(self.turn(text, calls, *usage))
             }
             _ => Err(self.lost("no more steps in this conversation")),
@@ -181,9 +186,16 @@ struct Next<'a> {
     turn: Option<&'a Step>,
 }
 
-fn reply_call(call: &ScriptCall, number: usize, dialog: &Dialog, results: &[&str]) -> ReplyCall {
+/// What references may speak of.
+struct Said<'a> {
+    results: &'a [&'a str],
+    /// What the conversation's pattern found in the user's text.
+    matched: Option<&'a Captures<'a>>,
+}
+
+fn reply_call(call: &ScriptCall, number: usize, dialog: &Dialog, said: &Said<'_>) -> ReplyCall {
     let (name, namespace) = offered(&call.tool, dialog);
-    let arguments = match fill_value(&call.arguments, results) {
+    let arguments = match fill_value(&call.arguments, said) {
         Value::Object(map) => map,
         _ => Map::new(),
     };
@@ -204,30 +216,31 @@ fn offered(wanted: &str, dialog: &Dialog) -> (String, Option<String>) {
     found.map_or((wanted.to_owned(), None), |tool| (tool.name.clone(), tool.namespace.clone()))
 }
 
-/// `{{last_result}}`, `{{result.0}}`, `{{result.0./json/pointer}}`, each with `|otherwise` if wanted.
+/// `{{last_result}}`, `{{result.0}}`, `{{result.0./json/pointer}}`, and `{{match.1}}` for a group of the conversation's
+/// pattern; each with `|otherwise` if wanted.
 static REFERENCE: LazyLock<Regex> = LazyLock::new(|| {
-    Regex::new(r"\{\{\s*(?:last_result|result\.(\d+))(?:\.?(/[^}|\s]*))?\s*(?:\|([^}]*))?\}\}")
+    Regex::new(r"\{\{\s*(?:last_result|result\.(\d+)|match\.(?<group>\d+))(?:\.?(?<pointer>/[^}|\s]*))?\s*(?:\|(?<otherwise>[^}]*))?\}\}")
         .expect("the pattern is fixed and tested")
 });
 
 /// Texts with references get the results' values. A text that is nothing but one reference takes the value's type.
-fn fill_value(value: &Value, results: &[&str]) -> Value {
+fn fill_value(value: &Value, said: &Said<'_>) -> Value {
     match value {
         Value::String(text) => match REFERENCE.captures(text) {
-            Some(found) if found[0].len() == text.len() => refer(&found, results).unwrap_or_else(Value::String),
-            _ => Value::String(fill(text, results)),
+            Some(found) if found[0].len() == text.len() => refer(&found, said).unwrap_or_else(Value::String),
+            _ => Value::String(fill(text, said)),
         },
-        Value::Array(list) => list.iter().map(|inner| fill_value(inner, results)).collect(),
+        Value::Array(list) => list.iter().map(|inner| fill_value(inner, said)).collect(),
         Value::Object(map) => {
-            Value::Object(map.iter().map(|(key, inner)| (key.clone(), fill_value(inner, results))).collect())
+            Value::Object(map.iter().map(|(key, inner)| (key.clone(), fill_value(inner, said))).collect())
         }
         other => other.clone(),
     }
 }
 
-fn fill(text: &str, results: &[&str]) -> String {
+fn fill(text: &str, said: &Said<'_>) -> String {
     REFERENCE
-        .replace_all(text, |found: &Captures<'_>| match refer(found, results) {
+        .replace_all(text, |found: &Captures<'_>| match refer(found, said) {
             Ok(Value::String(text)) => text,
             Ok(value) => value.to_string(),
             Err(missing) => missing,
@@ -235,16 +248,18 @@ fn fill(text: &str, results: &[&str]) -> String {
         .into_owned()
 }
 
-fn refer(found: &Captures<'_>, results: &[&str]) -> Result<Value, String> {
-    let result = match found.get(1) {
-        Some(number) => number.as_str().parse::<usize>().ok().and_then(|n| results.get(n)),
-        None => results.last(),
+fn refer(found: &Captures<'_>, said: &Said<'_>) -> Result<Value, String> {
+    let number = |of: Option<regex::Match<'_>>| of.and_then(|n| n.as_str().parse::<usize>().ok());
+    let result = match (found.name("group"), found.get(1)) {
+        (None, None) => said.results.last().copied(),
+        (None, given) => number(given).and_then(|n| said.results.get(n).copied()),
+        (given, _) => number(given).and_then(|n| Some(said.matched?.get(n)?.as_str())),
     };
-    let value = result.and_then(|text| match found.get(2) {
-        None => Some(Value::String((*text).to_owned())),
+    let value = result.and_then(|text| match found.name("pointer") {
+        None => Some(Value::String(text.to_owned())),
         Some(pointer) => serde_json::from_str::<Value>(text).ok()?.pointer(pointer.as_str()).cloned(),
     });
-    match (value.filter(|value| !value.is_null()), found.get(3)) {
+    match (value.filter(|value| !value.is_null()), found.name("otherwise")) {
         (Some(value), _) => Ok(value),
         (None, Some(otherwise)) => Ok(Value::String(otherwise.as_str().trim().to_owned())),
         (None, None) => Err(format!("[nothing at {}]", found[0].trim_matches(['{', '}']))),
@@ -276,6 +291,10 @@ mod tests {
     #[test]
     fn references_take_values_and_types() {
         let results = ["{\"value\":{\"kg\":81.4},\"none\":null}", "plain"];
+        let matched = Regex::new("go to (\\w+)").unwrap();
+        let matched = matched.captures("please go to bed");
+        let results = Said { results: &results, matched: matched.as_ref() };
+        assert_eq!(fill("off to {{match.1}}, {{match.2|now}}", &results), "off to bed, now");
         assert_eq!(fill("{{last_result}} / {{ result.1 }}", &results), "plain / plain");
         assert_eq!(fill("{{result.0./value/kg}} kg", &results), "81.4 kg");
         assert_eq!(fill("{{result.0/value/kg}}", &results), "81.4");
