@@ -68,7 +68,7 @@ async fn route(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
         );
         return Err(ToolError::refused("unknown_butler", message));
     }
-    let (request, session) = (call.context().request_id.0, call.session().map(|s| s.0));
+    let request = call.context().request_id.0;
     let (prompt, context) = (call.text("prompt").unwrap_or_default(), call.args.get("context"));
     let rows = call
         .effect(
