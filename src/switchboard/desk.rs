@@ -6,7 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
 use serde_json::Map;
-use tokio::sync::{Notify, broadcast};
+use tokio::sync::{Notify, broadcast, watch};
 
 use super::accept::Acceptor;
 use super::people::OwnerIdentities;
@@ -48,6 +48,8 @@ pub(super) struct Inner {
     pub open: Arc<AtomicU64>,
     up: RwLock<Option<Up>>,
     targets: RwLock<BTreeMap<String, Target>>,
+    /// Whether every butler that can be there is.
+    complete: watch::Sender<bool>,
     live: broadcast::Sender<Live>,
 }
 
@@ -90,6 +92,7 @@ impl Desk {
             open: Arc::default(),
             up: RwLock::default(),
             targets: RwLock::default(),
+            complete: watch::Sender::new(false),
             live: broadcast::channel(NOTICES).0,
         };
         Self { inner: Arc::new(inner) }
@@ -126,6 +129,16 @@ impl Desk {
     /// From now on nothing can.
     pub fn withdraw(&self, butler: &str) {
         self.inner.targets.write().unwrap_or_else(|e| e.into_inner()).remove(butler);
+    }
+
+    /// Whether the household is complete: every butler was started, and none is being stopped. Messages are taken in at
+    /// any time; whose they are is only asked while whoever they may be for can be there.
+    pub fn set_complete(&self, complete: bool) {
+        self.inner.complete.send_replace(complete);
+    }
+
+    pub(super) fn complete(&self) -> watch::Receiver<bool> {
+        self.inner.complete.subscribe()
     }
 
     /// A butler that is up.
