@@ -67,12 +67,13 @@ impl Supervisor {
                 booted.cancelled().await;
             }
         }
-        self.inner.house.desk.staffed();
+        self.inner.house.desk.set_complete(true);
     }
 
     /// Stops the butlers in the reverse order of their start. Each drains its sessions within its own time, and all of
     /// them within `timeout`; what is left then is abandoned to the next start.
     pub async fn stop(&self, timeout: Duration) {
+        self.inner.house.desk.set_complete(false);
         let stopping = async {
             for core in [false, true] {
                 let group: Vec<_> =

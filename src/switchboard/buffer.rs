@@ -63,6 +63,8 @@ pub(super) struct Claimed {
     pub context: Arc<RequestContext>,
     pub triage: Option<Triage>,
     pub classified: bool,
+    /// Why the last try failed.
+    pub last_error: Option<String>,
 }
 
 /// What became of one try.
@@ -192,17 +194,23 @@ impl Desk {
 
     /// One worker, until `stop`.
     async fn work(self, queue: Arc<Queue>, stop: CancellationToken) {
-        // While butlers are still being started nobody can tell whom there is to route to.
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = self.inner.staffed.cancelled() => {}
-        }
+        let mut complete = self.complete();
         loop {
+            let next = async {
+                // The desk lives as long as this does.
+                let _ = complete.wait_for(|complete| *complete).await;
+                queue.next().await
+            };
             let item = tokio::select! {
                 () = stop.cancelled() => return,
-                item = queue.next() => item,
+                item = next => item,
             };
-            self.deal_with(&queue, item).await;
+            if *complete.borrow() {
+                self.deal_with(&queue, item).await;
+            } else {
+                queue.leave(&item, false);
+                queue.starved.notify_one();
+            }
         }
     }
 
@@ -225,7 +233,7 @@ impl Desk {
         let lost = CancellationToken::new();
         let tried = if claimed.attempts > TRIES {
             // Tries that ended without a word count as well: each of them may have been the daemon's own end.
-            Tried::Failed(format!("none of {TRIES} tries came to an end"))
+            Tried::Failed(claimed.last_error.clone().unwrap_or_else(|| format!("none of {TRIES} tries came to an end")))
         } else {
             let pass = Pass { desk: self, claimed: &claimed, lost: &lost };
             let (work, renewing) = (pass.run(), self.renew(&item, claimed.claim));
@@ -276,7 +284,7 @@ impl Desk {
                  WHERE request_id = $1 AND state = 'accepted' AND available_at <= clock_timestamp()
                    AND NOT EXISTS (SELECT 1 FROM message_inbox e WHERE e.lane = m.lane AND e.seq < m.seq
                                                                    AND e.state IN ('accepted', 'processing'))
-                 RETURNING attempts, body, attachments, envelope, context, triage, classified_at IS NOT NULL",
+                 RETURNING attempts, body, attachments, envelope, context, triage, classified_at IS NOT NULL, last_error",
                 &[&item.request.0, &claim, &self.node(), &lease_seconds()],
             )
             .await
@@ -299,6 +307,7 @@ impl Desk {
             context: Arc::new(context),
             triage: row.get::<_, Option<Value>>(5).and_then(|t| serde_json::from_value(t).ok()),
             classified: row.get(6),
+            last_error: row.get(7),
         }))
     }
 

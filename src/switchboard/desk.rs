@@ -6,8 +6,7 @@ use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
 use serde_json::Map;
-use tokio::sync::{Notify, broadcast};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::{Notify, broadcast, watch};
 
 use super::accept::Acceptor;
 use super::people::OwnerIdentities;
@@ -49,9 +48,9 @@ pub(super) struct Inner {
     pub open: Arc<AtomicU64>,
     up: RwLock<Option<Up>>,
     targets: RwLock<BTreeMap<String, Target>>,
+    /// Whether every butler that can be there is.
+    complete: watch::Sender<bool>,
     live: broadcast::Sender<Live>,
-    /// Fires once every butler was tried to be started.
-    pub staffed: CancellationToken,
 }
 
 /// What is there while the switchboard is up.
@@ -93,8 +92,8 @@ impl Desk {
             open: Arc::default(),
             up: RwLock::default(),
             targets: RwLock::default(),
+            complete: watch::Sender::new(false),
             live: broadcast::channel(NOTICES).0,
-            staffed: CancellationToken::new(),
         };
         Self { inner: Arc::new(inner) }
     }
@@ -122,11 +121,6 @@ impl Desk {
         *self.inner.up.write().unwrap_or_else(|e| e.into_inner()) = up;
     }
 
-    /// Every butler of the household was tried to be started: messages may be dealt with.
-    pub fn staffed(&self) {
-        self.inner.staffed.cancel();
-    }
-
     /// From now on things can be handed to this butler.
     pub fn enrol(&self, butler: &str, target: Target) {
         self.inner.targets.write().unwrap_or_else(|e| e.into_inner()).insert(butler.to_owned(), target);
@@ -135,6 +129,16 @@ impl Desk {
     /// From now on nothing can.
     pub fn withdraw(&self, butler: &str) {
         self.inner.targets.write().unwrap_or_else(|e| e.into_inner()).remove(butler);
+    }
+
+    /// Whether the household is complete: every butler was started, and none is being stopped. Messages are taken in at
+    /// any time; whose they are is only asked while whoever they may be for can be there.
+    pub fn set_complete(&self, complete: bool) {
+        self.inner.complete.send_replace(complete);
+    }
+
+    pub(super) fn complete(&self) -> watch::Receiver<bool> {
+        self.inner.complete.subscribe()
     }
 
     /// A butler that is up.

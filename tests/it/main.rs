@@ -21,6 +21,8 @@ mod failures;
 mod first_light;
 mod gateway;
 mod inbound;
+mod inbound_crash;
+mod inbound_storm;
 mod isolation;
 mod lifecycle;
 mod misbehave;

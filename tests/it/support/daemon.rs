@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use super::household::Household;
+use super::invariants;
 use super::mcp::{Mcp, http};
 
 /// A daemon process. Dropped, it is killed as by `kill -9`.
@@ -118,6 +119,7 @@ impl Daemon {
 
     /// Ends it as `systemctl stop` would and waits for its exit code.
     pub fn stop_blocking(&mut self) -> i32 {
+        self.check();
         self.signal(libc::SIGTERM);
         self.child.wait().expect("its end").code().unwrap_or(-1)
     }
@@ -138,8 +140,19 @@ impl Daemon {
     }
 }
 
+impl Daemon {
+    /// Fails the test if anything is wrong with the rows of a daemon that is there.
+    fn check(&mut self) {
+        if !std::thread::panicking() && !self.info.is_null() && !self.ended() {
+            let found = invariants::check_if_there(&self.data);
+            assert!(found.is_empty(), "the household's rows:\n{}", found.join("\n"));
+        }
+    }
+}
+
 impl Drop for Daemon {
     fn drop(&mut self) {
+        self.check();
         let _ = self.child.kill();
         let _ = self.child.wait();
         if std::thread::panicking() {

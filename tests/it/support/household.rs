@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
-use std::sync::OnceLock;
+use std::sync::{Arc, OnceLock};
 
 use butlerd::demo::model::{Script, ScriptedModel};
 use serde_json::json;
@@ -13,7 +13,7 @@ use super::Daemon;
 
 /// A household that is not running yet.
 pub struct Household {
-    dir: tempfile::TempDir,
+    dir: Arc<tempfile::TempDir>,
     env: BTreeMap<String, String>,
 }
 
@@ -38,8 +38,7 @@ fn template() -> &'static Path {
         let mut daemon = household.start_blocking();
         daemon.stop_blocking();
         let path = household.dir.path().join("data");
-        let kept = household.dir.keep();
-        let _ = kept;
+        let _kept = Arc::into_inner(household.dir).map(tempfile::TempDir::keep);
         path
     })
 }
@@ -56,7 +55,7 @@ impl Household {
             // The kernel counts the children of all households that run beside this one.
             ("BUTLERD_SPAWNER__LIMITS__PROCESSES".to_owned(), "4096".to_owned()),
         ]);
-        Self { dir, env }
+        Self { dir: Arc::new(dir), env }
     }
 
     /// The shipped roster and a data directory whose database is migrated already.
@@ -79,9 +78,14 @@ impl Household {
     pub fn clone_of(other: &Household) -> Self {
         let dir = scratch();
         copy(&other.roster(), &dir.path().join("roster"));
-        let household = Self { dir, env: other.env.clone() };
+        let household = Self { dir: Arc::new(dir), env: other.env.clone() };
         copy(template(), &household.data());
         household
+    }
+
+    /// The same household, whose next daemon has another variable in its environment.
+    pub fn again(other: &Household, name: &str, value: &str) -> Self {
+        Self { dir: other.dir.clone(), env: other.env.clone() }.env(name, value)
     }
 
     /// Sets a variable of the daemon's environment.

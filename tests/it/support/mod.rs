@@ -3,8 +3,10 @@
 mod daemon;
 mod fake;
 mod household;
+mod invariants;
 mod mcp;
 mod runtimes;
+pub mod tally;
 
 pub use daemon::Daemon;
 pub use fake::{FAKE, turned};

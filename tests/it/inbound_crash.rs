@@ -1,0 +1,126 @@
+//! `kill -9` between every step of a message and the next: it ends all the same, and nothing is done twice.
+
+use crate::support::tally::{counting_model, died, envelope, hand_in, insist};
+use crate::support::{Household, eventually, http};
+
+/// Dies at each of these points with a message under way, starts again, and looks.
+async fn killed_at(points: &[&str]) {
+    let model = counting_model(0).await;
+    let household = Household::with_model(&model).with_tally(1);
+    for point in points {
+        let mark = point.replace(['.', ':', '_'], "-");
+        let message = envelope(&mark, &mark, &format!("count: {mark}"), "interactive");
+        let dying = Household::again(&household, "BUTLERD_CRASH_POINT", point);
+        let mut daemon = dying.start().await;
+        let taken = hand_in(&household.data(), &http(), &message).await;
+        died(&mut daemon, point).await;
+        drop(daemon);
+        let daemon = household.start().await;
+        if let Some((status, _, answer)) = &taken {
+            assert_eq!(*status, 202, "{point}: {answer}");
+            let id = answer["request_id"].as_str().expect("an id");
+            // What was acknowledged goes on by itself.
+            household.at_rest(point).await;
+            assert_eq!(insist(&household.data(), &message).await, id, "{point}: the same message again");
+        }
+        let id = insist(&household.data(), &message).await;
+        household.at_rest(point).await;
+        let (_, entry) = daemon.get(&format!("/api/inbox/{id}")).await;
+        let entry: serde_json::Value = serde_json::from_str(&entry).expect("JSON");
+        let counted = household.counted(&mark).await;
+        let replies = entry["replies"].as_array().expect("replies").len();
+        assert_eq!((counted, replies), (1, 1), "{point}: {entry}");
+        match entry["state"].as_str() {
+            Some("done") => {}
+            // Its tool had been called and its end was not on record: nobody may try that again.
+            Some("dead") => {
+                assert!(point.ends_with(":2"), "{point}: {entry}");
+                let told = entry["replies"][0]["message"].as_str().unwrap_or_default();
+                assert!(entry["last_error"].is_string() && told.contains("tally_add"), "{point}: {entry}");
+            }
+            _ => panic!("{point}: {entry}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_a_message_is_accepted_and_classified() {
+    killed_at(&[
+        "accept.before",
+        "accept.committed",
+        "claim.committed",
+        "session.opened",
+        "session.running",
+        "session.spawned",
+        "classify.begun",
+        "session.final_event",
+        "session.before_close",
+        "classify.ended",
+        "classify.before",
+        "classify.committed",
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_a_message_is_handed_on() {
+    killed_at(&[
+        "route.before",
+        "route.committed",
+        "route.accepted",
+        "route.noted",
+        "route.before_release",
+        "route.released",
+        "routed.claimed",
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_a_butler_works_on_a_message_and_ends_it() {
+    killed_at(&[
+        "session.opened:2",
+        "session.running:2",
+        "session.spawned:2",
+        "session.final_event:2",
+        "session.before_close:2",
+        "routed.tried",
+        "settle.replied",
+        "settle.before",
+        "settle.committed",
+    ])
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_while_a_message_is_given_up() {
+    let model = counting_model(0).await;
+    // It asks for a routing contract that nobody speaks: whatever is routed to it fails.
+    let strange = "[butler]\nname = \"strange\"\nport = 40196\ndescription = \"s\"\n\n[butler.runtime]\nmodel = \"m\"\n\n\
+                   [butler.switchboard]\nadvertise = true\nroute_contract_min = 2\nroute_contract_max = 2\n";
+    let household = Household::with_model(&model).with_tally(1).butler("strange", strange);
+    for point in ["give_up.before", "give_up.committed"] {
+        let mut message = envelope(point, point, "count: nothing", "interactive");
+        message["control"]["pinned_target"] = "strange".into();
+        let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", point).start().await;
+        let id = insist(&household.data(), &message).await;
+        let client = household.owner().await;
+        eventually("the first try has failed", || async {
+            // Three more are counted that nobody waits for.
+            let sql = "UPDATE switchboard.message_inbox SET attempts = 4
+                       WHERE request_id = $1::text::uuid AND state = 'accepted' AND attempts = 1";
+            let n = client.execute(sql, &[&id]).await.map_err(|e| e.to_string())?;
+            if n == 1 { Ok(()) } else { Err("it has not".to_owned()) }
+        })
+        .await;
+        died(&mut daemon, point).await;
+        drop(daemon);
+        let daemon = household.start().await;
+        household.at_rest(point).await;
+        let (_, entry) = daemon.get(&format!("/api/inbox/{id}")).await;
+        let entry: serde_json::Value = serde_json::from_str(&entry).expect("JSON");
+        assert_eq!((entry["state"].as_str(), entry["replies"][0]["kind"].as_str()), (Some("dead"), Some("failure")));
+        assert_eq!(entry["replies"].as_array().map(Vec::len), Some(1), "{point}: {entry}");
+        assert!(entry["last_error"].as_str().is_some_and(|e| e.contains("contract")), "{point}: {entry}");
+    }
+}

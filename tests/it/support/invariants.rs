@@ -1,0 +1,218 @@
+//! What holds of a household's rows at every moment, whatever has died before.
+
+use std::path::Path;
+use std::time::Duration;
+
+use butlerd::credentials::MasterKey;
+use butlerd::store::cluster::{OWNER, socket_config};
+use butlerd::supervisor::owner_login;
+use tokio_postgres::{Client, NoTls};
+
+use super::{Household, eventually};
+
+/// A connection as the owner of the database below `data`.
+async fn owner(data: &Path) -> Result<Client, String> {
+    let key = MasterKey::load(None, data).map_err(|e| e.to_string())?;
+    let text = std::fs::read_to_string(data.join("postgres/postmaster.pid")).map_err(|e| e.to_string())?;
+    let socket = text.lines().nth(4).ok_or("postmaster.pid has no socket directory")?;
+    let mut config = socket_config(Path::new(socket), OWNER, &owner_login(&key));
+    config.dbname("butlers").application_name("invariants").connect_timeout(Duration::from_secs(2));
+    let (client, connection) = config.connect(NoTls).await.map_err(|e| e.to_string())?;
+    tokio::spawn(connection);
+    Ok(client)
+}
+
+/// Of the switchboard's tables, `{s}`, and those of all. Each gives a line for every row that must not be.
+const MESSAGES: [(&str, &str); 8] = [
+    (
+        "a claim in part, or on a message that nobody works on",
+        "SELECT request_id || ' ' || state FROM {s}.message_inbox
+         WHERE (claim_id IS NULL) <> (claimed_by IS NULL) OR (claim_id IS NULL) <> (lease_until IS NULL)
+            OR (claim_id IS NOT NULL AND state <> 'processing')",
+    ),
+    (
+        "a message without its end, or an end without its time",
+        "SELECT request_id || ' ' || state FROM {s}.message_inbox
+         WHERE (state IN ('done', 'dead')) <> (settled_at IS NOT NULL) OR (state = 'dead' AND last_error IS NULL)",
+    ),
+    (
+        "a message that nobody will ever take up again",
+        "SELECT m.request_id::text FROM {s}.message_inbox m
+         WHERE m.state = 'processing' AND m.claim_id IS NULL
+           AND NOT EXISTS (SELECT 1 FROM {s}.route_segments s
+                           WHERE s.request_id = m.request_id AND s.state = 'accepted')",
+    ),
+    (
+        "a message at its end with a part that is open",
+        "SELECT m.request_id || ' ' || s.state FROM {s}.message_inbox m JOIN {s}.route_segments s USING (request_id)
+         WHERE m.state IN ('done', 'dead') AND s.state IN ('draft', 'open', 'accepted')",
+    ),
+    (
+        "a message done without a part, or with a part that is dead",
+        "SELECT m.request_id::text FROM {s}.message_inbox m
+         WHERE m.state = 'done' AND coalesce(m.triage->>'action', '') NOT IN ('skip', 'metadata_only')
+           AND (NOT EXISTS (SELECT 1 FROM {s}.route_segments s WHERE s.request_id = m.request_id AND s.state = 'done')
+                OR EXISTS (SELECT 1 FROM {s}.route_segments s WHERE s.request_id = m.request_id AND s.state = 'dead'))",
+    ),
+    (
+        "two messages of a lane that ended in another order than they came in",
+        "SELECT a.request_id || ' after ' || b.request_id FROM (
+             SELECT request_id, settled_at, lead(settled_at) OVER lane AS next, lead(request_id) OVER lane AS later
+             FROM {s}.message_inbox
+             WHERE state IN ('done', 'dead') AND coalesce(triage->>'action', '') NOT IN ('skip', 'metadata_only')
+             WINDOW lane AS (PARTITION BY tenant_id, lane ORDER BY seq)) a
+         JOIN {s}.message_inbox b ON b.request_id = a.later WHERE a.settled_at > a.next",
+    ),
+    (
+        "a part of a message that was answered for twice by the daemon",
+        "SELECT coalesce(segment_id, request_id)::text FROM shared.replies WHERE auto OR kind = 'failure'
+         GROUP BY request_id, segment_id HAVING count(*) > 1",
+    ),
+    (
+        "somebody waits for an answer, and the message ended in silence",
+        "SELECT m.request_id || ' ' || m.state FROM {s}.message_inbox m
+         WHERE m.state IN ('done', 'dead') AND coalesce(m.triage->>'action', '') NOT IN ('skip', 'metadata_only')
+           AND (m.channel = 'chat' OR m.envelope #>> '{control,policy_tier}' = 'interactive')
+           AND NOT EXISTS (SELECT 1 FROM shared.replies r WHERE r.request_id = m.request_id)",
+    ),
+];
+
+/// Of a butler's tables, `{b}`, and its parts of messages, `{s}.route_segments` with the name `{name}`.
+const BUTLERS: [(&str, &str); 5] = [
+    (
+        "a part and its row at the butler that are not in the same state",
+        "SELECT s.id || ' ' || s.state || ' ' || coalesce(r.state, 'absent')
+         FROM {s}.route_segments s LEFT JOIN {b}.route_inbox r ON r.id = s.id
+         WHERE s.butler = '{name}' AND CASE s.state
+             WHEN 'done' THEN r.state IS DISTINCT FROM 'done'
+             WHEN 'accepted' THEN coalesce(r.state, 'absent') NOT IN ('accepted', 'processing')
+             WHEN 'open' THEN coalesce(r.state, 'accepted') NOT IN ('accepted', 'processing')
+             WHEN 'dead' THEN coalesce(r.state, 'dead') <> 'dead'
+             WHEN 'draft' THEN r.id IS NOT NULL
+             ELSE false END",
+    ),
+    (
+        "a row of a route inbox in an impossible state",
+        "SELECT id || ' ' || state FROM {b}.route_inbox
+         WHERE (claim_id IS NULL) <> (lease_until IS NULL) OR (state = 'processing') <> (claim_id IS NOT NULL)
+            OR (state IN ('done', 'dead')) <> (settled_at IS NOT NULL) OR (state = 'dead' AND last_error IS NULL)",
+    ),
+    (
+        "a session that is closed without its time, or has a time and is open",
+        "SELECT id || ' ' || state FROM {b}.sessions
+         WHERE (state IN ('queued', 'running')) <> (completed_at IS NULL)",
+    ),
+    (
+        "work that more than one session has done",
+        "SELECT s.route_id::text FROM {b}.sessions s
+         WHERE s.route_id IS NOT NULL AND '{name}' <> 'switchboard'
+           AND (s.state = 'succeeded'
+                OR EXISTS (SELECT 1 FROM {b}.tool_calls c
+                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'))
+         GROUP BY s.route_id HAVING count(*) > 1",
+    ),
+    (
+        "a session at work for a row that is at its end",
+        "SELECT s.id::text FROM {b}.sessions s JOIN {b}.route_inbox r ON r.id = s.route_id
+         WHERE s.state IN ('queued', 'running') AND r.state IN ('done', 'dead')",
+    ),
+];
+
+/// Everything that must not be, as of one moment.
+async fn violations(client: &mut Client) -> Result<Vec<String>, tokio_postgres::Error> {
+    let one_moment = client.build_transaction().isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
+    let tx = one_moment.read_only(true).start().await?;
+    let there = tx.query("SELECT butler, schema FROM shared.butler_roles ORDER BY butler", &[]).await?;
+    let mut butlers = Vec::new();
+    for row in there {
+        let (name, schema): (String, String) = (row.get(0), row.get(1));
+        // A butler that a test made and that never got its tables.
+        let table = format!("{schema}.route_inbox");
+        let made = tx.query_one("SELECT to_regclass($1) IS NOT NULL", &[&table]).await?.get::<_, bool>(0);
+        butlers.extend(made.then_some((name, schema)));
+    }
+    let Some((_, switchboard)) = butlers.iter().find(|(name, _)| name == "switchboard").cloned() else {
+        return Ok(Vec::new());
+    };
+    let quoted = |name: &str| format!("\"{name}\"");
+    let mut checks: Vec<(String, String)> =
+        MESSAGES.iter().map(|(what, sql)| ((*what).to_owned(), sql.replace("{s}", &quoted(&switchboard)))).collect();
+    for (name, schema) in &butlers {
+        checks.extend(BUTLERS.iter().map(|(what, sql)| {
+            let sql = sql.replace("{s}", &quoted(&switchboard)).replace("{b}", &quoted(schema));
+            (format!("{name}: {what}"), sql.replace("{name}", name))
+        }));
+    }
+    let mut found = Vec::new();
+    for (what, sql) in checks {
+        for row in tx.query(&format!("{sql} LIMIT 5"), &[]).await? {
+            found.push(format!("{what}: {}", row.get::<_, String>(0)));
+        }
+    }
+    Ok(found)
+}
+
+/// Checks the database below `data`, if it answers: for the end of a test, where its daemon may be in any state.
+pub(super) fn check_if_there(data: &Path) -> Vec<String> {
+    let data = data.to_owned();
+    let checked = std::thread::spawn(move || {
+        let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().ok()?;
+        let check = async { violations(&mut owner(&data).await.ok()?).await.ok() };
+        // A database that a test has stopped says nothing.
+        runtime.block_on(async { tokio::time::timeout(Duration::from_secs(5), check).await.ok().flatten() })
+    });
+    checked.join().ok().flatten().unwrap_or_default()
+}
+
+impl Household {
+    /// A connection as the owner of the household's database, which sees everything of everybody.
+    pub async fn owner(&self) -> Client {
+        owner(&self.data()).await.expect("the owner may log in")
+    }
+
+    /// As [`Household::owner`], while the database may be away.
+    pub async fn try_owner(&self) -> Option<Client> {
+        owner(&self.data()).await.ok()
+    }
+
+    /// Waits until nothing is under way any more, and checks that nothing is wrong then.
+    pub async fn at_rest(&self, what: &str) {
+        self.invariants(what).await;
+        let open = "SELECT (SELECT count(*) FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing')),
+                           (SELECT string_agg(request_id || ' ' || state || ' ' || attempts || ' ' || coalesce(last_error, ''), '; ')
+                            FROM (SELECT * FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing')
+                                  ORDER BY seq LIMIT 5) m)";
+        let client = self.owner().await;
+        let sessions = open_sessions(&client).await;
+        eventually(&format!("{what}: all messages are at their end"), || async {
+            let row = client.query_one(open, &[]).await.map_err(|e| e.to_string())?;
+            let running = client.query_one(&sessions, &[]).await.map_err(|e| e.to_string())?;
+            match (row.get::<_, i64>(0), running.get::<_, i64>(0)) {
+                (0, 0) => Ok(()),
+                (n, s) => Err(format!("{n} messages and {s} sessions; {:?}", row.get::<_, Option<String>>(1))),
+            }
+        })
+        .await;
+        self.invariants(what).await;
+    }
+
+    /// Fails the test if anything is wrong at this moment.
+    pub async fn invariants(&self, what: &str) {
+        let found = violations(&mut self.owner().await).await.expect("the invariants can be checked");
+        assert!(found.is_empty(), "{what}:\n{}", found.join("\n"));
+    }
+}
+
+/// Counts what is open in all route inboxes and all sessions.
+async fn open_sessions(client: &Client) -> String {
+    let rows = client.query("SELECT schema FROM shared.butler_roles", &[]).await.expect("the butlers");
+    let of = |row: &tokio_postgres::Row| {
+        let schema: String = row.get(0);
+        format!(
+            "SELECT id FROM \"{schema}\".sessions WHERE state IN ('queued', 'running')
+             UNION ALL SELECT id FROM \"{schema}\".route_inbox WHERE state IN ('accepted', 'processing')"
+        )
+    };
+    let all: Vec<String> = rows.iter().map(of).collect();
+    format!("SELECT count(*) FROM ({}) open", all.join(" UNION ALL "))
+}

@@ -1,0 +1,122 @@
+//! A butler whose one tool counts: what it does twice is there twice. And those who send it messages, whatever dies.
+
+use butlerd::demo::model::ScriptedModel;
+use serde_json::{Value, json};
+use tokio_postgres::Client;
+
+use super::{Daemon, Household, http, model};
+
+/// The butler. It has the probe's tools besides its own.
+pub const TALLY: &str = "tally";
+
+/// Understands `count: MARK` and `think: MARK`, as a classification and as work, which takes so many milliseconds.
+pub async fn counting_model(ms: u64) -> ScriptedModel {
+    let add = json!({"call": {"tool": "tally_add", "arguments": {"mark": "{{match.2}}"}}});
+    model(json!([
+        {"when": r#"(?s)"message":\s*"(count|think): ([a-z0-9-]+)".*Route the message in"#, "steps": [
+            {"call": {"tool": "route_to_butler",
+                      "arguments": {"butler": TALLY, "prompt": "{{match.1}}: {{match.2}}"}}}]},
+        // The last one: what stands before it is what was said before.
+        {"when": r"(?s).*\b(count|think): ([a-z0-9-]+)", "steps": [
+            {"call": {"tool": "probe_echo", "arguments": {"ms": ms}}}, add, {"say": "counted {{match.2}}"}]},
+    ]))
+    .await
+}
+
+impl Household {
+    /// With the butler [`TALLY`], of whom so many sessions run at once.
+    pub fn with_tally(self, sessions: usize) -> Self {
+        let toml = format!(
+            "[butler]\nname = \"{TALLY}\"\nport = 40195\ndescription = \"Counts.\"\n\n[butler.runtime]\nmodel = \"m\"\n\
+             max_concurrent_sessions = {sessions}\nmax_queued = 20\n\n[butler.switchboard]\nadvertise = true\n\n\
+             [modules.{TALLY}]\n\n[modules.probe]\n"
+        );
+        self.butler(TALLY, &toml)
+            .write(
+                "tally/migrations/001_tally.sql",
+                "CREATE TABLE counted (id bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY, mark text NOT NULL);\n\
+                 SELECT shared.tenant_table('counted');\n",
+            )
+            .write(
+                "tally/tools/tally_add.sql",
+                "/*---\ndescription: Count something once more.\nargs:\n  mark: {type: string, required: true}\n\
+                 returns: row\nmeta: {reads_private: true, effect: once}\n---*/\n\
+                 INSERT INTO counted (mark) VALUES (:mark) RETURNING id\n",
+            )
+    }
+
+    /// How often each mark was counted.
+    pub async fn counted(&self, mark: &str) -> i64 {
+        let sql = "SELECT count(*) FROM tally.counted WHERE mark = $1";
+        self.owner().await.query_one(sql, &[&mark]).await.expect("the count").get(0)
+    }
+}
+
+/// Messages whose text holds `text` go to `butler` without a model being asked.
+pub async fn rule(client: &Client, text: &str, butler: &str) {
+    client.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
+    let sql = "INSERT INTO switchboard.triage_rules (position, kind, pattern, action, butler)
+               VALUES (1, 'substring', $1, 'route_to', $2)";
+    client.execute(sql, &[&text, &butler]).await.expect("a rule");
+}
+
+/// `ingest.v1`: a message numbered `id` that says `text` in a thread.
+pub fn envelope(id: &str, thread: &str, text: &str, tier: &str) -> Value {
+    json!({"schema_version": "ingest.v1",
+           "source": {"channel": "telegram", "provider": "telegram", "endpoint_identity": "bot:home"},
+           "event": {"external_event_id": id, "external_thread_id": thread, "observed_at": "2026-11-01T08:00:00+01:00"},
+           "sender": {"identity": thread}, "payload": {"raw": {}, "normalized_text": text},
+           "control": {"policy_tier": tier}})
+}
+
+/// One try of handing a message in to whichever daemon of the household there is: status, `retry-after` and answer;
+/// `None`: nobody answered.
+pub async fn hand_in(
+    data: &std::path::Path,
+    client: &reqwest::Client,
+    message: &Value,
+) -> Option<(u16, Option<String>, Value)> {
+    let info = std::fs::read_to_string(data.join("run/daemon.json")).ok()?;
+    let info: Value = serde_json::from_str(&info).ok()?;
+    let token = std::fs::read_to_string(data.join("run/operator.token")).ok()?;
+    let url = format!("http://{}/api/ingest", info["admin"].as_str()?);
+    let answer = client.post(url).bearer_auth(token.trim()).json(message).send().await.ok()?;
+    let status = answer.status().as_u16();
+    let after = answer.headers().get("retry-after").and_then(|v| v.to_str().ok()).map(str::to_owned);
+    Some((status, after, answer.json().await.ok()?))
+}
+
+/// Hands a message in until it is taken, as a patient connector does; its request's id.
+pub async fn insist(data: &std::path::Path, message: &Value) -> String {
+    let client = http();
+    let begun = std::time::Instant::now();
+    loop {
+        match hand_in(data, &client, message).await {
+            Some((202, _, answer)) => return answer["request_id"].as_str().expect("an id").to_owned(),
+            Some((429 | 503, after, answer)) => assert!(after.is_some(), "no retry-after: {answer}"),
+            // A daemon that has just begun knows its own token and not the last one's.
+            Some((401, ..)) | None => {}
+            Some((status, _, answer)) => panic!("{status}: {answer}"),
+        }
+        assert!(begun.elapsed().as_secs() < 600, "nobody takes {message}");
+        tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+    }
+}
+
+/// Waits until the daemon has died of its crash point.
+pub async fn died(daemon: &mut Daemon, round: &str) {
+    let started = std::time::Instant::now();
+    while !daemon.ended() {
+        assert!(started.elapsed().as_secs() < 60, "{round}: the crash point was never passed:\n{}", daemon.log());
+        tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+    }
+}
+
+/// A small generator, so that a failing round can be run again by its number.
+pub fn random(seed: u64) -> u64 {
+    let mut x = seed.wrapping_mul(0x9E37_79B9_7F4A_7C15).wrapping_add(0x1234_5678_9ABC_DEF1);
+    x ^= x >> 30;
+    x = x.wrapping_mul(0xBF58_476D_1CE4_E5B9);
+    x ^= x >> 27;
+    x.wrapping_mul(0x94D0_49BB_1331_11EB) ^ (x >> 31)
+}
