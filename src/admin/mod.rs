@@ -5,6 +5,7 @@
 //! log line or an answer to anybody but its owner; a session's token accepted.
 
 mod api;
+mod chat;
 mod client;
 mod failure;
 mod inbound;

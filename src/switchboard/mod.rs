@@ -6,6 +6,7 @@ mod buffer;
 mod classify;
 mod desk;
 pub mod envelope;
+mod follow;
 mod history;
 pub mod inbox;
 mod live;
@@ -19,6 +20,7 @@ mod types;
 
 pub use buffer::{Buffer, LEASE_SECONDS, RENEW, TRIES, pause};
 pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
+pub use follow::{Follower, Heard, News};
 pub use live::Watch;
 pub use route::RouteError;
 pub use settle::{Answer, End, Settlement};
