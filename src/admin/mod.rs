@@ -10,6 +10,7 @@ mod client;
 mod failure;
 mod inbound;
 mod live;
+mod messages;
 mod place;
 mod ready;
 mod rights;

@@ -2,6 +2,7 @@
 //! comes to an end.
 
 mod accept;
+mod again;
 mod buffer;
 mod classify;
 mod desk;
@@ -18,6 +19,7 @@ mod tools;
 pub mod triage;
 mod types;
 
+pub use again::{AgainError, Reopened};
 pub use buffer::{Buffer, LEASE_SECONDS, RENEW, TRIES, pause};
 pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
 pub use follow::{Follower, Heard, News};
