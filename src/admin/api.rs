@@ -14,6 +14,8 @@ use crate::access::TokenInfo;
 use crate::butler::HouseStatus;
 use crate::spawner::budget::{By, Costs};
 use crate::spawner::{EventPage, Preview, SessionEvent, SessionResult};
+use crate::switchboard::Reopened;
+use crate::switchboard::inbox::Entry;
 
 /// The daemon's calls. Each error has a sentence as its message and `{"code": …}`, a stable name, as its data.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -74,6 +76,23 @@ pub trait Api {
     /// Scope `read`.
     #[method(name = "timeline", param_kind = map, with_extensions)]
     async fn timeline(&self, id: Uuid) -> RpcResult<Timeline>;
+
+    /// The newest messages, at most `limit` (1 to 200, else 20), without their parts; of one state, if that is named.
+    /// Scope `read`.
+    #[method(name = "inbox_list", param_kind = map, with_extensions)]
+    async fn inbox_list(&self, state: Option<String>, limit: Option<u32>) -> RpcResult<Vec<Entry>>;
+
+    /// One message with its parts and answers. Scope `read`.
+    #[method(name = "inbox_show", param_kind = map, with_extensions)]
+    async fn inbox_show(&self, id: Uuid) -> RpcResult<Entry>;
+
+    /// Takes a dead message, or its dead parts, up again. Scope `admin`.
+    #[method(name = "inbox_retry", param_kind = map, with_extensions)]
+    async fn inbox_retry(&self, id: Uuid) -> RpcResult<Reopened>;
+
+    /// Gives a message, or its part of this number, to another butler. Scope `admin`.
+    #[method(name = "inbox_reroute", param_kind = map, with_extensions)]
+    async fn inbox_reroute(&self, id: Uuid, butler: String, part: Option<i32>) -> RpcResult<Reopened>;
 
     /// Cancels a session that waits or runs. Scope `admin`.
     #[method(name = "sessions_cancel", param_kind = map, with_extensions)]

@@ -11,6 +11,7 @@ use jsonrpsee_ws_client::{PingConfig, WsClient, WsClientBuilder};
 
 use super::failure::Failure;
 use super::place::{DaemonFile, PlaceError, operator_token};
+use crate::base::{http_client, innermost};
 
 /// Most calls answer at once.
 const QUICK: Duration = Duration::from_secs(60);
@@ -87,6 +88,19 @@ impl Client {
             .max_response_size(MAX_MESSAGE)
             .enable_ws_ping(PingConfig::default());
         builder.build(format!("ws://{}/rpc", self.daemon.reachable())).await.map_err(|e| self.error(e))
+    }
+
+    /// A request to a path of `/api`, the token with it. Its answer may last as long as what it tells of.
+    pub fn api(&self, method: http::Method, path: &str) -> Result<reqwest::RequestBuilder, ClientError> {
+        let url = format!("http://{}{path}", self.daemon.reachable());
+        let client = http_client(&url).connect_timeout(CONNECT).build();
+        let client = client.map_err(|e| ClientError::Foreign { problem: innermost(&e) })?;
+        Ok(client.request(method, url).headers(self.headers.clone()))
+    }
+
+    /// The daemon did not answer such a request.
+    pub fn unreachable(&self, error: &reqwest::Error) -> ClientError {
+        ClientError::Unreachable { addr: self.daemon.reachable().to_string(), problem: innermost(error) }
     }
 
     /// What a failed call means.

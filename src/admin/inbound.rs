@@ -4,6 +4,7 @@ use http::header::{HeaderValue, RETRY_AFTER};
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Incoming;
 use serde_json::{Value, json};
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::failure::Failure;
@@ -19,6 +20,8 @@ pub(super) struct Inbound<'a> {
     pub supervisor: &'a Supervisor,
     pub edge: &'a Edge,
     pub grant: &'a Grant,
+    /// Cancelled as the port closes: streams end then.
+    pub closing: &'a CancellationToken,
 }
 
 impl Inbound<'_> {
@@ -30,10 +33,16 @@ impl Inbound<'_> {
                 let id = path.trim_start_matches("/api/inbox/").parse();
                 self.entry(id.ok()).await
             }
+            (&Method::POST, "/api/chat") => self.chat(request).await,
+            (&Method::GET, _) if path.starts_with("/api/chat/") => {
+                let id = path.trim_start_matches("/api/chat/").parse();
+                self.chat_again(id.ok(), request.headers()).await
+            }
             _ => said(
                 StatusCode::NOT_FOUND,
                 "not_found",
-                "There is POST /api/ingest and GET /api/inbox/{request_id} here.",
+                "There is POST /api/ingest, GET /api/inbox/{request_id}, POST /api/chat and GET /api/chat/{request_id} \
+                 here.",
             ),
         }
     }

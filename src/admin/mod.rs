@@ -5,10 +5,12 @@
 //! log line or an answer to anybody but its owner; a session's token accepted.
 
 mod api;
+mod chat;
 mod client;
 mod failure;
 mod inbound;
 mod live;
+mod messages;
 mod place;
 mod ready;
 mod rights;

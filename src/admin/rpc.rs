@@ -17,13 +17,15 @@ use super::api::{
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
-use super::{live, sessions, timeline, tokens};
+use super::{live, messages, sessions, timeline, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
 use crate::spawner::budget::{By, Costs, Period};
 use crate::spawner::{EventPage, Preview, SessionResult, Trigger};
 use crate::supervisor::Supervisor;
+use crate::switchboard::Reopened;
+use crate::switchboard::inbox::Entry;
 use crate::tools::Effect;
 
 /// Who stands at the door: put into each request's extensions, and asked again for each call, so that a token revoked
@@ -268,6 +270,32 @@ impl ApiServer for Rpc {
     async fn timeline(&self, ext: &Extensions, id: Uuid) -> RpcResult<Timeline> {
         let grant = may(ext, Need::Look)?;
         Ok(timeline::timeline(self, &grant, id).await?)
+    }
+
+    async fn inbox_list(&self, ext: &Extensions, state: Option<String>, limit: Option<u32>) -> RpcResult<Vec<Entry>> {
+        let grant = may(ext, Need::Look)?;
+        Ok(messages::list(self, &grant, state.as_deref(), limit).await?)
+    }
+
+    async fn inbox_show(&self, ext: &Extensions, id: Uuid) -> RpcResult<Entry> {
+        let grant = may(ext, Need::Look)?;
+        Ok(messages::show(self, &grant, id).await?)
+    }
+
+    async fn inbox_retry(&self, ext: &Extensions, id: Uuid) -> RpcResult<Reopened> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(messages::retry(self, &grant, id).await?)
+    }
+
+    async fn inbox_reroute(
+        &self,
+        ext: &Extensions,
+        id: Uuid,
+        butler: String,
+        part: Option<i32>,
+    ) -> RpcResult<Reopened> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(messages::reroute(self, &grant, id, butler, part).await?)
     }
 
     async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Cancelled> {

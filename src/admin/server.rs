@@ -47,6 +47,7 @@ struct Desk {
     methods: Methods,
     builder: Builder,
     stop: StopHandle,
+    closing: CancellationToken,
 }
 
 /// Answers on the admin port until `stop`; then no more connections, requests under way are finished, WebSockets
@@ -59,6 +60,7 @@ pub async fn serve(supervisor: Supervisor, listener: Listener, edge: Edge, stop:
         builder: Server::builder().set_config(settings(&edge)).to_service_builder(),
         edge,
         stop: rpc_stop,
+        closing: stop.clone(),
     };
     tracing::info!(addr = %listener.addr(), "admin port open");
     let ended = stop.clone();
@@ -146,7 +148,8 @@ impl Desk {
         if matches!(grant.holder, Holder::Session { .. }) {
             return refusal_response(&SESSION_TOKEN);
         }
-        Inbound { supervisor: &self.supervisor, edge: &self.edge, grant: &grant }.answer(request).await
+        let (supervisor, edge, closing) = (&self.supervisor, &self.edge, &self.closing);
+        Inbound { supervisor, edge, grant: &grant, closing }.answer(request).await
     }
 
     async fn rpc(self, mut request: Request<Incoming>) -> Response<Body> {

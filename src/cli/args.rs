@@ -51,6 +51,17 @@ pub enum Command {
     Status,
     /// Give a butler something to do and wait for the answer
     Trigger(TriggerArgs),
+    /// Talk to the household, or to one butler
+    Chat(ChatArgs),
+    /// Hand in messages from outside, in the words of ingest.v1
+    Ingest {
+        /// One envelope, or one on each line; `-` or nothing: standard input
+        #[arg(value_name = "FILE")]
+        file: Option<PathBuf>,
+    },
+    /// The messages that came in, and what became of them
+    #[command(subcommand)]
+    Inbox(Inbox),
     /// What was spent, and what the month will come to
     Costs(CostsArgs),
     /// What butlers' sessions did and do
@@ -134,6 +145,53 @@ pub struct TriggerArgs {
     /// Show what would run and what it may cost, and start nothing
     #[arg(long, conflicts_with = "follow")]
     pub dry_run: bool,
+}
+
+/// `chat`
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// Whom to talk to [default: the switchboard finds out whose each message is]
+    pub butler: Option<String>,
+    /// The conversation that it belongs to
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pub thread: String,
+}
+
+/// `inbox`
+#[derive(Debug, Subcommand)]
+pub enum Inbox {
+    /// The newest messages
+    List {
+        /// Only those of this state
+        #[arg(long, value_name = "STATE", value_parser = ["accepted", "processing", "done", "dead"])]
+        state: Option<String>,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+    },
+    /// One message with its parts and answers
+    Show {
+        #[arg(value_parser = request_id)]
+        id: Uuid,
+    },
+    /// Take a dead message up again. What its sessions did before may be done a second time
+    Retry {
+        #[arg(value_parser = request_id)]
+        id: Uuid,
+    },
+    /// Give a message to another butler
+    Reroute {
+        #[arg(value_parser = request_id)]
+        id: Uuid,
+        butler: String,
+        /// Only this part of it, by its number
+        #[arg(long, value_name = "N")]
+        part: Option<i32>,
+    },
+}
+
+fn request_id(typed: &str) -> Result<Uuid, String> {
+    Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no message's id; see `butlerd inbox list`"))
 }
 
 /// `costs`

@@ -3,16 +3,21 @@
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 3 the daemon can't be reached.
 
 mod args;
+mod chat;
 mod check;
 mod costs;
 mod db;
 mod doctor;
 mod events;
 mod follow;
+mod inbox;
+mod ingest;
+mod lines;
 mod out;
 mod preview;
 mod problem;
 mod prompt;
+mod reach;
 mod secret;
 mod serve;
 mod session;
@@ -76,6 +81,13 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         }
         Command::Status => desk.call(status::run),
         Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),
+        Command::Chat(args) => desk.call(|caller| chat::run(caller, args)),
+        Command::Ingest { file } => {
+            let lines = lines::of(file.as_deref())?;
+            desk.call(|caller| ingest::run(caller, lines))
+        }
+
+        Command::Inbox(what) => desk.call(|caller| inbox::run(caller, what)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
         Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),

@@ -69,6 +69,13 @@ impl Out {
         }
     }
 
+    /// Asks for a line: text on standard error that the answer is typed behind; nothing where programs read.
+    pub fn ask(self, text: &str) {
+        if !self.json {
+            write_or_leave(&mut std::io::stderr().lock(), text);
+        }
+    }
+
     /// Prints a value as JSON, over several lines.
     pub fn value(self, value: &impl Serialize) {
         match serde_json::to_string_pretty(value) {

@@ -68,7 +68,7 @@ impl Spawner {
             .await
             .map_err(failed())?;
         let butler = self.name();
-        let mut events: Vec<SessionEvent> = rows.iter().map(|r| event(butler, id, r)).collect();
+        let mut events: Vec<SessionEvent> = rows.iter().map(|r| SessionEvent::of_row(butler, id, r)).collect();
         let more = rows.len() as i64 == PAGE;
         let (state, end) = ending(row, id);
         if let (Some((at, end)), false) = (end, more) {
@@ -190,18 +190,21 @@ fn ending(row: &Row, id: Uuid) -> (SessionState, Option<(Timestamp, SessionResul
     (state, end)
 }
 
-fn event(butler: &str, id: Uuid, row: &Row) -> SessionEvent {
-    let mut body: Value = row.get("body");
-    if let Value::Object(members) = &mut body {
-        members.insert("event".to_owned(), Value::String(row.get("kind")));
-    }
-    SessionEvent {
-        butler: butler.to_owned(),
-        session_id: SessionId(id),
-        seq: Some(row.get("seq")),
-        at: row.get("at"),
-        // A row of a later version may be of another shape.
-        kind: serde_json::from_value(body).unwrap_or(EventKind::Unknown),
+impl SessionEvent {
+    /// Reads a row of `session_events`: seq, at, kind, body.
+    pub fn of_row(butler: &str, id: Uuid, row: &Row) -> Self {
+        let mut body: Value = row.get("body");
+        if let Value::Object(members) = &mut body {
+            members.insert("event".to_owned(), Value::String(row.get("kind")));
+        }
+        Self {
+            butler: butler.to_owned(),
+            session_id: SessionId(id),
+            seq: Some(row.get("seq")),
+            at: row.get("at"),
+            // A row of a later version may be of another shape.
+            kind: serde_json::from_value(body).unwrap_or(EventKind::Unknown),
+        }
     }
 }
 

@@ -19,7 +19,7 @@ use super::people::{self, Sender};
 use super::queue::{Item, Queue};
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage, bounded};
-use crate::base::{Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, crash, task};
+use crate::base::{Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, Trust, crash, task};
 use crate::store::{Store, StoreError};
 use crate::tools::put_blob;
 
@@ -40,6 +40,8 @@ const NO_IDS: [&str; 6] = ["placeholder", "unknown", "none", "null", "-", "0"];
 struct Draft {
     tenant: TenantId,
     envelope: Envelope,
+    /// How far the sender is believed, where the house's own door knows it.
+    trust: Option<Trust>,
     key: Key,
     answer: oneshot::Sender<Result<Accepted, AcceptError>>,
 }
@@ -88,7 +90,12 @@ impl Acceptor {
     }
 
     /// Takes a message; it is committed when this returns.
-    pub async fn accept(&self, tenant: &TenantId, mut envelope: Envelope) -> Result<Accepted, AcceptError> {
+    pub async fn accept(
+        &self,
+        tenant: &TenantId,
+        mut envelope: Envelope,
+        trust: Option<Trust>,
+    ) -> Result<Accepted, AcceptError> {
         let parts = &self.parts;
         let waiting = parts.open.load(Ordering::Relaxed);
         if waiting >= parts.most {
@@ -97,7 +104,7 @@ impl Acceptor {
         store_attachments(&parts.store, tenant, &mut envelope).await?;
         let key = key(&envelope, parts.store.clock().now());
         let (answer, answered) = oneshot::channel();
-        let draft = Draft { tenant: tenant.clone(), envelope, key, answer };
+        let draft = Draft { tenant: tenant.clone(), envelope, trust, key, answer };
         let taken = async {
             self.drafts.send(draft).await.map_err(|_| AcceptError::NotUp)?;
             answered.await.unwrap_or(Err(AcceptError::NotUp))
@@ -228,7 +235,8 @@ impl Parts {
             match draft.key.earlier.as_ref().and_then(|key| earlier.get(key)) {
                 Some((id, _)) => same.push((*id, draft)),
                 None => {
-                    let sender = known.of(&draft.envelope);
+                    let mut sender = known.of(&draft.envelope);
+                    sender.trust = draft.trust.unwrap_or(sender.trust);
                     let triage = triage(&draft.envelope, &rules, &sender);
                     rows.push(Row::new(draft, sender, triage, clock));
                 }

@@ -13,7 +13,7 @@ use super::people::OwnerIdentities;
 use super::queue::Queue;
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Envelope, Live, LiveKind};
-use crate::base::{Clock, RequestId, TenantId};
+use crate::base::{Clock, RequestId, TenantId, Trust};
 use crate::spawner::Spawner;
 use crate::store::{Database, Store};
 use crate::tools::ToolSet;
@@ -104,13 +104,21 @@ impl Desk {
         tenant: &TenantId,
         envelope: Map<String, serde_json::Value>,
     ) -> Result<Accepted, AcceptError> {
-        self.accept(tenant, super::envelope::read(envelope)?).await
+        let envelope = super::envelope::read(envelope)?;
+        let up = self.up().ok_or(AcceptError::NotUp)?;
+        up.acceptor.accept(tenant, envelope, None).await
     }
 
-    /// Takes in a message of the house's own channels.
-    pub async fn accept(&self, tenant: &TenantId, envelope: Envelope) -> Result<Accepted, AcceptError> {
+    /// Takes in a message of one of the house's own channels, whose door knows how far the sender is believed.
+    pub async fn accept(
+        &self,
+        tenant: &TenantId,
+        mut envelope: Envelope,
+        trust: Trust,
+    ) -> Result<Accepted, AcceptError> {
+        super::envelope::tidy(&mut envelope)?;
         let up = self.up().ok_or(AcceptError::NotUp)?;
-        up.acceptor.accept(tenant, envelope).await
+        up.acceptor.accept(tenant, envelope, Some(trust)).await
     }
 
     pub(super) fn up(&self) -> Option<Up> {

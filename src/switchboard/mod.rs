@@ -2,10 +2,12 @@
 //! comes to an end.
 
 mod accept;
+mod again;
 mod buffer;
 mod classify;
 mod desk;
 pub mod envelope;
+mod follow;
 mod history;
 pub mod inbox;
 mod live;
@@ -17,8 +19,10 @@ mod tools;
 pub mod triage;
 mod types;
 
+pub use again::{AgainError, Reopened};
 pub use buffer::{Buffer, TRIES, lease_seconds, pause, renew_every};
 pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
+pub use follow::{Follower, Heard, News};
 pub use live::Watch;
 pub use route::RouteError;
 pub use settle::{Answer, End, Settlement};

@@ -1,0 +1,304 @@
+//! `/api/chat`: a message of the house's own channel, and the stream of what becomes of it.
+
+use std::convert::Infallible;
+use std::time::Duration;
+
+use bytes::Bytes;
+use futures_util::StreamExt;
+use http::header::{AUTHORIZATION, CACHE_CONTROL, CONTENT_TYPE, HeaderValue};
+use http::{HeaderMap, Request, Response, StatusCode};
+use http_body::Frame;
+use http_body_util::{BodyExt, StreamBody};
+use hyper::body::Incoming;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::{broadcast, mpsc};
+use tokio::time::{Instant, interval, sleep_until};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::inbound::{Inbound, forbidden, refusal_of, said};
+use super::rights::{self, Need};
+use crate::access::{Edge, Holder};
+use crate::base::{Trust, task};
+use crate::butler::ButlerState;
+use crate::mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
+use crate::spawner::SessionEvent;
+use crate::switchboard::{
+    AcceptError, Control, Desk, Envelope, Event, Follower, Heard, Live, News, Payload, Sender, Source, Tier,
+};
+
+/// The channel's name.
+const CHANNEL: &str = "chat";
+/// Where a message goes that names no thread.
+const THREAD: &str = "main";
+/// Rows are looked at this often even if nothing is heard.
+const LOOK: Duration = Duration::from_secs(1);
+/// What was told live before it was written is on record after about this long.
+const WRITTEN: Duration = Duration::from_millis(60);
+/// Between two signs of life.
+const ALIVE: Duration = Duration::from_secs(15);
+/// Events that wait for a slow client; then the stream waits for it.
+const WAITING: usize = 64;
+
+/// The body of `POST /api/chat`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Said {
+    text: String,
+    /// Whom it is for; without it the switchboard finds out.
+    #[serde(default)]
+    butler: Option<String>,
+    /// The conversation that it belongs to.
+    #[serde(default)]
+    thread: Option<String>,
+    /// The client's own name for the message: sent again under the same, it is the same.
+    #[serde(default)]
+    id: Option<String>,
+}
+
+impl Inbound<'_> {
+    /// `POST /api/chat`
+    pub(super) async fn chat(&self, request: Request<Incoming>) -> Response<Body> {
+        if let Err(failure) = rights::check(self.grant, Need::Work) {
+            return forbidden(&failure);
+        }
+        let Holder::Operator { label, .. } = &self.grant.holder else {
+            return said(StatusCode::FORBIDDEN, "forbidden", "Only an operator's token speaks for a person.");
+        };
+        let (parts, body) = request.into_parts();
+        let bytes = match whole_body(body, self.edge.max_body(), BODY_TIMEOUT).await {
+            Ok(bytes) => bytes,
+            Err(refusal) => return refusal_response(&refusal),
+        };
+        let message: Said = match serde_json::from_slice(&bytes) {
+            Ok(message) => message,
+            Err(e) => {
+                let why = format!("The body is no message {{text, butler?, thread?, id?}}: {e}.");
+                return said(StatusCode::BAD_REQUEST, "invalid_message", &why);
+            }
+        };
+        // A token of one butler talks to that one.
+        let butler = message.butler.clone().or_else(|| self.grant.butler.as_ref().map(ToString::to_string));
+        if let Some(butler) = &butler {
+            if let Err(failure) = rights::check_butler(self.grant, butler) {
+                return forbidden(&failure);
+            }
+            if let Err(refused) = self.reachable(butler).await {
+                return refused;
+            }
+        }
+        let house = self.supervisor.house();
+        let desk = house.desk.clone();
+        // Both before the message is there, so that nothing of it is missed.
+        let ears = Ears { notices: desk.live(), events: house.events.subscribe() };
+        let tenant = self.grant.tenant.clone();
+        let envelope = envelope(&desk, label, message, butler);
+        // Whoever holds an operator's token of a tenant is its owner, as for every other call.
+        let accepting = {
+            let (desk, tenant) = (desk.clone(), tenant.clone());
+            async move { desk.accept(&tenant, envelope, Trust::Owner).await }
+        };
+        // A task of its own: a client that goes away now changes nothing.
+        let accepted = match task::spawn(task::Kind::Request, "chat-accept", accepting).await {
+            Ok(Ok(accepted)) => accepted,
+            Ok(Err(e)) => return refusal_of(&e),
+            Err(_) => return refusal_of(&AcceptError::Unavailable),
+        };
+        let first = News::Accepted { request_id: accepted.request_id, duplicate: accepted.duplicate };
+        self.stream(Follower::new(&desk, &tenant, accepted.request_id), ears, first, &parts.headers)
+    }
+
+    /// `GET /api/chat/{request_id}`: the stream of a message that was accepted before, from its beginning.
+    pub(super) async fn chat_again(&self, id: Option<Uuid>, headers: &HeaderMap) -> Response<Body> {
+        if let Err(failure) = rights::check(self.grant, Need::Work) {
+            return forbidden(&failure);
+        }
+        let Holder::Operator { label, .. } = &self.grant.holder else {
+            return said(StatusCode::FORBIDDEN, "forbidden", "Only an operator's token speaks for a person.");
+        };
+        let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is no request_id.") };
+        let house = self.supervisor.house();
+        let ears = Ears { notices: house.desk.live(), events: house.events.subscribe() };
+        let entry = match house.desk.entry(&self.grant.tenant, id).await {
+            Ok(entry) => entry,
+            Err(e) => {
+                tracing::warn!(error = %e, "the inbox can't be read");
+                return refusal_of(&AcceptError::Unavailable);
+            }
+        };
+        // A token of one butler sees what it said itself.
+        let own = |sender: &str| self.grant.butler.is_none() || sender == label;
+        if !entry.is_some_and(|e| e.channel == CHANNEL && own(&e.sender)) {
+            return said(StatusCode::NOT_FOUND, "not_found", "There is no message of this request_id in the chat.");
+        }
+        let follower = Follower::new(&house.desk, &self.grant.tenant, id);
+        self.stream(follower, ears, News::Accepted { request_id: id, duplicate: true }, headers)
+    }
+
+    /// Whether things can be handed to the butler; else 404 with those that can, or 503 while it starts.
+    async fn reachable(&self, butler: &str) -> Result<(), Response<Body>> {
+        let routable = self.supervisor.house().desk.routable();
+        if routable.iter().any(|(name, _)| name == butler) {
+            return Ok(());
+        }
+        let status = self.supervisor.status().await;
+        if status.butlers.iter().any(|b| b.name == butler && b.state == ButlerState::Booting) {
+            return Err(refusal_of(&AcceptError::NotUp));
+        }
+        let names: Vec<&str> = routable.iter().map(|(name, _)| name.as_str()).collect();
+        let why = format!("There is no butler `{butler}` to talk to; there are: {}.", names.join(", "));
+        let answer = json!({"status": "error", "error": why, "code": "unknown_butler", "butlers": names});
+        Err(json_body(StatusCode::NOT_FOUND, &answer))
+    }
+
+    fn stream(&self, follower: Follower, ears: Ears, first: News, headers: &HeaderMap) -> Response<Body> {
+        let (out, mut told) = mpsc::channel::<Bytes>(WAITING);
+        let mut own = HeaderMap::new();
+        if let Some(token) = headers.get(AUTHORIZATION) {
+            own.insert(AUTHORIZATION, token.clone());
+        }
+        let teller = Teller { follower, out, edge: self.edge.clone(), headers: own, closing: self.closing.clone() };
+        task::spawn(task::Kind::Request, "chat", teller.tell(ears, first));
+        let frames = futures_util::stream::poll_fn(move |cx| told.poll_recv(cx));
+        let body = StreamBody::new(frames.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes))));
+        let mut response = Response::new(body.boxed_unsync());
+        let headers = response.headers_mut();
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+        headers.insert(CACHE_CONTROL, HeaderValue::from_static("no-store"));
+        response
+    }
+}
+
+fn envelope(desk: &Desk, label: &str, message: Said, butler: Option<String>) -> Envelope {
+    let thread = message.thread.as_deref().map(str::trim).filter(|t| !t.is_empty()).unwrap_or(THREAD);
+    let id = message.id.filter(|id| !id.trim().is_empty()).unwrap_or_else(|| Uuid::now_v7().to_string());
+    Envelope {
+        schema_version: "ingest.v1".to_owned(),
+        source: Source {
+            channel: CHANNEL.to_owned(),
+            provider: "internal".to_owned(),
+            endpoint_identity: "local".to_owned(),
+        },
+        event: Event {
+            // Of each token its own: two programs may number alike, and one must not read the other's conversation.
+            external_event_id: format!("{label}/{id}"),
+            external_thread_id: Some(format!("{label}/{thread}")),
+            observed_at: desk.clock().now(),
+        },
+        sender: Sender { identity: label.to_owned(), more: Map::new() },
+        payload: Payload { raw: None, normalized_text: message.text, attachments: Vec::new() },
+        control: Control { policy_tier: Tier::Interactive, pinned_target: butler, ..Control::default() },
+    }
+}
+
+/// What a stream listens to.
+struct Ears {
+    notices: broadcast::Receiver<Live>,
+    events: broadcast::Receiver<SessionEvent>,
+}
+
+/// Writes one stream.
+struct Teller {
+    follower: Follower,
+    out: mpsc::Sender<Bytes>,
+    edge: Edge,
+    /// The token, which is asked for again from time to time.
+    headers: HeaderMap,
+    closing: CancellationToken,
+}
+
+/// Nobody listens any more, or there is nothing more to say.
+struct Over;
+
+impl Teller {
+    async fn tell(mut self, mut ears: Ears, first: News) {
+        let request = self.follower.request();
+        let mut alive = interval(ALIVE);
+        alive.reset();
+        let mut look_at = Instant::now();
+        let closing = self.closing.clone();
+        let ended = async {
+            self.send(&first).await?;
+            loop {
+                if Instant::now() >= look_at {
+                    self.look().await?;
+                    look_at = Instant::now() + LOOK;
+                }
+                tokio::select! {
+                    // A notice names a session before the session's events are judged.
+                    biased;
+                    () = self.out.closed() => return Err::<(), Over>(Over),
+                    live = ears.notices.recv() => match live {
+                        Ok(live) if live.request_id == request => look_at = Instant::now(),
+                        Ok(_) => {}
+                        Err(RecvError::Lagged(_)) => look_at = Instant::now(),
+                        Err(RecvError::Closed) => return Err(Over),
+                    },
+                    event = ears.events.recv() => match event {
+                        Ok(event) => match self.follower.heard(&event) {
+                            Heard::Nothing => {}
+                            Heard::News(news) => self.send(&news).await?,
+                            Heard::Gap => look_at = look_at.min(Instant::now() + WRITTEN),
+                        },
+                        Err(RecvError::Lagged(_)) => look_at = Instant::now(),
+                        Err(RecvError::Closed) => return Err(Over),
+                    },
+                    () = sleep_until(look_at) => {}
+                    _ = alive.tick() => self.live_on().await?,
+                }
+            }
+        };
+        tokio::select! {
+            _ = ended => {}
+            () = closing.cancelled() => {}
+        }
+    }
+
+    async fn look(&mut self) -> Result<(), Over> {
+        let news = match self.follower.look().await {
+            Ok(news) => news,
+            Err(e) => {
+                tracing::debug!(error = %e, "a message can't be followed just now");
+                return Ok(());
+            }
+        };
+        for one in news {
+            self.send(&one).await?;
+            if matches!(one, News::Ended { .. }) {
+                return Err(Over);
+            }
+        }
+        Ok(())
+    }
+
+    async fn live_on(&self) -> Result<(), Over> {
+        // The token may have been revoked meanwhile.
+        let grant = self.edge.authenticate(&self.headers).map_err(|_| Over)?;
+        rights::check(&grant, Need::Work).map_err(|_| Over)?;
+        self.out.send(Bytes::from_static(b": still here\n\n")).await.map_err(|_| Over)
+    }
+
+    async fn send(&self, news: &News) -> Result<(), Over> {
+        let data: Value = json!(news);
+        let frame = format!("event: {}\ndata: {data}\n\n", news.name());
+        self.out.send(Bytes::from(frame)).await.map_err(|_| Over)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_message_says_what_it_is() {
+        let read = |text: &str| serde_json::from_str::<Said>(text);
+        let whole = read(r#"{"text": "hi", "butler": "health", "thread": "t", "id": "1"}"#).unwrap();
+        assert_eq!(
+            (whole.butler.as_deref(), whole.thread.as_deref(), whole.id.as_deref()),
+            (Some("health"), Some("t"), Some("1"))
+        );
+        assert!(read(r#"{"text": "hi", "trust": "owner"}"#).is_err() && read("{}").is_err());
+    }
+}

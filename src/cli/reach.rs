@@ -1,0 +1,94 @@
+//! Requests to `/api` that outlast a restart of the daemon and wait while it has too much to do.
+
+use std::path::PathBuf;
+use std::time::Duration;
+
+use http::header::RETRY_AFTER;
+use http::{Method, StatusCode};
+use reqwest::Response;
+use serde_json::Value;
+use tokio::time::{Instant, sleep};
+
+use super::Caller;
+use super::problem::Problem;
+use crate::admin::{Client, ClientError, Failure};
+use crate::base::Backoff;
+
+/// A daemon that is away has this long to come back.
+const PATIENCE: Duration = Duration::from_secs(120);
+
+/// The way to a daemon that may be another process by the next request.
+pub struct Reach {
+    data_dir: PathBuf,
+    client: Client,
+    /// It has answered before, so that it is there, or was.
+    met: bool,
+}
+
+impl Reach {
+    pub fn new(caller: &Caller) -> Self {
+        Self { data_dir: caller.config.daemon.data_dir.clone(), client: caller.client.clone(), met: false }
+    }
+
+    /// Sends the request until it is taken or refused for good.
+    pub async fn send(&mut self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, Problem> {
+        let begun = Instant::now();
+        let mut wait = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
+        loop {
+            let mut request = self.client.api(method.clone(), path)?;
+            if let Some(body) = body {
+                request = request.json(body);
+            }
+            let (problem, after) = match request.send().await {
+                Ok(response) if response.status().is_success() => {
+                    self.met = true;
+                    return Ok(response);
+                }
+                Ok(response) => {
+                    let (status, after) = (response.status(), retry_after(&response));
+                    let problem = refused(response).await;
+                    // A restarted daemon has another token.
+                    let passes = status == StatusCode::UNAUTHORIZED && self.met
+                        || [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
+                    if !passes {
+                        return Err(problem);
+                    }
+                    (problem, after)
+                }
+                Err(e) => {
+                    let problem = Problem::from(self.client.unreachable(&e));
+                    if !self.met {
+                        return Err(problem);
+                    }
+                    (problem, None)
+                }
+            };
+            if begun.elapsed() > PATIENCE {
+                return Err(problem);
+            }
+            sleep(after.unwrap_or_else(|| wait.next_delay())).await;
+            // While it starts there is none to be found; then the old address is asked again.
+            if let Ok(client) = Client::find(&self.data_dir) {
+                self.client = client;
+            }
+        }
+    }
+}
+
+fn retry_after(response: &Response) -> Option<Duration> {
+    let seconds = response.headers().get(RETRY_AFTER)?.to_str().ok()?.parse().ok()?;
+    Some(Duration::from_secs(seconds).min(PATIENCE))
+}
+
+/// What the daemon says where it refuses.
+async fn refused(response: Response) -> Problem {
+    let status = response.status();
+    let body: Value = match response.bytes().await {
+        Ok(bytes) => serde_json::from_slice(&bytes).unwrap_or_default(),
+        Err(_) => Value::Null,
+    };
+    let code = body["code"].as_str().unwrap_or("refused");
+    let sentence = body["error"].as_str().map_or_else(|| format!("The daemon answers {status}"), str::to_owned);
+    let sentence = format!("{}.", sentence.trim_end_matches('.'));
+    Problem::from(ClientError::Refused(Failure::new(code, sentence)))
+}
