@@ -4,6 +4,7 @@
 mod accept;
 mod buffer;
 mod classify;
+mod contacts;
 mod desk;
 pub mod envelope;
 mod history;

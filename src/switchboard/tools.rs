@@ -21,6 +21,7 @@ pub fn switchboard_tools(desk: &Desk) -> Vec<Tool> {
         Tool::new(route_to_butler(), handler(move |call| route(call, routing.clone()))),
     ];
     tools.extend(super::triage::tools(desk));
+    tools.extend(super::contacts::tools());
     tools
 }
 
