@@ -105,6 +105,8 @@ CREATE TABLE butler_registry (
     route_contract_min integer NOT NULL,
     route_contract_max integer NOT NULL,
     liveness_ttl_s     integer NOT NULL,
+    -- As the last look at it found: what counts is last_seen_at and the clock.
+    state              text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'stale', 'quarantined')),
     registered_at      timestamptz NOT NULL DEFAULT shared.clock(),
     last_seen_at       timestamptz NOT NULL
 );
@@ -154,6 +156,11 @@ CREATE TABLE backfill_jobs (
     rows_processed        bigint NOT NULL DEFAULT 0,
     rows_skipped          bigint NOT NULL DEFAULT 0,
     cost_spent_cents      bigint NOT NULL DEFAULT 0,
+    -- What of it counts against the limits: the rows of the hour and the cents of the day in which the last came.
+    hour                  timestamptz,
+    hour_rows             bigint NOT NULL DEFAULT 0,
+    day                   date,
+    day_cents             bigint NOT NULL DEFAULT 0,
     error                 text,
     created_at            timestamptz NOT NULL DEFAULT shared.clock(),
     updated_at            timestamptz NOT NULL DEFAULT shared.clock(),

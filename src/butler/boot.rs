@@ -205,7 +205,9 @@ pub async fn boot(
         })
         .await?;
     let tools = builder.build(name.clone(), store.clone(), auditor, metrics);
-    core.spawner.set_tools(tools.definitions().filter(|d| !d.meta.internal).map(|d| d.name.clone()).collect());
+    core.spawner.set_tools(
+        tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone()).collect(),
+    );
     let butler = Butler { core: core.clone(), tools: tools.clone(), interrupted };
     let routed = phases
         .run("route inbox recovery", async {

@@ -4,6 +4,7 @@ use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
+use serde::Serialize;
 use uuid::Uuid;
 
 use crate::config::{Ports, RuntimeKind};
@@ -82,6 +83,12 @@ pub enum Command {
     /// The database, as one butler sees it
     #[command(subcommand)]
     Db(Db),
+    /// Rules that decide what becomes of a message before any model is asked
+    #[command(subcommand)]
+    Rules(Rules),
+    /// Who writes under which identity, and so is no stranger
+    #[command(subcommand)]
+    Contacts(Contacts),
     /// Butlers' tools
     #[command(subcommand)]
     Tool(Tool),
@@ -318,6 +325,65 @@ pub enum Db {
         #[arg(last = true)]
         args: Vec<OsString>,
     },
+}
+
+/// `rules`
+#[derive(Debug, Subcommand)]
+pub enum Rules {
+    /// The rules, in the order in which they are asked
+    List,
+    /// Add a rule; the first that fits a message decides
+    Add {
+        #[command(flatten)]
+        rule: NewRule,
+        /// Lower ones are asked first [default: after all others]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+        position: Option<u32>,
+        /// Why it is there
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+    },
+    /// What all rules, one of them, or a new one would have done with the newest messages; changes nothing
+    Test {
+        /// A rule on record, also one that is off
+        #[arg(long, value_name = "RULE")]
+        id: Option<Uuid>,
+        #[command(flatten)]
+        rule: Option<NewRule>,
+        /// How many messages
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        last: u32,
+    },
+    /// Switch a rule on
+    Enable { id: Uuid },
+    /// Switch a rule off
+    Disable { id: Uuid },
+    /// Remove a rule
+    Rm { id: Uuid },
+}
+
+/// What a rule says
+#[derive(Debug, Args, Serialize)]
+pub struct NewRule {
+    /// sender_address, sender_domain, header, substring, chat_id, channel or mime_type
+    pub kind: String,
+    /// Such as example.org, `List-Id: news`, image/*
+    pub pattern: String,
+    /// skip, metadata_only, low_priority, route_to or pass
+    pub action: String,
+    /// Where to, for route_to
+    pub butler: Option<String>,
+}
+
+/// `contacts`
+#[derive(Debug, Subcommand)]
+pub enum Contacts {
+    /// The people whom the household knows
+    List,
+    /// Note that somebody writes under this identity
+    Add { name: String, channel: String, identity: String },
+    /// Forget an identity
+    Rm { channel: String, identity: String },
 }
 
 /// `tool`

@@ -22,6 +22,7 @@ mod secret;
 mod serve;
 mod session;
 mod status;
+mod switchboard;
 mod timeline;
 mod token;
 mod tool;
@@ -97,6 +98,8 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         }
         Command::Token(what) => desk.call(|caller| token::run(caller, what)),
         Command::Db(what) => desk.call(|caller| db::run(caller, what)),
+        Command::Rules(what) => desk.call(|caller| switchboard::rules(caller, what)),
+        Command::Contacts(what) => desk.call(|caller| switchboard::contacts(caller, what)),
         Command::Tool(what) => {
             let wish = tool::prepare(what)?;
             desk.call(|caller| tool::run(caller, wish))

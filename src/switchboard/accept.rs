@@ -237,7 +237,7 @@ impl Parts {
                 None => {
                     let mut sender = known.of(&draft.envelope);
                     sender.trust = draft.trust.unwrap_or(sender.trust);
-                    let triage = triage(&draft.envelope, &rules, &sender);
+                    let triage = triage(&draft.envelope, &rules);
                     rows.push(Row::new(draft, sender, triage, clock));
                 }
             }
@@ -297,7 +297,7 @@ fn accepted(request_id: Uuid, duplicate: bool, triage: Option<&Triage>) -> Accep
 }
 
 /// What is decided before any model is asked.
-fn triage(envelope: &Envelope, rules: &super::triage::Rules, sender: &Sender) -> Option<Triage> {
+pub(super) fn triage(envelope: &Envelope, rules: &super::triage::Rules) -> Option<Triage> {
     let by = |action, by: &str| Triage { action, butler: None, by: by.to_owned(), rule_id: None };
     if envelope.control.ingestion_tier == IngestionTier::Metadata {
         return Some(by(Action::MetadataOnly, "envelope"));
@@ -305,7 +305,7 @@ fn triage(envelope: &Envelope, rules: &super::triage::Rules, sender: &Sender) ->
     if let Some(butler) = &envelope.control.pinned_target {
         return Some(Triage { butler: Some(butler.clone()), ..by(Action::RouteTo, "pinned") });
     }
-    rules.decide(envelope, sender)
+    rules.decide(envelope)
 }
 
 impl Row {

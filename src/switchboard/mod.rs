@@ -5,6 +5,7 @@ mod accept;
 mod again;
 mod buffer;
 mod classify;
+mod contacts;
 mod desk;
 pub mod envelope;
 mod follow;

@@ -16,10 +16,31 @@ const MAX_PARTS: i64 = 8;
 pub fn switchboard_tools(desk: &Desk) -> Vec<Tool> {
     let on_desk = desk.clone();
     let routing = desk.clone();
-    vec![
+    let mut tools = vec![
         Tool::new(super::envelope::definition(), handler(move |call| ingest(call, on_desk.clone()))),
         Tool::new(route_to_butler(), handler(move |call| route(call, routing.clone()))),
-    ]
+    ];
+    tools.extend(super::triage::tools(desk));
+    tools.extend(super::contacts::tools());
+    tools
+}
+
+/// A definition of the switchboard's, from the properties of its arguments.
+pub(super) fn define(
+    name: &str,
+    description: &str,
+    properties: Value,
+    required: &[&str],
+    meta: Meta,
+) -> Arc<Definition> {
+    let schema =
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+}
+
+/// Metadata of what only the people of the household change.
+pub(super) fn operators(effect: Effect) -> Meta {
+    Meta { operators: true, ..Meta::write(effect) }
 }
 
 fn route_to_butler() -> &'static Arc<Definition> {

@@ -48,6 +48,9 @@ pub struct Meta {
     /// Called by the house itself alone: no token opens it, and no list shows it.
     #[serde(skip)]
     pub internal: bool,
+    /// For people and their programs: refused to a session, and no session's list shows it.
+    #[serde(skip)]
+    pub operators: bool,
     /// Arguments that must not appear in logs and audit rows.
     pub sensitive: Vec<String>,
     pub effect: Option<Effect>,
@@ -61,6 +64,7 @@ impl Default for Meta {
             sends_out: false,
             destructive: false,
             internal: false,
+            operators: false,
             sensitive: Vec::new(),
             effect: None,
         }

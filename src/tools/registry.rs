@@ -178,6 +178,13 @@ impl ToolSet {
                 "module_disabled",
                 format!("The module `{module}` is switched off; module.set_enabled(name=\"{module}\") turns it on."),
             ))
+        } else if def.meta.operators && caller.session().is_some() {
+            Err(ToolError::refused(
+                "forbidden",
+                format!(
+                    "`{name}` is for the people of the household; a session can't call it. Tell them what to change."
+                ),
+            ))
         } else if let Err(problem) = valid {
             let reply = Reply {
                 json: json!({"status": "error", "error": format!("Wrong arguments for {name}: {problem}"),

@@ -2,7 +2,10 @@
 //! first that fits decides.
 
 mod book;
+mod dry_run;
 mod rules;
+mod tools;
 
 pub use book::RuleBook;
 pub use rules::{Kind, Rule, Rules};
+pub(super) use tools::tools;

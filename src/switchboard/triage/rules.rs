@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::switchboard::people::{Sender, plain};
+use crate::switchboard::people::plain;
 use crate::switchboard::types::{Action, Envelope, Triage};
 
 /// What of a message a rule looks at.
@@ -78,7 +78,7 @@ pub struct Rules {
 
 impl Rules {
     /// What the first rule that fits says; `None`: none does, and the message goes on to classification.
-    pub fn decide(&self, envelope: &Envelope, _: &Sender) -> Option<Triage> {
+    pub fn decide(&self, envelope: &Envelope) -> Option<Triage> {
         let rule = self.list.iter().filter(|rule| rule.enabled).find(|rule| rule.fits(envelope))?;
         Some(Triage { action: rule.action, butler: rule.butler.clone(), by: "rule".to_owned(), rule_id: Some(rule.id) })
     }
@@ -129,5 +129,97 @@ fn header_fits(pattern: &str, headers: Option<&Value>) -> bool {
             pairs.iter().any(|pair| fits(pair["name"].as_str().unwrap_or_default(), &pair["value"]))
         }
         _ => false,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mail() -> Envelope {
+        let value = json!({"schema_version": "ingest.v1",
+            "source": {"channel": "email", "provider": "imap", "endpoint_identity": "home"},
+            "event": {"external_event_id": "1", "external_thread_id": "t-9", "observed_at": "2026-11-01T08:00:00Z"},
+            "sender": {"identity": "Weekly News <News@List.Example.org>"},
+            "payload": {"raw": {"headers": {"List-Id": "<news.example.org>", "Precedence": "bulk"}},
+                        "normalized_text": "Our offers of the week",
+                        "attachments": [{"media_type": "Image/PNG", "size_bytes": 3}]}});
+        serde_json::from_value(value).unwrap()
+    }
+
+    fn rule(kind: Kind, pattern: &str, action: Action) -> Rule {
+        let butler = (action == Action::RouteTo).then(|| "finance".to_owned());
+        Rule {
+            id: Uuid::now_v7(),
+            position: 0,
+            kind,
+            pattern: pattern.into(),
+            action,
+            butler,
+            enabled: true,
+            note: None,
+        }
+    }
+
+    #[test]
+    fn each_kind_fits_what_it_speaks_of_and_nothing_else() {
+        for (kind, fits, others) in [
+            (
+                Kind::SenderAddress,
+                &["news@list.example.org", "NEWS@list.example.org "][..],
+                &["example.org", "news"][..],
+            ),
+            (
+                Kind::SenderDomain,
+                &["list.example.org", "example.org", "@Example.ORG"],
+                &["ample.org", "other.example.org", "org.example"],
+            ),
+            (Kind::Header, &["List-Id: news.EXAMPLE", "list-id", "precedence: bulk"], &["List-Id: other", "X-Spam"]),
+            (Kind::Substring, &["OFFERS", "of the week"], &["offer of"]),
+            (Kind::ChatId, &["t-9"], &["t-", "news@list.example.org"]),
+            (Kind::Channel, &["email"], &["mail", "telegram"]),
+            (Kind::MimeType, &["image/png", "IMAGE/*"], &["image/jpeg", "text/*", "image"]),
+        ] {
+            for pattern in fits {
+                assert!(rule(kind, pattern, Action::Skip).fits(&mail()), "{kind:?} {pattern}");
+            }
+            for pattern in others {
+                assert!(!rule(kind, pattern, Action::Skip).fits(&mail()), "{kind:?} {pattern}");
+            }
+        }
+    }
+
+    #[test]
+    fn headers_may_be_pairs_and_a_chat_without_a_thread_is_its_sender() {
+        let mut mail = mail();
+        let raw = json!({"headers": [{"name": "list-ID", "value": "news"}, {"name": "X-N", "value": 7}]});
+        mail.payload.raw = raw.as_object().cloned();
+        assert!(rule(Kind::Header, "List-Id: news", Action::Skip).fits(&mail));
+        assert!(rule(Kind::Header, "x-n: 7", Action::Skip).fits(&mail));
+        mail.payload.raw = None;
+        assert!(!rule(Kind::Header, "List-Id", Action::Skip).fits(&mail));
+        mail.event.external_thread_id = None;
+        mail.sender.identity = "4711".to_owned();
+        assert!(rule(Kind::ChatId, "4711", Action::Skip).fits(&mail));
+    }
+
+    #[test]
+    fn the_first_rule_that_fits_and_is_on_decides_with_its_action() {
+        for action in [Action::Skip, Action::MetadataOnly, Action::LowPriority, Action::RouteTo, Action::Pass] {
+            let mut list = vec![
+                rule(Kind::Channel, "telegram", Action::Skip),
+                rule(Kind::Substring, "offers", action),
+                rule(Kind::Channel, "email", Action::Skip),
+            ];
+            let said = Rules { list: list.clone() }.decide(&mail()).unwrap();
+            assert_eq!((said.action, said.rule_id, said.by.as_str()), (action, Some(list[1].id), "rule"));
+            assert_eq!(said.butler.as_deref(), (action == Action::RouteTo).then_some("finance"));
+            list[1].enabled = false;
+            let said = Rules { list }.decide(&mail()).unwrap();
+            assert_eq!(said.action, Action::Skip, "the next one decides where that is off");
+        }
+        assert_eq!(Rules::default().decide(&mail()), None);
     }
 }
