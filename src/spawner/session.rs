@@ -127,7 +127,7 @@ impl<'a> TokenGuard<'a> {
             },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
-            tools: (named.is_some() || !needless.is_empty()).then(|| Arc::new(offered.cloned().collect())),
+            tools: Some(Arc::new(offered.cloned().collect())),
             scopes: [GrantScope::Tools].into(),
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };

@@ -35,7 +35,8 @@ async fn a_message_is_split_refused_names_are_corrected_and_nothing_is_lost() {
         {"when": "I weigh 80 kg|The bill is paid|a trip|no idea|set my state", "steps": [{"say": "Done with it."}]},
     ]))
     .await;
-    let daemon = Household::with_model(&model).start().await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
     let entry = sent(&daemon, "1", "both at once: I weigh 80 kg and the bill is paid").await;
     assert_eq!(entry["state"], "done", "{entry}");
     let expected = [("health", "model", "I weigh 80 kg"), ("finance", "model", "The bill is paid")];
@@ -66,7 +67,8 @@ async fn a_message_is_split_refused_names_are_corrected_and_nothing_is_lost() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn work_is_handed_over_by_the_house_alone() {
-    let daemon = Household::new().start().await;
+    let household = Household::new();
+    let daemon = household.start().await;
     for butler in ["general", "health", "switchboard"] {
         let mcp = daemon.mcp(butler);
         assert!(!mcp.tools().await.contains(&"route.execute".to_owned()));
@@ -92,7 +94,8 @@ async fn a_butler_asks_another_and_a_late_answer_comes_as_a_session() {
         {"when": "may I swim today", "steps": [ask("How is the ear?", 1), {"say": "I'll tell you in a moment."}]},
     ]))
     .await;
-    let daemon = Household::with_model(&model).start().await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
     let entry = sent(&daemon, "1", "may I run today?").await;
     assert_eq!(entry["replies"][0]["message"], "Yes, run.", "{entry}");
     let sessions = daemon.mcp("health").ok("sessions_list", json!({})).await;
