@@ -2,8 +2,10 @@
 //! comes to an end.
 
 mod accept;
+mod backfill;
 mod buffer;
 mod classify;
+mod connectors;
 mod contacts;
 mod desk;
 pub mod envelope;
@@ -12,6 +14,7 @@ pub mod inbox;
 mod live;
 pub mod people;
 mod queue;
+mod registry;
 mod route;
 mod settle;
 mod tools;
@@ -21,6 +24,7 @@ mod types;
 pub use buffer::{Buffer, TRIES, lease_seconds, pause, renew_every};
 pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
 pub use live::Watch;
+pub use registry::{Eligibility, Listed};
 pub use route::RouteError;
 pub use settle::{Answer, End, Settlement};
 pub use tools::switchboard_tools;

@@ -13,6 +13,7 @@ mod calls;
 mod canary;
 mod claude_code;
 mod clients;
+mod connectors;
 mod crash;
 mod doors;
 mod environment;
