@@ -348,8 +348,12 @@ pub enum Rules {
         /// A rule on record, also one that is off
         #[arg(long, value_name = "RULE")]
         id: Option<Uuid>,
-        #[command(flatten)]
-        rule: Option<NewRule>,
+        /// Of a new rule, as for `add`
+        #[arg(requires_all = ["pattern", "action"], conflicts_with = "id")]
+        kind: Option<String>,
+        pattern: Option<String>,
+        action: Option<String>,
+        butler: Option<String>,
         /// How many messages
         #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
         last: u32,

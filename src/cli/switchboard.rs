@@ -79,16 +79,9 @@ pub async fn rules(caller: Caller, what: Rules) -> Outcome {
                 )),
             }
         }
-        Rules::Test { id, rule, last } => {
-            let args = match (id, rule) {
-                (Some(id), _) => json!({"rule_id": id, "last": last}),
-                (None, Some(rule)) => {
-                    let mut args = json!(rule);
-                    args["last"] = json!(last);
-                    args
-                }
-                (None, None) => json!({"last": last}),
-            };
+        Rules::Test { id, kind, pattern, action, butler, last } => {
+            let args = json!({"rule_id": id, "kind": kind, "pattern": pattern, "action": action, "butler": butler,
+                              "last": last});
             tried(&caller, &caller.switchboard("triage_dry_run", args).await?);
         }
         Rules::Enable { id } => return switched(&caller, id, true).await,

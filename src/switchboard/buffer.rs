@@ -107,6 +107,8 @@ impl Desk {
         let grace = settings.scanner_grace.0;
         let scanning = self.clone().scan(queue, (every, grace), i64::from(batch), stop.clone());
         tasks.push(task::spawn(task::Kind::Actor, "buffer-scanner", scanning));
+        let keeping = super::registry::keep(self.clone(), stop.clone());
+        tasks.push(task::spawn(task::Kind::Actor, "butler-registry", keeping));
         Ok(Buffer { desk: self.clone(), tasks, stop })
     }
 

@@ -11,6 +11,7 @@ use tokio::sync::{Notify, broadcast, watch};
 use super::accept::Acceptor;
 use super::people::OwnerIdentities;
 use super::queue::Queue;
+use super::registry::{Listed, Registry};
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Envelope, Live, LiveKind};
 use crate::base::{Clock, RequestId, TenantId, Trust};
@@ -50,6 +51,8 @@ pub(super) struct Inner {
     targets: RwLock<BTreeMap<String, Target>>,
     /// Whether every butler that can be there is.
     complete: watch::Sender<bool>,
+    /// What the registry says of who is there.
+    pub registry: Registry,
     live: broadcast::Sender<Live>,
 }
 
@@ -93,6 +96,7 @@ impl Desk {
             up: RwLock::default(),
             targets: RwLock::default(),
             complete: watch::Sender::new(false),
+            registry: Registry::default(),
             live: broadcast::channel(NOTICES).0,
         };
         Self { inner: Arc::new(inner) }
@@ -127,11 +131,14 @@ impl Desk {
 
     pub(super) fn set_up(&self, up: Option<Up>) {
         *self.inner.up.write().unwrap_or_else(|e| e.into_inner()) = up;
+        self.inner.registry.look();
     }
 
-    /// From now on things can be handed to this butler.
+    /// From now on things can be handed to this butler. Its registration is written as soon as that can be done.
     pub fn enrol(&self, butler: &str, target: Target) {
+        self.inner.registry.expect(butler);
         self.inner.targets.write().unwrap_or_else(|e| e.into_inner()).insert(butler.to_owned(), target);
+        self.inner.registry.look();
     }
 
     /// From now on nothing can.
@@ -149,17 +156,29 @@ impl Desk {
         self.inner.complete.subscribe()
     }
 
+    /// The registrations of the butlers that are up here.
+    pub(super) fn adverts(&self) -> Vec<(String, Advert)> {
+        let targets = self.inner.targets.read().unwrap_or_else(|e| e.into_inner());
+        targets.iter().filter_map(|(name, t)| Some((name.clone(), t.advert.clone()?))).collect()
+    }
+
     /// A butler that is up.
     pub fn target(&self, butler: &str) -> Option<Target> {
         self.inner.targets.read().unwrap_or_else(|e| e.into_inner()).get(butler).cloned()
     }
 
-    /// The butlers that are up and take messages, with what they are for.
+    /// The butlers that messages can go to now, with what they are for.
     pub fn routable(&self) -> Vec<(String, String)> {
-        let targets = self.inner.targets.read().unwrap_or_else(|e| e.into_inner());
-        let advertised =
-            targets.iter().filter_map(|(name, t)| Some((name.clone(), t.advert.as_ref()?.description.clone())));
-        advertised.collect()
+        let eligible = |(name, advert): (String, Advert)| {
+            let listed = self.inner.registry.of(&name, &advert, self.clock().now());
+            listed.routable().then_some((name, advert.description))
+        };
+        self.adverts().into_iter().filter_map(eligible).collect()
+    }
+
+    /// All butlers that are registered, those that are not here included.
+    pub fn registered(&self) -> Vec<Listed> {
+        self.inner.registry.listed(&self.adverts(), self.clock().now())
     }
 
     /// The name under which rows are claimed.

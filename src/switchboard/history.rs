@@ -28,7 +28,7 @@ impl Desk {
         before: Option<i64>,
     ) -> Result<Vec<Value>, StoreError> {
         let letters = channel == "email";
-        let since = if letters { Timestamp::MIN } else { self.clock().now() - AGE };
+        let since = if letters { Timestamp::UNIX_EPOCH } else { self.clock().now() - AGE };
         let most = if letters { LETTERS } else { MESSAGES };
         let schema = self.schema();
         let sql = format!(

@@ -3,8 +3,10 @@
 
 mod accept;
 mod again;
+mod backfill;
 mod buffer;
 mod classify;
+mod connectors;
 mod contacts;
 mod desk;
 pub mod envelope;
@@ -14,6 +16,7 @@ pub mod inbox;
 mod live;
 pub mod people;
 mod queue;
+mod registry;
 mod route;
 mod settle;
 mod tools;
@@ -25,6 +28,7 @@ pub use buffer::{Buffer, TRIES, lease_seconds, pause, renew_every};
 pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
 pub use follow::{Follower, Heard, News};
 pub use live::Watch;
+pub use registry::{Eligibility, Listed};
 pub use route::RouteError;
 pub use settle::{Answer, End, Settlement};
 pub use tools::switchboard_tools;

@@ -22,6 +22,8 @@ pub fn switchboard_tools(desk: &Desk) -> Vec<Tool> {
     ];
     tools.extend(super::triage::tools(desk));
     tools.extend(super::contacts::tools());
+    tools.extend(super::connectors::tools());
+    tools.extend(super::backfill::tools());
     tools
 }
 

@@ -14,6 +14,7 @@ mod canary;
 mod classify;
 mod claude_code;
 mod clients;
+mod connectors;
 mod crash;
 mod doors;
 mod environment;

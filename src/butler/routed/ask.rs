@@ -31,7 +31,9 @@ pub fn ask_tools(desk: &Desk) -> Vec<Tool> {
                              "description": "The question, with all that the other must know to answer it"},
                 "deadline_s": {"type": "integer", "minimum": 1, "maximum": 300, "default": 90,
                                "description": "How long to wait; a later answer comes as a new session"}}});
-        let none = json!({"type": "object", "additionalProperties": false, "properties": {}});
+        let which = json!({"type": "object", "additionalProperties": false, "properties": {
+            "routable_only": {"type": "boolean", "default": false,
+                              "description": "Only those that work can go to now"}}});
         let reads = Meta { reads_private: false, ..Meta::read() };
         [
             define(
@@ -40,7 +42,7 @@ pub fn ask_tools(desk: &Desk) -> Vec<Tool> {
                 ask,
                 Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) },
             ),
-            define("list_butlers", "The butlers of the household and what each is for.", none, reads),
+            define("list_butlers", "The butlers of the household and what each is for.", which, reads),
         ]
     });
     let (asking, listing) = (desk.clone(), desk.clone());
@@ -52,9 +54,12 @@ pub fn ask_tools(desk: &Desk) -> Vec<Tool> {
 
 async fn list(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
     let own = call.butler.as_str();
-    let shown = desk.routable().into_iter().map(|(name, description)| {
-        let me = name == own;
-        json!({"name": name, "description": description, "you": me})
+    let wanted = call.args.get("routable_only").and_then(Value::as_bool).unwrap_or(false);
+    let shown = desk.registered().into_iter().filter(|butler| butler.routable() || !wanted).map(|butler| {
+        json!({"name": butler.name, "description": butler.description, "you": butler.name == own,
+               "routable": butler.routable(), "eligibility": butler.eligibility, "here": butler.here,
+               "route_contract": butler.contract,
+               "last_seen_at": butler.last_seen_at.map(|t| t.to_string())})
     });
     Ok(shown.collect())
 }
