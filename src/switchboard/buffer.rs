@@ -16,7 +16,7 @@ use super::queue::{Item, Queue};
 use super::route::Pass;
 use super::settle::Answer;
 use super::types::{Lane, Tier, Triage};
-use crate::base::{Backoff, HumanDuration, RequestContext, RequestId, TenantId, crash, task};
+use crate::base::{Backoff, HumanDuration, RequestContext, RequestId, TenantId, Trust, crash, task};
 use crate::config::BufferSection;
 use crate::spawner::Spawner;
 use crate::store::{Store, StoreError};
@@ -286,7 +286,8 @@ impl Desk {
                  WHERE request_id = $1 AND state = 'accepted' AND available_at <= clock_timestamp()
                    AND NOT EXISTS (SELECT 1 FROM message_inbox e WHERE e.lane = m.lane AND e.seq < m.seq
                                                                    AND e.state IN ('accepted', 'processing'))
-                 RETURNING attempts, body, attachments, envelope, context, triage, classified_at IS NOT NULL, last_error",
+                 RETURNING attempts, body, attachments, envelope, context, triage, classified_at IS NOT NULL, last_error,
+                           channel",
                 &[&item.request.0, &claim, &self.node(), &lease_seconds()],
             )
             .await
@@ -296,7 +297,10 @@ impl Desk {
         let Ok(context) = serde_json::from_value(row.get(4)) else {
             // Of a later version: it must not keep its lane waiting for ever.
             tracing::error!(request = %item.request, "a message is dead: its context can't be read");
-            self.give_up(item, claim, "its request context can't be read by this version of butlerd", None).await?;
+            let why = "this version of butlerd can't read its request context";
+            let answer = super::route::somebody_waits(row.get(8), &row.get(3));
+            let answer = answer.then(|| failure(item, why, Trust::Stranger));
+            self.give_up(item, claim, why, answer).await?;
             return Ok(None);
         };
         Ok(Some(Claimed {
@@ -356,15 +360,15 @@ impl Desk {
     /// A message that has failed too often: on record as dead, and whoever waits for an answer is told.
     async fn bury(&self, claimed: &Claimed, why: &str) -> Result<(), StoreError> {
         tracing::error!(request = %claimed.item.request, error = why, "a message is dead: it failed {TRIES} times");
-        let answer = super::route::interactive(claimed).then(|| Answer {
-            lane: claimed.item.lane.clone(),
-            text: format!("Your message could not be dealt with: {why}. It is kept; nothing was done with it."),
-            trust: claimed.context.trust,
-            session: None,
-            failure: true,
-        });
+        let answer = super::route::interactive(claimed).then(|| failure(&claimed.item, why, claimed.context.trust));
         self.give_up(&claimed.item, claimed.claim, why, answer).await.map(drop)
     }
+}
+
+/// What the person is told of a message that came to nothing.
+fn failure(item: &Item, why: &str, trust: Trust) -> Answer {
+    let text = format!("Your message could not be dealt with: {why}. It is kept; you can have it tried again.");
+    Answer { lane: item.lane.clone(), text, trust, session: None, failure: true }
 }
 
 impl Buffer {

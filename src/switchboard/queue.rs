@@ -145,16 +145,12 @@ impl Queue {
         self.look_again(&mut waiting);
     }
 
-    /// A message of this lane has ended that may not have been known here.
-    pub fn ended(&self, item: &Item) {
-        let under_way = self.lock().known.contains(&item.request);
-        if under_way {
+    /// A message of this lane has ended that may not have been known here. Returns whether the next of its lane is.
+    pub fn ended(&self, item: &Item) -> bool {
+        if self.lock().known.contains(&item.request) {
             self.leave(item, true);
-        } else {
-            let mut waiting = self.lock();
-            waiting.overflown = true;
-            self.look_again(&mut waiting);
         }
+        self.lock().lanes.contains_key(&(item.tenant.clone(), item.lane.clone()))
     }
 
     fn look_again(&self, waiting: &mut Waiting) {

@@ -26,9 +26,14 @@ const REPLY: SignedDuration = SignedDuration::from_hours(72);
 
 /// Whether somebody waits for the answer.
 pub(super) fn interactive(claimed: &Claimed) -> bool {
-    let control = claimed.envelope.get("control").cloned().unwrap_or_default();
+    somebody_waits(&claimed.context.source_channel, &claimed.envelope)
+}
+
+/// As [`interactive`], of a message's channel and envelope alone.
+pub(super) fn somebody_waits(channel: &str, envelope: &Value) -> bool {
+    let control = envelope.get("control").cloned().unwrap_or_default();
     let tier = serde_json::from_value::<Control>(control).map(|c| c.policy_tier).unwrap_or_default();
-    claimed.context.source_channel == "chat" || tier == Tier::Interactive
+    channel == "chat" || tier == Tier::Interactive
 }
 
 /// One part of a message, chosen for one butler.

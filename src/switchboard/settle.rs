@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::desk::Desk;
-use super::queue::Item;
+use super::queue::{Item, Queue};
 use super::types::{Lane, LiveKind, RouteKind, Tier};
 use crate::base::{RequestId, TenantId, Trust, crash};
 use crate::store::{StoreError, Tx};
@@ -109,7 +109,7 @@ impl Desk {
         }
         self.tell(s.request, LiveKind::SegmentSettled { segment: s.id });
         if let Some(item) = ended {
-            self.over(item, s.tenant);
+            self.over(item, s.tenant).await;
         }
         Ok(true)
     }
@@ -158,20 +158,43 @@ impl Desk {
             self.tell(item.request, LiveKind::Replied);
         }
         if ended {
-            self.over(item.clone(), &item.tenant);
+            self.over(item.clone(), &item.tenant).await;
         }
         Ok(true)
     }
 
     /// A message is at its end: its lane is free.
-    fn over(&self, item: Item, tenant: &TenantId) {
+    async fn over(&self, item: Item, tenant: &TenantId) {
         use std::sync::atomic::Ordering;
         let fewer = |n: u64| Some(n.saturating_sub(1));
         let _ = self.inner.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
         self.tell(item.request, LiveKind::Settled);
-        if let Some(up) = self.up() {
-            up.queue.ended(&Item { tenant: tenant.clone(), ..item });
+        let Some(up) = self.up() else { return };
+        let item = Item { tenant: tenant.clone(), ..item };
+        if up.queue.ended(&item) {
+            return;
         }
+        // What stands behind it is not in memory, as after a start: it must not wait for the next scan.
+        if let Err(e) = self.follow(&up.queue, &item).await {
+            tracing::debug!(error = %e, "what stands behind a message is left to the scanner");
+            up.queue.starved.notify_one();
+        }
+    }
+
+    /// Puts the next messages of the lane into the queue.
+    async fn follow(&self, queue: &Queue, ended: &Item) -> Result<(), StoreError> {
+        let mut lease = self.db().shared(&ended.tenant).await?;
+        let sql = format!(
+            "SELECT request_id, tier, seq FROM \"{}\".message_inbox
+             WHERE tenant_id = $1 AND lane = $2 AND seq > $3 AND state = 'accepted' ORDER BY seq LIMIT 8",
+            self.schema()
+        );
+        let rows = lease.read(&sql, &[&ended.tenant.as_str(), &ended.lane.0, &ended.seq]).await.map_err(failed())?;
+        for row in rows {
+            let (request, tier, seq) = (RequestId(row.get(0)), Tier::from_number(row.get(1)), row.get(2));
+            queue.offer(Item { request, tier, seq, ..ended.clone() });
+        }
+        Ok(())
     }
 
     /// Puts the answer where the question is; where nobody waits any more, it becomes work of the butler that asked.

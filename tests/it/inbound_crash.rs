@@ -1,5 +1,6 @@
 //! `kill -9` between every step of a message and the next: it ends all the same, and nothing is done twice.
 
+use crate::inbound_claims::STRANGE;
 use crate::support::tally::{counting_model, died, envelope, hand_in, insist};
 use crate::support::{Household, eventually, http};
 
@@ -95,10 +96,7 @@ async fn killed_while_a_butler_works_on_a_message_and_ends_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_while_a_message_is_given_up() {
     let model = counting_model(0).await;
-    // It asks for a routing contract that nobody speaks: whatever is routed to it fails.
-    let strange = "[butler]\nname = \"strange\"\nport = 40196\ndescription = \"s\"\n\n[butler.runtime]\nmodel = \"m\"\n\n\
-                   [butler.switchboard]\nadvertise = true\nroute_contract_min = 2\nroute_contract_max = 2\n";
-    let household = Household::with_model(&model).with_tally(1).butler("strange", strange);
+    let household = Household::with_model(&model).with_tally(1).butler("strange", STRANGE);
     for point in ["give_up.before", "give_up.committed"] {
         let mut message = envelope(point, point, "count: nothing", "interactive");
         message["control"]["pinned_target"] = "strange".into();

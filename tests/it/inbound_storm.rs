@@ -64,6 +64,9 @@ async fn every_acknowledged_message_ends_once_while_the_daemon_is_killed() {
     while last.0 < messages as i64 {
         let done = ended(&mut client, &household).await.unwrap_or(last.0);
         if done != last.0 {
+            if std::env::var_os("STORM_TELL").is_some() {
+                eprintln!("{:7.2} {done}", begun.elapsed().as_secs_f64());
+            }
             last = (done, Instant::now());
         }
         let stuck = last.1.elapsed();

@@ -1,0 +1,236 @@
+//! Who may settle a message, what one that always fails does to others, and in which order those of a thread end.
+
+use serde_json::{Value, json};
+
+use crate::support::tally::{counting_model, envelope, insist, rule};
+use crate::support::{Household, eventually, model};
+
+/// Leases this short, in seconds.
+const LEASE: &str = "2";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_worker_stopped_past_its_lease_settles_nothing_and_the_one_that_took_over_does() {
+    let model = counting_model(1500).await;
+    let household = Household::with_model(&model).with_tally(1).env("BUTLERD_LEASE_SECONDS", LEASE);
+    let daemon = household.start().await;
+    let client = household.owner().await;
+    rule(&client, "count: ", "tally").await;
+    let id = insist(&household.data(), &envelope("1", "chat", "count: stopped", "interactive")).await;
+    eventually("a session works on it", || async {
+        let sql = "SELECT count(*) FROM tally.sessions s JOIN tally.route_inbox r ON r.id = s.route_id
+                   WHERE s.state = 'running' AND r.request_id = $1::text::uuid";
+        let n: i64 = client.query_one(sql, &[&id]).await.map_err(|e| e.to_string())?.get(0);
+        if n == 1 { Ok(()) } else { Err(format!("{n} sessions")) }
+    })
+    .await;
+    daemon.signal(libc::SIGSTOP);
+    // As another node would claim it, once the lease is over.
+    let (other, claim) = ("another:node", "00000000-0000-4000-8000-000000000001");
+    eventually("the lease is over", || async {
+        let sql = "UPDATE tally.route_inbox SET claim_id = $2::text::uuid, claimed_by = $3, attempts = attempts + 1,
+                          lease_until = clock_timestamp() + interval '1 hour'
+                   WHERE request_id = $1::text::uuid AND state = 'processing' AND lease_until < clock_timestamp()";
+        let n = client.execute(sql, &[&id, &claim, &other]).await.map_err(|e| e.to_string())?;
+        if n == 1 { Ok(()) } else { Err("it is not".to_owned()) }
+    })
+    .await;
+    daemon.signal(libc::SIGCONT);
+    eventually("the old worker has tried to settle", || async {
+        let log = daemon.log();
+        if log.contains("somebody else holds this row") { Ok(()) } else { Err("it has not".to_owned()) }
+    })
+    .await;
+    let sql = "SELECT r.state, r.claim_id::text, s.state, m.state, (SELECT count(*) FROM shared.replies)
+               FROM tally.route_inbox r JOIN switchboard.route_segments s USING (id)
+                    JOIN switchboard.message_inbox m ON m.request_id = r.request_id
+               WHERE r.request_id = $1::text::uuid";
+    let row = client.query_one(sql, &[&id]).await.expect("the row");
+    let states: Vec<String> = [0, 2, 3].iter().map(|n| row.get(*n)).collect();
+    assert_eq!(states, ["processing", "accepted", "processing"], "it settled nothing");
+    assert_eq!((row.get::<_, &str>(1), row.get::<_, i64>(4)), (claim, 0), "it settled nothing");
+    // The other node stops working, and its lease is over as well: whoever takes the row over ends it, once.
+    let sql = "UPDATE tally.route_inbox SET lease_until = clock_timestamp() WHERE request_id = $1::text::uuid";
+    client.execute(sql, &[&id]).await.expect("an update");
+    household.at_rest("taken over").await;
+    assert_eq!(household.counted("stopped").await, 1);
+    let (_, entry) = daemon.get(&format!("/api/inbox/{id}")).await;
+    let entry: Value = serde_json::from_str(&entry).expect("JSON");
+    assert_eq!(entry["replies"].as_array().map(Vec::len), Some(1), "{entry}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_classification_whose_claim_is_lost_is_cancelled_and_decides_nothing() {
+    let model = model(json!([
+        {"when": r#"(?s)"message":\s*"think: lost".*Route the message in"#, "steps": [
+            {"hang": {"times": 1}},
+            {"call": {"tool": "route_to_butler", "arguments": {"butler": "tally", "prompt": "count: lost"}}}]},
+        {"when": "count: lost", "steps": [{"call": {"tool": "tally_add", "arguments": {"mark": "lost"}}}, {"say": "k"}]},
+    ]))
+    .await;
+    let household = Household::with_model(&model).with_tally(1).env("BUTLERD_LEASE_SECONDS", LEASE);
+    let daemon = household.start().await;
+    let client = household.owner().await;
+    let id = insist(&household.data(), &envelope("1", "chat", "think: lost", "interactive")).await;
+    eventually("the model is asked", || async {
+        let n = model.requests().len();
+        if n > 0 { Ok(()) } else { Err("it is not".to_owned()) }
+    })
+    .await;
+    let sql = "UPDATE switchboard.message_inbox SET claim_id = gen_random_uuid(), claimed_by = 'another:node',
+                      lease_until = clock_timestamp() + interval '3 s'
+               WHERE request_id = $1::text::uuid AND state = 'processing'";
+    assert_eq!(client.execute(sql, &[&id]).await.expect("an update"), 1);
+    eventually("its session is cancelled", || async {
+        let sql = "SELECT state FROM switchboard.sessions ORDER BY queued_at LIMIT 1";
+        let row = client.query_opt(sql, &[]).await.map_err(|e| e.to_string())?;
+        let state: Option<String> = row.map(|row| row.get(0));
+        if state.as_deref() == Some("cancelled") { Ok(()) } else { Err(format!("{state:?}")) }
+    })
+    .await;
+    household.at_rest("taken over").await;
+    assert_eq!(household.counted("lost").await, 1);
+    let (_, entry) = daemon.get(&format!("/api/inbox/{id}")).await;
+    let entry: Value = serde_json::from_str(&entry).expect("JSON");
+    assert_eq!(
+        (entry["state"].as_str(), entry["segments"].as_array().map(Vec::len)),
+        (Some("done"), Some(1)),
+        "{entry}"
+    );
+}
+
+/// A butler that asks for a routing contract that nobody speaks: whatever is routed to it fails.
+pub const STRANGE: &str = "[butler]\nname = \"strange\"\nport = 40196\ndescription = \"s\"\n\n[butler.runtime]\n\
+                           model = \"m\"\n\n[butler.switchboard]\nadvertise = true\nroute_contract_min = 2\n\
+                           route_contract_max = 2\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn one_that_always_fails_hurts_nobody_else_and_dies_after_five_tries() {
+    let model = counting_model(0).await;
+    let household = Household::with_model(&model).with_tally(4).butler("strange", STRANGE);
+    let daemon = household.start().await;
+    let client = household.owner().await;
+    rule(&client, "count: ", "tally").await;
+    rule(&client, "poison", "strange").await;
+    let data = household.data();
+    let poison = insist(&data, &envelope("poison", "poisoned", "poison", "interactive")).await;
+    // Its next try is kept away until the others are at their end: whether they wait for it is counted, not timed.
+    eventually("its first try has failed", || async {
+        let sql = "UPDATE switchboard.message_inbox SET available_at = clock_timestamp() + interval '1 hour'
+                   WHERE request_id = $1::text::uuid AND state = 'accepted' AND attempts > 0";
+        let n = client.execute(sql, &[&poison]).await.map_err(|e| e.to_string())?;
+        if n == 1 { Ok(()) } else { Err("it has not".to_owned()) }
+    })
+    .await;
+    let mut good = Vec::new();
+    for n in 0..100 {
+        let message = envelope(&format!("g{n}"), &format!("chat-{n}"), &format!("count: g{n}"), "interactive");
+        good.push(insist(&data, &message).await);
+    }
+    eventually("the others are at their end", || async {
+        let sql = "SELECT count(*) FILTER (WHERE state = 'done' AND attempts = 1) FROM switchboard.message_inbox
+                   WHERE request_id::text = ANY($1)";
+        let n: i64 = client.query_one(sql, &[&good]).await.map_err(|e| e.to_string())?.get(0);
+        if n == 100 { Ok(()) } else { Err(format!("{n} of 100")) }
+    })
+    .await;
+    household.invariants("the others").await;
+    eventually("it is dead", || async {
+        let sql = "UPDATE switchboard.message_inbox SET available_at = clock_timestamp()
+                   WHERE request_id = $1::text::uuid AND state = 'accepted'";
+        client.execute(sql, &[&poison]).await.map_err(|e| e.to_string())?;
+        let sql = "SELECT state, attempts, settled_at FROM switchboard.message_inbox WHERE request_id = $1::text::uuid";
+        let row = client.query_one(sql, &[&poison]).await.map_err(|e| e.to_string())?;
+        match row.get::<_, &str>(0) {
+            "dead" => Ok((row.get::<_, i32>(1), row.get::<_, jiff::Timestamp>(2))),
+            state => Err(format!("{state} after {}", row.get::<_, i32>(1))),
+        }
+    })
+    .await;
+    let sql = "SELECT attempts, last_error FROM switchboard.message_inbox WHERE request_id = $1::text::uuid";
+    let row = client.query_one(sql, &[&poison]).await.expect("the row");
+    assert_eq!(row.get::<_, i32>(0), 5);
+    assert!(row.get::<_, String>(1).contains("contract"), "{}", row.get::<_, String>(1));
+    let claims = daemon.log().matches("a message is tried again").count();
+    assert_eq!(claims, 4, "four tries again, and the fifth was its last");
+    household.at_rest("poison").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_thread_keeps_its_order_while_others_pass() {
+    let model = counting_model(150).await;
+    let household = Household::with_model(&model).with_tally(3);
+    let _daemon = household.start().await;
+    let client = household.owner().await;
+    rule(&client, "count: ", "tally").await;
+    let data = household.data();
+    for n in 0..10 {
+        insist(&data, &envelope(&format!("t{n}"), "thread", &format!("count: t{n}"), "interactive")).await;
+    }
+    for n in 0..10 {
+        insist(&data, &envelope(&format!("o{n}"), &format!("other-{n}"), &format!("count: o{n}"), "interactive")).await;
+    }
+    household.at_rest("order").await;
+    let marks = client.query("SELECT mark FROM tally.counted ORDER BY id", &[]).await.expect("the marks");
+    let marks: Vec<String> = marks.iter().map(|row| row.get(0)).collect();
+    let thread: Vec<&String> = marks.iter().filter(|mark| mark.starts_with('t')).collect();
+    assert_eq!(thread, ["t0", "t1", "t2", "t3", "t4", "t5", "t6", "t7", "t8", "t9"], "{marks:?}");
+    let last = marks.iter().position(|mark| mark == "t9").expect("the last of the thread");
+    let passed = marks[..last].iter().filter(|mark| mark.starts_with('o')).count();
+    assert!(passed >= 5, "others pass those of the thread: {marks:?}");
+    // Sessions of one thread never overlap, those of different ones do.
+    let sql = "SELECT count(*) FILTER (WHERE a.lane = b.lane), count(*) FILTER (WHERE a.lane <> b.lane) FROM
+               (SELECT m.lane, s.id, s.started_at, s.completed_at FROM tally.sessions s
+                JOIN switchboard.message_inbox m USING (request_id)) a
+               JOIN (SELECT m.lane, s.id, s.started_at, s.completed_at FROM tally.sessions s
+                     JOIN switchboard.message_inbox m USING (request_id)) b
+                 ON a.id < b.id AND a.started_at < b.completed_at AND b.started_at < a.completed_at";
+    let row = client.query_one(sql, &[]).await.expect("the overlaps");
+    let (same, different): (i64, i64) = (row.get(0), row.get(1));
+    assert_eq!(same, 0, "two sessions of one thread at once");
+    assert!(different >= 5, "only {different} overlaps of different threads");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn rows_that_cannot_be_read_end_and_keep_nobody_waiting() {
+    let model = counting_model(3000).await;
+    let household = Household::with_model(&model).with_tally(1);
+    let _daemon = household.start().await;
+    let client = household.owner().await;
+    rule(&client, "count: ", "tally").await;
+    let data = household.data();
+    let send = async |id: &str, thread: &str| {
+        insist(&data, &envelope(id, thread, &format!("count: n{id}"), "interactive")).await;
+    };
+    // The second stands behind the first in its thread; the third waits at the butler for the first's session to end.
+    send("1", "chat").await;
+    send("2", "chat").await;
+    send("3", "other").await;
+    let changed = async |what: &str, sql: &str| {
+        eventually(what, || async {
+            let n = client.execute(sql, &[]).await.map_err(|e| e.to_string())?;
+            if n == 1 { Ok(()) } else { Err(format!("{n} rows")) }
+        })
+        .await;
+    };
+    // Both are of a form that this version does not know, as after a step back to an older one.
+    changed(
+        "the second waits",
+        "UPDATE switchboard.message_inbox SET context = '{\"of\": \"tomorrow\"}'
+         WHERE external_event_id = '2' AND state = 'accepted'",
+    )
+    .await;
+    changed(
+        "the third waits",
+        "UPDATE tally.route_inbox SET route = jsonb_set(route, '{kind}', '\"tomorrow\"')
+         WHERE state = 'accepted' AND route #>> '{input,prompt}' = 'count: n3'",
+    )
+    .await;
+    send("4", "chat").await;
+    send("5", "other").await;
+    household.at_rest("rows of tomorrow").await;
+    let sql = "SELECT state, last_error FROM switchboard.message_inbox ORDER BY seq";
+    let rows = client.query(sql, &[]).await.expect("the rows");
+    let rows: Vec<(String, bool)> = rows.iter().map(|r| (r.get(0), r.get::<_, Option<String>>(1).is_some())).collect();
+    let states: Vec<(&str, bool)> = rows.iter().map(|(state, told)| (state.as_str(), *told)).collect();
+    assert_eq!(states, [("done", false), ("dead", true), ("dead", true), ("done", false), ("done", false)]);
+}

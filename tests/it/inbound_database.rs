@@ -1,0 +1,174 @@
+//! The database goes away under messages: nobody crashes, whoever hands in is told to come again, and all goes on.
+//!
+//! `CUT_SECONDS` makes the cut longer: `just soak`.
+
+use std::time::{Duration, Instant};
+
+use crate::soak::proc;
+use crate::support::tally::{counting_model, envelope, hand_in, insist, rule};
+use crate::support::{Household, eventually, http};
+
+fn cut() -> Duration {
+    Duration::from_secs(std::env::var("CUT_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3))
+}
+
+/// The server's first process.
+fn postmaster(household: &Household) -> i32 {
+    let pid = std::fs::read_to_string(household.data().join("postgres/postmaster.pid")).expect("the pid file");
+    pid.lines().next().and_then(|l| l.parse().ok()).expect("a pid")
+}
+
+/// All of the server.
+fn server(postmaster: i32) -> Vec<i32> {
+    let own = proc::processes().filter(|p| p.pid == postmaster || p.parent == postmaster);
+    own.map(|p| p.pid).collect()
+}
+
+fn signal(pids: &[i32], signal: i32) {
+    for pid in pids {
+        unsafe { libc::kill(*pid, signal) };
+    }
+}
+
+/// A message that must be refused for now.
+async fn refused(household: &Household, id: &str) {
+    let message = envelope(id, id, &format!("count: {id}"), "interactive");
+    let (status, after, answer) = hand_in(&household.data(), &http(), &message).await.expect("an answer");
+    assert_eq!((status, after.as_deref()), (503, Some("2")), "{answer}");
+    assert_eq!(answer["code"], "unavailable", "{answer}");
+}
+
+/// All that was sent was counted once.
+async fn all_counted(household: &Household, what: &str, marks: &[String]) {
+    household.at_rest(what).await;
+    let client = household.owner().await;
+    let rows = client.query("SELECT mark, count(*) FROM tally.counted GROUP BY mark ORDER BY mark", &[]).await;
+    let rows: Vec<(String, i64)> = rows.expect("the marks").iter().map(|r| (r.get(0), r.get(1))).collect();
+    let mut expected: Vec<(String, i64)> = marks.iter().map(|mark| (mark.clone(), 1)).collect();
+    expected.sort();
+    assert_eq!(rows, expected, "{what}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_says_nothing_is_waited_for() {
+    let model = counting_model(0).await;
+    let household = Household::with_model(&model).with_tally(2);
+    let mut daemon = household.start().await;
+    rule(&household.owner().await, "count: ", "tally").await;
+    let mut marks = Vec::new();
+    for n in 0..6 {
+        marks.push(format!("before-{n}"));
+        let text = format!("count: before-{n}");
+        insist(&household.data(), &envelope(&format!("before-{n}"), "chat", &text, "interactive")).await;
+    }
+    let begun = Instant::now();
+    let stopped = server(postmaster(&household));
+    signal(&stopped, libc::SIGSTOP);
+    // Handed in meanwhile, and told to come again; when it does it is known, or taken.
+    refused(&household, "meanwhile").await;
+    while begun.elapsed() < cut() {
+        refused(&household, "meanwhile").await;
+    }
+    signal(&stopped, libc::SIGCONT);
+    let back = Instant::now();
+    marks.push("meanwhile".to_owned());
+    let message = envelope("meanwhile", "meanwhile", "count: meanwhile", "interactive");
+    insist(&household.data(), &message).await;
+    assert!(back.elapsed() < Duration::from_secs(5), "taken only {:?} after its return", back.elapsed());
+    all_counted(&household, "after the silence", &marks).await;
+    assert!(!daemon.ended());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_database_that_is_gone_is_waited_for() {
+    let model = counting_model(0).await;
+    let household = Household::with_model(&model).with_tally(2);
+    let mut daemon = household.start().await;
+    rule(&household.owner().await, "count: ", "tally").await;
+    let mut marks = Vec::new();
+    for n in 0..6 {
+        marks.push(format!("before-{n}"));
+        let text = format!("count: before-{n}");
+        insist(&household.data(), &envelope(&format!("before-{n}"), "chat", &text, "interactive")).await;
+    }
+    // Without this file the server does not start.
+    let control = household.data().join("postgres/global/pg_control");
+    let aside = control.with_extension("aside");
+    let begun = Instant::now();
+    std::fs::rename(&control, &aside).expect("the file");
+    signal(&[postmaster(&household)], libc::SIGKILL);
+    eventually("the daemon notices", || async {
+        let log = daemon.log();
+        if log.contains("the embedded database is down") { Ok(()) } else { Err("it is not in the log".to_owned()) }
+    })
+    .await;
+    refused(&household, "meanwhile").await;
+    while begun.elapsed() < cut() {
+        refused(&household, "meanwhile").await;
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    std::fs::rename(&aside, &control).expect("the file");
+    eventually("the database is back", || async {
+        let log = daemon.log();
+        if log.contains("the embedded database is up again") { Ok(()) } else { Err("it is not".to_owned()) }
+    })
+    .await;
+    let back = Instant::now();
+    for n in 0..6 {
+        marks.push(format!("after-{n}"));
+        let text = format!("count: after-{n}");
+        insist(&household.data(), &envelope(&format!("after-{n}"), "chat", &text, "interactive")).await;
+    }
+    assert!(back.elapsed() < Duration::from_secs(5), "taken only {:?} after its return", back.elapsed());
+    all_counted(&household, "after the cut", &marks).await;
+    assert!(!daemon.ended());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn connections_that_are_cut_again_and_again_lose_nothing() {
+    let model = counting_model(0).await;
+    let household = Household::with_model(&model).with_tally(2);
+    let mut daemon = household.start().await;
+    let client = household.owner().await;
+    rule(&client, "count: ", "tally").await;
+    let sending: Vec<_> = (0..4)
+        .map(|sender| {
+            let data = household.data();
+            tokio::spawn(async move {
+                for n in (sender..24).step_by(4) {
+                    let (mark, thread) = (format!("s{n}"), format!("chat-{sender}"));
+                    insist(&data, &envelope(&mark, &thread, &format!("count: {mark}"), "interactive")).await;
+                }
+            })
+        })
+        .collect();
+    let begun = Instant::now();
+    let storm = cut().max(Duration::from_secs(5));
+    let mut cuts = 0u64;
+    while begun.elapsed() < storm {
+        let sql = "SELECT count(pg_terminate_backend(pid)) FROM pg_stat_activity
+                   WHERE backend_type = 'client backend' AND application_name LIKE 'butlerd%'";
+        cuts += client.query_one(sql, &[]).await.expect("the storm").get::<_, i64>(0).unsigned_abs();
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for sender in sending {
+        sender.await.expect("a sender");
+    }
+    assert!(cuts > 10, "only {cuts} connections were cut");
+    household.at_rest("after the storm").await;
+    let sql = "SELECT m.external_event_id, m.state, m.last_error,
+                      (SELECT count(*) FROM tally.counted c WHERE c.mark = m.external_event_id)
+               FROM switchboard.message_inbox m ORDER BY seq";
+    let rows = client.query(sql, &[]).await.expect("the messages");
+    assert_eq!(rows.len(), 24);
+    for row in rows {
+        let (mark, state, counted): (String, String, i64) = (row.get(0), row.get(1), row.get(3));
+        let error: Option<String> = row.get(2);
+        // A cut may hide whether a call was carried out; then nobody may try it again, and the person is told.
+        assert!(
+            counted == 1 && state == "done" || counted <= 1 && state == "dead" && error.is_some(),
+            "{mark}: {state}, counted {counted} times, {error:?}"
+        );
+    }
+    assert!(!daemon.ended());
+}
