@@ -11,6 +11,7 @@ mod broken;
 mod budgets;
 mod calls;
 mod canary;
+mod chat;
 mod classify;
 mod claude_code;
 mod clients;
