@@ -24,6 +24,7 @@ mod gateway;
 mod inbound;
 mod inbound_crash;
 mod inbound_storm;
+mod inbox;
 mod isolation;
 mod lifecycle;
 mod misbehave;
