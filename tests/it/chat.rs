@@ -84,6 +84,7 @@ async fn each_style_of_answer_arrives_once_and_no_end_is_silent() {
         ("follow-up", "log my weight", vec![("reply", "How much do you weigh?", true)]),
         ("answer", "what do I weigh", vec![("reply", "82 kg, as of today.", false)]),
         ("react+reply", "best week ever", vec![("react", "🎉", false), ("reply", "Three in a row.", false)]),
+        ("silence", "nothing to say", vec![("reply", "Done.", true)]),
     ];
     for (style, text, wanted) in cases {
         let told = say(&daemon, json!({"text": text, "butler": "health", "thread": style})).await;
@@ -223,14 +224,14 @@ async fn the_demos_sentence_works_from_the_chat() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_conversation_survives_a_restart_of_the_daemon() {
     let model = model(json!([
-        {"when": "are you there", "steps": [{"hang": {"times": 1}}, {"say": "Still here."}]},
-        {"when": "good", "steps": [{"say": "Always."}]}]))
+        {"when": "very good", "steps": [{"say": "Always."}]},
+        {"when": "are you there", "steps": [{"hang": {"times": 1}}, {"say": "Still here."}]}]))
     .await;
     let household = Arc::new(Household::with_model(&model));
     let mut daemon = household.start().await;
     let talking = {
         let household = household.clone();
-        tokio::spawn(async move { cli(&household, &["chat", "general"], "are you there?\ngood\n").await })
+        tokio::spawn(async move { cli(&household, &["chat", "general"], "are you there?\nvery good\n").await })
     };
     eventually("the session", || async {
         match model.requests().iter().any(|r| r.answer == "hang") {
@@ -247,4 +248,62 @@ async fn a_conversation_survives_a_restart_of_the_daemon() {
     let (_, out, _) = cli(&household, &["inbox", "list", "--json"], "").await;
     let messages: Vec<Value> = serde_json::from_str(&out).expect("JSON");
     assert_eq!(messages.len(), 2, "each line is one message: {out}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn events_come_as_they_happen_and_a_client_that_leaves_changes_nothing() {
+    let model = model(json!([
+        {"when": "wait for it", "steps": [
+            {"say": "I look it up.", "call": {"tool": "measurement_latest", "arguments": {"kind": "weight"}}},
+            {"hang": true}]}]))
+    .await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let mut response = post(&daemon, &daemon.token(), &json!({"text": "wait for it", "butler": "health"})).await;
+    let mut seen = String::new();
+    // The model says nothing more: what is here came while the session runs.
+    while !seen.contains("event: tool_result\n") {
+        let bytes = response.chunk().await.expect("a stream").expect("more of it");
+        seen.push_str(&String::from_utf8_lossy(&bytes));
+    }
+    drop(response);
+    let told: Vec<Value> =
+        seen.lines().filter_map(|l| l.strip_prefix("data: ")).map(|d| serde_json::from_str(d).expect("JSON")).collect();
+    assert!(told.iter().any(|e| e["event"] == "text" && e["text"] == "I look it up."), "{told:?}");
+    let text = |name: &str, key: &str| {
+        let event = told.iter().find(|e| e["event"] == name);
+        event.and_then(|e| e[key].as_str()).unwrap_or_else(|| panic!("no {name} in {told:?}")).to_owned()
+    };
+    let (request, session) = (text("accepted", "request_id"), text("session", "session_id"));
+    let (_, body) = daemon.get(&format!("/api/inbox/{request}")).await;
+    assert_eq!(serde_json::from_str::<Value>(&body).expect("JSON")["state"], "processing", "{body}");
+    let (code, out, err) = household.cli(&["sessions", "cancel", &session]);
+    assert_eq!(code, 0, "{out}{err}");
+    let again = http().get(format!("http://{}/api/chat/{request}", daemon.admin())).bearer_auth(daemon.token());
+    let again = events(again.send().await.expect("an answer")).await;
+    assert_eq!(again[1..told.len()], told[1..], "the same, from its beginning");
+    assert!(matches!(replies(&again)[..], [("failure", _, false)]), "{again:?}");
+    assert_eq!(again.last().map(|e| &e["state"]), Some(&json!("dead")), "{again:?}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_message_of_two_parts_gets_both_answers() {
+    let part = |butler: &str, prompt: &str| json!({"tool": "route_to_butler", "arguments": {"butler": butler, "prompt": prompt}});
+    let model = model(json!([
+        {"when": "(?s)rent.*Route the message in", "steps": [
+            {"calls": [part("health", "I weigh 82 kg"), part("finance", "the rent is paid")]}]},
+        {"when": "the rent is paid\\s*$|^the rent is paid", "steps": [{"say": "The rent is noted."}]},
+        {"when": "I weigh 82 kg", "steps": [{"say": "The weight is noted."}]}]))
+    .await;
+    let household = Arc::new(Household::with_model(&model));
+    let _daemon = household.start().await;
+    let (code, out, err) = cli(&household, &["chat"], "I weigh 82 kg and the rent is paid\n").await;
+    assert_eq!(code, 0, "{out}{err}");
+    let mut lines: Vec<&str> = out.lines().collect();
+    lines.sort_unstable();
+    assert_eq!(
+        lines,
+        ["finance: The rent is noted.", "health: The weight is noted.", "→ finance", "→ health"],
+        "{out}{err}"
+    );
 }
