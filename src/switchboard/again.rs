@@ -91,9 +91,8 @@ impl Desk {
         let mut butlers = Vec::new();
         if held.classified && !dead.is_empty() {
             taken_before = self.steps(&mut tx, tenant, &dead).await?;
-            let mut n = parts.iter().map(|p| p.n).max().unwrap_or(0);
-            for part in &dead {
-                n += 1;
+            let first = parts.iter().map(|p| p.n).max().unwrap_or(0) + 1;
+            for (n, part) in (first..).zip(&dead) {
                 self.replace(&mut tx, part).await?;
                 let new = Part { id: Uuid::now_v7(), n, ..part.copy() };
                 self.add(&mut tx, tenant, request, &new).await?;

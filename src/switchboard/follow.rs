@@ -1,5 +1,6 @@
 //! Following one message from its acceptance to its end. The rows are the truth; live notices only say when to look.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
@@ -212,9 +213,9 @@ impl Follower {
             let rows = lease.read(&sql, &[&self.tenant.as_str(), parts]).await.map_err(failed())?;
             for row in &rows {
                 let session_id: Uuid = row.get(0);
-                if !self.told.sessions.contains_key(&session_id) {
+                if let Entry::Vacant(new) = self.told.sessions.entry(session_id) {
+                    new.insert(0);
                     news.push(News::Session { butler: butler.clone(), session_id });
-                    self.told.sessions.insert(session_id, 0);
                 }
                 self.transcript(&mut lease, (&butler, &schema), session_id, news).await?;
             }
