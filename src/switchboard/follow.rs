@@ -125,7 +125,8 @@ struct Told {
     parts: BTreeSet<Uuid>,
     /// The last event of each session, by its number.
     sessions: HashMap<Uuid, i32>,
-    reply: i64,
+    /// Each by its number: parts that end at the same time may be committed in another order.
+    replies: BTreeSet<i64>,
 }
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
@@ -179,10 +180,9 @@ impl Follower {
         for reply in &entry.replies {
             let text = |key: &str| reply[key].as_str().map(str::to_owned);
             let seq = reply["seq"].as_i64().unwrap_or_default();
-            if seq <= self.told.reply {
+            if !self.told.replies.insert(seq) {
                 continue;
             }
-            self.told.reply = seq;
             news.push(News::Reply {
                 seq,
                 butler: text("butler").unwrap_or_default(),
