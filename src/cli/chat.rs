@@ -209,7 +209,7 @@ struct Seen {
     parts: HashSet<Uuid>,
     /// The last event of each session.
     sessions: HashMap<Uuid, i32>,
-    reply: i64,
+    replies: HashSet<i64>,
 }
 
 impl Seen {
@@ -229,11 +229,7 @@ impl Seen {
                 *last = seq.unwrap_or(*last).max(*last);
                 new
             }
-            News::Reply { seq, .. } => {
-                let new = *seq > self.reply;
-                self.reply = self.reply.max(*seq);
-                new
-            }
+            News::Reply { seq, .. } => self.replies.insert(*seq),
             News::Ended { .. } => true,
             News::Unknown => false,
         }

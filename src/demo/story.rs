@@ -146,7 +146,7 @@ pub(super) fn going_on(status: &HouseStatus, data_dir: &Path, keep: bool) {
         "    butlerd serve                             in one terminal (config/butlerd.toml is read if it is there)"
     );
     println!("    butlerd secret set ANTHROPIC_API_KEY      in another; it asks for the key");
-    println!("    butlerd trigger health \"I weighed 81.4 kg this morning, log it and tell me the trend\"");
+    println!("    butlerd chat                              and say it yourself: I weighed 81.4 kg this morning, …");
     println!(
         "    butlerd sessions list                     what happened; `butlerd status` and `butlerd doctor` tell more"
     );
@@ -155,5 +155,6 @@ pub(super) fn going_on(status: &HouseStatus, data_dir: &Path, keep: bool) {
         println!();
         println!("  This household stays up until you press Ctrl-C. Its admin server: http://{}", status.admin);
         println!("    butlerd status --data-dir {}", data_dir.display());
+        println!("    butlerd chat --data-dir {}    say the sentence above", data_dir.display());
     }
 }

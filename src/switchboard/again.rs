@@ -91,9 +91,8 @@ impl Desk {
         let mut butlers = Vec::new();
         if held.classified && !dead.is_empty() {
             taken_before = self.steps(&mut tx, tenant, &dead).await?;
-            let mut n = parts.iter().map(|p| p.n).max().unwrap_or(0);
-            for part in &dead {
-                n += 1;
+            let first = parts.iter().map(|p| p.n).max().unwrap_or(0) + 1;
+            for (n, part) in (first..).zip(&dead) {
                 self.replace(&mut tx, part).await?;
                 let new = Part { id: Uuid::now_v7(), n, ..part.copy() };
                 self.add(&mut tx, tenant, request, &new).await?;
@@ -273,31 +272,27 @@ impl Desk {
     /// Takes back what its butler has not begun; what it works on is not taken out of its hands.
     async fn withdraw_route(&self, tx: &mut Tx<'_>, tenant: &TenantId, part: &Part) -> Result<(), AgainError> {
         let Some(schema) = self.homes(tx, &[part.copy()]).await?.remove(&part.butler) else { return Ok(()) };
-        let sql = format!(
-            "SELECT state, session_id FROM \"{schema}\".route_inbox WHERE tenant_id = $1 AND id = $2 FOR UPDATE"
-        );
+        let sql = format!("SELECT state, session_id FROM \"{schema}\".route_inbox WHERE tenant_id = $1 AND id = $2");
         let row = tx.query_opt(&sql, &[&tenant.as_str(), &part.id]).await.map_err(failed())?;
         let Some(row) = row else { return Ok(()) };
-        match row.get::<_, &str>(0) {
-            "processing" => {
-                let butler = &part.butler;
-                let session = row.get::<_, Option<Uuid>>(1).map(|id| format!(": butlerd sessions cancel {id}"));
-                let why = format!(
-                    "{butler} is working on it just now; wait for its end, or end its session first{}",
-                    session.unwrap_or_default()
-                );
-                Err(AgainError::NotNow(why))
-            }
-            "accepted" => {
-                let sql = format!(
-                    "UPDATE \"{schema}\".route_inbox SET state = 'dead', settled_at = $2, last_error = 'rerouted'
-                     WHERE id = $1"
-                );
-                tx.execute(&sql, &[&part.id, &self.clock().now()]).await.map_err(failed())?;
-                Ok(())
-            }
-            _ => Ok(()),
+        if ["done", "dead"].contains(&row.get::<_, &str>(0)) {
+            return Ok(());
         }
+        // Whoever settles it holds its row and waits for the message's, which is held here: not to be waited for.
+        let sql = format!(
+            "UPDATE \"{schema}\".route_inbox SET state = 'dead', settled_at = $2, last_error = 'rerouted'
+             WHERE id = (SELECT id FROM \"{schema}\".route_inbox WHERE id = $1 AND state = 'accepted'
+                         FOR UPDATE SKIP LOCKED)"
+        );
+        if tx.execute(&sql, &[&part.id, &self.clock().now()]).await.map_err(failed())? > 0 {
+            return Ok(());
+        }
+        let butler = &part.butler;
+        let session = row.get::<_, Option<Uuid>>(1).map(|id| format!(": butlerd sessions cancel {id}"));
+        Err(AgainError::NotNow(format!(
+            "{butler} is working on it just now; wait for its end, or end its session first{}",
+            session.unwrap_or_default()
+        )))
     }
 
     /// The row says that it waits; this only makes it quick.

@@ -1,5 +1,6 @@
 //! Following one message from its acceptance to its end. The rows are the truth; live notices only say when to look.
 
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
@@ -124,7 +125,8 @@ struct Told {
     parts: BTreeSet<Uuid>,
     /// The last event of each session, by its number.
     sessions: HashMap<Uuid, i32>,
-    reply: i64,
+    /// Each by its number: parts that end at the same time may be committed in another order.
+    replies: BTreeSet<i64>,
 }
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
@@ -178,10 +180,9 @@ impl Follower {
         for reply in &entry.replies {
             let text = |key: &str| reply[key].as_str().map(str::to_owned);
             let seq = reply["seq"].as_i64().unwrap_or_default();
-            if seq <= self.told.reply {
+            if !self.told.replies.insert(seq) {
                 continue;
             }
-            self.told.reply = seq;
             news.push(News::Reply {
                 seq,
                 butler: text("butler").unwrap_or_default(),
@@ -212,9 +213,9 @@ impl Follower {
             let rows = lease.read(&sql, &[&self.tenant.as_str(), parts]).await.map_err(failed())?;
             for row in &rows {
                 let session_id: Uuid = row.get(0);
-                if !self.told.sessions.contains_key(&session_id) {
+                if let Entry::Vacant(new) = self.told.sessions.entry(session_id) {
+                    new.insert(0);
                     news.push(News::Session { butler: butler.clone(), session_id });
-                    self.told.sessions.insert(session_id, 0);
                 }
                 self.transcript(&mut lease, (&butler, &schema), session_id, news).await?;
             }

@@ -242,6 +242,10 @@ async fn a_hanging_answer_ends_with_the_server() {
 #[test]
 fn the_demonstration_s_script_is_whole() {
     let script = demo_script().unwrap();
-    assert!(script.conversations[0].when.is_match(DEMO_PROMPT) && script.fallback.is_some());
-    assert!(script.conversations[0].steps.iter().all(|step| matches!(step, Step::Turn { .. })));
+    let first = script.conversations.iter().find(|c| c.when.is_match(DEMO_PROMPT));
+    assert!(first.is_some_and(|c| c.steps.len() > 1) && script.fallback.is_some());
+    let mut steps = script.conversations.iter().flat_map(|c| &c.steps);
+    assert!(steps.all(|step| matches!(step, Step::Turn { .. })));
+    // Said in the chat, the sentence is routed first.
+    assert!(script.conversations[0].when.is_match(&format!("{DEMO_PROMPT} … Route the message in")));
 }

@@ -55,11 +55,14 @@ const MESSAGES: [(&str, &str); 8] = [
                 OR EXISTS (SELECT 1 FROM {s}.route_segments s WHERE s.request_id = m.request_id AND s.state = 'dead'))",
     ),
     (
+        // But for what somebody took up again by hand.
         "two messages of a lane that ended in another order than they came in",
         "SELECT a.request_id || ' after ' || b.request_id FROM (
              SELECT request_id, settled_at, lead(settled_at) OVER lane AS next, lead(request_id) OVER lane AS later
-             FROM {s}.message_inbox
+             FROM {s}.message_inbox m
              WHERE state IN ('done', 'dead') AND coalesce(triage->>'action', '') NOT IN ('skip', 'metadata_only')
+               AND NOT EXISTS (SELECT 1 FROM {s}.route_segments s
+                               WHERE s.request_id = m.request_id AND s.state = 'rerouted')
              WINDOW lane AS (PARTITION BY tenant_id, lane ORDER BY seq)) a
          JOIN {s}.message_inbox b ON b.request_id = a.later WHERE a.settled_at > a.next",
     ),
