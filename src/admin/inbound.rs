@@ -48,17 +48,14 @@ impl Inbound<'_> {
     }
 
     /// The tenant of the token, if it may do this.
-    fn tenant(&self, need: Need) -> Result<&TenantId, Response<Body>> {
-        match rights::check(self.grant, need) {
-            Ok(()) => Ok(&self.grant.tenant),
-            Err(failure) => Err(forbidden(&failure)),
-        }
+    fn tenant(&self, need: Need) -> Result<&TenantId, Failure> {
+        rights::check(self.grant, need).map(|()| &self.grant.tenant)
     }
 
     async fn ingest(&self, request: Request<Incoming>) -> Response<Body> {
         let tenant = match self.tenant(Need::HandIn) {
             Ok(tenant) => tenant,
-            Err(refused) => return refused,
+            Err(refused) => return forbidden(&refused),
         };
         let bytes = match whole_body(request.into_body(), self.edge.max_body(), BODY_TIMEOUT).await {
             Ok(bytes) => bytes,
@@ -78,7 +75,7 @@ impl Inbound<'_> {
     async fn entry(&self, id: Option<Uuid>) -> Response<Body> {
         let tenant = match self.tenant(Need::Look) {
             Ok(tenant) => tenant,
-            Err(refused) => return refused,
+            Err(refused) => return forbidden(&refused),
         };
         let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is no request_id.") };
         match self.supervisor.house().desk.entry(tenant, id).await {

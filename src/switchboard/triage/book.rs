@@ -14,10 +14,13 @@ use crate::switchboard::types::Action;
 /// Rules that another process changed are seen after this long.
 const FRESH: Duration = Duration::from_secs(30);
 
+/// A tenant's rules, and when they were read.
+type Read = (Instant, Arc<Rules>);
+
 /// Cheap to clone.
 #[derive(Clone, Default)]
 pub struct RuleBook {
-    read: Arc<RwLock<HashMap<TenantId, (Instant, Arc<Rules>)>>>,
+    read: Arc<RwLock<HashMap<TenantId, Read>>>,
 }
 
 impl RuleBook {
