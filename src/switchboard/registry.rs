@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::desk::{Advert, Desk};
 use super::types::ROUTE_CONTRACT;
 use crate::base::TenantId;
+use crate::config::CORE_BUTLERS;
 use crate::store::StoreError;
 
 /// How often the clock is asked whether something is due; it may jump, as where a machine slept.
@@ -78,9 +79,10 @@ pub struct Listed {
 }
 
 impl Listed {
-    /// Whether messages can go to it.
+    /// Whether messages can go to it. The core butlers are how messages travel, and never where they go.
     pub fn routable(&self) -> bool {
-        self.here && self.eligibility != Eligibility::Quarantined && understands(self.contract)
+        let core = CORE_BUTLERS.contains(&self.name.as_str());
+        !core && self.here && self.eligibility != Eligibility::Quarantined && understands(self.contract)
     }
 }
 
