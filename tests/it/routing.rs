@@ -17,7 +17,8 @@ const MESSAGES: &str = r#"
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_model_chose_is_counted_rightly() {
     let to = |butler: &str| json!({"tool": "route_to_butler", "arguments": {"butler": butler, "prompt": butler}});
-    let asked = |words: &str| format!("(?s){words}.*Route the message in");
+    // What the person wrote, now or before: nothing that the house says itself.
+    let asked = |words: &str| format!("(?s)\"(message|text)\": ?\"[^\"]*{words}.*Route the message in");
     let model = model(json!([
         {"when": asked("train to Rome and pay"), "steps": [{"calls": [to("travel"), to("finance")]}]},
         {"when": asked("train"), "steps": [{"call": to("travel")}]},
