@@ -25,6 +25,10 @@ demo *arguments:
 bench *arguments:
     cargo bench --bench house -- {{arguments}}
 
+# Scores the routing of labelled messages by the real model; it needs ANTHROPIC_API_KEY.
+bench-route file='tests/data/routing.jsonl':
+    cargo bench --bench house -- route '{{file}}'
+
 # Writes config/butlerd.toml anew from the settings' documentation in the code.
 config:
     BLESS=1 cargo test --lib config::tests::defaults

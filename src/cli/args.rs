@@ -472,12 +472,29 @@ mod tests {
             "butlerd costs --days 3 --month",
             "butlerd demo --runtime opencode",
             "butlerd db psql",
+            "butlerd rules add channel email",
+            "butlerd rules test channel email",
+            "butlerd rules rm 12",
+            "butlerd contacts add Bea telegram",
         ] {
             assert_eq!(parse(line).unwrap_err().exit_code(), 2, "{line}");
         }
         assert_eq!(parse("butlerd --help").unwrap_err().exit_code(), 0);
         let said = parse("butlerd sessions show xyz").unwrap_err().to_string();
         assert!(said.contains("`xyz` is no session id; see `butlerd sessions list`"), "{said}");
+    }
+
+    #[test]
+    fn a_rule_is_tried_by_id_by_its_words_or_with_all_others() {
+        for line in [
+            "butlerd rules test",
+            "butlerd rules test --last 5 channel email skip",
+            "butlerd rules test channel email route_to health",
+            "butlerd rules test --id 01890000-0000-7000-8000-000000000000",
+            "butlerd rules add channel email skip --position 3 --note why",
+        ] {
+            assert!(matches!(parse(line).unwrap().command, Some(Command::Rules(_))), "{line}");
+        }
     }
 
     #[test]

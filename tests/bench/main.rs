@@ -8,6 +8,8 @@
 //! sessions of the child that misbehaves, and whether anything is left of them. In it, and in the overhead, this program
 //! plays that child as well.
 //!
+//! `route FILE` measures something else: how well messages are routed (`just bench-route`).
+//!
 //! `BENCH_QUICK=1` is a short form: one round of a second each, and no wait for idle connections to be given back.
 //! A target that is missed is printed as such and fails nothing.
 
@@ -24,6 +26,9 @@ mod load;
 mod machine;
 mod overhead;
 mod part;
+mod routing;
+#[path = "../routing/mod.rs"]
+mod routing_score;
 #[path = "../soak/mod.rs"]
 mod soak;
 mod soaking;
@@ -75,6 +80,7 @@ fn main() -> ExitCode {
         "floor-sql" => many_threads(floor_sql::run()),
         "gateway" => many_threads(gateway::run(&rest)),
         "load" => load::run(),
+        "route" => one_thread(routing::run(&rest)),
         // As the daemon calls Claude Code.
         "-p" => {
             fake_cli::main();

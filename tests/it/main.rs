@@ -2,6 +2,8 @@
 
 mod leaks;
 mod left_out;
+#[path = "../routing/mod.rs"]
+mod routing_score;
 #[path = "../soak/mod.rs"]
 mod soak;
 mod support;
@@ -32,6 +34,7 @@ mod isolation;
 mod lifecycle;
 mod misbehave;
 mod people;
+mod routing;
 mod runtimes;
 mod sandbox;
 mod skills;
