@@ -93,7 +93,7 @@ impl Bench<'_> {
     /// One window of load over HTTP.
     async fn load(&self, port: u16, token: Option<String>, bodies: Vec<String>) -> Result<Sample, Failed> {
         let mut part = Part::start("load", &[], None)?;
-        part.send(&load::Order { port, token, window: self.window.clone(), bodies }).await?;
+        part.send(&load::Order { port, path: "/mcp".to_owned(), token, window: self.window.clone(), bodies }).await?;
         let _: String = part.receive().await?;
         let before = (machine::cpu(self.daemon.pid()), machine::cpu_of_server(self.postmaster));
         let load: Measured = part.receive().await?;
@@ -108,21 +108,9 @@ impl Bench<'_> {
 
     /// One window of the bare pool.
     async fn sql(&self, tasks: usize, write: bool) -> Result<Measured, Failed> {
-        let config = boot::owner(self.household, "butlers")?;
-        let [tokio_postgres::config::Host::Unix(socket)] = config.get_hosts() else {
-            return Err("the server has no socket".into());
-        };
-        let password = config.get_password().ok_or("the owner has no password")?;
-        let order = floor_sql::Order {
-            socket_dir: socket.display().to_string(),
-            user: config.get_user().unwrap_or_default().to_owned(),
-            password: String::from_utf8(password.to_vec())?,
-            database: "butlers".to_owned(),
-            pool_size: usize::from(self.daemon.ready.pool_size),
-            tasks,
-            write,
-            window: self.window.clone(),
-        };
+        let work = if write { floor_sql::Work::Upsert } else { floor_sql::Work::Select };
+        let pool_size = usize::from(self.daemon.ready.pool_size);
+        let order = floor_sql::Order::new(self.household, pool_size, tasks, work, &self.window)?;
         let mut part = Part::start("floor-sql", &[], None)?;
         part.send(&order).await?;
         let _: String = part.receive().await?;
@@ -179,7 +167,7 @@ async fn prepare(household: &Household, port: u16, token: &str) -> Result<(), Fa
     let mut part = Part::start("load", &[], None)?;
     let bodies = vec![call("state_set", &json!({"key": "bench", "value": {"n": 1}}))];
     let window = Window { warm_up_ms: 0, measured_ms: 1 };
-    part.send(&load::Order { port, token: Some(token.to_owned()), window, bodies }).await?;
+    part.send(&load::Order { port, path: "/mcp".to_owned(), token: Some(token.to_owned()), window, bodies }).await?;
     let _: String = part.receive().await?;
     let _: Measured = part.receive().await?;
     part.finish().await

@@ -12,8 +12,9 @@ use tokio_postgres::NoTls;
 
 use butlerd::base::task;
 
-use crate::Failed;
+use crate::household::Household;
 use crate::part::{Measured, Window};
+use crate::{Failed, boot};
 
 /// The table of the floors, in the daemon's database.
 pub const TABLE: &str = "CREATE TABLE IF NOT EXISTS public.bench_floor (key text PRIMARY KEY, value jsonb NOT NULL);
@@ -23,6 +24,28 @@ const SELECT: &str = "SELECT value FROM public.bench_floor WHERE key = $1";
 /// `state_set` writes two rows, the state and its audit row, in one transaction; so does this.
 const UPSERT: &str = "INSERT INTO public.bench_floor VALUES ($1, $3), ($2, $3)
     ON CONFLICT (key) DO UPDATE SET value = excluded.value";
+
+/// A table with the columns, checks and indexes of the inbox, and nothing that guards it.
+pub const INBOX: &str = "CREATE TABLE public.bench_inbox (LIKE switchboard.message_inbox INCLUDING ALL)";
+
+/// What a measured message says.
+pub const BODY: &str =
+    "I weigh 82 kg today, after a week in which I slept well and walked more than in the one before.";
+
+/// The row that accepting a message of the bench writes.
+const INSERT: &str = "INSERT INTO public.bench_inbox
+    (tenant_id, request_id, dedupe_key, dedupe_by, state, settled_at, tier, lane, channel, provider, endpoint, sender,
+     thread, external_event_id, trust, observed_at, received_at, body, attachments, envelope, context, triage)
+    VALUES ('owner', $1, $2, 'event', 'done', $3, 2, $4, 'telegram', 'telegram', 'bot:home', '4711', $5, $6, 'stranger',
+            $3, $3, $7, '[]', $8, $9, $10)";
+
+/// What is done again and again.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Work {
+    Select,
+    Upsert,
+    Insert,
+}
 
 /// What the floor does.
 #[derive(Debug, Serialize, Deserialize)]
@@ -34,8 +57,35 @@ pub struct Order {
     pub database: String,
     pub pool_size: usize,
     pub tasks: usize,
-    pub write: bool,
+    pub work: Work,
     pub window: Window,
+}
+
+impl Order {
+    /// For the household's server, as its owner.
+    pub fn new(
+        household: &Household,
+        pool_size: usize,
+        tasks: usize,
+        work: Work,
+        window: &Window,
+    ) -> Result<Self, Failed> {
+        let config = boot::owner(household, "butlers")?;
+        let [tokio_postgres::config::Host::Unix(socket)] = config.get_hosts() else {
+            return Err("the server has no socket".into());
+        };
+        let password = config.get_password().ok_or("the owner has no password")?;
+        Ok(Self {
+            socket_dir: socket.display().to_string(),
+            user: config.get_user().unwrap_or_default().to_owned(),
+            password: String::from_utf8(password.to_vec())?,
+            database: "butlers".to_owned(),
+            pool_size,
+            tasks,
+            work,
+            window: window.clone(),
+        })
+    }
 }
 
 /// Takes an order from standard input, carries it out and tells the result.
@@ -52,7 +102,7 @@ pub async fn run() -> Result<(), Failed> {
     let measured = Duration::from_millis(order.window.measured_ms);
     let mut tasks = Vec::new();
     for n in 0..order.tasks {
-        let work = one(pool.clone(), n, order.write, start.clone(), warm_up, measured);
+        let work = one(pool.clone(), n, order.work, start.clone(), warm_up, measured);
         tasks.push(task::spawn(task::Kind::Job, "floor", work));
     }
     start.wait().await;
@@ -69,7 +119,7 @@ pub async fn run() -> Result<(), Failed> {
 async fn one(
     pool: Pool,
     n: usize,
-    write: bool,
+    work: Work,
     start: Arc<Barrier>,
     warm_up: Duration,
     measured: Duration,
@@ -82,14 +132,21 @@ async fn one(
     loop {
         let sent = Instant::now();
         let client = pool.get().await?;
-        if write {
-            let statement = client.prepare_cached(UPSERT).await?;
-            client.execute(&statement, &[&first, &second, &value]).await?;
-        } else {
-            let statement = client.prepare_cached(SELECT).await?;
-            let row = client.query_one(&statement, &[&"bench"]).await?;
-            let value: Value = row.get(0);
-            std::hint::black_box(value);
+        match work {
+            Work::Upsert => {
+                let statement = client.prepare_cached(UPSERT).await?;
+                client.execute(&statement, &[&first, &second, &value]).await?;
+            }
+            Work::Select => {
+                let statement = client.prepare_cached(SELECT).await?;
+                let row = client.query_one(&statement, &[&"bench"]).await?;
+                let value: Value = row.get(0);
+                std::hint::black_box(value);
+            }
+            Work::Insert => {
+                let statement = client.prepare_cached(INSERT).await?;
+                insert(&client, &statement, n).await?;
+            }
         }
         drop(client);
         let now = Instant::now();
@@ -100,4 +157,29 @@ async fn one(
             latencies.push(u32::try_from((now - sent).as_nanos()).unwrap_or(u32::MAX));
         }
     }
+}
+
+/// One message's row, with documents of the size that a real one has.
+async fn insert(
+    client: &deadpool_postgres::Client,
+    statement: &tokio_postgres::Statement,
+    n: usize,
+) -> Result<(), Failed> {
+    let (id, now) = (uuid::Uuid::now_v7(), jiff::Timestamp::now());
+    let (thread, event) = (format!("chat-{n}"), format!("{n}-{}", id.simple()));
+    let (lane, key) = (format!("telegram|bot:home|{thread}"), format!("event:telegram:telegram:bot:home:{event}"));
+    let control = json!({"policy_tier": "default", "ingestion_tier": "metadata"});
+    let sender = json!({"identity": "4711", "display_name": "Somebody"});
+    let envelope = json!({"raw": null, "sender": sender, "control": control});
+    let context = json!({
+        "request_id": id, "tenant_id": "owner", "received_at": now.to_string(), "source_channel": "telegram",
+        "source_endpoint_identity": "bot:home", "source_sender_identity": "4711", "source_thread_identity": thread,
+        "trust": "stranger", "lineage": {"root_request_id": id, "parent_session_id": null, "depth": 0},
+        "trace_context": {"traceparent": format!("00-{}-{:016x}-01", id.simple(), n)},
+    });
+    let triage = json!({"action": "metadata_only", "by": "envelope"});
+    let params: [&(dyn tokio_postgres::types::ToSql + Sync); 10] =
+        [&id, &key, &now, &lane, &thread, &event, &BODY, &envelope, &context, &triage];
+    client.execute(statement, &params).await?;
+    Ok(())
 }

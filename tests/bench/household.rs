@@ -11,6 +11,9 @@ pub const MODEL: &str = "general";
 /// The butler whose sessions misbehave.
 pub const FAKE: &str = "faker";
 
+/// A butler of another routing contract, to whom nothing can be handed.
+pub const STRANGE: &str = "strange";
+
 /// A scratch household.
 pub struct Household {
     dir: tempfile::TempDir,
@@ -28,6 +31,20 @@ impl Household {
         for n in 1..=more {
             household.add(n)?;
         }
+        Ok(household)
+    }
+
+    /// The seven, and the butler [`STRANGE`].
+    pub fn with_strange() -> Result<Self, Failed> {
+        let household = Self::new(0)?;
+        let to = household.roster().join(STRANGE);
+        copy(&household.roster().join(MODEL), &to)?;
+        let text = format!(
+            "[butler]\nname = \"{STRANGE}\"\nport = 42001\ndescription = \"Takes nothing.\"\n\n[butler.runtime]\n\
+             model = \"m\"\n\n[butler.switchboard]\nadvertise = true\nroute_contract_min = 2\n\
+             route_contract_max = 2\n"
+        );
+        std::fs::write(to.join("butler.toml"), text)?;
         Ok(household)
     }
 

@@ -13,10 +13,15 @@ use serde::{Deserialize, Serialize};
 use crate::Failed;
 use crate::part::{Measured, Window};
 
+/// Stands in a body for what is different in each request; digits take its place.
+pub const UNIQUE: &str = "@@@@@@@@@@@@";
+
 /// What to send where.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Order {
     pub port: u16,
+    /// `/mcp`, or where messages are handed in.
+    pub path: String,
     pub token: Option<String>,
     pub window: Window,
     /// One connection for each: the body of its requests.
@@ -26,6 +31,9 @@ pub struct Order {
 struct Connection {
     stream: TcpStream,
     request: Vec<u8>,
+    /// Where in the request its number stands.
+    unique: Option<usize>,
+    number: u64,
     sent: Instant,
     buffer: Vec<u8>,
 }
@@ -41,7 +49,11 @@ pub fn run() -> Result<(), Failed> {
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
         let request = render(&order, body);
-        connections.push(Connection { stream, request, sent: Instant::now(), buffer: Vec::with_capacity(4096) });
+        let unique = find(&request, UNIQUE.as_bytes());
+        // The rounds of one run follow one another, and none repeats another's numbers.
+        let number = started_at();
+        let (sent, buffer) = (Instant::now(), Vec::with_capacity(4096));
+        connections.push(Connection { stream, request, unique, number, sent, buffer });
     }
     let poll = Poll::new()?;
     for (i, connection) in connections.iter_mut().enumerate() {
@@ -63,9 +75,10 @@ pub fn run() -> Result<(), Failed> {
 fn render(order: &Order, body: &str) -> Vec<u8> {
     let token = order.token.as_ref().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
     format!(
-        "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n{token}Content-Type: application/json\r\n\
+        "POST {} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n{token}Content-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n\
          Content-Length: {}\r\n\r\n{body}",
+        order.path,
         order.port,
         body.len()
     )
@@ -103,6 +116,11 @@ impl Connection {
     fn send(&mut self, now: Instant) -> io::Result<()> {
         self.sent = now;
         self.buffer.clear();
+        if let Some(at) = self.unique {
+            self.number += 1;
+            let digits = format!("{:0width$}", self.number, width = UNIQUE.len());
+            self.request[at..at + UNIQUE.len()].copy_from_slice(digits.as_bytes());
+        }
         // One small request at a time always fits the socket's buffer.
         self.stream.write_all(&self.request)
     }
@@ -122,9 +140,18 @@ impl Connection {
         if body.len() < length {
             return Ok(None);
         }
+        if self.unique.is_some() {
+            return Ok(Some(self.buffer.starts_with(b"HTTP/1.1 202") && find(body, b"\"duplicate\":false").is_some()));
+        }
         let well = self.buffer.starts_with(b"HTTP/1.1 200") && find(body, b"\"isError\":true").is_none();
         Ok(Some(well && find(body, b"\"result\"").is_some()))
     }
+}
+
+/// Milliseconds since 1970, short enough for the digits, times so many that a window does not reach the next.
+fn started_at() -> u64 {
+    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH).unwrap_or_default();
+    since.as_millis() as u64 % 10_000_000 * 100_000
 }
 
 fn find(text: &[u8], wanted: &[u8]) -> Option<usize> {

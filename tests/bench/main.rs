@@ -4,7 +4,7 @@
 //! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
 //! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,trigger,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
+//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
 //! sessions of the child that misbehaves, and whether anything is left of them. In it, and in the overhead, this program
 //! plays that child as well.
 //!
@@ -13,6 +13,7 @@
 //! `BENCH_QUICK=1` is a short form: one round of a second each, and no wait for idle connections to be given back.
 //! A target that is missed is printed as such and fails nothing.
 
+mod accepts;
 mod boot;
 mod calls;
 mod daemon;
@@ -139,6 +140,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("calls") {
         calls::measure(&plan, &seven).await?;
+    }
+    if wanted("accepts") {
+        accepts::measure(&plan).await?;
     }
     if wanted("gateway") {
         gateway::measure(&plan).await?;

@@ -101,6 +101,24 @@ pub fn calls(c: &Calls<'_>) {
     );
 }
 
+pub fn accepts_head() {
+    println!("\nPOST /api/ingest, each message committed before its answer, beside a bare committed INSERT of its row");
+    println!("  {:>5} {:>9} {:>9} {:>10} {:>10} {:>6}", "conns", "p50 ms", "p99 ms", "accepts/s", "INSERTs/s", "ratio");
+}
+
+pub fn accepts(conns: usize, p50: f64, p99: f64, per_second: f64, floor: f64, ratio: f64, verdict: Option<Verdict>) {
+    let verdict = verdict.map(|v| format!("   {v}")).unwrap_or_default();
+    let ratio = ratio * 100.0;
+    println!("  {conns:>5} {p50:>9.3} {p99:>9.3} {per_second:>10.0} {floor:>10.0} {ratio:>5.0}%{verdict}");
+}
+
+pub fn claimed(messages: usize, from_answer: f64, from_request: f64, verdict: Verdict) {
+    println!(
+        "  claimed by a worker, p50 of {messages}: {from_answer:.2} ms after the answer was here, {from_request:.2} ms \
+         after the message was sent   {verdict}"
+    );
+}
+
 pub fn trigger(times: usize, first_request: f64, model: f64, end: f64) {
     println!("\nTrigger of a native session, p50 of {times}");
     println!("  to the child's first MCP request: {first_request:.1} ms");

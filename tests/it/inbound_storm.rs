@@ -3,6 +3,7 @@
 //! `STORM_MESSAGES`, `STORM_KILLS` and `STORM_SEED` make it longer, or the same again: `just soak`.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -22,9 +23,20 @@ fn text(mark: &str, n: usize) -> String {
 
 type Acknowledged = Arc<Mutex<BTreeMap<String, String>>>;
 
-/// One sender, one thread: hands its messages in one after the other, and some of them twice.
-async fn send(data: std::path::PathBuf, sender: usize, messages: usize, acknowledged: Acknowledged) {
+/// One sender, one thread: hands its messages in one after the other, and some of them twice. It keeps ahead of those
+/// that `ended`, but not by all of them, so that each kill meets messages on their way in.
+async fn send(
+    data: std::path::PathBuf,
+    sender: usize,
+    messages: usize,
+    ended: Arc<AtomicI64>,
+    acknowledged: Acknowledged,
+) {
+    let ahead = (messages / 10).max(30) as i64;
     for n in (sender..messages).step_by(SENDERS) {
+        while n as i64 > ended.load(Ordering::Relaxed) + ahead {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
         let mark = format!("m{n}");
         let message = envelope(&mark, &format!("chat-{sender}"), &text(&mark, n), "interactive");
         let id = insist(&data, &message).await;
@@ -55,8 +67,9 @@ async fn every_acknowledged_message_ends_once_while_the_daemon_is_killed() {
     rule(&household.owner().await, "count: ", "tally").await;
     let begun = Instant::now();
     let acknowledged = Acknowledged::default();
+    let progress: Arc<AtomicI64> = Arc::default();
     let senders: Vec<_> = (0..SENDERS)
-        .map(|n| tokio::spawn(send(household.data(), n, messages as usize, acknowledged.clone())))
+        .map(|n| tokio::spawn(send(household.data(), n, messages as usize, progress.clone(), acknowledged.clone())))
         .collect();
     let mut client = None;
     let mut last = (0, Instant::now());
@@ -68,6 +81,7 @@ async fn every_acknowledged_message_ends_once_while_the_daemon_is_killed() {
                 eprintln!("{:7.2} {done}", begun.elapsed().as_secs_f64());
             }
             last = (done, Instant::now());
+            progress.store(done, Ordering::Relaxed);
         }
         let stuck = last.1.elapsed();
         assert!(stuck < Duration::from_secs(90), "{done} of {messages} ended, then nothing:\n{}", daemon.log());
