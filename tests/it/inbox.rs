@@ -130,9 +130,11 @@ async fn lines_that_are_handed_in_outlast_a_restart_of_the_daemon() {
         message["control"]["ingestion_tier"] = json!("metadata");
         writeln!(input, "{message}").expect("a line");
     }
+    let file = household.path().join("many.jsonl");
+    std::fs::write(&file, input).expect("a file");
     let handing_in = {
         let household = household.clone();
-        tokio::task::spawn_blocking(move || household.cli_with_input(&["ingest"], &input))
+        tokio::task::spawn_blocking(move || household.cli(&["ingest", &file.to_string_lossy()]))
     };
     let client = household.owner().await;
     let count = "SELECT count(*) FROM switchboard.message_inbox";
