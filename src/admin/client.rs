@@ -90,12 +90,16 @@ impl Client {
         builder.build(format!("ws://{}/rpc", self.daemon.reachable())).await.map_err(|e| self.error(e))
     }
 
-    /// A request to a path of `/api`, the token with it. Its answer may last as long as what it tells of.
-    pub fn api(&self, method: http::Method, path: &str) -> Result<reqwest::RequestBuilder, ClientError> {
+    /// What requests to `/api` are sent with. Their answers may last as long as what they tell of.
+    pub fn sender(&self) -> Result<reqwest::Client, ClientError> {
+        let built = http_client(&format!("http://{}", self.daemon.reachable())).connect_timeout(CONNECT).build();
+        built.map_err(|e| ClientError::Foreign { problem: innermost(&e) })
+    }
+
+    /// A request to a path of `/api`, the token with it.
+    pub fn api(&self, sender: &reqwest::Client, method: http::Method, path: &str) -> reqwest::RequestBuilder {
         let url = format!("http://{}{path}", self.daemon.reachable());
-        let client = http_client(&url).connect_timeout(CONNECT).build();
-        let client = client.map_err(|e| ClientError::Foreign { problem: innermost(&e) })?;
-        Ok(client.request(method, url).headers(self.headers.clone()))
+        sender.request(method, url).headers(self.headers.clone())
     }
 
     /// The daemon did not answer such a request.

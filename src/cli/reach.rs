@@ -21,13 +21,20 @@ const PATIENCE: Duration = Duration::from_secs(120);
 pub struct Reach {
     data_dir: PathBuf,
     client: Client,
+    /// Keeps its connection from one request to the next.
+    sender: Option<reqwest::Client>,
     /// It has answered before, so that it is there, or was.
     met: bool,
 }
 
 impl Reach {
     pub fn new(caller: &Caller) -> Self {
-        Self { data_dir: caller.config.daemon.data_dir.clone(), client: caller.client.clone(), met: false }
+        Self {
+            data_dir: caller.config.daemon.data_dir.clone(),
+            client: caller.client.clone(),
+            sender: None,
+            met: false,
+        }
     }
 
     /// Sends the request until it is taken or refused for good.
@@ -35,7 +42,12 @@ impl Reach {
         let begun = Instant::now();
         let mut wait = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
         loop {
-            let mut request = self.client.api(method.clone(), path)?;
+            let sender = match self.sender.take() {
+                Some(sender) => sender,
+                None => self.client.sender()?,
+            };
+            let mut request = self.client.api(&sender, method.clone(), path);
+            self.sender = Some(sender);
             if let Some(body) = body {
                 request = request.json(body);
             }

@@ -152,8 +152,19 @@ async fn what_is_said_has_its_speakers_trust_and_can_be_followed_again() {
     assert_eq!(post(&daemon, &phone, &json!({"text": "hello", "butler": "health"})).await.status(), 403);
     let own = events(post(&daemon, &phone, &json!({"text": "hello"})).await).await;
     assert_eq!((own[1]["butler"].as_str(), replies(&own).len()), (Some("general"), 1), "{own:?}");
-    let foreign = http().get(format!("http://{}/api/chat/{id}", daemon.admin())).bearer_auth(&phone);
-    assert_eq!(foreign.send().await.expect("an answer").status(), 404);
+    let follow = async |token: &str, id: &str| {
+        let request = http().get(format!("http://{}/api/chat/{id}", daemon.admin())).bearer_auth(token);
+        request.send().await.expect("an answer").status().as_u16()
+    };
+    assert_eq!(follow(&phone, &id).await, 404, "a token of one butler sees what it said itself");
+    // A tenant's token speaks for that tenant's owner, to that tenant's rows.
+    let neighbour = token(&["--tenant", "neighbour", "--scope", "tools,read"]);
+    let own = events(post(&daemon, &neighbour, &json!({"text": "hello", "butler": "general"})).await).await;
+    let their = own[0]["request_id"].as_str().expect("an id").to_owned();
+    let request = http().get(format!("http://{}/api/inbox/{their}", daemon.admin())).bearer_auth(&neighbour);
+    let entry: Value = request.send().await.expect("an answer").json().await.expect("JSON");
+    assert_eq!((&entry["trust"], own[0]["duplicate"].as_bool()), (&json!("owner"), Some(false)), "{entry}");
+    assert_eq!((follow(&neighbour, &id).await, follow(&daemon.token(), &their).await), (404, 404));
 }
 
 /// The prompts that the model was asked, those of routing apart.

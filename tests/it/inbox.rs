@@ -1,9 +1,12 @@
 //! Messages handed in on the command line, looked at, taken up again, and given to another butler.
 
+use std::fmt::Write;
+use std::sync::Arc;
+
 use serde_json::{Value, json};
 
 use crate::inbound::{ended, ingest, message};
-use crate::support::{Household, model};
+use crate::support::{Household, eventually, model};
 
 /// A message for one butler.
 fn pinned(id: &str, text: &str, butler: &str) -> Value {
@@ -93,6 +96,9 @@ async fn a_message_is_given_to_another_butler_and_a_rule_proposed() {
     assert_eq!(code, 0, "{out}{err}");
     let rule = out.lines().map(str::trim).find(|line| line.starts_with("butlerd rules add")).expect("a rule");
     assert_eq!(rule, "butlerd rules add chat_id thread-1 route_to finance");
+    let typed: Vec<&str> = rule.split(' ').skip(1).collect();
+    let (code, out, err) = household.cli(&typed);
+    assert_eq!(code, 0, "the proposed rule can be typed as it is: {out}{err}");
     let entry = ended(&daemon, &id).await;
     let parts: Vec<(&str, &str, &str)> = entry["segments"]
         .as_array()
@@ -110,4 +116,40 @@ async fn a_message_is_given_to_another_butler_and_a_rule_proposed() {
     let (code, _, err) = household.cli(&["inbox", "reroute", &id, "health", "--part", "7"]);
     assert!(code == 1 && err.contains("has no part 7; it has: 2 (finance)"), "{code} {err}");
     household.at_rest("after the reroute").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lines_that_are_handed_in_outlast_a_restart_of_the_daemon() {
+    const LINES: i64 = 1500;
+    let household = Arc::new(Household::new());
+    let mut daemon = household.start().await;
+    let mut input = String::new();
+    for n in 0..LINES {
+        let mut message = pinned(&n.to_string(), "for the record", "general");
+        message["payload"]["raw"] = Value::Null;
+        message["control"]["ingestion_tier"] = json!("metadata");
+        writeln!(input, "{message}").expect("a line");
+    }
+    let file = household.path().join("many.jsonl");
+    std::fs::write(&file, input).expect("a file");
+    let handing_in = {
+        let household = household.clone();
+        tokio::task::spawn_blocking(move || household.cli(&["ingest", &file.to_string_lossy()]))
+    };
+    let client = household.owner().await;
+    let count = "SELECT count(*) FROM switchboard.message_inbox";
+    eventually("some are stored", || async {
+        match client.query_one(count, &[]).await.map_err(|e| e.to_string())?.get::<_, i64>(0) {
+            n if n > 50 => Ok(()),
+            n => Err(format!("{n}")),
+        }
+    })
+    .await;
+    daemon.kill();
+    let _daemon = household.start().await;
+    let (code, out, err) = handing_in.await.expect("the command's end");
+    assert_eq!(code, 0, "{err}");
+    assert_eq!(out.lines().filter(|line| line.contains(": accepted as ")).count(), 1500);
+    let stored = household.owner().await.query_one(count, &[]).await.expect("a count");
+    assert_eq!(stored.get::<_, i64>(0), LINES, "each once: {err}");
 }
