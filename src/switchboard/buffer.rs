@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use serde_json::Value;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use super::accept::Acceptor;
@@ -49,7 +49,8 @@ pub fn pause(attempts: i32) -> Duration {
 pub struct Buffer {
     desk: Desk,
     tasks: Vec<JoinHandle<()>>,
-    stop: CancellationToken,
+    /// Dropped, it ends them: a switchboard that dies takes its workers along.
+    stop: DropGuard,
 }
 
 /// A message that this claim holds.
@@ -109,7 +110,7 @@ impl Desk {
         tasks.push(task::spawn(task::Kind::Actor, "buffer-scanner", scanning));
         let keeping = super::registry::keep(self.clone(), stop.clone());
         tasks.push(task::spawn(task::Kind::Actor, "butler-registry", keeping));
-        Ok(Buffer { desk: self.clone(), tasks, stop })
+        Ok(Buffer { desk: self.clone(), tasks, stop: stop.drop_guard() })
     }
 
     /// Lets go of what an earlier run of this daemon held. Returns how many messages are not done.
@@ -155,7 +156,7 @@ impl Desk {
         let (mut lease, schema) = (self.db().every_tenant().await?, self.schema());
         let sql = format!(
             "UPDATE \"{schema}\".message_inbox SET state = 'accepted', claim_id = NULL, claimed_by = NULL, lease_until = NULL
-             WHERE state = 'processing' AND claim_id IS NOT NULL 
+             WHERE state = 'processing' AND claim_id IS NOT NULL
                AND lease_until < clock_timestamp() - make_interval(secs => $2) AND request_id <> ALL($1)"
         );
         lease.execute(&sql, &[&queue.known(), &grace.as_secs_f64()]).await.map_err(failed())?;
@@ -374,7 +375,7 @@ fn failure(item: &Item, why: &str, trust: Trust) -> Answer {
 impl Buffer {
     /// No message is taken up or taken in any more; what is under way with the butlers goes on.
     pub async fn stop(self, within: Duration) {
-        self.stop.cancel();
+        drop(self.stop);
         let all = futures_util::future::join_all(self.tasks);
         if tokio::time::timeout(within, all).await.is_err() {
             let limit = HumanDuration(within);

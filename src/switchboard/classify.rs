@@ -8,7 +8,7 @@ use serde_json::json;
 use super::buffer::Tried;
 use super::desk::Up;
 use super::route::{Part, Pass, busy};
-use super::types::{LiveKind, ROUTE_TO_BUTLER};
+use super::types::{FALLBACK, LiveKind, ROUTE_TO_BUTLER};
 use crate::base::{SessionId, crash};
 use crate::spawner::{SessionState, Trigger, TriggerError, Wants};
 use crate::store::StoreError;
@@ -25,7 +25,7 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
     let (desk, claimed) = (pass.desk, pass.claimed);
     let Some(up) = desk.up() else { return Ok(Err(busy())) };
     let whole = |by: &'static str| {
-        let (butler, prompt) = (desk.fallback().to_owned(), claimed.body.clone());
+        let (butler, prompt) = (FALLBACK.to_owned(), claimed.body.clone());
         vec![Part { butler, prompt, context: None, chosen_by: by }]
     };
     // A try that was cut short may have left some.

@@ -11,8 +11,7 @@ use uuid::Uuid;
 use super::buffer::{Claimed, Tried, pause};
 use super::desk::Desk;
 use super::types::{
-    Action, Control, FALLBACK, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget,
-    Subrequest, Tier,
+    Action, Control, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest, Tier,
 };
 use crate::access::Caller;
 use crate::base::{RequestContext, TenantId, crash};
@@ -304,10 +303,5 @@ impl Desk {
         let mut lease = up.store.tenant(tenant).await?;
         lease.execute(REMEMBER, &[&lane.0, &butler, &"notification", &until]).await.map_err(failed())?;
         Ok(())
-    }
-
-    /// Where messages go that nobody else can be found for.
-    pub(super) fn fallback(&self) -> &'static str {
-        FALLBACK
     }
 }

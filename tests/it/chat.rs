@@ -84,7 +84,7 @@ async fn each_style_of_answer_arrives_once_and_no_end_is_silent() {
         ("follow-up", "log my weight", vec![("reply", "How much do you weigh?", true)]),
         ("answer", "what do I weigh", vec![("reply", "82 kg, as of today.", false)]),
         ("react+reply", "best week ever", vec![("react", "🎉", false), ("reply", "Three in a row.", false)]),
-        ("silence", "nothing to say", vec![("reply", "Done.", true)]),
+        ("silence", "nothing to say", vec![("reply", "I came to an end and had nothing to say.", true)]),
     ];
     for (style, text, wanted) in cases {
         let told = say(&daemon, json!({"text": text, "butler": "health", "thread": style})).await;

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 use tokio::sync::{Notify, Semaphore};
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
@@ -36,6 +36,8 @@ pub struct RoutedParts {
 pub struct Routed {
     task: JoinHandle<()>,
     stop: CancellationToken,
+    /// A butler that dies takes its worker along, or the next one would stand beside it.
+    _ends: DropGuard,
 }
 
 struct Inner {
@@ -90,7 +92,7 @@ impl Routed {
         });
         inner.release_own().await?;
         let task = task::spawn(task::Kind::Actor, "route-inbox", inner.run());
-        Ok(Self { task, stop })
+        Ok(Self { task, _ends: stop.clone().drop_guard(), stop })
     }
 
     /// Claims nothing more; what is under way ends with its sessions.
@@ -274,7 +276,7 @@ impl Inner {
             Ok(Next::Run) => {}
             Ok(Next::Finished { session, result }) => return Tried::Done { session: Some(session), text: result },
             Ok(Next::Stop { session, why, done }) => return Tried::Dead { session: Some(session), why, done },
-            Err(_) => return Tried::Later(Duration::from_secs(1)),
+            Err(e) => return self.unread(claimed, &e),
         }
         if claimed.attempts > TRIES {
             // Tries that ended without a word count as well: each of them may have been the daemon's own end.
@@ -307,13 +309,19 @@ impl Inner {
         }
     }
 
+    /// What earlier tries did is not known just now, so nothing may be begun.
+    fn unread(&self, claimed: &Claimed, e: &StoreError) -> Tried {
+        tracing::warn!(butler = %self.butler(), route = %claimed.id, error = %e, "earlier tries can't be looked at yet");
+        Tried::Later(Duration::from_secs(1))
+    }
+
     async fn of_result(&self, claimed: &Claimed, result: SessionResult) -> Tried {
         if result.state == SessionState::Succeeded {
             return Tried::Done { session: Some(result.session_id.0), text: result.output };
         }
         let priors = match prior::read(&self.parts.store, &claimed.tenant, claimed.id).await {
             Ok(priors) => priors,
-            Err(_) => return Tried::Later(Duration::from_secs(1)),
+            Err(e) => return self.unread(claimed, &e),
         };
         let why = result.error.clone().unwrap_or_else(|| result.state.as_str().to_owned());
         match prior::next(&priors) {
@@ -471,14 +479,14 @@ intent `react` with an emoji, or both. If you end without it, your last message 
 /// Why a row that is in no form that is known here comes to nothing.
 const UNREAD: &str = "this version of butlerd can't read it";
 /// What is sent of a session that ended well and said nothing.
-const NOTHING_SAID: &str = "Done.";
+const NOTHING_SAID: &str = "I came to an end and had nothing to say.";
 
 /// What the person is told of work that failed.
 fn told_of_failure(why: &str, done: &[String]) -> String {
     let why = text::truncate(why, 500);
     let why = why.trim_end_matches('.');
     if done.is_empty() {
-        return format!("I could not do this: {why}. Nothing was changed.");
+        return format!("I could not do this: {why}. No step was taken that changes anything.");
     }
     let mut tools: Vec<&str> = done.iter().map(String::as_str).collect();
     tools.dedup();
