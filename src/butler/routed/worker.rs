@@ -23,6 +23,9 @@ use crate::switchboard::{
 /// Rows are looked for this often even if nobody says that there are any.
 const LOOK: Duration = Duration::from_secs(15);
 
+/// After a look that failed.
+const AGAIN: Duration = Duration::from_secs(1);
+
 /// What the worker works with.
 pub struct RoutedParts {
     pub config: Arc<ButlerConfig>,
@@ -164,7 +167,7 @@ impl Inner {
                 Ok(None) => return self.next_look().await,
                 Err(e) => {
                     tracing::warn!(butler = %self.butler(), error = %e, "the route inbox can't be read");
-                    return Duration::from_secs(1);
+                    return AGAIN;
                 }
             }
         }
@@ -178,11 +181,16 @@ impl Inner {
             self.schema()
         );
         let next = async {
-            let mut lease = self.parts.desk.db().every_tenant().await.ok()?;
-            let rows = lease.query(&sql, &[]).await.ok()?;
-            rows.first()?.get::<_, Option<f64>>(0)
+            let mut lease = self.parts.desk.db().every_tenant().await?;
+            let rows = lease.query(&sql, &[]).await.map_err(failed())?;
+            Ok::<_, StoreError>(rows.first().and_then(|row| row.get::<_, Option<f64>>(0)))
         };
-        next.await.map_or(LOOK, |seconds| Duration::from_secs_f64(seconds.clamp(0.01, LOOK.as_secs_f64())))
+        match next.await {
+            Ok(Some(seconds)) => Duration::from_secs_f64(seconds.clamp(0.01, LOOK.as_secs_f64())),
+            Ok(None) => LOOK,
+            // The database is away: as soon as it is back, what waits goes on.
+            Err(_) => AGAIN,
+        }
     }
 
     async fn claim(&self) -> Result<Option<Claimed>, StoreError> {
