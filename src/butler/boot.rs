@@ -178,7 +178,9 @@ pub async fn boot(
     let interrupted = phases.run("session recovery", spawner.recover()).await?;
     let zone = house.config.owner.time_zone.name().to_owned();
     phases.run("schedule sync", sync_schedules(&house.db, &store, config, &zone)).await?;
+    let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
     let core = Arc::new(Core {
+        keeper: keeper.clone(),
         house: house.clone(),
         config: config.clone(),
         spawner,
@@ -205,7 +207,6 @@ pub async fn boot(
             Ok::<_, String>(())
         })
         .await?;
-    let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
     let tools = builder.build(name.clone(), store.clone(), auditor, metrics, Arc::new(keeper.clone()));
     core.spawner.set_tools(
         tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone()).collect(),
