@@ -183,7 +183,7 @@ pub async fn boot(
         .await?;
     let interrupted = phases.run("session recovery", spawner.recover()).await?;
     let zone = house.config.owner.time_zone.name().to_owned();
-    phases.run("schedule sync", sync(&store, name.as_str(), &config.schedules, &zone)).await?;
+    phases.run("schedule sync", sync(&house.db, &store, name.as_str(), &config.schedules, &zone)).await?;
     let jobs = jobs(config, &store, &mut modules).await;
     let core = Arc::new(Core {
         house: house.clone(),

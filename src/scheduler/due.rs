@@ -9,8 +9,8 @@ use crate::config::Missed;
 
 /// A time that passed no longer than this ago is not missed.
 pub const ON_TIME: Duration = Duration::from_secs(60);
-/// How far back missed times are made up for, if nobody says otherwise.
-pub const WINDOW: Duration = Duration::from_secs(7 * 86_400);
+/// How far back missed times are made up for, if nobody says otherwise: in seconds, a week.
+pub const WINDOW_S: i64 = 7 * 86_400;
 /// At most so many missed times get a run each under `backfill`.
 pub const MOST_BACKFILLED: usize = 24;
 /// At most so many missed times get a row each; the others share one, which says from when to when and how many.

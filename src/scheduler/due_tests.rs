@@ -10,6 +10,8 @@ use jiff::{ToSpan, Unit};
 use super::*;
 use crate::scheduler::times::Rule;
 
+const WINDOW: Duration = Duration::from_secs(WINDOW_S as u64);
+
 /// So many days are gone through; `SCHEDULE_DAYS` says otherwise.
 fn days() -> i64 {
     std::env::var("SCHEDULE_DAYS").ok().and_then(|n| n.parse().ok()).unwrap_or(300)

@@ -8,6 +8,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::actor::Scheduler;
+use super::due::WINDOW_S;
 use super::people::rest;
 use super::show::{LISTED, show, timing};
 use super::timing::Timing;
@@ -192,7 +193,7 @@ pub(super) async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value
                 &f.priority.unwrap_or(3),
                 &f.require_idle.unwrap_or(false),
                 &f.missed.unwrap_or(Missed::RunOnce).as_str(),
-                &f.window_s()?.unwrap_or(7 * 86_400),
+                &f.window_s()?.unwrap_or(WINDOW_S),
                 &f.overlap.unwrap_or(Overlap::Skip).as_str(),
             ],
         )

@@ -4,12 +4,13 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use uuid::Uuid;
 
+use super::due::WINDOW_S;
 use super::jobs::HOUSE;
 use super::times::stagger;
 use super::timing::{Timing, TimingError};
 use crate::base::{TenantId, Trust};
 use crate::config::{DispatchMode, Missed, Moment, Overlap, ScheduleEntry};
-use crate::store::{Store, StoreError};
+use crate::store::{Database, Store, StoreError};
 
 /// A schedule as its row is to be, but for what happened to it.
 struct Declared {
@@ -93,7 +94,7 @@ fn of_house(butler: &str, owner_zone: &str) -> impl Iterator<Item = Declared> {
         priority: 3,
         require_idle: false,
         missed: Missed::RunOnce,
-        window_s: 7 * 86_400,
+        window_s: WINDOW_S,
         overlap: Overlap::Skip,
         enabled: true,
     })
@@ -102,21 +103,30 @@ fn of_house(butler: &str, owner_zone: &str) -> impl Iterator<Item = Declared> {
 /// Makes the rows of the sources `toml` and `house` match what is declared; what is no longer declared is switched off.
 pub async fn sync(store: &Store, butler: &str, entries: &[ScheduleEntry], owner_zone: &str) -> Result<(), SyncError> {
     let now = store.clock().now();
-    let mut lease = store.tenant(&TenantId::owner()).await?;
+    let tenant = TenantId::owner();
+    let schema = store.schema();
+    let mut lease = db.shared(&tenant).await?;
     let mut names = Vec::new();
     let declared: Vec<Declared> =
         entries.iter().map(|e| of_entry(e, owner_zone)).chain(of_house(butler, owner_zone)).collect();
     for mut d in declared {
         let old = lease
             .query_opt(
-                "SELECT cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s, enabled, next_run_at,
-                        source
-                 FROM scheduled_tasks WHERE name = $1",
-                &[&d.name],
+                &format!(
+                    "SELECT cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s, enabled,
+                            next_run_at, source
+                     FROM \"{schema}\".scheduled_tasks WHERE name = $1 AND tenant_id = $2"
+                ),
+                &[&d.name, &tenant.as_str()],
             )
             .await
             .map_err(StoreError::query("looking at a declared schedule"))?;
-        let known = old.as_ref().filter(|row| row.get::<_, String>(10) != "db").map(|row| {
+        if old.as_ref().is_some_and(|row| row.get::<_, String>(10) == "db") {
+            // Somebody has changed it, or made one of this name: it is theirs.
+            names.push(d.name);
+            continue;
+        }
+        let known = old.as_ref().map(|row| {
             let timing = Timing {
                 cron: row.get(0),
                 every_ms: row.get(1),
@@ -144,18 +154,18 @@ pub async fn sync(store: &Store, butler: &str, entries: &[ScheduleEntry], owner_
         let enabled = d.enabled && next.is_some();
         lease
             .execute(
-                "INSERT INTO scheduled_tasks
+                &format!("INSERT INTO \"{schema}\".scheduled_tasks AS t
                      (id, name, cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s, prompt,
                       dispatch_mode, job_name, job_args, priority, require_idle, missed, missed_window_s, overlap, source,
-                      trust, enabled, next_run_at)
+                      trust, enabled, next_run_at, tenant_id)
                  VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
-                         $22, $23)
+                         $22, $23, $24)
                  ON CONFLICT (tenant_id, name) DO UPDATE SET
                      cron = $3, every_ms = $4, anchor_at = $5, run_at = $6, timezone = $7, start_at = $8, until_at = $9,
                      stagger_s = $10, prompt = $11, dispatch_mode = $12, job_name = $13, job_args = $14, priority = $15,
                      require_idle = $16, missed = $17, missed_window_s = $18, overlap = $19, source = $20, trust = $21,
                      enabled = $22, next_run_at = $23, updated_at = shared.clock()
-                 WHERE scheduled_tasks.source <> 'db'",
+                 WHERE t.source <> 'db'"),
                 &[
                     &Uuid::now_v7(),
                     &d.name,
@@ -180,6 +190,7 @@ pub async fn sync(store: &Store, butler: &str, entries: &[ScheduleEntry], owner_
                     &Trust::System.as_str(),
                     &enabled,
                     &next,
+                    &tenant.as_str(),
                 ],
             )
             .await
@@ -189,16 +200,21 @@ pub async fn sync(store: &Store, butler: &str, entries: &[ScheduleEntry], owner_
     lease
         .query_with(
             (
-                "UPDATE schedule_runs r SET state = 'skipped', reason = 'its schedule is no longer declared',
-                        finished_at = shared.clock()
-                 FROM scheduled_tasks t
-                 WHERE t.id = r.task_id AND r.state = 'due' AND t.source <> 'db' AND NOT t.name = ANY($1)",
-                &[&names],
+                &format!(
+                    "UPDATE \"{schema}\".schedule_runs r
+                     SET state = 'skipped', reason = 'its schedule is no longer declared', finished_at = shared.clock()
+                     FROM \"{schema}\".scheduled_tasks t
+                     WHERE t.id = r.task_id AND t.tenant_id = $2 AND r.state = 'due' AND t.source <> 'db'
+                       AND NOT t.name = ANY($1)"
+                ),
+                &[&names, &tenant.as_str()],
             ),
             (
-                "UPDATE scheduled_tasks SET enabled = false, updated_at = shared.clock()
-                 WHERE source <> 'db' AND enabled AND NOT name = ANY($1)",
-                &[&names],
+                &format!(
+                    "UPDATE \"{schema}\".scheduled_tasks SET enabled = false, updated_at = shared.clock()
+                     WHERE source <> 'db' AND tenant_id = $2 AND enabled AND NOT name = ANY($1)"
+                ),
+                &[&names, &tenant.as_str()],
             ),
         )
         .await
