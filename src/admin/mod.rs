@@ -5,6 +5,7 @@
 //! log line or an answer to anybody but its owner; a session's token accepted.
 
 mod api;
+mod approvals;
 mod chat;
 mod client;
 mod failure;
@@ -28,6 +29,7 @@ pub use api::{
     ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
     Timeline, ToolAnswer, ToolInfo, Unavailable,
 };
+pub use approvals::ActionPage;
 pub use client::{Client, ClientError};
 pub use failure::Failure;
 pub use place::{DaemonFile, PlaceError};

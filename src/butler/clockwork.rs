@@ -171,15 +171,15 @@ impl Runs {
         let Some(job) = self.0.jobs.as_ref().ok().and_then(|jobs| jobs.get(&name)) else {
             return Ended::without_session(How::Failed(format!("there is no job `{name}`")));
         };
-        let rows = match job.rows(&self.0.store, &firing.tenant, firing.job_args.as_ref()).await {
-            Ok(rows) => rows,
+        let (rows, seen) = match job.rows(&self.0.store, &firing.tenant, firing.job_args.as_ref()).await {
+            Ok(found) => found,
             Err(JobError::Store(e)) if e.is_connection() => return Ended::without_session(How::Later(AWAY)),
             Err(e) => return Ended::without_session(How::Failed(e.to_string())),
         };
         if rows.is_empty() {
             return Ended::without_session(How::Done(Some("nothing was found".to_owned())));
         }
-        let firing = Firing { trust: trust_of_rows(&firing, &rows), ..firing };
+        let firing = Firing { trust: trust_of_rows(&firing, seen), ..firing };
         match job.then() {
             Then::Notify(notify) => Ended::without_session(self.notify(&firing, notify, &rows).await),
             Then::Prompt(prompt) => {
@@ -226,11 +226,10 @@ impl Runs {
     }
 }
 
-/// How far the rows of a job are believed: never more than the house itself, nor than whoever made the schedule.
-///
-/// The one place where a job's rows get their trust: a row that a stranger's session wrote lowers it here.
-fn trust_of_rows(firing: &Firing, _rows: &[Map<String, Value>]) -> Trust {
-    firing.trust.min(Trust::System)
+/// How far the rows of a job are believed: never more than the house itself, than whoever made the schedule, and than
+/// whoever wrote them.
+fn trust_of_rows(firing: &Firing, seen: Trust) -> Trust {
+    firing.trust.min(Trust::System).min(seen)
 }
 
 fn counted(n: usize, what: &str) -> String {

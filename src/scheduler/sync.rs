@@ -101,7 +101,15 @@ fn of_house(butler: &str, owner_zone: &str) -> impl Iterator<Item = Declared> {
 }
 
 /// Makes the rows of the sources `toml` and `house` match what is declared; what is no longer declared is switched off.
-pub async fn sync(store: &Store, butler: &str, entries: &[ScheduleEntry], owner_zone: &str) -> Result<(), SyncError> {
+///
+/// As the owner role: under the butler's own, a stranger's row that is only looked at would lower what is written here.
+pub async fn sync(
+    db: &Database,
+    store: &Store,
+    butler: &str,
+    entries: &[ScheduleEntry],
+    owner_zone: &str,
+) -> Result<(), SyncError> {
     let now = store.clock().now();
     let tenant = TenantId::owner();
     let schema = store.schema();

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 use tokio_postgres::types::{ToSql, Type};
@@ -9,6 +10,7 @@ use tokio_postgres::types::{ToSql, Type};
 use super::header::{Notify, Then, Use};
 use super::tool::{Functions, MAX_ROWS, SqlTool, SqlToolError, functions, load_dir};
 use super::values::{TextParam, row_object, shows};
+use crate::base::{Seen, TenantId, Trust};
 use crate::store::{Lease, Store, StoreError, describe};
 use crate::tools::definition::{Definition, Meta};
 
@@ -93,13 +95,13 @@ impl SqlJob {
         &self.then
     }
 
-    /// The rows that there are now for this tenant, in a transaction that can't write.
+    /// The rows that there are now for this tenant, in a transaction that can't write; and how far they are believed.
     pub async fn rows(
         &self,
         store: &Store,
-        tenant: &crate::base::TenantId,
+        tenant: &TenantId,
         args: Option<&Value>,
-    ) -> Result<Vec<Map<String, Value>>, JobError> {
+    ) -> Result<(Vec<Map<String, Value>>, Trust), JobError> {
         let mut args = args.and_then(Value::as_object).cloned().unwrap_or_default();
         self.arguments.validate(&mut args).map_err(JobError::Arguments)?;
         let values: Vec<TextParam> = self
@@ -108,10 +110,12 @@ impl SqlJob {
             .map(|(name, ty, default)| TextParam::new(args.get(name).or(default.as_ref()), ty))
             .collect();
         let params: Vec<&(dyn ToSql + Sync)> = values.iter().map(|v| v as &(dyn ToSql + Sync)).collect();
-        let mut lease = store.tenant(tenant).await?;
+        let seen = Arc::new(Seen::default());
+        let mut lease = store.tenant(tenant).await?.telling(&seen);
         let rows = lease.query_read_only(&self.sql, &params).await;
         // A function may have changed the connection's settings; the next lease sets its own again.
         lease.forget_scope();
+        drop(lease);
         let rows = rows.map_err(|e| match e.as_db_error() {
             Some(db) => JobError::Statement(db.message().to_owned()),
             None => JobError::Store(StoreError::Query { step: "running a job", source: e }),
@@ -123,7 +127,7 @@ impl SqlJob {
                 found.push(object);
             }
         }
-        Ok(found)
+        Ok((found, seen.lowest()))
     }
 }
 
