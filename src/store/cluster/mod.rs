@@ -273,6 +273,16 @@ pub fn socket_config(socket_dir: &Path, user: &str, password: &Secret<String>) -
     config
 }
 
+/// Whether there is a cluster in `data_dir`, running or not.
+pub fn exists(data_dir: &Path) -> bool {
+    data_dir.join("postgres/PG_VERSION").exists()
+}
+
+/// The socket's directory of the server that runs for `data_dir`, if one does: another process's.
+pub fn running(data_dir: &Path) -> Option<PathBuf> {
+    leftover::running(&data_dir.join("postgres"))
+}
+
 struct Prepared {
     layout: Layout,
     lock: File,
