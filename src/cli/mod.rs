@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 3 the daemon can't be reached.
 
 mod args;
+mod backup;
 mod chat;
 mod check;
 mod costs;
@@ -72,6 +73,8 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Check => check::run(&desk),
         Command::Doctor(postgres) => doctor::run(desk, postgres),
         Command::Demo(args) => serve::demo(args),
+        Command::Backup(args) => backup::backup(desk, args),
+        Command::Restore(args) => backup::restore(desk, args),
         Command::Config => {
             let text = annotated_default();
             match out.json {
