@@ -322,10 +322,9 @@ async fn what_is_not_whole_or_not_ours_is_refused_and_leaves_nothing() {
     assert_eq!(refused("two keys", household.cli(&given)).0, "master_key");
     assert_eq!(refused("there already", household.cli(&["backup", text(&file), "--json"])).0, "exists");
     assert_eq!(std::fs::read(&file).expect("the backup"), whole);
-    let daemon = household.start().await;
-    assert_eq!(refused("running", household.cli(&["restore", text(&file), "--json"])).0, "running");
-    drop(daemon);
     same("what was there", &before, &at_rest(&household.data()).await);
+    let _daemon = household.start().await;
+    assert_eq!(refused("running", household.cli(&["restore", text(&file), "--json"])).0, "running");
     told("forced", household.cli(&["backup", text(&file), "--force", "--json"]));
 }
 

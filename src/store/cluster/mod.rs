@@ -278,9 +278,10 @@ pub fn exists(data_dir: &Path) -> bool {
     data_dir.join("postgres/PG_VERSION").exists()
 }
 
-/// The socket's directory of the server that runs for `data_dir`, if one does: another process's.
+/// The socket's directory of the server that another process runs for `data_dir`, if one does. What a killed one left
+/// does not count: a start clears it.
 pub fn running(data_dir: &Path) -> Option<PathBuf> {
-    leftover::running(&data_dir.join("postgres"))
+    leftover::running(&data_dir.join("postgres")).filter(|_| layout::is_locked(data_dir))
 }
 
 struct Prepared {

@@ -21,7 +21,7 @@ const RULES: &str = "
     SELECT 'constraint ' || conrelid::regclass || ' ' || conname, pg_get_constraintdef(oid) FROM pg_constraint
     WHERE connamespace::regnamespace::text !~ '^(pg_|information_schema)' AND conrelid <> 0
     UNION ALL
-    SELECT 'trigger ' || tgrelid::regclass || ' ' || tgname, tgenabled || pg_get_triggerdef(oid) FROM pg_trigger
+    SELECT 'trigger ' || tgrelid::regclass || ' ' || tgname, tgenabled::text || pg_get_triggerdef(oid) FROM pg_trigger
     WHERE NOT tgisinternal
     UNION ALL
     SELECT 'policy ' || polrelid::regclass || ' ' || polname, pg_get_expr(polqual, polrelid) FROM pg_policy
@@ -35,7 +35,7 @@ const RULES: &str = "
     SELECT 'function ' || p.oid::regprocedure, md5(pg_get_functiondef(p.oid) || coalesce(p.proacl::text, '')) FROM pg_proc p
     WHERE p.pronamespace::regnamespace::text !~ '^(pg_|information_schema)' AND p.prokind = 'f'
     UNION ALL
-    SELECT 'role ' || rolname, rolcanlogin::text || rolsuper || coalesce(rolpassword::text, '') FROM pg_roles
+    SELECT 'role ' || rolname, rolcanlogin::text || rolsuper::text || coalesce(rolpassword::text, '') FROM pg_roles
     WHERE rolname ~ '^butler_'";
 
 /// What the database shows to this client at this moment.
