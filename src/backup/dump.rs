@@ -15,11 +15,12 @@ use crate::store::replay;
 /// Pieces of a table are gathered to about this size.
 const PIECE: usize = 64 * 1024;
 
-/// Writes everything to `to`. With `snapshot`, as of that moment, which another transaction has exported.
+/// Writes everything to `to`. `place` says in words which database it is. With `snapshot`, as of that moment, which another transaction has exported.
 pub(super) async fn dump<W: Write>(
     client: &mut Client,
     to: &mut Writer<W>,
     file: &Path,
+    place: &str,
     snapshot: Option<&str>,
 ) -> Result<(Manifest, Counts), BackupError> {
     let step = "beginning to read the database";
@@ -30,7 +31,11 @@ pub(super) async fn dump<W: Write>(
         tx.batch_execute(&sql).await.map_err(BackupError::database(step))?;
     }
     tx.batch_execute(PLAIN).await.map_err(BackupError::database(step))?;
+    if !there(&tx).await? {
+        return Err(BackupError::Nothing(place.to_owned()));
+    }
     let manifest = manifest(&tx).await?;
+    lock(&tx, &manifest.tables).await?;
     let write = |source| BackupError::File { path: file.to_owned(), step: "written", source };
     to.put(&Record::Manifest(manifest.clone())).map_err(write)?;
     let mut counts = Counts { tables: manifest.tables.len(), ..Counts::default() };
@@ -42,26 +47,37 @@ pub(super) async fn dump<W: Write>(
         crate::base::crash::point("backup.table");
     }
     // Behind the rows: whatever was given out since, no row that is in the file has a higher number.
-    let sequences = catalog::sequences(&tx, &schemas(&manifest)).await?;
+    let sequences = catalog::sequences(&tx, &manifest.schemas).await?;
     to.put(&Record::Sequences(sequences)).map_err(write)?;
     to.put(&Record::End).map_err(write)?;
     tx.commit().await.map_err(BackupError::database("reading the database to its end"))?;
     Ok((manifest, counts))
 }
 
-/// All schemas of a household.
-pub(super) fn schemas(manifest: &Manifest) -> Vec<String> {
-    std::iter::once("shared".to_owned()).chain(manifest.places.iter().map(|p| p.schema.clone())).collect()
+/// Whether a household is in this database at all.
+async fn there(tx: &Transaction<'_>) -> Result<bool, BackupError> {
+    let row = tx.query_one("SELECT to_regclass('shared.butler_roles') IS NOT NULL", &[]).await;
+    Ok(row.map_err(BackupError::database("looking for a household"))?.get(0))
+}
+
+/// Keeps the tables as they are: rows stay as of the moment by themselves, a table that is rewritten or emptied whole
+/// does not.
+async fn lock(tx: &Transaction<'_>, tables: &[Table]) -> Result<(), BackupError> {
+    let names: Vec<String> = tables.iter().map(Table::sql_name).collect();
+    if names.is_empty() {
+        return Ok(());
+    }
+    let sql = format!("LOCK TABLE {} IN ACCESS SHARE MODE", names.join(", "));
+    tx.batch_execute(&sql).await.map_err(BackupError::database("locking the tables"))
 }
 
 async fn manifest(tx: &Transaction<'_>) -> Result<Manifest, BackupError> {
     let row = tx.query_one("SELECT current_setting('server_version')", &[]).await;
     let postgres = row.map_err(BackupError::database("asking for the server's version"))?.get(0);
-    let places = replay::places(tx).await?;
-    let applied = replay::history(tx, &places).await?;
-    let mut manifest = Manifest { postgres, places, applied, tables: Vec::new() };
-    manifest.tables = catalog::tables(tx, &schemas(&manifest)).await?;
-    Ok(manifest)
+    let (schemas, places) = (replay::schemas(tx).await?, replay::places(tx).await?);
+    let applied = replay::history(tx, &schemas).await?;
+    let tables = catalog::tables(tx, &schemas).await?;
+    Ok(Manifest { postgres, schemas, places, applied, tables })
 }
 
 /// Hands the table's rows to `take`, in pieces that end with a row. Returns how many rows they are.

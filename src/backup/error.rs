@@ -38,8 +38,8 @@ pub enum BackupError {
     Broken { file: PathBuf, problem: SealError },
     #[error("{file} does not say what it should ({problem}); nothing was restored")]
     Content { file: PathBuf, problem: String },
-    #[error("there is no database in {0} yet, so there is nothing to back up")]
-    Nothing(PathBuf),
+    #[error("there is no household in {0} yet, so there is nothing to back up")]
+    Nothing(String),
     #[error("{0} holds a household already; nothing was restored")]
     NotEmpty(String),
     #[error("a butlerd runs with the data directory {0}; nothing was restored")]

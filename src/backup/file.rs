@@ -1,9 +1,9 @@
 //! The file that is being written: under another name beside, until all of it is on the disk.
 
 use std::ffi::OsString;
-use std::fs::{File, OpenOptions, TryLockError};
+use std::fs::{File, OpenOptions, Permissions, TryLockError};
 use std::io::{self, BufWriter, Write};
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 
 use nix::fcntl::{AT_FDCWD, RenameFlags, renameat2};
@@ -44,6 +44,11 @@ impl Draft {
             Err(TryLockError::WouldBlock) => return Err(BackupError::Busy(target.to_owned())),
             Err(TryLockError::Error(source)) => return Err(fail(&temporary, "locked")(source)),
         }
+        let meta = file.metadata().map_err(fail(&temporary, "looked at"))?;
+        if meta.uid() != nix::unistd::geteuid().as_raw() {
+            return Err(fail(&temporary, "written: it is another user's")(io::ErrorKind::PermissionDenied.into()));
+        }
+        file.set_permissions(Permissions::from_mode(0o600)).map_err(fail(&temporary, "closed to others"))?;
         file.set_len(0).map_err(fail(&temporary, "written"))?;
         let out = BufWriter::with_capacity(1 << 20, file);
         Ok(Self { out, temporary, target: target.to_owned(), force, done: false })
@@ -102,7 +107,6 @@ impl Drop for Draft {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::MetadataExt;
 
     #[test]
     fn a_file_is_whole_or_not_there() {

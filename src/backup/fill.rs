@@ -9,7 +9,6 @@ use tokio_postgres::{Client, Transaction};
 
 use super::Counts;
 use super::catalog::{self, PLAIN, Table, quoted};
-use super::dump::schemas;
 use super::error::BackupError;
 use super::records::{Manifest, Reader, Record, Sequence};
 use super::sealed::seal_error;
@@ -68,15 +67,15 @@ pub(super) async fn fill<R: Read>(
     master_key: &Secret<Vec<u8>>,
 ) -> Result<Counts, BackupError> {
     let manifest = first(from, file)?;
-    let schemas = schemas(&manifest);
+    let schemas = &manifest.schemas;
     let tx = client.transaction().await.map_err(BackupError::database("beginning to restore"))?;
-    refuse_unless_empty(&tx, &schemas, place).await?;
-    replay::rebuild(&tx, master_key, &manifest.places, &manifest.applied).await?;
+    refuse_unless_empty(&tx, schemas, place).await?;
+    replay::rebuild(&tx, master_key, schemas, &manifest.places, &manifest.applied).await?;
     tx.batch_execute(PLAIN).await.map_err(BackupError::database("beginning to restore"))?;
-    refuse_other_tables(&manifest.tables, &catalog::tables(&tx, &schemas).await?, file)?;
+    refuse_other_tables(&manifest.tables, &catalog::tables(&tx, schemas).await?, file)?;
     crate::base::crash::point("restore.schemas");
 
-    let (off, on) = catalog::guards(&tx, &schemas).await?;
+    let (off, on) = catalog::guards(&tx, schemas).await?;
     run(&tx, &off, "taking the constraints off").await?;
     // Migrations may have written rows; those that count come from the file.
     let names: Vec<String> = manifest.tables.iter().map(Table::sql_name).collect();

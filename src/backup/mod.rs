@@ -96,7 +96,7 @@ pub async fn backup(
     let write = |source| BackupError::File { path: file.to_owned(), step: "written", source };
     let mut to = Writer::new(Sealer::begin(draft, &head, key.bytes()).map_err(write)?);
     let mut open = from.open(&key).await?;
-    let dumped = dump::dump(&mut open.client, &mut to, file, snapshot).await;
+    let dumped = dump::dump(&mut open.client, &mut to, file, &open.words, snapshot).await;
     open.close().await;
     let (manifest, counts) = dumped?;
     let bytes = to.finish().map_err(write)?.finish()?;

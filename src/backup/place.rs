@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio_postgres::Client;
 
@@ -12,10 +12,17 @@ use crate::base::redact::household;
 use crate::config::Config;
 use crate::credentials::MasterKey;
 use crate::store::cluster::{self, Cluster, ClusterError, ClusterOptions, OWNER, socket_config};
-use crate::store::{derive, owner_connection};
+use crate::store::{StoreError, derive, owner_connection};
+
+/// Per connection: enough for some hundred butlers, and 20 MB at most for as long as a restore takes.
+const MOST_LOCKS: u32 = 512;
 
 /// How long a server that was started for this may take to stop.
 const STOP: Duration = Duration::from_secs(30);
+
+/// How long a daemon may be starting or stopping before its database is given up, and how often it is looked at.
+const PATIENCE: Duration = Duration::from_secs(20);
+const LOOK: Duration = Duration::from_millis(100);
 
 /// Where a household is, or shall be.
 pub struct Where<'a> {
@@ -91,17 +98,30 @@ impl Where<'_> {
 
     /// The way to the household's database: through the running daemon's server, one started for this, or by the URL.
     pub(super) async fn open(&self, key: &MasterKey) -> Result<Open, BackupError> {
-        if self.config.database.url.is_none() {
-            if !cluster::exists(self.data_dir()) {
-                return Err(BackupError::Nothing(self.data_dir().to_owned()));
-            }
-            if let Some(socket_dir) = cluster::running(self.data_dir()) {
-                let login = socket_config(&socket_dir, OWNER, &owner_password(key));
-                let client = owner_connection(login, false).await?;
-                return Ok(Open { client, words: self.words(), cluster: None });
-            }
+        if self.config.database.url.is_none() && !cluster::exists(self.data_dir()) {
+            return Err(BackupError::Nothing(self.words()));
         }
-        self.start(key, false).await
+        let give_up = Instant::now() + PATIENCE;
+        loop {
+            let tried = match cluster::running(self.data_dir()).filter(|_| self.config.database.url.is_none()) {
+                Some(socket_dir) => self.join(&socket_dir, key).await,
+                None => self.start(key, false).await,
+            };
+            match tried {
+                // A daemon that starts or stops at this moment.
+                Err(
+                    BackupError::Cluster(ClusterError::Locked { .. }) | BackupError::Store(StoreError::Unreachable(_)),
+                ) if Instant::now() < give_up && self.config.database.url.is_none() => {}
+                other => return other,
+            }
+            tokio::time::sleep(LOOK).await;
+        }
+    }
+
+    /// The way through the server of a running daemon.
+    async fn join(&self, socket_dir: &Path, key: &MasterKey) -> Result<Open, BackupError> {
+        let login = socket_config(socket_dir, OWNER, &owner_password(key));
+        Ok(Open { client: owner_connection(login, false).await?, words: self.words(), cluster: None })
     }
 
     /// As [`Where::open`], and makes what is missing: the private server's cluster, the database.
@@ -119,6 +139,8 @@ impl Where<'_> {
         options.pg_bin = self.config.database.pg_bin.clone();
         options.bundle.file = self.config.database.pg_bundle.clone();
         options.max_connections = u32::from(self.config.database.max_connections);
+        // A restore makes all tables in one transaction, and each of them is locked to its end.
+        options.max_locks = Some(MOST_LOCKS);
         let cluster = Cluster::start(options).await.map_err(|e| match e {
             ClusterError::Locked { .. } if create => BackupError::Running(self.data_dir().to_owned()),
             other => other.into(),

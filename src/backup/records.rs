@@ -19,6 +19,7 @@ const MOST: u32 = 2 << 30;
 pub(super) struct Manifest {
     /// The server's version, as it says it.
     pub postgres: String,
+    pub schemas: Vec<String>,
     pub places: Vec<Place>,
     pub applied: Vec<Applied>,
     pub tables: Vec<Table>,

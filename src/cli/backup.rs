@@ -135,8 +135,11 @@ mod tests {
 
     #[test]
     fn a_refusal_is_a_sentence_with_what_to_do() {
-        let problem = Problem::from(BackupError::Nothing("/d".into()));
-        assert_eq!(problem.message, "There is no database in /d yet, so there is nothing to back up.");
+        let problem = Problem::from(BackupError::Nothing("the data directory /d".into()));
+        assert_eq!(
+            problem.message,
+            "There is no household in the data directory /d yet, so there is nothing to back up."
+        );
         assert_eq!((problem.exit, problem.code.as_str()), (FAILED, "nothing"));
         let broken = BackupError::Broken { file: "a.backup".into(), problem: crate::backup::SealError::Cut(7) };
         let problem = Problem::from(broken);

@@ -46,10 +46,21 @@ pub async fn places(client: &impl GenericClient) -> Result<Vec<Place>, StoreErro
     Ok(rows.iter().map(|r| Place { butler: r.get(0), schema: r.get(1) }).collect())
 }
 
-/// Everything that was applied to `shared` and to these places, in the order in which it can be applied again.
-pub async fn history(client: &impl GenericClient, places: &[Place]) -> Result<Vec<Applied>, StoreError> {
+/// All schemas of a household, `shared` first: those of butlers, and those that were a butler's once.
+pub async fn schemas(client: &impl GenericClient) -> Result<Vec<String>, StoreError> {
+    // Other programs have tables of this name too, but not with this column.
+    let sql = "SELECT schema FROM shared.butler_roles UNION
+               SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+               JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'after_shared'
+               WHERE c.relname = 'schema_migrations' AND c.relkind = 'r' AND n.nspname <> 'shared' ORDER BY 1";
+    let rows = client.query(sql, &[]).await.map_err(StoreError::query("reading which schemas there are"))?;
+    Ok(std::iter::once("shared".to_owned()).chain(rows.iter().map(|r| r.get(0))).collect())
+}
+
+/// Everything that was applied to these schemas, in the order in which it can be applied again.
+pub async fn history(client: &impl GenericClient, schemas: &[String]) -> Result<Vec<Applied>, StoreError> {
     let mut found = Vec::new();
-    for schema in std::iter::once("shared").chain(places.iter().map(|p| p.schema.as_str())) {
+    for schema in schemas {
         let step = || StoreError::query("reading what the schemas were made of");
         let there = client
             .query_one("SELECT to_regclass($1) IS NOT NULL", &[&format!("\"{schema}\".schema_migrations")])
@@ -64,7 +75,7 @@ pub async fn history(client: &impl GenericClient, places: &[Place]) -> Result<Ve
         );
         let rows = client.query(&sql, &[]).await.map_err(step())?;
         found.extend(rows.iter().map(|r| Applied {
-            schema: schema.to_owned(),
+            schema: schema.clone(),
             chain: r.get(0),
             version: r.get(1),
             name: r.get(2),
@@ -109,6 +120,7 @@ pub fn check(places: &[Place], applied: &[Applied]) -> Result<(), MigrationError
 pub async fn rebuild(
     tx: &Transaction<'_>,
     master_key: &Secret<Vec<u8>>,
+    schemas: &[String],
     places: &[Place],
     applied: &[Applied],
 ) -> Result<(), StoreError> {
@@ -125,6 +137,13 @@ pub async fn rebuild(
             tx.batch_execute(&sql).await.map_err(step())?;
         }
         roles.insert(place.schema.as_str(), role);
+    }
+    // A schema without a butler is nobody's but the owner role's.
+    for schema in schemas.iter().filter(|s| !roles.contains_key(s.as_str())) {
+        let sql = format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"; REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC");
+        if schema != "shared" {
+            tx.batch_execute(&sql).await.map_err(step())?;
+        }
     }
     let mut begun = std::collections::HashSet::new();
     for a in applied {

@@ -271,6 +271,10 @@ async fn a_backup_that_is_killed_leaves_no_file_and_the_next_is_whole() {
         assert_eq!((code, file.exists()), (-1, false), "{point}: {out}{err}");
     }
     told("backup", busy(&household, &["backup", text(&file), "--json"]));
+    // A daemon that is about to start is waited for.
+    let _starting = Daemon::spawn(&household);
+    let early = household.path().join("early.backup");
+    told("while it starts", busy(&household, &["backup", text(&early), "--json"]));
     same("after kills", &expected, &at_rest(&restored(&file, &key(&household)).data()).await);
 }
 
@@ -354,10 +358,15 @@ async fn a_servers_own_database_is_backed_up_and_restored_too() {
     let mut expected = prints(&client).await;
     expected.extend(sequences(&client).await);
 
-    // Onto the other server, into a database of another name.
-    let (_cluster, server_client) = (&to, prints::connect(&url(&two, &to, "postgres").parse().expect("a URL")).await);
-    server_client.batch_execute("CREATE DATABASE elsewhere").await.expect("a database");
-    let elsewhere = Household::bare().env("BUTLERD_DATABASE__URL", &url(&two, &to, "elsewhere"));
+    // Onto the other server, into a database of another name,
+    // and by somebody who is not the server's master.
+    let master = prints::connect(&url(&two, &to, "postgres").parse().expect("a URL")).await;
+    let keeper = "CREATE ROLE keeper LOGIN CREATEROLE PASSWORD 'keeps-it-well'";
+    master.batch_execute(keeper).await.expect("a role");
+    master.batch_execute("CREATE DATABASE elsewhere OWNER keeper").await.expect("a database");
+    let host = text(to.socket_dir()).replace('/', "%2F");
+    let address = format!("postgresql://keeper:keeps-it-well@{host}/elsewhere");
+    let elsewhere = Household::bare().env("BUTLERD_DATABASE__URL", &address);
     let own = key(&household);
     let args = ["restore", text(&file), "--key", text(&own), "--json"];
     told("elsewhere", busy(&elsewhere, &args));
@@ -373,4 +382,36 @@ async fn a_servers_own_database_is_backed_up_and_restored_too() {
 
     // And into a private server.
     same("a private server", &expected, &at_rest(&restored(&file, &key(&household)).data()).await);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_a_butlers_once_is_kept_too() {
+    let household = Household::new();
+    let _daemon = household.start().await;
+    let client = household.owner().await;
+    let sql = "SET butlerd.tenant = 'owner'; INSERT INTO travel.state (key, value) VALUES ('passport', '\"old\"');
+               DELETE FROM shared.butler_roles WHERE butler = 'travel'";
+    client.batch_execute(sql).await.expect("a butler that nobody knows any more");
+    let file = household.path().join("a.backup");
+    let said = told("backup", busy(&household, &["backup", text(&file), "--json"]));
+    assert!(!said["butlers"].as_array().is_some_and(|b| b.contains(&json!("travel"))), "{said}");
+    let rows = |all: prints::Prints| -> prints::Prints {
+        all.into_iter().filter(|(table, print)| table.starts_with("travel.") && print.contains(" rows ")).collect()
+    };
+    let expected = rows(prints(&client).await);
+    assert!(expected["travel.state"].starts_with("1 rows"), "{expected:?}");
+    same("travel", &expected, &rows(at_rest(&restored(&file, &key(&household)).data()).await));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn where_there_is_nothing_nothing_is_made() {
+    let empty = Household::bare();
+    let file = empty.path().join("a.backup");
+    assert_eq!(refused("no key", empty.cli(&["backup", text(&file), "--json"])).0, "master_key");
+    assert!(!empty.data().exists());
+    std::fs::create_dir(empty.data()).expect("a directory");
+    MasterKey::load(None, &empty.data()).expect("a key");
+    assert_eq!(refused("no database", empty.cli(&["backup", text(&file), "--json"])).0, "nothing");
+    let left: Vec<_> = std::fs::read_dir(empty.data()).expect("a directory").flatten().map(|e| e.file_name()).collect();
+    assert_eq!((left.len(), file.exists()), (1, false), "{left:?}");
 }
