@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::approvals::ActionPage;
 use super::sealed::Sealed;
 use crate::access::TokenInfo;
+use crate::approvals::{Action, Rule};
 use crate::butler::HouseStatus;
 use crate::spawner::budget::{By, Costs};
 use crate::spawner::{EventPage, Preview, SessionEvent, SessionResult};
@@ -93,6 +95,36 @@ pub trait Api {
     /// Gives a message, or its part of this number, to another butler. Scope `admin`.
     #[method(name = "inbox_reroute", param_kind = map, with_extensions)]
     async fn inbox_reroute(&self, id: Uuid, butler: String, part: Option<i32>) -> RpcResult<Reopened>;
+
+    /// The newest actions that wait, or waited, for a person: at most `limit` (1 to 200, else 50), of one butler and one
+    /// status, if they are named. Scope `read`.
+    #[method(name = "approvals_list", param_kind = map, with_extensions)]
+    async fn approvals_list(
+        &self,
+        butler: Option<String>,
+        status: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Vec<Action>>;
+
+    /// One action with what happened to it. Scope `read`.
+    #[method(name = "approvals_show", param_kind = map, with_extensions)]
+    async fn approvals_show(&self, id: Uuid) -> RpcResult<ActionPage>;
+
+    /// Lets an action through; `seen` is the hash of the arguments that the person saw. Scope `admin`.
+    #[method(name = "approvals_approve", param_kind = map, with_extensions)]
+    async fn approvals_approve(&self, id: Uuid, seen: Option<String>) -> RpcResult<Action>;
+
+    /// Turns an action down. Scope `admin`.
+    #[method(name = "approvals_reject", param_kind = map, with_extensions)]
+    async fn approvals_reject(&self, id: Uuid, reason: Option<String>) -> RpcResult<Action>;
+
+    /// The standing rules; with `all`, those that ended as well. Scope `read`.
+    #[method(name = "approvals_rules", param_kind = map, with_extensions)]
+    async fn approvals_rules(&self, all: bool) -> RpcResult<Vec<Rule>>;
+
+    /// Ends a standing rule. Scope `admin`.
+    #[method(name = "approvals_revoke", param_kind = map, with_extensions)]
+    async fn approvals_revoke(&self, id: Uuid) -> RpcResult<Rule>;
 
     /// Cancels a session that waits or runs. Scope `admin`.
     #[method(name = "sessions_cancel", param_kind = map, with_extensions)]

@@ -5,6 +5,7 @@
 //! log line or an answer to anybody but its owner; a session's token accepted.
 
 mod api;
+mod approvals;
 mod chat;
 mod client;
 mod failure;
@@ -27,6 +28,7 @@ pub use api::{
     ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
     ToolAnswer, ToolInfo, Unavailable,
 };
+pub use approvals::ActionPage;
 pub use client::{Client, ClientError};
 pub use failure::Failure;
 pub use place::{DaemonFile, PlaceError};

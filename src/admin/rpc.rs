@@ -14,11 +14,13 @@ use super::api::{
     ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
     ToolAnswer, ToolInfo,
 };
+use super::approvals::ActionPage;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
-use super::{live, messages, sessions, timeline, tokens};
+use super::{approvals, live, messages, sessions, timeline, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
+use crate::approvals::{Action, Rule};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
 use crate::spawner::budget::{By, Costs, Period};
@@ -296,6 +298,42 @@ impl ApiServer for Rpc {
     ) -> RpcResult<Reopened> {
         let grant = may(ext, Need::Manage)?;
         Ok(messages::reroute(self, &grant, id, butler, part).await?)
+    }
+
+    async fn approvals_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        status: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Vec<Action>> {
+        let grant = may(ext, Need::Look)?;
+        Ok(approvals::list(self, &grant, butler, status.as_deref(), limit).await?)
+    }
+
+    async fn approvals_show(&self, ext: &Extensions, id: Uuid) -> RpcResult<ActionPage> {
+        let grant = may(ext, Need::Look)?;
+        Ok(approvals::show(self, &grant, id).await?)
+    }
+
+    async fn approvals_approve(&self, ext: &Extensions, id: Uuid, seen: Option<String>) -> RpcResult<Action> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(approvals::decide(self, &grant, id, true, seen, None).await?)
+    }
+
+    async fn approvals_reject(&self, ext: &Extensions, id: Uuid, reason: Option<String>) -> RpcResult<Action> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(approvals::decide(self, &grant, id, false, None, reason).await?)
+    }
+
+    async fn approvals_rules(&self, ext: &Extensions, all: bool) -> RpcResult<Vec<Rule>> {
+        let grant = may(ext, Need::Look)?;
+        Ok(approvals::rules(self, &grant, all).await?)
+    }
+
+    async fn approvals_revoke(&self, ext: &Extensions, id: Uuid) -> RpcResult<Rule> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(approvals::revoke(self, &grant, id).await?)
     }
 
     async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Cancelled> {

@@ -15,6 +15,7 @@ use super::routed::{Routed, RoutedParts, ask_tools, notify_tool, route_execute};
 use super::status::PhaseTime;
 use super::tools::{Dispatcher, self_tools};
 use crate::access::Edge;
+use crate::approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
 use crate::base::{crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
@@ -177,7 +178,9 @@ pub async fn boot(
     let interrupted = phases.run("session recovery", spawner.recover()).await?;
     let zone = house.config.owner.time_zone.name().to_owned();
     phases.run("schedule sync", sync_schedules(&house.db, &store, config, &zone)).await?;
+    let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
     let core = Arc::new(Core {
+        keeper: keeper.clone(),
         house: house.clone(),
         config: config.clone(),
         spawner,
@@ -204,7 +207,7 @@ pub async fn boot(
             Ok::<_, String>(())
         })
         .await?;
-    let tools = builder.build(name.clone(), store.clone(), auditor, metrics);
+    let tools = builder.build(name.clone(), store.clone(), auditor, metrics, Arc::new(keeper.clone()));
     core.spawner.set_tools(
         tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone()).collect(),
     );
@@ -212,8 +215,14 @@ pub async fn boot(
     let routed = phases
         .run("route inbox recovery", async {
             let (spawner, desk) = (core.spawner.clone(), house.desk.clone());
-            let parts = RoutedParts { config: config.clone(), store: store.clone(), spawner, desk, wake: wake.clone() };
-            Routed::start(parts).await
+            let (config, store, wake, keeper) = (config.clone(), store.clone(), wake.clone(), keeper.clone());
+            Routed::start(RoutedParts { config, store, spawner, desk, wake, keeper }).await
+        })
+        .await?;
+    let approvals = phases
+        .run("approval recovery", async {
+            let (tools, node, told) = (tools.clone(), house.desk.node().to_owned(), wake.clone());
+            Approvals::start(ApprovalParts { keeper: keeper.clone(), tools, node, told }).await
         })
         .await?;
     house.desk.enrol(name.as_str(), target(config, &core, &tools, wake));
@@ -228,7 +237,7 @@ pub async fn boot(
     let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
     let draining = CancellationToken::new();
     let served = Served::new(tools, edge, house.clock.clone(), draining.clone());
-    let life = Life { butler: butler.clone(), modules, listener, served, draining, stop, routed, buffer };
+    let life = Life { butler: butler.clone(), modules, listener, served, draining, stop, routed, approvals, buffer };
     let task = phases
         .run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) })
         .await?;
@@ -266,6 +275,13 @@ async fn butler_migrations(
         }
         other => other,
     }
+}
+
+/// Who decides which of the butler's calls wait for a person.
+fn doorkeeper(house: &House, config: &ButlerConfig, store: &crate::store::Store) -> Result<Keeper, String> {
+    let settings = Settings::read(config.modules.get("approvals"))
+        .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
+    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings))
 }
 
 fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
@@ -326,6 +342,7 @@ struct Life {
     draining: CancellationToken,
     stop: CancellationToken,
     routed: Routed,
+    approvals: Approvals,
     buffer: Option<Buffer>,
 }
 
@@ -359,6 +376,7 @@ impl Life {
         };
         tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
         self.routed.ended(LAST_REQUESTS).await;
+        self.approvals.stop(LAST_REQUESTS).await;
         server_stop.cancel();
         if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {
             server.abort();

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::house::House;
+use crate::approvals::Keeper;
 use crate::base::{ButlerName, SessionId};
 use crate::config::ButlerConfig;
 use crate::modules::ModuleStates;
@@ -16,6 +17,7 @@ pub(super) struct Core {
     pub config: Arc<ButlerConfig>,
     pub spawner: Spawner,
     pub modules: ModuleStates,
+    pub keeper: Keeper,
     /// The port really bound.
     pub port: u16,
     pub up_since: Instant,
@@ -62,6 +64,11 @@ impl Butler {
     /// Cancels a session that runs or waits here; `false` when there is none with this id.
     pub fn cancel(&self, id: SessionId) -> bool {
         self.core.spawner.cancel(id)
+    }
+
+    /// One of its actions was decided.
+    pub fn approvals_changed(&self) {
+        self.core.keeper.wake();
     }
 
     pub fn spawner(&self) -> &Spawner {

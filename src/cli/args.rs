@@ -60,6 +60,9 @@ pub enum Command {
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
+    /// What your butlers may only do once you say so
+    #[command(subcommand)]
+    Approvals(super::approvals::Approvals),
     /// The messages that came in, and what became of them
     #[command(subcommand)]
     Inbox(Inbox),

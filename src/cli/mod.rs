@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 3 the daemon can't be reached.
 
+mod approvals;
 mod args;
 mod backup;
 mod chat;
@@ -91,6 +92,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
             desk.call(|caller| ingest::run(caller, lines))
         }
 
+        Command::Approvals(what) => desk.call(|caller| approvals::run(caller, what)),
         Command::Inbox(what) => desk.call(|caller| inbox::run(caller, what)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
@@ -137,6 +139,11 @@ impl Caller {
     /// The time zone in which people read.
     fn zone(&self) -> TimeZone {
         self.config.owner.time_zone.time_zone().clone()
+    }
+
+    /// A moment as people read it.
+    fn moment(&self, at: jiff::Timestamp) -> String {
+        at.to_zoned(self.zone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
 
     /// A way to say what a failed call means.

@@ -31,6 +31,7 @@ mod inbound_crash;
 mod inbound_database;
 mod inbound_storm;
 mod inbox;
+mod injections;
 mod isolation;
 mod lifecycle;
 mod misbehave;

@@ -19,6 +19,7 @@ const ROOMS: &[&[&str]] = &[
     &["backup"],
     &["access"],
     &["tools"],
+    &["approvals"],
     &["mcp"],
     &["scheduler"],
     &["spawner"],

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use crate::switchboard::{Desk, Lane, LiveKind};
-use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use crate::tools::{Aim, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tool. To whom the answer goes, the session's request says, not its model.
 pub fn notify_tool(desk: &Desk) -> Tool {
@@ -17,11 +17,22 @@ pub fn notify_tool(desk: &Desk) -> Tool {
             "message": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "What to say, for reply"},
             "emoji": {"type": "string", "minLength": 1, "maxLength": 32, "description": "Which emoji, for react"}}});
         let description = "Answer the person whose message you are dealing with. For an emoji and words call it twice.";
-        let meta = Meta::write(Effect::Once);
+        let meta = Meta { sends_out: true, ..Meta::write(Effect::Once) };
         Arc::new(Definition::new("notify", description, schema, meta).expect("a schema in the source is right"))
     });
-    let desk = desk.clone();
-    Tool::new(definition, handler(move |call| notify(call, desk.clone())))
+    let (aiming, desk) = (desk.clone(), desk.clone());
+    let aim: AimOf = Arc::new(move |call| {
+        let desk = aiming.clone();
+        Box::pin(async move { Ok(Some(aim(call, &desk))) })
+    });
+    Tool::new(definition, handler(move |call| notify(call, desk.clone()))).aimed(aim)
+}
+
+/// To whom the answer goes: whoever wrote.
+fn aim(call: &ToolCall, desk: &Desk) -> Aim {
+    let request = call.context();
+    let to = format!("{} on {}", request.source_sender_identity, request.source_channel);
+    Aim { outward: !desk.is_own(request), to }
 }
 
 async fn notify(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {

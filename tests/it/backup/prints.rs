@@ -29,10 +29,11 @@ const RULES: &str = "
     SELECT 'index ' || indexrelid::regclass, pg_get_indexdef(indexrelid) FROM pg_index
     WHERE indrelid IN (SELECT c.oid FROM pg_class c WHERE c.relnamespace::regnamespace::text !~ '^(pg_|information_schema)')
     UNION ALL
-    SELECT 'rights ' || c.oid::regclass, coalesce((SELECT string_agg(a::text, ',' ORDER BY a::text) FROM unnest(c.relacl) a), '')
+    SELECT 'rights ' || c.oid::regclass, replace(coalesce((SELECT string_agg(a::text, ',' ORDER BY a::text) FROM unnest(coalesce(c.relacl, '{}')) a), ''),
+                                              pg_get_userbyid(c.relowner), 'the owner')
     FROM pg_class c WHERE c.relnamespace::regnamespace::text !~ '^(pg_|information_schema)' AND c.relkind IN ('r', 'S', 'v')
     UNION ALL
-    SELECT 'function ' || p.oid::regprocedure, md5(pg_get_functiondef(p.oid) || coalesce(p.proacl::text, '')) FROM pg_proc p
+    SELECT 'function ' || p.oid::regprocedure, md5(pg_get_functiondef(p.oid) || replace(coalesce(p.proacl::text, ''), pg_get_userbyid(p.proowner), 'the owner')) FROM pg_proc p
     WHERE p.pronamespace::regnamespace::text !~ '^(pg_|information_schema)' AND p.prokind = 'f'
     UNION ALL
     SELECT 'role ' || rolname, rolcanlogin::text || rolsuper::text || coalesce(rolpassword::text, '') FROM pg_roles
