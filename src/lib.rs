@@ -11,6 +11,7 @@ pub mod credentials;
 pub mod demo;
 pub mod doctor;
 pub mod mcp;
+pub mod messenger;
 pub mod modules;
 pub mod scheduler;
 pub mod spawner;

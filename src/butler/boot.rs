@@ -11,13 +11,15 @@ use tokio_util::sync::CancellationToken;
 
 use super::handle::{Butler, Core};
 use super::house::House;
-use super::routed::{Routed, RoutedParts, ask_tools, notify_tool, route_execute};
+use super::outbound::{Replies, listen, outbound_tools};
+use super::routed::{Routed, RoutedParts, ask_tools, route_execute};
 use super::status::PhaseTime;
 use super::tools::{Dispatcher, self_tools};
 use crate::access::Edge;
 use crate::base::{crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
+use crate::messenger::{MESSENGER, Pump};
 use crate::modules::{ModuleContext, Modules, Phase};
 use crate::scheduler::{Declared, close_open_runs, schedule_tools, sync};
 use crate::spawner::{Spawner, SpawnerParts, session_tools};
@@ -132,8 +134,10 @@ pub async fn boot(
     let base = ModuleContext {
         butler: name.clone(),
         dir: config.dir.clone(),
+        data_dir: house.data_dir.clone(),
         store: store.clone(),
         clock: house.clock.clone(),
+        post: house.post.clone(),
         credentials: Arc::default(),
     };
     phases
@@ -174,6 +178,7 @@ pub async fn boot(
             Ok::<_, String>(())
         })
         .await?;
+    let channels = modules.channels();
     let interrupted = phases.run("session recovery", spawner.recover()).await?;
     let zone = house.config.owner.time_zone.name().to_owned();
     phases.run("schedule sync", sync_schedules(&house.db, &store, config, &zone)).await?;
@@ -196,7 +201,8 @@ pub async fn boot(
                 .chain(session_tools())
                 .chain(schedule_tools(&zone, dispatcher))
                 .chain(self_tools(&core))
-                .chain([route_execute(wake.clone()), notify_tool(&house.desk)])
+                .chain([route_execute(wake.clone())])
+                .chain(outbound_tools(&house.desk, &house.post))
                 .chain(ask_tools(&house.desk))
                 .chain(if name.as_str() == SWITCHBOARD { switchboard_tools(&house.desk) } else { Vec::new() });
             own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
@@ -224,11 +230,21 @@ pub async fn boot(
         }
         _ => None,
     };
+    let pump = match name.as_str() == MESSENGER {
+        true => {
+            let configured = modules.names();
+            let starting = Pump::start(&house.post, channels, &configured, Replies::new(&house.desk));
+            let pump = phases.run("outbox", starting).await?;
+            listen(&house.desk, &house.post, pump.stopping());
+            Some(pump)
+        }
+        false => None,
+    };
     let admin = &house.config.admin;
     let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
     let draining = CancellationToken::new();
     let served = Served::new(tools, edge, house.clock.clone(), draining.clone());
-    let life = Life { butler: butler.clone(), modules, listener, served, draining, stop, routed, buffer };
+    let life = Life { butler: butler.clone(), modules, listener, served, draining, stop, routed, buffer, pump };
     let task = phases
         .run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) })
         .await?;
@@ -327,6 +343,7 @@ struct Life {
     stop: CancellationToken,
     routed: Routed,
     buffer: Option<Buffer>,
+    pump: Option<Pump>,
 }
 
 /// Requests still under way get this long once the sessions are over.
@@ -359,6 +376,11 @@ impl Life {
         };
         tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
         self.routed.ended(LAST_REQUESTS).await;
+        if let Some(pump) = self.pump.take() {
+            // After the sessions, so that what they said last is tried.
+            pump.close();
+            pump.ended(core.config.shutdown.timeout.0).await;
+        }
         server_stop.cancel();
         if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {
             server.abort();

@@ -3,6 +3,7 @@
 mod boot;
 mod handle;
 mod house;
+mod outbound;
 mod routed;
 mod status;
 mod tools;
