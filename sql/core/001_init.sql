@@ -10,7 +10,11 @@ CREATE TABLE sessions (
     state                 text NOT NULL CHECK (state IN
                           ('queued', 'running', 'succeeded', 'failed', 'timed_out', 'cancelled', 'interrupted')),
     context               jsonb NOT NULL,
+    -- Of the least trusted text that it was shown, its request included; falls while it runs.
     trust                 text NOT NULL,
+    -- When what it read lowered its trust, and when it was first shown private data.
+    exposed_at            timestamptz,
+    private_at            timestamptz,
     prompt                text NOT NULL,
     system_prompt         text,
     runtime               text NOT NULL,

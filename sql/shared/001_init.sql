@@ -15,17 +15,58 @@ $$ SELECT (shared.clock() AT TIME ZONE current_setting('TimeZone'))::date $$;
 CREATE FUNCTION tenant() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS
 $$ SELECT nullif(current_setting('butlerd.tenant', true), '') $$;
 
--- Gives a table of the current schema its tenant column and its row-level policy.
+-- How far the text behind this transaction is believed: 'owner', 'system', 'known' or 'stranger'. The daemon sets it from
+-- the request; nobody set it: the house itself writes.
+CREATE FUNCTION trust() RETURNS text LANGUAGE sql STABLE PARALLEL SAFE AS
+$$ SELECT coalesce(nullif(current_setting('butlerd.trust', true), ''), 'system') $$;
+
+-- Called by the policy of every table for a row that somebody less than the house wrote: from here on the transaction is
+-- believed no more than that row, so that what it writes carries on the row's trust. The daemon is told over the
+-- connection, at a level that no setting silences, and lowers the session whose call this is.
+CREATE FUNCTION saw(row_trust text) RETURNS boolean LANGUAGE plpgsql VOLATILE AS $$
+DECLARE
+    before text := shared.trust();
+BEGIN
+    IF row_trust = 'known' AND before IN ('known', 'stranger') OR before = 'stranger' THEN
+        -- It is as low already, and whoever is to be told knows it: by this row's forerunner, or because it began so.
+        RETURN true;
+    END IF;
+    PERFORM set_config('butlerd.trust', CASE WHEN row_trust = 'known' THEN 'known' ELSE 'stranger' END, true);
+    RAISE INFO 'butlerd.saw %', row_trust USING ERRCODE = 'BD001';
+    RETURN true;
+END $$;
+
+-- A row that a less trusted transaction changes is believed no more than that transaction.
+CREATE FUNCTION lower_trust() RETURNS trigger LANGUAGE plpgsql AS $$
+BEGIN
+    IF NEW.trust <> 'stranger' THEN
+        NEW.trust := shared.trust();
+    END IF;
+    RETURN NEW;
+END $$;
+
+-- Gives a table of the current schema its tenant column, the trust of whoever wrote a row, and its row-level policy.
 CREATE FUNCTION tenant_table(table_name text) RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     -- Two steps: a default given with the column would be computed at once, when no tenant is set.
-    EXECUTE format('ALTER TABLE %I ADD COLUMN IF NOT EXISTS tenant_id text NOT NULL CHECK (tenant_id <> '''')',
-                   table_name);
-    EXECUTE format('ALTER TABLE %I ALTER COLUMN tenant_id SET DEFAULT current_setting(''butlerd.tenant'')',
+    EXECUTE format('ALTER TABLE %I ADD COLUMN IF NOT EXISTS tenant_id text NOT NULL CHECK (tenant_id <> ''''),
+                    ADD COLUMN IF NOT EXISTS trust text NOT NULL DEFAULT ''system''
+                        CHECK (trust IN (''owner'', ''system'', ''known'', ''stranger''))', table_name);
+    EXECUTE format('ALTER TABLE %I ALTER COLUMN tenant_id SET DEFAULT current_setting(''butlerd.tenant''),
+                    ALTER COLUMN trust SET DEFAULT coalesce(nullif(current_setting(''butlerd.trust'', true), ''''), ''system'')',
                    table_name);
     EXECUTE format('ALTER TABLE %I ENABLE ROW LEVEL SECURITY', table_name);
-    EXECUTE format('CREATE POLICY tenant ON %I USING (tenant_id = current_setting(''butlerd.tenant'', true))
-                    WITH CHECK (tenant_id = current_setting(''butlerd.tenant'', true))', table_name);
+    EXECUTE format('CREATE POLICY tenant ON %I
+                    USING (tenant_id = current_setting(''butlerd.tenant'', true)
+                           AND (trust IN (''owner'', ''system'') OR shared.saw(trust)))
+                    WITH CHECK (tenant_id = current_setting(''butlerd.tenant'', true)
+                                AND CASE current_setting(''butlerd.trust'', true)
+                                    WHEN ''stranger'' THEN trust = ''stranger''
+                                    WHEN ''known'' THEN trust IN (''known'', ''stranger'')
+                                    ELSE true END)', table_name);
+    EXECUTE format('CREATE TRIGGER lower_trust BEFORE UPDATE ON %I FOR EACH ROW
+                    WHEN (current_setting(''butlerd.trust'', true) IN (''known'', ''stranger''))
+                    EXECUTE FUNCTION shared.lower_trust()', table_name);
 END $$;
 
 -- Which role serves which butler, and which master key its password was derived from.

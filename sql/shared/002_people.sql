@@ -135,3 +135,29 @@ BEGIN
     RETURNING seq INTO number;
     RETURN number;
 END $$;
+
+-- Gives a butler a new session about how something ended that one of its sessions had begun. Called by the daemon, in the
+-- transaction that writes down the end. `request` is the RequestContext that the session had then; `waits`: somebody in
+-- its conversation waits for what comes of it. Returns the row's id in the butler's route inbox; null: it has none.
+CREATE FUNCTION hand_back(to_butler text, request jsonb, waits boolean, prompt text, data jsonb) RETURNS uuid
+LANGUAGE plpgsql SET search_path = shared, pg_temp AS $$
+DECLARE
+    home text;
+    id uuid := gen_random_uuid();
+    route jsonb;
+BEGIN
+    SELECT r.schema INTO home FROM shared.butler_roles r WHERE r.butler = to_butler;
+    IF home IS NULL THEN
+        RETURN NULL;
+    END IF;
+    route := jsonb_build_object(
+        'schema_version', 'route.v1', 'request_context', request, 'kind', 'answer', 'interactive', waits,
+        'input', jsonb_build_object('prompt', prompt, 'context', data),
+        'subrequest', jsonb_build_object('segment_id', id),
+        'target', jsonb_build_object('butler', to_butler, 'tool', 'route.execute'));
+    EXECUTE format('INSERT INTO %I.route_inbox (tenant_id, id, request_id, kind, route, trust)
+                    VALUES ($1, $2, $3, ''answer'', $4, $5)', home)
+    USING request ->> 'tenant_id', id, (request ->> 'request_id')::uuid, route, coalesce(request ->> 'trust', 'stranger');
+    RETURN id;
+END $$;
+REVOKE EXECUTE ON FUNCTION hand_back FROM PUBLIC;

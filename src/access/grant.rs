@@ -10,6 +10,7 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::calls::CallGuard;
+use super::exposure::Exposure;
 use crate::base::{ButlerName, Clock, RequestContext, SessionId, TenantId, TraceContext, Trust};
 
 /// What an operator's token is for.
@@ -70,7 +71,11 @@ pub enum Holder {
         calls: Arc<CallGuard>,
         /// Set as the butler's server tells its tools under this token.
         tools_seen: ToolsSeen,
+        /// What the session was shown so far.
+        exposure: Arc<Exposure>,
     },
+    /// A call of a session that a person, or a rule of theirs, has let through. No token stands for it.
+    Approved { action: Uuid, session: Option<SessionId>, label: String },
     /// A person or a program of theirs.
     Operator { id: Uuid, label: String },
     /// The daemon, for one part of the house that calls another's tools. No token stands for it.
@@ -127,11 +132,20 @@ impl Caller {
     /// A session's calls run under the context of its trigger; an operator's request is a root of its own.
     pub fn of(grant: Arc<Grant>, clock: &Clock, channel: &str) -> Self {
         let context = match &grant.holder {
-            Holder::Session { context, .. } => context.clone(),
+            Holder::Session { context, exposure, .. } => {
+                let (trust, private) = (exposure.trust(), exposure.private());
+                if context.trust <= trust && context.private == private {
+                    context.clone()
+                } else {
+                    // What the session does now carries on what it has read since it began.
+                    let now = RequestContext { private, ..(**context).clone() };
+                    Arc::new(now.with_trust_at_most(trust))
+                }
+            }
             Holder::Operator { label, .. } => {
                 Arc::new(RequestContext::root(clock, grant.tenant.clone(), channel, "local", label, Trust::Owner))
             }
-            Holder::Daemon => {
+            Holder::Daemon | Holder::Approved { .. } => {
                 Arc::new(RequestContext::root(clock, grant.tenant.clone(), channel, "local", "butlerd", Trust::System))
             }
         };
@@ -151,10 +165,11 @@ impl Caller {
         self
     }
 
-    /// The session whose child this is.
+    /// The session whose child this is, or whose call was let through.
     pub fn session(&self) -> Option<SessionId> {
         match &self.grant.holder {
             Holder::Session { session, .. } => Some(*session),
+            Holder::Approved { session, .. } => *session,
             Holder::Operator { .. } | Holder::Daemon => None,
         }
     }
@@ -172,6 +187,30 @@ impl Caller {
         Self { grant: Arc::new(grant), context }
     }
 
+    /// What the session was shown so far; `None`: it is no session that calls.
+    pub fn exposure(&self) -> Option<&Arc<Exposure>> {
+        match &self.grant.holder {
+            Holder::Session { exposure, .. } => Some(exposure),
+            _ => None,
+        }
+    }
+
+    /// A call that was let through: it runs as the session that wished it, under the context that it had.
+    pub fn approved(action: Uuid, session: Option<SessionId>, context: Arc<RequestContext>) -> Self {
+        let label = approval_label(action);
+        let holder = Holder::Approved { action, session, label };
+        let Self { grant, context } = Self::daemon(context);
+        Self { grant: Arc::new(Grant { holder, ..(*grant).clone() }), context }
+    }
+
+    /// The approval under which this is called.
+    pub fn approval(&self) -> Option<Uuid> {
+        match &self.grant.holder {
+            Holder::Approved { action, .. } => Some(*action),
+            _ => None,
+        }
+    }
+
     /// Whether this is the daemon itself, which no token can claim.
     pub fn is_daemon(&self) -> bool {
         matches!(self.grant.holder, Holder::Daemon)
@@ -182,7 +221,7 @@ impl Caller {
     pub fn admit_call(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), String> {
         match &self.grant.holder {
             Holder::Session { calls, .. } => calls.admit(tool, arguments),
-            Holder::Operator { .. } | Holder::Daemon => Ok(()),
+            Holder::Operator { .. } | Holder::Daemon | Holder::Approved { .. } => Ok(()),
         }
     }
 
@@ -190,8 +229,13 @@ impl Caller {
     pub fn label(&self) -> &str {
         match &self.grant.holder {
             Holder::Session { .. } => "session",
-            Holder::Operator { label, .. } => label,
+            Holder::Operator { label, .. } | Holder::Approved { label, .. } => label,
             Holder::Daemon => "butlerd",
         }
     }
+}
+
+/// How the call that an approval let through is named in its audit row, by which it is found again.
+pub fn approval_label(action: Uuid) -> String {
+    format!("approval {action}")
 }

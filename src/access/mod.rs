@@ -5,12 +5,14 @@
 
 mod calls;
 mod edge;
+mod exposure;
 mod grant;
 mod operator;
 mod token;
 
 pub use calls::{CallGuard, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
-pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen};
+pub use exposure::Exposure;
+pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen, approval_label};
 pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};
 pub use token::{Token, TokenBook};

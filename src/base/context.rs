@@ -1,5 +1,7 @@
 //! Who asked, on whose behalf, through what: made once at the edge and handed on by the program.
 
+use std::sync::atomic::{AtomicU8, Ordering};
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
@@ -44,6 +46,33 @@ impl Trust {
     }
 }
 
+/// The least trusted text that something has seen so far.
+#[derive(Debug)]
+pub struct Seen(AtomicU8);
+
+impl Default for Seen {
+    fn default() -> Self {
+        Self(AtomicU8::new(Trust::Owner as u8))
+    }
+}
+
+impl Seen {
+    /// Something of this trust was seen. Returns whether that is less than anything before.
+    pub fn saw(&self, trust: Trust) -> bool {
+        self.0.fetch_min(trust as u8, Ordering::SeqCst) > trust as u8
+    }
+
+    /// [`Trust::Owner`] while nothing less was seen.
+    pub fn lowest(&self) -> Trust {
+        [Trust::Stranger, Trust::Known, Trust::System, Trust::Owner][usize::from(self.0.load(Ordering::SeqCst).min(3))]
+    }
+
+    /// As if nothing had been seen.
+    pub fn forget(&self) {
+        self.0.store(Trust::Owner as u8, Ordering::SeqCst);
+    }
+}
+
 /// Where a request stands in the chain of sessions that led to it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Lineage {
@@ -68,6 +97,9 @@ pub struct RequestContext {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_thread_identity: Option<String>,
     pub trust: Trust,
+    /// Whether what it asks for may speak of private data: it was put together by a session that had read some.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub private: bool,
     pub lineage: Lineage,
     pub trace_context: TraceContext,
 }
@@ -85,6 +117,7 @@ impl RequestContext {
             source_sender_identity: sender.to_owned(),
             source_thread_identity: None,
             trust,
+            private: false,
             lineage: Lineage { root_request_id: request_id, parent_session_id: None, depth: 0 },
             trace_context: TraceContext::new_root(),
         }

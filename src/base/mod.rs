@@ -21,7 +21,7 @@ mod units;
 
 pub use backoff::Backoff;
 pub use clock::Clock;
-pub use context::{Lineage, MAX_LINEAGE_DEPTH, RequestContext, Trust};
+pub use context::{Lineage, MAX_LINEAGE_DEPTH, RequestContext, Seen, Trust};
 pub use http_client::{http_client, innermost};
 pub use ids::{ButlerName, InvalidName, RequestId, SessionId, TenantId, TraceContext};
 pub use money::Money;

@@ -16,6 +16,7 @@ use super::routed::{Routed, RoutedParts, ask_tools, route_execute};
 use super::status::PhaseTime;
 use super::tools::{Dispatcher, self_tools};
 use crate::access::Edge;
+use crate::approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
 use crate::base::{crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
@@ -210,7 +211,8 @@ pub async fn boot(
             Ok::<_, String>(())
         })
         .await?;
-    let tools = builder.build(name.clone(), store.clone(), auditor, metrics);
+    let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
+    let tools = builder.build(name.clone(), store.clone(), auditor, metrics, Arc::new(keeper.clone()));
     core.spawner.set_tools(
         tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone()).collect(),
     );
@@ -218,8 +220,14 @@ pub async fn boot(
     let routed = phases
         .run("route inbox recovery", async {
             let (spawner, desk) = (core.spawner.clone(), house.desk.clone());
-            let parts = RoutedParts { config: config.clone(), store: store.clone(), spawner, desk, wake: wake.clone() };
-            Routed::start(parts).await
+            let (config, store, wake, keeper) = (config.clone(), store.clone(), wake.clone(), keeper.clone());
+            Routed::start(RoutedParts { config, store, spawner, desk, wake, keeper }).await
+        })
+        .await?;
+    let approvals = phases
+        .run("approval recovery", async {
+            let (tools, node, told) = (tools.clone(), house.desk.node().to_owned(), wake.clone());
+            Approvals::start(ApprovalParts { keeper: keeper.clone(), tools, node, told }).await
         })
         .await?;
     house.desk.enrol(name.as_str(), target(config, &core, &tools, wake));
@@ -244,7 +252,8 @@ pub async fn boot(
     let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
     let draining = CancellationToken::new();
     let served = Served::new(tools, edge, house.clock.clone(), draining.clone());
-    let life = Life { butler: butler.clone(), modules, listener, served, draining, stop, routed, buffer, pump };
+    let life =
+        Life { butler: butler.clone(), modules, listener, served, draining, stop, routed, approvals, buffer, pump };
     let task = phases
         .run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) })
         .await?;
@@ -282,6 +291,13 @@ async fn butler_migrations(
         }
         other => other,
     }
+}
+
+/// Who decides which of the butler's calls wait for a person.
+fn doorkeeper(house: &House, config: &ButlerConfig, store: &crate::store::Store) -> Result<Keeper, String> {
+    let settings = Settings::read(config.modules.get("approvals"))
+        .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
+    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings))
 }
 
 fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
@@ -342,6 +358,7 @@ struct Life {
     draining: CancellationToken,
     stop: CancellationToken,
     routed: Routed,
+    approvals: Approvals,
     buffer: Option<Buffer>,
     pump: Option<Pump>,
 }
@@ -376,6 +393,7 @@ impl Life {
         };
         tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
         self.routed.ended(LAST_REQUESTS).await;
+        self.approvals.stop(LAST_REQUESTS).await;
         if let Some(pump) = self.pump.take() {
             // After the sessions, so that what they said last is tried.
             pump.close();

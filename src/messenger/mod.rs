@@ -22,7 +22,7 @@ pub use letter::{Intent, Letter, NewLetter, Priority};
 pub use look::{Attempt, Changed, Delivery, LookError, Note};
 pub use post::{CHAT, Owner, Post, PostParts, Posted, Told};
 pub use pump::{Aftermath, Pump};
-pub use tool::{deferred_until, send_tool, send_tool_name};
+pub use tool::{aim_of, deferred_until, send_tool, send_tool_name};
 
 /// The butler that everything leaves through.
 pub const MESSENGER: &str = "messenger";

@@ -10,7 +10,7 @@ use uuid::Uuid;
 use super::channel::Outcome;
 use super::letter::{Intent, Letter, Priority};
 use super::post::Post;
-use crate::base::{TenantId, text};
+use crate::base::{TenantId, crash, text};
 use crate::store::{Claim, ClaimTable, StoreError, lease_seconds};
 
 pub(super) const CLAIMS: ClaimTable = ClaimTable { table: "shared.outbox", key: "id" };
@@ -297,11 +297,16 @@ impl Post {
         Ok(rows.iter().map(ended).collect())
     }
 
-    /// What follows is done. Of a bad end the butler that wanted it said is told here, once.
-    pub(super) async fn followed(&self, ended: &Ended) -> Result<(), StoreError> {
-        let mut lease = self.db().every_tenant().await?;
+    /// What follows is done. Of a bad end the butler that wanted it said is told here, once; whether it was.
+    pub(super) async fn followed(&self, ended: &Ended) -> Result<bool, StoreError> {
+        let mut lease = self.db().shared(&ended.letter.tenant).await?;
+        let mut tx = lease.begin().await.map_err(failed())?;
+        let told = tx.query_opt("SELECT shared.tell_origin($1)", &[&ended.letter.id]).await.map_err(failed())?;
         let sql = "UPDATE shared.outbox SET followed_at = $2 WHERE id = $1 AND followed_at IS NULL";
-        lease.execute(sql, &[&ended.letter.id, &self.clock().now()]).await.map_err(failed())?;
-        Ok(())
+        tx.execute(sql, &[&ended.letter.id, &self.clock().now()]).await.map_err(failed())?;
+        crash::point("outbox.before_followed");
+        tx.commit().await.map_err(failed())?;
+        crash::point("outbox.followed");
+        Ok(told.is_some_and(|row| row.get(0)))
     }
 }

@@ -41,6 +41,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 pub trait Aftermath: Send + Sync {
     /// A butler's letter was sent: an answer to it would come from here.
     async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<(), StoreError>;
+    /// A butler has a row about a bad end.
+    fn told(&self, origin: &str);
 }
 
 /// The pump of a messenger that is up.
@@ -354,8 +356,9 @@ impl Inner {
                     self.aftermath.sent(&ended.letter.tenant, &ended.letter.origin, &from).await?;
                 }
             }
-            crash::point("outbox.before_followed");
-            self.post.followed(&ended).await?;
+            if self.post.followed(&ended).await? {
+                self.aftermath.told(&ended.letter.origin);
+            }
         }
         Ok(())
     }

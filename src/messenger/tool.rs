@@ -12,7 +12,7 @@ use super::letter::{NewLetter, Priority};
 use super::post::{Post, Posted};
 use super::quiet;
 use crate::base::crash;
-use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use crate::tools::{self, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// A caller waits this long for the end of what leaves at once.
 const WAIT: Duration = Duration::from_secs(2);
@@ -84,6 +84,31 @@ fn answer(aim: &Aim, posted: &Posted, fresh: bool) -> Value {
     said
 }
 
+/// Tells the door where a call goes that names a channel and a recipient, each or neither. `channel`: the only one.
+pub fn aim_of(post: &Post, channel: Option<&str>) -> AimOf {
+    let (post, channel) = (post.clone(), channel.map(str::to_owned));
+    Arc::new(move |call| {
+        let (post, channel) = (post.clone(), channel.clone());
+        Box::pin(async move {
+            let channel = channel.as_deref().or_else(|| call.text("channel"));
+            let mut lease = call.lease().await?;
+            let aim = post.aim(&mut lease, &call.context().tenant_id, channel, call.text("recipient")).await?;
+            Ok(aim.ok().map(|aim| aim.told()))
+        })
+    })
+}
+
+impl Aim {
+    /// As the door is told.
+    fn told(&self) -> tools::Aim {
+        let to = match self.own && self.name != self.target {
+            true => format!("{} on {}", self.name, self.channel),
+            false => format!("{} ({}) on {}", self.name, self.target, self.channel),
+        };
+        tools::Aim { outward: !self.own, to }
+    }
+}
+
 /// The name of the tool that sends over a channel.
 pub fn send_tool_name(channel: &str) -> String {
     format!("{channel}_send_message")
@@ -99,8 +124,10 @@ pub fn send_tool(post: &Post, channel: &str) -> Result<Tool, String> {
         "priority": {"type": "string", "enum": ["high", "medium", "low"], "default": "medium"}}});
     let meta = Meta { sends_out: true, ..Meta::write(Effect::Once) };
     let definition = Definition::new(&send_tool_name(channel), &format!("Send a text over {channel}."), schema, meta)?;
+    let aim = aim_of(post, Some(channel));
     let (post, channel) = (post.clone(), channel.to_owned());
-    Ok(Tool::new(&Arc::new(definition), handler(move |call| send_over(call, post.clone(), channel.clone()))))
+    let sending = handler(move |call| send_over(call, post.clone(), channel.clone()));
+    Ok(Tool::new(&Arc::new(definition), sending).aimed(aim))
 }
 
 async fn send_over(call: ToolCall, post: Post, channel: String) -> Result<Value, ToolError> {

@@ -20,7 +20,7 @@ use super::skills::{SessionSkills, watched};
 use super::trace;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
-use crate::access::{Grant, GrantScope, Holder, Token, ToolsSeen};
+use crate::access::{Exposure, Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::redact::{Passing, household};
 use crate::base::{Secret, SessionId, crash, text};
 
@@ -124,6 +124,7 @@ impl<'a> TokenGuard<'a> {
                 context: wish.request.clone(),
                 calls: meter.calls().clone(),
                 tools_seen: tools_seen.clone(),
+                exposure: Arc::new(Exposure::of(wish.request.trust, wish.request.private)),
             },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),

@@ -4,17 +4,18 @@
 //! before the first statement of a lease and only when they differ from what the connection already has, so that the
 //! common case costs no extra round trip. Nothing outside this room can get a connection without that step.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use deadpool::managed::{self, Metrics, RecycleResult};
-use deadpool_postgres::{ClientWrapper, ManagerConfig, RecyclingMethod};
+use deadpool_postgres::ClientWrapper;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{Row, Statement};
+use tokio_postgres::{AsyncMessage, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::StoreError;
-use crate::base::{Clock, RequestContext, TenantId};
+use crate::base::{Clock, RequestContext, Seen, TenantId, Trust, task};
 
 /// How long a caller waits for a free connection before it is told that the database is busy.
 const WAIT: Duration = Duration::from_secs(10);
@@ -24,6 +25,8 @@ const CREATE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     tenant: TenantId,
+    /// What rows written under it carry on.
+    trust: Trust,
     /// `None` while the clock is the real one.
     now: Option<String>,
 }
@@ -31,36 +34,61 @@ pub struct Scope {
 impl Scope {
     /// The scope of a request.
     pub fn of(ctx: &RequestContext, clock: &Clock) -> Self {
-        Self::tenant(ctx.tenant_id.clone(), clock)
+        Self { trust: ctx.trust, ..Self::tenant(ctx.tenant_id.clone(), clock) }
     }
     /// The scope of a tenant's housekeeping.
     pub fn tenant(tenant: TenantId, clock: &Clock) -> Self {
-        Self { tenant, now: clock.is_moved().then(|| clock.now().to_string()) }
+        Self { tenant, trust: Trust::System, now: clock.is_moved().then(|| clock.now().to_string()) }
     }
 }
 
 struct Connection {
     client: ClientWrapper,
     scope: Option<Scope>,
+    /// What the server said of the rows that its statements saw.
+    seen: Arc<Seen>,
 }
 
 struct Manager {
-    inner: deadpool_postgres::Manager,
+    config: tokio_postgres::Config,
+    tls: MakeRustlsConnect,
     time_zone: String,
 }
+
+/// What the policy of a table says when a statement reads a row that somebody less than the house wrote (`shared.saw`).
+const SAW: &str = "BD001";
 
 impl managed::Manager for Manager {
     type Type = Connection;
     type Error = tokio_postgres::Error;
 
     async fn create(&self) -> Result<Connection, tokio_postgres::Error> {
-        let client = self.inner.create().await?;
+        let (client, mut connection) = self.config.connect(self.tls.clone()).await?;
+        let seen = Arc::new(Seen::default());
+        let noted = seen.clone();
+        // Messages come in order: what is said of a statement is noted before its rows are handed on.
+        let driver = task::spawn(task::Kind::Actor, "connection", async move {
+            while let Some(message) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
+                match message {
+                    Ok(AsyncMessage::Notice(notice)) if notice.code().code() == SAW => {
+                        noted.saw(Trust::from_name(notice.message().rsplit(' ').next().unwrap_or_default()));
+                    }
+                    Ok(AsyncMessage::Notice(notice)) => tracing::debug!("the database says: {}", notice.message()),
+                    Ok(_) => {}
+                    Err(e) => {
+                        tracing::debug!(error = %e, "a database connection ended");
+                        break;
+                    }
+                }
+            }
+        });
+        let client = ClientWrapper::new(client, driver);
         client.execute("SELECT set_config('TimeZone', $1, false)", &[&self.time_zone]).await?;
-        Ok(Connection { client, scope: None })
+        Ok(Connection { client, scope: None, seen })
     }
 
-    async fn recycle(&self, c: &mut Connection, m: &Metrics) -> RecycleResult<tokio_postgres::Error> {
-        self.inner.recycle(&mut c.client, m).await
+    async fn recycle(&self, c: &mut Connection, _: &Metrics) -> RecycleResult<tokio_postgres::Error> {
+        if c.client.is_closed() { Err(managed::RecycleError::message("it is closed")) } else { Ok(()) }
     }
 }
 
@@ -75,14 +103,7 @@ impl Pool {
     /// A pool that opens connections when they are needed, at most `max`.
     pub fn new(config: tokio_postgres::Config, time_zone: &str, max: usize) -> Self {
         let tls = super::tls::connector(&config);
-        let manager = Manager {
-            inner: deadpool_postgres::Manager::from_config(
-                config,
-                tls.clone(),
-                ManagerConfig { recycling_method: RecyclingMethod::Fast },
-            ),
-            time_zone: time_zone.to_owned(),
-        };
+        let manager = Manager { config, tls: tls.clone(), time_zone: time_zone.to_owned() };
         let inner = managed::Pool::builder(manager)
             .max_size(max)
             .runtime(deadpool::Runtime::Tokio1)
@@ -152,18 +173,22 @@ impl Pool {
             object.scope = None;
             let statement = object
                 .client
-                .prepare_cached("SELECT set_config('butlerd.tenant', $1, false), set_config('butlerd.now', $2, false)")
+                .prepare_cached(
+                    "SELECT set_config('butlerd.tenant', $1, false), set_config('butlerd.now', $2, false),
+                                        set_config('butlerd.trust', $3, false)",
+                )
                 .await
                 .map_err(StoreError::query("setting the tenant"))?;
             let now = scope.now.as_deref().unwrap_or("");
             object
                 .client
-                .query_one(&statement, &[&scope.tenant.as_str(), &now])
+                .query_one(&statement, &[&scope.tenant.as_str(), &now, &scope.trust.as_str()])
                 .await
                 .map_err(StoreError::query("setting the tenant"))?;
             object.scope = Some(scope.clone());
         }
-        Ok(Lease { pool: self.clone(), scope, object: Some(object), busy: false })
+        object.seen.forget();
+        Ok(Lease { pool: self.clone(), scope, object: Some(object), busy: false, tell: None })
     }
 
     /// A connection of the owner role for administration; it speaks for no tenant.
@@ -179,6 +204,8 @@ pub struct Lease {
     scope: Option<Scope>,
     object: Option<managed::Object<Manager>>,
     busy: bool,
+    /// Who wants to know what was seen.
+    tell: Option<Arc<Seen>>,
 }
 
 /// A statement's parameters.
@@ -187,6 +214,19 @@ pub type Params<'a> = &'a [&'a (dyn ToSql + Sync)];
 impl Lease {
     fn client(&self) -> &ClientWrapper {
         &self.object.as_ref().expect("the object is only taken in drop").client
+    }
+
+    /// As the lease ends, `seen` is told how far the rows are believed that its statements saw.
+    #[must_use]
+    pub fn telling(mut self, seen: &Arc<Seen>) -> Self {
+        self.tell = Some(seen.clone());
+        self
+    }
+
+    fn tell(&self) {
+        if let (Some(tell), Some(object)) = (&self.tell, &self.object) {
+            tell.saw(object.seen.lowest());
+        }
     }
 
     /// Prepares `sql` once for each connection.
@@ -214,6 +254,7 @@ impl Lease {
         self.busy = true;
         self.pool.inner.retain(|_, _| false);
         let mut fresh = self.pool.lease_of(self.scope.clone()).await?;
+        fresh.tell = self.tell.clone();
         std::mem::swap(self, &mut fresh);
         Ok(())
     }
@@ -363,6 +404,7 @@ fn also(first: &str, params: usize, second: &str) -> Option<String> {
 
 impl Drop for Lease {
     fn drop(&mut self) {
+        self.tell();
         if !self.busy {
             return;
         }

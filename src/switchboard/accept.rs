@@ -328,6 +328,7 @@ impl Row {
             source_sender_identity: identity.clone(),
             source_thread_identity: thread.map(str::to_owned),
             trust: sender.trust,
+            private: false,
             lineage: Lineage { root_request_id: id, parent_session_id: None, depth: 0 },
             trace_context: trace.unwrap_or_else(TraceContext::new_root),
         };

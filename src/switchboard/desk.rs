@@ -14,7 +14,7 @@ use super::queue::Queue;
 use super::registry::{Listed, Registry};
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Envelope, Live, LiveKind};
-use crate::base::{Clock, RequestId, TenantId, Trust};
+use crate::base::{Clock, RequestContext, RequestId, TenantId, Trust};
 use crate::spawner::Spawner;
 use crate::store::{Database, Store};
 use crate::tools::ToolSet;
@@ -192,6 +192,21 @@ impl Desk {
 
     pub fn clock(&self) -> &Clock {
         &self.inner.parts.clock
+    }
+
+    /// Whether an answer to this request reaches the owner and nobody else: it came in over the house's own door, or under
+    /// one of the owner's identities.
+    pub fn is_own(&self, request: &RequestContext) -> bool {
+        self.is_owners(&request.tenant_id, &request.source_channel, &request.source_sender_identity)
+    }
+
+    /// Whether this is the owner's own identity on the channel. On the house's own channels it always is: only those whom
+    /// an operator's token let in are there.
+    pub fn is_owners(&self, tenant: &TenantId, channel: &str, identity: &str) -> bool {
+        let named = self.inner.parts.owner.get(channel);
+        super::people::HOUSE_CHANNELS.contains(&channel)
+            || *tenant == TenantId::owner()
+                && named.is_some_and(|own| super::people::plain(own) == super::people::plain(identity))
     }
 
     /// The switchboard's schema.

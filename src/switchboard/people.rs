@@ -11,6 +11,9 @@ use crate::store::{Lease, StoreError};
 /// Who the owner is on each channel, as the settings say it.
 pub(super) type OwnerIdentities = BTreeMap<String, String>;
 
+/// Channels on which only the owner and programs of theirs are: the house opens them to operators' tokens alone.
+pub(super) const HOUSE_CHANNELS: [&str; 3] = ["chat", "cli", "mcp"];
+
 /// A sender as the household knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Sender {

@@ -212,10 +212,16 @@ impl Desk {
         let Some(row) = row.map_err(failed())? else { return Ok(()) };
         let schema: String = row.get(0);
         let state = if s.end == End::Done { "answered" } else { "failed" };
+        // The answer is believed no more than what its sessions were shown.
         let sql = format!(
-            "UPDATE \"{schema}\".asks a SET state = $2, answer = $3, answered_at = $4
+            "UPDATE \"{schema}\".asks a SET state = $2, answer = $3, answered_at = $4,
+                    trust = coalesce((SELECT t.name FROM (VALUES (1, 'stranger'), (2, 'known')) AS t(rank, name)
+                                      WHERE t.name = a.trust OR EXISTS (SELECT 1 FROM \"{other}\".sessions s
+                                                                        WHERE s.route_id = $1 AND s.trust = t.name)
+                                      ORDER BY t.rank LIMIT 1), a.trust)
              FROM (SELECT state AS before FROM \"{schema}\".asks WHERE id = $1 FOR UPDATE) b
-             WHERE a.id = $1 RETURNING b.before, a.context, a.question"
+             WHERE a.id = $1 RETURNING b.before, a.context, a.question, a.trust",
+            other = s.schema
         );
         let row = tx.query_opt(&sql, &[&s.id, &state, &text, &now]).await.map_err(failed())?;
         let Some(row) = row.filter(|row| row.get::<_, &str>(0) == "late") else { return Ok(()) };
@@ -226,24 +232,15 @@ impl Desk {
              JOIN \"{schema}\".route_inbox r ON r.id = s.route_id WHERE a.id = $1"
         );
         let waits = tx.query_opt(&sql, &[&s.id]).await.map_err(failed())?.is_some_and(|row| row.get(0));
-        let (context, question): (Value, String) = (row.get(1), row.get(2));
-        let trust = context["trust"].as_str().unwrap_or("stranger").to_owned();
-        let id = Uuid::now_v7();
+        let (mut context, question): (Value, String) = (row.get(1), row.get(2));
+        context["trust"] = json!(row.get::<_, &str>(3));
         let prompt = format!(
             "You asked {} a question and could not wait for the answer. It has come now. Do what is left to do with it.",
             s.butler
         );
-        let route = json!({
-            "schema_version": super::ROUTE_SCHEMA, "request_context": context, "kind": "answer", "interactive": waits,
-            "input": {"prompt": prompt, "context": {"question": question, "answered_by": s.butler, "answer": text}},
-            "subrequest": {"segment_id": id},
-            "target": {"butler": asker, "tool": super::ROUTE_EXECUTE},
-        });
-        let sql = format!(
-            "INSERT INTO \"{schema}\".route_inbox (id, request_id, kind, route, trust)
-             VALUES ($1, ($3::jsonb #>> '{{request_context,request_id}}')::uuid, 'answer', $3, $2)"
-        );
-        tx.execute(&sql, &[&id, &trust, &route]).await.map_err(failed())?;
+        let data = json!({"question": question, "answered_by": s.butler, "answer": text});
+        let sql = "SELECT shared.hand_back($1, $2, $3, $4, $5)";
+        tx.query(sql, &[&asker, &context, &waits, &prompt, &data]).await.map_err(failed())?;
         if let Some(target) = self.target(asker) {
             target.wake.notify_one();
         }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{CallRecord, Outcome};
 use super::definition::{Definition, Effect};
 use crate::access::Caller;
-use crate::base::{ButlerName, RequestContext, SessionId, text};
+use crate::base::{ButlerName, RequestContext, Seen, SessionId, Trust, text};
 use crate::store::{Lease, Params, Store, StoreError};
 
 /// How a call can fail.
@@ -92,6 +92,8 @@ pub struct ToolCall {
     pub(super) called_at: Timestamp,
     pub(super) audited: Arc<AtomicBool>,
     pub(super) redacted: Arc<Value>,
+    /// How far the rows are believed that were read for it.
+    pub(super) seen: Arc<Seen>,
 }
 
 const INSERT_AUDIT: &str = "INSERT INTO tool_calls
@@ -129,9 +131,14 @@ impl ToolCall {
         self.args.get(name).and_then(Value::as_str)
     }
 
-    /// A connection that speaks for the caller's tenant.
+    /// Notes that the call's result shows text of this trust, which did not come out of the butler's own rows.
+    pub fn shows(&self, trust: Trust) {
+        self.seen.saw(trust);
+    }
+
+    /// A connection that speaks for the caller's tenant. What it reads counts as shown to the caller.
     pub async fn lease(&self) -> Result<Lease, ToolError> {
-        Ok(self.store.lease(self.context()).await?)
+        Ok(self.store.lease(self.context()).await?.telling(&self.seen))
     }
 
     /// Reads rows.

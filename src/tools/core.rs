@@ -9,6 +9,7 @@ use sha2::{Digest, Sha256};
 
 use super::call::{ToolCall, ToolError};
 use super::definition::{Definition, Effect, Meta, Tool, handler};
+use crate::base::Trust;
 use crate::store::{Lease, Params};
 
 const MAX_KEY: usize = 256;
@@ -150,7 +151,8 @@ pub fn blob_ref(content: &[u8]) -> String {
     format!("blob:sha256:{hex}")
 }
 
-/// Stores an attachment for the connection's tenant and returns its reference. The same content is stored once.
+/// Stores an attachment for the connection's tenant and returns its reference. The same content is stored once. Who sent
+/// it is not known yet, so it counts as a stranger's; whoever it is handed on to gets it with its sender's trust.
 pub async fn put_blob(
     lease: &mut Lease,
     content: &[u8],
@@ -161,9 +163,9 @@ pub async fn put_blob(
     let hex = reference.rsplit(':').next().unwrap_or_default();
     lease
         .execute(
-            "INSERT INTO blobs (sha256, media_type, filename, content) VALUES ($1, $2, $3, $4)
+            "INSERT INTO blobs (sha256, media_type, filename, content, trust) VALUES ($1, $2, $3, $4, $5)
              ON CONFLICT (tenant_id, sha256) DO NOTHING",
-            &[&hex, &media_type, &filename, &content],
+            &[&hex, &media_type, &filename, &content, &Trust::Stranger.as_str()],
         )
         .await?;
     Ok(reference)

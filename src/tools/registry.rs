@@ -13,9 +13,11 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{Auditor, Outcome};
 use super::call::{ToolCall, ToolError, may_be_dropped, redact};
 use super::definition::{Definition, Effect, Tool};
+use super::exposed;
+use super::keeper::{self, Aim, Doorkeeper, Passage};
 use crate::access::Caller;
 use crate::base::redact::household;
-use crate::base::{ButlerName, text};
+use crate::base::{ButlerName, Seen, text};
 use crate::store::Store;
 use crate::telemetry::{ButlerMetrics, Span, SpanKind};
 
@@ -37,6 +39,8 @@ pub struct DuplicateTool {
 struct Entry {
     tool: Tool,
     gate: Option<Gate>,
+    /// Its calls by sessions go to the door first.
+    asks: bool,
 }
 
 /// By then a session that is being ended has ended.
@@ -63,13 +67,26 @@ impl ToolSetBuilder {
         if let Some(owner) = self.owner(&name) {
             return Err(DuplicateTool { tool: name, owner });
         }
-        self.entries.insert(name, Entry { tool, gate });
+        self.entries.insert(name, Entry { tool, gate, asks: false });
         Ok(())
     }
 
-    /// Closes the set.
-    pub fn build(self, butler: ButlerName, store: Store, auditor: Auditor, metrics: ButlerMetrics) -> ToolSet {
-        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor, metrics }) }
+    /// Closes the set. `keeper` is asked about calls that leave the household, and about those of gated tools.
+    pub fn build(
+        mut self,
+        butler: ButlerName,
+        store: Store,
+        auditor: Auditor,
+        metrics: ButlerMetrics,
+        keeper: Arc<dyn Doorkeeper>,
+    ) -> ToolSet {
+        for (name, entry) in &mut self.entries {
+            entry.asks = entry.tool.def.meta.sends_out || keeper.gated(name);
+            if let (true, Ok(def)) = (entry.asks, keeper::with_reason(&entry.tool.def)) {
+                entry.tool.def = Arc::new(def);
+            }
+        }
+        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor, metrics, keeper }) }
     }
 }
 
@@ -79,6 +96,7 @@ struct Inner {
     store: Store,
     auditor: Auditor,
     metrics: ButlerMetrics,
+    keeper: Arc<dyn Doorkeeper>,
 }
 
 /// A butler's tools. Cheap to clone, immutable.
@@ -148,8 +166,11 @@ impl ToolSet {
         // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
         household().clean_members(&mut args);
         let admitted = caller.admit_call(name, &args);
+        let why = args.remove(keeper::WHY).filter(|_| entry.asks);
+        let why = why.as_ref().and_then(Value::as_str).map(|why| text::truncate(why, keeper::MAX_WHY));
         let valid = def.validate(&mut args);
         let audited = Arc::new(AtomicBool::new(false));
+        let seen = Arc::new(Seen::default());
         let make = |args: Map<String, Value>, redacted: Arc<Value>| ToolCall {
             args,
             caller: caller.clone(),
@@ -161,6 +182,7 @@ impl ToolSet {
             called_at: self.inner.store.clock().now(),
             audited: audited.clone(),
             redacted,
+            seen: seen.clone(),
         };
         let redacted = Arc::new(redact(def, &args));
         // What is left for the record when the handler has taken the call itself.
@@ -196,7 +218,7 @@ impl ToolSet {
             self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(&problem, 500))));
             return Some(reply);
         } else {
-            let run = AssertUnwindSafe((entry.tool.handler)(make(args, redacted))).catch_unwind();
+            let run = AssertUnwindSafe(self.through_the_door(entry, make(args, redacted), why)).catch_unwind();
             let run = async { run.await.unwrap_or_else(|_| Err(ToolError::Internal("the tool panicked".into()))) };
             if may_be_dropped(def.effect()) {
                 tokio::select! {
@@ -207,6 +229,12 @@ impl ToolSet {
             } else {
                 run.await
             }
+        };
+        let shown = exposed::note(&self.inner.store, &caller, seen.lowest(), def.meta.reads_private && result.is_ok());
+        let result = match shown.await {
+            Ok(()) => result,
+            // What it was shown is not on record, so it is not shown.
+            Err(e) => Err(ToolError::Store(e)),
         };
         let (outcome, detail) = match &result {
             Ok(_) => (Outcome::Ok, None),
@@ -234,6 +262,23 @@ impl ToolSet {
         };
         household().clean_json(&mut reply.json);
         Some(reply)
+    }
+}
+
+impl ToolSet {
+    /// Runs the handler, if the call may be made.
+    async fn through_the_door(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Value, ToolError> {
+        if entry.asks && call.caller.exposure().is_some() {
+            let aim = match (&entry.tool.aim, call.def.meta.sends_out) {
+                (Some(aim), _) => aim(&call).await?,
+                (None, true) => Some(Aim { outward: true, to: "somebody outside of the household".to_owned() }),
+                (None, false) => None,
+            };
+            if let Passage::Parked(answer) = self.inner.keeper.ask(&call, aim.as_ref(), why.as_deref()).await? {
+                return Ok(answer);
+            }
+        }
+        (entry.tool.handler)(call).await
     }
 }
 

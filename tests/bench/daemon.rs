@@ -92,6 +92,7 @@ async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
             session: SessionId::new(),
             context: Arc::new(context),
             tools_seen: ToolsSeen::default(),
+            exposure: Default::default(),
             calls: Arc::new(CallGuard::open()),
         },
         tenant: TenantId::owner(),

@@ -18,6 +18,7 @@ const ROOMS: &[&[&str]] = &[
     &["credentials"],
     &["access"],
     &["tools"],
+    &["approvals"],
     &["mcp"],
     &["scheduler"],
     &["spawner"],

@@ -28,6 +28,12 @@ impl Aftermath for Replies {
         let lane = Lane::of(&from.channel, &from.endpoint, from.thread.as_deref(), &from.sender);
         self.desk.expect_reply(tenant, &lane, origin).await
     }
+
+    fn told(&self, origin: &str) {
+        if let Some(target) = self.desk.target(origin) {
+            target.wake.notify_one();
+        }
+    }
 }
 
 /// Wakes the post when something was answered, until `stop`: the answer may have to go out.

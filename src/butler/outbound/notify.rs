@@ -6,9 +6,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::define;
-use crate::messenger::{NewLetter, Post, Priority, deferred_until};
+use crate::messenger::{NewLetter, Post, Priority, aim_of, deferred_until};
 use crate::switchboard::{Desk, Lane, LiveKind};
-use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use crate::tools::{Aim, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tool. To whom an answer goes, the session's request says, not its model.
 pub fn notify_tool(desk: &Desk, post: &Post) -> Tool {
@@ -31,10 +31,44 @@ pub fn notify_tool(desk: &Desk, post: &Post) -> Tool {
             "request_context": {}}});
         let description = "Answer the person whose message you are dealing with, or send somebody a message. For an \
                            emoji and words call it twice.";
-        define("notify", description, schema, Meta::write(Effect::Once))
+        define("notify", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) })
+    });
+    let (aiming, sending) = (desk.clone(), aim_of(post, None));
+    let aim: AimOf = Arc::new(move |call| {
+        let (desk, sending) = (aiming.clone(), sending.clone());
+        Box::pin(async move {
+            match intent_of(call).await?.as_str() {
+                "send" => sending(call).await,
+                _ => Ok(Some(answered(call, &desk))),
+            }
+        })
     });
     let (desk, post) = (desk.clone(), post.clone());
-    Tool::new(definition, handler(move |call| notify(call, desk.clone(), post.clone())))
+    Tool::new(definition, handler(move |call| notify(call, desk.clone(), post.clone()))).aimed(aim)
+}
+
+/// To whom an answer goes: whoever wrote.
+fn answered(call: &ToolCall, desk: &Desk) -> Aim {
+    let request = call.context();
+    let to = format!("{} on {}", request.source_sender_identity, request.source_channel);
+    Aim { outward: !desk.is_own(request), to }
+}
+
+/// Names of arguments that only a message to somebody has.
+const OF_SEND: [&str; 3] = ["channel", "recipient", "subject"];
+
+fn names_somebody(call: &ToolCall) -> bool {
+    OF_SEND.iter().any(|name| call.args.contains_key(*name))
+}
+
+/// What the call means to do.
+async fn intent_of(call: &ToolCall) -> Result<String, ToolError> {
+    Ok(match call.text("intent") {
+        Some(intent) => intent.to_owned(),
+        None if call.text("emoji").is_some() => "react".to_owned(),
+        None if names_somebody(call) || !somebody_wrote(call).await? => "send".to_owned(),
+        None => "reply".to_owned(),
+    })
 }
 
 fn refused<T>(code: &'static str, why: &str) -> Result<T, ToolError> {
@@ -42,13 +76,7 @@ fn refused<T>(code: &'static str, why: &str) -> Result<T, ToolError> {
 }
 
 async fn notify(call: ToolCall, desk: Desk, post: Post) -> Result<Value, ToolError> {
-    let named = ["channel", "recipient", "subject"].iter().any(|name| call.args.contains_key(*name));
-    let intent = match call.text("intent") {
-        Some(intent) => intent.to_owned(),
-        None if call.text("emoji").is_some() => "react".to_owned(),
-        None if named || !somebody_wrote(&call).await? => "send".to_owned(),
-        None => "reply".to_owned(),
-    };
+    let intent = intent_of(&call).await?;
     if call.text("message").is_some_and(|m| m.trim().is_empty()) {
         return refused("invalid_arguments", "The message is empty.");
     }
@@ -67,7 +95,7 @@ async fn notify(call: ToolCall, desk: Desk, post: Post) -> Result<Value, ToolErr
     if intent == "send" {
         return send(call, post).await;
     }
-    if named {
+    if names_somebody(&call) {
         let why = format!("{intent} goes to the person whose message you deal with; name others with intent send.");
         return refused("invalid_arguments", &why);
     }

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::define;
-use crate::messenger::{NewLetter, Post, Priority};
+use crate::messenger::{NewLetter, Post, Priority, aim_of};
 use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The furthest time that a reminder may have.
@@ -26,10 +26,10 @@ pub fn remind_tool(post: &Post) -> Tool {
                           "description": "When: 2026-11-24T09:00 in the owner's time zone, or with an offset or Z"},
             "request_context": {}}});
         let description = "Remind the owner of something once, at a time. It is delivered as it stands, by itself.";
-        define("remind", description, schema, Meta::write(Effect::Once))
+        define("remind", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) })
     });
-    let post = post.clone();
-    Tool::new(definition, handler(move |call| remind(call, post.clone())))
+    let (aim, post) = (aim_of(post, None), post.clone());
+    Tool::new(definition, handler(move |call| remind(call, post.clone()))).aimed(aim)
 }
 
 fn refused<T>(why: impl Into<String>) -> Result<T, ToolError> {

@@ -12,6 +12,7 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::prior::{self, Next};
+use crate::approvals::{Keeper, risky};
 use crate::base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task, text};
 use crate::config::ButlerConfig;
 use crate::spawner::{SessionResult, SessionState, Spawner, Trigger, TriggerError, Wants};
@@ -33,6 +34,8 @@ pub struct RoutedParts {
     pub spawner: Spawner,
     pub desk: Desk,
     pub wake: Arc<Notify>,
+    /// Where words wait that a session may not send by itself.
+    pub keeper: Keeper,
 }
 
 /// The worker of a butler that is up.
@@ -369,7 +372,9 @@ impl Inner {
                 input.prompt.clone()
             }
         };
-        let request = claimed.route.request_context.clone().with_trust_at_most(claimed.trust);
+        let mut request = claimed.route.request_context.clone().with_trust_at_most(claimed.trust);
+        // An outcome was put together out of what an earlier session had been shown.
+        request.private |= *kind == RouteKind::Answer;
         let source = if *kind == RouteKind::Ask { "ask" } else { "route" };
         let wants = Wants { route: Some(claimed.id), ..Wants::default() };
         Trigger { context: Some(context), wants, ..Trigger::new(prompt, source, Arc::new(request)) }
@@ -437,7 +442,17 @@ impl Inner {
         let Route { request_context, kind, interactive, subrequest, .. } = &claimed.route;
         let words = text.filter(|t| !t.trim().is_empty()).unwrap_or_else(|| NOTHING_SAID.to_owned());
         let wanted = *interactive && *kind != RouteKind::Ask;
-        let answer = wanted.then(|| Answer {
+        let waits_for_leave = match session {
+            Some(session) if wanted && !failure && !self.parts.desk.is_own(request_context) => {
+                let risky = risky(&self.parts.store, &claimed.tenant, session).await?;
+                if risky && !self.has_answered(claimed).await? {
+                    self.parts.keeper.park_reply(session, request_context, &words).await?;
+                }
+                risky
+            }
+            _ => false,
+        };
+        let answer = (wanted && !waits_for_leave).then(|| Answer {
             lane: Lane::of_request(request_context),
             text: words.clone(),
             trust: claimed.trust,
@@ -463,6 +478,16 @@ impl Inner {
             tracing::warn!(butler = %self.butler(), route = %claimed.id, "somebody else holds this row; nothing was settled");
         }
         Ok(())
+    }
+
+    /// Whether the row's sessions have answered by themselves.
+    async fn has_answered(&self, claimed: &Claimed) -> Result<bool, StoreError> {
+        let mut lease = self.parts.desk.db().shared(&claimed.tenant).await?;
+        let sql = "SELECT EXISTS (SELECT 1 FROM shared.replies WHERE segment_id = $1)
+                       OR EXISTS (SELECT 1 FROM shared.pending_actions a JOIN sessions s ON s.id = a.session_id
+                                  WHERE s.route_id = $1)";
+        let sql = sql.replace("JOIN sessions", &format!("JOIN \"{}\".sessions", self.schema()));
+        Ok(lease.read(&sql, &[&claimed.id]).await.map_err(failed())?.iter().all(|row| row.get(0)))
     }
 
     async fn release(&self, claimed: &Claimed, after: Duration, why: Option<&str>) -> Result<(), StoreError> {

@@ -129,7 +129,7 @@ impl Shared {
         let grant = self.edge.grant_of(first).ok()?;
         match &grant.holder {
             Holder::Session { session, .. } => self.routes.find(*session),
-            Holder::Operator { .. } | Holder::Daemon => None,
+            Holder::Operator { .. } | Holder::Daemon | Holder::Approved { .. } => None,
         }
     }
 }

@@ -30,7 +30,13 @@ impl Scene {
         let context = RequestContext::root(&Clock::default(), TenantId::owner(), "cli", "local", "owner", Trust::Owner);
         let calls = Arc::new(crate::access::CallGuard::new(100, |_| {}));
         let grant = Grant {
-            holder: Holder::Session { session, context: Arc::new(context), tools_seen: Default::default(), calls },
+            holder: Holder::Session {
+                session,
+                context: Arc::new(context),
+                tools_seen: Default::default(),
+                calls,
+                exposure: Default::default(),
+            },
             tenant: TenantId::owner(),
             butler: None,
             tools: None,

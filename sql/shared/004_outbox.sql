@@ -106,14 +106,15 @@ DECLARE
 BEGIN
     INSERT INTO shared.outbox (id, tenant_id, origin, request_id, session_id, kind, intent, channel, endpoint, target,
                                thread, lane, subject, message, emoji, priority, idempotency_key, context, state, reason,
-                               due_at, receipt, settled_at, followed_at)
+                               due_at, trust, receipt, settled_at, followed_at)
     VALUES (coalesce((letter ->> 'id')::uuid, gen_random_uuid()), of_tenant, who, (letter ->> 'request_id')::uuid,
             (letter ->> 'session_id')::uuid, coalesce(letter ->> 'kind', 'message'), letter ->> 'intent',
             letter ->> 'channel', letter ->> 'endpoint', letter ->> 'target', letter ->> 'thread',
             (letter ->> 'channel') || '|' || md5(coalesce(letter ->> 'thread', letter ->> 'target')),
             letter ->> 'subject', letter ->> 'message', letter ->> 'emoji', coalesce(letter ->> 'priority', 'medium'),
             key, coalesce(letter -> 'context', '{}'), coalesce(letter ->> 'state', 'pending'), letter ->> 'reason',
-            coalesce((letter ->> 'due_at')::timestamptz, shared.clock()), letter -> 'receipt',
+            coalesce((letter ->> 'due_at')::timestamptz, shared.clock()), coalesce(letter ->> 'trust', shared.trust()),
+            letter -> 'receipt',
             CASE WHEN letter ->> 'state' = 'sent' THEN shared.clock() END,
             CASE WHEN letter ->> 'state' = 'sent' THEN shared.clock() END)
     ON CONFLICT (tenant_id, idempotency_key) DO NOTHING;
@@ -141,7 +142,7 @@ BEGIN
        OR coalesce(letter ->> 'kind', 'message') NOT IN ('message', 'reminder') THEN
         RAISE EXCEPTION 'a butler posts what waits to be sent' USING ERRCODE = '42501';
     END IF;
-    RETURN QUERY SELECT * FROM shared.post_as(who, shared.tenant(), letter);
+    RETURN QUERY SELECT * FROM shared.post_as(who, shared.tenant(), letter - 'trust');
 END $$;
 
 -- An answer is a delivery like any other. Where the messenger has the channel that the question came through, it goes
@@ -161,33 +162,71 @@ BEGIN
         'thread', coalesce(NEW.context ->> 'source_thread_identity',
                            CASE WHEN NEW.context IS NULL THEN nullif(split_part(NEW.lane, '|', 3), '') END),
         'message', NEW.message, 'emoji', NEW.emoji, 'priority', 'high', 'idempotency_key', 'answer:' || NEW.seq,
-        'context', coalesce(NEW.context, '{}'),
+        'context', coalesce(NEW.context, '{}'), 'trust', NEW.trust,
         'state', CASE WHEN goes_out THEN 'pending' ELSE 'sent' END,
         'receipt', CASE WHEN goes_out THEN NULL ELSE jsonb_build_object('reply', NEW.seq) END)));
     RETURN NULL;
 END $$;
 CREATE TRIGGER answer_is_posted AFTER INSERT ON replies FOR EACH ROW EXECUTE FUNCTION answer_is_posted();
 
--- What a butler may see of it: its own; the messenger all.
+-- What a butler may see of it: its own; the messenger all. As the tables' policy does, it says whose words are read.
 CREATE FUNCTION deliveries() RETURNS TABLE (
     id uuid, seq bigint, origin text, request_id uuid, session_id uuid, kind text, intent text, channel text, target text,
     thread text, subject text, message text, emoji text, priority text, state text, reason text, last_error text,
     due_at timestamptz, attempts integer, receipt jsonb, created_at timestamptz, settled_at timestamptz)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = shared, pg_temp AS $$
     SELECT o.id, o.seq, o.origin, o.request_id, o.session_id, o.kind, o.intent, o.channel, o.target, o.thread, o.subject,
            o.message, o.emoji, o.priority, o.state, o.reason, o.last_error, o.due_at, o.attempts, o.receipt, o.created_at,
            o.settled_at
     FROM shared.outbox o JOIN shared.butler_roles r ON r.role = session_user
     WHERE o.tenant_id = shared.tenant() AND (o.origin = r.butler OR r.butler = 'messenger')
+      AND (o.trust IN ('owner', 'system') OR shared.saw(o.trust))
 $$;
 CREATE FUNCTION delivery_attempts() RETURNS TABLE (
     delivery_id uuid, n integer, begun_at timestamptz, ended_at timestamptz, outcome text, detail text)
-LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = shared, pg_temp AS $$
     SELECT a.outbox_id, a.n, a.begun_at, a.ended_at, a.outcome, a.detail
     FROM shared.outbox_attempts a JOIN shared.outbox o ON o.id = a.outbox_id
          JOIN shared.butler_roles r ON r.role = session_user
     WHERE o.tenant_id = shared.tenant() AND (o.origin = r.butler OR r.butler = 'messenger')
+      AND (o.trust IN ('owner', 'system') OR shared.saw(o.trust))
 $$;
+
+-- Tells the butler that wanted it said of a bad end, once: a session of its own gets to know. Not where a session
+-- wanted it that was begun about such an end itself, or nobody but a person. Called by the daemon.
+CREATE FUNCTION tell_origin(delivery uuid) RETURNS boolean LANGUAGE plpgsql SET search_path = shared, pg_temp AS $$
+DECLARE
+    o shared.outbox;
+    home text;
+    begun_by_an_end boolean;
+BEGIN
+    SELECT * INTO o FROM shared.outbox WHERE id = delivery AND told_at IS NULL AND session_id IS NOT NULL
+        AND state IN ('unknown', 'failed', 'dead') AND reason <> 'cancelled' AND intent = 'send' FOR UPDATE;
+    IF NOT FOUND THEN
+        RETURN false;
+    END IF;
+    UPDATE shared.outbox SET told_at = shared.clock() WHERE id = delivery;
+    SELECT r.schema INTO home FROM shared.butler_roles r WHERE r.butler = o.origin;
+    IF home IS NULL THEN
+        RETURN false;
+    END IF;
+    EXECUTE format('SELECT EXISTS (SELECT 1 FROM %I.sessions s JOIN %I.route_inbox r ON r.id = s.route_id
+                                   WHERE s.id = $1 AND r.route #> ''{input,context,delivery_id}'' IS NOT NULL)', home, home)
+    INTO begun_by_an_end USING o.session_id;
+    IF begun_by_an_end THEN
+        RETURN false;
+    END IF;
+    RETURN shared.hand_back(o.origin, jsonb_set(o.context, '{trust}', to_jsonb(o.trust)), false,
+        CASE o.state
+            WHEN 'unknown' THEN 'It is not known whether a message that you sent has arrived. It is not sent again by '
+                || 'itself, and you must not send it again. The owner is told as well. Do what follows from it, if anything.'
+            ELSE 'A message that you sent could not be delivered. The owner is told as well. Do what follows from it, if '
+                || 'anything.'
+        END,
+        jsonb_build_object('delivery_id', o.id, 'state', o.state, 'channel', o.channel, 'recipient', o.target,
+                           'message', left(o.message, 2000), 'why', o.last_error)) IS NOT NULL;
+END $$;
+REVOKE EXECUTE ON FUNCTION tell_origin FROM PUBLIC;
 
 -- What went wrong and needs to be known: one row for each thing that did, whoever finds it and however often.
 CREATE TABLE notices (

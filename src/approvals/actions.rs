@@ -1,0 +1,317 @@
+//! The rows behind the door: parking a call, deciding on it, reading what is there.
+
+use std::sync::Arc;
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::rules::{Rule, allowing};
+use super::types::{Action, Cause, Event, HIDDEN, Status, Wish, args_sha256, shown};
+use crate::base::{Clock, TenantId, crash, text};
+use crate::store::{Database, StoreError, Tx};
+
+/// All wishes of the household. Cheap to clone.
+#[derive(Clone)]
+pub struct Actions {
+    pub(super) db: Arc<Database>,
+    pub(super) clock: Clock,
+}
+
+/// Why a decision did not count.
+#[derive(Debug, thiserror::Error)]
+pub enum DecideError {
+    #[error("there is no action {0}")]
+    Unknown(Uuid),
+    #[error("it is {0} already")]
+    Decided(&'static str),
+    #[error("its arguments are not those that you saw; look at it again")]
+    Changed,
+    #[error("{0}")]
+    Rule(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+impl DecideError {
+    /// A stable name for clients.
+    pub fn code(&self) -> &'static str {
+        match self {
+            DecideError::Unknown(_) => "not_found",
+            DecideError::Decided(_) => "already_decided",
+            DecideError::Changed => "changed",
+            DecideError::Rule(_) => "invalid_rule",
+            DecideError::Store(_) => "unavailable",
+        }
+    }
+}
+
+/// Which wishes to list. Nothing set: all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub butler: Option<String>,
+    pub status: Option<Status>,
+    pub tool_name: Option<String>,
+    pub rule: Option<Uuid>,
+    pub since: Option<Timestamp>,
+}
+
+pub(super) fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("looking after approvals")
+}
+
+/// What a call would do, for a person.
+fn summary(butler: &str, wish: &Wish<'_>, shown: &Value) -> String {
+    let to = wish.to.map(|to| format!(" to {to}")).unwrap_or_default();
+    format!("{butler} wants to call `{}`{to} with {}", wish.tool, text::truncate(&shown.to_string(), 2000))
+}
+
+impl Actions {
+    pub fn new(db: &Arc<Database>, clock: &Clock) -> Self {
+        Self { db: db.clone(), clock: clock.clone() }
+    }
+
+    /// Puts a call on record to wait; the same wish of the same session waits once. Returns it, and whether it is new.
+    pub(super) async fn park(&self, butler: &str, wish: &Wish<'_>) -> Result<(Action, bool), StoreError> {
+        let tenant = &wish.request.tenant_id;
+        let exact = wish.args.to_string();
+        let hash = args_sha256(butler, wish.tool, &exact);
+        let visible = shown(wish.args, wish.sensitive);
+        let now = self.clock.now();
+        let expires = now + SignedDuration::from_hours(i64::from(wish.expiry_hours));
+        let exposure = json!({"trust": wish.request.trust, "private": wish.request.private});
+        let mut lease = self.db.shared(tenant).await?;
+        let mut tx = lease.begin().await.map_err(failed())?;
+        let sql = format!(
+            "INSERT INTO shared.pending_actions (id, tenant_id, butler, session_id, tool_name, tool_args, args_sha256,
+                 args_shown, agent_summary, why, cause, exposure, request, risk_tier, expires_at, requested_at, trust)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+             ON CONFLICT (session_id, args_sha256) WHERE status = 'pending' DO NOTHING RETURNING {}",
+            Action::COLUMNS
+        );
+        let row = tx
+            .query_opt(
+                &sql,
+                &[
+                    &Uuid::now_v7(),
+                    &tenant.as_str(),
+                    &butler,
+                    &wish.session,
+                    &wish.tool,
+                    &exact,
+                    &hash,
+                    &visible,
+                    &summary(butler, wish, &visible),
+                    &wish.why,
+                    &wish.cause.as_str(),
+                    &exposure,
+                    &json!(wish.request),
+                    &wish.risk_tier.as_str(),
+                    &expires,
+                    &now,
+                    &wish.request.trust.as_str(),
+                ],
+            )
+            .await
+            .map_err(failed())?;
+        let Some(row) = row else {
+            let sql = format!(
+                "SELECT {} FROM shared.pending_actions WHERE session_id = $1 AND args_sha256 = $2 ORDER BY seq DESC LIMIT 1",
+                Action::COLUMNS
+            );
+            let row = tx.query_opt(&sql, &[&wish.session, &hash]).await.map_err(failed())?;
+            tx.rollback().await.map_err(failed())?;
+            let gone = || StoreError::Unreachable("the action was decided just now".to_owned());
+            return Ok((Action::of_row(&row.ok_or_else(gone)?), false));
+        };
+        let action = Action::of_row(&row);
+        note(&mut tx, tenant, Some(action.id), None, "requested", butler, wish.why, meta(wish)).await?;
+        crash::point("approval.parking");
+        tx.commit().await.map_err(failed())?;
+        crash::point("approval.parked");
+        Ok((action, true))
+    }
+
+    /// Uses up one allowance of a rule that allows the call. `None`: no rule does.
+    pub(super) async fn by_rule(
+        &self,
+        butler: &str,
+        wish: &Wish<'_>,
+        args: &Map<String, Value>,
+    ) -> Result<Option<Uuid>, StoreError> {
+        let tenant = &wish.request.tenant_id;
+        let rules = self.rules(tenant, Some(butler), Some(wish.tool), true).await?;
+        let mut lease = self.db.shared(tenant).await?;
+        for Rule { id, .. } in allowing(&rules, args, self.clock.now()) {
+            let mut tx = lease.begin().await.map_err(failed())?;
+            // Asked again in the row itself: its last use may have been taken meanwhile.
+            let used = tx
+                .execute(
+                    "UPDATE shared.approval_rules SET use_count = use_count + 1
+                     WHERE id = $1 AND tenant_id = $3 AND active AND (expires_at IS NULL OR expires_at > $2)
+                       AND (max_uses IS NULL OR use_count < max_uses)",
+                    &[id, &self.clock.now(), &tenant.as_str()],
+                )
+                .await
+                .map_err(failed())?;
+            if used == 1 {
+                note(&mut tx, tenant, None, Some(*id), "auto_approved", butler, wish.why, meta(wish)).await?;
+                tx.commit().await.map_err(failed())?;
+                return Ok(Some(*id));
+            }
+            tx.rollback().await.map_err(failed())?;
+        }
+        Ok(None)
+    }
+
+    /// Lets a waiting call through. `seen`: the hash of the arguments that the person saw, if they say which.
+    pub async fn approve(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+        actor: &str,
+        seen: Option<&str>,
+    ) -> Result<Action, DecideError> {
+        if let (Some(seen), Some(action)) = (seen, self.get(tenant, id).await?)
+            && action.args_sha256 != seen
+        {
+            return Err(DecideError::Changed);
+        }
+        let action = self.decide(tenant, id, Status::Approved, actor, None).await?;
+        crash::point("approval.approved");
+        Ok(action)
+    }
+
+    /// Turns a waiting call down.
+    pub async fn reject(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+        actor: &str,
+        reason: Option<&str>,
+    ) -> Result<Action, DecideError> {
+        let action = self.decide(tenant, id, Status::Rejected, actor, reason).await?;
+        crash::point("approval.rejected");
+        Ok(action)
+    }
+
+    async fn decide(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+        to: Status,
+        actor: &str,
+        reason: Option<&str>,
+    ) -> Result<Action, DecideError> {
+        let now = self.clock.now();
+        let mut lease = self.db.shared(tenant).await?;
+        let mut tx = lease.begin().await.map_err(failed())?;
+        let sql = format!(
+            "UPDATE shared.pending_actions SET status = $3, decided_by = $4, decided_at = $5, decision_reason = $6
+             WHERE id = $1 AND tenant_id = $2 AND status = 'pending' AND expires_at > $5 RETURNING {}",
+            Action::COLUMNS
+        );
+        let row =
+            tx.query_opt(&sql, &[&id, &tenant.as_str(), &to.as_str(), &actor, &now, &reason]).await.map_err(failed())?;
+        let Some(row) = row else {
+            tx.rollback().await.map_err(failed())?;
+            drop(lease);
+            let action = self.get(tenant, id).await?.ok_or(DecideError::Unknown(id))?;
+            // One that is past its time and not yet marked is as good as expired.
+            let status = if action.status == Status::Pending { Status::Expired } else { action.status };
+            return Err(DecideError::Decided(status.as_str()));
+        };
+        note(&mut tx, tenant, Some(id), None, to.as_str(), actor, reason, json!({})).await?;
+        tx.commit().await.map_err(failed())?;
+        Ok(Action::of_row(&row))
+    }
+
+    /// One wish.
+    pub async fn get(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Action>, StoreError> {
+        let sql = format!("SELECT {} FROM shared.pending_actions WHERE id = $1 AND tenant_id = $2", Action::COLUMNS);
+        let mut lease = self.db.shared(tenant).await?;
+        let rows = lease.read(&sql, &[&id, &tenant.as_str()]).await.map_err(failed())?;
+        Ok(rows.first().map(Action::of_row))
+    }
+
+    /// Wishes, newest first.
+    pub async fn list(&self, tenant: &TenantId, filter: &Filter, limit: i64) -> Result<Vec<Action>, StoreError> {
+        let sql = format!(
+            "SELECT {} FROM shared.pending_actions
+             WHERE tenant_id = $1 AND ($2::text IS NULL OR butler = $2) AND ($3::text IS NULL OR status = $3)
+               AND ($4::text IS NULL OR tool_name = $4) AND ($5::uuid IS NULL OR approval_rule_id = $5)
+               AND ($6::timestamptz IS NULL OR requested_at >= $6)
+             ORDER BY seq DESC LIMIT $7",
+            Action::COLUMNS
+        );
+        let status = filter.status.map(Status::as_str);
+        let Filter { butler, tool_name, rule, since, .. } = filter;
+        let mut lease = self.db.shared(tenant).await?;
+        let rows = lease
+            .read(&sql, &[&tenant.as_str(), butler, &status, tool_name, rule, since, &limit])
+            .await
+            .map_err(failed())?;
+        Ok(rows.iter().map(Action::of_row).collect())
+    }
+
+    /// What happened to a wish, in order.
+    pub async fn events(&self, tenant: &TenantId, action: Uuid) -> Result<Vec<Event>, StoreError> {
+        let mut lease = self.db.shared(tenant).await?;
+        let rows = lease
+            .read(
+                "SELECT event_type, actor, reason, event_metadata, occurred_at FROM shared.approval_events
+                 WHERE action_id = $1 AND tenant_id = $2 ORDER BY event_id",
+                &[&action, &tenant.as_str()],
+            )
+            .await
+            .map_err(failed())?;
+        let event = |row: &tokio_postgres::Row| Event {
+            event_type: row.get(0),
+            actor: row.get(1),
+            reason: row.get(2),
+            event_metadata: row.get(3),
+            occurred_at: row.get(4),
+        };
+        Ok(rows.iter().map(event).collect())
+    }
+}
+
+/// Writes down what happened.
+#[allow(clippy::too_many_arguments)]
+pub(super) async fn note(
+    tx: &mut Tx<'_>,
+    tenant: &TenantId,
+    action: Option<Uuid>,
+    rule: Option<Uuid>,
+    what: &str,
+    actor: &str,
+    reason: Option<&str>,
+    meta: Value,
+) -> Result<(), StoreError> {
+    tx.execute(
+        "INSERT INTO shared.approval_events (tenant_id, action_id, rule_id, event_type, actor, reason, event_metadata)
+         VALUES ($1, $2, $3, $4, $5, $6, $7)",
+        &[&tenant.as_str(), &action, &rule, &what, &actor, &reason, &meta],
+    )
+    .await
+    .map(drop)
+    .map_err(failed())
+}
+
+/// Names of arguments that the log of events keeps no values of: it stays longer than what it tells of.
+const UNLOGGED: [&str; 10] =
+    ["to", "recipient", "recipients", "email", "address", "url", "uri", "amount", "price", "cost"];
+
+fn meta(wish: &Wish<'_>) -> Value {
+    let mut args = shown(wish.args, wish.sensitive);
+    for (name, value) in args.as_object_mut().into_iter().flatten() {
+        if UNLOGGED.contains(&name.to_lowercase().as_str()) {
+            *value = json!(HIDDEN);
+        } else if text::json_length(value) > 512 {
+            *value = json!(text::truncate(&value.to_string(), 256));
+        }
+    }
+    let cause: Cause = wish.cause;
+    json!({"tool": wish.tool, "args": args, "cause": cause, "session_id": wish.session,
+           "trust": wish.request.trust, "private": wish.request.private})
+}

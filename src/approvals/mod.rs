@@ -1,0 +1,23 @@
+//! The door out of the household: calls that a person allows first.
+//!
+//! Two things send a call here: its tool is gated by the butler's settings, or it would let something out of the
+//! household while its session stands beside a stranger's words and private data. What waits is a row; a person decides;
+//! the call is made exactly once, whatever dies meanwhile; its butler is told how it ended.
+//!
+//! What never happens here: a session letting its own call through, a call made with other arguments than the person
+//! saw, one approval making two calls, a wish that vanishes without an end on record.
+
+mod actions;
+mod keeper;
+mod rules;
+mod settings;
+mod standing;
+mod types;
+mod worker;
+
+pub use actions::{Actions, DecideError, Filter};
+pub use keeper::{Keeper, risky};
+pub use rules::{Constraint, Constraints, Draft, Rule};
+pub use settings::{Gated, Settings};
+pub use types::{Action, Cause, Event, RiskTier, Status, Wish};
+pub use worker::{ApprovalParts, Approvals};

@@ -1,0 +1,31 @@
+//! What a call shows to its session is noted in the session's row before the session is shown it.
+
+use crate::access::Caller;
+use crate::base::Trust;
+use crate::store::{Store, StoreError};
+
+/// Notes on the caller's session that it is shown private data, or text of this trust. Does nothing for callers that are
+/// no session, and for what was noted before.
+pub(super) async fn note(store: &Store, caller: &Caller, trust: Trust, private: bool) -> Result<(), StoreError> {
+    let (Some(exposure), Some(session)) = (caller.exposure(), caller.session()) else { return Ok(()) };
+    let (trust, private) = (trust.min(exposure.trust()), private || exposure.private());
+    if trust == exposure.trust() && private == exposure.private() {
+        return Ok(());
+    }
+    let mut lease = store.tenant(&caller.context.tenant_id).await?;
+    lease
+        .execute(
+            "UPDATE sessions SET exposed_at = CASE WHEN trust <> $2 THEN coalesce(exposed_at, shared.clock()) ELSE exposed_at END,
+                    trust = $2,
+                    private_at = CASE WHEN $3 THEN coalesce(private_at, shared.clock()) END
+             WHERE id = $1",
+            &[&session.0, &trust.as_str(), &private],
+        )
+        .await
+        .map_err(StoreError::query("noting what a session was shown"))?;
+    exposure.saw(trust);
+    if private {
+        exposure.saw_private();
+    }
+    Ok(())
+}
