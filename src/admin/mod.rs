@@ -7,10 +7,12 @@
 mod api;
 mod chat;
 mod client;
+mod deliveries;
 mod failure;
 mod inbound;
 mod live;
 mod messages;
+mod notes;
 mod place;
 mod ready;
 mod rights;

@@ -14,13 +14,15 @@ use super::api::{
     ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
     ToolAnswer, ToolInfo,
 };
+use super::deliveries::Change;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
-use super::{live, messages, sessions, timeline, tokens};
+use super::{deliveries, live, messages, sessions, timeline, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
+use crate::messenger::{Changed, Delivery};
 use crate::spawner::budget::{By, Costs, Period};
 use crate::spawner::{EventPage, Preview, SessionResult, Trigger};
 use crate::supervisor::Supervisor;
@@ -296,6 +298,37 @@ impl ApiServer for Rpc {
     ) -> RpcResult<Reopened> {
         let grant = may(ext, Need::Manage)?;
         Ok(messages::reroute(self, &grant, id, butler, part).await?)
+    }
+
+    async fn deliveries_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        state: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Vec<Delivery>> {
+        let grant = may(ext, Need::Look)?;
+        Ok(deliveries::list(self, &grant, butler, state.as_deref(), limit).await?)
+    }
+
+    async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> RpcResult<Delivery> {
+        let grant = may(ext, Need::Look)?;
+        Ok(deliveries::show(self, &grant, id).await?)
+    }
+
+    async fn deliveries_retry(&self, ext: &Extensions, id: Uuid) -> RpcResult<Changed> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(deliveries::change(self, &grant, id, Change::Retry).await?)
+    }
+
+    async fn deliveries_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Changed> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(deliveries::change(self, &grant, id, Change::Cancel).await?)
+    }
+
+    async fn deliveries_resolve(&self, ext: &Extensions, id: Uuid, arrived: bool) -> RpcResult<Changed> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(deliveries::change(self, &grant, id, Change::Resolve { arrived }).await?)
     }
 
     async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Cancelled> {

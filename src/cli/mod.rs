@@ -7,6 +7,7 @@ mod chat;
 mod check;
 mod costs;
 mod db;
+mod deliveries;
 mod doctor;
 mod events;
 mod follow;
@@ -89,6 +90,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         }
 
         Command::Inbox(what) => desk.call(|caller| inbox::run(caller, what)),
+        Command::Deliveries(what) => desk.call(|caller| deliveries::run(caller, what)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
         Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),

@@ -28,9 +28,19 @@ pub struct Aim {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoAim {
     /// The person is known, or not even that, but not under which identity they are reached on this channel.
-    MissingIdentifier { recipient: String, channel: String, contact: Option<Uuid> },
-    Ambiguous { recipient: String, channels: Vec<String> },
-    NoChannel { channel: String, known: Vec<String> },
+    MissingIdentifier {
+        recipient: String,
+        channel: String,
+        contact: Option<Uuid>,
+    },
+    Ambiguous {
+        recipient: String,
+        channels: Vec<String>,
+    },
+    NoChannel {
+        channel: String,
+        known: Vec<String>,
+    },
 }
 
 impl NoAim {
@@ -176,8 +186,11 @@ pub(super) fn decide(
         channel: channel.unwrap_or("any channel").to_owned(),
         contact,
     };
-    let usable: Vec<(&Known, &(String, String))> =
-        people.iter().filter_map(|k| Some((k, k.at.as_ref()?))).filter(|(_, (c, _))| on(c) && ways.contains_key(c)).collect();
+    let usable: Vec<(&Known, &(String, String))> = people
+        .iter()
+        .filter_map(|k| Some((k, k.at.as_ref()?)))
+        .filter(|(_, (c, _))| on(c) && ways.contains_key(c))
+        .collect();
     // Who has this very identity is meant, whoever else is called so.
     let exact = usable.iter().find(|(_, (_, identity))| plain(identity) == plain(recipient));
     let (known, (channel, target)) = match (exact, contacts.as_slice(), usable.as_slice()) {
@@ -315,7 +328,11 @@ mod tests {
         // An address that nobody is known by is nobody's, however well it looks.
         assert!(aim(Some("email"), "evil@example.org", &[]).is_err());
         let mut two = bob(&[("email", "bob@example.org")]);
-        two.push(Known { contact: Uuid::from_u128(2), name: "Bob".into(), at: Some(("email".into(), "b2@e.org".into())) });
+        two.push(Known {
+            contact: Uuid::from_u128(2),
+            name: "Bob".into(),
+            at: Some(("email".into(), "b2@e.org".into())),
+        });
         assert!(matches!(aim(Some("email"), "bob", &two), Err(NoAim::Ambiguous { .. })));
     }
 }

@@ -164,7 +164,8 @@ impl Post {
 
     /// Calls off what has not left.
     pub async fn cancel(&self, tenant: &TenantId, id: Uuid, by: &str) -> Result<Changed, LookError> {
-        let set = "state = 'failed', reason = 'cancelled', last_error = 'called off by ' || ($3 ->> 'by'), settled_at = $4,
+        let set =
+            "state = 'failed', reason = 'cancelled', last_error = 'called off by ' || ($3 ->> 'by'), settled_at = $4,
                    followed_at = $4";
         let never = "only one that has not left yet can be called off";
         self.change(tenant, id, &["pending", "deferred"], (set, &json!({"by": by})), never, "failed").await

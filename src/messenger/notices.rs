@@ -249,6 +249,9 @@ mod tests {
         assert!(one.starts_with("Something needs your attention:\n- It broke here.\nSee: "), "{one}");
         let many: Vec<String> = (0..13).map(|n| format!("thing {n}")).collect();
         let many = message(&many);
-        assert!(many.starts_with("13 things") && many.contains("\nand 3 more.") && !many.contains("thing 10"), "{many}");
+        assert!(
+            many.starts_with("13 things") && many.contains("\nand 3 more.") && !many.contains("thing 10"),
+            "{many}"
+        );
     }
 }

@@ -33,14 +33,33 @@ pub(super) struct Claimed {
 /// The end of a try, for the row.
 #[derive(Clone, Debug)]
 pub(super) enum Settled {
-    Sent { receipt: Value, follow: bool },
-    Unknown { why: String, reason: &'static str },
-    Failed { why: String, reason: &'static str },
-    Dead { why: String, reason: &'static str },
+    Sent {
+        receipt: Value,
+        follow: bool,
+    },
+    Unknown {
+        why: String,
+        reason: &'static str,
+    },
+    Failed {
+        why: String,
+        reason: &'static str,
+    },
+    Dead {
+        why: String,
+        reason: &'static str,
+    },
     /// Another try after this long. `failed`: it counts among those that failed.
-    Again { why: String, after: Duration, failed: bool },
+    Again {
+        why: String,
+        after: Duration,
+        failed: bool,
+    },
     /// Nothing was tried.
-    Later { due: Option<(Timestamp, &'static str)>, after: Duration },
+    Later {
+        due: Option<(Timestamp, &'static str)>,
+        after: Duration,
+    },
 }
 
 impl Settled {

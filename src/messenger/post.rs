@@ -34,13 +34,7 @@ pub struct Owner {
 
 impl Default for Owner {
     fn default() -> Self {
-        Self {
-            name: None,
-            identities: BTreeMap::new(),
-            notice_channel: None,
-            quiet_hours: None,
-            zone: TimeZone::UTC,
-        }
+        Self { name: None, identities: BTreeMap::new(), notice_channel: None, quiet_hours: None, zone: TimeZone::UTC }
     }
 }
 

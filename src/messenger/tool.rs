@@ -116,7 +116,8 @@ pub fn send_tool_name(channel: &str) -> String {
 
 /// A channel's tool of the messenger: a row of the outbox like any other.
 pub fn send_tool(post: &Post, channel: &str) -> Result<Tool, String> {
-    let text = |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
+    let text =
+        |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let schema = json!({"type": "object", "additionalProperties": false, "required": ["message"], "properties": {
         "recipient": text(500, "To whom: a person whom the household knows, or a configured end; without it the owner"),
         "message": text(65536, "The text, unchanged"),

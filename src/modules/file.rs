@@ -59,7 +59,10 @@ impl Module for FileModule {
     }
     fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
         let path = cx.data_dir.join(DIRECTORY).join(&self.name);
-        Ok(vec![Arc::new(FileChannel { inner: Arc::new(Inner { path, writing: Mutex::new(()) }), name: self.name.clone() })])
+        Ok(vec![Arc::new(FileChannel {
+            inner: Arc::new(Inner { path, writing: Mutex::new(()) }),
+            name: self.name.clone(),
+        })])
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
         Ok(vec![send_tool(&cx.post, NAME)?])
@@ -112,9 +115,7 @@ impl Inner {
     }
 }
 
-async fn blocking<T: Send + 'static>(
-    work: impl FnOnce() -> std::io::Result<T> + Send + 'static,
-) -> Result<T, String> {
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> Result<T, String> {
     let done = tokio::task::spawn_blocking(work).await;
     done.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
 }

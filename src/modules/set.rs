@@ -38,7 +38,8 @@ pub fn switch_key(module: &str) -> String {
 }
 
 /// How tools end that send something out.
-const EGRESS: [&str; 5] = ["_send_message", "_reply_to_message", "_send_email", "_reply_to_thread", "_react_to_message"];
+const EGRESS: [&str; 5] =
+    ["_send_message", "_reply_to_message", "_send_email", "_reply_to_thread", "_react_to_message"];
 
 /// Without those that only the messenger may have.
 fn stripped(mut tools: Vec<Tool>, cx: &ModuleContext, module: &str) -> Vec<Tool> {

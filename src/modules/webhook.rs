@@ -58,7 +58,8 @@ fn read(config: &Value) -> Result<Settings, Vec<String>> {
     let settings: Settings = serde_json::from_value(config.clone()).map_err(|e| vec![format!("endpoints: {e}")])?;
     let mut wrong = Vec::new();
     if settings.endpoints.is_empty() {
-        wrong.push("endpoints: expected at least one [modules.webhook.endpoints.<name>] with url and secret".to_owned());
+        wrong
+            .push("endpoints: expected at least one [modules.webhook.endpoints.<name>] with url and secret".to_owned());
     }
     for (name, endpoint) in &settings.endpoints {
         let mut say = |key: &str, what: &str| wrong.push(format!("endpoints.{name}.{key}: {what}"));
@@ -191,9 +192,7 @@ impl Channel for WebhookChannel {
             Err(e) if e.is_connect() => {
                 Outcome::NotSent { why: format!("no connection: {}", innermost(&e)), retry_after: None }
             }
-            Err(e) if e.is_timeout() => {
-                Outcome::Unknown { why: format!("no answer within {}", end.endpoint.timeout) }
-            }
+            Err(e) if e.is_timeout() => Outcome::Unknown { why: format!("no answer within {}", end.endpoint.timeout) },
             Err(e) => Outcome::Unknown { why: format!("no answer: {}", innermost(&e)) },
         }
     }

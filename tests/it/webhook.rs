@@ -84,7 +84,11 @@ async fn what_may_have_arrived_is_not_sent_again_where_that_would_double_it() {
     let (general, client) = (daemon.mcp("general"), household.owner().await);
     for message in ["[drop] one", "[hang] two", "[between] three"] {
         let answer = general.call("notify", to("door", message)).await.text();
-        assert_eq!((answer["status"].as_str(), answer["state"].as_str()), (Some("unknown"), Some("unknown")), "{answer}");
+        assert_eq!(
+            (answer["status"].as_str(), answer["state"].as_str()),
+            (Some("unknown"), Some("unknown")),
+            "{answer}"
+        );
         assert!(answer["error"].as_str().is_some_and(|e| e.contains("Don't send it again")), "{answer}");
         // The same once more is the same.
         let again = general.call("notify", to("door", message)).await.text();
@@ -114,16 +118,13 @@ async fn a_receiver_that_puts_off_or_fails_gets_it_later_and_in_order() {
     let household = Household::new().with_webhook(&receiver, "");
     let daemon = household.start().await;
     let (general, client) = (daemon.mcp("general"), household.owner().await);
-    let (first, second) = tokio::join!(
-        general.call("notify", to("door", "[later] first")),
-        async {
-            eventually("the first was tried", || async {
-                if receiver.of("[later] first").is_empty() { Err("not yet".to_owned()) } else { Ok(()) }
-            })
-            .await;
-            general.call("notify", to("door", "second")).await
-        }
-    );
+    let (first, second) = tokio::join!(general.call("notify", to("door", "[later] first")), async {
+        eventually("the first was tried", || async {
+            if receiver.of("[later] first").is_empty() { Err("not yet".to_owned()) } else { Ok(()) }
+        })
+        .await;
+        general.call("notify", to("door", "second")).await
+    });
     for answer in [first.text(), second.text()] {
         settled(&client, &id(&answer), "sent").await;
     }

@@ -17,9 +17,7 @@ use crate::base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task
 use crate::config::ButlerConfig;
 use crate::spawner::{SessionResult, SessionState, Spawner, Trigger, TriggerError, Wants};
 use crate::store::{Store, StoreError, lease_seconds, renew_every};
-use crate::switchboard::{
-    Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause,
-};
+use crate::switchboard::{Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause};
 
 /// Rows are looked for this often even if nobody says that there are any.
 const LOOK: Duration = Duration::from_secs(15);
