@@ -328,7 +328,9 @@ async fn butler_migrations(
 fn doorkeeper(house: &House, config: &ButlerConfig, store: &crate::store::Store) -> Result<Keeper, String> {
     let settings = Settings::read(config.modules.get("approvals"))
         .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
-    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings))
+    let post = house.post.clone();
+    let call = Arc::new(move || post.alarm());
+    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings, call))
 }
 
 fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
