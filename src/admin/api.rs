@@ -79,6 +79,23 @@ pub trait Api {
     #[method(name = "timeline", param_kind = map, with_extensions)]
     async fn timeline(&self, id: Uuid) -> RpcResult<Timeline>;
 
+    /// The schedules of one butler or of all: rows as the tool `schedule_list` shows them, each with `butler` and its last
+    /// run; those that `key` names (a name, or an id or its beginning), if it is given. Scope `read`.
+    #[method(name = "schedule_list", param_kind = map, with_extensions)]
+    async fn schedule_list(&self, butler: Option<String>, key: Option<String>) -> RpcResult<SchedulePage>;
+
+    /// One schedule, with its newest runs as `history`, at most `limit` (1 to 500, else 20). Scope `read`.
+    #[method(name = "schedule_show", param_kind = map, with_extensions)]
+    async fn schedule_show(&self, key: String, butler: Option<String>, limit: Option<u32>) -> RpcResult<Value>;
+
+    /// Runs a schedule once, now, and answers when the run is over, as the tool `schedule_trigger` does. Scope `tools`.
+    #[method(name = "schedule_run", param_kind = map, with_extensions)]
+    async fn schedule_run(&self, key: String, butler: Option<String>) -> RpcResult<Value>;
+
+    /// Pauses a schedule, or lets it go on; the schedule as it is then. Scope `tools`.
+    #[method(name = "schedule_switch", param_kind = map, with_extensions)]
+    async fn schedule_switch(&self, key: String, butler: Option<String>, enabled: bool) -> RpcResult<Value>;
+
     /// The newest messages, at most `limit` (1 to 200, else 20), without their parts; of one state, if that is named.
     /// Scope `read`.
     #[method(name = "inbox_list", param_kind = map, with_extensions)]
@@ -186,6 +203,14 @@ pub struct SessionPage {
     /// Rows as the tool `sessions_list` shows them, each with `butler` added; the newest first.
     pub sessions: Vec<Value>,
     /// Butlers whose sessions can't be read just now.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// What `schedule_list` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SchedulePage {
+    pub schedules: Vec<Value>,
+    /// Butlers whose schedules can't be read just now.
     pub unavailable: Vec<Unavailable>,
 }
 

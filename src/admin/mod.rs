@@ -18,6 +18,7 @@ mod rights;
 mod rpc;
 #[cfg(test)]
 pub(crate) mod sample;
+mod schedules;
 mod sealed;
 mod server;
 mod sessions;
@@ -25,8 +26,8 @@ mod timeline;
 mod tokens;
 
 pub use api::{
-    ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
-    ToolAnswer, ToolInfo, Unavailable,
+    ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
+    Timeline, ToolAnswer, ToolInfo, Unavailable,
 };
 pub use approvals::ActionPage;
 pub use client::{Client, ClientError};

@@ -11,14 +11,14 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::api::{
-    ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
-    ToolAnswer, ToolInfo,
+    ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
+    Timeline, ToolAnswer, ToolInfo,
 };
 use super::approvals::ActionPage;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
-use super::{approvals, live, messages, sessions, timeline, tokens};
+use super::{approvals, live, messages, schedules, sessions, timeline, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::approvals::{Action, Rule};
 use crate::base::{ButlerName, TenantId, task};
@@ -161,6 +161,28 @@ impl Rpc {
         }
     }
 
+    /// Calls one of the schedule tools for the schedule that `key` names.
+    async fn on_schedule(
+        &self,
+        ext: &Extensions,
+        key: &str,
+        butler: Option<&str>,
+        tool: &str,
+        enabled: Option<bool>,
+    ) -> Result<Value, Failure> {
+        let grant = may(ext, Need::Work)?;
+        let (butler, id, _) = schedules::one(self, &grant, butler, key).await?;
+        let args = schedules::arguments(id, enabled);
+        let answer = self.run_tool(ext, butler.name().as_str(), tool.to_owned(), args).await?;
+        // A run that failed is an answer; a refusal is none.
+        match answer.result["code"].as_str() {
+            Some(code) => {
+                Err(Failure::new(code, answer.result["error"].as_str().unwrap_or("The tool refused it.").to_owned()))
+            }
+            None => Ok(answer.result),
+        }
+    }
+
     async fn login(&self, ext: &Extensions, butler: &str) -> Result<DbLogin, Failure> {
         let grant = may(ext, Need::Manage)?;
         if grant.tenant != TenantId::owner() {
@@ -272,6 +294,41 @@ impl ApiServer for Rpc {
     async fn timeline(&self, ext: &Extensions, id: Uuid) -> RpcResult<Timeline> {
         let grant = may(ext, Need::Look)?;
         Ok(timeline::timeline(self, &grant, id).await?)
+    }
+
+    async fn schedule_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        key: Option<String>,
+    ) -> RpcResult<SchedulePage> {
+        let grant = may(ext, Need::Look)?;
+        Ok(schedules::list(self, &grant, butler.as_deref(), key.as_deref()).await?)
+    }
+
+    async fn schedule_show(
+        &self,
+        ext: &Extensions,
+        key: String,
+        butler: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Value> {
+        let grant = may(ext, Need::Look)?;
+        Ok(schedules::show(self, &grant, butler.as_deref(), &key, limit).await?)
+    }
+
+    async fn schedule_run(&self, ext: &Extensions, key: String, butler: Option<String>) -> RpcResult<Value> {
+        Ok(self.on_schedule(ext, &key, butler.as_deref(), "schedule_trigger", None).await?)
+    }
+
+    async fn schedule_switch(
+        &self,
+        ext: &Extensions,
+        key: String,
+        butler: Option<String>,
+        enabled: bool,
+    ) -> RpcResult<Value> {
+        Ok(self.on_schedule(ext, &key, butler.as_deref(), "schedule_update", Some(enabled)).await?)
     }
 
     async fn inbox_list(&self, ext: &Extensions, state: Option<String>, limit: Option<u32>) -> RpcResult<Vec<Entry>> {

@@ -8,6 +8,7 @@ use crate::approvals::Keeper;
 use crate::base::{ButlerName, SessionId};
 use crate::config::ButlerConfig;
 use crate::modules::ModuleStates;
+use crate::scheduler::Scheduler;
 use crate::spawner::{Preview, SessionResult, Spawner, Trigger, TriggerError};
 use crate::tools::ToolSet;
 
@@ -29,6 +30,7 @@ pub struct Butler {
     pub(super) core: Arc<Core>,
     pub(super) tools: ToolSet,
     pub(super) interrupted: usize,
+    pub(super) schedules: Scheduler,
 }
 
 impl Butler {
@@ -73,6 +75,11 @@ impl Butler {
 
     pub fn spawner(&self) -> &Spawner {
         &self.core.spawner
+    }
+
+    /// What it does by itself.
+    pub fn schedules(&self) -> &Scheduler {
+        &self.schedules
     }
 
     pub fn modules(&self) -> &ModuleStates {

@@ -20,6 +20,7 @@ mod preview;
 mod problem;
 mod prompt;
 mod reach;
+mod schedule;
 mod secret;
 mod serve;
 mod session;
@@ -96,6 +97,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Inbox(what) => desk.call(|caller| inbox::run(caller, what)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
+        Command::Schedule(what) => desk.call(|caller| schedule::run(caller, what)),
         Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),
         Command::Secret(what) => {
             let wish = secret::prepare(what, out)?;

@@ -3,7 +3,7 @@
 mod ask;
 mod execute;
 mod notify;
-mod prior;
+pub(super) mod prior;
 mod worker;
 
 pub(super) use ask::ask_tools;
