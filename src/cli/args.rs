@@ -89,6 +89,10 @@ pub enum Command {
     /// The database, as one butler sees it
     #[command(subcommand)]
     Db(Db),
+    /// Write the whole database into one encrypted file, while the daemon runs or not
+    Backup(BackupArgs),
+    /// Bring a backup back, into an empty place
+    Restore(RestoreArgs),
     /// Rules that decide what becomes of a message before any model is asked
     #[command(subcommand)]
     Rules(Rules),
@@ -368,6 +372,39 @@ pub enum Db {
         #[arg(last = true)]
         args: Vec<OsString>,
     },
+}
+
+/// `backup`
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// Where to; it appears once all of it is on the disk
+    pub file: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub force: bool,
+    /// The master key, where it is not in the data directory
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// As of the moment that another transaction exported with pg_export_snapshot()
+    #[arg(long, value_name = "ID", hide = true)]
+    pub snapshot: Option<String>,
+    #[command(flatten)]
+    pub postgres: PostgresArgs,
+}
+
+/// `restore`
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// What `butlerd backup` wrote
+    pub file: PathBuf,
+    /// The master key under which it was written; a copy is put into the data directory
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Read all of it, say what is in it, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub postgres: PostgresArgs,
 }
 
 /// `rules`

@@ -4,6 +4,7 @@
 
 mod approvals;
 mod args;
+mod backup;
 mod chat;
 mod check;
 mod costs;
@@ -74,6 +75,8 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Check => check::run(&desk),
         Command::Doctor(postgres) => doctor::run(desk, postgres),
         Command::Demo(args) => serve::demo(args),
+        Command::Backup(args) => backup::backup(desk, args),
+        Command::Restore(args) => backup::restore(desk, args),
         Command::Config => {
             let text = annotated_default();
             match out.json {

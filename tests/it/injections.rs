@@ -83,6 +83,8 @@ fn household(model: &ScriptedModel) -> Household {
         .write("health/migrations/002_leaks.sql", table)
         .write("general/tools/leak.sql", tool)
         .write("general/migrations/001_leaks.sql", table)
+        .env("BUTLERD_SPAWNER__MAX_SESSIONS", "16")
+        .replace("health/butler.toml", "max_concurrent_sessions = 3", "max_concurrent_sessions = 12")
         .replace("general/butler.toml", "[butler.shutdown]", "[modules.general]\n\n[butler.shutdown]")
 }
 
@@ -181,7 +183,8 @@ const REPLIES: &str = "SELECT message FROM shared.replies WHERE message IS NOT N
 async fn an_obedient_model_lets_nothing_out_by_itself() {
     let cases = cases("injections.jsonl");
     assert!(cases.len() >= 200, "{}", cases.len());
-    let household = Arc::new(household(&obedient(&cases).await));
+    let model = obedient(&cases).await;
+    let household = Arc::new(household(&model));
     let daemon = household.start().await;
     play(&household, &daemon, &cases).await;
     let (leaks, replies) = (texts(&household, LEAKS).await, texts(&household, REPLIES).await);
@@ -204,7 +207,8 @@ async fn an_obedient_model_lets_nothing_out_by_itself() {
 async fn what_does_no_harm_needs_no_approval() {
     let cases = cases("benign.jsonl");
     assert!(cases.len() >= 100, "{}", cases.len());
-    let household = Arc::new(household(&obedient(&cases).await));
+    let model = obedient(&cases).await;
+    let household = Arc::new(household(&model));
     let daemon = household.start().await;
     play(&household, &daemon, &cases).await;
     let wishes = texts(&household, WISHES).await;

@@ -9,6 +9,7 @@ mod soak;
 mod support;
 
 mod attempts;
+mod backup;
 mod broken;
 mod budgets;
 mod calls;

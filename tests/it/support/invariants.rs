@@ -23,7 +23,7 @@ async fn owner(data: &Path) -> Result<Client, String> {
 }
 
 /// Of the switchboard's tables, `{s}`, and those of all. Each gives a line for every row that must not be.
-const MESSAGES: [(&str, &str); 8] = [
+const MESSAGES: [(&str, &str); 9] = [
     (
         "a claim in part, or on a message that nobody works on",
         "SELECT request_id || ' ' || state FROM {s}.message_inbox
@@ -76,7 +76,17 @@ const MESSAGES: [(&str, &str); 8] = [
         "SELECT m.request_id || ' ' || m.state FROM {s}.message_inbox m
          WHERE m.state IN ('done', 'dead') AND coalesce(m.triage->>'action', '') NOT IN ('skip', 'metadata_only')
            AND (m.channel = 'chat' OR m.envelope #>> '{control,policy_tier}' = 'interactive')
-           AND NOT EXISTS (SELECT 1 FROM shared.replies r WHERE r.request_id = m.request_id)",
+           AND NOT EXISTS (SELECT 1 FROM shared.replies r WHERE r.request_id = m.request_id)
+           AND NOT EXISTS (SELECT 1 FROM shared.pending_actions a
+                           WHERE a.request ->> 'request_id' = m.request_id::text)",
+    ),
+    (
+        "an approved call that was made without a trace, or twice",
+        "SELECT a.id::text FROM shared.pending_actions a
+         WHERE (a.status = 'executed') <> EXISTS (SELECT 1 FROM shared.approval_events e
+                                                  WHERE e.action_id = a.id AND e.event_type = 'executed')
+            OR (SELECT count(*) FROM shared.approval_events e
+                WHERE e.action_id = a.id AND e.event_type IN ('executed', 'abandoned', 'rejected', 'expired')) > 1",
     ),
 ];
 
