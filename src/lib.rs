@@ -4,6 +4,7 @@ pub mod access;
 pub mod admin;
 pub mod agent;
 pub mod approvals;
+pub mod backup;
 pub mod base;
 pub mod butler;
 pub mod cli;

@@ -9,8 +9,10 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
+use super::approvals::ActionPage;
 use super::sealed::Sealed;
 use crate::access::TokenInfo;
+use crate::approvals::{Action, Rule};
 use crate::butler::HouseStatus;
 use crate::messenger::{Changed, Delivery};
 use crate::spawner::budget::{By, Costs};
@@ -78,6 +80,23 @@ pub trait Api {
     #[method(name = "timeline", param_kind = map, with_extensions)]
     async fn timeline(&self, id: Uuid) -> RpcResult<Timeline>;
 
+    /// The schedules of one butler or of all: rows as the tool `schedule_list` shows them, each with `butler` and its last
+    /// run; those that `key` names (a name, or an id or its beginning), if it is given. Scope `read`.
+    #[method(name = "schedule_list", param_kind = map, with_extensions)]
+    async fn schedule_list(&self, butler: Option<String>, key: Option<String>) -> RpcResult<SchedulePage>;
+
+    /// One schedule, with its newest runs as `history`, at most `limit` (1 to 500, else 20). Scope `read`.
+    #[method(name = "schedule_show", param_kind = map, with_extensions)]
+    async fn schedule_show(&self, key: String, butler: Option<String>, limit: Option<u32>) -> RpcResult<Value>;
+
+    /// Runs a schedule once, now, and answers when the run is over, as the tool `schedule_trigger` does. Scope `tools`.
+    #[method(name = "schedule_run", param_kind = map, with_extensions)]
+    async fn schedule_run(&self, key: String, butler: Option<String>) -> RpcResult<Value>;
+
+    /// Pauses a schedule, or lets it go on; the schedule as it is then. Scope `tools`.
+    #[method(name = "schedule_switch", param_kind = map, with_extensions)]
+    async fn schedule_switch(&self, key: String, butler: Option<String>, enabled: bool) -> RpcResult<Value>;
+
     /// The newest messages, at most `limit` (1 to 200, else 20), without their parts; of one state, if that is named.
     /// Scope `read`.
     #[method(name = "inbox_list", param_kind = map, with_extensions)]
@@ -120,6 +139,36 @@ pub trait Api {
     /// Says of an unknown one whether it arrived; one that did not is sent once more. Scope `admin`.
     #[method(name = "deliveries_resolve", param_kind = map, with_extensions)]
     async fn deliveries_resolve(&self, id: Uuid, arrived: bool) -> RpcResult<Changed>;
+
+    /// The newest actions that wait, or waited, for a person: at most `limit` (1 to 200, else 50), of one butler and one
+    /// status, if they are named. Scope `read`.
+    #[method(name = "approvals_list", param_kind = map, with_extensions)]
+    async fn approvals_list(
+        &self,
+        butler: Option<String>,
+        status: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Vec<Action>>;
+
+    /// One action with what happened to it. Scope `read`.
+    #[method(name = "approvals_show", param_kind = map, with_extensions)]
+    async fn approvals_show(&self, id: Uuid) -> RpcResult<ActionPage>;
+
+    /// Lets an action through; `seen` is the hash of the arguments that the person saw. Scope `admin`.
+    #[method(name = "approvals_approve", param_kind = map, with_extensions)]
+    async fn approvals_approve(&self, id: Uuid, seen: Option<String>) -> RpcResult<Action>;
+
+    /// Turns an action down. Scope `admin`.
+    #[method(name = "approvals_reject", param_kind = map, with_extensions)]
+    async fn approvals_reject(&self, id: Uuid, reason: Option<String>) -> RpcResult<Action>;
+
+    /// The standing rules; with `all`, those that ended as well. Scope `read`.
+    #[method(name = "approvals_rules", param_kind = map, with_extensions)]
+    async fn approvals_rules(&self, all: bool) -> RpcResult<Vec<Rule>>;
+
+    /// Ends a standing rule. Scope `admin`.
+    #[method(name = "approvals_revoke", param_kind = map, with_extensions)]
+    async fn approvals_revoke(&self, id: Uuid) -> RpcResult<Rule>;
 
     /// Cancels a session that waits or runs. Scope `admin`.
     #[method(name = "sessions_cancel", param_kind = map, with_extensions)]
@@ -181,6 +230,14 @@ pub struct SessionPage {
     /// Rows as the tool `sessions_list` shows them, each with `butler` added; the newest first.
     pub sessions: Vec<Value>,
     /// Butlers whose sessions can't be read just now.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// What `schedule_list` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SchedulePage {
+    pub schedules: Vec<Value>,
+    /// Butlers whose schedules can't be read just now.
     pub unavailable: Vec<Unavailable>,
 }
 

@@ -5,6 +5,7 @@
 //! log line or an answer to anybody but its owner; a session's token accepted.
 
 mod api;
+mod approvals;
 mod chat;
 mod client;
 mod deliveries;
@@ -19,6 +20,7 @@ mod rights;
 mod rpc;
 #[cfg(test)]
 pub(crate) mod sample;
+mod schedules;
 mod sealed;
 mod server;
 mod sessions;
@@ -26,9 +28,10 @@ mod timeline;
 mod tokens;
 
 pub use api::{
-    ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
-    ToolAnswer, ToolInfo, Unavailable,
+    ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
+    Timeline, ToolAnswer, ToolInfo, Unavailable,
 };
+pub use approvals::ActionPage;
 pub use client::{Client, ClientError};
 pub use failure::Failure;
 pub use place::{DaemonFile, PlaceError};

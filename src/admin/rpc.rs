@@ -11,15 +11,17 @@ use serde_json::{Map, Value};
 use uuid::Uuid;
 
 use super::api::{
-    ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SecretName, SessionPage, Started, Timeline,
-    ToolAnswer, ToolInfo,
+    ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
+    Timeline, ToolAnswer, ToolInfo,
 };
+use super::approvals::ActionPage;
 use super::deliveries::Change;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
-use super::{deliveries, live, messages, sessions, timeline, tokens};
+use super::{approvals, deliveries, live, messages, schedules, sessions, timeline, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
+use crate::approvals::{Action, Rule};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
 use crate::messenger::{Changed, Delivery};
@@ -161,6 +163,28 @@ impl Rpc {
         }
     }
 
+    /// Calls one of the schedule tools for the schedule that `key` names.
+    async fn on_schedule(
+        &self,
+        ext: &Extensions,
+        key: &str,
+        butler: Option<&str>,
+        tool: &str,
+        enabled: Option<bool>,
+    ) -> Result<Value, Failure> {
+        let grant = may(ext, Need::Work)?;
+        let (butler, id, _) = schedules::one(self, &grant, butler, key).await?;
+        let args = schedules::arguments(id, enabled);
+        let answer = self.run_tool(ext, butler.name().as_str(), tool.to_owned(), args).await?;
+        // A run that failed is an answer; a refusal is none.
+        match answer.result["code"].as_str() {
+            Some(code) => {
+                Err(Failure::new(code, answer.result["error"].as_str().unwrap_or("The tool refused it.").to_owned()))
+            }
+            None => Ok(answer.result),
+        }
+    }
+
     async fn login(&self, ext: &Extensions, butler: &str) -> Result<DbLogin, Failure> {
         let grant = may(ext, Need::Manage)?;
         if grant.tenant != TenantId::owner() {
@@ -274,6 +298,41 @@ impl ApiServer for Rpc {
         Ok(timeline::timeline(self, &grant, id).await?)
     }
 
+    async fn schedule_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        key: Option<String>,
+    ) -> RpcResult<SchedulePage> {
+        let grant = may(ext, Need::Look)?;
+        Ok(schedules::list(self, &grant, butler.as_deref(), key.as_deref()).await?)
+    }
+
+    async fn schedule_show(
+        &self,
+        ext: &Extensions,
+        key: String,
+        butler: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Value> {
+        let grant = may(ext, Need::Look)?;
+        Ok(schedules::show(self, &grant, butler.as_deref(), &key, limit).await?)
+    }
+
+    async fn schedule_run(&self, ext: &Extensions, key: String, butler: Option<String>) -> RpcResult<Value> {
+        Ok(self.on_schedule(ext, &key, butler.as_deref(), "schedule_trigger", None).await?)
+    }
+
+    async fn schedule_switch(
+        &self,
+        ext: &Extensions,
+        key: String,
+        butler: Option<String>,
+        enabled: bool,
+    ) -> RpcResult<Value> {
+        Ok(self.on_schedule(ext, &key, butler.as_deref(), "schedule_update", Some(enabled)).await?)
+    }
+
     async fn inbox_list(&self, ext: &Extensions, state: Option<String>, limit: Option<u32>) -> RpcResult<Vec<Entry>> {
         let grant = may(ext, Need::Look)?;
         Ok(messages::list(self, &grant, state.as_deref(), limit).await?)
@@ -329,6 +388,42 @@ impl ApiServer for Rpc {
     async fn deliveries_resolve(&self, ext: &Extensions, id: Uuid, arrived: bool) -> RpcResult<Changed> {
         let grant = may(ext, Need::Manage)?;
         Ok(deliveries::change(self, &grant, id, Change::Resolve { arrived }).await?)
+    }
+
+    async fn approvals_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        status: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Vec<Action>> {
+        let grant = may(ext, Need::Look)?;
+        Ok(approvals::list(self, &grant, butler, status.as_deref(), limit).await?)
+    }
+
+    async fn approvals_show(&self, ext: &Extensions, id: Uuid) -> RpcResult<ActionPage> {
+        let grant = may(ext, Need::Look)?;
+        Ok(approvals::show(self, &grant, id).await?)
+    }
+
+    async fn approvals_approve(&self, ext: &Extensions, id: Uuid, seen: Option<String>) -> RpcResult<Action> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(approvals::decide(self, &grant, id, true, seen, None).await?)
+    }
+
+    async fn approvals_reject(&self, ext: &Extensions, id: Uuid, reason: Option<String>) -> RpcResult<Action> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(approvals::decide(self, &grant, id, false, None, reason).await?)
+    }
+
+    async fn approvals_rules(&self, ext: &Extensions, all: bool) -> RpcResult<Vec<Rule>> {
+        let grant = may(ext, Need::Look)?;
+        Ok(approvals::rules(self, &grant, all).await?)
+    }
+
+    async fn approvals_revoke(&self, ext: &Extensions, id: Uuid) -> RpcResult<Rule> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(approvals::revoke(self, &grant, id).await?)
     }
 
     async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Cancelled> {

@@ -9,23 +9,26 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
+use super::clockwork::{Dispatcher, Jobs, Runs};
 use super::handle::{Butler, Core};
 use super::house::House;
-use super::outbound::{Replies, listen, outbound_tools};
+use super::outbound::{Replies, ToOwner, listen, outbound_tools};
 use super::routed::{Routed, RoutedParts, ask_tools, route_execute};
 use super::status::PhaseTime;
-use super::tools::{Dispatcher, self_tools};
+use super::tools::self_tools;
 use crate::access::Edge;
 use crate::approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
-use crate::base::{crash, task};
+use crate::base::{TenantId, crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
 use crate::messenger::{MESSENGER, Pump};
 use crate::modules::{ModuleContext, Modules, Phase};
-use crate::scheduler::{Declared, close_open_runs, schedule_tools, sync};
+use crate::scheduler::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
 use crate::spawner::{Spawner, SpawnerParts, session_tools};
+use crate::store::lease_seconds;
 use crate::store::migrate::Chain;
 use crate::switchboard::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
+use crate::tools::sql::{SqlToolError, prepare_jobs};
 use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, skill_tools};
 
 /// A boot that came to nothing.
@@ -91,6 +94,11 @@ impl Failure for String {}
 impl Failure for crate::store::StoreError {
     fn transient(&self) -> bool {
         self.is_connection()
+    }
+}
+impl Failure for crate::scheduler::SyncError {
+    fn transient(&self) -> bool {
+        matches!(self, crate::scheduler::SyncError::Store(e) if e.is_connection())
     }
 }
 impl Failure for crate::mcp::BindError {}
@@ -182,8 +190,11 @@ pub async fn boot(
     let channels = modules.channels();
     let interrupted = phases.run("session recovery", spawner.recover()).await?;
     let zone = house.config.owner.time_zone.name().to_owned();
-    phases.run("schedule sync", sync_schedules(&house.db, &store, config, &zone)).await?;
+    phases.run("schedule sync", sync(&house.db, &store, name.as_str(), &config.schedules, &zone)).await?;
+    let jobs = jobs(config, &store, &mut modules).await;
+    let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
     let core = Arc::new(Core {
+        keeper: keeper.clone(),
         house: house.clone(),
         config: config.clone(),
         spawner,
@@ -191,17 +202,28 @@ pub async fn boot(
         port,
         up_since: Instant::now(),
     });
+    let outlet = Arc::new(ToOwner { post: house.post.clone(), butler: name.clone() });
+    let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs, outlet };
+    let schedules = Scheduler::new(SchedulerParts {
+        butler: name.clone(),
+        db: house.db.clone(),
+        store: store.clone(),
+        node: house.desk.node().to_owned(),
+        lease: lease_seconds(),
+        slots: config.sessions.max_concurrent_sessions as usize,
+        time_zone: zone,
+        target: Arc::new(Runs(Arc::new(dispatcher))),
+    });
     let mut builder = ToolSetBuilder::default();
     let wake = Arc::new(Notify::new());
     phases
         .run("tools", async {
-            let dispatcher = Arc::new(Dispatcher { core: core.clone() });
             let own = core_tools()
                 .into_iter()
                 .chain(skill_tools(&config.skills))
                 .chain(session_tools())
-                .chain(schedule_tools(&zone, dispatcher))
-                .chain(self_tools(&core))
+                .chain(schedule_tools(&schedules))
+                .chain(self_tools(&core, &schedules))
                 .chain([route_execute(wake.clone())])
                 .chain(outbound_tools(&house.desk, &house.post))
                 .chain(ask_tools(&house.desk))
@@ -211,12 +233,11 @@ pub async fn boot(
             Ok::<_, String>(())
         })
         .await?;
-    let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
     let tools = builder.build(name.clone(), store.clone(), auditor, metrics, Arc::new(keeper.clone()));
     core.spawner.set_tools(
         tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone()).collect(),
     );
-    let butler = Butler { core: core.clone(), tools: tools.clone(), interrupted };
+    let butler = Butler { core: core.clone(), tools: tools.clone(), interrupted, schedules: schedules.clone() };
     let routed = phases
         .run("route inbox recovery", async {
             let (spawner, desk) = (core.spawner.clone(), house.desk.clone());
@@ -230,6 +251,7 @@ pub async fn boot(
             Approvals::start(ApprovalParts { keeper: keeper.clone(), tools, node, told }).await
         })
         .await?;
+    let clockwork = phases.run("schedules", schedules.start()).await?;
     house.desk.enrol(name.as_str(), target(config, &core, &tools, wake));
     let buffer = match &config.buffer {
         Some(settings) if name.as_str() == SWITCHBOARD => {
@@ -252,8 +274,19 @@ pub async fn boot(
     let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
     let draining = CancellationToken::new();
     let served = Served::new(tools, edge, house.clock.clone(), draining.clone());
-    let life =
-        Life { butler: butler.clone(), modules, listener, served, draining, stop, routed, approvals, buffer, pump };
+    let life = Life {
+        butler: butler.clone(),
+        modules,
+        listener,
+        served,
+        draining,
+        stop,
+        routed,
+        approvals,
+        clockwork,
+        buffer,
+        pump,
+    };
     let task = phases
         .run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) })
         .await?;
@@ -308,30 +341,20 @@ fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
     SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
 }
 
-async fn sync_schedules(
-    db: &crate::store::Database,
-    store: &crate::store::Store,
-    config: &ButlerConfig,
-    owner_zone: &str,
-) -> Result<(), String> {
-    let declared: Vec<Declared> = config
-        .schedules
-        .iter()
-        .map(|s| Declared {
-            name: s.name.clone(),
-            cron: s.cron.clone(),
-            time_zone: s.timezone.as_ref().map_or(owner_zone, |z| z.name()).to_owned(),
-            prompt: s.prompt.clone(),
-            job_name: s.job_name.clone(),
-            job_args: s.job_args.clone(),
-            enabled: s.enabled,
-        })
-        .collect();
-    let open = close_open_runs(db, store.schema()).await.map_err(|e| e.to_string())?;
-    if open > 0 {
-        tracing::warn!(butler = %config.name, runs = open, "runs of schedules were interrupted");
-    }
-    sync(store, &declared).await.map_err(|e| e.to_string())
+/// The jobs in `roster/<butler>/jobs/`. A wrong one is a fault of the roster's own module, where there is one.
+async fn jobs(config: &ButlerConfig, store: &crate::store::Store, modules: &mut Modules) -> Jobs {
+    let name = config.name.as_str();
+    let prepared = async {
+        let mut lease = store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
+        let wrong = |list: Vec<SqlToolError>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        prepare_jobs(&mut lease, &config.dir.join("jobs")).await.map_err(wrong)
+    };
+    prepared.await.inspect_err(|why| {
+        tracing::error!(butler = name, "jobs can't be used: {why}");
+        if modules.has(name) {
+            modules.blame(name, Phase::Tools, why.clone());
+        }
+    })
 }
 
 /// The butler, as the switchboard knows it.
@@ -358,6 +381,7 @@ struct Life {
     draining: CancellationToken,
     stop: CancellationToken,
     routed: Routed,
+    clockwork: Clockwork,
     approvals: Approvals,
     buffer: Option<Buffer>,
     pump: Option<Pump>,
@@ -384,6 +408,7 @@ impl Life {
         self.draining.cancel();
         let core = &self.butler.core;
         self.routed.close();
+        self.clockwork.close();
         core.house.desk.withdraw(name.as_str());
         let buffer = self.buffer.take();
         let closing = async {
@@ -392,7 +417,7 @@ impl Life {
             }
         };
         tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
-        self.routed.ended(LAST_REQUESTS).await;
+        tokio::join!(self.routed.ended(LAST_REQUESTS), self.clockwork.ended(LAST_REQUESTS));
         self.approvals.stop(LAST_REQUESTS).await;
         if let Some(pump) = self.pump.take() {
             // After the sessions, so that what they said last is tried.

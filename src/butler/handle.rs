@@ -4,9 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::house::House;
+use crate::approvals::Keeper;
 use crate::base::{ButlerName, SessionId};
 use crate::config::ButlerConfig;
 use crate::modules::ModuleStates;
+use crate::scheduler::Scheduler;
 use crate::spawner::{Preview, SessionResult, Spawner, Trigger, TriggerError};
 use crate::tools::ToolSet;
 
@@ -16,6 +18,7 @@ pub(super) struct Core {
     pub config: Arc<ButlerConfig>,
     pub spawner: Spawner,
     pub modules: ModuleStates,
+    pub keeper: Keeper,
     /// The port really bound.
     pub port: u16,
     pub up_since: Instant,
@@ -27,6 +30,7 @@ pub struct Butler {
     pub(super) core: Arc<Core>,
     pub(super) tools: ToolSet,
     pub(super) interrupted: usize,
+    pub(super) schedules: Scheduler,
 }
 
 impl Butler {
@@ -64,8 +68,18 @@ impl Butler {
         self.core.spawner.cancel(id)
     }
 
+    /// One of its actions was decided.
+    pub fn approvals_changed(&self) {
+        self.core.keeper.wake();
+    }
+
     pub fn spawner(&self) -> &Spawner {
         &self.core.spawner
+    }
+
+    /// What it does by itself.
+    pub fn schedules(&self) -> &Scheduler {
+        &self.schedules
     }
 
     pub fn modules(&self) -> &ModuleStates {

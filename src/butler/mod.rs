@@ -1,6 +1,7 @@
 //! One butler: its boot, the handle that others hold, the task that owns its state.
 
 mod boot;
+mod clockwork;
 mod handle;
 mod house;
 mod outbound;

@@ -2,19 +2,16 @@
 
 use std::sync::{Arc, OnceLock};
 
-use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::handle::Core;
-use crate::access::Caller;
-use crate::base::{RequestContext, Trust};
 use crate::modules::{Health, switch_key};
-use crate::scheduler::{Dispatch, Dispatched, Firing, tick};
-use crate::spawner::{SCHEDULE, SessionState, Trigger};
+use crate::scheduler::Scheduler;
+use crate::spawner::{SessionState, Trigger};
 use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools about `core`'s butler.
-pub(super) fn self_tools(core: &Arc<Core>) -> Vec<Tool> {
+pub(super) fn self_tools(core: &Arc<Core>, schedules: &Scheduler) -> Vec<Tool> {
     static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
     let defs = DEFS.get_or_init(definitions);
     macro_rules! on_core {
@@ -23,10 +20,11 @@ pub(super) fn self_tools(core: &Arc<Core>) -> Vec<Tool> {
             handler(move |call| $f(call, core.clone()))
         }};
     }
+    let schedules = schedules.clone();
     let handlers = [
         on_core!(status),
         on_core!(trigger),
-        on_core!(run_tick),
+        handler(move |call| run_tick(call, schedules.clone())),
         on_core!(module_states),
         on_core!(module_set_enabled),
     ];
@@ -56,7 +54,7 @@ fn definitions() -> Vec<Arc<Definition>> {
             json!(["prompt"]),
             Meta::write(Effect::Once),
         ),
-        define("tick", "Run every schedule that is due now.", json!({}), json!([]), Meta::write(Effect::Once)),
+        define("tick", "Let every schedule that is due begin now.", json!({}), json!([]), Meta::write(Effect::Once)),
         define("module.states", "Health and switch of each module.", json!({}), json!([]), plain),
         define(
             "module.set_enabled",
@@ -108,10 +106,9 @@ async fn trigger(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
     }
 }
 
-async fn run_tick(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
-    let dispatcher = Dispatcher { core };
-    let n = tick(&call.store, &call.context().tenant_id, &dispatcher, Some(&call.caller)).await?;
-    Ok(json!({"dispatched": n}))
+/// The loop does this by itself at the time; here somebody does not want to wait for it.
+async fn run_tick(_: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
+    Ok(json!({"dispatched": schedules.tick().await?}))
 }
 
 async fn module_states(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
@@ -153,41 +150,4 @@ async fn module_set_enabled(call: ToolCall, core: Arc<Core>) -> Result<Value, To
     .await?;
     core.modules.switch(name, on);
     Ok(json!({"status": "ok", "name": name, "enabled": on}))
-}
-
-/// Runs what schedules ask for: prompts as sessions, jobs by their names.
-pub(super) struct Dispatcher {
-    pub core: Arc<Core>,
-}
-
-#[async_trait]
-impl Dispatch for Dispatcher {
-    async fn dispatch(&self, firing: Firing) -> Dispatched {
-        let Some(prompt) = firing.prompt else {
-            let job = firing.job_name.unwrap_or_default();
-            return Dispatched {
-                ok: false,
-                session: None,
-                error: Some(format!("there is no job `{job}` in this build")),
-            };
-        };
-        let clock = &self.core.house.clock;
-        let session = firing.caller.as_ref().and_then(Caller::session);
-        // Out of a session it is that session's doing: same lineage, one deeper, and never trusted more.
-        let request = match (&firing.caller, session) {
-            (Some(caller), Some(session)) => caller.context.caused_by(session, clock),
-            _ => {
-                let butler = self.core.config.name.as_str();
-                RequestContext::root(clock, firing.tenant, "schedule", butler, &firing.name, Trust::System)
-            }
-        };
-        let request = Arc::new(request.with_trust_at_most(firing.trust));
-        let wish = Trigger::new(prompt, format!("{SCHEDULE}{}", firing.name), request);
-        match self.core.spawner.trigger_from(wish, session).await {
-            Ok(end) => {
-                Dispatched { ok: end.state == SessionState::Succeeded, session: Some(end.session_id), error: end.error }
-            }
-            Err(e) => Dispatched { ok: false, session: None, error: Some(e.to_string()) },
-        }
-    }
 }

@@ -60,6 +60,9 @@ pub enum Command {
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
+    /// What your butlers may only do once you say so
+    #[command(subcommand)]
+    Approvals(super::approvals::Approvals),
     /// The messages that came in, and what became of them
     #[command(subcommand)]
     Inbox(Inbox),
@@ -71,6 +74,9 @@ pub enum Command {
     /// What butlers' sessions did and do
     #[command(subcommand)]
     Sessions(Sessions),
+    /// What butlers do by themselves, and when
+    #[command(subcommand)]
+    Schedule(Schedule),
     /// All that one id led to, over all butlers: what came, sessions, calls, answers, costs
     Timeline {
         /// Of a session, a request, a trace or a schedule
@@ -86,6 +92,10 @@ pub enum Command {
     /// The database, as one butler sees it
     #[command(subcommand)]
     Db(Db),
+    /// Write the whole database into one encrypted file, while the daemon runs or not
+    Backup(BackupArgs),
+    /// Bring a backup back, into an empty place
+    Restore(RestoreArgs),
     /// Rules that decide what becomes of a message before any model is asked
     #[command(subcommand)]
     Rules(Rules),
@@ -275,6 +285,43 @@ fn json(text: &str) -> Result<serde_json::Value, String> {
     serde_json::from_str(text).map_err(|e| format!("it is no JSON: {e}"))
 }
 
+/// `schedule`
+#[derive(Debug, Subcommand)]
+pub enum Schedule {
+    /// All schedules: when they are due next, and how the last run ended
+    List {
+        /// Only this butler's
+        #[arg(long, value_name = "NAME")]
+        butler: Option<String>,
+    },
+    /// One schedule with its last runs
+    Show(Which),
+    /// Run one now, and wait for the end; its next time stays
+    Run(Which),
+    /// Let one rest; restarts and butler.toml don't change that
+    Pause(Which),
+    /// Let one go on
+    Resume(Which),
+    /// What became of its times, the newest first
+    History {
+        #[command(flatten)]
+        which: Which,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: u32,
+    },
+}
+
+/// Names one schedule.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// Its name, or its id or the beginning of that
+    pub schedule: String,
+    /// Of this butler, where several have one of this name
+    #[arg(long, value_name = "NAME")]
+    pub butler: Option<String>,
+}
+
 /// `sessions`
 #[derive(Debug, Subcommand)]
 pub enum Sessions {
@@ -377,6 +424,39 @@ pub enum Db {
         #[arg(last = true)]
         args: Vec<OsString>,
     },
+}
+
+/// `backup`
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// Where to; it appears once all of it is on the disk
+    pub file: PathBuf,
+    /// Replace a file that is there
+    #[arg(long)]
+    pub force: bool,
+    /// The master key, where it is not in the data directory
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// As of the moment that another transaction exported with pg_export_snapshot()
+    #[arg(long, value_name = "ID", hide = true)]
+    pub snapshot: Option<String>,
+    #[command(flatten)]
+    pub postgres: PostgresArgs,
+}
+
+/// `restore`
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// What `butlerd backup` wrote
+    pub file: PathBuf,
+    /// The master key under which it was written; a copy is put into the data directory
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Read all of it, say what is in it, and change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub postgres: PostgresArgs,
 }
 
 /// `rules`

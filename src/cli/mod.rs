@@ -2,7 +2,9 @@
 //!
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 3 the daemon can't be reached.
 
+mod approvals;
 mod args;
+mod backup;
 mod chat;
 mod check;
 mod costs;
@@ -19,6 +21,7 @@ mod preview;
 mod problem;
 mod prompt;
 mod reach;
+mod schedule;
 mod secret;
 mod serve;
 mod session;
@@ -73,6 +76,8 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Check => check::run(&desk),
         Command::Doctor(postgres) => doctor::run(desk, postgres),
         Command::Demo(args) => serve::demo(args),
+        Command::Backup(args) => backup::backup(desk, args),
+        Command::Restore(args) => backup::restore(desk, args),
         Command::Config => {
             let text = annotated_default();
             match out.json {
@@ -89,10 +94,12 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
             desk.call(|caller| ingest::run(caller, lines))
         }
 
+        Command::Approvals(what) => desk.call(|caller| approvals::run(caller, what)),
         Command::Inbox(what) => desk.call(|caller| inbox::run(caller, what)),
         Command::Deliveries(what) => desk.call(|caller| deliveries::run(caller, what)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
+        Command::Schedule(what) => desk.call(|caller| schedule::run(caller, what)),
         Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),
         Command::Secret(what) => {
             let wish = secret::prepare(what, out)?;
@@ -136,6 +143,11 @@ impl Caller {
     /// The time zone in which people read.
     fn zone(&self) -> TimeZone {
         self.config.owner.time_zone.time_zone().clone()
+    }
+
+    /// A moment as people read it.
+    fn moment(&self, at: jiff::Timestamp) -> String {
+        at.to_zoned(self.zone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
     }
 
     /// A way to say what a failed call means.

@@ -13,7 +13,7 @@ use crate::base::{ButlerName, HumanDuration, Money};
 use super::key::{Default, Kind, section};
 use super::rules;
 use super::skills::Skill;
-use super::values::{Api, DispatchMode, RuntimeKind, Zone};
+use super::values::{Api, DispatchMode, Missed, Moment, Overlap, RuntimeKind, Zone};
 
 /// The database that holds all butlers; the framework fixes its name.
 const DATABASE_NAME: &str = "butlers";
@@ -151,8 +151,12 @@ section! {
     pub struct ScheduleEntry {
         /// Unique within the butler.
         name: String = rules::FILLED_TEXT, Default::Required;
-        /// When: minute, hour, day, month, weekday; seconds may stand in front.
-        cron: String = rules::CRON, Default::Required;
+        /// When: minute, hour, day, month, weekday; seconds may stand in front. Either this, or `every`, or `at`.
+        cron: Option<String> = rules::CRON, Default::Unset("\"0 8 * * 1-5\"");
+        /// How often, counted from `start_at`, or else from when the entry was first seen; however long a run takes.
+        every: Option<HumanDuration> = rules::seconds(1, 366 * 86_400), Default::Unset("\"90m\"");
+        /// Once, at this moment; without an offset it is meant in `timezone`.
+        at: Option<Moment> = rules::MOMENT, Default::Unset("\"2026-12-24T18:00\"");
         /// `prompt` starts a session, `job` runs a job without a model.
         dispatch_mode: DispatchMode = Kind::OneOf(DispatchMode::NAMES), Default::Is("\"prompt\"");
         /// What the session is told.
@@ -161,8 +165,24 @@ section! {
         job_name: Option<String> = rules::FILLED_TEXT, Default::Unset("\"upcoming_bills\"");
         /// The job's arguments.
         job_args: Option<Json> = Kind::Free, Default::Unset("{ days = 14 }");
-        /// The zone in which `cron` is meant; if not set, the owner's.
+        /// The zone in which times are meant; if not set, the owner's.
         timezone: Option<Zone> = rules::ZONE, Default::Unset("\"Europe/Berlin\"");
+        /// Not before this moment.
+        start_at: Option<Moment> = rules::MOMENT, Default::Unset("\"2026-05-01T00:00\"");
+        /// Not after this moment.
+        until_at: Option<Moment> = rules::MOMENT, Default::Unset("\"2026-05-31T23:59\"");
+        /// Who goes first where several are due: 1 before all else, ordinary messages too, 2 like messages, 3 after them.
+        priority: u8 = rules::count(1, 3), Default::Is("3");
+        /// Waits until the butler has no session; if it has none until the next time comes, the run is skipped.
+        require_idle: bool = Kind::Bool, Default::Is("false");
+        /// What becomes of times that passed while butlerd was not there: `skip` leaves them out, `run_once` lets one run
+        /// stand for them, `backfill` runs each, at most 24 of them.
+        missed: Missed = Kind::OneOf(Missed::NAMES), Default::Is("\"run_once\"");
+        /// How far back missed times are made up for.
+        missed_window: HumanDuration = rules::seconds(1, 366 * 86_400), Default::Is("\"7d\"");
+        /// What becomes of a time that comes while an earlier run is still at work: `skip` leaves it out, `queue` lets it
+        /// wait.
+        overlap: Overlap = Kind::OneOf(Overlap::NAMES), Default::Is("\"skip\"");
         /// `false` keeps the entry without running it.
         enabled: bool = Kind::Bool, Default::Is("true");
     }

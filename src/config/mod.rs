@@ -41,4 +41,7 @@ pub use mistake::{Mistake, Refused};
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
 pub use skills::Skill;
-pub use values::{Api, DispatchMode, LogFormat, Ports, QuietHours, RuntimeKind, SandboxMode, UnknownValue, Zone};
+pub use values::{
+    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, UnknownValue,
+    Zone,
+};

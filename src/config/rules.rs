@@ -7,7 +7,7 @@ use croner::parser::{CronParser, Seconds, Year};
 use crate::base::{ButlerName, ByteSize, HumanDuration};
 
 use super::key::{Kind, Rule};
-use super::values::{QuietHours, RuntimeKind, Zone};
+use super::values::{Moment, QuietHours, RuntimeKind, Zone};
 
 fn held(ok: bool) -> Result<(), String> {
     if ok { Ok(()) } else { Err(String::new()) }
@@ -163,6 +163,11 @@ pub(super) const CRON: Kind = Kind::Text(Rule {
         let start = jiff::civil::date(2024, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).map_err(|e| e.to_string())?;
         cron.find_next_occurrence(&start, false).map(|_| ()).map_err(|_| "a date that never comes".to_owned())
     },
+});
+
+pub(super) const MOMENT: Kind = Kind::Text(Rule {
+    expected: "a moment such as \"2026-12-24T18:00\" or \"2026-12-24T18:00:00+01:00\"",
+    check: |s| held(Moment::parse(s).is_some()),
 });
 
 pub(super) const PORT: Kind = Kind::Int(1, 65_535, "a port number");

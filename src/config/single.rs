@@ -213,6 +213,16 @@ impl Single<'_> {
                 }
                 names.push(name);
             }
+            let times: Vec<&str> = ["cron", "every", "at"].into_iter().filter(|key| self.given(&at(key))).collect();
+            match times.as_slice() {
+                [_] => {}
+                [] => self.note(&at("cron"), "missing", "one of cron, every and at"),
+                [first, others @ ..] => {
+                    for other in others {
+                        self.note(&at(other), format!("found beside {first}"), "only one of cron, every and at");
+                    }
+                }
+            }
             let mode = match self.text(&at("dispatch_mode")).map(|mode| mode.parse()) {
                 Some(Ok(mode)) => mode,
                 // A wrong mode was told; what depends on it can't be judged.

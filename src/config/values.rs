@@ -3,7 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use jiff::civil::Time;
+use jiff::Timestamp;
+use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
@@ -89,6 +90,26 @@ names!(
     }
 );
 names!(
+    /// What becomes of times that passed while butlerd was not there.
+    Missed {
+        /// Nothing but their rows.
+        Skip = "skip",
+        /// One run stands for all of them.
+        RunOnce = "run_once",
+        /// Each gets its run, within bounds.
+        Backfill = "backfill",
+    }
+);
+names!(
+    /// What becomes of a time that comes while an earlier run is still at work.
+    Overlap {
+        /// Nothing but its row.
+        Skip = "skip",
+        /// Its run waits.
+        Queue = "queue",
+    }
+);
+names!(
     /// Where butlers' ports come from.
     Ports {
         /// The `port` of each `butler.toml`.
@@ -119,6 +140,40 @@ names!(
         Json = "json",
     }
 );
+
+/// A moment as people write it: with an offset from UTC, or in local time of a zone that is known elsewhere.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Moment {
+    Exact(Timestamp),
+    Local(DateTime),
+}
+
+impl Moment {
+    /// Reads `2026-12-24T18:00:00+01:00`, `2026-12-24T18:00` or `2026-12-24 18:00`.
+    pub fn parse(text: &str) -> Option<Self> {
+        if let Ok(exact) = text.parse() {
+            return Some(Moment::Exact(exact));
+        }
+        let timed = text.len() > "2026-12-24".len();
+        text.parse().ok().filter(|_| timed).map(Moment::Local)
+    }
+
+    /// The moment itself. A local time that a change of the clock leaves out is taken right after the gap, a repeated one
+    /// in its first pass.
+    pub fn in_zone(self, zone: &TimeZone) -> Option<Timestamp> {
+        match self {
+            Moment::Exact(exact) => Some(exact),
+            Moment::Local(local) => zone.to_ambiguous_timestamp(local).compatible().ok(),
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Moment {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        Moment::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no moment")))
+    }
+}
 
 /// A time zone that has a name in the IANA database, so that PostgreSQL understands it too.
 #[derive(Clone, PartialEq, Eq)]
@@ -224,6 +279,18 @@ mod tests {
         assert_eq!(Zone::named("UTC").unwrap().name(), "UTC");
         for bad in ["Mars/Olympus", "", "Europe"] {
             assert!(Zone::named(bad).is_none(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn moments_are_exact_or_local() {
+        let berlin = TimeZone::get("Europe/Berlin").unwrap();
+        let at = |text: &str| Moment::parse(text).and_then(|m| m.in_zone(&berlin)).map(|t| t.to_string());
+        for text in ["2026-12-24T18:00:00+01:00", "2026-12-24T18:00", "2026-12-24 18:00", "2026-12-24T17:00:00Z"] {
+            assert_eq!(at(text).as_deref(), Some("2026-12-24T17:00:00Z"), "{text}");
+        }
+        for bad in ["", "tomorrow", "18:00", "2026-12-24", "2026-13-24T18:00"] {
+            assert_eq!(at(bad), None, "{bad}");
         }
     }
 

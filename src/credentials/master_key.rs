@@ -39,11 +39,23 @@ pub struct MasterKey {
 impl MasterKey {
     /// Reads `$CREDENTIALS_DIRECTORY/master.key`, else `<data_dir>/master.key`, which is made at the first start.
     pub fn load(credentials_dir: Option<&Path>, data_dir: &Path) -> Result<Self, MasterKeyError> {
-        if let Some(path) = credentials_dir.map(|d| d.join("master.key")).filter(|p| p.exists()) {
-            return Self::read(path);
+        match Self::find(credentials_dir, data_dir)? {
+            Some(key) => Ok(key),
+            None => Self::create(data_dir.join("master.key")),
         }
+    }
+
+    /// As [`MasterKey::load`], but makes none.
+    pub fn find(credentials_dir: Option<&Path>, data_dir: &Path) -> Result<Option<Self>, MasterKeyError> {
+        let places = credentials_dir.into_iter().chain([data_dir]).map(|dir| dir.join("master.key"));
+        places.into_iter().find(|path| path.exists()).map(Self::read).transpose()
+    }
+
+    /// Puts a copy of this key into a data directory that has none.
+    pub fn place(&self, data_dir: &Path) -> Result<Self, MasterKeyError> {
         let path = data_dir.join("master.key");
-        if path.exists() { Self::read(path) } else { Self::create(path) }
+        write_whole(&path, &Secret::new(BASE64.encode(self.bytes.expose()) + "\n"))?;
+        Self::read(path)
     }
 
     fn new(bytes: Vec<u8>, path: PathBuf, created: bool) -> Self {
@@ -53,7 +65,8 @@ impl MasterKey {
         Self { bytes: Secret::new(bytes), path, created }
     }
 
-    fn read(path: PathBuf) -> Result<Self, MasterKeyError> {
+    /// Reads a key's file, wherever it is.
+    pub fn read(path: PathBuf) -> Result<Self, MasterKeyError> {
         let fail = |source| MasterKeyError::File { path: path.clone(), step: "read", source };
         let mut file = File::open(&path).map_err(fail)?;
         if file.metadata().map_err(fail)?.mode() & 0o077 != 0 {
@@ -69,20 +82,9 @@ impl MasterKey {
     }
 
     fn create(path: PathBuf) -> Result<Self, MasterKeyError> {
-        let fail = |source| MasterKeyError::File { path: path.clone(), step: "written", source };
         let mut bytes = vec![0u8; 32];
         getrandom::fill(&mut bytes).map_err(MasterKeyError::Entropy)?;
-        let text = Secret::new(BASE64.encode(&bytes) + "\n");
-        // Whole or not at all: a kill must not leave half a key behind that later starts would trust.
-        let temporary = path.with_extension("key.new");
-        let mut file =
-            OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary).map_err(fail)?;
-        file.write_all(text.expose().as_bytes()).map_err(fail)?;
-        file.sync_all().map_err(fail)?;
-        std::fs::rename(&temporary, &path).map_err(fail)?;
-        if let Some(dir) = path.parent() {
-            File::open(dir).and_then(|d| d.sync_all()).map_err(fail)?;
-        }
+        write_whole(&path, &Secret::new(BASE64.encode(&bytes) + "\n"))?;
         Ok(Self::new(bytes, path, true))
     }
 
@@ -97,6 +99,21 @@ impl MasterKey {
     /// Whether this start made it, so that the owner is told to back it up.
     pub fn is_new(&self) -> bool {
         self.created
+    }
+}
+
+/// Whole or not at all: a kill must not leave half a key behind that later starts would trust.
+fn write_whole(path: &Path, text: &Secret<String>) -> Result<(), MasterKeyError> {
+    let fail = |source| MasterKeyError::File { path: path.to_owned(), step: "written", source };
+    let temporary = path.with_extension("key.new");
+    let mut file =
+        OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary).map_err(fail)?;
+    file.write_all(text.expose().as_bytes()).map_err(fail)?;
+    file.sync_all().map_err(fail)?;
+    std::fs::rename(&temporary, path).map_err(fail)?;
+    match path.parent() {
+        Some(dir) => File::open(dir).and_then(|d| d.sync_all()).map_err(fail),
+        None => Ok(()),
     }
 }
 

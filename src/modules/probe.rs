@@ -77,7 +77,8 @@ struct Probe {
 
 fn define(name: &str) -> Tool {
     let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "ms": {"type": "integer"}}});
-    let meta = Meta { effect: Some(Effect::None), sensitive: vec!["secret".into()], ..Meta::default() };
+    let meta =
+        Meta { reads_private: false, effect: Some(Effect::None), sensitive: vec!["secret".into()], ..Meta::default() };
     let def = Definition::new(name, "Echo a text after some milliseconds.", schema, meta).expect("a right schema");
     Tool::new(
         &Arc::new(def),

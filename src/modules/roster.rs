@@ -49,7 +49,7 @@ impl Module for RosterModule {
     }
 
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        let loaded = sql::load_dir(&self.tools).map_err(sentence)?;
+        let loaded = sql::load_dir(&self.tools, sql::Use::Tool).map_err(sentence)?;
         let mut lease = cx.store.tenant(&crate::base::TenantId::owner()).await.map_err(|e| e.to_string())?;
         sql::prepare(&mut lease, loaded).await.map_err(sentence)
     }

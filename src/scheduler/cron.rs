@@ -1,12 +1,14 @@
 //! Cron expressions in a time zone: five fields, seconds optional, names allowed.
 //!
-//! Across a change to summer time a local time that does not exist fires once, right after the gap; in the repeated
-//! hour of a change back, a fixed time fires once.
+//! On days with a change of the clock: where the hours are named (`30 2 * * *`, `0 8-20/2 * * *`), each local time fires
+//! once, a time that does not exist right after the gap and a repeated one in its first pass. Where the hours are not
+//! named (`*/15 * * * *`), real time counts: nothing in a gap, and both passes of a repeated hour.
 
 use croner::Cron;
 use croner::parser::{CronParser, Seconds, Year};
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::civil::DateTime;
+use jiff::tz::{Offset, TimeZone};
+use jiff::{SignedDuration, Timestamp};
 
 /// What is wrong with a schedule's time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,7 +26,12 @@ pub enum CronError {
 pub struct CronTimes {
     cron: Cron,
     zone: TimeZone,
+    /// The hours are named, so that each local time is meant once.
+    named: bool,
 }
+
+/// So many changes of the clock are looked past: over a hundred years of summer times. No expression is rarer.
+const MOST_STRETCHES: usize = 400;
 
 impl CronTimes {
     /// Reads an expression and the name of its time zone.
@@ -34,13 +41,68 @@ impl CronTimes {
             .parse(expression)
             .map_err(|e| CronError::Expression { expression: expression.to_owned(), problem: e.to_string() })?;
         let zone = TimeZone::get(zone).map_err(|_| CronError::Zone(zone.to_owned()))?;
-        Ok(Self { cron, zone })
+        Ok(Self { cron, zone, named: names_hours(expression) })
     }
 
     /// The first due time after `after`; `None` when there is none.
+    ///
+    /// Between two changes of the zone's offset local time runs evenly, so each such stretch is searched by itself.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
-        let from = after.to_zoned(self.zone.clone());
-        self.cron.find_next_occurrence(&from, false).ok().map(|z| z.timestamp())
+        let mut from =
+            Timestamp::from_second(after.as_second()).ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
+        if after < Timestamp::from_second(after.as_second()).ok()? {
+            // Seconds are cut towards zero, which is forward before 1970.
+            from = Timestamp::from_second(after.as_second()).ok()?;
+        }
+        for _ in 0..MOST_STRETCHES {
+            let offset = self.zone.to_offset(from);
+            let change = self.zone.following(from).next().map(|t| t.timestamp());
+            let begin = if self.named { self.past_repetition(from, offset) } else { from };
+            // Beyond the next change there is no need to look on here.
+            if change.is_none_or(|c| begin < c)
+                && let Some(found) = self.in_local(offset.to_datetime(begin))
+                && let Ok(at) = offset.to_timestamp(found)
+                && change.is_none_or(|c| at < c)
+            {
+                return Some(at);
+            }
+            let change = change?;
+            let old = offset.to_datetime(change);
+            let new = self.zone.to_offset(change).to_datetime(change);
+            if self.named && old < new && self.in_local(old).is_some_and(|found| found < new) {
+                return Some(change);
+            }
+            from = change;
+        }
+        None
+    }
+
+    /// `from`, or the end of the repeated stretch of local time in whose second pass it stands.
+    fn past_repetition(&self, from: Timestamp, offset: Offset) -> Timestamp {
+        let just_after = from.checked_add(SignedDuration::from_nanos(1)).unwrap_or(from);
+        let Some(change) = self.zone.preceding(just_after).next().map(|t| t.timestamp()) else { return from };
+        let Ok(before) = change.checked_sub(SignedDuration::from_secs(1)) else { return from };
+        let back = i64::from(self.zone.to_offset(before).seconds()) - i64::from(offset.seconds());
+        if back <= 0 {
+            return from;
+        }
+        change.checked_add(SignedDuration::from_secs(back)).map_or(from, |end| from.max(end))
+    }
+
+    /// The first local time from `from` on that the expression means, without regard to the zone.
+    fn in_local(&self, from: DateTime) -> Option<DateTime> {
+        let from = from.to_zoned(TimeZone::UTC).ok()?;
+        self.cron.find_next_occurrence(&from, true).ok().map(|z| z.datetime())
+    }
+}
+
+/// Whether the hours of a day are named, rather than every hour or every so many.
+fn names_hours(expression: &str) -> bool {
+    let fields: Vec<&str> = expression.split_whitespace().collect();
+    match fields.as_slice() {
+        [nickname] => !nickname.eq_ignore_ascii_case("@hourly"),
+        [_, hour, _, _, _] | [_, _, hour, _, _, _] => !hour.starts_with(['*', '?']),
+        _ => true,
     }
 }
 

@@ -1,94 +1,229 @@
-//! Schedules declared in `butler.toml` become rows at boot; rows made by a tool are left alone.
+//! Schedules declared in `butler.toml`, and the house's own, become rows at boot; rows made by a tool are left alone.
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use uuid::Uuid;
 
-use super::cron::{CronError, CronTimes};
-use crate::base::TenantId;
+use super::due::WINDOW_S;
+use super::jobs::HOUSE;
+use super::times::stagger;
+use super::timing::{Timing, TimingError};
+use crate::base::{TenantId, Trust};
+use crate::config::{DispatchMode, Missed, Moment, Overlap, ScheduleEntry};
 use crate::store::{Database, Store, StoreError};
 
-/// A schedule as a `butler.toml` declares it.
-#[derive(Debug, Clone)]
-pub struct Declared {
-    pub name: String,
-    pub cron: String,
-    /// IANA name; the owner's zone when the file names none.
-    pub time_zone: String,
-    /// Either a prompt …
-    pub prompt: Option<String>,
-    /// … or a job.
-    pub job_name: Option<String>,
-    pub job_args: Option<serde_json::Value>,
-    pub enabled: bool,
+/// A schedule as its row is to be, but for what happened to it.
+struct Declared {
+    name: String,
+    source: &'static str,
+    timing: Timing,
+    mode: DispatchMode,
+    prompt: Option<String>,
+    job_name: Option<String>,
+    job_args: Option<serde_json::Value>,
+    priority: i16,
+    require_idle: bool,
+    missed: Missed,
+    window_s: i64,
+    overlap: Overlap,
+    enabled: bool,
 }
 
 /// Why schedules could not be taken over.
 #[derive(Debug, thiserror::Error)]
 pub enum SyncError {
     #[error("schedule `{name}`: {source}")]
-    Cron {
+    Times {
         name: String,
         #[source]
-        source: CronError,
+        source: TimingError,
     },
     #[error(transparent)]
     Store(#[from] StoreError),
 }
 
-/// Closes runs that the last run of the daemon left open, of every tenant; their sessions were interrupted.
-pub async fn close_open_runs(db: &Database, schema: &str) -> Result<u64, StoreError> {
-    let sql = format!(
-        "UPDATE \"{schema}\".schedule_runs SET state = 'failed', reason = 'butlerd stopped before this run was over',
-                finished_at = shared.clock()
-         WHERE state IN ('due', 'running')"
-    );
-    let mut lease = db.every_tenant().await?;
-    lease.execute(&sql, &[]).await.map_err(StoreError::query("closing interrupted runs of schedules"))
+fn of_entry(entry: &ScheduleEntry, owner_zone: &str) -> Declared {
+    let timezone = entry.timezone.as_ref().map_or(owner_zone, |z| z.name()).to_owned();
+    let zone = TimeZone::get(&timezone).unwrap_or(TimeZone::UTC);
+    let moment = |m: Option<Moment>| m.and_then(|m| m.in_zone(&zone));
+    Declared {
+        name: entry.name.clone(),
+        source: "toml",
+        timing: Timing {
+            cron: entry.cron.clone(),
+            every_ms: entry.every.map(|e| i64::try_from(e.0.as_millis()).unwrap_or(i64::MAX)),
+            anchor_at: None,
+            run_at: moment(entry.at),
+            start_at: moment(entry.start_at),
+            until_at: moment(entry.until_at),
+            stagger_s: 0,
+            timezone,
+        },
+        mode: entry.dispatch_mode,
+        prompt: entry.prompt.clone(),
+        job_name: entry.job_name.clone(),
+        job_args: entry.job_args.clone(),
+        priority: i16::from(entry.priority),
+        require_idle: entry.require_idle,
+        missed: entry.missed,
+        window_s: i64::try_from(entry.missed_window.0.as_secs()).unwrap_or(i64::MAX),
+        overlap: entry.overlap,
+        enabled: entry.enabled,
+    }
 }
 
-/// Makes the rows of source `toml` match the declared schedules; a schedule that is no longer declared is switched off.
-pub async fn sync(store: &Store, declared: &[Declared]) -> Result<(), SyncError> {
+/// The house's own schedules of a butler, at times that nobody chose and that differ from butler to butler.
+fn of_house(butler: &str, owner_zone: &str) -> impl Iterator<Item = Declared> {
+    HOUSE.iter().map(move |(name, cron, job)| Declared {
+        name: (*name).to_owned(),
+        source: "house",
+        timing: Timing {
+            cron: Some((*cron).to_owned()),
+            every_ms: None,
+            anchor_at: None,
+            run_at: None,
+            timezone: owner_zone.to_owned(),
+            start_at: None,
+            until_at: None,
+            stagger_s: i32::try_from(stagger(butler, name).as_secs()).unwrap_or(0),
+        },
+        mode: DispatchMode::Job,
+        prompt: None,
+        job_name: Some((*job).to_owned()),
+        job_args: None,
+        priority: 3,
+        require_idle: false,
+        missed: Missed::RunOnce,
+        window_s: WINDOW_S,
+        overlap: Overlap::Skip,
+        enabled: true,
+    })
+}
+
+/// Makes the rows of the sources `toml` and `house` match what is declared; what is no longer declared is switched off.
+///
+/// As the owner role: under the butler's own, a stranger's row that is only looked at would lower what is written here.
+pub async fn sync(
+    db: &Database,
+    store: &Store,
+    butler: &str,
+    entries: &[ScheduleEntry],
+    owner_zone: &str,
+) -> Result<(), SyncError> {
     let now = store.clock().now();
-    let mut lease = store.tenant(&TenantId::owner()).await?;
+    let tenant = TenantId::owner();
+    let schema = store.schema();
+    let mut lease = db.shared(&tenant).await?;
     let mut names = Vec::new();
-    for d in declared {
-        let times = CronTimes::parse(&d.cron, &d.time_zone)
-            .map_err(|source| SyncError::Cron { name: d.name.clone(), source })?;
-        let mode = if d.prompt.is_some() { "prompt" } else { "job" };
+    let declared: Vec<Declared> =
+        entries.iter().map(|e| of_entry(e, owner_zone)).chain(of_house(butler, owner_zone)).collect();
+    for mut d in declared {
+        let old = lease
+            .query_opt(
+                &format!(
+                    "SELECT cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s, enabled,
+                            next_run_at, source
+                     FROM \"{schema}\".scheduled_tasks WHERE name = $1 AND tenant_id = $2"
+                ),
+                &[&d.name, &tenant.as_str()],
+            )
+            .await
+            .map_err(StoreError::query("looking at a declared schedule"))?;
+        if old.as_ref().is_some_and(|row| row.get::<_, String>(10) == "db") {
+            // Somebody has changed it, or made one of this name: it is theirs.
+            names.push(d.name);
+            continue;
+        }
+        let known = old.as_ref().map(|row| {
+            let timing = Timing {
+                cron: row.get(0),
+                every_ms: row.get(1),
+                anchor_at: row.get(2),
+                run_at: row.get(3),
+                timezone: row.get(4),
+                start_at: row.get(5),
+                until_at: row.get(6),
+                stagger_s: row.get(7),
+            };
+            (timing, row.get::<_, bool>(8), row.get::<_, Option<Timestamp>>(9))
+        });
+        let kept = known.filter(|(timing, ..)| timing.same_as(&d.timing));
+        if d.timing.every_ms.is_some() {
+            let anchor = kept.as_ref().and_then(|(timing, ..)| timing.anchor_at);
+            d.timing.anchor_at = anchor.or(d.timing.start_at).or(Some(now));
+        }
+        let times = d.timing.times().map_err(|source| SyncError::Times { name: d.name.clone(), source })?;
         // A kept schedule keeps its next time, so that a due time that passed while butlerd was down is not forgotten.
+        // One that was switched off meanwhile has missed nothing.
+        let next = match kept {
+            Some((_, true, next)) | Some((_, _, next @ None)) => next,
+            _ => times.next(now),
+        };
+        let enabled = d.enabled && next.is_some();
         lease
             .execute(
-                "INSERT INTO scheduled_tasks
-                     (id, name, cron, prompt, dispatch_mode, job_name, job_args, timezone, source, enabled, next_run_at,
-                      trust)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, 'toml', $9, $10, 'system')
+                &format!("INSERT INTO \"{schema}\".scheduled_tasks AS t
+                     (id, name, cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s, prompt,
+                      dispatch_mode, job_name, job_args, priority, require_idle, missed, missed_window_s, overlap, source,
+                      trust, enabled, next_run_at, tenant_id)
+                 VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20, $21,
+                         $22, $23, $24)
                  ON CONFLICT (tenant_id, name) DO UPDATE SET
-                     cron = $3, prompt = $4, dispatch_mode = $5, job_name = $6, job_args = $7, timezone = $8,
-                     enabled = $9, updated_at = shared.clock(),
-                     next_run_at = CASE WHEN (scheduled_tasks.cron, scheduled_tasks.timezone) = ($3, $8)
-                                        THEN scheduled_tasks.next_run_at ELSE $10 END
-                 WHERE scheduled_tasks.source = 'toml'",
+                     cron = $3, every_ms = $4, anchor_at = $5, run_at = $6, timezone = $7, start_at = $8, until_at = $9,
+                     stagger_s = $10, prompt = $11, dispatch_mode = $12, job_name = $13, job_args = $14, priority = $15,
+                     require_idle = $16, missed = $17, missed_window_s = $18, overlap = $19, source = $20, trust = $21,
+                     enabled = $22, next_run_at = $23, updated_at = shared.clock()
+                 WHERE t.source <> 'db'"),
                 &[
                     &Uuid::now_v7(),
                     &d.name,
-                    &d.cron,
+                    &d.timing.cron,
+                    &d.timing.every_ms,
+                    &d.timing.anchor_at,
+                    &d.timing.run_at,
+                    &d.timing.timezone,
+                    &d.timing.start_at,
+                    &d.timing.until_at,
+                    &d.timing.stagger_s,
                     &d.prompt,
-                    &mode,
+                    &d.mode.as_str(),
                     &d.job_name,
                     &d.job_args,
-                    &d.time_zone,
-                    &d.enabled,
-                    &times.next(now),
+                    &d.priority,
+                    &d.require_idle,
+                    &d.missed.as_str(),
+                    &d.window_s,
+                    &d.overlap.as_str(),
+                    &d.source,
+                    &Trust::System.as_str(),
+                    &enabled,
+                    &next,
+                    &tenant.as_str(),
                 ],
             )
             .await
             .map_err(StoreError::query("storing a declared schedule"))?;
-        names.push(d.name.as_str());
+        names.push(d.name);
     }
     lease
-        .execute(
-            "UPDATE scheduled_tasks SET enabled = false, updated_at = shared.clock()
-             WHERE source = 'toml' AND enabled AND NOT name = ANY($1)",
-            &[&names],
+        .query_with(
+            (
+                &format!(
+                    "UPDATE \"{schema}\".schedule_runs r
+                     SET state = 'skipped', reason = 'its schedule is no longer declared', finished_at = shared.clock()
+                     FROM \"{schema}\".scheduled_tasks t
+                     WHERE t.id = r.task_id AND t.tenant_id = $2 AND r.state = 'due' AND t.source <> 'db'
+                       AND NOT t.name = ANY($1)"
+                ),
+                &[&names, &tenant.as_str()],
+            ),
+            (
+                &format!(
+                    "UPDATE \"{schema}\".scheduled_tasks SET enabled = false, updated_at = shared.clock()
+                     WHERE source <> 'db' AND tenant_id = $2 AND enabled AND NOT name = ANY($1)"
+                ),
+                &[&names, &tenant.as_str()],
+            ),
         )
         .await
         .map_err(StoreError::query("switching off schedules that are no longer declared"))?;

@@ -16,6 +16,8 @@ use crate::base::Trust;
 /// How urgent a session is; the first is the most urgent.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Urgency {
+    /// A schedule of priority 1, such as memory work that ordinary messages must not starve.
+    First,
     /// The owner waits for it.
     Owner,
     /// Somebody else, or another butler, waits for it.
@@ -34,6 +36,8 @@ impl Urgency {
     /// Of a trigger, by where it came from and on whose behalf.
     pub fn of(trigger: &Trigger) -> Self {
         match trigger.source.as_str() {
+            _ if trigger.wants.priority == Some(1) => Urgency::First,
+            _ if trigger.wants.priority == Some(2) => Urgency::Others,
             s if s.starts_with(HOUSEKEEPING) => Urgency::Housekeeping,
             s if s.starts_with(SCHEDULE) => Urgency::Schedule,
             _ if trigger.request.trust == Trust::Owner => Urgency::Owner,

@@ -145,8 +145,8 @@ impl SessionLog {
         lease
             .execute(
                 "INSERT INTO sessions (id, request_id, parent_session_id, trigger_source, state, context, trust, prompt,
-                                       runtime, model, trace_id, queued_at, retry_of, route_id)
-                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11, $12, $13)",
+                                       runtime, model, trace_id, queued_at, retry_of, route_id, run_id)
+                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14)",
                 &[
                     &id.0,
                     &ctx.request_id.0,
@@ -161,6 +161,7 @@ impl SessionLog {
                     &self.store.clock().now(),
                     &retry_of.map(|s| s.0),
                     &trigger.wants.route,
+                    &trigger.wants.run,
                 ],
             )
             .await

@@ -32,6 +32,10 @@ pub struct Wants {
     pub one_round: bool,
     /// The row of the butler's route inbox that the session works on.
     pub route: Option<Uuid>,
+    /// The run of a schedule that the session works on.
+    pub run: Option<Uuid>,
+    /// Of a schedule: 1 goes before all else, 2 with what others wait for, 3 after it.
+    pub priority: Option<u8>,
 }
 
 impl Trigger {

@@ -22,6 +22,12 @@ const OWNER_POOL: usize = 4;
 /// A connection idle for this long is closed, but for the last of its pool.
 const IDLE: Duration = Duration::from_secs(30);
 
+/// What makes an empty database a household's.
+pub(super) const GROUND: &str = "
+    CREATE SCHEMA IF NOT EXISTS shared;
+    REVOKE ALL ON SCHEMA public FROM PUBLIC;
+    DO $$ BEGIN EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database()); END $$;";
+
 /// Where the database is and how butlers' pools are sized.
 pub struct DatabaseOptions {
     /// How the owner role reaches the server (host, user, password). Without a database of its own (none named, or
@@ -55,9 +61,8 @@ pub struct Store {
 impl Database {
     /// Connects as the owner, creates the database when missing and brings `shared` up to date.
     pub async fn open(mut options: DatabaseOptions) -> Result<Self, StoreError> {
-        if options.owner.get_dbname().is_none_or(|name| name == "postgres") {
+        if !name_database(&mut options.owner) {
             create_database(&options.owner).await?;
-            options.owner.dbname(DATABASE);
         }
         options.owner.application_name("butlerd");
         let owner = Pool::new(options.owner.clone(), &zone_name(&options.time_zone), OWNER_POOL);
@@ -69,14 +74,7 @@ impl Database {
             .map_err(StoreError::query("looking for the shared schema"))?
             .is_none();
         if fresh {
-            lease
-                .batch(
-                    "CREATE SCHEMA IF NOT EXISTS shared;
-                     REVOKE ALL ON SCHEMA public FROM PUBLIC;
-                     DO $$ BEGIN EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database()); END $$;",
-                )
-                .await
-                .map_err(StoreError::query("creating the shared schema"))?;
+            lease.batch(GROUND).await.map_err(StoreError::query("creating the shared schema"))?;
         }
         migrate::run(lease.raw(), "shared", &[&Chain::shipped("shared")?], "").await?;
         drop(lease);
@@ -106,7 +104,11 @@ impl Database {
             tx.execute("SELECT pg_advisory_xact_lock(hashtext('butlerd.roles'))", &[])
                 .await
                 .map_err(StoreError::query("creating the butler's role"))?;
-            tx.batch_role(&role, schema, &password).await.map_err(StoreError::query("creating the butler's role"))?;
+            let exists = tx.query_opt(ROLE_EXISTS, &[&role]).await;
+            let exists = exists.map_err(StoreError::query("creating the butler's role"))?.is_some();
+            for sql in role_statements(exists, &role, schema, &password) {
+                tx.execute(&sql, &[]).await.map_err(StoreError::query("creating the butler's role"))?;
+            }
             tx.execute(
                 "INSERT INTO shared.butler_roles (butler, schema, role, key_id) VALUES ($1, $2, $3, $4)
                  ON CONFLICT (butler) DO UPDATE SET schema = $2, role = $3, key_id = $4",
@@ -217,8 +219,12 @@ impl Database {
     }
 
     fn role_password(&self, butler: &ButlerName) -> Secret<String> {
-        Secret::new(derive(&self.options.master_key, &format!("role:{butler}")))
+        role_password(&self.options.master_key, butler)
     }
+}
+
+pub(super) fn role_password(master_key: &Secret<Vec<u8>>, butler: &ButlerName) -> Secret<String> {
+    Secret::new(derive(master_key, &format!("role:{butler}")))
 }
 
 /// A password derived from the master key for one purpose: 64 hex digits.
@@ -237,12 +243,37 @@ fn zone_name(zone: &TimeZone) -> String {
     zone.iana_name().unwrap_or("UTC").to_owned()
 }
 
-fn role_name(butler: &ButlerName) -> String {
+/// Names the database to use; says whether the settings did so themselves. One that they name exists.
+fn name_database(owner: &mut tokio_postgres::Config) -> bool {
+    let named = owner.get_dbname().is_some_and(|name| name != "postgres");
+    if !named {
+        owner.dbname(DATABASE);
+    }
+    named
+}
+
+/// A connection of the owner role for one long piece of work, which makes the household's database first if `create`
+/// says so and the settings name none. Its driver ends with it.
+pub async fn owner_connection(
+    mut owner: tokio_postgres::Config,
+    create: bool,
+) -> Result<tokio_postgres::Client, StoreError> {
+    if !name_database(&mut owner) && create {
+        create_database(&owner).await?;
+    }
+    owner.application_name("butlerd");
+    let connected = owner.connect(super::tls::connector(&owner)).await;
+    let (client, connection) = connected.map_err(|e| StoreError::Unreachable(super::error::describe(&e)))?;
+    drop(crate::base::task::spawn(crate::base::task::Kind::Job, "owner-connection", connection));
+    Ok(client)
+}
+
+pub(super) fn role_name(butler: &ButlerName) -> String {
     format!("butler_{butler}")
 }
 
 /// What a butler's role may do in its own schema: rows, not definitions. Its call log only grows.
-fn grants(schema: &str, role: &str) -> String {
+pub(super) fn grants(schema: &str, role: &str) -> String {
     format!(
         "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"{schema}\" TO \"{role}\";
          GRANT USAGE ON ALL SEQUENCES IN SCHEMA \"{schema}\" TO \"{role}\";
@@ -252,30 +283,27 @@ fn grants(schema: &str, role: &str) -> String {
     )
 }
 
-impl super::pool::Tx<'_> {
-    async fn batch_role(&mut self, role: &str, schema: &str, verifier: &str) -> Result<(), tokio_postgres::Error> {
-        let exists = self.query_opt("SELECT 1 FROM pg_roles WHERE rolname = $1", &[&role]).await?.is_some();
-        let verb = if exists { "ALTER" } else { "CREATE" };
-        for sql in [
-            format!(
-                "{verb} ROLE \"{role}\" LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS
-                 PASSWORD '{verifier}'"
-            ),
-            format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\""),
-            format!("REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC"),
-            format!("GRANT USAGE ON SCHEMA \"{schema}\" TO \"{role}\""),
-            format!("GRANT USAGE ON SCHEMA shared TO \"{role}\""),
-            format!(
-                "DO $$ BEGIN EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), '{role}'); END $$"
-            ),
-            format!("ALTER ROLE \"{role}\" SET search_path = \"{schema}\", shared, public"),
-            format!("ALTER ROLE \"{role}\" SET statement_timeout = '60s'"),
-            format!("ALTER ROLE \"{role}\" SET idle_in_transaction_session_timeout = '60s'"),
-        ] {
-            self.execute(&sql, &[]).await?;
-        }
-        Ok(())
-    }
+pub(super) const ROLE_EXISTS: &str = "SELECT 1 FROM pg_roles WHERE rolname = $1";
+
+/// What makes a butler's role and schema, or makes them what they should be.
+pub(super) fn role_statements(exists: bool, role: &str, schema: &str, verifier: &str) -> [String; 9] {
+    let verb = if exists { "ALTER" } else { "CREATE" };
+    [
+        format!(
+            "{verb} ROLE \"{role}\" LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS
+             PASSWORD '{verifier}'"
+        ),
+        format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\""),
+        format!("REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC"),
+        format!("GRANT USAGE ON SCHEMA \"{schema}\" TO \"{role}\""),
+        format!("GRANT USAGE ON SCHEMA shared TO \"{role}\""),
+        format!(
+            "DO $$ BEGIN EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), '{role}'); END $$"
+        ),
+        format!("ALTER ROLE \"{role}\" SET search_path = \"{schema}\", shared, public"),
+        format!("ALTER ROLE \"{role}\" SET statement_timeout = '60s'"),
+        format!("ALTER ROLE \"{role}\" SET idle_in_transaction_session_timeout = '60s'"),
+    ]
 }
 
 async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreError> {

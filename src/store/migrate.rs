@@ -8,7 +8,7 @@ use std::time::Instant;
 
 use include_dir::{Dir, include_dir};
 use sha2::{Digest, Sha256};
-use tokio_postgres::{Client, Transaction};
+use tokio_postgres::{Client, GenericClient, Transaction};
 
 use super::error::describe;
 use super::lexer::forbidden;
@@ -130,12 +130,17 @@ fn parse_name(path: &Path, sql: String) -> Result<Migration, MigrationError> {
     }
 }
 
-fn digest(sql: &str) -> Vec<u8> {
+/// What a migration's unqualified names mean.
+pub(super) fn search_path(schema: &str) -> String {
+    if schema == "shared" { "shared".to_owned() } else { format!("\"{schema}\", shared, public") }
+}
+
+pub(super) fn digest(sql: &str) -> Vec<u8> {
     Sha256::digest(sql.as_bytes()).to_vec()
 }
 
 /// The line of `sql` that the server's error points at.
-fn error_line(sql: &str, e: &tokio_postgres::Error) -> Option<usize> {
+pub(super) fn error_line(sql: &str, e: &tokio_postgres::Error) -> Option<usize> {
     match e.as_db_error()?.position()? {
         tokio_postgres::error::ErrorPosition::Original(at) => {
             let at = usize::try_from(*at).ok()?;
@@ -146,12 +151,16 @@ fn error_line(sql: &str, e: &tokio_postgres::Error) -> Option<usize> {
 }
 
 /// Creates the schema's history table. The schema must exist.
-async fn ensure_history(client: &Client, schema: &str) -> Result<(), tokio_postgres::Error> {
+///
+/// The history holds the files' texts and their order, over schemas too (`after_shared`: how far `shared` was), so that
+/// a backup can make the same tables again whatever has become of the roster.
+pub(super) async fn ensure_history(client: &impl GenericClient, schema: &str) -> Result<(), tokio_postgres::Error> {
     client
         .batch_execute(&format!(
             "CREATE TABLE IF NOT EXISTS \"{schema}\".schema_migrations (
                  chain text NOT NULL, version integer NOT NULL, name text NOT NULL, sha256 bytea NOT NULL,
                  applied_at timestamptz NOT NULL DEFAULT clock_timestamp(), duration_ms bigint NOT NULL,
+                 sql text NOT NULL, ordinal integer NOT NULL, after_shared integer NOT NULL,
                  PRIMARY KEY (chain, version))"
         ))
         .await
@@ -226,16 +235,18 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
             source,
         };
         let tx = client.transaction().await.map_err(failed)?;
-        let path = if schema == "shared" { "shared".to_owned() } else { format!("\"{schema}\", shared, public") };
-        tx.batch_execute(&format!("SET LOCAL search_path = {path}")).await.map_err(failed)?;
+        tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(schema))).await.map_err(failed)?;
         tx.batch_execute(&m.sql).await.map_err(failed)?;
         refuse_without_tenant(&tx, schema, m).await?;
         tx.batch_execute(afterwards).await.map_err(failed)?;
         crate::base::crash::point("migration.before_history");
         tx.execute(
             &format!(
-                "INSERT INTO \"{schema}\".schema_migrations (chain, version, name, sha256, duration_ms)
-                 VALUES ($1, $2, $3, $4, $5)"
+                "INSERT INTO \"{schema}\".schema_migrations
+                     (chain, version, name, sha256, duration_ms, sql, ordinal, after_shared)
+                 SELECT $1, $2, $3, $4, $5, $6, coalesce(max(ordinal), 0) + 1,
+                        (SELECT coalesce(max(ordinal), 0) FROM shared.schema_migrations)
+                 FROM \"{schema}\".schema_migrations"
             ),
             &[
                 &chain.name,
@@ -243,6 +254,7 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
                 &m.name,
                 &digest(&m.sql),
                 &i64::try_from(started.elapsed().as_millis()).unwrap_or(i64::MAX),
+                &m.sql,
             ],
         )
         .await

@@ -10,10 +10,11 @@ mod error;
 pub mod lexer;
 pub mod migrate;
 mod pool;
+pub mod replay;
 mod tls;
 
 pub use claims::{Claim, ClaimTable, lease_seconds, renew_every};
-pub use database::{Database, DatabaseOptions, Store, derive};
+pub use database::{Database, DatabaseOptions, Store, derive, owner_connection};
 pub use error::{StoreError, describe};
 pub use pool::{Lease, Params, Scope, Tx};
 pub use tls::connector;

@@ -177,7 +177,7 @@ where
     memory::give_large_blocks_back();
     let config = &household.config;
     let data_dir = config.daemon.data_dir.clone();
-    let clock = Clock::default();
+    let clock = Clock::of_environment();
     // Bound first: a second daemon with the same configuration ends here, before it touches anything.
     let listener = Listener::bind(match config.daemon.ports {
         crate::config::Ports::Roster => config.admin.listen,

@@ -46,6 +46,7 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
         tools: Some(Arc::new(BTreeSet::from([ROUTE_TO_BUTLER.to_owned()]))),
         one_round: true,
         route: Some(claimed.item.request.0),
+        ..Wants::default()
     };
     let wish =
         Trigger { context: Some(context), wants, ..Trigger::new(PROMPT, "classification", claimed.context.clone()) };

@@ -58,7 +58,7 @@ async fn a_dead_message_is_taken_up_again_by_hand_and_really_runs() {
     let model = model(json!([
         {"when": "I weigh 82", "steps": [log, {"fail": {"status": 400, "times": 1}}, {"say": "Logged."}]}]))
     .await;
-    let household = Household::with_model(&model);
+    let household = Household::with_model(&model).env("BUTLERD_OWNER__IDENTITIES__TELEGRAM", "4711");
     let daemon = household.start().await;
     let (_, accepted) = ingest(&daemon, &pinned("1", "I weigh 82", "health")).await;
     let id = accepted["request_id"].as_str().expect("an id").to_owned();

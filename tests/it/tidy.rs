@@ -16,6 +16,7 @@ const ROOMS: &[&[&str]] = &[
     &["telemetry"],
     &["store"],
     &["credentials"],
+    &["backup"],
     &["access"],
     &["tools"],
     &["approvals"],

@@ -2,7 +2,7 @@
 
 mod ask;
 mod execute;
-mod prior;
+pub(super) mod prior;
 mod worker;
 
 pub(super) use ask::ask_tools;

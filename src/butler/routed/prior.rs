@@ -61,19 +61,29 @@ pub fn may_pass(class: Option<&str>) -> bool {
     )
 }
 
-/// The sessions that worked on this row, oldest first.
-pub async fn read(store: &Store, tenant: &TenantId, route: Uuid) -> Result<Vec<Prior>, StoreError> {
+/// What sessions worked on.
+#[derive(Clone, Copy, Debug)]
+pub enum Work {
+    /// A row of the route inbox.
+    Route(Uuid),
+    /// A run of a schedule.
+    Run(Uuid),
+}
+
+/// The sessions that worked on this, oldest first.
+pub async fn read(store: &Store, tenant: &TenantId, work: Work) -> Result<Vec<Prior>, StoreError> {
+    let (column, id) = match work {
+        Work::Route(id) => ("route_id", id),
+        Work::Run(id) => ("run_id", id),
+    };
     let mut lease = store.tenant(tenant).await?;
-    let rows = lease
-        .read(
-            "SELECT s.id, s.state, s.result, s.error,
+    let sql = format!(
+        "SELECT s.id, s.state, s.result, s.error,
                     coalesce((SELECT array_agg(c.tool ORDER BY c.id) FROM tool_calls c
-                              WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome <> 'refused'), '{}')
-             FROM sessions s WHERE s.route_id = $1 ORDER BY s.queued_at, s.id",
-            &[&route],
-        )
-        .await
-        .map_err(StoreError::query("looking at earlier tries"))?;
+                              WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome <> 'refused'), '{{}}')
+             FROM sessions s WHERE s.{column} = $1 ORDER BY s.queued_at, s.id"
+    );
+    let rows = lease.read(&sql, &[&id]).await.map_err(StoreError::query("looking at earlier tries"))?;
     let prior = |r: &tokio_postgres::Row| Prior {
         session: r.get(0),
         // The table allows no other names than these.

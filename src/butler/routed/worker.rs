@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
-use super::prior::{self, Next};
+use super::prior::{self, Next, Work};
 use crate::approvals::{Keeper, risky};
 use crate::base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task, text};
 use crate::config::ButlerConfig;
@@ -282,7 +282,7 @@ impl Inner {
 
     async fn attempt(&self, claimed: &Claimed, lost: &CancellationToken) -> Tried {
         let store = &self.parts.store;
-        match prior::read(store, &claimed.tenant, claimed.id).await.map(|priors| prior::next(&priors)) {
+        match prior::read(store, &claimed.tenant, Work::Route(claimed.id)).await.map(|priors| prior::next(&priors)) {
             Ok(Next::Run) => {}
             Ok(Next::Finished { session, result }) => return Tried::Done { session: Some(session), text: result },
             Ok(Next::Stop { session, why, done }) => return Tried::Dead { session: Some(session), why, done },
@@ -329,7 +329,7 @@ impl Inner {
         if result.state == SessionState::Succeeded {
             return Tried::Done { session: Some(result.session_id.0), text: result.output };
         }
-        let priors = match prior::read(&self.parts.store, &claimed.tenant, claimed.id).await {
+        let priors = match prior::read(&self.parts.store, &claimed.tenant, Work::Route(claimed.id)).await {
             Ok(priors) => priors,
             Err(e) => return self.unread(claimed, &e),
         };

@@ -103,7 +103,23 @@ fn each_mistake_of_a_butler_is_told_with_file_line_and_key() {
         ),
         (
             "[[butler.schedule]]\nname = \"a\"\nprompt = \"p\"",
-            "4: butler.schedule[0].cron: missing, expected five cron fields",
+            "4: butler.schedule[0].cron: missing, expected one of cron, every and at",
+        ),
+        (
+            "[[butler.schedule]]\nname = \"a\"\nevery = \"2h\"\ncron = \"@daily\"\nprompt = \"p\"",
+            "6: butler.schedule[0].every: found beside cron, expected only one of cron, every and at",
+        ),
+        (
+            "[[butler.schedule]]\nname = \"a\"\nat = \"soon\"\nprompt = \"p\"",
+            "6: butler.schedule[0].at: found \"soon\", expected a moment such as",
+        ),
+        (
+            "[[butler.schedule]]\nname = \"a\"\nevery = \"2h\"\npriority = 4\nprompt = \"p\"",
+            "7: butler.schedule[0].priority: found 4, expected a whole number 1-3",
+        ),
+        (
+            "[[butler.schedule]]\nname = \"a\"\nevery = \"2h\"\nmissed = \"all\"\nprompt = \"p\"",
+            "7: butler.schedule[0].missed: found \"all\"",
         ),
         (
             "[[butler.schedule]]\nname = \"a\"\ncron = \"@daily\"",

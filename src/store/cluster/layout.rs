@@ -155,6 +155,12 @@ impl Layout {
     }
 }
 
+/// Whether another process holds the data directory's lock at this moment.
+pub(super) fn is_locked(data_dir: &Path) -> bool {
+    let file = OpenOptions::new().read(true).open(data_dir.join("postgres.lock"));
+    file.is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+}
+
 /// The state of the cluster's directory before a start.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Found {

@@ -65,6 +65,12 @@ pub(super) fn clear(cluster: &Path, socket_dir: &Path) -> Result<Cleared, Cluste
     Ok(cleared)
 }
 
+/// The socket's directory of a server that runs in `cluster` at this moment.
+pub(super) fn running(cluster: &Path) -> Option<std::path::PathBuf> {
+    let file = parse_pid_file(&std::fs::read_to_string(cluster.join("postmaster.pid")).ok()?)?;
+    file.socket_dir.filter(|_| is_server_of(file.pid, cluster))
+}
+
 /// Ends what is left of a server whose first process was killed. Backends notice that by themselves, but not while
 /// they compute, and a new server can't start before the last is gone.
 pub(super) fn end_orphans(cluster: &Path) -> Result<usize, ClusterError> {

@@ -69,6 +69,8 @@ pub struct ClusterOptions {
     /// Password of the role `butlerd`. It must be random (256 bits), because it is stretched only a little.
     pub owner_password: Secret<String>,
     pub max_connections: u32,
+    /// Locks per connection, where the server's default won't do.
+    pub max_locks: Option<u32>,
     pub shared_buffers: ByteSize,
     /// How long the first start may take, recovery after a crash included.
     pub start_timeout: Duration,
@@ -83,6 +85,7 @@ impl ClusterOptions {
             bundle: BundleOptions { file: None, cache_dir, prefer: false },
             owner_password,
             max_connections: 50,
+            max_locks: None,
             shared_buffers: ByteSize::mib(64),
             start_timeout: Duration::from_secs(120),
         }
@@ -273,6 +276,17 @@ pub fn socket_config(socket_dir: &Path, user: &str, password: &Secret<String>) -
     config
 }
 
+/// Whether there is a cluster in `data_dir`, running or not.
+pub fn exists(data_dir: &Path) -> bool {
+    data_dir.join("postgres/PG_VERSION").exists()
+}
+
+/// The socket's directory of the server that another process runs for `data_dir`, if one does. What a killed one left
+/// does not count: a start clears it.
+pub fn running(data_dir: &Path) -> Option<PathBuf> {
+    leftover::running(&data_dir.join("postgres")).filter(|_| layout::is_locked(data_dir))
+}
+
 struct Prepared {
     layout: Layout,
     lock: File,
@@ -319,6 +333,7 @@ fn prepare(options: &ClusterOptions) -> Result<Prepared, ClusterError> {
         cluster: layout.cluster.clone(),
         socket_dir,
         max_connections: options.max_connections,
+        max_locks: options.max_locks,
         shared_buffers: options.shared_buffers,
         log: Arc::new(Mutex::new(log::LogFile::new(&layout.log))),
     };

@@ -24,6 +24,7 @@ pub(super) struct ServerSpec {
     pub cluster: PathBuf,
     pub socket_dir: PathBuf,
     pub max_connections: u32,
+    pub max_locks: Option<u32>,
     pub shared_buffers: ByteSize,
     pub log: Arc<Mutex<LogFile>>,
 }
@@ -43,6 +44,9 @@ impl ServerSpec {
         set("unix_socket_directories", layout::quoted_dir(&self.socket_dir));
         set("unix_socket_permissions", "0700".into());
         set("max_connections", self.max_connections.to_string().into());
+        if let Some(locks) = self.max_locks {
+            set("max_locks_per_transaction", locks.to_string().into());
+        }
         set("shared_buffers", format!("{}kB", self.shared_buffers.0 / 1024).into());
         // One line each, on standard error, in English, with the prefix that `log` reads.
         set("log_destination", "stderr".into());

@@ -61,9 +61,63 @@ struct Raw {
     description: String,
     #[serde(default)]
     args: Map<String, Value>,
-    returns: Returns,
+    returns: Option<Returns>,
     #[serde(default)]
     meta: Meta,
+    notify: Option<Notify>,
+    prompt: Option<String>,
+}
+
+/// What a file in SQL is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Use {
+    /// A model calls it and gets its result.
+    Tool,
+    /// A schedule runs it, and something is done with its rows.
+    Job,
+}
+
+/// How urgent a message is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Priority {
+    High,
+    #[default]
+    Medium,
+    Low,
+}
+
+impl Priority {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Priority::High => "high",
+            Priority::Medium => "medium",
+            Priority::Low => "low",
+        }
+    }
+}
+
+/// A job's message to the owner. `{column}` stands for a column of the row.
+#[derive(Clone, PartialEq, Eq, Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Notify {
+    /// A line for each row.
+    pub template: String,
+    /// A line before the rows'.
+    pub head: Option<String>,
+    /// A message for each row, in the place of one for all.
+    #[serde(default)]
+    pub each: bool,
+    #[serde(default)]
+    pub priority: Priority,
+}
+
+/// What a job does with its rows.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Then {
+    Notify(Notify),
+    /// A session with this prompt gets the rows as data.
+    Prompt(String),
 }
 
 /// A header, read and checked.
@@ -75,6 +129,8 @@ pub struct Header {
     /// Names of the arguments in the order of their names, with their defaults.
     pub args: Vec<(String, Option<Value>)>,
     pub returns: Returns,
+    /// What is done with the rows; of jobs, and of them always.
+    pub then: Option<Then>,
     pub meta: Meta,
     /// Number of lines before the statement.
     pub lines: usize,
@@ -87,7 +143,7 @@ pub type Problem = (usize, String);
 
 impl Header {
     /// Splits a file into its header and its statement and checks the header.
-    pub fn parse(text: &str) -> Result<Self, Problem> {
+    pub fn parse(text: &str, of: Use) -> Result<Self, Problem> {
         let inner = text
             .trim_start()
             .strip_prefix("/*---")
@@ -103,6 +159,21 @@ impl Header {
         if raw.description.trim().is_empty() {
             return Err((before + 1, "description: a model needs to know what the tool does".to_owned()));
         }
+        let (returns, then) = match (of, raw.returns, raw.notify, raw.prompt) {
+            (Use::Tool, Some(returns), None, None) => (returns, None),
+            (Use::Tool, None, ..) => {
+                return Err((before + 1, "returns: missing; it is one of row, rows, value and none".to_owned()));
+            }
+            (Use::Tool, ..) => return Err((before + 1, "notify and prompt are for jobs".to_owned())),
+            (Use::Job, None, Some(notify), None) => (Returns::Rows, Some(Then::Notify(notify))),
+            (Use::Job, None, None, Some(prompt)) if !prompt.trim().is_empty() => {
+                (Returns::Rows, Some(Then::Prompt(prompt)))
+            }
+            (Use::Job, Some(_), ..) => return Err((before + 1, "returns: a job returns rows, always".to_owned())),
+            (Use::Job, ..) => {
+                return Err((before + 1, "a job has either notify or prompt: what is done with its rows".to_owned()));
+            }
+        };
         let (schema, args) = schema(raw.args).map_err(|(name, problem)| {
             let line = yaml.lines().position(|l| l.trim_start().starts_with(&format!("{name}:")));
             (before + line.unwrap_or(0) + 1, format!("args.{name}: {problem}"))
@@ -116,7 +187,8 @@ impl Header {
             description: raw.description.trim().to_owned(),
             schema,
             args,
-            returns: raw.returns,
+            returns,
+            then,
             meta: raw.meta,
             lines,
             sql: sql.to_owned(),
@@ -187,7 +259,7 @@ mod tests {
     fn a_header_becomes_a_schema() {
         let text = "/*---\ndescription: Log it.\nargs:\n  kind: {type: string, enum: [a, b], required: true}\n  \
                     n: {type: integer, default: 5, minimum: 1}\nreturns: row\nmeta: {reads_private: true}\n---*/\nSELECT 1";
-        let h = Header::parse(text).unwrap();
+        let h = Header::parse(text, Use::Tool).unwrap();
         assert_eq!(h.lines, 7);
         assert_eq!(h.schema["required"], json!(["kind"]));
         assert_eq!(h.schema["properties"]["n"]["default"], json!(5));
@@ -203,10 +275,24 @@ mod tests {
             ("/*---\ndescription: x\nreturns: row\nargs:\n  a: {}\n---*/", 5, "type"),
             ("/*---\ndescription: x\nreturns: row\nargs:\n  a: {type: strin}\n---*/", 5, "strin"),
             ("/*---\ndescription: ''\nreturns: row\n---*/", 1, "description"),
+            ("/*---\ndescription: x\n---*/", 1, "returns: missing"),
+            ("/*---\ndescription: x\nreturns: row\nprompt: y\n---*/", 1, "for jobs"),
         ] {
-            let (at, problem) = Header::parse(text).unwrap_err();
+            let (at, problem) = Header::parse(text, Use::Tool).unwrap_err();
             assert!(problem.contains(word), "{text}: {problem}");
             assert_eq!(at, line, "{text}: {problem}");
+        }
+    }
+
+    #[test]
+    fn a_job_says_what_is_done_with_its_rows() {
+        let head = |more: &str| format!("/*---\ndescription: d\n{more}\n---*/\nSELECT 1");
+        let job = |more: &str| Header::parse(&head(more), Use::Job);
+        let then = job("notify: {template: '{name} is due', priority: high}").unwrap().then;
+        assert!(matches!(then, Some(Then::Notify(Notify { priority: Priority::High, each: false, .. }))), "{then:?}");
+        assert_eq!(job("prompt: Look at these.").unwrap().then, Some(Then::Prompt("Look at these.".to_owned())));
+        for bad in ["", "returns: rows\nprompt: x", "prompt: x\nnotify: {template: y}", "notify: {text: y}"] {
+            assert!(job(bad).is_err(), "{bad}");
         }
     }
 }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_postgres::error::{DbError, ErrorPosition};
 use tokio_postgres::types::{ToSql, Type};
 
-use super::header::{Header, Returns};
+use super::header::{Header, Returns, Use};
 use super::statement::Statement;
 use super::values::{TextParam, row_object, row_value, shows};
 use crate::store::lexer::{forbidden, line_of};
@@ -27,25 +27,25 @@ pub struct SqlToolError {
 /// A tool's file, read and checked as far as that goes without a database.
 #[derive(Debug)]
 pub struct SqlTool {
-    name: String,
+    pub(super) name: String,
     file: PathBuf,
-    header: Header,
-    statement: Statement,
+    pub(super) header: Header,
+    pub(super) statement: Statement,
 }
 
 /// Most rows that one call returns; lists are paged.
-const MAX_ROWS: usize = 1000;
+pub(super) const MAX_ROWS: usize = 1000;
 
 impl SqlTool {
     /// Reads one file's text.
-    fn parse(file: &Path, text: &str) -> Result<Self, SqlToolError> {
+    fn parse(file: &Path, text: &str, of: Use) -> Result<Self, SqlToolError> {
         let fail = |line: usize, problem: String| SqlToolError { file: file.to_owned(), line, problem };
         let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
         let ok = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
         if !ok || name.is_empty() || name.len() > 64 {
             return Err(fail(1, "a tool's file is named like the tool: lower-case letters, digits and `_`".into()));
         }
-        let header = Header::parse(text).map_err(|(line, p)| fail(line, p))?;
+        let header = Header::parse(text, of).map_err(|(line, p)| fail(line, p))?;
         let statement = Statement::parse(&header.sql).map_err(|(line, p)| fail(header.lines + line, p))?;
         if let Some(f) = forbidden(&header.sql, false).into_iter().next() {
             return Err(fail(header.lines + f.line, format!("{} can't be used here; use {}", f.word, f.instead)));
@@ -64,11 +64,11 @@ impl SqlTool {
         Ok(Self { name, file: file.to_owned(), header, statement })
     }
 
-    fn fail(&self, line: usize, problem: impl Into<String>) -> SqlToolError {
+    pub(super) fn fail(&self, line: usize, problem: impl Into<String>) -> SqlToolError {
         SqlToolError { file: self.file.clone(), line, problem: problem.into() }
     }
 
-    fn db_error(&self, e: &tokio_postgres::Error) -> SqlToolError {
+    pub(super) fn db_error(&self, e: &tokio_postgres::Error) -> SqlToolError {
         let line = match e.as_db_error().and_then(DbError::position) {
             Some(ErrorPosition::Original(at)) => {
                 let at = usize::try_from(*at).unwrap_or(1).saturating_sub(1);
@@ -81,7 +81,7 @@ impl SqlTool {
 }
 
 /// Reads every `*.sql` of a tools directory, in the order of the names. All mistakes are returned, not only the first.
-pub fn load_dir(dir: &Path) -> Result<Vec<SqlTool>, Vec<SqlToolError>> {
+pub fn load_dir(dir: &Path, of: Use) -> Result<Vec<SqlTool>, Vec<SqlToolError>> {
     let mut files: Vec<PathBuf> = match std::fs::read_dir(dir) {
         Ok(entries) => entries.filter_map(|e| e.ok().map(|e| e.path())).collect(),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
@@ -96,7 +96,7 @@ pub fn load_dir(dir: &Path) -> Result<Vec<SqlTool>, Vec<SqlToolError>> {
             line: 1,
             problem: e.to_string(),
         });
-        match read.and_then(|text| SqlTool::parse(&file, &text)) {
+        match read.and_then(|text| SqlTool::parse(&file, &text, of)) {
             Ok(tool) => tools.push(tool),
             Err(e) => wrong.push(e),
         }
@@ -121,14 +121,14 @@ pub async fn prepare(lease: &mut Lease, tools: Vec<SqlTool>) -> Result<Vec<Tool>
 }
 
 /// What is known of the functions that tools may call.
-struct Functions {
+pub(super) struct Functions {
     /// May write: declared volatile, but for some of PostgreSQL's own that only are not repeatable.
-    volatile: Vec<String>,
+    pub volatile: Vec<String>,
     /// The household's own, whatever they are declared.
-    own: Vec<String>,
+    pub own: Vec<String>,
 }
 
-async fn functions(lease: &mut Lease) -> Result<Functions, tokio_postgres::Error> {
+pub(super) async fn functions(lease: &mut Lease) -> Result<Functions, tokio_postgres::Error> {
     let rows = lease
         .query(
             "SELECT p.proname::text, bool_or(p.provolatile = 'v' AND p.proname NOT IN
@@ -286,14 +286,14 @@ mod tests {
     use super::*;
 
     fn problem(text: &str) -> (usize, String) {
-        let e = SqlTool::parse(Path::new("t/some_tool.sql"), text).unwrap_err();
+        let e = SqlTool::parse(Path::new("t/some_tool.sql"), text, Use::Tool).unwrap_err();
         (e.line, e.problem)
     }
 
     #[test]
     fn arguments_and_parameters_must_match() {
         let head = "/*---\ndescription: d\nargs:\n  a: {type: string}\nreturns: row\n---*/\n";
-        assert!(SqlTool::parse(Path::new("t/x.sql"), &format!("{head}SELECT :a::text")).is_ok());
+        assert!(SqlTool::parse(Path::new("t/x.sql"), &format!("{head}SELECT :a::text"), Use::Tool).is_ok());
         let (line, p) = problem(&format!("{head}SELECT :a::text,\n  :b"));
         assert!(line == 8 && p.contains(":b"), "{line} {p}");
         let (_, p) = problem(&format!("{head}SELECT 1"));

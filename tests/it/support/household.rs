@@ -51,6 +51,8 @@ impl Household {
         let env = BTreeMap::from([
             ("BUTLERD_DAEMON__PORTS".to_owned(), "auto".to_owned()),
             ("BUTLERD_OWNER__TIME_ZONE".to_owned(), "Europe/Berlin".to_owned()),
+            // Whom the messages of most tests are from.
+            ("BUTLERD_OWNER__IDENTITIES__TELEGRAM".to_owned(), "4711".to_owned()),
             ("BUTLERD_LOG".to_owned(), "info".to_owned()),
             // The kernel counts the children of all households that run beside this one.
             ("BUTLERD_SPAWNER__LIMITS__PROCESSES".to_owned(), "4096".to_owned()),

@@ -23,7 +23,7 @@ async fn owner(data: &Path) -> Result<Client, String> {
 }
 
 /// Of the switchboard's tables, `{s}`, and those of all. Each gives a line for every row that must not be.
-const MESSAGES: [(&str, &str); 8] = [
+const MESSAGES: [(&str, &str); 9] = [
     (
         "a claim in part, or on a message that nobody works on",
         "SELECT request_id || ' ' || state FROM {s}.message_inbox
@@ -76,7 +76,17 @@ const MESSAGES: [(&str, &str); 8] = [
         "SELECT m.request_id || ' ' || m.state FROM {s}.message_inbox m
          WHERE m.state IN ('done', 'dead') AND coalesce(m.triage->>'action', '') NOT IN ('skip', 'metadata_only')
            AND (m.channel = 'chat' OR m.envelope #>> '{control,policy_tier}' = 'interactive')
-           AND NOT EXISTS (SELECT 1 FROM shared.replies r WHERE r.request_id = m.request_id)",
+           AND NOT EXISTS (SELECT 1 FROM shared.replies r WHERE r.request_id = m.request_id)
+           AND NOT EXISTS (SELECT 1 FROM shared.pending_actions a
+                           WHERE a.request ->> 'request_id' = m.request_id::text)",
+    ),
+    (
+        "an approved call that was made without a trace, or twice",
+        "SELECT a.id::text FROM shared.pending_actions a
+         WHERE (a.status = 'executed') <> EXISTS (SELECT 1 FROM shared.approval_events e
+                                                  WHERE e.action_id = a.id AND e.event_type = 'executed')
+            OR (SELECT count(*) FROM shared.approval_events e
+                WHERE e.action_id = a.id AND e.event_type IN ('executed', 'abandoned', 'rejected', 'expired')) > 1",
     ),
 ];
 
@@ -130,7 +140,7 @@ const OUTBOX: [(&str, &str); 7] = [
 ];
 
 /// Of a butler's tables, `{b}`, and its parts of messages, `{s}.route_segments` with the name `{name}`.
-const BUTLERS: [(&str, &str); 5] = [
+const BUTLERS: [(&str, &str); 10] = [
     (
         "a part and its row at the butler that are not in the same state",
         "SELECT s.id || ' ' || s.state || ' ' || coalesce(r.state, 'absent')
@@ -167,6 +177,37 @@ const BUTLERS: [(&str, &str); 5] = [
         "a session at work for a row that is at its end",
         "SELECT s.id::text FROM {b}.sessions s JOIN {b}.route_inbox r ON r.id = s.route_id
          WHERE s.state IN ('queued', 'running') AND r.state IN ('done', 'dead')",
+    ),
+    (
+        "a time of a schedule with two rows",
+        "SELECT task_id || ' ' || fire_at FROM {b}.schedule_runs GROUP BY task_id, fire_at HAVING count(*) > 1",
+    ),
+    (
+        "a run of a schedule in an impossible state",
+        "SELECT id || ' ' || state FROM {b}.schedule_runs
+         WHERE (state = 'running') <> (claim_id IS NOT NULL) OR (claim_id IS NULL) <> (claimed_by IS NULL)
+            OR (claim_id IS NULL) <> (lease_until IS NULL)
+            OR (state IN ('done', 'failed', 'skipped')) <> (finished_at IS NOT NULL)
+            OR (state IN ('failed', 'skipped') AND reason IS NULL) OR (state = 'skipped' AND session_id IS NOT NULL)",
+    ),
+    (
+        "a run of a schedule that more than one session has done",
+        "SELECT s.run_id::text FROM {b}.sessions s
+         WHERE s.run_id IS NOT NULL
+           AND (s.state = 'succeeded'
+                OR EXISTS (SELECT 1 FROM {b}.tool_calls c
+                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'))
+         GROUP BY s.run_id HAVING count(*) > 1",
+    ),
+    (
+        "a session at work for a run that is at its end",
+        "SELECT s.id::text FROM {b}.sessions s JOIN {b}.schedule_runs r ON r.id = s.run_id
+         WHERE s.state IN ('queued', 'running') AND r.state IN ('done', 'failed', 'skipped')",
+    ),
+    (
+        "a schedule that will be due and is off, or that nobody looks at any more",
+        "SELECT id || ' ' || name FROM {b}.scheduled_tasks
+         WHERE (enabled AND paused_at IS NULL AND next_run_at IS NULL) OR num_nonnulls(cron, every_ms, run_at) <> 1",
     ),
 ];
 
@@ -295,7 +336,8 @@ async fn open_sessions(client: &Client) -> String {
         let schema: String = row.get(0);
         format!(
             "SELECT id FROM \"{schema}\".sessions WHERE state IN ('queued', 'running')
-             UNION ALL SELECT id FROM \"{schema}\".route_inbox WHERE state IN ('accepted', 'processing')"
+             UNION ALL SELECT id FROM \"{schema}\".route_inbox WHERE state IN ('accepted', 'processing')
+             UNION ALL SELECT id FROM \"{schema}\".schedule_runs WHERE state IN ('due', 'running')"
         )
     };
     let all: Vec<String> = rows.iter().map(of).collect();

@@ -40,7 +40,7 @@ impl Household {
             .write(
                 "tally/tools/tally_add.sql",
                 "/*---\ndescription: Count something once more.\nargs:\n  mark: {type: string, required: true}\n\
-                 returns: row\nmeta: {reads_private: true, effect: once}\n---*/\n\
+                 returns: row\nmeta: {reads_private: false, effect: once}\n---*/\n\
                  INSERT INTO counted (mark) VALUES (:mark) RETURNING id\n",
             )
     }

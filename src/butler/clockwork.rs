@@ -1,0 +1,237 @@
+//! How schedules run: prompts as sessions, jobs without a model.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::{Map, Value, json};
+use tokio::sync::oneshot;
+use uuid::Uuid;
+
+use super::handle::Core;
+use super::routed::prior::{self, Next, Work};
+use crate::access::Caller;
+use crate::base::{RequestContext, SessionId, TenantId, Trust, task};
+use crate::scheduler::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
+use crate::spawner::{SCHEDULE, SessionResult, SessionState, Trigger, TriggerError, Wants};
+use crate::store::{Store, StoreError};
+use crate::tools::sql::{JobError, Notify, SqlJob, Then};
+
+/// After a butler that had no place.
+const BUSY: Duration = Duration::from_millis(500);
+/// After a database that was away.
+const AWAY: Duration = Duration::from_secs(1);
+
+/// A butler's jobs in SQL, or why there are none.
+pub(super) type Jobs = Result<BTreeMap<String, SqlJob>, String>;
+
+/// A message of a job to the owner.
+pub(super) struct Note {
+    pub tenant: TenantId,
+    /// Twice the same is the same message.
+    pub key: String,
+    pub text: String,
+    pub priority: &'static str,
+    /// Of what it was made of.
+    pub trust: Trust,
+}
+
+/// Where jobs' messages to the owner go.
+#[async_trait]
+pub(super) trait Outlet: Send + Sync {
+    /// Takes them over; they are on record then. All or none.
+    async fn take(&self, notes: Vec<Note>) -> Result<(), String>;
+}
+
+/// Runs what schedules ask for.
+pub(super) struct Dispatcher {
+    pub core: Arc<Core>,
+    pub store: Store,
+    pub jobs: Jobs,
+    pub outlet: Arc<dyn Outlet>,
+}
+
+/// Clones share the dispatcher.
+#[derive(Clone)]
+pub(super) struct Runs(pub Arc<Dispatcher>);
+
+#[async_trait]
+impl Dispatch for Runs {
+    fn idle(&self) -> bool {
+        let spawner = &self.0.core.spawner;
+        spawner.running() == 0 && spawner.queued() == 0
+    }
+
+    async fn begin(&self, firing: Firing) -> Begun {
+        if let Some(prompt) = firing.prompt.clone() {
+            return self.session(&firing, prompt, None).await;
+        }
+        let this = self.clone();
+        Begun { session: None, end: Box::pin(async move { this.job(firing).await }) }
+    }
+
+    async fn earlier(&self, tenant: &TenantId, run: Uuid) -> Result<Earlier, StoreError> {
+        let priors = prior::read(&self.0.store, tenant, Work::Run(run)).await?;
+        Ok(match prior::next(&priors) {
+            Next::Run => Earlier::Nothing,
+            Next::Finished { session, .. } => Earlier::Finished(session),
+            Next::Stop { session, why, mut done } => {
+                done.dedup();
+                let why = why.trim_end_matches('.');
+                let why = format!("{why}; it had called {}, and is not begun again", done.join(", "));
+                Earlier::Broken { session, why }
+            }
+        })
+    }
+
+    fn cancel(&self, session: SessionId) {
+        self.0.core.spawner.cancel(session);
+    }
+}
+
+impl Runs {
+    /// The request of a run. Out of a session it is that session's doing: same lineage, one deeper, and never trusted
+    /// more; else it is the house's own, at most as trusted as whoever made the schedule.
+    fn request(&self, firing: &Firing) -> RequestContext {
+        let clock = &self.0.core.house.clock;
+        let request = match &firing.caller {
+            Some(caller) if caller.session().is_some() => {
+                let session = caller.session().unwrap_or_default();
+                caller.context.caused_by(session, clock)
+            }
+            _ => {
+                let butler = self.0.core.config.name.as_str();
+                RequestContext::root(clock, firing.tenant.clone(), "schedule", butler, &firing.name, Trust::System)
+            }
+        };
+        request.with_trust_at_most(firing.trust)
+    }
+
+    async fn session(&self, firing: &Firing, prompt: String, rows: Option<Value>) -> Begun {
+        let own = firing.caller.as_ref().and_then(Caller::session);
+        let request = Arc::new(self.request(firing));
+        let wants = Wants { run: Some(firing.run), priority: Some(firing.priority), ..Wants::default() };
+        let source = format!("{SCHEDULE}{}", firing.name);
+        let wish = Trigger { context: rows, wants, ..Trigger::new(prompt, source, request) };
+        match self.0.core.spawner.begin(wish, own).await {
+            Ok((session, end)) => {
+                let (this, tenant, run) = (self.clone(), firing.tenant.clone(), firing.run);
+                let end = Box::pin(async move { this.of_session(&tenant, run, session, end).await });
+                Begun { session: Some(session), end }
+            }
+            Err(TriggerError::Capacity { .. } | TriggerError::Stopping(_)) if own.is_none() => {
+                Begun::ended(How::Later(BUSY))
+            }
+            Err(TriggerError::Store(e)) if e.is_connection() => Begun::ended(How::Later(AWAY)),
+            Err(e) => Begun::ended(How::Failed(e.to_string())),
+        }
+    }
+
+    async fn of_session(
+        &self,
+        tenant: &TenantId,
+        run: Uuid,
+        session: SessionId,
+        end: oneshot::Receiver<Result<SessionResult, TriggerError>>,
+    ) -> Ended {
+        let result = match end.await {
+            Ok(Ok(result)) => result,
+            // Its row says how it ended; the next try goes by that.
+            Ok(Err(_)) | Err(_) => return Ended { session: Some(session), how: How::Later(AWAY) },
+        };
+        let why = result.error.clone().unwrap_or_else(|| result.state.as_str().replace('_', " "));
+        let how = match result.state {
+            SessionState::Succeeded => How::Done(None),
+            // The daemon stops. What was done says whether the next start may begin it again.
+            SessionState::Interrupted => match self.earlier(tenant, run).await {
+                Ok(Earlier::Broken { why, .. }) => How::Failed(why),
+                _ => How::Later(BUSY),
+            },
+            _ => How::Failed(why),
+        };
+        // A session that another took the place of is not the last one.
+        Ended { session: Some(result.session_id), how }
+    }
+
+    async fn job(&self, firing: Firing) -> Ended {
+        let name = firing.job_name.clone().unwrap_or_default();
+        match &self.0.jobs {
+            Ok(jobs) if jobs.contains_key(&name) => {}
+            _ if is_built_in(&name) => return self.built_in(&name, &firing).await,
+            Err(why) => return Ended::without_session(How::Failed(format!("its butler's jobs can't be used: {why}"))),
+            Ok(_) => {
+                let why = format!(
+                    "there is no job `{name}`: neither a built-in one nor {}",
+                    self.0.core.config.dir.join("jobs").join(format!("{name}.sql")).display()
+                );
+                return Ended::without_session(How::Failed(why));
+            }
+        }
+        let Some(job) = self.0.jobs.as_ref().ok().and_then(|jobs| jobs.get(&name)) else {
+            return Ended::without_session(How::Failed(format!("there is no job `{name}`")));
+        };
+        let (rows, seen) = match job.rows(&self.0.store, &firing.tenant, firing.job_args.as_ref()).await {
+            Ok(found) => found,
+            Err(JobError::Store(e)) if e.is_connection() => return Ended::without_session(How::Later(AWAY)),
+            Err(e) => return Ended::without_session(How::Failed(e.to_string())),
+        };
+        if rows.is_empty() {
+            return Ended::without_session(How::Done(Some("nothing was found".to_owned())));
+        }
+        let firing = Firing { trust: trust_of_rows(&firing, seen), ..firing };
+        match job.then() {
+            Then::Notify(notify) => Ended::without_session(self.notify(&firing, notify, &rows).await),
+            Then::Prompt(prompt) => {
+                let context = json!({"job": name, "rows": rows});
+                self.session(&firing, prompt.clone(), Some(context)).await.end.await
+            }
+        }
+    }
+
+    async fn notify(&self, firing: &Firing, notify: &Notify, rows: &[Map<String, Value>]) -> How {
+        let note = |(n, text): (usize, String)| Note {
+            tenant: firing.tenant.clone(),
+            key: format!("run:{}:{n}", firing.run),
+            text,
+            priority: notify.priority.as_str(),
+            trust: firing.trust,
+        };
+        let notes: Vec<Note> = notify.messages(rows).into_iter().enumerate().map(note).collect();
+        let said = format!("{} found, {} sent", counted(rows.len(), "row"), counted(notes.len(), "message"));
+        match self.0.outlet.take(notes).await {
+            Ok(()) => How::Done(Some(said)),
+            Err(why) => How::Failed(why),
+        }
+    }
+
+    async fn built_in(&self, name: &str, firing: &Firing) -> Ended {
+        let core = self.0.core.clone();
+        let (schema, tenant) = (self.0.store.schema().to_owned(), firing.tenant.clone());
+        let (name, args) = (name.to_owned(), firing.job_args.clone());
+        // A task of its own, so that a panic is this run's failure and nobody else's.
+        let work = task::spawn(task::Kind::Job, "built-in-job", async move {
+            let (db, now) = (&*core.house.db, core.house.clock.now());
+            run_built_in(&name, JobContext { db, schema: &schema, tenant: &tenant, args: args.as_ref(), now }).await
+        });
+        Ended::without_session(match work.await {
+            Ok(Ok(done)) => How::Done(Some(done)),
+            Ok(Err(Ok(why))) => How::Failed(why),
+            Ok(Err(Err(e))) if e.is_connection() => How::Later(AWAY),
+            Ok(Err(Err(e))) => How::Failed(e.to_string()),
+            Err(_) => {
+                How::Failed("butlerd itself failed while it ran this job; the daemon's log says where".to_owned())
+            }
+        })
+    }
+}
+
+/// How far the rows of a job are believed: never more than the house itself, than whoever made the schedule, and than
+/// whoever wrote them.
+fn trust_of_rows(firing: &Firing, seen: Trust) -> Trust {
+    firing.trust.min(Trust::System).min(seen)
+}
+
+fn counted(n: usize, what: &str) -> String {
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
+}

@@ -1,0 +1,154 @@
+//! `butlerd backup` and `butlerd restore`
+
+use std::future::Future;
+use std::path::PathBuf;
+
+use serde_json::json;
+
+use super::args::{BackupArgs, PostgresArgs, RestoreArgs};
+use super::out::{Out, Tone, count};
+use super::problem::{FAILED, Problem};
+use super::{Desk, Outcome, runtime};
+use crate::backup::{BackupError, Summary, Where};
+use crate::base::{ByteSize, Clock};
+use crate::config::{Config, Overrides, load_config};
+use crate::supervisor::cache_dir;
+
+impl From<BackupError> for Problem {
+    fn from(error: BackupError) -> Self {
+        let sentence = error.to_string();
+        Problem::new(FAILED, error.code(), format!("{}.", capital(sentence.trim_end_matches('.'))), error.next())
+    }
+}
+
+/// A sentence begins with a capital letter, unless it begins with a path or a setting.
+fn capital(text: &str) -> String {
+    let word = text.split(' ').next().unwrap_or_default();
+    match text.chars().next().filter(|_| word.bytes().all(|b| b.is_ascii_lowercase())) {
+        Some(first) => format!("{}{}", first.to_ascii_uppercase(), &text[first.len_utf8()..]),
+        None => text.to_owned(),
+    }
+}
+
+pub fn backup(desk: Desk, args: BackupArgs) -> Outcome {
+    let (config, out) = settings(desk, args.postgres)?;
+    let from = place(&config, args.key);
+    let clock = Clock::default();
+    let summary = run(crate::backup::backup(&from, &args.file, args.force, args.snapshot.as_deref(), &clock))?;
+    let key = summary.master_key.display();
+    let reminder = format!(
+        "The master key {key} is not in it: keep a copy of that key apart from it. Without it nobody can read this file."
+    );
+    if out.json {
+        let mut shown = json!(summary);
+        shown["reminder"] = json!(reminder);
+        out.value(&shown);
+        return Ok(0);
+    }
+    out.line(&format!("{} {}", out.paint(Tone::Good, "Backed up:"), told(&summary)));
+    out.line(&out.paint(Tone::Warn, &reminder));
+    out.line("Roster and settings are files of yours, and not in it either.");
+    Ok(0)
+}
+
+pub fn restore(desk: Desk, args: RestoreArgs) -> Outcome {
+    let (config, out) = settings(desk, args.postgres)?;
+    let into = place(&config, args.key);
+    if args.dry_run {
+        let summary = crate::backup::examine(&into, &args.file)?;
+        show(out, &summary, "Whole and readable:");
+        return Ok(0);
+    }
+    let summary = run(crate::backup::restore(&into, &args.file))?;
+    show(out, &summary, "Restored:");
+    if !out.json {
+        out.line(&format!(
+            "The master key is {}. Start the household with `butlerd serve`.",
+            summary.master_key.display()
+        ));
+    }
+    Ok(0)
+}
+
+fn show(out: Out, summary: &Summary, word: &str) {
+    match out.json {
+        true => out.value(summary),
+        false => out.line(&format!("{} {}", out.paint(Tone::Good, word), told(summary))),
+    }
+}
+
+/// What a backup holds, in a sentence.
+fn told(summary: &Summary) -> String {
+    let (file, counts) = (summary.file.display(), summary.counts);
+    let rows = count(usize::try_from(counts.rows).unwrap_or(usize::MAX), "row");
+    let size = size(summary.bytes);
+    let (tables, butlers) = (count(counts.tables, "table"), count(summary.butlers.len(), "butler"));
+    let at = summary.created_at.strftime("%Y-%m-%d %H:%M:%S UTC");
+    format!("{file} ({size}), {rows} in {tables} of {butlers}, as of {at}.")
+}
+
+/// A size as people say it.
+fn size(bytes: u64) -> String {
+    let (kib, mib) = (1 << 10, 1 << 20);
+    match bytes {
+        ..10_240 => ByteSize(bytes).to_string(),
+        10_240..10_485_760 => format!("{} KiB", bytes.div_ceil(kib)),
+        _ => format!("{} MiB", bytes.div_ceil(mib)),
+    }
+}
+
+fn settings(desk: Desk, postgres: PostgresArgs) -> Result<(Config, Out), Problem> {
+    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..desk.overrides };
+    Ok((load_config(&overrides, &desk.environment)?, desk.out))
+}
+
+fn place(config: &Config, key: Option<PathBuf>) -> Where<'_> {
+    let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
+    Where { config, credentials_dir, cache_dir: cache_dir(&config.daemon.data_dir), key }
+}
+
+/// Runs `work` to its end; Ctrl-C and SIGTERM give it up in good order.
+fn run<T>(work: impl Future<Output = Result<T, BackupError>>) -> Result<T, Problem> {
+    runtime()?.block_on(async {
+        let mut terminate = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::terminate()).ok();
+        let told = async {
+            match terminate.as_mut() {
+                Some(signal) => drop(signal.recv().await),
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            done = work => done.map_err(Problem::from),
+            _ = tokio::signal::ctrl_c() => Err(given_up()),
+            () = told => Err(given_up()),
+        }
+    })
+}
+
+fn given_up() -> Problem {
+    Problem::new(FAILED, "given_up", "Given up; nothing was written and nothing restored.", "")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_refusal_is_a_sentence_with_what_to_do() {
+        let problem = Problem::from(BackupError::Nothing("the data directory /d".into()));
+        assert_eq!(
+            problem.message,
+            "There is no household in the data directory /d yet, so there is nothing to back up."
+        );
+        assert_eq!((problem.exit, problem.code.as_str()), (FAILED, "nothing"));
+        let broken = BackupError::Broken { file: "a.backup".into(), problem: crate::backup::SealError::Cut(7) };
+        let problem = Problem::from(broken);
+        assert_eq!(problem.message, "a.backup is cut off after 7 bytes; nothing was restored.");
+        assert!(!problem.next.is_empty());
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!((size(2048 * 20).as_str(), size(1 << 30).as_str()), ("40 KiB", "1024 MiB"));
+    }
+}

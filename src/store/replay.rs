@@ -1,0 +1,188 @@
+//! Making a household's schemas again from the history of another database.
+//!
+//! The texts come from the histories, not from the roster: what a database is made of stays known when a file of the
+//! roster was changed or has gone. They run in the order in which they ran the first time.
+
+use serde::{Deserialize, Serialize};
+use tokio_postgres::{GenericClient, Transaction};
+
+use super::StoreError;
+use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
+use super::database::{GROUND, ROLE_EXISTS, grants, role_name, role_password, role_statements};
+use super::migrate::{Chain, MigrationError, digest, ensure_history, error_line, search_path};
+use crate::base::{ButlerName, Secret};
+
+/// A butler's place in a database.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Place {
+    pub butler: String,
+    pub schema: String,
+}
+
+/// A file that was applied to a schema.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Applied {
+    pub schema: String,
+    pub chain: String,
+    pub version: i32,
+    pub name: String,
+    pub sql: String,
+    /// Its place among all files of its schema.
+    pub ordinal: i32,
+    /// How many files `shared` had then.
+    pub after_shared: i32,
+}
+
+impl Applied {
+    fn file(&self) -> String {
+        format!("{}/{:03}_{} (schema {})", self.chain, self.version, self.name, self.schema)
+    }
+}
+
+/// Which butlers have a schema.
+pub async fn places(client: &impl GenericClient) -> Result<Vec<Place>, StoreError> {
+    let sql = "SELECT butler, schema FROM shared.butler_roles ORDER BY butler";
+    let rows = client.query(sql, &[]).await.map_err(StoreError::query("reading which butlers there are"))?;
+    Ok(rows.iter().map(|r| Place { butler: r.get(0), schema: r.get(1) }).collect())
+}
+
+/// All schemas of a household, `shared` first: those of butlers, and those that were a butler's once.
+pub async fn schemas(client: &impl GenericClient) -> Result<Vec<String>, StoreError> {
+    // Other programs have tables of this name too, but not with this column.
+    let sql = "SELECT schema FROM shared.butler_roles UNION
+               SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
+               JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'after_shared'
+               WHERE c.relname = 'schema_migrations' AND c.relkind = 'r' AND n.nspname <> 'shared' ORDER BY 1";
+    let rows = client.query(sql, &[]).await.map_err(StoreError::query("reading which schemas there are"))?;
+    Ok(std::iter::once("shared".to_owned()).chain(rows.iter().map(|r| r.get(0))).collect())
+}
+
+/// Everything that was applied to these schemas, in the order in which it can be applied again.
+pub async fn history(client: &impl GenericClient, schemas: &[String]) -> Result<Vec<Applied>, StoreError> {
+    let mut found = Vec::new();
+    for schema in schemas {
+        let step = || StoreError::query("reading what the schemas were made of");
+        let there = client
+            .query_one("SELECT to_regclass($1) IS NOT NULL", &[&format!("\"{schema}\".schema_migrations")])
+            .await
+            .map_err(step())?;
+        // A butler that never got through its first boot.
+        if !there.get::<_, bool>(0) {
+            continue;
+        }
+        let sql = format!(
+            "SELECT chain, version, name, sql, ordinal, after_shared FROM \"{schema}\".schema_migrations ORDER BY ordinal"
+        );
+        let rows = client.query(&sql, &[]).await.map_err(step())?;
+        found.extend(rows.iter().map(|r| Applied {
+            schema: schema.clone(),
+            chain: r.get(0),
+            version: r.get(1),
+            name: r.get(2),
+            sql: r.get(3),
+            ordinal: r.get(4),
+            after_shared: r.get(5),
+        }));
+    }
+    // A file of `shared` comes before whatever was applied after it, in all schemas; within a schema nothing moves.
+    found.sort_by_key(|a| match a.schema.as_str() {
+        "shared" => (a.ordinal, 0, String::new(), 0),
+        schema => (a.after_shared, 1, schema.to_owned(), a.ordinal),
+    });
+    Ok(found)
+}
+
+/// Refuses a history that this binary could not go on with.
+pub fn check(places: &[Place], applied: &[Applied]) -> Result<(), MigrationError> {
+    for a in applied {
+        // A butler's own chain may have the name of a shipped one.
+        if places.iter().any(|p| p.schema == a.schema && p.butler == a.chain) {
+            continue;
+        }
+        let chain = Chain::shipped(&a.chain)?;
+        let Some(known) = chain.migrations.last().map(|m| m.version) else { continue };
+        match chain.migrations.iter().find(|m| m.version == a.version) {
+            None => {
+                let (schema, chain) = (a.schema.clone(), a.chain.clone());
+                return Err(MigrationError::Newer { schema, chain, found: a.version, known });
+            }
+            Some(m) if digest(&m.sql) != digest(&a.sql) => {
+                return Err(MigrationError::Changed { file: m.file.clone(), schema: a.schema.clone() });
+            }
+            Some(_) => {}
+        }
+    }
+    Ok(())
+}
+
+/// Makes schemas, roles and tables again in an empty database. The histories are left empty: their rows come with all
+/// others.
+pub async fn rebuild(
+    tx: &Transaction<'_>,
+    master_key: &Secret<Vec<u8>>,
+    schemas: &[String],
+    places: &[Place],
+    applied: &[Applied],
+) -> Result<(), StoreError> {
+    let step = || StoreError::query("making the schemas");
+    tx.batch_execute(GROUND).await.map_err(step())?;
+    tx.execute("SELECT pg_advisory_xact_lock(hashtext('butlerd.roles'))", &[]).await.map_err(step())?;
+    let mut roles = std::collections::HashMap::new();
+    for place in places {
+        let butler = ButlerName::new(&place.butler).map_err(|e| StoreError::Unexpected(e.to_string()))?;
+        let role = role_name(&butler);
+        let verifier = scram_verifier(role_password(master_key, &butler).expose(), RANDOM_PASSWORD_ITERATIONS);
+        let exists = tx.query_opt(ROLE_EXISTS, &[&role]).await.map_err(step())?.is_some();
+        for sql in role_statements(exists, &role, &place.schema, &verifier) {
+            tx.batch_execute(&sql).await.map_err(step())?;
+        }
+        roles.insert(place.schema.as_str(), role);
+    }
+    // A schema without a butler is nobody's but the owner role's.
+    for schema in schemas.iter().filter(|s| !roles.contains_key(s.as_str())) {
+        let sql = format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"; REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC");
+        if schema != "shared" {
+            tx.batch_execute(&sql).await.map_err(step())?;
+        }
+    }
+    let mut begun = std::collections::HashSet::new();
+    for a in applied {
+        if begun.insert(a.schema.as_str()) {
+            ensure_history(tx, &a.schema).await.map_err(step())?;
+        }
+        let failed = |source: tokio_postgres::Error| MigrationError::Failed {
+            file: a.file(),
+            line: error_line(&a.sql, &source),
+            source,
+        };
+        tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(&a.schema))).await.map_err(failed)?;
+        tx.batch_execute(&a.sql).await.map_err(failed)?;
+        if let Some(role) = roles.get(a.schema.as_str()) {
+            tx.batch_execute(&grants(&a.schema, role)).await.map_err(failed)?;
+        }
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn applied(schema: &str, chain: &str, version: i32, sql: &str) -> Applied {
+        let (schema, chain, name) = (schema.to_owned(), chain.to_owned(), "x".to_owned());
+        Applied { schema, chain, version, name, sql: sql.to_owned(), ordinal: 1, after_shared: 1 }
+    }
+
+    #[test]
+    fn what_this_binary_could_not_go_on_with_is_refused() {
+        let first = Chain::shipped("core").unwrap().migrations[0].clone();
+        check(&[], &[applied("health", "core", 1, &first.sql), applied("health", "health", 1, "own")]).unwrap();
+        let newer = check(&[], &[applied("health", "core", 999, "x")]).unwrap_err();
+        assert!(newer.to_string().contains("newer than this butlerd knows"), "{newer}");
+        let changed = check(&[], &[applied("health", "core", 1, "x")]).unwrap_err();
+        assert!(changed.to_string().contains("with another text"), "{changed}");
+        // The chain of a butler that is called like a shipped one.
+        let place = Place { butler: "core".to_owned(), schema: "core".to_owned() };
+        check(&[place], &[applied("core", "core", 1, "own")]).unwrap();
+    }
+}
