@@ -49,6 +49,8 @@ CREATE INDEX sessions_newest ON sessions (tenant_id, queued_at DESC);
 CREATE INDEX sessions_started ON sessions (tenant_id, started_at);
 CREATE INDEX sessions_of_trace ON sessions (trace_id);
 CREATE INDEX sessions_of_request ON sessions (request_id);
+-- What was refused because all was spent.
+CREATE INDEX sessions_over_budget ON sessions (queued_at) WHERE error_class = 'budget' AND started_at IS NULL;
 CREATE INDEX sessions_of_run ON sessions (run_id) WHERE run_id IS NOT NULL;
 CREATE INDEX sessions_open ON sessions (state) WHERE state IN ('queued', 'running');
 

@@ -26,6 +26,7 @@ CREATE TABLE route_inbox (
 );
 SELECT shared.tenant_table('route_inbox');
 CREATE INDEX route_inbox_open ON route_inbox (seq) WHERE state IN ('accepted', 'processing');
+CREATE INDEX route_inbox_dead ON route_inbox (settled_at) WHERE state = 'dead';
 CREATE INDEX route_inbox_of_request ON route_inbox (request_id);
 
 -- Which part of a message a session works on.

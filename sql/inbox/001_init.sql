@@ -46,6 +46,7 @@ CREATE TABLE message_inbox (
 SELECT shared.tenant_table('message_inbox');
 CREATE UNIQUE INDEX message_inbox_once ON message_inbox (tenant_id, dedupe_key);
 CREATE INDEX message_inbox_lane ON message_inbox (tenant_id, lane, seq);
+CREATE INDEX message_inbox_dead ON message_inbox (settled_at) WHERE state = 'dead';
 CREATE INDEX message_inbox_open ON message_inbox (tier, seq) WHERE state IN ('accepted', 'processing');
 
 -- The parts of a message, each for one butler. While the classifying session is at work they are its drafts.

@@ -231,17 +231,3 @@ fn trust_of_rows(firing: &Firing, seen: Trust) -> Trust {
 fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
-
-/// Messages have no way out.
-pub(super) struct NoOutlet;
-
-#[async_trait]
-impl Outlet for NoOutlet {
-    async fn take(&self, request: &RequestContext, notes: &[Note]) -> Result<(), String> {
-        for note in notes {
-            let (priority, text) = (note.priority.as_str(), &note.text);
-            tracing::warn!(request = %request.request_id, key = note.key, priority, "not sent: {text}");
-        }
-        if notes.is_empty() { Ok(()) } else { Err("this household has no way to send a message".to_owned()) }
-    }
-}

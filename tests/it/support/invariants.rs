@@ -90,6 +90,55 @@ const MESSAGES: [(&str, &str); 9] = [
     ),
 ];
 
+/// Of what leaves the household.
+const OUTBOX: [(&str, &str); 7] = [
+    (
+        "a delivery that was sent twice without a person's word",
+        "SELECT outbox_id::text FROM shared.outbox_attempts a JOIN shared.outbox o ON o.id = a.outbox_id
+         WHERE a.outcome = 'sent' GROUP BY outbox_id HAVING count(*) > 1",
+    ),
+    (
+        "a try under way of a delivery that nobody sends",
+        "SELECT o.id || ' ' || o.state FROM shared.outbox_attempts a JOIN shared.outbox o ON o.id = a.outbox_id
+         WHERE a.ended_at IS NULL AND o.state <> 'sending'",
+    ),
+    (
+        "a delivery that counts as sent and was not",
+        "SELECT o.id::text FROM shared.outbox o
+         WHERE o.state = 'sent' AND o.receipt -> 'reply' IS NULL AND o.reason IS DISTINCT FROM 'resolved'
+           AND NOT EXISTS (SELECT 1 FROM shared.outbox_attempts a
+                           WHERE a.outbox_id = o.id AND a.outcome IN ('sent', 'lost'))",
+    ),
+    (
+        "an end of a try that says more or less than its row",
+        "SELECT o.id || ' ' || o.state || ' ' || coalesce(a.outcome, 'open') FROM shared.outbox o
+         JOIN shared.outbox_attempts a ON a.outbox_id = o.id AND a.n = o.attempts
+         WHERE o.state = 'unknown' AND a.outcome NOT IN ('unknown', 'lost') OR o.state = 'sending' AND a.outcome IS NOT NULL",
+    ),
+    (
+        "an answer that is in no list of deliveries, or in two",
+        "SELECT r.seq || ' ' || count(o.id) FROM shared.replies r LEFT JOIN shared.outbox o
+         ON o.tenant_id = r.tenant_id AND o.idempotency_key = r.butler || ':answer:' || r.seq
+         GROUP BY r.seq HAVING count(o.id) <> 1",
+    ),
+    (
+        "a notice about a notice, or one that something else carries",
+        "SELECT n.id::text FROM shared.notices n LEFT JOIN shared.outbox about ON about.id::text = n.subject
+         LEFT JOIN shared.outbox by ON by.id = n.delivery_id
+         WHERE about.kind = 'notice' OR (n.delivery_id IS NOT NULL AND by.kind IS DISTINCT FROM 'notice')",
+    ),
+    (
+        "two deliveries of a lane and urgency that left in another order than they were posted",
+        "SELECT a.id || ' after ' || a.later FROM (
+             SELECT id, settled_at, lead(settled_at) OVER l AS next, lead(id) OVER l AS later FROM shared.outbox
+             WHERE state = 'sent' AND kind = 'message' AND receipt -> 'reply' IS NULL AND reason IS NULL
+               AND due_at <= created_at
+             WINDOW l AS (PARTITION BY tenant_id, lane, urgency ORDER BY seq)) a
+         WHERE a.settled_at > a.next
+           AND NOT EXISTS (SELECT 1 FROM shared.notices n WHERE n.subject = a.id::text)",
+    ),
+];
+
 /// Of a butler's tables, `{b}`, and its parts of messages, `{s}.route_segments` with the name `{name}`.
 const BUTLERS: [(&str, &str); 10] = [
     (
@@ -181,6 +230,7 @@ async fn violations(client: &mut Client) -> Result<Vec<String>, tokio_postgres::
     let quoted = |name: &str| format!("\"{name}\"");
     let mut checks: Vec<(String, String)> =
         MESSAGES.iter().map(|(what, sql)| ((*what).to_owned(), sql.replace("{s}", &quoted(&switchboard)))).collect();
+    checks.extend(OUTBOX.iter().map(|(what, sql)| ((*what).to_owned(), (*sql).to_owned())));
     for (name, schema) in &butlers {
         checks.extend(BUTLERS.iter().map(|(what, sql)| {
             let sql = sql.replace("{s}", &quoted(&switchboard)).replace("{b}", &quoted(schema));
@@ -238,6 +288,38 @@ impl Household {
         })
         .await;
         self.invariants(what).await;
+    }
+
+    /// Waits until nothing is on its way out any more, but for what has another time.
+    pub async fn all_delivered(&self, what: &str) {
+        let client = self.owner().await;
+        let sql = "SELECT count(*), min(id || ' ' || state || ' ' || coalesce(last_error, '')) FROM shared.outbox
+                   WHERE state IN ('pending', 'sending')";
+        eventually(&format!("{what}: all deliveries are at their end"), || async {
+            let row = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
+            match row.get::<_, i64>(0) {
+                0 => Ok(()),
+                n => Err(format!("{n} are open: {:?}", row.get::<_, Option<String>>(1))),
+            }
+        })
+        .await;
+    }
+
+    /// Waits until there is exactly one notice for each bad end of a delivery.
+    pub async fn each_has_a_notice(&self, what: &str) {
+        let client = self.owner().await;
+        let sql = "SELECT o.id || ' ' || o.state || ' ' || count(n.id) FROM shared.outbox o LEFT JOIN shared.notices n
+                   ON n.subject = o.id::text AND n.delivery_id IS NOT NULL
+                   WHERE o.state IN ('unknown', 'failed', 'dead') AND o.kind <> 'notice' AND o.reason <> 'cancelled'
+                   GROUP BY o.id, o.state HAVING count(n.id) <> 1";
+        eventually(&format!("{what}: a notice for each bad end"), || async {
+            let rows = client.query(sql, &[]).await.map_err(|e| e.to_string())?;
+            match rows.first() {
+                None => Ok(()),
+                Some(row) => Err(format!("{} without; {}", rows.len(), row.get::<_, String>(0))),
+            }
+        })
+        .await;
     }
 
     /// Fails the test if anything is wrong at this moment.

@@ -86,6 +86,25 @@ impl Mcp {
         self.request("tools/call", json!({"name": tool, "arguments": args})).await
     }
 
+    /// Calls a tool of a server that may go away; `None`: it did.
+    pub async fn try_call(&self, tool: &str, args: Value) -> Option<Answer> {
+        let params = json!({"name": tool, "arguments": args});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let mut request = self
+            .http
+            .post(&self.url)
+            .header("accept", "application/json, text/event-stream")
+            .header("mcp-protocol-version", "2025-06-18")
+            .json(&body);
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
+        }
+        let response = request.send().await.ok()?;
+        let status = response.status().as_u16();
+        let text = response.text().await.ok()?;
+        Some(Answer { status, body: serde_json::from_str(&text).unwrap_or(Value::String(text)) })
+    }
+
     /// Calls a tool that must succeed and returns its JSON.
     pub async fn ok(&self, tool: &str, args: Value) -> Value {
         self.call(tool, args).await.result()
