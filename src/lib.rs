@@ -13,6 +13,7 @@ pub mod credentials;
 pub mod demo;
 pub mod doctor;
 pub mod mcp;
+pub mod messenger;
 pub mod modules;
 pub mod scheduler;
 pub mod spawner;

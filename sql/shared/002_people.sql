@@ -105,6 +105,8 @@ CREATE TABLE replies (
     -- The butler ended without answering, and its last words were taken for an answer.
     auto       boolean NOT NULL DEFAULT false,
     trust      text NOT NULL,
+    -- Whom it answers, on which channel: the request's context. Null: only the lane is known.
+    context    jsonb,
     at         timestamptz NOT NULL DEFAULT shared.clock(),
     CHECK ((kind = 'react') = (emoji IS NOT NULL)),
     CHECK ((kind = 'react') = (message IS NULL))
@@ -116,7 +118,8 @@ CREATE INDEX replies_of_lane ON replies (tenant_id, lane, seq);
 CREATE UNIQUE INDEX replies_auto_once ON replies (segment_id) WHERE auto OR kind = 'failure';
 
 -- A butler's answer. Which butler it is, its login says.
-CREATE FUNCTION say(request uuid, segment uuid, lane text, session uuid, kind text, message text, emoji text, trust text)
+CREATE FUNCTION say(request uuid, segment uuid, lane text, session uuid, kind text, message text, emoji text, trust text,
+                    context jsonb)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
 DECLARE
     who text;
@@ -126,8 +129,9 @@ BEGIN
     IF who IS NULL THEN
         RAISE EXCEPTION 'only a butler answers' USING ERRCODE = '42501';
     END IF;
-    INSERT INTO shared.replies (request_id, segment_id, lane, butler, session_id, kind, message, emoji, trust)
-    VALUES (request, segment, lane, who, session, kind, message, emoji, trust)
+    INSERT INTO shared.replies (request_id, segment_id, lane, butler, session_id, kind, message, emoji, trust,
+                                context)
+    VALUES (request, segment, lane, who, session, kind, message, emoji, trust, context)
     RETURNING seq INTO number;
     RETURN number;
 END $$;

@@ -33,6 +33,11 @@ impl Inbound<'_> {
                 let id = path.trim_start_matches("/api/inbox/").parse();
                 self.entry(id.ok()).await
             }
+            (&Method::GET, "/api/chat/notes") => {
+                let query = request.uri().query().map(str::to_owned);
+                self.notes(query.as_deref()).await
+            }
+            (&Method::POST, "/api/chat/notes") => self.notes_seen(request).await,
             (&Method::POST, "/api/chat") => self.chat(request).await,
             (&Method::GET, _) if path.starts_with("/api/chat/") => {
                 let id = path.trim_start_matches("/api/chat/").parse();
@@ -41,8 +46,8 @@ impl Inbound<'_> {
             _ => said(
                 StatusCode::NOT_FOUND,
                 "not_found",
-                "There is POST /api/ingest, GET /api/inbox/{request_id}, POST /api/chat and GET /api/chat/{request_id} \
-                 here.",
+                "There is POST /api/ingest, GET /api/inbox/{request_id}, POST /api/chat, GET /api/chat/{request_id}, and \
+                 GET and POST /api/chat/notes here.",
             ),
         }
     }

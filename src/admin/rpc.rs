@@ -15,14 +15,16 @@ use super::api::{
     Timeline, ToolAnswer, ToolInfo,
 };
 use super::approvals::ActionPage;
+use super::deliveries::Change;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
-use super::{approvals, live, messages, schedules, sessions, timeline, tokens};
+use super::{approvals, deliveries, live, messages, schedules, sessions, timeline, tokens};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::approvals::{Action, Rule};
 use crate::base::{ButlerName, TenantId, task};
 use crate::butler::{Butler, HouseStatus};
+use crate::messenger::{Changed, Delivery};
 use crate::spawner::budget::{By, Costs, Period};
 use crate::spawner::{EventPage, Preview, SessionResult, Trigger};
 use crate::supervisor::Supervisor;
@@ -391,6 +393,37 @@ impl ApiServer for Rpc {
     async fn approvals_revoke(&self, ext: &Extensions, id: Uuid) -> RpcResult<Rule> {
         let grant = may(ext, Need::Manage)?;
         Ok(approvals::revoke(self, &grant, id).await?)
+    }
+
+    async fn deliveries_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        state: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Vec<Delivery>> {
+        let grant = may(ext, Need::Look)?;
+        Ok(deliveries::list(self, &grant, butler, state.as_deref(), limit).await?)
+    }
+
+    async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> RpcResult<Delivery> {
+        let grant = may(ext, Need::Look)?;
+        Ok(deliveries::show(self, &grant, id).await?)
+    }
+
+    async fn deliveries_retry(&self, ext: &Extensions, id: Uuid) -> RpcResult<Changed> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(deliveries::change(self, &grant, id, Change::Retry).await?)
+    }
+
+    async fn deliveries_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Changed> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(deliveries::change(self, &grant, id, Change::Cancel).await?)
+    }
+
+    async fn deliveries_resolve(&self, ext: &Extensions, id: Uuid, arrived: bool) -> RpcResult<Changed> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(deliveries::change(self, &grant, id, Change::Resolve { arrived }).await?)
     }
 
     async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Cancelled> {

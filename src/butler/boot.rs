@@ -12,7 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::clockwork::{Dispatcher, Jobs, NoOutlet, Runs};
 use super::handle::{Butler, Core};
 use super::house::House;
-use super::routed::{Routed, RoutedParts, ask_tools, notify_tool, route_execute};
+use super::outbound::{Replies, listen, outbound_tools};
+use super::routed::{Routed, RoutedParts, ask_tools, route_execute};
 use super::status::PhaseTime;
 use super::tools::self_tools;
 use crate::access::Edge;
@@ -20,11 +21,12 @@ use crate::approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
 use crate::base::{TenantId, crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
+use crate::messenger::{MESSENGER, Pump};
 use crate::modules::{ModuleContext, Modules, Phase};
 use crate::scheduler::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
 use crate::spawner::{Spawner, SpawnerParts, session_tools};
 use crate::store::migrate::Chain;
-use crate::switchboard::{Advert, Buffer, SWITCHBOARD, Target, lease_seconds, switchboard_tools};
+use crate::switchboard::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
 use crate::tools::sql::{SqlToolError, prepare_jobs};
 use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, skill_tools};
 
@@ -140,8 +142,10 @@ pub async fn boot(
     let base = ModuleContext {
         butler: name.clone(),
         dir: config.dir.clone(),
+        data_dir: house.data_dir.clone(),
         store: store.clone(),
         clock: house.clock.clone(),
+        post: house.post.clone(),
         credentials: Arc::default(),
     };
     phases
@@ -182,6 +186,7 @@ pub async fn boot(
             Ok::<_, String>(())
         })
         .await?;
+    let channels = modules.channels();
     let interrupted = phases.run("session recovery", spawner.recover()).await?;
     let zone = house.config.owner.time_zone.name().to_owned();
     phases.run("schedule sync", sync(&house.db, &store, name.as_str(), &config.schedules, &zone)).await?;
@@ -202,7 +207,7 @@ pub async fn boot(
         db: house.db.clone(),
         store: store.clone(),
         node: house.desk.node().to_owned(),
-        lease: lease_seconds(),
+        lease: crate::store::lease_seconds(),
         slots: config.sessions.max_concurrent_sessions as usize,
         time_zone: zone,
         target: Arc::new(Runs(Arc::new(dispatcher))),
@@ -217,7 +222,8 @@ pub async fn boot(
                 .chain(session_tools())
                 .chain(schedule_tools(&schedules))
                 .chain(self_tools(&core, &schedules))
-                .chain([route_execute(wake.clone()), notify_tool(&house.desk)])
+                .chain([route_execute(wake.clone())])
+                .chain(outbound_tools(&house.desk, &house.post))
                 .chain(ask_tools(&house.desk))
                 .chain(if name.as_str() == SWITCHBOARD { switchboard_tools(&house.desk) } else { Vec::new() });
             own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
@@ -252,6 +258,16 @@ pub async fn boot(
         }
         _ => None,
     };
+    let pump = match name.as_str() == MESSENGER {
+        true => {
+            let configured = modules.names();
+            let starting = Pump::start(&house.post, channels, &configured, Replies::new(&house.desk));
+            let pump = phases.run("outbox", starting).await?;
+            listen(&house.desk, &house.post, pump.stopping());
+            Some(pump)
+        }
+        false => None,
+    };
     let admin = &house.config.admin;
     let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
     let draining = CancellationToken::new();
@@ -267,6 +283,7 @@ pub async fn boot(
         approvals,
         clockwork,
         buffer,
+        pump,
     };
     let task = phases
         .run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) })
@@ -311,7 +328,9 @@ async fn butler_migrations(
 fn doorkeeper(house: &House, config: &ButlerConfig, store: &crate::store::Store) -> Result<Keeper, String> {
     let settings = Settings::read(config.modules.get("approvals"))
         .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
-    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings))
+    let post = house.post.clone();
+    let call = Arc::new(move || post.alarm());
+    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings, call))
 }
 
 fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
@@ -365,6 +384,7 @@ struct Life {
     clockwork: Clockwork,
     approvals: Approvals,
     buffer: Option<Buffer>,
+    pump: Option<Pump>,
 }
 
 /// Requests still under way get this long once the sessions are over.
@@ -399,6 +419,11 @@ impl Life {
         tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
         tokio::join!(self.routed.ended(LAST_REQUESTS), self.clockwork.ended(LAST_REQUESTS));
         self.approvals.stop(LAST_REQUESTS).await;
+        if let Some(pump) = self.pump.take() {
+            // After the sessions, so that what they said last is tried.
+            pump.close();
+            pump.ended(core.config.shutdown.timeout.0).await;
+        }
         server_stop.cancel();
         if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {
             server.abort();

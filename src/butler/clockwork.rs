@@ -102,7 +102,8 @@ impl Runs {
                 RequestContext::root(clock, firing.tenant.clone(), "schedule", butler, &firing.name, Trust::System)
             }
         };
-        request.with_trust_at_most(firing.trust)
+        // What it is told to do stands in a row, and whoever wrote that may have put private data into it.
+        RequestContext { private: true, ..request }.with_trust_at_most(firing.trust)
     }
 
     async fn session(&self, firing: &Firing, prompt: String, rows: Option<Value>) -> Begun {

@@ -9,6 +9,7 @@ use crate::access::{OperatorTokens, TokenBook};
 use crate::base::Clock;
 use crate::config::Config;
 use crate::credentials::Credentials;
+use crate::messenger::Post;
 use crate::modules::Catalog;
 use crate::spawner::budget::Budgets;
 use crate::spawner::child::{ChildUser, Nursery};
@@ -43,6 +44,8 @@ pub struct House {
     pub workspaces: Workspaces,
     /// Where messages come in.
     pub desk: Desk,
+    /// What leaves the household.
+    pub post: Post,
     /// What sessions cost and may cost.
     pub budgets: Budgets,
     /// The user that children run as, when the daemon is root.

@@ -4,6 +4,7 @@ mod boot;
 mod clockwork;
 mod handle;
 mod house;
+mod outbound;
 mod routed;
 mod status;
 mod tools;

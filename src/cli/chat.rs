@@ -17,12 +17,15 @@ use super::problem::{FAILED, Problem, UNREACHABLE};
 use super::reach::Reach;
 use super::{Caller, Outcome};
 use crate::base::SseReader;
+use crate::messenger::Note;
 use crate::switchboard::News;
 
 /// The daemon gives a sign of life every 15 s; a connection that is silent for longer is none.
 const SILENCE: Duration = Duration::from_secs(45);
 /// A stream that ended is taken up again so often without anything new on it.
 const IDLE_STREAMS: u32 = 100;
+/// So many seconds a question for notes waits for one.
+const WAIT: u64 = 25;
 
 pub async fn run(caller: Caller, args: ChatArgs) -> Outcome {
     let out = caller.out;
@@ -34,13 +37,21 @@ pub async fn run(caller: Caller, args: ChatArgs) -> Outcome {
         out.aside(&out.paint(Tone::Faint, &format!("You talk to {}. Ctrl-D ends it.", one_line(who, 40))));
     }
     let mut exit = 0;
+    let mut notes = Notes::new(&caller);
+    // What came while nobody was there.
+    notes.look(out, 0).await;
     loop {
         if terminal {
             out.ask("> ");
         }
-        let line = tokio::select! {
-            line = lines.recv() => line,
-            _ = tokio::signal::ctrl_c() => return Ok(exit),
+        let line = loop {
+            tokio::select! {
+                line = lines.recv() => break line,
+                shown = notes.next(out) => if shown && terminal {
+                    out.ask("> ");
+                },
+                _ = tokio::signal::ctrl_c() => return Ok(exit),
+            }
         };
         let Some(line) = line else { return Ok(exit) };
         let (_, text) = line.map_err(|e| Problem::usage(format!("What was typed can't be read: {e}."), ""))?;
@@ -200,6 +211,56 @@ async fn chunk(response: &mut Response) -> Option<bytes::Bytes> {
 fn foreign(why: &str) -> Problem {
     let message = format!("The daemon's answer makes no sense here: {why}.");
     Problem::new(FAILED, "foreign_answer", message, "Run the same version of butlerd as the daemon.")
+}
+
+/// What butlers and butlerd itself have for the owner, as it comes.
+struct Notes {
+    reach: Reach,
+    /// Shown here, whether or not the daemon knows.
+    shown: HashSet<Uuid>,
+}
+
+impl Notes {
+    fn new(caller: &Caller) -> Self {
+        Self { reach: Reach::new(caller), shown: HashSet::new() }
+    }
+
+    /// Waits for the next ones and shows them. Dropped while it waits, it has shown nothing.
+    async fn next(&mut self, out: Out) -> bool {
+        let shown = self.look(out, WAIT).await;
+        if !shown {
+            // It may have been refused at once.
+            tokio::time::sleep(Duration::from_secs(1)).await;
+        }
+        shown
+    }
+
+    /// Shows what there is, or comes within so many seconds. A daemon that can't be asked shows nothing: what is typed
+    /// finds out why.
+    async fn look(&mut self, out: Out, wait: u64) -> bool {
+        let path = format!("/api/chat/notes?wait={wait}");
+        let Ok(response) = self.reach.send(Method::GET, &path, None).await else { return false };
+        let notes = match response.bytes().await.map(|bytes| serde_json::from_slice::<Value>(&bytes)) {
+            Ok(Ok(mut answer)) => serde_json::from_value::<Vec<Note>>(answer["notes"].take()).unwrap_or_default(),
+            _ => return false,
+        };
+        if notes.is_empty() {
+            return false;
+        }
+        for note in notes.iter().filter(|note| self.shown.insert(note.id)) {
+            match out.json {
+                true => out.record(&json!({"event": "note", "note": note})),
+                false => {
+                    let who = out.paint(Tone::Head, &format!("{}:", one_line(&note.from, 40)));
+                    out.line(&format!("{who} {}", block(&note.message)));
+                }
+            }
+        }
+        let ids: Vec<Uuid> = notes.iter().map(|note| note.id).collect();
+        // Not taken, they are offered again, and known here.
+        let _ = self.reach.send(Method::POST, "/api/chat/notes", Some(&json!({"seen": ids}))).await;
+        true
+    }
 }
 
 /// What was shown of one message, so that a stream taken up again shows nothing twice.

@@ -9,6 +9,7 @@ mod chat;
 mod check;
 mod costs;
 mod db;
+mod deliveries;
 mod doctor;
 mod events;
 mod follow;
@@ -95,6 +96,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
 
         Command::Approvals(what) => desk.call(|caller| approvals::run(caller, what)),
         Command::Inbox(what) => desk.call(|caller| inbox::run(caller, what)),
+        Command::Deliveries(what) => desk.call(|caller| deliveries::run(caller, what)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
         Command::Schedule(what) => desk.call(|caller| schedule::run(caller, what)),

@@ -11,10 +11,13 @@ pub struct Catalog {
 
 impl Default for Catalog {
     fn default() -> Self {
+        let mut factories: Vec<Box<dyn Factory>> = vec![
+            Box::new(super::log::LogFactory),
+            Box::new(super::file::FileFactory),
+            Box::new(super::webhook::WebhookFactory),
+        ];
         #[cfg(debug_assertions)]
-        let factories = super::probe::factories();
-        #[cfg(not(debug_assertions))]
-        let factories = Vec::new();
+        factories.extend(super::probe::factories());
         Self { factories }
     }
 }

@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::base::{ButlerName, Clock, Secret};
+use crate::messenger::{Channel, Post};
 use crate::store::Store;
 use crate::store::migrate::Chain;
 use crate::tools::Tool;
@@ -63,8 +64,12 @@ pub struct ModuleContext {
     pub butler: ButlerName,
     /// The butler's directory in the roster.
     pub dir: PathBuf,
+    /// Where the daemon keeps its files.
+    pub data_dir: PathBuf,
     pub store: Store,
     pub clock: Clock,
+    /// Whatever leaves the household goes through it.
+    pub post: Post,
     /// Those of the module's credentials that were found.
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
 }
@@ -100,7 +105,11 @@ pub trait Module: Send + Sync {
     async fn start(&self, _: &ModuleContext) -> Result<(), String> {
         Ok(())
     }
-    /// Its tools, after it started.
+    /// Ways out of the household, after it started. Only the messenger's are used.
+    fn channels(&self, _: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
+        Ok(Vec::new())
+    }
+    /// Its tools, after it started. Those that send something out by their name are the messenger's alone.
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String>;
     /// Leaves; called in reverse order of starting.
     async fn stop(&self) {}

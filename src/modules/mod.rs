@@ -4,11 +4,14 @@
 
 mod catalog;
 mod contract;
+mod file;
+mod log;
 mod order;
 #[cfg(debug_assertions)]
 mod probe;
 mod roster;
 mod set;
+mod webhook;
 
 pub use catalog::{Catalog, StrictCatalog};
 pub use contract::{Credential, Factory, Health, Manifest, Module, ModuleContext, Phase, State};

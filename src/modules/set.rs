@@ -12,8 +12,9 @@ use super::contract::{Health, Manifest, Module, ModuleContext, Phase, State};
 use super::order::sort;
 use crate::base::{ButlerName, TenantId};
 use crate::credentials::Credentials;
+use crate::messenger::{Channel, MESSENGER};
 use crate::store::Database;
-use crate::tools::{Gate, ToolSetBuilder};
+use crate::tools::{Gate, Tool, ToolSetBuilder};
 
 struct Slot {
     name: String,
@@ -34,6 +35,28 @@ pub struct Modules {
 /// Where a module's switch is kept among the butler's state.
 pub fn switch_key(module: &str) -> String {
     format!("module:{module}:enabled")
+}
+
+/// How tools end that send something out.
+const EGRESS: [&str; 5] =
+    ["_send_message", "_reply_to_message", "_send_email", "_reply_to_thread", "_react_to_message"];
+
+/// Without those that only the messenger may have.
+fn stripped(mut tools: Vec<Tool>, cx: &ModuleContext, module: &str) -> Vec<Tool> {
+    if cx.butler.as_str() != MESSENGER {
+        tools.retain(|tool| {
+            let name = &tool.def.name;
+            let egress = EGRESS.iter().any(|end| name.ends_with(end));
+            if egress {
+                tracing::warn!(
+                    butler = %cx.butler, module, tool = name,
+                    "stripped: only the messenger sends anything out; its tool `notify` does it for this butler"
+                );
+            }
+            !egress
+        });
+    }
+    tools
 }
 
 impl Modules {
@@ -208,6 +231,34 @@ impl Modules {
         Ok(row.map_err(|e| e.to_string())?.and_then(|r| r.get::<_, Value>(0).as_bool()))
     }
 
+    /// Phase `startup`, after all have started: the ways out that they bring. Those of any other butler than the messenger
+    /// are left out, and the log says so.
+    pub fn channels(&mut self) -> Vec<Arc<dyn Channel>> {
+        let mut all: Vec<Arc<dyn Channel>> = Vec::new();
+        for i in self.alive() {
+            let name = self.slots[i].name.clone();
+            let (Some(module), Some(cx)) = (&self.slots[i].module, &self.slots[i].context) else { continue };
+            match module.channels(cx) {
+                Ok(channels) if cx.butler.as_str() == MESSENGER => all.extend(channels),
+                Ok(channels) => {
+                    for channel in channels {
+                        tracing::warn!(
+                            butler = %cx.butler, module = name, channel = channel.name(),
+                            "stripped: only the messenger sends anything out; configure this module there"
+                        );
+                    }
+                }
+                Err(e) => self.fail(&name, Phase::Startup, e),
+            }
+        }
+        all
+    }
+
+    /// The modules that are configured, well or not.
+    pub fn names(&self) -> Vec<String> {
+        self.slots.iter().map(|slot| slot.name.clone()).collect()
+    }
+
     /// Phase `tools`: adds what the modules bring. One that brings what it did not declare, or what is there already,
     /// fails and brings nothing.
     pub async fn tools(&mut self, builder: &mut ToolSetBuilder) {
@@ -220,7 +271,7 @@ impl Modules {
             let (Some(module), Some(cx)) = (&self.slots[i].module, &self.slots[i].context) else { continue };
             let gate = Gate { module: name.as_str().into(), enabled: self.slots[i].enabled.clone() };
             let manifest = &self.slots[i].manifest;
-            let checked = module.tools(cx).await.and_then(|tools| {
+            let checked = module.tools(cx).await.map(|tools| stripped(tools, cx, &name)).and_then(|tools| {
                 for (n, tool) in tools.iter().enumerate() {
                     let tool_name = &tool.def.name;
                     if tools[..n].iter().any(|other| other.def.name == *tool_name) {

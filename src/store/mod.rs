@@ -3,6 +3,7 @@
 //! What never happens here: a statement without a tenant, a butler's role outside its own schema, a shipped migration
 //! applied with another text.
 
+mod claims;
 pub mod cluster;
 mod database;
 mod error;
@@ -12,6 +13,7 @@ mod pool;
 pub mod replay;
 mod tls;
 
+pub use claims::{Claim, ClaimTable, lease_seconds, renew_every};
 pub use database::{Database, DatabaseOptions, Store, derive, owner_connection};
 pub use error::{StoreError, describe};
 pub use pool::{Lease, Params, Scope, Tx};

@@ -106,6 +106,7 @@ impl Entry {
     pub async fn supervise(self: Arc<Self>, booted: CancellationToken) {
         let Some(config) = self.config.clone() else {
             booted.cancel();
+            self.tell_owner().await;
             return;
         };
         let mut failures: VecDeque<Instant> = VecDeque::new();
@@ -147,6 +148,7 @@ impl Entry {
                 });
             });
             if !again {
+                self.tell_owner().await;
                 self.stop.cancelled().await;
                 break;
             }
@@ -161,6 +163,14 @@ impl Entry {
             n.state = ButlerState::Stopped;
             n.butler = None;
         });
+    }
+
+    /// The owner is told that the butler is parked.
+    async fn tell_owner(&self) {
+        let why = self.read(|n| n.error.clone()).unwrap_or_default();
+        if let Err(e) = self.house.post.note_parked(&self.name, &why).await {
+            tracing::warn!(butler = self.name, error = %e, "that a butler is parked could not be noted for the owner");
+        }
     }
 
     /// Publishes a butler that is up and waits for its end.

@@ -21,6 +21,7 @@ use crate::base::{Clock, TenantId, memory, task};
 use crate::butler::House;
 use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use crate::mcp::{BindError, Listener};
+use crate::messenger::{Owner, Post, PostParts};
 use crate::modules::Catalog;
 use crate::spawner::Floor;
 use crate::spawner::budget::{Budgets, Ledger};
@@ -143,6 +144,24 @@ fn desk(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Pat
     })
 }
 
+/// The post of this household.
+fn post(household: &Household, db: &Arc<Database>, clock: &Clock, desk: &Desk) -> Post {
+    let owner = &household.config.owner;
+    Post::new(PostParts {
+        db: db.clone(),
+        clock: clock.clone(),
+        owner: Owner {
+            name: owner.name.clone(),
+            identities: owner.identities.clone(),
+            notice_channel: owner.notice_channel.clone(),
+            quiet_hours: owner.quiet_hours,
+            zone: owner.time_zone.time_zone().clone(),
+        },
+        switchboard: desk.schema().to_owned(),
+        node: desk.node().to_owned(),
+    })
+}
+
 /// Runs a loaded household until `stop`.
 pub async fn serve_with<A>(
     household: Household,
@@ -183,8 +202,10 @@ where
     }
     let zone = config.owner.time_zone.time_zone().clone();
     let ledger = Ledger::new(ground.db.clone(), clock.clone(), zone);
+    let desk = desk(&household, &ground.db, &clock, &data_dir);
     let house = Arc::new(House {
-        desk: desk(&household, &ground.db, &clock, &data_dir),
+        post: post(&household, &ground.db, &clock, &desk),
+        desk,
         budgets: Budgets::new(household.pricing.clone(), config.spawner.budgets.clone(), ledger),
         workspaces,
         data_dir: data_dir.clone(),

@@ -19,21 +19,7 @@ use super::types::{Lane, Tier, Triage};
 use crate::base::{Backoff, HumanDuration, RequestContext, RequestId, TenantId, Trust, crash, task};
 use crate::config::BufferSection;
 use crate::spawner::Spawner;
-use crate::store::{Store, StoreError};
-
-/// How long a claim holds without being renewed, in seconds. `BUTLERD_LEASE_SECONDS` says otherwise to builds with debug
-/// assertions, for tests.
-pub fn lease_seconds() -> f64 {
-    use std::sync::OnceLock;
-    static SHORTENED: OnceLock<Option<f64>> = OnceLock::new();
-    let wanted = || std::env::var("BUTLERD_LEASE_SECONDS").ok()?.parse().ok().filter(|_| cfg!(debug_assertions));
-    SHORTENED.get_or_init(wanted).unwrap_or(30.0)
-}
-
-/// How often a claim is renewed.
-pub fn renew_every() -> Duration {
-    Duration::from_secs_f64(lease_seconds() / 3.0)
-}
+use crate::store::{Store, StoreError, lease_seconds, renew_every};
 
 /// So many tries, then a message is dead.
 pub const TRIES: i32 = 5;
@@ -300,7 +286,7 @@ impl Desk {
             tracing::error!(request = %item.request, "a message is dead: its context can't be read");
             let why = "this version of butlerd can't read its request context";
             let answer = super::route::somebody_waits(row.get(8), &row.get(3));
-            let answer = answer.then(|| failure(item, why, Trust::Stranger));
+            let answer = answer.then(|| failure(item, why, Trust::Stranger, None));
             self.give_up(item, claim, why, answer).await?;
             return Ok(None);
         };
@@ -361,15 +347,18 @@ impl Desk {
     /// A message that has failed too often: on record as dead, and whoever waits for an answer is told.
     async fn bury(&self, claimed: &Claimed, why: &str) -> Result<(), StoreError> {
         tracing::error!(request = %claimed.item.request, error = why, "a message is dead: it failed {TRIES} times");
-        let answer = super::route::interactive(claimed).then(|| failure(&claimed.item, why, claimed.context.trust));
+        let answer = super::route::interactive(claimed).then(|| {
+            let context = Some(Box::new((*claimed.context).clone()));
+            failure(&claimed.item, why, claimed.context.trust, context)
+        });
         self.give_up(&claimed.item, claimed.claim, why, answer).await.map(drop)
     }
 }
 
 /// What the person is told of a message that came to nothing.
-fn failure(item: &Item, why: &str, trust: Trust) -> Answer {
+fn failure(item: &Item, why: &str, trust: Trust, context: Option<Box<RequestContext>>) -> Answer {
     let text = format!("Your message could not be dealt with: {why}. It is kept; you can have it tried again.");
-    Answer { lane: item.lane.clone(), text, trust, session: None, failure: true }
+    Answer { lane: item.lane.clone(), text, trust, session: None, context, failure: true }
 }
 
 impl Buffer {

@@ -24,7 +24,7 @@ pub mod triage;
 mod types;
 
 pub use again::{AgainError, Reopened};
-pub use buffer::{Buffer, TRIES, lease_seconds, pause, renew_every};
+pub use buffer::{Buffer, TRIES, pause};
 pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
 pub use follow::{Follower, Heard, News};
 pub use live::Watch;

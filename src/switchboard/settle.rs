@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::desk::Desk;
 use super::queue::{Item, Queue};
 use super::types::{Lane, LiveKind, RouteKind, Tier};
-use crate::base::{RequestId, TenantId, Trust, crash};
+use crate::base::{RequestContext, RequestId, TenantId, Trust, crash};
 use crate::store::{StoreError, Tx};
 
 /// How a part came to its end.
@@ -34,6 +34,8 @@ pub struct Answer {
     pub text: String,
     pub trust: Trust,
     pub session: Option<Uuid>,
+    /// The request that it answers, where that can be read: it says where the answer goes.
+    pub context: Option<Box<RequestContext>>,
     /// It says that something failed, not what the butler said last. It is told even after an answer.
     pub failure: bool,
 }
@@ -263,8 +265,9 @@ async fn reply(
     let kind = if answer.failure { "failure" } else { "reply" };
     let auto = !answer.failure;
     tx.execute(
-        "INSERT INTO shared.replies (request_id, segment_id, lane, butler, session_id, kind, message, auto, trust)
-         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9
+        "INSERT INTO shared.replies (request_id, segment_id, lane, butler, session_id, kind, message, auto, trust,
+                                     context)
+         SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10
          WHERE NOT $8 OR NOT EXISTS (SELECT 1 FROM shared.replies WHERE request_id = $1 AND segment_id = $2)
          ON CONFLICT DO NOTHING",
         &[
@@ -277,6 +280,7 @@ async fn reply(
             &answer.text,
             &auto,
             &answer.trust.as_str(),
+            &answer.context.as_ref().map(|context| json!(context)),
         ],
     )
     .await

@@ -49,3 +49,4 @@ mod trace;
 mod transcript;
 mod triage;
 mod unit_file;
+mod webhook;

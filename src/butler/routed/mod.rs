@@ -2,11 +2,9 @@
 
 mod ask;
 mod execute;
-mod notify;
 pub(super) mod prior;
 mod worker;
 
 pub(super) use ask::ask_tools;
 pub(super) use execute::route_execute;
-pub(super) use notify::notify_tool;
 pub(super) use worker::{Routed, RoutedParts};

@@ -16,10 +16,8 @@ use crate::approvals::{Keeper, risky};
 use crate::base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task, text};
 use crate::config::ButlerConfig;
 use crate::spawner::{SessionResult, SessionState, Spawner, Trigger, TriggerError, Wants};
-use crate::store::{Store, StoreError};
-use crate::switchboard::{
-    Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, lease_seconds, pause, renew_every,
-};
+use crate::store::{Store, StoreError, lease_seconds, renew_every};
+use crate::switchboard::{Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause};
 
 /// Rows are looked for this often even if nobody says that there are any.
 const LOOK: Duration = Duration::from_secs(15);
@@ -237,6 +235,7 @@ impl Inner {
             text: told_of_failure(UNREAD, &[]),
             trust: Trust::from_name(row.get(3)),
             session: None,
+            context: Some(Box::new(context)),
             failure: true,
         });
         let asker = route["subrequest"]["asked_by"].as_str();
@@ -456,6 +455,7 @@ impl Inner {
             text: words.clone(),
             trust: claimed.trust,
             session,
+            context: Some(Box::new(request_context.clone())),
             failure,
         });
         let asker = subrequest.asked_by.as_deref();

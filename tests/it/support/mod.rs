@@ -5,6 +5,7 @@ mod fake;
 mod household;
 mod invariants;
 mod mcp;
+mod receiver;
 mod runtimes;
 pub mod tally;
 
@@ -13,6 +14,7 @@ pub use fake::{FAKE, turned};
 pub use household::{Household, model};
 pub use mcp::Mcp;
 pub use mcp::http;
+pub use receiver::{Receiver, SECRET};
 pub use runtimes::{RUNTIMES, Runtime, installed};
 
 use std::collections::BTreeMap;

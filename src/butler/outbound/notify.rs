@@ -1,0 +1,165 @@
+//! `notify`: a butler's answer to whoever wrote, and its messages to the owner and to others.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::define;
+use crate::messenger::{NewLetter, Post, Priority, aim_of, deferred_until};
+use crate::switchboard::{Desk, Lane, LiveKind};
+use crate::tools::{Aim, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+/// The tool. To whom an answer goes, the session's request says, not its model.
+pub fn notify_tool(desk: &Desk, post: &Post) -> Tool {
+    static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
+    let definition = DEFINITION.get_or_init(|| {
+        let schema = json!({"type": "object", "additionalProperties": false, "properties": {
+            "intent": {"type": "string", "enum": ["send", "reply", "react"],
+                       "description": "reply: a message to the person whose message you deal with (the default then); \
+                                       react: an emoji on what they wrote; send: a message to the owner or to `recipient`"},
+            "message": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "What to say, for reply and send"},
+            "emoji": {"type": "string", "minLength": 1, "maxLength": 32, "description": "Which emoji, for react"},
+            "channel": {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,30}$",
+                        "description": "For send: chat, email, telegram, …; without it the one that the owner chose"},
+            "recipient": {"type": "string", "minLength": 1, "maxLength": 500,
+                          "description": "For send: a person whom the household knows; without it the owner"},
+            "subject": {"type": "string", "minLength": 1, "maxLength": 500, "description": "For send, where the channel has one"},
+            "priority": {"type": "string", "enum": ["high", "medium", "low"], "default": "medium",
+                         "description": "For send: only high is delivered in the owner's quiet hours; the rest waits"},
+            // Of older prompts. Who is answered comes with the session.
+            "request_context": {}}});
+        let description = "Answer the person whose message you are dealing with, or send somebody a message. For an \
+                           emoji and words call it twice.";
+        define("notify", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) })
+    });
+    let (aiming, sending) = (desk.clone(), aim_of(post, None));
+    let aim: AimOf = Arc::new(move |call| {
+        let (desk, sending) = (aiming.clone(), sending.clone());
+        Box::pin(async move {
+            match intent_of(call).await?.as_str() {
+                "send" => sending(call).await,
+                _ => Ok(Some(answered(call, &desk))),
+            }
+        })
+    });
+    let (desk, post) = (desk.clone(), post.clone());
+    Tool::new(definition, handler(move |call| notify(call, desk.clone(), post.clone()))).aimed(aim)
+}
+
+/// To whom an answer goes: whoever wrote.
+fn answered(call: &ToolCall, desk: &Desk) -> Aim {
+    let request = call.context();
+    let to = format!("{} on {}", request.source_sender_identity, request.source_channel);
+    Aim { outward: !desk.is_own(request), to }
+}
+
+/// Names of arguments that only a message to somebody has.
+const OF_SEND: [&str; 3] = ["channel", "recipient", "subject"];
+
+fn names_somebody(call: &ToolCall) -> bool {
+    OF_SEND.iter().any(|name| call.args.contains_key(*name))
+}
+
+/// What the call means to do.
+async fn intent_of(call: &ToolCall) -> Result<String, ToolError> {
+    Ok(match call.text("intent") {
+        Some(intent) => intent.to_owned(),
+        None if call.text("emoji").is_some() => "react".to_owned(),
+        None if names_somebody(call) || !somebody_wrote(call).await? => "send".to_owned(),
+        None => "reply".to_owned(),
+    })
+}
+
+fn refused<T>(code: &'static str, why: &str) -> Result<T, ToolError> {
+    Err(ToolError::refused(code, why))
+}
+
+async fn notify(call: ToolCall, desk: Desk, post: Post) -> Result<Value, ToolError> {
+    let intent = intent_of(&call).await?;
+    if call.text("message").is_some_and(|m| m.trim().is_empty()) {
+        return refused("invalid_arguments", "The message is empty.");
+    }
+    match (intent.as_str(), call.text("message"), call.text("emoji")) {
+        ("react", None, Some(_)) | ("reply" | "send", Some(_), None) => {}
+        ("react", Some(_), _) => {
+            return refused("invalid_arguments", "react takes an emoji only; send words with intent reply.");
+        }
+        ("react", None, None) => return refused("invalid_arguments", "react needs an emoji."),
+        (_, None, _) => return refused("invalid_arguments", &format!("{intent} needs a message.")),
+        _ => {
+            let why = format!("{intent} takes a message only; give the emoji with intent react.");
+            return refused("invalid_arguments", &why);
+        }
+    }
+    if intent == "send" {
+        return send(call, post).await;
+    }
+    if names_somebody(&call) {
+        let why = format!("{intent} goes to the person whose message you deal with; name others with intent send.");
+        return refused("invalid_arguments", &why);
+    }
+    answer(call, &intent, desk, post).await
+}
+
+/// Whether the session deals with a person's message.
+async fn somebody_wrote(call: &ToolCall) -> Result<bool, ToolError> {
+    let Some(session) = call.session() else { return Ok(false) };
+    let sql = "SELECT 1 FROM sessions s JOIN route_inbox r ON r.id = s.route_id
+               WHERE s.id = $1 AND r.kind IN ('message', 'answer')";
+    Ok(!call.query(sql, &[&session.0]).await?.is_empty())
+}
+
+async fn answer(call: ToolCall, intent: &str, desk: Desk, post: Post) -> Result<Value, ToolError> {
+    let Some(session) = call.session() else {
+        return refused("nobody_to_answer", "Only a session that deals with a person's message can answer one.");
+    };
+    let (message, emoji) = (call.text("message"), call.text("emoji"));
+    let ctx = call.context().clone();
+    let (lane, request, trust) = (Lane::of_request(&ctx), ctx.request_id.0, ctx.trust.as_str());
+    let rows = call
+        .effect(
+            "SELECT shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8)
+             FROM sessions s JOIN route_inbox r ON r.id = s.route_id
+             WHERE s.id = $3 AND r.kind IN ('message', 'answer')",
+            &[&request, &lane.0, &session.0, &intent, &message, &emoji, &trust, &json!(ctx)],
+        )
+        .await?;
+    if rows.is_empty() {
+        return refused(
+            "nobody_to_answer",
+            "This session was not started by a person's message; send the owner a message, or end with a report.",
+        );
+    }
+    crate::base::crash::point("answer.committed");
+    desk.tell(ctx.request_id, LiveKind::Replied);
+    if post.carries_answers() {
+        post.wake();
+    }
+    Ok(json!({"status": "ok", "channel": ctx.source_channel, "intent": intent}))
+}
+
+async fn send(call: ToolCall, post: Post) -> Result<Value, ToolError> {
+    let tenant = call.context().tenant_id.clone();
+    let mut lease = call.lease().await?;
+    let aim = match post.aim(&mut lease, &tenant, call.text("channel"), call.text("recipient")).await? {
+        Ok(aim) => aim,
+        Err(nobody) => return Ok(nobody.to_json()),
+    };
+    drop(lease);
+    let priority = call.text("priority").map(Priority::from_name).unwrap_or_default();
+    let quiet = deferred_until(&post, priority);
+    let letter = NewLetter {
+        id: Uuid::now_v7(),
+        aim: &aim,
+        request: call.context(),
+        session: call.session().map(|s| s.0),
+        kind: "message",
+        subject: call.text("subject"),
+        message: call.text("message").unwrap_or_default(),
+        priority,
+        due_at: quiet.unwrap_or_else(|| post.clock().now()),
+        deferred: quiet.map(|_| "quiet_hours"),
+    };
+    post.send(&call, &letter).await
+}

@@ -1,0 +1,98 @@
+//! `remind`: a message to the owner at its time. No session is started for it.
+
+use std::sync::{Arc, OnceLock};
+
+use jiff::civil::DateTime;
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::define;
+use crate::messenger::{NewLetter, Post, Priority, aim_of};
+use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+/// The furthest time that a reminder may have.
+const FURTHEST: SignedDuration = SignedDuration::from_hours(24 * 366 * 10);
+
+pub fn remind_tool(post: &Post) -> Tool {
+    static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
+    let definition = DEFINITION.get_or_init(|| {
+        let schema = json!({"type": "object", "additionalProperties": false, "required": ["message"], "properties": {
+            "message": {"type": "string", "minLength": 1, "maxLength": 65536, "description": "What the owner is told then"},
+            "channel": {"type": "string", "pattern": "^[a-z][a-z0-9_-]{0,30}$",
+                        "description": "Without it the one that the owner chose"},
+            "delay_minutes": {"type": "integer", "description": "In so many minutes; or give remind_at"},
+            "remind_at": {"type": "string", "minLength": 1, "maxLength": 64,
+                          "description": "When: 2026-11-24T09:00 in the owner's time zone, or with an offset or Z"},
+            "request_context": {}}});
+        let description = "Remind the owner of something once, at a time. It is delivered as it stands, by itself.";
+        define("remind", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) })
+    });
+    let (aim, post) = (aim_of(post, None), post.clone());
+    Tool::new(definition, handler(move |call| remind(call, post.clone()))).aimed(aim)
+}
+
+fn refused<T>(why: impl Into<String>) -> Result<T, ToolError> {
+    Err(ToolError::refused("invalid_arguments", why))
+}
+
+/// A moment as people and models write it: with an offset, or in the owner's zone.
+fn moment(text: &str, post: &Post) -> Option<Timestamp> {
+    let text = text.trim();
+    if let Ok(at) = text.parse::<Timestamp>() {
+        return Some(at);
+    }
+    let local = text.parse::<DateTime>().ok()?;
+    local.to_zoned(post.owner().zone.clone()).ok().map(|zoned| zoned.timestamp())
+}
+
+async fn remind(call: ToolCall, post: Post) -> Result<Value, ToolError> {
+    let message = call.text("message").unwrap_or_default();
+    if message.trim().is_empty() {
+        return refused("The message is empty.");
+    }
+    let now = post.clock().now();
+    let at = match (call.args.get("delay_minutes").and_then(Value::as_i64), call.text("remind_at")) {
+        (Some(_), Some(_)) => return refused("Give delay_minutes or remind_at, not both."),
+        (None, None) => return refused("Say when: give delay_minutes or remind_at."),
+        (Some(minutes), None) if minutes < 1 => return refused("delay_minutes must be at least 1."),
+        (Some(minutes), None) => now.checked_add(SignedDuration::from_mins(minutes.min(1 << 32))).ok(),
+        (None, Some(text)) => match moment(text, &post) {
+            Some(at) => Some(at),
+            None => return refused(format!("remind_at is no time: {text}. Write it as 2026-11-24T09:00.")),
+        },
+    };
+    let Some(at) = at.filter(|at| at.duration_since(now) <= FURTHEST) else {
+        return refused("That is more than ten years away.");
+    };
+    if at <= now {
+        return refused(format!("{at} is in the past; it is {now} now."));
+    }
+    let tenant = call.context().tenant_id.clone();
+    let mut lease = call.lease().await?;
+    let aim = match post.aim(&mut lease, &tenant, call.text("channel"), None).await? {
+        Ok(aim) => aim,
+        Err(nobody) => return Ok(nobody.to_json()),
+    };
+    drop(lease);
+    let letter = NewLetter {
+        id: Uuid::now_v7(),
+        aim: &aim,
+        request: call.context(),
+        session: call.session().map(|s| s.0),
+        kind: "reminder",
+        subject: None,
+        message,
+        // The owner wanted it at this time, quiet or not.
+        priority: Priority::High,
+        due_at: at,
+        deferred: Some("scheduled"),
+    };
+    let (id, fresh) = post.post(&call, &letter).await?;
+    let mut said = json!({"id": id, "delivery_id": id, "status": "scheduled", "remind_at": at.to_string(),
+                          "channel": aim.channel, "message": message});
+    if !fresh {
+        said["duplicate"] = json!(true);
+    }
+    Ok(said)
+}

@@ -1,0 +1,137 @@
+//! `butlerd deliveries`
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::args::Deliveries;
+use super::out::{Out, Table, Tone, block, one_line};
+use super::{Caller, Outcome};
+use crate::admin::ApiClient;
+use crate::messenger::{Changed, Delivery};
+
+pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
+    let out = caller.out;
+    let calls = caller.client.quick()?;
+    let changed = match what {
+        Deliveries::List { state, butler, limit } => {
+            let found = calls.deliveries_list(butler, state, Some(limit)).await.map_err(caller.failed())?;
+            match out.json {
+                true => out.value(&found),
+                false => list(out, &found, &caller.zone()),
+            }
+            return Ok(0);
+        }
+        Deliveries::Show { id } => {
+            let found = calls.deliveries_show(id).await.map_err(caller.failed())?;
+            match out.json {
+                true => out.value(&found),
+                false => show(out, &found, &caller.zone()),
+            }
+            return Ok(0);
+        }
+        Deliveries::Retry { id } => calls.deliveries_retry(id).await,
+        Deliveries::Cancel { id } => calls.deliveries_cancel(id).await,
+        Deliveries::Resolve { id, arrived, .. } => calls.deliveries_resolve(id, arrived).await,
+    };
+    let changed = changed.map_err(caller.failed())?;
+    match out.json {
+        true => out.value(&changed),
+        false => tell(out, &changed),
+    }
+    Ok(0)
+}
+
+fn tell(out: Out, changed: &Changed) {
+    let now = match changed.state.as_str() {
+        "pending" => "is sent once more",
+        "failed" => "is called off",
+        _ => "counts as sent",
+    };
+    out.line(&format!("The delivery {} {now}; it was {}.", changed.id, changed.before));
+    if changed.before == "unknown" && changed.state == "pending" {
+        out.line(&out.paint(Tone::Warn, "If the first one did arrive after all, it arrives twice."));
+    }
+}
+
+fn moment(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+fn tone(state: &str) -> Tone {
+    match state {
+        "sent" => Tone::Good,
+        "failed" | "dead" | "unknown" => Tone::Bad,
+        _ => Tone::Warn,
+    }
+}
+
+fn said(delivery: &Delivery) -> &str {
+    delivery.message.as_deref().or(delivery.emoji.as_deref()).unwrap_or_default()
+}
+
+fn list(out: Out, found: &[Delivery], zone: &TimeZone) {
+    if found.is_empty() {
+        return out.line("There is no such delivery.");
+    }
+    let mut table = Table::new(&["DELIVERY", "MADE", "BY", "CHANNEL", "TO", "STATE", "TEXT"]);
+    for delivery in found {
+        table.row(vec![
+            (Tone::Plain, delivery.id.to_string()),
+            (Tone::Plain, moment(delivery.created_at, zone)),
+            (Tone::Plain, delivery.origin.clone()),
+            (Tone::Plain, delivery.channel.clone()),
+            (Tone::Plain, one_line(&delivery.target, 30)),
+            (tone(&delivery.state), delivery.state.clone()),
+            (Tone::Plain, one_line(said(delivery), 60)),
+        ]);
+    }
+    out.table(&table);
+}
+
+fn show(out: Out, delivery: &Delivery, zone: &TimeZone) {
+    let line = |name: &str, text: &str| {
+        out.line(&format!("{}{text}", out.paint(Tone::Faint, &format!("{name:<10}"))));
+    };
+    line("delivery", &delivery.id.to_string());
+    line("by", &delivery.origin);
+    line("to", &format!("{} over {}", one_line(&delivery.target, 200), delivery.channel));
+    line("what", &format!("{}, {}, priority {}", delivery.kind, delivery.intent, delivery.priority));
+    line("state", &out.paint(tone(&delivery.state), &delivery.state));
+    if let Some(reason) = &delivery.reason {
+        line("reason", reason);
+    }
+    if let Some(error) = &delivery.last_error {
+        line("error", &one_line(error, 1000));
+    }
+    line("made", &moment(delivery.created_at, zone));
+    line("due", &moment(delivery.due_at, zone));
+    if let Some(at) = delivery.settled_at {
+        line("ended", &moment(at, zone));
+    }
+    line("request", &delivery.request_id.to_string());
+    if let Some(session) = delivery.session_id {
+        line("session", &session.to_string());
+    }
+    if let Some(receipt) = &delivery.receipt {
+        line("receipt", &one_line(&receipt.to_string(), 500));
+    }
+    out.line("");
+    if let Some(subject) = &delivery.subject {
+        out.line(&out.paint(Tone::Head, &one_line(subject, 500)));
+    }
+    out.line(&block(said(delivery)));
+    if delivery.tries.is_empty() {
+        return;
+    }
+    out.line("");
+    let mut table = Table::new(&["TRY", "BEGUN", "END", "WHAT WAS SEEN"]);
+    for attempt in &delivery.tries {
+        table.row(vec![
+            (Tone::Plain, attempt.n.to_string()),
+            (Tone::Plain, moment(attempt.begun_at, zone)),
+            (Tone::Plain, attempt.outcome.clone().unwrap_or_else(|| "under way".to_owned())),
+            (Tone::Plain, one_line(attempt.detail.as_deref().unwrap_or_default(), 200)),
+        ]);
+    }
+    out.table(&table);
+}

@@ -1,0 +1,155 @@
+//! The channel `file`: each delivery is a line of JSON at the end of a file below the data directory.
+
+use std::fs::{File, OpenOptions};
+use std::io::{BufRead, BufReader, Read, Seek, SeekFrom, Write};
+use std::os::unix::fs::OpenOptionsExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, Mutex};
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::contract::{Factory, Manifest, Module, ModuleContext};
+use crate::base::ButlerName;
+use crate::messenger::{Channel, Letter, Outcome, send_tool, send_tool_name};
+use crate::tools::Tool;
+
+const NAME: &str = "file";
+/// The directory, below the data directory.
+const DIRECTORY: &str = "outbox";
+const USUAL: &str = "deliveries.jsonl";
+
+pub(super) struct FileFactory;
+
+fn wanted(config: &Value) -> Result<String, String> {
+    let name = config.get("name").map_or(Some(USUAL), Value::as_str).unwrap_or_default();
+    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
+    if name.is_empty() || name.starts_with('.') || name.len() > 100 || !name.chars().all(plain) {
+        return Err(format!("name: expected a file's name of a-z, 0-9, `.`, `_` and `-`, such as \"{USUAL}\""));
+    }
+    Ok(name.to_owned())
+}
+
+impl Factory for FileFactory {
+    fn name(&self) -> &str {
+        NAME
+    }
+    fn check(&self, config: &Value) -> Vec<String> {
+        let keys = config.as_object().into_iter().flat_map(|o| o.keys());
+        let unknown = keys.filter(|k| *k != "name").map(|k| format!("{k}: unknown key; the channel `file` has: name"));
+        unknown.chain(wanted(config).err()).collect()
+    }
+    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+        Ok(Box::new(FileModule { name: wanted(config)? }))
+    }
+}
+
+struct FileModule {
+    name: String,
+}
+
+#[async_trait]
+impl Module for FileModule {
+    fn manifest(&self) -> Result<Manifest, String> {
+        Ok(Manifest { tools: vec![send_tool_name(NAME)] })
+    }
+    async fn start(&self, cx: &ModuleContext) -> Result<(), String> {
+        let directory = cx.data_dir.join(DIRECTORY);
+        std::fs::create_dir_all(&directory).map_err(|e| format!("{} can't be made: {e}", directory.display()))
+    }
+    fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
+        let path = cx.data_dir.join(DIRECTORY).join(&self.name);
+        Ok(vec![Arc::new(FileChannel {
+            inner: Arc::new(Inner { path, writing: Mutex::new(()) }),
+            name: self.name.clone(),
+        })])
+    }
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
+        Ok(vec![send_tool(&cx.post, NAME)?])
+    }
+}
+
+struct FileChannel {
+    inner: Arc<Inner>,
+    name: String,
+}
+
+struct Inner {
+    path: PathBuf,
+    writing: Mutex<()>,
+}
+
+impl Inner {
+    fn open(&self) -> std::io::Result<File> {
+        OpenOptions::new().read(true).append(true).create(true).mode(0o600).open(&self.path)
+    }
+
+    /// Adds a whole line, and makes it last. What a kill left of another is closed first.
+    fn append(&self, line: &Value) -> std::io::Result<()> {
+        let _one = self.writing.lock().unwrap_or_else(|e| e.into_inner());
+        let mut file = self.open()?;
+        let mut text = Vec::new();
+        if file.seek(SeekFrom::End(0))? > 0 {
+            file.seek(SeekFrom::End(-1))?;
+            let mut last = [0];
+            file.read_exact(&mut last)?;
+            if last != *b"\n" {
+                text.push(b'\n');
+            }
+        }
+        serde_json::to_writer(&mut text, line)?;
+        text.push(b'\n');
+        file.write_all(&text)?;
+        file.sync_data()
+    }
+
+    /// Whether a whole line of this delivery is there.
+    fn has(&self, id: &str) -> std::io::Result<bool> {
+        let _one = self.writing.lock().unwrap_or_else(|e| e.into_inner());
+        for line in BufReader::new(self.open()?).split(b'\n') {
+            if serde_json::from_slice::<Value>(&line?).is_ok_and(|line| line["delivery_id"] == id) {
+                return Ok(true);
+            }
+        }
+        Ok(false)
+    }
+}
+
+async fn blocking<T: Send + 'static>(work: impl FnOnce() -> std::io::Result<T> + Send + 'static) -> Result<T, String> {
+    let done = tokio::task::spawn_blocking(work).await;
+    done.map_err(|e| e.to_string())?.map_err(|e| e.to_string())
+}
+
+#[async_trait]
+impl Channel for FileChannel {
+    fn name(&self) -> &str {
+        NAME
+    }
+    fn at_home(&self) -> bool {
+        true
+    }
+    fn answers(&self) -> bool {
+        false
+    }
+    fn targets(&self) -> Vec<String> {
+        vec![self.name.clone()]
+    }
+    async fn send(&self, letter: &Letter) -> Outcome {
+        let (inner, line) = (self.inner.clone(), letter.envelope());
+        match blocking(move || inner.append(&line)).await {
+            Ok(()) => Outcome::Sent { receipt: json!({"file": self.name}) },
+            // Part of it may be there: whether the whole is, can be seen.
+            Err(why) => match self.reconcile(letter).await {
+                Some(seen @ Outcome::Sent { .. }) => seen,
+                _ => Outcome::NotSent { why, retry_after: None },
+            },
+        }
+    }
+    async fn reconcile(&self, letter: &Letter) -> Option<Outcome> {
+        let (inner, id) = (self.inner.clone(), letter.id.to_string());
+        match blocking(move || inner.has(&id)).await.ok()? {
+            true => Some(Outcome::Sent { receipt: json!({"file": self.name, "found": true}) }),
+            false => Some(Outcome::NotSent { why: "it is not in the file".to_owned(), retry_after: None }),
+        }
+    }
+}

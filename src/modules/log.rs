@@ -1,0 +1,73 @@
+//! The channel `log`: a line of the daemon's log for each delivery. For trying things out.
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use super::contract::{Factory, Manifest, Module, ModuleContext};
+use crate::base::ButlerName;
+use crate::messenger::{Channel, Letter, Outcome, send_tool, send_tool_name};
+use crate::tools::Tool;
+
+const NAME: &str = "log";
+
+pub(super) struct LogFactory;
+
+impl Factory for LogFactory {
+    fn name(&self) -> &str {
+        NAME
+    }
+    fn check(&self, config: &Value) -> Vec<String> {
+        let keys = config.as_object().into_iter().flat_map(|o| o.keys());
+        keys.map(|k| format!("{k}: unknown key; the channel `log` has no settings")).collect()
+    }
+    fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+        Ok(Box::new(LogModule))
+    }
+}
+
+struct LogModule;
+
+#[async_trait]
+impl Module for LogModule {
+    fn manifest(&self) -> Result<Manifest, String> {
+        Ok(Manifest { tools: vec![send_tool_name(NAME)] })
+    }
+    fn channels(&self, _: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
+        Ok(vec![Arc::new(LogChannel)])
+    }
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
+        Ok(vec![send_tool(&cx.post, NAME)?])
+    }
+}
+
+struct LogChannel;
+
+#[async_trait]
+impl Channel for LogChannel {
+    fn name(&self) -> &str {
+        NAME
+    }
+    fn at_home(&self) -> bool {
+        true
+    }
+    fn answers(&self) -> bool {
+        false
+    }
+    fn targets(&self) -> Vec<String> {
+        vec![NAME.to_owned()]
+    }
+    /// A line too many does no harm.
+    fn repeatable(&self, _: &Letter) -> bool {
+        true
+    }
+    async fn send(&self, letter: &Letter) -> Outcome {
+        tracing::info!(
+            delivery = %letter.id, origin = letter.origin, priority = letter.priority.as_str(),
+            message = letter.message.as_deref().unwrap_or_default(), "delivery"
+        );
+        Outcome::Sent { receipt: json!({"log": "info"}) }
+    }
+}

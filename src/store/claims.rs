@@ -1,0 +1,62 @@
+//! Claims on rows: a lease by the server's clock, and an id that whoever settles the row must still hold.
+
+use std::sync::OnceLock;
+use std::time::Duration;
+
+use uuid::Uuid;
+
+use super::database::Database;
+use super::error::StoreError;
+
+/// How long a claim holds without being renewed, in seconds. `BUTLERD_LEASE_SECONDS` says otherwise to builds with debug
+/// assertions, for tests.
+pub fn lease_seconds() -> f64 {
+    static SHORTENED: OnceLock<Option<f64>> = OnceLock::new();
+    let wanted = || std::env::var("BUTLERD_LEASE_SECONDS").ok()?.parse().ok().filter(|_| cfg!(debug_assertions));
+    SHORTENED.get_or_init(wanted).unwrap_or(30.0)
+}
+
+/// How often a claim is renewed.
+pub fn renew_every() -> Duration {
+    Duration::from_secs_f64(lease_seconds() / 3.0)
+}
+
+/// A table whose rows are claimed: it has the columns `claim_id`, `claimed_by` and `lease_until`.
+#[derive(Clone, Copy, Debug)]
+pub struct ClaimTable {
+    /// As it stands in SQL, with its schema.
+    pub table: &'static str,
+    /// Its key, an uuid.
+    pub key: &'static str,
+}
+
+/// A claim on one row.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Claim {
+    pub row: Uuid,
+    pub id: Uuid,
+}
+
+impl ClaimTable {
+    /// Renews a claim for as long as it holds; returns once it does not.
+    pub async fn hold(&self, db: &Database, claim: Claim) {
+        let sql = format!(
+            "UPDATE {} SET lease_until = clock_timestamp() + make_interval(secs => $3) WHERE {} = $1 AND claim_id = $2",
+            self.table, self.key
+        );
+        loop {
+            tokio::time::sleep(renew_every()).await;
+            let renewed = async {
+                let mut lease = db.every_tenant().await?;
+                let done = lease.execute(&sql, &[&claim.row, &claim.id, &lease_seconds()]).await;
+                done.map_err(StoreError::query("renewing a claim"))
+            };
+            match renewed.await {
+                Ok(0) => return,
+                Ok(_) => {}
+                // While the database is away nobody else can take it either.
+                Err(e) => tracing::debug!(error = %e, "a claim is not renewed yet"),
+            }
+        }
+    }
+}
