@@ -9,7 +9,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::clockwork::{Dispatcher, Jobs, NoOutlet, Runs};
+use super::clockwork::{ByPost, Dispatcher, Jobs, Runs};
 use super::handle::{Butler, Core};
 use super::house::House;
 use super::outbound::{Replies, listen, outbound_tools};
@@ -201,7 +201,8 @@ pub async fn boot(
         port,
         up_since: Instant::now(),
     });
-    let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs, outlet: Arc::new(NoOutlet) };
+    let outlet = ByPost { post: house.post.clone(), store: store.clone() };
+    let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs, outlet: Arc::new(outlet) };
     let schedules = Scheduler::new(SchedulerParts {
         butler: name.clone(),
         db: house.db.clone(),

@@ -13,6 +13,7 @@ use super::handle::Core;
 use super::routed::prior::{self, Next, Work};
 use crate::access::Caller;
 use crate::base::{RequestContext, SessionId, TenantId, Trust, task};
+use crate::messenger::{self, Aim, NewLetter, Post, deferred_until};
 use crate::scheduler::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
 use crate::spawner::{SCHEDULE, SessionResult, SessionState, Trigger, TriggerError, Wants};
 use crate::store::{Store, StoreError};
@@ -232,16 +233,56 @@ fn counted(n: usize, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
-/// Messages have no way out.
-pub(super) struct NoOutlet;
+/// The household's outbox: to the owner, over the channel that the messenger finds.
+pub(super) struct ByPost {
+    pub post: Post,
+    pub store: Store,
+}
 
 #[async_trait]
-impl Outlet for NoOutlet {
+impl Outlet for ByPost {
     async fn take(&self, request: &RequestContext, notes: &[Note]) -> Result<(), String> {
-        for note in notes {
-            let (priority, text) = (note.priority.as_str(), &note.text);
-            tracing::warn!(request = %request.request_id, key = note.key, priority, "not sent: {text}");
+        let away = |e: tokio_postgres::Error| StoreError::Query { step: "posting a job's messages", source: e };
+        let posted = async {
+            let mut lease = self.store.lease(request).await?;
+            let aim = match self.post.aim(&mut lease, &request.tenant_id, None, None).await? {
+                Ok(aim) => aim,
+                Err(nobody) => return Ok(Err(nobody.sentence())),
+            };
+            let mut tx = lease.begin().await.map_err(away)?;
+            for note in notes {
+                let row = self.letter(request, &aim, note);
+                tx.query("SELECT delivery FROM shared.post($1)", &[&row]).await.map_err(away)?;
+            }
+            tx.commit().await.map_err(away)?;
+            Ok::<_, StoreError>(Ok(()))
+        };
+        match posted.await {
+            Ok(taken) => taken.inspect(|()| self.post.wake()),
+            Err(e) => Err(format!("its messages could not be posted: {e}")),
         }
-        if notes.is_empty() { Ok(()) } else { Err("this household has no way to send a message".to_owned()) }
+    }
+}
+
+impl ByPost {
+    fn letter(&self, request: &RequestContext, aim: &Aim, note: &Note) -> Value {
+        let priority = messenger::Priority::from_name(note.priority.as_str());
+        let later = deferred_until(&self.post, priority);
+        let letter = NewLetter {
+            id: Uuid::now_v7(),
+            aim,
+            request,
+            session: None,
+            kind: "message",
+            subject: None,
+            message: &note.text,
+            priority,
+            due_at: later.unwrap_or_else(|| self.post.clock().now()),
+            deferred: later.map(|_| "quiet_hours"),
+        };
+        let mut row = letter.row();
+        // Every try of a run has the same: a message that was posted is not posted again.
+        row["idempotency_key"] = json!(note.key);
+        row
     }
 }

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::tally::counting_model;
+use crate::support::tally::{counting_model, died};
 use crate::support::{Household, eventually};
 
 const FOUND: &str = "/*---\ndescription: What was counted.\nargs:\n  least: {type: integer, default: 0}\n\
@@ -54,6 +54,46 @@ async fn a_job_in_sql_is_silent_without_rows_and_starts_a_session_with_them() {
     let unknown = tally.ok("schedule_create", unknown).await;
     let failed = tally.ok("schedule_trigger", json!({"id": unknown["id"]})).await;
     assert!(failed["error"].as_str().unwrap().contains("there is no job `nobodys`"), "{failed}");
+}
+
+const TELL: &str = "/*---\ndescription: What was counted.\nnotify:\n  head: \"Counted ({count}):\"\n  \
+                    template: \"- {mark}\"\n  priority: high\n---*/\n\
+                    SELECT mark FROM counted WHERE mark LIKE 'tell%' ORDER BY id\n";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_a_job_finds_is_told_to_the_owner_once_without_a_model() {
+    let model = counting_model(0).await;
+    let household = Household::with_model(&model).with_tally(1).write("tally/jobs/tell.sql", TELL);
+    // It dies after the message is posted and before the run's end is on record.
+    let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "schedule.ended").start().await;
+    let client = household.owner().await;
+    for mark in ["tell {mark}", "tell-two"] {
+        let sql = "INSERT INTO tally.counted (mark, tenant_id) VALUES ($1, 'owner')";
+        client.execute(sql, &[&mark]).await.expect("a row");
+    }
+    let job = json!({"name": "tell", "in": "1s", "dispatch_mode": "job", "job_name": "tell"});
+    daemon.mcp("tally").ok("schedule_create", job).await;
+    died(&mut daemon, "schedule.ended").await;
+    drop(daemon);
+    let _daemon = household.start().await;
+    let client = household.owner().await;
+    eventually("the run is done", || async {
+        let sql = "SELECT r.state, coalesce(r.reason, '') FROM tally.schedule_runs r
+                   JOIN tally.scheduled_tasks t ON t.id = r.task_id WHERE t.name = 'tell'";
+        let row = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
+        let (state, reason): (String, String) = (row.get(0), row.get(1));
+        if state == "done" && reason == "2 rows found, 1 message sent" {
+            Ok(())
+        } else {
+            Err(format!("{state} {reason}"))
+        }
+    })
+    .await;
+    let posted = client.query("SELECT message, priority FROM shared.outbox WHERE origin = 'tally'", &[]).await.unwrap();
+    let posted: Vec<(String, String)> = posted.iter().map(|r| (r.get(0), r.get(1))).collect();
+    // A row's braces are text.
+    assert_eq!(posted, [("Counted (2):\n- tell {mark}\n- tell-two".to_owned(), "high".to_owned())]);
+    assert_eq!(model.requests().len(), 0, "no model was asked");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
