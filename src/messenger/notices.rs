@@ -103,7 +103,11 @@ const BUTLER: &str = "
            r.task_id::text, r.fire_at, '{name}: the schedule ' || t.name ||
            CASE r.state WHEN 'failed' THEN ' failed: ' ELSE ' was left out: ' END || coalesce(r.reason, 'no reason is on record')
     FROM {b}.schedule_runs r JOIN {b}.scheduled_tasks t ON t.id = r.task_id
-    WHERE r.state IN ('failed', 'skipped') AND r.fire_at > $1";
+    WHERE r.finished_at > $1 AND CASE r.state
+          -- Whoever runs one by hand is told at once; a pause, or a run in the way of the next, is as it should be.
+          WHEN 'failed' THEN r.cause <> 'manual'
+          WHEN 'skipped' THEN r.cause = 'missed'
+          ELSE false END";
 
 /// Writes a row for each thing that went wrong and has none.
 async fn gather(post: &Post) -> Result<(), StoreError> {
