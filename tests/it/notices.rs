@@ -89,8 +89,8 @@ fn schedule_rows() -> String {
         )
     };
     format!(
-        "INSERT INTO general.scheduled_tasks (id, name, cron, prompt, dispatch_mode, timezone, source, trust)
-         VALUES (gen_random_uuid(), 'rounds', '0 4 1 1 *', 'go', 'prompt', 'UTC', 'db', 'owner');{}{}",
+        "INSERT INTO general.scheduled_tasks (id, name, cron, prompt, dispatch_mode, timezone, source, trust, enabled)
+         VALUES (gen_random_uuid(), 'rounds', '0 4 1 1 *', 'go', 'prompt', 'UTC', 'db', 'owner', false);{}{}",
         run("1 hour", "failed", "it broke"),
         run("2 hours", "skipped", "butlerd was not running")
     )
