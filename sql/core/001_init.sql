@@ -153,7 +153,8 @@ CREATE TABLE schedule_runs (
     until_at     timestamptz,
     times        integer NOT NULL DEFAULT 1,
     more         boolean NOT NULL DEFAULT false,
-    cause        text NOT NULL CHECK (cause IN ('slot', 'late', 'backfill', 'missed', 'manual')),
+    cause        text NOT NULL CHECK (cause IN
+                 ('slot', 'late', 'backfill', 'missed', 'rest', 'manual')),
     state        text NOT NULL CHECK (state IN ('due', 'running', 'done', 'failed', 'skipped')),
     reason       text,
     trust        text NOT NULL,

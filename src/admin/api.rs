@@ -114,32 +114,6 @@ pub trait Api {
     #[method(name = "inbox_reroute", param_kind = map, with_extensions)]
     async fn inbox_reroute(&self, id: Uuid, butler: String, part: Option<i32>) -> RpcResult<Reopened>;
 
-    /// The newest deliveries, at most `limit` (1 to 200, else 20); of one butler, or of one state, or `bad`: unknown,
-    /// failed and dead ones. Scope `read`.
-    #[method(name = "deliveries_list", param_kind = map, with_extensions)]
-    async fn deliveries_list(
-        &self,
-        butler: Option<String>,
-        state: Option<String>,
-        limit: Option<u32>,
-    ) -> RpcResult<Vec<Delivery>>;
-
-    /// One delivery with its tries. Scope `read`.
-    #[method(name = "deliveries_show", param_kind = map, with_extensions)]
-    async fn deliveries_show(&self, id: Uuid) -> RpcResult<Delivery>;
-
-    /// Sends one once more that failed, is dead or unknown. Scope `admin`.
-    #[method(name = "deliveries_retry", param_kind = map, with_extensions)]
-    async fn deliveries_retry(&self, id: Uuid) -> RpcResult<Changed>;
-
-    /// Calls one off that has not left. Scope `admin`.
-    #[method(name = "deliveries_cancel", param_kind = map, with_extensions)]
-    async fn deliveries_cancel(&self, id: Uuid) -> RpcResult<Changed>;
-
-    /// Says of an unknown one whether it arrived; one that did not is sent once more. Scope `admin`.
-    #[method(name = "deliveries_resolve", param_kind = map, with_extensions)]
-    async fn deliveries_resolve(&self, id: Uuid, arrived: bool) -> RpcResult<Changed>;
-
     /// The newest actions that wait, or waited, for a person: at most `limit` (1 to 200, else 50), of one butler and one
     /// status, if they are named. Scope `read`.
     #[method(name = "approvals_list", param_kind = map, with_extensions)]
@@ -169,6 +143,31 @@ pub trait Api {
     /// Ends a standing rule. Scope `admin`.
     #[method(name = "approvals_revoke", param_kind = map, with_extensions)]
     async fn approvals_revoke(&self, id: Uuid) -> RpcResult<Rule>;
+    /// The newest deliveries, at most `limit` (1 to 200, else 20); of one butler, or of one state, or `bad`: unknown,
+    /// failed and dead ones. Scope `read`.
+    #[method(name = "deliveries_list", param_kind = map, with_extensions)]
+    async fn deliveries_list(
+        &self,
+        butler: Option<String>,
+        state: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Vec<Delivery>>;
+
+    /// One delivery with its tries. Scope `read`.
+    #[method(name = "deliveries_show", param_kind = map, with_extensions)]
+    async fn deliveries_show(&self, id: Uuid) -> RpcResult<Delivery>;
+
+    /// Sends one once more that failed, is dead or unknown. Scope `admin`.
+    #[method(name = "deliveries_retry", param_kind = map, with_extensions)]
+    async fn deliveries_retry(&self, id: Uuid) -> RpcResult<Changed>;
+
+    /// Calls one off that has not left. Scope `admin`.
+    #[method(name = "deliveries_cancel", param_kind = map, with_extensions)]
+    async fn deliveries_cancel(&self, id: Uuid) -> RpcResult<Changed>;
+
+    /// Says of an unknown one whether it arrived; one that did not is sent once more. Scope `admin`.
+    #[method(name = "deliveries_resolve", param_kind = map, with_extensions)]
+    async fn deliveries_resolve(&self, id: Uuid, arrived: bool) -> RpcResult<Changed>;
 
     /// Cancels a session that waits or runs. Scope `admin`.
     #[method(name = "sessions_cancel", param_kind = map, with_extensions)]

@@ -359,37 +359,6 @@ impl ApiServer for Rpc {
         Ok(messages::reroute(self, &grant, id, butler, part).await?)
     }
 
-    async fn deliveries_list(
-        &self,
-        ext: &Extensions,
-        butler: Option<String>,
-        state: Option<String>,
-        limit: Option<u32>,
-    ) -> RpcResult<Vec<Delivery>> {
-        let grant = may(ext, Need::Look)?;
-        Ok(deliveries::list(self, &grant, butler, state.as_deref(), limit).await?)
-    }
-
-    async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> RpcResult<Delivery> {
-        let grant = may(ext, Need::Look)?;
-        Ok(deliveries::show(self, &grant, id).await?)
-    }
-
-    async fn deliveries_retry(&self, ext: &Extensions, id: Uuid) -> RpcResult<Changed> {
-        let grant = may(ext, Need::Manage)?;
-        Ok(deliveries::change(self, &grant, id, Change::Retry).await?)
-    }
-
-    async fn deliveries_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Changed> {
-        let grant = may(ext, Need::Manage)?;
-        Ok(deliveries::change(self, &grant, id, Change::Cancel).await?)
-    }
-
-    async fn deliveries_resolve(&self, ext: &Extensions, id: Uuid, arrived: bool) -> RpcResult<Changed> {
-        let grant = may(ext, Need::Manage)?;
-        Ok(deliveries::change(self, &grant, id, Change::Resolve { arrived }).await?)
-    }
-
     async fn approvals_list(
         &self,
         ext: &Extensions,
@@ -424,6 +393,37 @@ impl ApiServer for Rpc {
     async fn approvals_revoke(&self, ext: &Extensions, id: Uuid) -> RpcResult<Rule> {
         let grant = may(ext, Need::Manage)?;
         Ok(approvals::revoke(self, &grant, id).await?)
+    }
+
+    async fn deliveries_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        state: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Vec<Delivery>> {
+        let grant = may(ext, Need::Look)?;
+        Ok(deliveries::list(self, &grant, butler, state.as_deref(), limit).await?)
+    }
+
+    async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> RpcResult<Delivery> {
+        let grant = may(ext, Need::Look)?;
+        Ok(deliveries::show(self, &grant, id).await?)
+    }
+
+    async fn deliveries_retry(&self, ext: &Extensions, id: Uuid) -> RpcResult<Changed> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(deliveries::change(self, &grant, id, Change::Retry).await?)
+    }
+
+    async fn deliveries_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Changed> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(deliveries::change(self, &grant, id, Change::Cancel).await?)
+    }
+
+    async fn deliveries_resolve(&self, ext: &Extensions, id: Uuid, arrived: bool) -> RpcResult<Changed> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(deliveries::change(self, &grant, id, Change::Resolve { arrived }).await?)
     }
 
     async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> RpcResult<Cancelled> {

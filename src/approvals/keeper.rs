@@ -23,6 +23,8 @@ pub struct Keeper {
     pub(super) settings: Arc<Settings>,
     /// Something new waits or was decided.
     pub(super) wake: Arc<Notify>,
+    /// Tells whoever shows the owner what waits.
+    call: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Whether a session stands beside a stranger's words and private data both, as its row has it.
@@ -35,13 +37,21 @@ pub async fn risky(store: &Store, tenant: &TenantId, session: Uuid) -> Result<bo
 }
 
 impl Keeper {
-    pub fn new(butler: &ButlerName, store: &Store, actions: Actions, settings: Settings) -> Self {
+    /// `call` is told whenever something new waits for the owner.
+    pub fn new(
+        butler: &ButlerName,
+        store: &Store,
+        actions: Actions,
+        settings: Settings,
+        call: Arc<dyn Fn() + Send + Sync>,
+    ) -> Self {
         Self {
             butler: butler.clone(),
             store: store.clone(),
             actions,
             settings: Arc::new(settings),
             wake: Arc::new(Notify::new()),
+            call,
         }
     }
 
@@ -71,7 +81,7 @@ impl Keeper {
             request: &RequestContext { private: true, ..request.clone() }.with_trust_at_most(Trust::Stranger),
         };
         let (action, _) = self.actions.park(self.butler.as_str(), &wish).await?;
-        self.wake.notify_one();
+        (self.call)();
         Ok(action.id)
     }
 }
@@ -121,7 +131,7 @@ impl Doorkeeper for Keeper {
             return Ok(Passage::Free);
         }
         let (action, _) = self.actions.park(butler, &wish).await?;
-        self.wake.notify_one();
+        (self.call)();
         let why = match cause {
             Cause::Gated => "it is one that the owner wants to see first",
             Cause::Exposure => {

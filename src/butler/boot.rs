@@ -25,7 +25,6 @@ use crate::messenger::{MESSENGER, Pump};
 use crate::modules::{ModuleContext, Modules, Phase};
 use crate::scheduler::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
 use crate::spawner::{Spawner, SpawnerParts, session_tools};
-use crate::store::lease_seconds;
 use crate::store::migrate::Chain;
 use crate::switchboard::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
 use crate::tools::sql::{SqlToolError, prepare_jobs};
@@ -209,7 +208,7 @@ pub async fn boot(
         db: house.db.clone(),
         store: store.clone(),
         node: house.desk.node().to_owned(),
-        lease: lease_seconds(),
+        lease: crate::store::lease_seconds(),
         slots: config.sessions.max_concurrent_sessions as usize,
         time_zone: zone,
         target: Arc::new(Runs(Arc::new(dispatcher))),
@@ -330,7 +329,9 @@ async fn butler_migrations(
 fn doorkeeper(house: &House, config: &ButlerConfig, store: &crate::store::Store) -> Result<Keeper, String> {
     let settings = Settings::read(config.modules.get("approvals"))
         .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
-    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings))
+    let post = house.post.clone();
+    let call = Arc::new(move || post.alarm());
+    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings, call))
 }
 
 fn address(house: &House, config: &ButlerConfig) -> SocketAddr {

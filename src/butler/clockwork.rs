@@ -16,7 +16,7 @@ use crate::base::{RequestContext, SessionId, TenantId, Trust, task};
 use crate::scheduler::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
 use crate::spawner::{SCHEDULE, SessionResult, SessionState, Trigger, TriggerError, Wants};
 use crate::store::{Store, StoreError};
-use crate::tools::sql::{JobError, Notify, SqlJob, Then};
+use crate::tools::sql::{JobError, Notify, Priority, SqlJob, Then};
 
 /// After a butler that had no place.
 const BUSY: Duration = Duration::from_millis(500);
@@ -28,20 +28,17 @@ pub(super) type Jobs = Result<BTreeMap<String, SqlJob>, String>;
 
 /// A message of a job to the owner.
 pub(super) struct Note {
-    pub tenant: TenantId,
     /// Twice the same is the same message.
     pub key: String,
     pub text: String,
-    pub priority: &'static str,
-    /// Of what it was made of.
-    pub trust: Trust,
+    pub priority: Priority,
 }
 
 /// Where jobs' messages to the owner go.
 #[async_trait]
 pub(super) trait Outlet: Send + Sync {
-    /// Takes them over; they are on record then. All or none.
-    async fn take(&self, notes: Vec<Note>) -> Result<(), String>;
+    /// Takes them over; they are on record then, all or none. `request`: on whose behalf, and how far they are believed.
+    async fn take(&self, request: &RequestContext, notes: &[Note]) -> Result<(), String>;
 }
 
 /// Runs what schedules ask for.
@@ -105,7 +102,8 @@ impl Runs {
                 RequestContext::root(clock, firing.tenant.clone(), "schedule", butler, &firing.name, Trust::System)
             }
         };
-        request.with_trust_at_most(firing.trust)
+        // What it is told to do stands in a row, and whoever wrote that may have put private data into it.
+        RequestContext { private: true, ..request }.with_trust_at_most(firing.trust)
     }
 
     async fn session(&self, firing: &Firing, prompt: String, rows: Option<Value>) -> Begun {
@@ -191,15 +189,13 @@ impl Runs {
 
     async fn notify(&self, firing: &Firing, notify: &Notify, rows: &[Map<String, Value>]) -> How {
         let note = |(n, text): (usize, String)| Note {
-            tenant: firing.tenant.clone(),
             key: format!("run:{}:{n}", firing.run),
             text,
-            priority: notify.priority.as_str(),
-            trust: firing.trust,
+            priority: notify.priority,
         };
         let notes: Vec<Note> = notify.messages(rows).into_iter().enumerate().map(note).collect();
         let said = format!("{} found, {} sent", counted(rows.len(), "row"), counted(notes.len(), "message"));
-        match self.0.outlet.take(notes).await {
+        match self.0.outlet.take(&self.request(firing), &notes).await {
             Ok(()) => How::Done(Some(said)),
             Err(why) => How::Failed(why),
         }

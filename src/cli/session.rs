@@ -112,7 +112,10 @@ fn show(out: Out, row: &Value, events: &[SessionEvent], zone: &TimeZone) {
     field("butler", text(row, "butler"));
     field("state", &out.paint(tone(state), &state.replace('_', " ")));
     field("by", &one_line(text(row, "trigger_source"), 100));
-    field("trust", text(row, "trust"));
+    let exposed = row["exposed_at"].is_string().then_some(", lowered by what it read");
+    let private = row["private_at"].is_string().then_some(", was shown private data");
+    let shown = [Some(text(row, "trust")), exposed, private];
+    field("trust", &shown.into_iter().flatten().collect::<String>());
     field("began", &moment(row, "queued_at", zone));
     field("ended", &moment(row, "completed_at", zone));
     field("took", &row["duration_ms"].as_i64().map(span).unwrap_or_default());

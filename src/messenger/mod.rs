@@ -5,6 +5,7 @@
 //! whether it arrived, where the channel can't tell a repetition; an end that nobody hears of.
 
 mod aim;
+mod announce;
 mod channel;
 mod home;
 mod letter;

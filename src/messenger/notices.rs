@@ -9,7 +9,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::BUTLERD;
-use super::aim::decide;
+use super::aim::{Aim, decide};
+use super::announce;
 use super::post::{CHAT, Post};
 use crate::base::{RequestContext, TenantId, Trust, crash, text};
 use crate::store::StoreError;
@@ -38,8 +39,9 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 /// Keeps looking until `stop`.
 pub(super) async fn keep(post: Post, stop: CancellationToken) {
     loop {
-        let next = match round(&post).await {
-            Ok(next) => next.unwrap_or(LOOK).min(LOOK),
+        let both = async { Ok::<_, StoreError>([announce::round(&post).await?, round(&post).await?]) };
+        let next = match both.await {
+            Ok(next) => next.into_iter().flatten().fold(LOOK, Duration::min),
             Err(e) => {
                 tracing::warn!(error = %e, "what the owner should be told can't be looked for");
                 AGAIN
@@ -169,14 +171,7 @@ async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreE
         tx.rollback().await.map_err(failed())?;
         return Ok(None);
     };
-    let owner = (*tenant == TenantId::owner()).then(|| post.owner());
-    let channel = unreached.then_some(CHAT);
-    let aim = decide(channel, None, owner, &post.ways(), &[]);
-    let aim = aim.or_else(|_| decide(Some(CHAT), None, None, &post.ways(), &[]));
-    let Ok(aim) = aim else {
-        tx.rollback().await.map_err(failed())?;
-        return Err(StoreError::Unexpected("there is no chat to tell the owner in".to_owned()));
-    };
+    let aim = reach_owner(post, tenant, unreached.then_some(CHAT))?;
     let lines: Vec<String> = rows.iter().map(|row| row.get(1)).collect();
     let context = RequestContext::root(post.clock(), tenant.clone(), BUTLERD, "local", BUTLERD, Trust::System);
     let letter = json!({"id": Uuid::now_v7(), "request_id": context.request_id.0, "kind": "notice", "intent": "send",
@@ -198,6 +193,14 @@ async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreE
     tracing::info!(tenant = name, things = ids.len(), first = %first, "the owner is told what needs a hand");
     post.wake();
     Ok(None)
+}
+
+/// How the house itself reaches the owner: as they wish, else in the chat.
+pub(super) fn reach_owner(post: &Post, tenant: &TenantId, channel: Option<&str>) -> Result<Aim, StoreError> {
+    let owner = (*tenant == TenantId::owner()).then(|| post.owner());
+    let aim = decide(channel, None, owner, &post.ways(), &[]);
+    let aim = aim.or_else(|_| decide(Some(CHAT), None, None, &post.ways(), &[]));
+    aim.map_err(|_| StoreError::Unexpected("there is no chat to tell the owner in".to_owned()))
 }
 
 /// What the message says.

@@ -40,8 +40,12 @@ pub enum Cause {
     Slot,
     /// The last of the times that were missed.
     Late,
-    /// One of the times that were missed.
+    /// One of the times that were missed, made up for.
     Backfill,
+    /// It was missed, and nothing makes up for it.
+    Missed,
+    /// Its schedule was paused.
+    Rest,
 }
 
 impl Cause {
@@ -50,6 +54,8 @@ impl Cause {
             Cause::Slot => "slot",
             Cause::Late => "late",
             Cause::Backfill => "backfill",
+            Cause::Missed => "missed",
+            Cause::Rest => "rest",
         }
     }
 }
@@ -69,6 +75,7 @@ pub enum Decision {
         count: usize,
         more: bool,
         reason: String,
+        cause: Cause,
     },
 }
 
@@ -126,7 +133,8 @@ pub fn rested(now: Timestamp, plan: &Plan, reason: &str) -> Due {
         let (count, more) = (passed.count(), passed.more());
         let (first, last) = (passed.first(), passed.last.last().copied());
         let until = last.filter(|last| *last != first);
-        decisions.push(Decision::Skip { fire_at: first, until, count, more, reason: reason.to_owned() });
+        let (fire_at, reason) = (first, reason.to_owned());
+        decisions.push(Decision::Skip { fire_at, until, count, more, reason, cause: Cause::Rest });
     }
     Due { decisions, next: plan.times.next(now) }
 }
@@ -226,10 +234,12 @@ fn skip(
 ) {
     if let Some((first, last, count, more)) = before {
         let until = (last != first).then_some(last);
-        decisions.push(Decision::Skip { fire_at: first, until, count, more, reason: reason(first) });
+        let reason = reason(first);
+        decisions.push(Decision::Skip { fire_at: first, until, count, more, reason, cause: Cause::Missed });
     }
     for fire_at in each {
-        decisions.push(Decision::Skip { fire_at, until: None, count: 1, more: false, reason: reason(fire_at) });
+        let reason = reason(fire_at);
+        decisions.push(Decision::Skip { fire_at, until: None, count: 1, more: false, reason, cause: Cause::Missed });
     }
 }
 

@@ -181,7 +181,7 @@ fn live(plan: &mut Plan, from: Timestamp, days: i64, random: &mut Random) -> BTr
         for decision in due.decisions {
             let (fire_at, until, ran) = match decision {
                 Decision::Run { fire_at, cause } => (fire_at, fire_at, Some(cause)),
-                Decision::Skip { fire_at, until, reason, count, more } => {
+                Decision::Skip { fire_at, until, reason, count, more, .. } => {
                     assert!(!reason.is_empty());
                     let end = until.unwrap_or(fire_at);
                     let mut at = plan.times.next(fire_at);
@@ -411,7 +411,8 @@ fn a_rest_is_one_row() {
     let times = Times::cron("0 * * * *", "UTC").unwrap();
     let plan = plan(times, at("2026-11-20T08:30:00Z"), Missed::Backfill);
     let due = rested(at("2026-11-21T10:30:00Z"), &plan, "paused");
-    let [Decision::Skip { fire_at, until, count: 26, more: false, reason }] = &due.decisions[..] else {
+    let [Decision::Skip { fire_at, until, count: 26, more: false, reason, cause: Cause::Rest }] = &due.decisions[..]
+    else {
         panic!("{:?}", due.decisions)
     };
     assert_eq!((fire_at.to_string().as_str(), reason.as_str()), ("2026-11-20T09:00:00Z", "paused"));

@@ -84,14 +84,25 @@ pub(super) mod rest {
         let plan = task.plan().map_err(|e| ToolError::refused("invalid_cron", e.to_string()))?;
         let due = rested(now, &plan, "paused");
         for decision in due.decisions {
-            let Decision::Skip { fire_at, until, count, more, reason } = decision else { continue };
+            let Decision::Skip { fire_at, until, count, more, reason, cause } = decision else { continue };
             let times = i32::try_from(count).unwrap_or(i32::MAX);
             tx.query(
                 "INSERT INTO schedule_runs (id, task_id, fire_at, until_at, times, more, cause, state, reason, trust,
                                             created_at, finished_at)
-                 VALUES ($1, $2, $3, $4, $5, $6, 'missed', 'skipped', $7, $8, $9, $9)
+                 VALUES ($1, $2, $3, $4, $5, $6, $10, 'skipped', $7, $8, $9, $9)
                  ON CONFLICT (task_id, fire_at) DO NOTHING",
-                &[&Uuid::now_v7(), &id, &fire_at, &until, &times, &more, &reason, &task.trust.as_str(), &now],
+                &[
+                    &Uuid::now_v7(),
+                    &id,
+                    &fire_at,
+                    &until,
+                    &times,
+                    &more,
+                    &reason,
+                    &task.trust.as_str(),
+                    &now,
+                    &cause.as_str(),
+                ],
             )
             .await?;
         }

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::due::{Decision, Plan, due};
+use super::due::{Cause, Decision, Plan, due};
 use super::timing::{Timing, TimingError};
 use crate::base::{TenantId, Trust, crash};
 use crate::config::{Missed, Overlap};
@@ -249,9 +249,9 @@ impl Rows {
         for decision in decisions {
             let full = task.overlap == Overlap::Queue && waiting >= MOST_QUEUED;
             let decision = match (decision, overlapped) {
-                (Decision::Run { fire_at, .. }, Some(why)) => Decision::single(fire_at, why),
-                (Decision::Run { fire_at, .. }, None) if full => {
-                    Decision::single(fire_at, &format!("{MOST_QUEUED} runs wait already"))
+                (Decision::Run { fire_at, cause }, Some(why)) => Decision::single(fire_at, cause, why),
+                (Decision::Run { fire_at, cause }, None) if full => {
+                    Decision::single(fire_at, cause, &format!("{MOST_QUEUED} runs wait already"))
                 }
                 (decision, _) => decision,
             };
@@ -442,8 +442,8 @@ impl Rows {
 
 impl Decision {
     /// One time that gets no run.
-    pub fn single(fire_at: Timestamp, reason: &str) -> Self {
-        Decision::Skip { fire_at, until: None, count: 1, more: false, reason: reason.to_owned() }
+    fn single(fire_at: Timestamp, cause: Cause, reason: &str) -> Self {
+        Decision::Skip { fire_at, until: None, count: 1, more: false, reason: reason.to_owned(), cause }
     }
 }
 
@@ -457,8 +457,8 @@ async fn insert(
 ) -> Result<u64, tokio_postgres::Error> {
     let (fire_at, until, times, more, cause, reason) = match decision {
         Decision::Run { fire_at, cause } => (*fire_at, None, 1, false, cause.as_str(), None),
-        Decision::Skip { fire_at, until, count, more, reason } => {
-            (*fire_at, *until, i32::try_from(*count).unwrap_or(i32::MAX), *more, "missed", Some(reason))
+        Decision::Skip { fire_at, until, count, more, reason, cause } => {
+            (*fire_at, *until, i32::try_from(*count).unwrap_or(i32::MAX), *more, cause.as_str(), Some(reason))
         }
     };
     let (state, finished) = if reason.is_some() { ("skipped", Some(now)) } else { ("due", None) };

@@ -9,7 +9,7 @@ use super::cron::{CronError, CronTimes};
 /// The rule of a schedule's times.
 #[derive(Debug, Clone)]
 pub enum Rule {
-    Cron(CronTimes),
+    Cron(Box<CronTimes>),
     /// Slots at `anchor`, `anchor + period`, …: however long a run takes, the next slot stays where it is.
     Every {
         period: Duration,
@@ -42,7 +42,7 @@ impl Times {
 
     /// Cron times.
     pub fn cron(expression: &str, zone: &str) -> Result<Self, CronError> {
-        CronTimes::parse(expression, zone).map(|times| Self::of(Rule::Cron(times)))
+        CronTimes::parse(expression, zone).map(|times| Self::of(Rule::Cron(Box::new(times))))
     }
 
     /// The first due time after `after`; `None` when there is none any more.

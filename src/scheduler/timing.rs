@@ -34,7 +34,7 @@ impl Timing {
     /// The times; `Err` says what is wrong with them.
     pub fn times(&self) -> Result<Times, TimingError> {
         let rule = match (&self.cron, self.every_ms, self.run_at) {
-            (Some(cron), None, None) => Rule::Cron(CronTimes::parse(cron, &self.timezone)?),
+            (Some(cron), None, None) => Rule::Cron(Box::new(CronTimes::parse(cron, &self.timezone)?)),
             (None, Some(ms), None) => {
                 let anchor = self.anchor_at.or(self.start_at).ok_or(TimingError::Kind)?;
                 Rule::Every { period: Duration::from_millis(ms.max(1000).unsigned_abs()), anchor }

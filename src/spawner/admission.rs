@@ -48,6 +48,8 @@ impl Urgency {
 
 /// Waiting this long makes one step more urgent.
 const PATIENCE: Duration = Duration::from_secs(120);
+/// Waiting so many times as long makes one as urgent as can be.
+const VERY_LONG: u64 = 5;
 
 /// The household's permits and everybody who waits for one. Cheap to clone.
 #[derive(Clone)]
@@ -139,7 +141,9 @@ impl State {
         let may = self.waiting.iter().enumerate().filter(|(_, w)| self.free(w.desk, w.urgency));
         let rank = |w: &Waiting| {
             let steps = now.saturating_duration_since(w.since).as_secs() / PATIENCE.as_secs();
-            (w.urgency as u64).saturating_sub(steps)
+            // Beside the first ones stands only who has waited very long.
+            let most = u64::from(w.urgency != Urgency::First && steps < VERY_LONG);
+            (w.urgency as u64).saturating_sub(steps).max(most)
         };
         may.min_by_key(|(_, w)| (rank(w), self.butlers[w.desk].running, w.number)).map(|(at, _)| at)
     }

@@ -140,4 +140,20 @@ async fn nobody_waits_for_ever() {
     };
     assert_eq!(next(Duration::ZERO), Urgency::Owner);
     assert_eq!(next(PATIENCE * 2), Urgency::Schedule);
+    // What is to go before all messages does, but not for ever.
+    let _memory = a.enter(Urgency::First, false).unwrap();
+    assert_eq!(next(PATIENCE * 2), Urgency::First);
+    assert_eq!(next(PATIENCE * 5), Urgency::Schedule);
+}
+
+#[test]
+fn a_schedules_priority_is_its_urgency() {
+    use super::super::types::Wants;
+    use crate::base::{Clock, RequestContext, TenantId};
+    let request = RequestContext::root(&Clock::default(), TenantId::owner(), "schedule", "b", "s", Trust::System);
+    let of = |priority| {
+        let wants = Wants { priority: Some(priority), ..Wants::default() };
+        Urgency::of(&Trigger { wants, ..Trigger::new("p", "schedule:s", Arc::new(request.clone())) })
+    };
+    assert_eq!([1, 2, 3].map(of), [Urgency::First, Urgency::Others, Urgency::Schedule]);
 }

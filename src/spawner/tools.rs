@@ -71,7 +71,7 @@ fn definitions() -> Vec<Arc<Definition>> {
 
 pub(super) const COLUMNS: &str = "id, prompt, trigger_source, state, result, duration_ms, trace_id, model, runtime, cost_usd, error_class,
     error, input_tokens, output_tokens, cached_input_tokens, cache_creation_tokens, request_id, parent_session_id, retry_of, trust, turns,
-    exit_status, queued_at, started_at, completed_at,
+    exposed_at, private_at, exit_status, queued_at, started_at, completed_at,
     (SELECT count(*) FROM tool_calls c WHERE c.session_id = sessions.id) AS tool_call_count";
 
 /// Money as an exact decimal text; unknown stays null.
@@ -96,6 +96,7 @@ pub(super) fn show(row: &Row) -> Value {
         "cost_usd": money(row.get("cost_usd")), "duration_ms": number("duration_ms"), "trace_id": text("trace_id"),
         "request_id": row.get::<_, Uuid>("request_id"),
         "parent_session_id": row.get::<_, Option<Uuid>>("parent_session_id"), "trust": text("trust"),
+        "exposed_at": time("exposed_at"), "private_at": time("private_at"),
         "retry_of": row.get::<_, Option<Uuid>>("retry_of"), "exit_status": text("exit_status"), "queued_at": time("queued_at"), "started_at": time("started_at"),
         "completed_at": time("completed_at"),
     })

@@ -2,7 +2,7 @@
 
 use async_trait::async_trait;
 
-use crate::base::ButlerName;
+use crate::base::{ButlerName, RequestContext};
 use crate::butler::clockwork::{Note, Outlet};
 use crate::messenger::{OwnerNote, Post, Priority};
 
@@ -14,21 +14,20 @@ pub struct ToOwner {
 
 #[async_trait]
 impl Outlet for ToOwner {
-    async fn take(&self, notes: Vec<Note>) -> Result<(), String> {
-        // They are of one run, and so of one tenant.
-        let Some(first) = notes.first() else { return Ok(()) };
+    async fn take(&self, request: &RequestContext, notes: &[Note]) -> Result<(), String> {
+        let tenant = &request.tenant_id;
         let letters: Vec<OwnerNote<'_>> = notes
             .iter()
             .map(|note| OwnerNote {
-                tenant: &first.tenant,
+                tenant,
                 origin: self.butler.as_str(),
                 key: &note.key,
                 subject: None,
                 text: &note.text,
-                priority: Priority::from_name(note.priority),
-                trust: note.trust,
+                priority: Priority::from_name(note.priority.as_str()),
+                trust: request.trust,
             })
             .collect();
-        self.post.tell_owner_all(&first.tenant, &letters).await.map_err(|e| e.to_string())
+        self.post.tell_owner_all(tenant, &letters).await.map_err(|e| e.to_string())
     }
 }
