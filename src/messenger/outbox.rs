@@ -316,6 +316,13 @@ impl Post {
         Ok(rows.iter().map(ended).collect())
     }
 
+    /// Notes in which conversation it was said.
+    pub(super) async fn spoken(&self, letter: &Letter, lane: &str) -> Result<(), StoreError> {
+        let mut lease = self.db().shared(&letter.tenant).await?;
+        let sql = "UPDATE shared.outbox SET conversation = $2 WHERE id = $1";
+        lease.execute(sql, &[&letter.id, &lane]).await.map(drop).map_err(failed())
+    }
+
     /// What follows is done. Of a bad end the butler that wanted it said is told here, once; whether it was.
     pub(super) async fn followed(&self, ended: &Ended) -> Result<bool, StoreError> {
         let mut lease = self.db().shared(&ended.letter.tenant).await?;

@@ -40,6 +40,9 @@ impl Desk {
                  UNION ALL
                  SELECT at, butler, message, emoji, butler FROM shared.replies
                  WHERE tenant_id = $1 AND lane = $2 AND at > $4
+                 UNION ALL
+                 SELECT settled_at, origin, message, NULL, origin FROM shared.outbox
+                 WHERE tenant_id = $1 AND conversation = $2 AND settled_at > $4 AND kind <> 'notice'
              ) said ORDER BY at DESC LIMIT $5"
         );
         let mut lease = self.db().shared(tenant).await?;
