@@ -76,7 +76,7 @@ pub enum Command {
     Sessions(Sessions),
     /// What butlers do by themselves, and when
     #[command(subcommand)]
-    Schedule(Schedule),
+    Schedule(super::schedule::Schedule),
     /// All that one id led to, over all butlers: what came, sessions, calls, answers, costs
     Timeline {
         /// Of a session, a request, a trace or a schedule
@@ -283,43 +283,6 @@ fn costs_by(text: &str) -> Result<By, String> {
 
 fn json(text: &str) -> Result<serde_json::Value, String> {
     serde_json::from_str(text).map_err(|e| format!("it is no JSON: {e}"))
-}
-
-/// `schedule`
-#[derive(Debug, Subcommand)]
-pub enum Schedule {
-    /// All schedules: when they are due next, and how the last run ended
-    List {
-        /// Only this butler's
-        #[arg(long, value_name = "NAME")]
-        butler: Option<String>,
-    },
-    /// One schedule with its last runs
-    Show(Which),
-    /// Run one now, and wait for the end; its next time stays
-    Run(Which),
-    /// Let one rest; restarts and butler.toml don't change that
-    Pause(Which),
-    /// Let one go on
-    Resume(Which),
-    /// What became of its times, the newest first
-    History {
-        #[command(flatten)]
-        which: Which,
-        /// How many
-        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
-        limit: u32,
-    },
-}
-
-/// Names one schedule.
-#[derive(Debug, Args)]
-pub struct Which {
-    /// Its name, or its id or the beginning of that
-    pub schedule: String,
-    /// Of this butler, where several have one of this name
-    #[arg(long, value_name = "NAME")]
-    pub butler: Option<String>,
 }
 
 /// `sessions`
