@@ -8,7 +8,6 @@ use serde::Serialize;
 use uuid::Uuid;
 
 use crate::config::{Ports, RuntimeKind};
-use crate::spawner::budget::By;
 
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
 #[derive(Debug, Parser)]
@@ -70,7 +69,7 @@ pub enum Command {
     #[command(subcommand)]
     Deliveries(Deliveries),
     /// What was spent, and what the month will come to
-    Costs(CostsArgs),
+    Costs(super::costs::CostsArgs),
     /// What butlers' sessions did and do
     #[command(subcommand)]
     Sessions(Sessions),
@@ -261,24 +260,6 @@ fn delivery_id(typed: &str) -> Result<Uuid, String> {
 
 fn request_id(typed: &str) -> Result<Uuid, String> {
     Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no message's id; see `butlerd inbox list`"))
-}
-
-/// `costs`
-#[derive(Debug, Args)]
-pub struct CostsArgs {
-    /// So many days, today included [default: this month]
-    #[arg(long, value_name = "N", conflicts_with = "month", value_parser = clap::value_parser!(u32).range(1..=3660))]
-    pub days: Option<u32>,
-    /// From the first of this month on
-    #[arg(long)]
-    pub month: bool,
-    /// What the rows stand for: `butler`, `schedule` or `model`
-    #[arg(long, value_name = "WHAT", default_value = "butler", value_parser = costs_by)]
-    pub by: By,
-}
-
-fn costs_by(text: &str) -> Result<By, String> {
-    By::from_name(text).ok_or_else(|| format!("one of {}", By::NAMES.join(", ")))
 }
 
 fn json(text: &str) -> Result<serde_json::Value, String> {
