@@ -25,23 +25,23 @@ struct Seen {
 }
 
 impl Inbound<'_> {
-    /// Whether the caller speaks for the owner of its tenant, whom all notes are for.
-    fn for_owner(&self) -> Result<(), Box<Response<Body>>> {
-        rights::check(self.grant, Need::Work).map_err(|failure| Box::new(forbidden(&failure)))?;
+    /// The refusal of a caller that does not speak for the owner of its tenant, whom all notes are for.
+    fn not_the_owner(&self) -> Option<Response<Body>> {
+        if let Err(failure) = rights::check(self.grant, Need::Work) {
+            return Some(forbidden(&failure));
+        }
         match self.grant.holder {
-            Holder::Operator { .. } if self.grant.butler.is_none() => Ok(()),
-            _ => Err(Box::new(said(
-                StatusCode::FORBIDDEN,
-                "forbidden",
-                "Notes are for the owner; this token is of one butler.",
-            ))),
+            Holder::Operator { .. } if self.grant.butler.is_none() => None,
+            _ => {
+                Some(said(StatusCode::FORBIDDEN, "forbidden", "Notes are for the owner; this token is of one butler."))
+            }
         }
     }
 
     /// `GET /api/chat/notes?wait=SECONDS`: what was not shown yet, the oldest first.
     pub(super) async fn notes(&self, query: Option<&str>) -> Response<Body> {
-        if let Err(refused) = self.for_owner() {
-            return *refused;
+        if let Some(refused) = self.not_the_owner() {
+            return refused;
         }
         let wait = query.and_then(|q| q.split('&').find_map(|pair| pair.strip_prefix("wait=")));
         let wait = Duration::from_secs(wait.and_then(|w| w.parse().ok()).unwrap_or(0).min(LONGEST));
@@ -61,8 +61,8 @@ impl Inbound<'_> {
 
     /// `POST /api/chat/notes`: these were shown.
     pub(super) async fn notes_seen(&self, request: Request<Incoming>) -> Response<Body> {
-        if let Err(refused) = self.for_owner() {
-            return *refused;
+        if let Some(refused) = self.not_the_owner() {
+            return refused;
         }
         let bytes = match whole_body(request.into_body(), self.edge.max_body(), BODY_TIMEOUT).await {
             Ok(bytes) => bytes,

@@ -172,12 +172,7 @@ impl Actions {
         actor: &str,
         seen: Option<&str>,
     ) -> Result<Action, DecideError> {
-        if let (Some(seen), Some(action)) = (seen, self.get(tenant, id).await?)
-            && action.args_sha256 != seen
-        {
-            return Err(DecideError::Changed);
-        }
-        let action = self.decide(tenant, id, Status::Approved, actor, None).await?;
+        let action = self.decide(tenant, id, Status::Approved, actor, None, seen).await?;
         crash::point("approval.approved");
         Ok(action)
     }
@@ -190,7 +185,7 @@ impl Actions {
         actor: &str,
         reason: Option<&str>,
     ) -> Result<Action, DecideError> {
-        let action = self.decide(tenant, id, Status::Rejected, actor, reason).await?;
+        let action = self.decide(tenant, id, Status::Rejected, actor, reason, None).await?;
         crash::point("approval.rejected");
         Ok(action)
     }
@@ -202,21 +197,26 @@ impl Actions {
         to: Status,
         actor: &str,
         reason: Option<&str>,
+        seen: Option<&str>,
     ) -> Result<Action, DecideError> {
         let now = self.clock.now();
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let sql = format!(
             "UPDATE shared.pending_actions SET status = $3, decided_by = $4, decided_at = $5, decision_reason = $6
-             WHERE id = $1 AND tenant_id = $2 AND status = 'pending' AND expires_at > $5 RETURNING {}",
+             WHERE id = $1 AND tenant_id = $2 AND status = 'pending' AND expires_at > $5
+               AND ($7::text IS NULL OR args_sha256 = $7) RETURNING {}",
             Action::COLUMNS
         );
-        let row =
-            tx.query_opt(&sql, &[&id, &tenant.as_str(), &to.as_str(), &actor, &now, &reason]).await.map_err(failed())?;
+        let params: crate::store::Params<'_> = &[&id, &tenant.as_str(), &to.as_str(), &actor, &now, &reason, &seen];
+        let row = tx.query_opt(&sql, params).await.map_err(failed())?;
         let Some(row) = row else {
             tx.rollback().await.map_err(failed())?;
             drop(lease);
             let action = self.get(tenant, id).await?.ok_or(DecideError::Unknown(id))?;
+            if action.status == Status::Pending && seen.is_some_and(|seen| seen != action.args_sha256) {
+                return Err(DecideError::Changed);
+            }
             // One that is past its time and not yet marked is as good as expired.
             let status = if action.status == Status::Pending { Status::Expired } else { action.status };
             return Err(DecideError::Decided(status.as_str()));
@@ -224,6 +224,35 @@ impl Actions {
         note(&mut tx, tenant, Some(id), None, to.as_str(), actor, reason, json!({})).await?;
         tx.commit().await.map_err(failed())?;
         Ok(Action::of_row(&row))
+    }
+
+    /// Ends what nobody decided in time. Returns how many there were.
+    pub async fn expire(&self, butler: &str) -> Result<usize, StoreError> {
+        let mut lease = self.db.every_tenant().await?;
+        let mut tx = lease.begin().await.map_err(failed())?;
+        let rows = tx
+            .query(
+                "UPDATE shared.pending_actions SET status = 'expired'
+                 WHERE butler = $1 AND status = 'pending' AND expires_at <= $2 RETURNING id, tenant_id",
+                &[&butler, &self.clock.now()],
+            )
+            .await
+            .map_err(failed())?;
+        for row in &rows {
+            let Ok(tenant) = TenantId::new(row.get::<_, &str>(1)) else { continue };
+            note(&mut tx, &tenant, Some(row.get(0)), None, "expired", "butlerd", None, json!({})).await?;
+        }
+        tx.commit().await.map_err(failed())?;
+        Ok(rows.len())
+    }
+
+    /// How many wait, of this butler.
+    pub async fn waiting(&self, tenant: &TenantId, butler: &str) -> Result<i64, StoreError> {
+        let sql = "SELECT count(*) FROM shared.pending_actions
+                   WHERE tenant_id = $1 AND butler = $2 AND status = 'pending' AND expires_at > $3";
+        let mut lease = self.db.shared(tenant).await?;
+        let rows = lease.read(sql, &[&tenant.as_str(), &butler, &self.clock.now()]).await.map_err(failed())?;
+        Ok(rows.first().map_or(0, |row| row.get(0)))
     }
 
     /// One wish.

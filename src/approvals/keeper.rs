@@ -60,6 +60,16 @@ impl Keeper {
         self.wake.notify_one();
     }
 
+    /// All wishes and rules of the household.
+    pub fn actions(&self) -> &Actions {
+        &self.actions
+    }
+
+    /// The tools whose calls by sessions wait.
+    pub fn gated_tools(&self) -> impl Iterator<Item = &str> {
+        self.settings.gated_tools.keys().map(String::as_str).filter(|_| self.settings.enabled)
+    }
+
     /// The tier of a tool's calls.
     pub fn tier(&self, tool: &str) -> RiskTier {
         self.settings.gated(tool).map_or(self.settings.default_risk_tier, |(tier, _)| tier)
@@ -113,6 +123,9 @@ impl Doorkeeper for Keeper {
             None => return Ok(Passage::Free),
         };
         let args = Value::Object(call.args.clone());
+        // A stranger's words may have come up since the call came in. What it is to carry on, the row says.
+        let now_exposed = RequestContext { private: true, ..call.context().clone() };
+        let now_exposed = exposed.then(|| now_exposed.with_trust_at_most(Trust::Stranger));
         let wish = Wish {
             session: session.0,
             tool: &call.def.name,
@@ -123,7 +136,7 @@ impl Doorkeeper for Keeper {
             to: aim.filter(|aim| aim.outward).map(|aim| aim.to.as_str()),
             risk_tier,
             expiry_hours,
-            request: call.context(),
+            request: now_exposed.as_ref().unwrap_or(call.context()),
         };
         let butler = self.butler.as_str();
         // A rule was made for calls in general; that a stranger may be behind this one, it did not know.

@@ -8,7 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::types::RiskTier;
+use super::types::{HIDDEN, RiskTier};
+use crate::base::Trust;
 
 /// What an argument must be.
 #[derive(Clone, PartialEq, Debug)]
@@ -168,6 +169,8 @@ pub struct Rule {
     pub max_uses: Option<i32>,
     pub use_count: i32,
     pub active: bool,
+    /// How far what it says is believed: that of the wish that it was made from.
+    pub trust: Trust,
 }
 
 impl Rule {
@@ -197,9 +200,23 @@ pub(super) fn allowing<'r>(rules: &'r [Rule], args: &Map<String, Value>, now: Ti
     found
 }
 
-/// Constraints under which a call like this one would be allowed: every argument as it is.
-pub(super) fn suggested(args: &Map<String, Value>) -> Constraints {
-    Constraints(args.iter().map(|(name, value)| (name.clone(), Constraint::Exact(value.clone()))).collect())
+/// Constraints under which a call like this one would be allowed: every argument as it is, but for those of which
+/// something is hidden from people. A rule is shown to them, and they can't know what it would let through.
+pub(super) fn suggested(args: &Map<String, Value>, shown: &Value) -> Constraints {
+    let of = |(name, value): (&String, &Value)| {
+        let hidden = holds(&shown[name.as_str()], HIDDEN) && !holds(value, HIDDEN);
+        (name.clone(), if hidden { Constraint::Any } else { Constraint::Exact(value.clone()) })
+    };
+    Constraints(args.iter().map(of).collect())
+}
+
+fn holds(value: &Value, text: &str) -> bool {
+    match value {
+        Value::String(own) => own == text,
+        Value::Array(items) => items.iter().any(|item| holds(item, text)),
+        Value::Object(members) => members.values().any(|member| holds(member, text)),
+        _ => false,
+    }
 }
 
 #[cfg(test)]
@@ -224,6 +241,7 @@ mod tests {
             max_uses,
             use_count: 0,
             active: true,
+            trust: Trust::Owner,
         }
     }
 
@@ -265,6 +283,18 @@ mod tests {
         let order: Vec<u128> =
             allowing(&rules, &args(json!({"to": "bob"})), now).iter().map(|r| r.id.as_u128()).collect();
         assert_eq!(order, [4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn a_suggestion_pins_everything_but_what_is_hidden() {
+        let given = args(json!({"to": "bob", "headers": {"token": "t"}, "n": 1}));
+        let shown = json!({"to": "bob", "headers": {"token": HIDDEN}, "n": 1});
+        let pinned = suggested(&given, &shown);
+        assert_eq!(
+            pinned.write(),
+            json!({"to": {"type": "exact", "value": "bob"}, "headers": {"type": "any"},
+                                          "n": {"type": "exact", "value": 1}})
+        );
     }
 
     #[test]

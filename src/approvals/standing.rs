@@ -7,12 +7,12 @@ use uuid::Uuid;
 use super::actions::{Actions, DecideError, failed, note};
 use super::rules::{Constraints, Draft, Rule, suggested};
 use super::types::RiskTier;
-use crate::base::TenantId;
+use crate::base::{TenantId, Trust};
 use crate::store::StoreError;
 
 const COLUMNS: &str =
     "id, butler, tool_name, arg_constraints, description, created_from, created_by, created_at, expires_at,
-    max_uses, use_count, active";
+    max_uses, use_count, active, trust";
 
 fn rule(row: &Row) -> Rule {
     Rule {
@@ -28,6 +28,7 @@ fn rule(row: &Row) -> Rule {
         max_uses: row.get(9),
         use_count: row.get(10),
         active: row.get(11),
+        trust: Trust::from_name(row.get(12)),
     }
 }
 
@@ -46,8 +47,10 @@ impl Actions {
         let mut tx = lease.begin().await.map_err(failed())?;
         let sql = format!(
             "INSERT INTO shared.approval_rules (id, tenant_id, butler, tool_name, arg_constraints, description,
-                 created_from, created_by, created_at, expires_at, max_uses)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING {COLUMNS}"
+                 created_from, created_by, created_at, expires_at, max_uses, trust)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+                     coalesce((SELECT trust FROM shared.pending_actions WHERE id = $7 AND tenant_id = $2), 'owner'))
+             RETURNING {COLUMNS}"
         );
         let row = tx
             .query(
@@ -122,12 +125,12 @@ impl Actions {
         action: Uuid,
     ) -> Result<(String, String, RiskTier, Constraints), DecideError> {
         let mut lease = self.db.shared(tenant).await?;
-        let sql = "SELECT butler, tool_name, risk_tier, tool_args FROM shared.pending_actions
+        let sql = "SELECT butler, tool_name, risk_tier, tool_args, args_shown FROM shared.pending_actions
                    WHERE id = $1 AND tenant_id = $2";
         let row = lease.query_opt(sql, &[&action, &tenant.as_str()]).await.map_err(failed())?;
         let row = row.ok_or(DecideError::Unknown(action))?;
         let args: Value = serde_json::from_str(row.get(3)).unwrap_or_default();
-        let constraints = suggested(&args.as_object().cloned().unwrap_or_default());
+        let constraints = suggested(&args.as_object().cloned().unwrap_or_default(), &row.get(4));
         Ok((row.get(0), row.get(1), RiskTier::from_name(row.get(2)), constraints))
     }
 }

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::base::RequestContext;
+use crate::base::{RequestContext, Trust};
 
 /// How much harm a wrong call could do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
@@ -131,6 +131,8 @@ pub struct Action {
     pub cause: Cause,
     /// `{"trust", "private"}` of the session at that moment.
     pub exposure: Value,
+    /// How far what it says is believed: its session's words, and what its call has shown.
+    pub trust: Trust,
     pub risk_tier: RiskTier,
     pub status: Status,
     pub requested_at: Timestamp,
@@ -146,7 +148,7 @@ pub struct Action {
 impl Action {
     pub(super) const COLUMNS: &str = "id, butler, session_id, tool_name, args_shown, args_sha256, agent_summary, why, cause,
         exposure, risk_tier, status, requested_at, expires_at, decided_by, decided_at, decision_reason, approval_rule_id,
-        execution_result";
+        execution_result, trust";
 
     pub(super) fn of_row(row: &Row) -> Self {
         Self {
@@ -169,6 +171,7 @@ impl Action {
             decision_reason: row.get(16),
             approval_rule_id: row.get(17),
             execution_result: row.get(18),
+            trust: Trust::from_name(row.get(19)),
         }
     }
 }

@@ -11,16 +11,16 @@ use super::actions::{failed, note};
 use super::keeper::Keeper;
 use super::types::{Status, args_sha256};
 use crate::access::{Caller, approval_label};
-use crate::base::{RequestContext, TenantId, crash, task};
-use crate::store::{StoreError, Tx};
+use crate::base::{RequestContext, TenantId, Trust, crash, task};
+use crate::store::{Claim, ClaimTable, StoreError, Tx, lease_seconds};
 use crate::tools::{Reply, ToolSet};
 
 /// Rows are looked for this often even if nobody says that there are any: wishes expire by themselves.
 const LOOK: Duration = Duration::from_secs(5);
 /// After a look that failed.
 const AGAIN: Duration = Duration::from_secs(1);
-/// A claim holds longer than any call may take.
-const LEASE_SECONDS: f64 = 900.0;
+
+static CLAIMS: ClaimTable = ClaimTable::shared("shared.pending_actions");
 
 /// What the worker works with.
 pub struct ApprovalParts {
@@ -106,35 +106,22 @@ impl Worker {
     }
 
     async fn look(&self) -> Result<(), StoreError> {
-        self.expire().await?;
+        self.parts.keeper.actions.expire(self.butler()).await?;
         while !self.stop.is_cancelled()
             && let Some(claimed) = self.claim().await?
         {
-            self.carry_out(&claimed).await?;
+            let held = Claim { row: claimed.id, id: claimed.claim };
+            let work = self.carry_out(&claimed);
+            tokio::pin!(work);
+            tokio::select! {
+                done = &mut work => done?,
+                // A call is not broken off. That of whoever holds it now can't have its effect a second time.
+                () = CLAIMS.hold(&self.parts.keeper.actions.db, held) => work.await?,
+            }
         }
         while self.hand_back().await? {
             self.parts.told.notify_one();
         }
-        Ok(())
-    }
-
-    async fn expire(&self) -> Result<(), StoreError> {
-        let actions = &self.parts.keeper.actions;
-        let mut lease = actions.db.every_tenant().await?;
-        let mut tx = lease.begin().await.map_err(failed())?;
-        let rows = tx
-            .query(
-                "UPDATE shared.pending_actions SET status = 'expired'
-                 WHERE butler = $1 AND status = 'pending' AND expires_at <= $2 RETURNING id, tenant_id",
-                &[&self.butler(), &actions.clock.now()],
-            )
-            .await
-            .map_err(failed())?;
-        for row in &rows {
-            let Ok(tenant) = TenantId::new(row.get::<_, &str>(1)) else { continue };
-            note(&mut tx, &tenant, Some(row.get(0)), None, "expired", "butlerd", None, json!({})).await?;
-        }
-        tx.commit().await.map_err(failed())?;
         Ok(())
     }
 
@@ -150,7 +137,7 @@ impl Worker {
                                AND (claim_id IS NULL OR lease_until < clock_timestamp())
                              ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED)
                  RETURNING id, tenant_id, session_id, tool_name, tool_args, args_sha256, request",
-                &[&self.butler(), &self.parts.node, &claim, &LEASE_SECONDS],
+                &[&self.butler(), &self.parts.node, &claim, &lease_seconds()],
             )
             .await
             .map_err(failed())?;
@@ -182,14 +169,14 @@ impl Worker {
         if self.was_made(claimed).await? {
             let result = json!({"success": true, "result": null, "error": null,
                                 "note": "it was made before butlerd was started again; its answer was lost"});
-            return self.settle(claimed, Status::Executed, result, "executed").await;
+            return self.settle(claimed, Status::Executed, result, "executed", Trust::Owner).await;
         }
         let context = std::sync::Arc::new(claimed.request.clone());
         let caller = Caller::approved(claimed.id, Some(crate::base::SessionId(claimed.session)), context);
         crash::point("approval.calling");
         let reply = self.parts.tools.call(&claimed.tool, args, caller, CancellationToken::new()).await;
         crash::point("approval.called");
-        let Some(Reply { json: answer, is_error }) = reply else {
+        let Some(Reply { json: answer, is_error, seen }) = reply else {
             return self.abandon(claimed, "there is no such tool any more").await;
         };
         let code = answer["code"].as_str().unwrap_or_default();
@@ -198,11 +185,12 @@ impl Worker {
             self.release(claimed).await?;
             return Err(StoreError::Unreachable("the database went away during an approved call".to_owned()));
         }
-        let refused = is_error || answer["status"] == "error";
+        let done = code == "done_but_unreadable";
+        let refused = !done && (is_error || answer["status"] == "error");
         let error = refused.then(|| answer["error"].as_str().unwrap_or("it failed").to_owned());
         let result = json!({"success": !refused, "result": (!refused).then_some(&answer), "error": error,
                             "executed_at": self.parts.keeper.actions.clock.now().to_string()});
-        self.settle(claimed, Status::Executed, result, "executed").await
+        self.settle(claimed, Status::Executed, result, "executed", seen).await
     }
 
     /// A call's row in the audit log is committed with its effect, so it says whether there was one.
@@ -223,11 +211,20 @@ impl Worker {
 
     async fn abandon(&self, claimed: &Claimed, why: &str) -> Result<(), StoreError> {
         tracing::error!(butler = self.butler(), action = %claimed.id, "an approved call was not made: {why}");
-        self.settle(claimed, Status::Abandoned, json!({"success": false, "result": null, "error": why}), "abandoned")
-            .await
+        let result = json!({"success": false, "result": null, "error": why});
+        self.settle(claimed, Status::Abandoned, result, "abandoned", Trust::Owner).await
     }
 
-    async fn settle(&self, claimed: &Claimed, to: Status, result: Value, what: &str) -> Result<(), StoreError> {
+    /// `seen`: how far what the result shows is believed; whoever is told of it inherits that.
+    async fn settle(
+        &self,
+        claimed: &Claimed,
+        to: Status,
+        result: Value,
+        what: &str,
+        seen: Trust,
+    ) -> Result<(), StoreError> {
+        let trust = claimed.request.trust.min(seen);
         let actions = &self.parts.keeper.actions;
         let executed = (to == Status::Executed).then(|| actions.clock.now());
         let mut lease = actions.db.shared(&claimed.tenant).await?;
@@ -235,9 +232,10 @@ impl Worker {
         let held = tx
             .execute(
                 "UPDATE shared.pending_actions SET status = $3, execution_result = $4, executed_at = $5, claim_id = NULL,
-                        claimed_by = NULL, lease_until = NULL
+                        claimed_by = NULL, lease_until = NULL, trust = $6,
+                        request = jsonb_set(request, '{trust}', to_jsonb($6::text))
                  WHERE id = $1 AND claim_id = $2 AND status = 'approved'",
-                &[&claimed.id, &claimed.claim, &to.as_str(), &result, &executed],
+                &[&claimed.id, &claimed.claim, &to.as_str(), &result, &executed, &trust.as_str()],
             )
             .await
             .map_err(failed())?;

@@ -139,6 +139,8 @@ pub async fn boot(
             Ok::<_, String>(())
         })
         .await?;
+    // What is to wait for a person is known before anything runs; a butler of whom it can't be known does not start.
+    let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
     let base = ModuleContext {
         butler: name.clone(),
         dir: config.dir.clone(),
@@ -146,6 +148,7 @@ pub async fn boot(
         store: store.clone(),
         clock: house.clock.clone(),
         post: house.post.clone(),
+        keeper: keeper.clone(),
         credentials: Arc::default(),
     };
     phases
@@ -191,7 +194,6 @@ pub async fn boot(
     let zone = house.config.owner.time_zone.name().to_owned();
     phases.run("schedule sync", sync(&house.db, &store, name.as_str(), &config.schedules, &zone)).await?;
     let jobs = jobs(config, &store, &mut modules).await;
-    let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
     let core = Arc::new(Core {
         keeper: keeper.clone(),
         house: house.clone(),
@@ -228,6 +230,12 @@ pub async fn boot(
                 .chain(ask_tools(&house.desk))
                 .chain(if name.as_str() == SWITCHBOARD { switchboard_tools(&house.desk) } else { Vec::new() });
             own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
+            let unknown: Vec<&str> =
+                (keeper.gated_tools()).filter(|tool| builder.owner(tool).is_none() && !modules.declare(tool)).collect();
+            if !unknown.is_empty() {
+                let why = format!("gated_tools: this butler has no tool {}", unknown.join(", "));
+                modules.blame("approvals", Phase::Tools, why);
+            }
             modules.tools(&mut builder).await;
             Ok::<_, String>(())
         })

@@ -13,7 +13,7 @@ use super::post::Post;
 use crate::base::{TenantId, crash, text};
 use crate::store::{Claim, ClaimTable, StoreError, lease_seconds};
 
-pub(super) const CLAIMS: ClaimTable = ClaimTable { table: "shared.outbox", key: "id" };
+pub(super) static CLAIMS: ClaimTable = ClaimTable::shared("shared.outbox");
 
 /// What of a failure is kept.
 const MOST_ERROR: usize = 1000;

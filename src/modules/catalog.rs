@@ -12,6 +12,7 @@ pub struct Catalog {
 impl Default for Catalog {
     fn default() -> Self {
         let mut factories: Vec<Box<dyn Factory>> = vec![
+            Box::new(super::approvals::ApprovalsFactory),
             Box::new(super::log::LogFactory),
             Box::new(super::file::FileFactory),
             Box::new(super::webhook::WebhookFactory),

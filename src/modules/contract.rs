@@ -8,6 +8,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
+use crate::approvals::Keeper;
 use crate::base::{ButlerName, Clock, Secret};
 use crate::messenger::{Channel, Post};
 use crate::store::Store;
@@ -70,6 +71,8 @@ pub struct ModuleContext {
     pub clock: Clock,
     /// Whatever leaves the household goes through it.
     pub post: Post,
+    /// Decides which of the butler's calls wait for a person.
+    pub keeper: Keeper,
     /// Those of the module's credentials that were found.
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
 }

@@ -2,6 +2,7 @@
 //!
 //! A module never imports another; it works with the [`ModuleContext`] it is given.
 
+mod approvals;
 mod catalog;
 mod contract;
 mod file;

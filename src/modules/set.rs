@@ -158,6 +158,11 @@ impl Modules {
         self.slots.iter().any(|s| s.name == name)
     }
 
+    /// Whether a module of the butler brings this tool, well or not.
+    pub fn declare(&self, tool: &str) -> bool {
+        self.slots.iter().any(|s| s.manifest.tools.iter().any(|own| own == tool))
+    }
+
     /// Lays a failure that happened elsewhere in boot at a module's door.
     pub fn blame(&mut self, name: &str, phase: Phase, error: String) {
         self.fail(name, phase, error);

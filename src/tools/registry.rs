@@ -17,7 +17,7 @@ use super::exposed;
 use super::keeper::{self, Aim, Doorkeeper, Passage};
 use crate::access::Caller;
 use crate::base::redact::household;
-use crate::base::{ButlerName, Seen, text};
+use crate::base::{ButlerName, Seen, Trust, text};
 use crate::store::Store;
 use crate::telemetry::{ButlerMetrics, Span, SpanKind};
 
@@ -110,6 +110,8 @@ pub struct ToolSet {
 pub struct Reply {
     pub json: Value,
     pub is_error: bool,
+    /// The least trusted text that it shows.
+    pub seen: Trust,
 }
 
 impl ToolSet {
@@ -212,6 +214,7 @@ impl ToolSet {
                 json: json!({"status": "error", "error": format!("Wrong arguments for {name}: {problem}"),
                              "code": "invalid_arguments"}),
                 is_error: true,
+                seen: Trust::Owner,
             };
             describe(&mut span, &shadow, Outcome::Refused, Some(&problem), Some(&reply.json));
             self.inner.metrics.tool_call(Outcome::Refused.as_str());
@@ -254,10 +257,11 @@ impl ToolSet {
             self.inner.auditor.record(shadow.record(outcome, detail));
         }
         let mut reply = match result {
-            Ok(json) => Reply { json, is_error: false },
+            Ok(json) => Reply { json, is_error: false, seen: seen.lowest() },
             Err(e) => Reply {
                 json: e.to_json(def.effect(), audited.load(Ordering::Acquire)),
                 is_error: !matches!(e, ToolError::Refused { .. }),
+                seen: seen.lowest(),
             },
         };
         household().clean_json(&mut reply.json);

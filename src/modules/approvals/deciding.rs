@@ -1,0 +1,199 @@
+//! Deciding: for people and programs that they gave the scope `admin`. A session can't, whatever its token says.
+
+use serde_json::{Value, json};
+
+use super::{define, id_of, moment, own_action, own_rule};
+use crate::access::{GrantScope, Holder};
+use crate::approvals::{Constraints, Draft, Keeper, Rule};
+use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+pub(super) const NAMES: [&str; 6] = [
+    "approve_action",
+    "reject_action",
+    "expire_stale_actions",
+    "create_approval_rule",
+    "create_rule_from_action",
+    "revoke_approval_rule",
+];
+
+fn meta() -> Meta {
+    Meta { operators: true, ..Meta::write(Effect::Once) }
+}
+
+pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
+    let text =
+        |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
+    let bounds = json!({
+        "expires_at": {"type": "string", "format": "date-time", "description": "Until when the rule counts"},
+        "max_uses": {"type": "integer", "minimum": 1, "maximum": 1_000_000, "description": "For how many calls it counts"}});
+    let with = |mut own: Value| {
+        if let (Some(own), Some(bounds)) = (own.as_object_mut(), bounds.as_object()) {
+            own.extend(bounds.clone());
+        }
+        own
+    };
+    let constraints = json!({"type": "object", "description":
+        "By argument: {\"type\": \"exact\", \"value\": …}, {\"type\": \"pattern\", \"value\": \"*@example.org\"} or \
+         {\"type\": \"any\"}. All must hold."});
+    macro_rules! tool {
+        ($work:ident, $description:expr, $properties:expr, $required:expr) => {{
+            let keeper = keeper.clone();
+            let def = define(stringify!($work), $description, $properties, $required, meta())?;
+            Tool::new(&def, handler(move |call| $work(call, keeper.clone())))
+        }};
+    }
+    Ok(vec![
+        tool!(
+            approve_action,
+            "Let a call through that waits. It is made once, with exactly the arguments that were shown.",
+            json!({"action_id": id_of("action"), "seen": text(64, "Only if its arguments still have this args_sha256"),
+                   "create_rule": {"type": "boolean", "default": false,
+                                   "description": "Allow calls with the same arguments from now on"}}),
+            &["action_id"]
+        ),
+        tool!(
+            reject_action,
+            "Turn down a call that waits; its butler is told.",
+            json!({"action_id": id_of("action"), "reason": text(2000, "What its butler is told")}),
+            &["action_id"]
+        ),
+        tool!(
+            expire_stale_actions,
+            "End what nobody has decided in time. It happens by itself as well.",
+            json!({}),
+            &[]
+        ),
+        tool!(
+            create_approval_rule,
+            "Allow calls of a gated tool in advance.",
+            with(json!({"tool_name": text(200, "The tool"), "arg_constraints": constraints,
+                        "description": text(1000, "What the rule is for")})),
+            &["tool_name", "arg_constraints", "description"]
+        ),
+        tool!(
+            create_rule_from_action,
+            "Allow calls like one that waits or waited: with the same arguments, but for those that you override.",
+            with(json!({"action_id": id_of("action"), "constraint_overrides": constraints,
+                        "description": text(1000, "What the rule is for")})),
+            &["action_id"]
+        ),
+        tool!(revoke_approval_rule, "End a standing rule.", json!({"rule_id": id_of("rule")}), &["rule_id"]),
+    ])
+}
+
+/// Who decides. Only a person may, or what a person gave the right to.
+fn person(call: &ToolCall) -> Result<String, ToolError> {
+    let refused = |why: &str| Err(ToolError::refused("human_actor_required", why));
+    match &call.caller.grant.holder {
+        Holder::Operator { .. } if call.caller.grant.has(GrantScope::Admin) => Ok(call.caller.label().to_owned()),
+        Holder::Operator { .. } => refused(
+            "Deciding needs a token with the scope `admin`. Decide with `butlerd approvals`, or make such a token.",
+        ),
+        _ => refused("Only a person decides. Say what waits, and let the owner decide."),
+    }
+}
+
+async fn approve_action(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+    let actor = person(&call)?;
+    let (action, tenant) = (own_action(&call, &keeper).await?, &call.context().tenant_id);
+    let wants_rule = call.args.get("create_rule").and_then(Value::as_bool).unwrap_or(false);
+    if wants_rule {
+        // Whether there may be such a rule is known before anything is let through.
+        from_action(&call, &keeper, &action.id)
+            .await?
+            .check(keeper.tier(&action.tool_name), call.store.clock().now())
+            .map_err(|why| {
+                ToolError::refused("invalid_rule", format!("Not approved: {why}. Approve it without a rule."))
+            })?;
+    }
+    let decided = keeper.actions().approve(tenant, action.id, &actor, call.text("seen")).await?;
+    keeper.wake();
+    let mut shown = json!(decided);
+    if wants_rule {
+        let draft = from_action(&call, &keeper, &action.id).await?;
+        shown["rule"] = json!(create(&call, &keeper, &draft, &actor).await?);
+    }
+    Ok(shown)
+}
+
+async fn reject_action(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+    let actor = person(&call)?;
+    let action = own_action(&call, &keeper).await?;
+    let tenant = &call.context().tenant_id;
+    let decided = keeper.actions().reject(tenant, action.id, &actor, call.text("reason")).await?;
+    keeper.wake();
+    Ok(json!(decided))
+}
+
+async fn expire_stale_actions(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+    person(&call)?;
+    let expired = keeper.actions().expire(call.butler.as_str()).await?;
+    keeper.wake();
+    Ok(json!({"status": "ok", "expired": expired}))
+}
+
+fn constraints(given: Option<&Value>) -> Result<Constraints, ToolError> {
+    let Some(given) = given else { return Ok(Constraints::default()) };
+    Constraints::read(given).map_err(|why| ToolError::refused("invalid_rule", format!("Not done: {why}.")))
+}
+
+async fn create(call: &ToolCall, keeper: &Keeper, draft: &Draft, actor: &str) -> Result<Rule, ToolError> {
+    let tool = &draft.tool_name;
+    if !keeper.gated_tools().any(|gated| gated == tool) {
+        let why =
+            format!("`{tool}` is not gated, so no rule is asked about its calls; see [modules.approvals.gated_tools].");
+        return Err(ToolError::refused("not_gated", why));
+    }
+    let (tenant, butler) = (&call.context().tenant_id, call.butler.as_str());
+    Ok(keeper.actions().create_rule(tenant, butler, draft, keeper.tier(tool), actor).await?)
+}
+
+fn max_uses(call: &ToolCall) -> Option<i32> {
+    call.args.get("max_uses").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok())
+}
+
+async fn create_approval_rule(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+    let actor = person(&call)?;
+    let draft = Draft {
+        tool_name: call.text("tool_name").unwrap_or_default().to_owned(),
+        constraints: constraints(call.args.get("arg_constraints"))?,
+        description: call.text("description").unwrap_or_default().to_owned(),
+        expires_at: moment(&call, "expires_at")?,
+        max_uses: max_uses(&call),
+        created_from: None,
+    };
+    Ok(json!(create(&call, &keeper, &draft, &actor).await?))
+}
+
+/// The rule for calls like this action.
+async fn from_action(call: &ToolCall, keeper: &Keeper, action: &uuid::Uuid) -> Result<Draft, ToolError> {
+    let (_, tool_name, _, mut pinned) = keeper.actions().suggest(&call.context().tenant_id, *action).await?;
+    pinned.0.extend(constraints(call.args.get("constraint_overrides"))?.0);
+    let description =
+        call.text("description").map_or_else(|| format!("calls of {tool_name} like {action}"), str::to_owned);
+    let expires_at = moment(call, "expires_at")?;
+    Ok(Draft {
+        tool_name,
+        constraints: pinned,
+        description,
+        expires_at,
+        max_uses: max_uses(call),
+        created_from: Some(*action),
+    })
+}
+
+async fn create_rule_from_action(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+    let actor = person(&call)?;
+    let action = own_action(&call, &keeper).await?;
+    let draft = from_action(&call, &keeper, &action.id).await?;
+    Ok(json!(create(&call, &keeper, &draft, &actor).await?))
+}
+
+async fn revoke_approval_rule(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+    let actor = person(&call)?;
+    let rule = own_rule(&call, &keeper).await?;
+    if !keeper.actions().revoke_rule(&call.context().tenant_id, rule.id, &actor).await? {
+        return Err(ToolError::refused("already_decided", "The rule was ended before."));
+    }
+    Ok(json!(Rule { active: false, ..rule }))
+}

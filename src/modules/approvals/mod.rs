@@ -1,0 +1,106 @@
+//! The module `approvals`: which of a butler's tools wait for a person, and the tools to look at what waits and decide.
+//!
+//! The gates stand whether the module is switched on or not. Sessions may look; only people decide.
+
+mod deciding;
+mod looking;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::contract::{Factory, Manifest, Module, ModuleContext};
+use crate::approvals::{Action, DecideError, Keeper, Rule, Settings};
+use crate::base::ButlerName;
+use crate::tools::{Definition, Meta, Tool, ToolCall, ToolError};
+
+const NAME: &str = "approvals";
+
+pub(super) struct ApprovalsFactory;
+
+impl Factory for ApprovalsFactory {
+    fn name(&self) -> &str {
+        NAME
+    }
+    fn check(&self, config: &Value) -> Vec<String> {
+        Settings::read(Some(config)).err().into_iter().collect()
+    }
+    fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+        Ok(Box::new(ApprovalsModule))
+    }
+}
+
+struct ApprovalsModule;
+
+#[async_trait]
+impl Module for ApprovalsModule {
+    fn manifest(&self) -> Result<Manifest, String> {
+        let names = looking::NAMES.iter().chain(&deciding::NAMES);
+        Ok(Manifest { tools: names.map(|name| (*name).to_owned()).collect() })
+    }
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
+        let mut tools = looking::tools(&cx.keeper)?;
+        tools.extend(deciding::tools(&cx.keeper)?);
+        Ok(tools)
+    }
+}
+
+fn define(
+    name: &str,
+    description: &str,
+    properties: Value,
+    required: &[&str],
+    meta: Meta,
+) -> Result<Arc<Definition>, String> {
+    let schema =
+        json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required});
+    Definition::new(name, description, schema, meta).map(Arc::new)
+}
+
+fn id_of(what: &str) -> Value {
+    json!({"type": "string", "format": "uuid", "description": format!("Which {what}, as the lists show it")})
+}
+
+/// An id among the arguments. Its form was checked by the schema.
+fn id(call: &ToolCall, name: &str) -> Result<Uuid, ToolError> {
+    let given = call.text(name).unwrap_or_default();
+    given.parse().map_err(|_| ToolError::refused("invalid_arguments", format!("{name} is no id: {given}")))
+}
+
+/// A moment among the arguments.
+fn moment(call: &ToolCall, name: &str) -> Result<Option<jiff::Timestamp>, ToolError> {
+    let Some(given) = call.text(name) else { return Ok(None) };
+    let wrong = |_| ToolError::refused("invalid_arguments", format!("{name} is no time with an offset: {given}"));
+    given.parse().map(Some).map_err(wrong)
+}
+
+impl From<DecideError> for ToolError {
+    fn from(e: DecideError) -> Self {
+        match e {
+            DecideError::Store(e) => e.into(),
+            e => ToolError::refused(e.code(), format!("Not done: {e}.")),
+        }
+    }
+}
+
+/// One of the butler's own wishes.
+async fn own_action(call: &ToolCall, keeper: &Keeper) -> Result<Action, ToolError> {
+    let id = id(call, "action_id")?;
+    let found = keeper.actions().get(&call.context().tenant_id, id).await?;
+    let action = found.filter(|a| a.butler == call.butler.as_str()).ok_or(DecideError::Unknown(id))?;
+    call.shows(action.trust);
+    Ok(action)
+}
+
+/// One of the butler's own rules.
+async fn own_rule(call: &ToolCall, keeper: &Keeper) -> Result<Rule, ToolError> {
+    let id = id(call, "rule_id")?;
+    let found = keeper.actions().rule(&call.context().tenant_id, id).await?;
+    let unknown = || ToolError::refused("not_found", format!("There is no rule {id}."));
+    let rule = found.filter(|r| r.butler == call.butler.as_str()).ok_or_else(unknown)?;
+    call.shows(rule.trust);
+    Ok(rule)
+}
