@@ -375,6 +375,11 @@ impl Inner {
             }
         };
         let mut request = claimed.route.request_context.clone().with_trust_at_most(claimed.trust);
+        for said in &input.conversation_history {
+            if let Some(trust) = said["trust"].as_str() {
+                request = request.with_trust_at_most(Trust::from_name(trust));
+            }
+        }
         // An outcome was put together out of what an earlier session had been shown.
         request.private |= *kind == RouteKind::Answer;
         let source = if *kind == RouteKind::Ask { "ask" } else { "route" };
