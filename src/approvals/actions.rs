@@ -29,6 +29,8 @@ pub enum DecideError {
     Changed,
     #[error("{0}")]
     Rule(String),
+    #[error("`{0}` is not gated, so no rule is asked about its calls; see [modules.approvals.gated_tools]")]
+    NotGated(String),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -41,6 +43,7 @@ impl DecideError {
             DecideError::Decided(_) => "already_decided",
             DecideError::Changed => "changed",
             DecideError::Rule(_) => "invalid_rule",
+            DecideError::NotGated(_) => "not_gated",
             DecideError::Store(_) => "unavailable",
         }
     }
