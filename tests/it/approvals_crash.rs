@@ -9,7 +9,8 @@ use crate::support::{Household, eventually, model};
 async fn butler() -> ScriptedModel {
     model(json!([
         {"when": "A call of `tally_add` that you had made", "steps": [{"say": "I know."}]},
-        {"when": "count: ([a-z0-9-]+)", "steps": [
+        // The last one: what stands before it is what was said before.
+        {"when": "(?s).*count: ([a-z0-9-]+)", "steps": [
             {"call": {"tool": "tally_add", "arguments": {"mark": "{{match.1}}"}}}, {"say": "It waits."}]},
     ]))
     .await

@@ -272,7 +272,9 @@ impl Household {
     /// Waits until nothing is under way any more, and checks that nothing is wrong then.
     pub async fn at_rest(&self, what: &str) {
         self.invariants(what).await;
-        let open = "SELECT (SELECT count(*) FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing')),
+        let open = "SELECT (SELECT count(*) FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing'))
+                           + (SELECT count(*) FROM shared.pending_actions
+                              WHERE status NOT IN ('pending') AND handed_back_at IS NULL),
                            (SELECT string_agg(request_id || ' ' || state || ' ' || attempts || ' ' || coalesce(last_error, ''), '; ')
                             FROM (SELECT * FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing')
                                   ORDER BY seq LIMIT 5) m)";
