@@ -170,7 +170,9 @@ const BUTLERS: [(&str, &str); 10] = [
          WHERE s.route_id IS NOT NULL AND '{name}' <> 'switchboard'
            AND (s.state = 'succeeded'
                 OR EXISTS (SELECT 1 FROM {b}.tool_calls c
-                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'))
+                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'
+                            -- What a person let through was made by no session.
+                            AND c.caller NOT LIKE 'approval %'))
          GROUP BY s.route_id HAVING count(*) > 1",
     ),
     (
@@ -196,7 +198,9 @@ const BUTLERS: [(&str, &str); 10] = [
          WHERE s.run_id IS NOT NULL
            AND (s.state = 'succeeded'
                 OR EXISTS (SELECT 1 FROM {b}.tool_calls c
-                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'))
+                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'
+                            -- What a person let through was made by no session.
+                            AND c.caller NOT LIKE 'approval %'))
          GROUP BY s.run_id HAVING count(*) > 1",
     ),
     (
