@@ -70,6 +70,9 @@ CREATE TABLE tool_calls (
     duration_us bigint NOT NULL
 );
 SELECT shared.tenant_table('tool_calls');
+-- A call that was let through has its effect once, whoever else believes to hold it.
+CREATE UNIQUE INDEX tool_calls_approved ON tool_calls (caller)
+    WHERE outcome = 'ok' AND effect <> 'none' AND caller LIKE 'approval %';
 CREATE INDEX tool_calls_of_session ON tool_calls (session_id, id) WHERE session_id IS NOT NULL;
 
 -- What happened in a session, in order: written as it comes, of bounded size, without secrets. How the session ended
@@ -174,6 +177,7 @@ CREATE TABLE schedule_runs (
 );
 SELECT shared.tenant_table('schedule_runs');
 CREATE INDEX schedule_runs_open ON schedule_runs (available_at) WHERE state IN ('due', 'running');
+CREATE INDEX schedule_runs_bad ON schedule_runs (fire_at) WHERE state IN ('failed', 'skipped');
 
 -- Attachments, by the SHA-256 of their content.
 CREATE TABLE blobs (

@@ -55,6 +55,8 @@ CREATE TABLE outbox (
     settled_at      timestamptz,
     -- What follows from its end is done: whoever must know of it knows.
     followed_at     timestamptz,
+    -- The switchboard's lane in which an answer to it would come, once it was sent: what was said before includes it.
+    conversation    text,
     -- Its butler has heard of a bad end, which happens once.
     told_at         timestamptz,
     -- Of the chat: somebody has seen it.
@@ -79,6 +81,7 @@ CREATE INDEX outbox_unshown ON outbox (tenant_id, seq)
     WHERE channel = 'chat' AND intent = 'send' AND state = 'sent' AND shown_at IS NULL;
 CREATE INDEX outbox_notices ON outbox (tenant_id, seq) WHERE kind = 'notice';
 CREATE INDEX outbox_newest ON outbox (tenant_id, seq);
+CREATE INDEX outbox_of_conversation ON outbox (tenant_id, conversation, seq) WHERE conversation IS NOT NULL;
 CREATE INDEX outbox_of_request ON outbox (request_id);
 
 -- Each try, begun before anything leaves.

@@ -25,18 +25,22 @@ struct Seen {
 }
 
 impl Inbound<'_> {
-    /// Whether the caller speaks for the owner of its tenant, whom all notes are for.
-    fn for_owner(&self) -> Result<(), Response<Body>> {
-        rights::check(self.grant, Need::Work).map_err(|failure| forbidden(&failure))?;
+    /// The refusal of a caller that does not speak for the owner of its tenant, whom all notes are for.
+    fn not_the_owner(&self) -> Option<Response<Body>> {
+        if let Err(failure) = rights::check(self.grant, Need::Work) {
+            return Some(forbidden(&failure));
+        }
         match self.grant.holder {
-            Holder::Operator { .. } if self.grant.butler.is_none() => Ok(()),
-            _ => Err(said(StatusCode::FORBIDDEN, "forbidden", "Notes are for the owner; this token is of one butler.")),
+            Holder::Operator { .. } if self.grant.butler.is_none() => None,
+            _ => {
+                Some(said(StatusCode::FORBIDDEN, "forbidden", "Notes are for the owner; this token is of one butler."))
+            }
         }
     }
 
     /// `GET /api/chat/notes?wait=SECONDS`: what was not shown yet, the oldest first.
     pub(super) async fn notes(&self, query: Option<&str>) -> Response<Body> {
-        if let Err(refused) = self.for_owner() {
+        if let Some(refused) = self.not_the_owner() {
             return refused;
         }
         let wait = query.and_then(|q| q.split('&').find_map(|pair| pair.strip_prefix("wait=")));
@@ -57,7 +61,7 @@ impl Inbound<'_> {
 
     /// `POST /api/chat/notes`: these were shown.
     pub(super) async fn notes_seen(&self, request: Request<Incoming>) -> Response<Body> {
-        if let Err(refused) = self.for_owner() {
+        if let Some(refused) = self.not_the_owner() {
             return refused;
         }
         let bytes = match whole_body(request.into_body(), self.edge.max_body(), BODY_TIMEOUT).await {

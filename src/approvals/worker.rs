@@ -12,15 +12,15 @@ use super::keeper::Keeper;
 use super::types::{Status, args_sha256};
 use crate::access::{Caller, approval_label};
 use crate::base::{RequestContext, TenantId, Trust, crash, task};
-use crate::store::{StoreError, Tx};
+use crate::store::{Claim, ClaimTable, StoreError, Tx, lease_seconds};
 use crate::tools::{Reply, ToolSet};
 
 /// Rows are looked for this often even if nobody says that there are any: wishes expire by themselves.
 const LOOK: Duration = Duration::from_secs(5);
 /// After a look that failed.
 const AGAIN: Duration = Duration::from_secs(1);
-/// A claim holds longer than any call may take.
-const LEASE_SECONDS: f64 = 900.0;
+
+static CLAIMS: ClaimTable = ClaimTable::shared("shared.pending_actions");
 
 /// What the worker works with.
 pub struct ApprovalParts {
@@ -110,7 +110,14 @@ impl Worker {
         while !self.stop.is_cancelled()
             && let Some(claimed) = self.claim().await?
         {
-            self.carry_out(&claimed).await?;
+            let held = Claim { row: claimed.id, id: claimed.claim };
+            let work = self.carry_out(&claimed);
+            tokio::pin!(work);
+            tokio::select! {
+                done = &mut work => done?,
+                // A call is not broken off. That of whoever holds it now can't have its effect a second time.
+                () = CLAIMS.hold(&self.parts.keeper.actions.db, held) => work.await?,
+            }
         }
         while self.hand_back().await? {
             self.parts.told.notify_one();
@@ -130,7 +137,7 @@ impl Worker {
                                AND (claim_id IS NULL OR lease_until < clock_timestamp())
                              ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED)
                  RETURNING id, tenant_id, session_id, tool_name, tool_args, args_sha256, request",
-                &[&self.butler(), &self.parts.node, &claim, &LEASE_SECONDS],
+                &[&self.butler(), &self.parts.node, &claim, &lease_seconds()],
             )
             .await
             .map_err(failed())?;

@@ -7,8 +7,9 @@ use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
 use uuid::Uuid;
 
+use super::deliveries::Deliveries;
+
 use crate::config::{Ports, RuntimeKind};
-use crate::spawner::budget::By;
 
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
 #[derive(Debug, Parser)]
@@ -70,13 +71,13 @@ pub enum Command {
     #[command(subcommand)]
     Deliveries(Deliveries),
     /// What was spent, and what the month will come to
-    Costs(CostsArgs),
+    Costs(super::costs::CostsArgs),
     /// What butlers' sessions did and do
     #[command(subcommand)]
     Sessions(Sessions),
     /// What butlers do by themselves, and when
     #[command(subcommand)]
-    Schedule(Schedule),
+    Schedule(super::schedule::Schedule),
     /// All that one id led to, over all butlers: what came, sessions, calls, answers, costs
     Timeline {
         /// Of a session, a request, a trace or a schedule
@@ -210,116 +211,12 @@ pub enum Inbox {
     },
 }
 
-/// `deliveries`
-#[derive(Debug, Subcommand)]
-pub enum Deliveries {
-    /// The newest deliveries
-    List {
-        /// Only those of this state; `bad`: those that are unknown, failed or dead
-        #[arg(long, value_name = "STATE",
-              value_parser = ["pending", "deferred", "sending", "sent", "unknown", "failed", "dead", "bad"])]
-        state: Option<String>,
-        /// Only what this butler wanted sent; `butlerd`: the daemon's own notices
-        #[arg(long, value_name = "NAME")]
-        butler: Option<String>,
-        /// How many
-        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: u32,
-    },
-    /// One delivery with its tries
-    Show {
-        #[arg(value_parser = delivery_id)]
-        id: Uuid,
-    },
-    /// Send it once more: one that failed, is dead, or unknown, which may then arrive twice
-    Retry {
-        #[arg(value_parser = delivery_id)]
-        id: Uuid,
-    },
-    /// Call off one that has not left
-    Cancel {
-        #[arg(value_parser = delivery_id)]
-        id: Uuid,
-    },
-    /// Say of an unknown one whether it arrived
-    #[command(group = clap::ArgGroup::new("end").required(true))]
-    Resolve {
-        #[arg(value_parser = delivery_id)]
-        id: Uuid,
-        /// It arrived
-        #[arg(long, group = "end")]
-        arrived: bool,
-        /// It did not: send it once more
-        #[arg(long, group = "end")]
-        not_arrived: bool,
-    },
-}
-
-fn delivery_id(typed: &str) -> Result<Uuid, String> {
-    Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no delivery's id; see `butlerd deliveries list`"))
-}
-
 fn request_id(typed: &str) -> Result<Uuid, String> {
     Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no message's id; see `butlerd inbox list`"))
 }
 
-/// `costs`
-#[derive(Debug, Args)]
-pub struct CostsArgs {
-    /// So many days, today included [default: this month]
-    #[arg(long, value_name = "N", conflicts_with = "month", value_parser = clap::value_parser!(u32).range(1..=3660))]
-    pub days: Option<u32>,
-    /// From the first of this month on
-    #[arg(long)]
-    pub month: bool,
-    /// What the rows stand for: `butler`, `schedule` or `model`
-    #[arg(long, value_name = "WHAT", default_value = "butler", value_parser = costs_by)]
-    pub by: By,
-}
-
-fn costs_by(text: &str) -> Result<By, String> {
-    By::from_name(text).ok_or_else(|| format!("one of {}", By::NAMES.join(", ")))
-}
-
 fn json(text: &str) -> Result<serde_json::Value, String> {
     serde_json::from_str(text).map_err(|e| format!("it is no JSON: {e}"))
-}
-
-/// `schedule`
-#[derive(Debug, Subcommand)]
-pub enum Schedule {
-    /// All schedules: when they are due next, and how the last run ended
-    List {
-        /// Only this butler's
-        #[arg(long, value_name = "NAME")]
-        butler: Option<String>,
-    },
-    /// One schedule with its last runs
-    Show(Which),
-    /// Run one now, and wait for the end; its next time stays
-    Run(Which),
-    /// Let one rest; restarts and butler.toml don't change that
-    Pause(Which),
-    /// Let one go on
-    Resume(Which),
-    /// What became of its times, the newest first
-    History {
-        #[command(flatten)]
-        which: Which,
-        /// How many
-        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
-        limit: u32,
-    },
-}
-
-/// Names one schedule.
-#[derive(Debug, Args)]
-pub struct Which {
-    /// Its name, or its id or the beginning of that
-    pub schedule: String,
-    /// Of this butler, where several have one of this name
-    #[arg(long, value_name = "NAME")]
-    pub butler: Option<String>,
 }
 
 /// `sessions`

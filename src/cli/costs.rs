@@ -1,10 +1,29 @@
 //! `butlerd costs`
 
-use super::args::CostsArgs;
+use clap::Args;
+
 use super::out::{Out, Table, Tone, count, one_line};
 use super::{Caller, Outcome};
 use crate::admin::ApiClient;
 use crate::spawner::budget::{By, Cost, Costs};
+
+/// `costs`
+#[derive(Debug, Args)]
+pub struct CostsArgs {
+    /// So many days, today included [default: this month]
+    #[arg(long, value_name = "N", conflicts_with = "month", value_parser = clap::value_parser!(u32).range(1..=3660))]
+    pub days: Option<u32>,
+    /// From the first of this month on
+    #[arg(long)]
+    pub month: bool,
+    /// What the rows stand for: `butler`, `schedule` or `model`
+    #[arg(long, value_name = "WHAT", default_value = "butler", value_parser = costs_by)]
+    pub by: By,
+}
+
+fn costs_by(text: &str) -> Result<By, String> {
+    By::from_name(text).ok_or_else(|| format!("one of {}", By::NAMES.join(", ")))
+}
 
 pub async fn run(caller: Caller, args: CostsArgs) -> Outcome {
     let costs = caller.client.quick()?.costs(args.days, args.by).await.map_err(caller.failed())?;

@@ -1,13 +1,63 @@
 //! `butlerd deliveries`
 
+use clap::Subcommand;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
+use uuid::Uuid;
 
-use super::args::Deliveries;
 use super::out::{Out, Table, Tone, block, one_line};
 use super::{Caller, Outcome};
 use crate::admin::ApiClient;
 use crate::messenger::{Changed, Delivery};
+
+/// `deliveries`
+#[derive(Debug, Subcommand)]
+pub enum Deliveries {
+    /// The newest deliveries
+    List {
+        /// Only those of this state; `bad`: those that are unknown, failed or dead
+        #[arg(long, value_name = "STATE",
+              value_parser = ["pending", "deferred", "sending", "sent", "unknown", "failed", "dead", "bad"])]
+        state: Option<String>,
+        /// Only what this butler wanted sent; `butlerd`: the daemon's own notices
+        #[arg(long, value_name = "NAME")]
+        butler: Option<String>,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
+        limit: u32,
+    },
+    /// One delivery with its tries
+    Show {
+        #[arg(value_parser = delivery_id)]
+        id: Uuid,
+    },
+    /// Send it once more: one that failed, is dead, or unknown, which may then arrive twice
+    Retry {
+        #[arg(value_parser = delivery_id)]
+        id: Uuid,
+    },
+    /// Call off one that has not left
+    Cancel {
+        #[arg(value_parser = delivery_id)]
+        id: Uuid,
+    },
+    /// Say of an unknown one whether it arrived
+    #[command(group = clap::ArgGroup::new("end").required(true))]
+    Resolve {
+        #[arg(value_parser = delivery_id)]
+        id: Uuid,
+        /// It arrived
+        #[arg(long, group = "end")]
+        arrived: bool,
+        /// It did not: send it once more
+        #[arg(long, group = "end")]
+        not_arrived: bool,
+    },
+}
+
+fn delivery_id(typed: &str) -> Result<Uuid, String> {
+    Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no delivery's id; see `butlerd deliveries list`"))
+}
 
 pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
     let out = caller.out;

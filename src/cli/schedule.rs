@@ -1,14 +1,51 @@
 //! `butlerd schedule`
 
+use clap::{Args, Subcommand};
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::args::{Schedule, Which};
 use super::out::{Out, Table, Tone, block, one_line};
 use super::problem::FAILED;
 use super::{Caller, Outcome};
 use crate::admin::{ApiClient, SchedulePage};
+
+/// `schedule`
+#[derive(Debug, Subcommand)]
+pub enum Schedule {
+    /// All schedules: when they are due next, and how the last run ended
+    List {
+        /// Only this butler's
+        #[arg(long, value_name = "NAME")]
+        butler: Option<String>,
+    },
+    /// One schedule with its last runs
+    Show(Which),
+    /// Run one now, and wait for the end; its next time stays
+    Run(Which),
+    /// Let one rest; restarts and butler.toml don't change that
+    Pause(Which),
+    /// Let one go on
+    Resume(Which),
+    /// What became of its times, the newest first
+    History {
+        #[command(flatten)]
+        which: Which,
+        /// How many
+        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=500))]
+        limit: u32,
+    },
+}
+
+/// Names one schedule.
+#[derive(Debug, Args)]
+pub struct Which {
+    /// Its name, or its id or the beginning of that
+    pub schedule: String,
+    /// Of this butler, where several have one of this name
+    #[arg(long, value_name = "NAME")]
+    pub butler: Option<String>,
+}
 
 pub async fn run(caller: Caller, what: Schedule) -> Outcome {
     let out = caller.out;

@@ -4,15 +4,14 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::BUTLERD;
-use super::aim::Aim;
-use super::notices::reach_owner;
+use super::letter::Priority;
+use super::owner::OwnerNote;
 use super::post::Post;
-use crate::base::{RequestContext, TenantId, Trust, crash, text};
+use crate::base::{TenantId, Trust, crash, text};
 use crate::store::StoreError;
 
 /// Between two messages to one owner: a session that asks for many things asks for them together.
@@ -67,13 +66,18 @@ async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreE
         tx.rollback().await.map_err(failed())?;
         return Ok(None);
     };
-    let aim: Aim = reach_owner(post, tenant, None)?;
-    let context = RequestContext::root(post.clock(), tenant.clone(), BUTLERD, "local", BUTLERD, Trust::System);
-    let letter = json!({"id": Uuid::now_v7(), "request_id": context.request_id.0, "kind": "message", "intent": "send",
-                        "channel": aim.channel, "target": aim.target, "message": message(post, &rows),
-                        "priority": "high", "subject": "butlerd asks for your approval",
-                        "idempotency_key": format!("approval:{first}"), "context": context, "due_at": now.to_string()});
-    tx.query("SELECT delivery FROM shared.post_as($1, $2, $3)", &[&BUTLERD, &name, &letter]).await.map_err(failed())?;
+    let note = OwnerNote {
+        tenant,
+        origin: BUTLERD,
+        key: &format!("approval:{first}"),
+        subject: Some("butlerd asks for your approval"),
+        text: &message(post, &rows),
+        priority: Priority::High,
+        trust: Trust::System,
+        notice: false,
+        channel: None,
+    };
+    post.tell_owner(&mut tx, &note).await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
     let sql = "UPDATE shared.pending_actions SET announced_at = $2 WHERE id = ANY($1)";
     tx.execute(sql, &[&ids, &now]).await.map_err(failed())?;

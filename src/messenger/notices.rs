@@ -4,15 +4,15 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use serde_json::json;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::BUTLERD;
-use super::aim::{Aim, decide};
 use super::announce;
+use super::letter::Priority;
+use super::owner::OwnerNote;
 use super::post::{CHAT, Post};
-use crate::base::{RequestContext, TenantId, Trust, crash, text};
+use crate::base::{TenantId, Trust, crash, text};
 use crate::store::StoreError;
 
 /// Rows are looked at this often.
@@ -103,7 +103,11 @@ const BUTLER: &str = "
            r.task_id::text, r.fire_at, '{name}: the schedule ' || t.name ||
            CASE r.state WHEN 'failed' THEN ' failed: ' ELSE ' was left out: ' END || coalesce(r.reason, 'no reason is on record')
     FROM {b}.schedule_runs r JOIN {b}.scheduled_tasks t ON t.id = r.task_id
-    WHERE r.state IN ('failed', 'skipped') AND r.fire_at > $1";
+    WHERE r.finished_at > $1 AND CASE r.state
+          -- Whoever runs one by hand is told at once; a pause, or a run in the way of the next, is as it should be.
+          WHEN 'failed' THEN r.cause <> 'manual'
+          WHEN 'skipped' THEN r.cause = 'missed'
+          ELSE false END";
 
 /// Writes a row for each thing that went wrong and has none.
 async fn gather(post: &Post) -> Result<(), StoreError> {
@@ -171,18 +175,19 @@ async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreE
         tx.rollback().await.map_err(failed())?;
         return Ok(None);
     };
-    let aim = reach_owner(post, tenant, unreached.then_some(CHAT))?;
     let lines: Vec<String> = rows.iter().map(|row| row.get(1)).collect();
-    let context = RequestContext::root(post.clock(), tenant.clone(), BUTLERD, "local", BUTLERD, Trust::System);
-    let letter = json!({"id": Uuid::now_v7(), "request_id": context.request_id.0, "kind": "notice", "intent": "send",
-                        "channel": aim.channel, "target": aim.target, "message": message(&lines), "priority": "high",
-                        "subject": "butlerd needs a hand", "idempotency_key": Uuid::now_v7().to_string(),
-                        "context": context, "due_at": now.to_string()});
-    let posted = tx
-        .query_opt("SELECT delivery FROM shared.post_as($1, $2, $3)", &[&BUTLERD, &name, &letter])
-        .await
-        .map_err(failed())?;
-    let delivery: Option<Uuid> = posted.map(|row| row.get(0));
+    let note = OwnerNote {
+        tenant,
+        origin: BUTLERD,
+        key: &format!("notice:{first}:{now}"),
+        subject: Some("butlerd needs a hand"),
+        text: &message(&lines),
+        priority: Priority::High,
+        trust: Trust::System,
+        notice: true,
+        channel: unreached.then_some(CHAT),
+    };
+    let delivery = post.tell_owner(&mut tx, &note).await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
     tx.execute("UPDATE shared.notices SET delivery_id = $2 WHERE id = ANY($1)", &[&ids, &delivery])
         .await
@@ -193,14 +198,6 @@ async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreE
     tracing::info!(tenant = name, things = ids.len(), first = %first, "the owner is told what needs a hand");
     post.wake();
     Ok(None)
-}
-
-/// How the house itself reaches the owner: as they wish, else in the chat.
-pub(super) fn reach_owner(post: &Post, tenant: &TenantId, channel: Option<&str>) -> Result<Aim, StoreError> {
-    let owner = (*tenant == TenantId::owner()).then(|| post.owner());
-    let aim = decide(channel, None, owner, &post.ways(), &[]);
-    let aim = aim.or_else(|_| decide(Some(CHAT), None, None, &post.ways(), &[]));
-    aim.map_err(|_| StoreError::Unexpected("there is no chat to tell the owner in".to_owned()))
 }
 
 /// What the message says.

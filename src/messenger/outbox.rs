@@ -13,7 +13,7 @@ use super::post::Post;
 use crate::base::{TenantId, crash, text};
 use crate::store::{Claim, ClaimTable, StoreError, lease_seconds};
 
-pub(super) const CLAIMS: ClaimTable = ClaimTable { table: "shared.outbox", key: "id" };
+pub(super) static CLAIMS: ClaimTable = ClaimTable::shared("shared.outbox");
 
 /// What of a failure is kept.
 const MOST_ERROR: usize = 1000;
@@ -314,6 +314,13 @@ impl Post {
         let rows = lease.query(&sql, &[&self.awaited()]).await.map_err(failed())?;
         let ended = |row: &Row| Ended { letter: claimed(row, Uuid::nil(), false).letter, sent: row.get(21) };
         Ok(rows.iter().map(ended).collect())
+    }
+
+    /// Notes in which conversation it was said.
+    pub(super) async fn spoken(&self, letter: &Letter, lane: &str) -> Result<(), StoreError> {
+        let mut lease = self.db().shared(&letter.tenant).await?;
+        let sql = "UPDATE shared.outbox SET conversation = $2 WHERE id = $1";
+        lease.execute(sql, &[&letter.id, &lane]).await.map(drop).map_err(failed())
     }
 
     /// What follows is done. Of a bad end the butler that wanted it said is told here, once; whether it was.

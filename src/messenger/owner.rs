@@ -6,6 +6,7 @@ use uuid::Uuid;
 use super::aim::decide;
 use super::letter::Priority;
 use super::post::{CHAT, Post};
+use super::tool::deferred_until;
 use crate::base::{RequestContext, TenantId, Trust, crash};
 use crate::store::{StoreError, Tx};
 
@@ -22,6 +23,10 @@ pub struct OwnerNote<'a> {
     pub priority: Priority,
     /// Of what it is made of.
     pub trust: Trust,
+    /// Whether it tells of something that went wrong; then no other notice is made of its own end.
+    pub notice: bool,
+    /// In place of the channel that the owner chose.
+    pub channel: Option<&'a str>,
 }
 
 impl Post {
@@ -30,16 +35,21 @@ impl Post {
     pub async fn tell_owner(&self, tx: &mut Tx<'_>, note: &OwnerNote<'_>) -> Result<Uuid, StoreError> {
         let owner = (*note.tenant == TenantId::owner()).then(|| self.owner());
         let ways = self.ways();
-        let aim = decide(None, None, owner, &ways, &[]).or_else(|_| decide(Some(CHAT), None, None, &ways, &[]));
+        let aim = decide(note.channel, None, owner, &ways, &[]).or_else(|_| decide(Some(CHAT), None, None, &ways, &[]));
         let aim = aim.map_err(|e| StoreError::Unexpected(e.sentence()))?;
+        let quiet = deferred_until(self, note.priority);
         let context =
             RequestContext::root(self.clock(), note.tenant.clone(), "butlerd", "local", note.origin, Trust::System)
                 .with_trust_at_most(note.trust);
         let letter = json!({"id": Uuid::now_v7(), "request_id": context.request_id.0, "intent": "send",
+                            "kind": if note.notice { "notice" } else { "message" },
                             "channel": aim.channel, "target": aim.target, "subject": note.subject,
                             "message": note.text, "priority": note.priority.as_str(),
                             "idempotency_key": format!("owner:{}", note.key), "context": context,
-                            "trust": note.trust.as_str(), "due_at": self.clock().now().to_string()});
+                            "trust": note.trust.as_str(),
+                            "state": if quiet.is_some() { "deferred" } else { "pending" },
+                            "reason": quiet.map(|_| "quiet_hours"),
+                            "due_at": quiet.unwrap_or_else(|| self.clock().now()).to_string()});
         let sql = "SELECT delivery FROM shared.post_as($1, $2, $3)";
         let row = tx.query_opt(sql, &[&note.origin, &note.tenant.as_str(), &letter]).await;
         let row = row.map_err(StoreError::query("posting a message to the owner"))?;

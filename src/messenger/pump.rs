@@ -39,8 +39,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// What follows from a delivery outside of this room.
 #[async_trait]
 pub trait Aftermath: Send + Sync {
-    /// A butler's letter was sent: an answer to it would come from here.
-    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<(), StoreError>;
+    /// A butler's letter was sent: an answer to it would come from here. The name of that conversation.
+    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<String, StoreError>;
     /// A butler has a row about a bad end.
     fn told(&self, origin: &str);
 }
@@ -353,7 +353,8 @@ impl Inner {
             if ended.sent {
                 let channel = self.post.channel(&ended.letter.channel);
                 if let Some(from) = channel.and_then(|channel| channel.conversation(&ended.letter)) {
-                    self.aftermath.sent(&ended.letter.tenant, &ended.letter.origin, &from).await?;
+                    let lane = self.aftermath.sent(&ended.letter.tenant, &ended.letter.origin, &from).await?;
+                    self.post.spoken(&ended.letter, &lane).await?;
                 }
             }
             if self.post.followed(&ended).await? {

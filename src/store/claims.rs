@@ -1,5 +1,6 @@
 //! Claims on rows: a lease by the server's clock, and an id that whoever settles the row must still hold.
 
+use std::borrow::Cow;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -22,12 +23,12 @@ pub fn renew_every() -> Duration {
 }
 
 /// A table whose rows are claimed: it has the columns `claim_id`, `claimed_by` and `lease_until`.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub struct ClaimTable {
     /// As it stands in SQL, with its schema.
-    pub table: &'static str,
+    table: Cow<'static, str>,
     /// Its key, an uuid.
-    pub key: &'static str,
+    key: &'static str,
 }
 
 /// A claim on one row.
@@ -38,6 +39,16 @@ pub struct Claim {
 }
 
 impl ClaimTable {
+    /// A table of the schema `shared`, written with it.
+    pub const fn shared(table: &'static str) -> Self {
+        Self { table: Cow::Borrowed(table), key: "id" }
+    }
+
+    /// A table of a butler's schema.
+    pub fn of(schema: &str, table: &str, key: &'static str) -> Self {
+        Self { table: Cow::Owned(format!("\"{schema}\".{table}")), key }
+    }
+
     /// Renews a claim for as long as it holds; returns once it does not.
     pub async fn hold(&self, db: &Database, claim: Claim) {
         let sql = format!(

@@ -19,7 +19,7 @@ use super::types::{Lane, Tier, Triage};
 use crate::base::{Backoff, HumanDuration, RequestContext, RequestId, TenantId, Trust, crash, task};
 use crate::config::BufferSection;
 use crate::spawner::Spawner;
-use crate::store::{Store, StoreError, lease_seconds, renew_every};
+use crate::store::{Claim, ClaimTable, Store, StoreError, lease_seconds};
 
 /// So many tries, then a message is dead.
 pub const TRIES: i32 = 5;
@@ -225,7 +225,9 @@ impl Desk {
             Tried::Failed(claimed.last_error.clone().unwrap_or_else(|| format!("none of {TRIES} tries came to an end")))
         } else {
             let pass = Pass { desk: self, claimed: &claimed, lost: &lost };
-            let (work, renewing) = (pass.run(), self.renew(&item, claimed.claim));
+            let table = ClaimTable::of(self.schema(), "message_inbox", "request_id");
+            let held = Claim { row: item.request.0, id: claimed.claim };
+            let (work, renewing) = (pass.run(), table.hold(self.db(), held));
             tokio::pin!(work);
             tokio::select! {
                 tried = &mut work => tried,
@@ -302,26 +304,6 @@ impl Desk {
             classified: row.get(6),
             last_error: row.get(7),
         }))
-    }
-
-    /// Renews the claim for as long as it holds; returns once it does not.
-    async fn renew(&self, item: &Item, claim: Uuid) {
-        loop {
-            tokio::time::sleep(renew_every()).await;
-            let Some(up) = self.up() else { continue };
-            let renewed = async {
-                let mut lease = up.store.tenant(&item.tenant).await?;
-                let sql = "UPDATE message_inbox SET lease_until = clock_timestamp() + make_interval(secs => $3)
-                           WHERE request_id = $1 AND claim_id = $2";
-                lease.execute(sql, &[&item.request.0, &claim, &lease_seconds()]).await.map_err(failed())
-            };
-            match renewed.await {
-                Ok(0) => return,
-                Ok(_) => {}
-                // While the database is away nobody else can take it either.
-                Err(e) => tracing::debug!(error = %e, "a claim is not renewed yet"),
-            }
-        }
     }
 
     /// Puts a message back for a later try. One that failed has one try less.

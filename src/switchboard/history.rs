@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::desk::Desk;
 use super::types::Lane;
-use crate::base::{TenantId, text};
+use crate::base::{TenantId, Trust, text};
 use crate::store::StoreError;
 
 /// Messages of either side that are shown.
@@ -32,14 +32,17 @@ impl Desk {
         let most = if letters { LETTERS } else { MESSAGES };
         let schema = self.schema();
         let sql = format!(
-            "SELECT at, who, said, emoji, butler FROM (
+            "SELECT at, who, said, emoji, butler, trust FROM (
                  SELECT received_at AS at, coalesce(envelope #>> '{{sender,display_name}}', sender) AS who, body AS said,
-                        NULL AS emoji, NULL AS butler
+                        NULL AS emoji, NULL AS butler, trust
                  FROM \"{schema}\".message_inbox
                  WHERE tenant_id = $1 AND lane = $2 AND ($3::bigint IS NULL OR seq < $3) AND received_at > $4
                  UNION ALL
-                 SELECT at, butler, message, emoji, butler FROM shared.replies
+                 SELECT at, butler, message, emoji, butler, trust FROM shared.replies
                  WHERE tenant_id = $1 AND lane = $2 AND at > $4
+                 UNION ALL
+                 SELECT settled_at, origin, message, NULL, origin, trust FROM shared.outbox
+                 WHERE tenant_id = $1 AND conversation = $2 AND settled_at > $4 AND kind <> 'notice'
              ) said ORDER BY at DESC LIMIT $5"
         );
         let mut lease = self.db().shared(tenant).await?;
@@ -54,6 +57,11 @@ impl Desk {
             let Some(rest) = left.checked_sub(words.as_ref().map_or(8, String::len)) else { break };
             left = rest;
             let mut one = json!({"at": row.get::<_, Timestamp>(0).to_string(), "from": who, "text": words});
+            // Whoever is shown it is believed no more than this.
+            let trust = Trust::from_name(row.get(5));
+            if trust < Trust::System {
+                one["trust"] = json!(trust);
+            }
             if butler.is_some() {
                 one["by_butler"] = json!(true);
             }

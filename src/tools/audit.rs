@@ -274,10 +274,12 @@ impl Shared {
     }
 }
 
+// A second row of a call that a person let through, made again after a kill.
 const INSERT_CALLS: &str = "INSERT INTO tool_calls
     (session_id, request_id, caller, tool, arguments, outcome, detail, effect, called_at, duration_us)
     SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[], $6::text[],
-                         $7::text[], $8::text[], $9::timestamptz[], $10::bigint[])";
+                         $7::text[], $8::text[], $9::timestamptz[], $10::bigint[])
+    ON CONFLICT DO NOTHING";
 
 // A batch that is written again, because the answer to the first try was lost, does no harm.
 const INSERT_EVENTS: &str = "INSERT INTO session_events (session_id, seq, at, kind, body)

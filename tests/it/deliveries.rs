@@ -202,6 +202,8 @@ async fn the_chat_shows_it_once_and_the_answer_goes_back_to_the_butler() {
     let asked: Vec<_> =
         model.requests().iter().filter(|r| r.body.to_string().contains("Route the message in")).cloned().collect();
     assert!(asked.is_empty(), "no model is asked whose it is");
+    let heard = model.requests().iter().any(|r| r.body.to_string().contains("Shall I book the check-up?"));
+    assert!(heard, "the session knows what was asked");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -234,6 +236,32 @@ async fn a_butler_hears_of_a_bad_end_once_and_ends_of_its_hearing_start_nothing(
     let sql = "SELECT count(*) FROM general.sessions";
     let sessions: i64 = client.query_one(sql, &[]).await.expect("a count").get(0);
     assert_eq!(sessions, 3, "two that a person began, and one that was told");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_lane_gets_no_more_a_minute_than_it_bears() {
+    let receiver = Receiver::start().await;
+    let household = Household::new().with_webhook(&receiver, "per_minute = 2");
+    let mut daemon = household.start().await;
+    let send = |m: String| json!({"intent": "send", "channel": "webhook", "recipient": "door", "message": m});
+    for n in 0..2 {
+        assert_eq!(daemon.mcp("general").ok("notify", send(n.to_string())).await["state"], "sent");
+    }
+    // What a restart forgets is not what the lane has had.
+    daemon.kill();
+    let daemon = household.start().await;
+    let third = daemon.mcp("general").ok("notify", send("third".to_owned())).await;
+    assert_eq!((third["status"].as_str(), third["state"].as_str()), (Some("ok"), Some("pending")), "{third}");
+    assert_eq!(receiver.hooks().len(), 2);
+    // A minute later.
+    let client = household.owner().await;
+    let sql = "UPDATE shared.outbox_attempts SET begun_at = begun_at - interval '1 minute'";
+    client.execute(sql, &[]).await.expect("an update");
+    let sql = "UPDATE shared.outbox SET available_at = now() WHERE state = 'pending'";
+    client.execute(sql, &[]).await.expect("an update");
+    let wise = json!({"intent": "send", "channel": "webhook", "recipient": "wise", "message": "another lane"});
+    assert_eq!(daemon.mcp("general").ok("notify", wise).await["state"], "sent");
+    settled(&client, &id(&third), "sent").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -47,6 +47,7 @@ mod runtimes;
 mod sandbox;
 mod schedules;
 mod schedules_crash;
+mod schedules_jobs;
 mod scheduling;
 mod skills;
 mod tidy;

@@ -1,6 +1,7 @@
 //! Schedulers over one database, with a clock that is moved under their hands: each due time fires once.
 
 use std::collections::BTreeMap;
+use std::process::Command;
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
@@ -11,7 +12,9 @@ use butlerd::store::cluster::{OWNER, socket_config};
 use butlerd::store::migrate::Chain;
 use butlerd::store::{Database, DatabaseOptions, Store, StoreError};
 use butlerd::supervisor::owner_login;
-use jiff::{SignedDuration, Timestamp};
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{SignedDuration, Timestamp, Unit};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -220,4 +223,69 @@ async fn a_run_at_work_is_not_fired_again_and_queued_ones_follow_it() {
     })
     .await;
     assert_eq!((count("skips"), count("queues")), (1, 3));
+}
+
+/// `systemd-analyze calendar`, which leaves out what a change of the clock leaves out: those days are not compared.
+#[test]
+fn systemd_means_the_same_times() {
+    const SAME: [(&str, &str); 8] = [
+        ("30 2 * * *", "*-*-* 02:30:00"),
+        ("0 8 * * 1-5", "Mon..Fri *-*-* 08:00:00"),
+        ("15 1,2,3 * * *", "*-*-* 01,02,03:15:00"),
+        ("0 0 29 2 *", "*-02-29 00:00:00"),
+        ("45 23 31 * *", "*-*-31 23:45:00"),
+        ("0 12 1 1 *", "*-01-01 12:00:00"),
+        ("59 */6 * * *", "*-*-* 00/6:59:00"),
+        ("30 15 2 * * *", "*-*-* 02:15:30"),
+    ];
+    if Command::new("systemd-analyze").arg("--version").output().is_err() {
+        eprintln!("systemd-analyze is not there: its opinion was not asked");
+        return;
+    }
+    let mut compared = 0;
+    for (cron, calendar) in SAME {
+        for zone in ["UTC", "Europe/Berlin", "America/New_York", "Asia/Kathmandu"] {
+            let asked = Command::new("systemd-analyze")
+                .args(["calendar", "--base-time=2024-02-20 00:00:00 UTC", "--iterations=400"])
+                .arg(format!("{calendar} {zone}"))
+                .env("TZ", "UTC")
+                .env("LC_ALL", "C")
+                .output()
+                .unwrap();
+            let text = String::from_utf8_lossy(&asked.stdout).into_owned();
+            let tz = TimeZone::get(zone).unwrap();
+            let shown = |line: &str| {
+                let (_, moment) = line.split_once(": ")?;
+                let fields: Vec<&str> = moment.split_whitespace().collect();
+                let [_, date, time, "UTC"] = fields[..] else { return None };
+                format!("{date}T{time}Z").parse::<Timestamp>().ok()
+            };
+            let theirs: Vec<Timestamp> = text.lines().filter_map(shown).collect();
+            if theirs.is_empty() {
+                eprintln!("systemd-analyze says nothing of `{calendar}`: {}", String::from_utf8_lossy(&asked.stderr));
+                continue;
+            }
+            let times = butlerd::scheduler::Times::cron(cron, zone).unwrap();
+            let begin: Timestamp = "2024-02-20T00:00:00Z".parse().unwrap();
+            let mut ours = Vec::new();
+            let mut at = begin;
+            while let Some(t) = times.next(at).filter(|t| t <= theirs.last().unwrap()) {
+                ours.push(t);
+                at = t;
+            }
+            let changing = |t: &Timestamp| {
+                let day = t.to_zoned(tz.clone()).round(Unit::Minute).unwrap().date();
+                let offset = |d: Date| tz.to_offset(d.to_zoned(tz.clone()).unwrap().timestamp());
+                offset(day) != offset(day.tomorrow().unwrap())
+            };
+            let plain = |list: &[Timestamp]| -> Vec<Timestamp> {
+                let mut list: Vec<_> = list.iter().copied().filter(|t| !changing(t)).collect();
+                list.dedup();
+                list
+            };
+            assert_eq!(plain(&ours), plain(&theirs), "{cron} and {calendar} in {zone}");
+            compared += ours.len();
+        }
+    }
+    assert!(compared > 1000, "{compared}");
 }

@@ -24,9 +24,10 @@ impl Replies {
 
 #[async_trait]
 impl Aftermath for Replies {
-    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<(), StoreError> {
+    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<String, StoreError> {
         let lane = Lane::of(&from.channel, &from.endpoint, from.thread.as_deref(), &from.sender);
-        self.desk.expect_reply(tenant, &lane, origin).await
+        self.desk.expect_reply(tenant, &lane, origin).await?;
+        Ok(lane.0)
     }
 
     fn told(&self, origin: &str) {

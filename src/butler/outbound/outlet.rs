@@ -26,6 +26,8 @@ impl Outlet for ToOwner {
                 text: &note.text,
                 priority: Priority::from_name(note.priority.as_str()),
                 trust: request.trust,
+                notice: false,
+                channel: None,
             })
             .collect();
         self.post.tell_owner_all(tenant, &letters).await.map_err(|e| e.to_string())

@@ -16,7 +16,7 @@ use crate::approvals::{Keeper, risky};
 use crate::base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task, text};
 use crate::config::ButlerConfig;
 use crate::spawner::{SessionResult, SessionState, Spawner, Trigger, TriggerError, Wants};
-use crate::store::{Store, StoreError, lease_seconds, renew_every};
+use crate::store::{Claim, ClaimTable, Store, StoreError, lease_seconds};
 use crate::switchboard::{Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause};
 
 /// Rows are looked for this often even if nobody says that there are any.
@@ -260,12 +260,16 @@ impl Inner {
         let lost = CancellationToken::new();
         let tried = {
             let work = self.attempt(claimed, &lost);
-            let renewing = self.renew(claimed, &lost);
+            let table = ClaimTable::of(self.schema(), "route_inbox", "id");
+            let renewing = table.hold(self.parts.desk.db(), Claim { row: claimed.id, id: claimed.claim });
             tokio::pin!(work);
             tokio::select! {
                 tried = &mut work => tried,
                 // The session is cancelled, and its end awaited: it must not go on unwatched.
-                () = renewing => work.await,
+                () = renewing => {
+                    lost.cancel();
+                    work.await
+                }
             }
         };
         crash::point("routed.tried");
@@ -371,6 +375,11 @@ impl Inner {
             }
         };
         let mut request = claimed.route.request_context.clone().with_trust_at_most(claimed.trust);
+        for said in &input.conversation_history {
+            if let Some(trust) = said["trust"].as_str() {
+                request = request.with_trust_at_most(Trust::from_name(trust));
+            }
+        }
         // An outcome was put together out of what an earlier session had been shown.
         request.private |= *kind == RouteKind::Answer;
         let source = if *kind == RouteKind::Ask { "ask" } else { "route" };
@@ -390,24 +399,6 @@ impl Inner {
         // The session's own row names the route, which is what a start after a kill goes by.
         if let Err(e) = noted.await {
             tracing::debug!(error = %e, "a route's session is not noted in its row");
-        }
-    }
-
-    /// Renews the claim; returns, and says so, once somebody else holds the row.
-    async fn renew(&self, claimed: &Claimed, lost: &CancellationToken) {
-        loop {
-            tokio::time::sleep(renew_every()).await;
-            let renewed = async {
-                let mut lease = self.parts.store.tenant(&claimed.tenant).await?;
-                let sql = "UPDATE route_inbox SET lease_until = clock_timestamp() + make_interval(secs => $3)
-                           WHERE id = $1 AND claim_id = $2";
-                let params: crate::store::Params<'_> = &[&claimed.id, &claimed.claim, &lease_seconds()];
-                lease.execute(sql, params).await.map_err(failed())
-            };
-            if let Ok(0) = renewed.await {
-                lost.cancel();
-                return;
-            }
         }
     }
 

@@ -58,7 +58,10 @@ pub async fn prepare_jobs(lease: &mut Lease, dir: &Path) -> Result<BTreeMap<Stri
 async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Result<SqlJob, SqlToolError> {
     let writes = file.statement.functions.iter().any(|f| functions.volatile.contains(f));
     if file.statement.writes || writes {
-        return Err(file.fail(file.header.lines + 1, "a job only reads; what it finds goes to a message or a session"));
+        let text = &file.header.sql;
+        let lead = text.len() - text.trim_start().len();
+        let line = file.header.lines + 1 + text[..lead].matches('\n').count();
+        return Err(file.fail(line, "a job only reads; what it finds goes to a message or a session"));
     }
     let statement = lease.prepare(&file.statement.sql).await.map_err(|e| file.db_error(&e))?;
     for column in statement.columns() {

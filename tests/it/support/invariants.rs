@@ -128,13 +128,16 @@ const OUTBOX: [(&str, &str); 7] = [
          WHERE about.kind = 'notice' OR (n.delivery_id IS NOT NULL AND by.kind IS DISTINCT FROM 'notice')",
     ),
     (
+        // Of two that are posted in the same moment, either may be the first to be seen.
         "two deliveries of a lane and urgency that left in another order than they were posted",
         "SELECT a.id || ' after ' || a.later FROM (
-             SELECT id, settled_at, lead(settled_at) OVER l AS next, lead(id) OVER l AS later FROM shared.outbox
+             SELECT id, settled_at, created_at, lead(settled_at) OVER l AS next, lead(id) OVER l AS later,
+                    lead(created_at) OVER l AS later_made
+             FROM shared.outbox
              WHERE state = 'sent' AND kind = 'message' AND receipt -> 'reply' IS NULL AND reason IS NULL
                AND due_at <= created_at
              WINDOW l AS (PARTITION BY tenant_id, lane, urgency ORDER BY seq)) a
-         WHERE a.settled_at > a.next
+         WHERE a.settled_at > a.next AND a.later_made > a.created_at + interval '2 s'
            AND NOT EXISTS (SELECT 1 FROM shared.notices n WHERE n.subject = a.id::text)",
     ),
 ];
