@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::approvals::ActionPage;
+use super::approvals::{ActionPage, RuleWish};
 use super::sealed::Sealed;
 use crate::access::TokenInfo;
 use crate::approvals::{Action, Rule};
@@ -139,6 +139,10 @@ pub trait Api {
     /// The standing rules; with `all`, those that ended as well. Scope `read`.
     #[method(name = "approvals_rules", param_kind = map, with_extensions)]
     async fn approvals_rules(&self, all: bool) -> RpcResult<Vec<Rule>>;
+
+    /// Allows calls like this one from now on. Scope `admin`.
+    #[method(name = "approvals_rule", param_kind = map, with_extensions)]
+    async fn approvals_rule(&self, id: Uuid, wish: RuleWish) -> RpcResult<Rule>;
 
     /// Ends a standing rule. Scope `admin`.
     #[method(name = "approvals_revoke", param_kind = map, with_extensions)]

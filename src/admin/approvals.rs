@@ -7,7 +7,7 @@ use super::failure::Failure;
 use super::rights;
 use super::rpc::Rpc;
 use crate::access::Grant;
-use crate::approvals::{Action, Actions, DecideError, Event, Filter, Rule, Status};
+use crate::approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status};
 use crate::base::task;
 
 const MOST: u32 = 200;
@@ -112,6 +112,34 @@ pub(super) async fn decide(
 pub(super) async fn rules(rpc: &Rpc, grant: &Grant, all: bool) -> Result<Vec<Rule>, Failure> {
     let butler = grant.butler.as_ref().map(ToString::to_string);
     Ok(actions(rpc).rules(&grant.tenant, butler.as_deref(), None, !all).await?)
+}
+
+/// What a rule is to be that is made from an action.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct RuleWish {
+    pub description: Option<String>,
+    pub max_uses: Option<i32>,
+    pub expires_at: Option<jiff::Timestamp>,
+    /// Arguments that may be anything.
+    #[serde(default)]
+    pub any: Vec<String>,
+}
+
+/// Allows calls like this one from now on.
+pub(super) async fn rule(rpc: &Rpc, grant: &Grant, id: Uuid, wish: RuleWish) -> Result<Rule, Failure> {
+    let action = reached(rpc, grant, id).await?;
+    let named = action.tool_args.as_object();
+    if let Some(name) = wish.any.iter().find(|name| named.is_none_or(|args| !args.contains_key(*name))) {
+        return Err(Failure::invalid(format!("The call has no argument `{name}`. See: butlerd approvals show {id}")));
+    }
+    let butler = rpc.butler(grant, &action.butler).await?;
+    let actor =
+        crate::access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
+    let overrides = Constraints(wish.any.into_iter().map(|name| (name, Constraint::Any)).collect());
+    let keeper = butler.keeper();
+    let draft = keeper.draft_like(&grant.tenant, id, overrides, wish.description.as_deref()).await?;
+    let draft = Draft { expires_at: wish.expires_at, max_uses: wish.max_uses, ..draft };
+    Ok(keeper.allow(&grant.tenant, &draft, &actor).await?)
 }
 
 /// Ends a standing rule.

@@ -14,7 +14,7 @@ use super::api::{
     ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
     Timeline, ToolAnswer, ToolInfo,
 };
-use super::approvals::ActionPage;
+use super::approvals::{ActionPage, RuleWish};
 use super::deliveries::Change;
 use super::failure::Failure;
 use super::rights::{self, Need};
@@ -388,6 +388,11 @@ impl ApiServer for Rpc {
     async fn approvals_rules(&self, ext: &Extensions, all: bool) -> RpcResult<Vec<Rule>> {
         let grant = may(ext, Need::Look)?;
         Ok(approvals::rules(self, &grant, all).await?)
+    }
+
+    async fn approvals_rule(&self, ext: &Extensions, id: Uuid, wish: RuleWish) -> RpcResult<Rule> {
+        let grant = may(ext, Need::Manage)?;
+        Ok(approvals::rule(self, &grant, id, wish).await?)
     }
 
     async fn approvals_revoke(&self, ext: &Extensions, id: Uuid) -> RpcResult<Rule> {

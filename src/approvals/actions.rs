@@ -29,6 +29,8 @@ pub enum DecideError {
     Changed,
     #[error("{0}")]
     Rule(String),
+    #[error("`{0}` is not gated, so no rule is asked about its calls; see [modules.approvals.gated_tools]")]
+    NotGated(String),
     #[error(transparent)]
     Store(#[from] StoreError),
 }
@@ -41,6 +43,7 @@ impl DecideError {
             DecideError::Decided(_) => "already_decided",
             DecideError::Changed => "changed",
             DecideError::Rule(_) => "invalid_rule",
+            DecideError::NotGated(_) => "not_gated",
             DecideError::Store(_) => "unavailable",
         }
     }
@@ -71,8 +74,9 @@ impl Actions {
         Self { db: db.clone(), clock: clock.clone() }
     }
 
-    /// Puts a call on record to wait; the same wish of the same session waits once. Returns it, and whether it is new.
-    pub(super) async fn park(&self, butler: &str, wish: &Wish<'_>) -> Result<(Action, bool), StoreError> {
+    /// Puts a call on record to wait; the same wish of the same session waits once, and so does that of another try at
+    /// the same work after a session that was killed. Returns it, and whether it is new.
+    pub(super) async fn park(&self, butler: &str, schema: &str, wish: &Wish<'_>) -> Result<(Action, bool), StoreError> {
         let tenant = &wish.request.tenant_id;
         let exact = wish.args.to_string();
         let hash = args_sha256(butler, wish.tool, &exact);
@@ -82,6 +86,21 @@ impl Actions {
         let exposure = json!({"trust": wish.request.trust, "private": wish.request.private});
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
+        let sql = format!(
+            "SELECT {} FROM shared.pending_actions
+             WHERE tenant_id = $3 AND butler = $4 AND args_sha256 = $2 AND status IN ('pending', 'approved', 'executed')
+               AND session_id IN (SELECT earlier.id FROM \"{schema}\".sessions this JOIN \"{schema}\".sessions earlier
+                                  ON earlier.route_id = this.route_id OR earlier.run_id = this.run_id
+                                  WHERE this.id = $1 AND earlier.id <> this.id)
+             ORDER BY seq DESC LIMIT 1",
+            Action::COLUMNS
+        );
+        if let Some(row) =
+            tx.query_opt(&sql, &[&wish.session, &hash, &tenant.as_str(), &butler]).await.map_err(failed())?
+        {
+            tx.rollback().await.map_err(failed())?;
+            return Ok((Action::of_row(&row), false));
+        }
         let sql = format!(
             "INSERT INTO shared.pending_actions (id, tenant_id, butler, session_id, tool_name, tool_args, args_sha256,
                  args_shown, agent_summary, why, cause, exposure, request, risk_tier, expires_at, requested_at, trust)

@@ -90,7 +90,7 @@ impl Keeper {
             expiry_hours: self.settings.default_expiry_hours,
             request: &RequestContext { private: true, ..request.clone() }.with_trust_at_most(Trust::Stranger),
         };
-        let (action, _) = self.actions.park(self.butler.as_str(), &wish).await?;
+        let (action, _) = self.actions.park(self.butler.as_str(), self.store.schema(), &wish).await?;
         (self.call)();
         Ok(action.id)
     }
@@ -143,7 +143,7 @@ impl Doorkeeper for Keeper {
         if cause == Cause::Gated && self.actions.by_rule(butler, &wish, &call.args).await?.is_some() {
             return Ok(Passage::Free);
         }
-        let (action, _) = self.actions.park(butler, &wish).await?;
+        let (action, _) = self.actions.park(butler, self.store.schema(), &wish).await?;
         (self.call)();
         let why = match cause {
             Cause::Gated => "it is one that the owner wants to see first",

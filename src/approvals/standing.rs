@@ -5,6 +5,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::actions::{Actions, DecideError, failed, note};
+use super::keeper::Keeper;
 use super::rules::{Constraints, Draft, Rule, suggested};
 use super::types::RiskTier;
 use crate::base::{TenantId, Trust};
@@ -132,5 +133,33 @@ impl Actions {
         let args: Value = serde_json::from_str(row.get(3)).unwrap_or_default();
         let constraints = suggested(&args.as_object().cloned().unwrap_or_default(), &row.get(4));
         Ok((row.get(0), row.get(1), RiskTier::from_name(row.get(2)), constraints))
+    }
+}
+
+impl Keeper {
+    /// A rule for calls like this one: the same arguments, but for those that are overridden. It has no end yet.
+    pub async fn draft_like(
+        &self,
+        tenant: &TenantId,
+        action: Uuid,
+        overrides: Constraints,
+        description: Option<&str>,
+    ) -> Result<Draft, DecideError> {
+        let (butler, tool_name, _, mut constraints) = self.actions.suggest(tenant, action).await?;
+        if butler != self.butler.as_str() {
+            return Err(DecideError::Unknown(action));
+        }
+        constraints.0.extend(overrides.0);
+        let description = description.map_or_else(|| format!("calls of {tool_name} like {action}"), str::to_owned);
+        let created_from = Some(action);
+        Ok(Draft { tool_name, constraints, description, expires_at: None, max_uses: None, created_from })
+    }
+
+    /// Makes a rule, if there may be such a one.
+    pub async fn allow(&self, tenant: &TenantId, draft: &Draft, actor: &str) -> Result<Rule, DecideError> {
+        if !self.gated_tools().any(|gated| gated == draft.tool_name) {
+            return Err(DecideError::NotGated(draft.tool_name.clone()));
+        }
+        self.actions.create_rule(tenant, self.butler.as_str(), draft, self.tier(&draft.tool_name), actor).await
     }
 }

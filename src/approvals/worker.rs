@@ -141,8 +141,8 @@ impl Worker {
             )
             .await
             .map_err(failed())?;
-        crash::point("approval.claimed");
         let Some(row) = row else { return Ok(None) };
+        crash::point("approval.claimed");
         let claimed = || {
             Some(Claimed {
                 id: row.get(0),

@@ -73,6 +73,11 @@ impl Butler {
         self.core.keeper.wake();
     }
 
+    /// Who decides which of its calls wait.
+    pub fn keeper(&self) -> &Keeper {
+        &self.core.keeper
+    }
+
     pub fn spawner(&self) -> &Spawner {
         &self.core.spawner
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::handle::Core;
+use crate::base::Trust;
 use crate::modules::{Health, switch_key};
 use crate::scheduler::Scheduler;
 use crate::spawner::{SessionState, Trigger};
@@ -52,7 +53,8 @@ fn definitions() -> Vec<Arc<Definition>> {
             json!({"prompt": {"type": "string", "minLength": 1, "description": "What to do"},
                    "context": {"type": "string", "description": "Facts for the new session; given to it as data"}}),
             json!(["prompt"]),
-            Meta::write(Effect::Once),
+            // What the new session was shown may stand in its last words.
+            Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) },
         ),
         define("tick", "Let every schedule that is due begin now.", json!({}), json!([]), Meta::write(Effect::Once)),
         define("module.states", "Health and switch of each module.", json!({}), json!([]), plain),
@@ -98,10 +100,16 @@ async fn trigger(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
     let prompt = call.text("prompt").unwrap_or_default();
     let wish = Trigger { context: call.args.get("context").cloned(), ..Trigger::new(prompt, "trigger", request) };
     match core.spawner.trigger_from(wish, own_session).await {
-        Ok(end) => Ok(json!({
-            "output": end.output, "success": end.state == SessionState::Succeeded, "error": end.error,
-            "error_class": end.error_class, "duration_ms": end.duration_ms, "session_id": end.session_id,
-        })),
+        Ok(end) => {
+            // Reading its row tells how far its words are believed. One that can't be found is a stranger's.
+            if call.query("SELECT trust FROM sessions WHERE id = $1", &[&end.session_id.0]).await?.is_empty() {
+                call.shows(Trust::Stranger);
+            }
+            Ok(json!({
+                "output": end.output, "success": end.state == SessionState::Succeeded, "error": end.error,
+                "error_class": end.error_class, "duration_ms": end.duration_ms, "session_id": end.session_id,
+            }))
+        }
         Err(e) => Err(ToolError::refused(e.code(), e.to_string())),
     }
 }

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::out::{Out, Table, Tone, block, one_line};
 use super::{Caller, Outcome};
-use crate::admin::{ActionPage, ApiClient};
+use crate::admin::{ActionPage, ApiClient, RuleWish};
 use crate::approvals::{Action, Cause, Status};
 
 /// `approvals`
@@ -48,6 +48,23 @@ pub enum Approvals {
         /// Those that ended as well
         #[arg(long)]
         all: bool,
+    },
+    /// Allow calls like this one from now on: of the same tool, with the same arguments
+    Rule {
+        /// The action that the rule is made from
+        id: Uuid,
+        /// What the rule is for
+        #[arg(long, value_name = "TEXT")]
+        description: Option<String>,
+        /// For how many calls it counts
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(i32).range(1..))]
+        max_uses: Option<i32>,
+        /// Until when it counts, such as 2027-01-31T18:00+01:00
+        #[arg(long, value_name = "TIME")]
+        until: Option<jiff::Timestamp>,
+        /// An argument that may be anything
+        #[arg(long, value_name = "ARGUMENT")]
+        any: Vec<String>,
     },
     /// End a standing rule
     Revoke { rule: Uuid },
@@ -107,6 +124,20 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
                 ]);
             }
             out.table(&table);
+        }
+        Approvals::Rule { id, description, max_uses, until, any } => {
+            let wish = RuleWish { description, max_uses, expires_at: until, any };
+            let rule = calls.approvals_rule(id, wish).await.map_err(caller.failed())?;
+            match out.json {
+                true => out.value(&rule),
+                false => out.line(&format!(
+                    "{} may call {} with {} without asking. To end that: butlerd approvals revoke {}",
+                    rule.butler,
+                    rule.tool_name,
+                    one_line(&rule.arg_constraints.to_string(), 500),
+                    rule.id
+                )),
+            }
         }
         Approvals::Revoke { rule } => {
             let rule = calls.approvals_revoke(rule).await.map_err(caller.failed())?;

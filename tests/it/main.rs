@@ -8,6 +8,8 @@ mod routing_score;
 mod soak;
 mod support;
 
+mod approvals;
+mod approvals_crash;
 mod attempts;
 mod backup;
 mod broken;

@@ -429,8 +429,12 @@ impl Inner {
         failure: bool,
     ) -> Result<(), StoreError> {
         let Route { request_context, kind, interactive, subrequest, .. } = &claimed.route;
-        let words = text.filter(|t| !t.trim().is_empty()).unwrap_or_else(|| NOTHING_SAID.to_owned());
+        let mut words = text.filter(|t| !t.trim().is_empty()).unwrap_or_else(|| NOTHING_SAID.to_owned());
         let wanted = *interactive && *kind != RouteKind::Ask;
+        if wanted && failure && !self.parts.desk.is_own(request_context) && self.was_risky(claimed).await? {
+            // How it failed is in words that a session's model may have chosen.
+            FAILED_FOR_OTHERS.clone_into(&mut words);
+        }
         let waits_for_leave = match session {
             Some(session) if wanted && !failure && !self.parts.desk.is_own(request_context) => {
                 let risky = risky(&self.parts.store, &claimed.tenant, session).await?;
@@ -469,6 +473,14 @@ impl Inner {
         Ok(())
     }
 
+    /// Whether one of the row's sessions stood beside a stranger's words and private data both.
+    async fn was_risky(&self, claimed: &Claimed) -> Result<bool, StoreError> {
+        let mut lease = self.parts.store.tenant(&claimed.tenant).await?;
+        let sql =
+            "SELECT 1 FROM sessions WHERE route_id = $1 AND trust = 'stranger' AND private_at IS NOT NULL LIMIT 1";
+        Ok(!lease.read(sql, &[&claimed.id]).await.map_err(failed())?.is_empty())
+    }
+
     /// Whether the row's sessions have answered by themselves.
     async fn has_answered(&self, claimed: &Claimed) -> Result<bool, StoreError> {
         let mut lease = self.parts.desk.db().shared(&claimed.tenant).await?;
@@ -502,6 +514,8 @@ const HOW_TO_ANSWER: &str = "A person waits for your answer. Answer with `notify
 intent `react` with an emoji, or both. If you end without it, your last message is sent for you.";
 /// Why a row that is in no form that is known here comes to nothing.
 const UNREAD: &str = "this version of butlerd can't read it";
+/// What somebody who is not the owner is told of a failure, where its cause may be told to the owner only.
+const FAILED_FOR_OTHERS: &str = "I could not deal with your message. The owner of this household is told why.";
 /// What is sent of a session that ended well and said nothing.
 const NOTHING_SAID: &str = "I came to an end and had nothing to say.";
 

@@ -1,6 +1,7 @@
 //! Deciding: for people and programs that they gave the scope `admin`. A session can't, whatever its token says.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{define, id_of, moment, own_action, own_rule};
 use crate::access::{GrantScope, Holder};
@@ -99,19 +100,19 @@ async fn approve_action(call: ToolCall, keeper: Keeper) -> Result<Value, ToolErr
     let wants_rule = call.args.get("create_rule").and_then(Value::as_bool).unwrap_or(false);
     if wants_rule {
         // Whether there may be such a rule is known before anything is let through.
-        from_action(&call, &keeper, &action.id)
+        from_action(&call, &keeper, action.id)
             .await?
             .check(keeper.tier(&action.tool_name), call.store.clock().now())
             .map_err(|why| {
-                ToolError::refused("invalid_rule", format!("Not approved: {why}. Approve it without a rule."))
-            })?;
+            ToolError::refused("invalid_rule", format!("Not approved: {why}. Approve it without a rule."))
+        })?;
     }
     let decided = keeper.actions().approve(tenant, action.id, &actor, call.text("seen")).await?;
     keeper.wake();
     let mut shown = json!(decided);
     if wants_rule {
-        let draft = from_action(&call, &keeper, &action.id).await?;
-        shown["rule"] = json!(create(&call, &keeper, &draft, &actor).await?);
+        let draft = from_action(&call, &keeper, action.id).await?;
+        shown["rule"] = json!(keeper.allow(&call.context().tenant_id, &draft, &actor).await?);
     }
     Ok(shown)
 }
@@ -137,17 +138,6 @@ fn constraints(given: Option<&Value>) -> Result<Constraints, ToolError> {
     Constraints::read(given).map_err(|why| ToolError::refused("invalid_rule", format!("Not done: {why}.")))
 }
 
-async fn create(call: &ToolCall, keeper: &Keeper, draft: &Draft, actor: &str) -> Result<Rule, ToolError> {
-    let tool = &draft.tool_name;
-    if !keeper.gated_tools().any(|gated| gated == tool) {
-        let why =
-            format!("`{tool}` is not gated, so no rule is asked about its calls; see [modules.approvals.gated_tools].");
-        return Err(ToolError::refused("not_gated", why));
-    }
-    let (tenant, butler) = (&call.context().tenant_id, call.butler.as_str());
-    Ok(keeper.actions().create_rule(tenant, butler, draft, keeper.tier(tool), actor).await?)
-}
-
 fn max_uses(call: &ToolCall) -> Option<i32> {
     call.args.get("max_uses").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok())
 }
@@ -162,31 +152,21 @@ async fn create_approval_rule(call: ToolCall, keeper: Keeper) -> Result<Value, T
         max_uses: max_uses(&call),
         created_from: None,
     };
-    Ok(json!(create(&call, &keeper, &draft, &actor).await?))
+    Ok(json!(keeper.allow(&call.context().tenant_id, &draft, &actor).await?))
 }
 
 /// The rule for calls like this action.
-async fn from_action(call: &ToolCall, keeper: &Keeper, action: &uuid::Uuid) -> Result<Draft, ToolError> {
-    let (_, tool_name, _, mut pinned) = keeper.actions().suggest(&call.context().tenant_id, *action).await?;
-    pinned.0.extend(constraints(call.args.get("constraint_overrides"))?.0);
-    let description =
-        call.text("description").map_or_else(|| format!("calls of {tool_name} like {action}"), str::to_owned);
-    let expires_at = moment(call, "expires_at")?;
-    Ok(Draft {
-        tool_name,
-        constraints: pinned,
-        description,
-        expires_at,
-        max_uses: max_uses(call),
-        created_from: Some(*action),
-    })
+async fn from_action(call: &ToolCall, keeper: &Keeper, action: Uuid) -> Result<Draft, ToolError> {
+    let (tenant, overrides) = (&call.context().tenant_id, constraints(call.args.get("constraint_overrides"))?);
+    let draft = keeper.draft_like(tenant, action, overrides, call.text("description")).await?;
+    Ok(Draft { expires_at: moment(call, "expires_at")?, max_uses: max_uses(call), ..draft })
 }
 
 async fn create_rule_from_action(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
     let actor = person(&call)?;
     let action = own_action(&call, &keeper).await?;
-    let draft = from_action(&call, &keeper, &action.id).await?;
-    Ok(json!(create(&call, &keeper, &draft, &actor).await?))
+    let draft = from_action(&call, &keeper, action.id).await?;
+    Ok(json!(keeper.allow(&call.context().tenant_id, &draft, &actor).await?))
 }
 
 async fn revoke_approval_rule(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {

@@ -173,7 +173,9 @@ const BUTLERS: [(&str, &str); 10] = [
          WHERE s.route_id IS NOT NULL AND '{name}' <> 'switchboard'
            AND (s.state = 'succeeded'
                 OR EXISTS (SELECT 1 FROM {b}.tool_calls c
-                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'))
+                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'
+                            -- What a person let through was made by no session.
+                            AND c.caller NOT LIKE 'approval %'))
          GROUP BY s.route_id HAVING count(*) > 1",
     ),
     (
@@ -199,7 +201,9 @@ const BUTLERS: [(&str, &str); 10] = [
          WHERE s.run_id IS NOT NULL
            AND (s.state = 'succeeded'
                 OR EXISTS (SELECT 1 FROM {b}.tool_calls c
-                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'))
+                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'
+                            -- What a person let through was made by no session.
+                            AND c.caller NOT LIKE 'approval %'))
          GROUP BY s.run_id HAVING count(*) > 1",
     ),
     (
@@ -275,7 +279,9 @@ impl Household {
     /// Waits until nothing is under way any more, and checks that nothing is wrong then.
     pub async fn at_rest(&self, what: &str) {
         self.invariants(what).await;
-        let open = "SELECT (SELECT count(*) FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing')),
+        let open = "SELECT (SELECT count(*) FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing'))
+                           + (SELECT count(*) FROM shared.pending_actions
+                              WHERE status NOT IN ('pending') AND handed_back_at IS NULL),
                            (SELECT string_agg(request_id || ' ' || state || ' ' || attempts || ' ' || coalesce(last_error, ''), '; ')
                             FROM (SELECT * FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing')
                                   ORDER BY seq LIMIT 5) m)";
