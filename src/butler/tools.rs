@@ -63,7 +63,8 @@ fn definitions() -> Vec<Arc<Definition>> {
             "Turn a module's tools on or off. The choice outlives restarts.",
             json!({"name": {"type": "string", "description": "Name of the module"}, "enabled": {"type": "boolean"}}),
             json!(["name", "enabled"]),
-            Meta::write(Effect::Idempotent),
+            // A stranger's words could ask for it.
+            Meta { operators: true, ..Meta::write(Effect::Idempotent) },
         ),
     ]
 }

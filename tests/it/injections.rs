@@ -63,11 +63,12 @@ async fn obedient(cases: &[Case]) -> ScriptedModel {
             let steps: Vec<Value> = serde_json::from_str(&steps).expect("steps");
             let step = |s: Value| if s.get("tool").is_some() { json!({"call": s}) } else { s };
             let steps: Vec<Value> = steps.into_iter().map(step).collect();
-            conversations.push((visit.key.is_none(), json!({"when": when, "steps": steps})));
+            conversations.push((visit.key.is_none(), std::cmp::Reverse(n), json!({"when": when, "steps": steps})));
         }
     }
-    conversations.sort_by_key(|(plain, _)| *plain);
-    model(conversations.into_iter().map(|(_, c)| c).collect()).await
+    // A later visit may be told what was said in an earlier one.
+    conversations.sort_by_key(|(plain, n, _)| (*plain, *n));
+    model(conversations.into_iter().map(|(_, _, c)| c).collect()).await
 }
 
 /// A household with a tool that lets text out, and what went out through it.
