@@ -45,12 +45,12 @@ async fn a_session_is_born_into_its_group_and_the_group_ends_with_it() {
     let Some(base) = Base::make("born") else { return };
     let nursery = Nursery::with_groups(Some(Groups::at(base.0.clone(), false))).unwrap();
     // In a session of its own, and never at rest: it forks faster than anybody can look.
-    let restless = "setsid sh -c 'trap \"\" TERM; while :; do (:); done' & echo started; wait";
+    let restless = "setsid sh -c 'trap \"\" TERM; echo there; while :; do (:); done' & wait";
     let mut child = nursery.spawn(sh(restless)).await.unwrap();
     let session = child.held_session();
     line(child.stdout.as_mut().unwrap()).await;
     assert!(base.members(session).contains(&child.pid()));
-    until("the stray is there", || base.members(session).len() > 1).await;
+    assert!(base.members(session).len() > 1);
     let ended = child.terminate(Duration::from_millis(50)).await;
     assert_eq!(ended.survivors, [0_i32; 0], "{ended:?}");
     assert!(ended.strays > 0, "{ended:?}");
