@@ -177,7 +177,7 @@ CREATE TABLE schedule_runs (
 );
 SELECT shared.tenant_table('schedule_runs');
 CREATE INDEX schedule_runs_open ON schedule_runs (available_at) WHERE state IN ('due', 'running');
-CREATE INDEX schedule_runs_bad ON schedule_runs (fire_at) WHERE state IN ('failed', 'skipped');
+CREATE INDEX schedule_runs_bad ON schedule_runs (finished_at) WHERE state IN ('failed', 'skipped');
 
 -- Attachments, by the SHA-256 of their content.
 CREATE TABLE blobs (

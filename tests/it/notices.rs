@@ -81,18 +81,18 @@ async fn each_way_to_fail_has_its_notice_once_and_they_come_together() {
 }
 
 fn schedule_rows() -> String {
-    let run = |at: &str, state: &str, reason: &str| {
+    let run = |at: &str, cause: &str, state: &str, reason: &str| {
         format!(
             "INSERT INTO general.schedule_runs (id, task_id, fire_at, cause, state, reason, trust, created_at, finished_at)
-             SELECT gen_random_uuid(), id, now() - interval '{at}', 'slot', '{state}', '{reason}', 'owner', now(), now() FROM general.scheduled_tasks
+             SELECT gen_random_uuid(), id, now() - interval '{at}', '{cause}', '{state}', '{reason}', 'owner', now(), now() FROM general.scheduled_tasks
              WHERE name = 'rounds';"
         )
     };
     format!(
         "INSERT INTO general.scheduled_tasks (id, name, cron, prompt, dispatch_mode, timezone, source, trust, enabled)
          VALUES (gen_random_uuid(), 'rounds', '0 4 1 1 *', 'go', 'prompt', 'UTC', 'db', 'owner', false);{}{}",
-        run("1 hour", "failed", "it broke"),
-        run("2 hours", "skipped", "butlerd was not running")
+        run("1 hour", "slot", "failed", "it broke"),
+        run("2 hours", "missed", "skipped", "butlerd was not running")
     )
 }
 
