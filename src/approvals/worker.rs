@@ -16,7 +16,7 @@ use crate::store::{Claim, ClaimTable, StoreError, Tx, lease_seconds};
 use crate::tools::{Reply, ToolSet};
 
 /// Rows are looked for this often even if nobody says that there are any: wishes expire by themselves.
-const LOOK: Duration = Duration::from_secs(5);
+const LOOK: Duration = Duration::from_secs(30);
 /// After a look that failed.
 const AGAIN: Duration = Duration::from_secs(1);
 

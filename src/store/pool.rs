@@ -25,8 +25,8 @@ const CREATE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     tenant: TenantId,
-    /// What rows written under it carry on.
-    trust: Trust,
+    /// What rows written under it carry on. `None`, for housekeeping: that of the house, as owner or as system.
+    trust: Option<Trust>,
     /// `None` while the clock is the real one.
     now: Option<String>,
 }
@@ -34,11 +34,19 @@ pub struct Scope {
 impl Scope {
     /// The scope of a request.
     pub fn of(ctx: &RequestContext, clock: &Clock) -> Self {
-        Self { trust: ctx.trust, ..Self::tenant(ctx.tenant_id.clone(), clock) }
+        Self { trust: Some(ctx.trust), ..Self::tenant(ctx.tenant_id.clone(), clock) }
+    }
+    /// Whether a connection that has this scope serves for `wanted` as it is.
+    fn serves(&self, wanted: &Self) -> bool {
+        let trusted = match wanted.trust {
+            None => self.trust.is_some_and(|trust| trust >= Trust::System),
+            some => self.trust == some,
+        };
+        trusted && self.tenant == wanted.tenant && self.now == wanted.now
     }
     /// The scope of a tenant's housekeeping.
     pub fn tenant(tenant: TenantId, clock: &Clock) -> Self {
-        Self { tenant, trust: Trust::System, now: clock.is_moved().then(|| clock.now().to_string()) }
+        Self { tenant, trust: None, now: clock.is_moved().then(|| clock.now().to_string()) }
     }
 }
 
@@ -167,7 +175,7 @@ impl Pool {
     async fn try_lease(&self, scope: Option<Scope>) -> Result<Lease, StoreError> {
         let mut object = self.get().await?;
         if let Some(scope) = &scope
-            && object.scope.as_ref() != Some(scope)
+            && !object.scope.as_ref().is_some_and(|has| has.serves(scope))
         {
             // Unknown until the settings are really there: a cut in between must not leave a wrong belief.
             object.scope = None;
@@ -180,12 +188,13 @@ impl Pool {
                 .await
                 .map_err(StoreError::query("setting the tenant"))?;
             let now = scope.now.as_deref().unwrap_or("");
+            let trust = scope.trust.unwrap_or(Trust::System);
             object
                 .client
-                .query_one(&statement, &[&scope.tenant.as_str(), &now, &scope.trust.as_str()])
+                .query_one(&statement, &[&scope.tenant.as_str(), &now, &trust.as_str()])
                 .await
                 .map_err(StoreError::query("setting the tenant"))?;
-            object.scope = Some(scope.clone());
+            object.scope = Some(Scope { trust: Some(trust), ..scope.clone() });
         }
         object.seen.forget();
         Ok(Lease { pool: self.clone(), scope, object: Some(object), busy: false, tell: None })
