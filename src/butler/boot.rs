@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::clockwork::{Dispatcher, Jobs, Runs};
 use super::handle::{Butler, Core};
 use super::house::House;
-use super::outbound::{Replies, ToOwner, listen, outbound_tools};
+use super::outbound::{Replies, listen, outbound_tools};
 use super::routed::{Routed, RoutedParts, ask_tools, route_execute};
 use super::status::PhaseTime;
 use super::tools::self_tools;
@@ -203,8 +203,7 @@ pub async fn boot(
         port,
         up_since: Instant::now(),
     });
-    let outlet = Arc::new(ToOwner { post: house.post.clone(), butler: name.clone() });
-    let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs, outlet };
+    let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs };
     let schedules = Scheduler::new(SchedulerParts {
         butler: name.clone(),
         db: house.db.clone(),

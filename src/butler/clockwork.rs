@@ -13,10 +13,11 @@ use super::handle::Core;
 use super::routed::prior::{self, Next, Work};
 use crate::access::Caller;
 use crate::base::{RequestContext, SessionId, TenantId, Trust, task};
+use crate::messenger::OwnerNote;
 use crate::scheduler::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
 use crate::spawner::{SCHEDULE, SessionResult, SessionState, Trigger, TriggerError, Wants};
 use crate::store::{Store, StoreError};
-use crate::tools::sql::{JobError, Notify, Priority, SqlJob, Then};
+use crate::tools::sql::{JobError, Notify, SqlJob, Then};
 
 /// After a butler that had no place.
 const BUSY: Duration = Duration::from_millis(500);
@@ -26,27 +27,11 @@ const AWAY: Duration = Duration::from_secs(1);
 /// A butler's jobs in SQL, or why there are none.
 pub(super) type Jobs = Result<BTreeMap<String, SqlJob>, String>;
 
-/// A message of a job to the owner.
-pub(super) struct Note {
-    /// Twice the same is the same message.
-    pub key: String,
-    pub text: String,
-    pub priority: Priority,
-}
-
-/// Where jobs' messages to the owner go.
-#[async_trait]
-pub(super) trait Outlet: Send + Sync {
-    /// Takes them over; they are on record then, all or none. `request`: on whose behalf, and how far they are believed.
-    async fn take(&self, request: &RequestContext, notes: &[Note]) -> Result<(), String>;
-}
-
 /// Runs what schedules ask for.
 pub(super) struct Dispatcher {
     pub core: Arc<Core>,
     pub store: Store,
     pub jobs: Jobs,
-    pub outlet: Arc<dyn Outlet>,
 }
 
 /// Clones share the dispatcher.
@@ -188,16 +173,27 @@ impl Runs {
     }
 
     async fn notify(&self, firing: &Firing, notify: &Notify, rows: &[Map<String, Value>]) -> How {
-        let note = |(n, text): (usize, String)| Note {
-            key: format!("run:{}:{n}", firing.run),
+        let request = self.request(firing);
+        let messages = notify.messages(rows);
+        let keys: Vec<String> = (0..messages.len()).map(|n| format!("run:{}:{n}", firing.run)).collect();
+        let note = |(key, text)| OwnerNote {
+            tenant: &request.tenant_id,
+            origin: self.0.core.config.name.as_str(),
+            key,
+            subject: None,
             text,
             priority: notify.priority,
+            trust: request.trust,
+            notice: false,
+            channel: None,
         };
-        let notes: Vec<Note> = notify.messages(rows).into_iter().enumerate().map(note).collect();
+        let notes: Vec<OwnerNote<'_>> =
+            keys.iter().map(String::as_str).zip(messages.iter().map(String::as_str)).map(note).collect();
         let said = format!("{} found, {} sent", counted(rows.len(), "row"), counted(notes.len(), "message"));
-        match self.0.outlet.take(&self.request(firing), &notes).await {
+        match self.0.core.house.post.tell_owner_all(&request.tenant_id, &notes).await {
             Ok(()) => How::Done(Some(said)),
-            Err(why) => How::Failed(why),
+            Err(e) if e.is_connection() => How::Later(AWAY),
+            Err(e) => How::Failed(e.to_string()),
         }
     }
 

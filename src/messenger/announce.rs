@@ -8,10 +8,10 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::BUTLERD;
-use super::letter::Priority;
+use super::notices::{earlier, tenants};
 use super::owner::OwnerNote;
 use super::post::Post;
-use crate::base::{TenantId, Trust, crash, text};
+use crate::base::{Priority, TenantId, Trust, crash, text};
 use crate::store::StoreError;
 
 /// Between two messages to one owner: a session that asks for many things asks for them together.
@@ -27,16 +27,10 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 
 /// Tells each owner what waits and was not shown yet. Returns when to look again, if something has to wait.
 pub(super) async fn round(post: &Post) -> Result<Option<Duration>, StoreError> {
-    let mut lease = post.db().every_tenant().await?;
     let sql = "SELECT DISTINCT tenant_id FROM shared.pending_actions WHERE status = 'pending' AND announced_at IS NULL";
-    let rows = lease.query(sql, &[]).await.map_err(failed())?;
-    drop(lease);
     let mut next = None;
-    for row in rows {
-        let Ok(tenant) = TenantId::new(row.get(0)) else { continue };
-        if let Some(wait) = tell(post, &tenant).await? {
-            next = Some(next.map_or(wait, |n: Duration| n.min(wait)));
-        }
+    for tenant in tenants(post, sql).await? {
+        next = earlier(next, tell(post, &tenant).await?);
     }
     Ok(next)
 }

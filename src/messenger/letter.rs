@@ -6,7 +6,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::aim::Aim;
-use crate::base::{RequestContext, TenantId};
+use crate::base::{Priority, RequestContext, TenantId};
 
 /// What a delivery is to what came before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -30,33 +30,6 @@ impl Intent {
             "reply" => Intent::Reply,
             "react" => Intent::React,
             _ => Intent::Send,
-        }
-    }
-}
-
-/// How urgent it is. In quiet hours only `high` is delivered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Priority {
-    High,
-    #[default]
-    Medium,
-    Low,
-}
-
-impl Priority {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Priority::High => "high",
-            Priority::Medium => "medium",
-            Priority::Low => "low",
-        }
-    }
-
-    pub fn from_name(name: &str) -> Self {
-        match name {
-            "high" => Priority::High,
-            "low" => Priority::Low,
-            _ => Priority::Medium,
         }
     }
 }

@@ -38,12 +38,12 @@ mod tool;
 
 pub use aim::{Aim, NoAim};
 pub use channel::{Channel, Conversation, Outcome};
-pub use letter::{Intent, Letter, NewLetter, Priority};
+pub use letter::{Intent, Letter, NewLetter};
 pub use look::{Attempt, Changed, Delivery, LookError, Note};
 pub use owner::OwnerNote;
 pub use post::{CHAT, Owner, Post, PostParts, Posted, Told};
 pub use pump::{Aftermath, Pump};
-pub use tool::{aim_of, deferred_until, send_tool, send_tool_name};
+pub use tool::{aim_of, deferred_until, send_called, send_tool, send_tool_name};
 
 /// The butler that everything leaves through.
 pub const MESSENGER: &str = "messenger";

@@ -9,10 +9,9 @@ use uuid::Uuid;
 
 use super::BUTLERD;
 use super::announce;
-use super::letter::Priority;
 use super::owner::OwnerNote;
 use super::post::{CHAT, Post};
-use crate::base::{TenantId, Trust, crash, text};
+use crate::base::{Priority, TenantId, Trust, crash, text};
 use crate::store::StoreError;
 
 /// Rows are looked at this often.
@@ -58,20 +57,23 @@ pub(super) async fn keep(post: Post, stop: CancellationToken) {
 /// Looks once. Returns when something that waits may be told, if anything waits.
 async fn round(post: &Post) -> Result<Option<Duration>, StoreError> {
     gather(post).await?;
-    let mut lease = post.db().every_tenant().await?;
-    let rows = lease
-        .query("SELECT DISTINCT tenant_id FROM shared.notices WHERE delivery_id IS NULL", &[])
-        .await
-        .map_err(failed())?;
-    drop(lease);
     let mut next = None;
-    for row in rows {
-        let Ok(tenant) = TenantId::new(row.get(0)) else { continue };
-        if let Some(wait) = tell(post, &tenant).await? {
-            next = Some(next.map_or(wait, |n: Duration| n.min(wait)));
-        }
+    for tenant in tenants(post, "SELECT DISTINCT tenant_id FROM shared.notices WHERE delivery_id IS NULL").await? {
+        next = earlier(next, tell(post, &tenant).await?);
     }
     Ok(next)
+}
+
+/// The tenants that a question finds.
+pub(super) async fn tenants(post: &Post, sql: &str) -> Result<Vec<TenantId>, StoreError> {
+    let mut lease = post.db().every_tenant().await?;
+    let rows = lease.query(sql, &[]).await.map_err(failed())?;
+    Ok(rows.iter().filter_map(|row| TenantId::new(row.get(0)).ok()).collect())
+}
+
+/// The shorter wait, if there is any.
+pub(super) fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
+    one.into_iter().chain(other).min()
 }
 
 /// Of the switchboard and the outbox.

@@ -8,9 +8,9 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::channel::Outcome;
-use super::letter::{Intent, Letter, Priority};
+use super::letter::{Intent, Letter};
 use super::post::Post;
-use crate::base::{TenantId, crash, text};
+use crate::base::{Priority, TenantId, crash, text};
 use crate::store::{Claim, ClaimTable, StoreError, lease_seconds};
 
 pub(super) static CLAIMS: ClaimTable = ClaimTable::shared("shared.outbox");

@@ -4,10 +4,9 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::aim::decide;
-use super::letter::Priority;
 use super::post::{CHAT, Post};
 use super::tool::deferred_until;
-use crate::base::{RequestContext, TenantId, Trust, crash};
+use crate::base::{Priority, RequestContext, TenantId, Trust, crash};
 use crate::store::{StoreError, Tx};
 
 /// A message to the owner.

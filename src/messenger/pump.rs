@@ -16,11 +16,11 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::channel::{Channel, Conversation, Outcome};
-use super::letter::{Intent, Letter, Priority};
+use super::letter::{Intent, Letter};
 use super::outbox::{CLAIMS, Claimed, Settled, outcome_name};
 use super::post::{Post, Told};
 use super::{BUTLERD, quiet};
-use crate::base::{Backoff, TenantId, crash, task};
+use crate::base::{Backoff, Priority, TenantId, crash, task};
 use crate::store::StoreError;
 
 /// Rows are looked for this often even if nobody says that there are any.

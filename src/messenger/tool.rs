@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::aim::Aim;
-use super::letter::{NewLetter, Priority};
+use super::letter::NewLetter;
 use super::post::{Post, Posted};
 use super::quiet;
-use crate::base::crash;
+use crate::base::{Priority, crash};
 use crate::tools::{self, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// A caller waits this long for the end of what leaves at once.
@@ -127,20 +127,25 @@ pub fn send_tool(post: &Post, channel: &str) -> Result<Tool, String> {
     let definition = Definition::new(&send_tool_name(channel), &format!("Send a text over {channel}."), schema, meta)?;
     let aim = aim_of(post, Some(channel));
     let (post, channel) = (post.clone(), channel.to_owned());
-    let sending = handler(move |call| send_over(call, post.clone(), channel.clone()));
+    let sending = handler(move |call| {
+        let (post, channel) = (post.clone(), channel.clone());
+        async move { send_called(call, &post, Some(&channel)).await }
+    });
     Ok(Tool::new(&Arc::new(definition), sending).aimed(aim))
 }
 
-async fn send_over(call: ToolCall, post: Post, channel: String) -> Result<Value, ToolError> {
+/// Sends what a call's arguments say: `recipient`, `message`, `subject`, `priority`. `channel`: over which, if that is
+/// settled.
+pub async fn send_called(call: ToolCall, post: &Post, channel: Option<&str>) -> Result<Value, ToolError> {
     let tenant = call.context().tenant_id.clone();
     let mut lease = call.lease().await?;
-    let aim = match post.aim(&mut lease, &tenant, Some(&channel), call.text("recipient")).await? {
+    let aim = match post.aim(&mut lease, &tenant, channel, call.text("recipient")).await? {
         Ok(aim) => aim,
         Err(nobody) => return Ok(nobody.to_json()),
     };
     drop(lease);
     let priority = call.text("priority").map(Priority::from_name).unwrap_or_default();
-    let quiet = deferred_until(&post, priority);
+    let quiet = deferred_until(post, priority);
     let letter = NewLetter {
         id: Uuid::now_v7(),
         aim: &aim,

@@ -114,6 +114,8 @@ impl Pool {
         let manager = Manager { config, tls: tls.clone(), time_zone: time_zone.to_owned() };
         let inner = managed::Pool::builder(manager)
             .max_size(max)
+            // The one used last is used next, so that the others become idle and can be given back.
+            .queue_mode(managed::QueueMode::Lifo)
             .runtime(deadpool::Runtime::Tokio1)
             .wait_timeout(Some(WAIT))
             .create_timeout(Some(CREATE))

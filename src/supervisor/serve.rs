@@ -247,7 +247,6 @@ where
         () = supervisor.start() => {}
         () = stop.cancelled() => {}
     }
-    house.db.shrink_to_rest().await;
     write_daemon_file(&run_dir.join("daemon.json"), &supervisor, &admin_addr)?;
     let ms = started.elapsed().as_millis() as u64;
     tracing::info!(ms, admin = admin_addr, "{}", supervisor.summary());
@@ -279,6 +278,11 @@ where
 
 /// Runs until `stop`: gives idle connections back and notes how the database is.
 async fn housekeep(house: &House, stop: &CancellationToken) {
+    // By then whoever looks for what the last run left has looked.
+    tokio::select! {
+        () = stop.cancelled() => return,
+        () = tokio::time::sleep(Duration::from_secs(1)) => house.db.shrink_to_rest().await,
+    }
     let mut tick = tokio::time::interval(HOUSEKEEPING);
     loop {
         tokio::select! {

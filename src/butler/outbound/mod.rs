@@ -3,7 +3,6 @@
 mod aftermath;
 mod notifications;
 mod notify;
-mod outlet;
 mod remind;
 
 use std::sync::Arc;
@@ -11,7 +10,6 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(super) use aftermath::{Replies, listen};
-pub(super) use outlet::ToOwner;
 
 use notifications::notifications_tool;
 use notify::notify_tool;

@@ -3,10 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::define;
-use crate::messenger::{NewLetter, Post, Priority, aim_of, deferred_until};
+use crate::messenger::{Post, aim_of, send_called};
 use crate::switchboard::{Desk, Lane, LiveKind};
 use crate::tools::{Aim, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -93,7 +92,8 @@ async fn notify(call: ToolCall, desk: Desk, post: Post) -> Result<Value, ToolErr
         }
     }
     if intent == "send" {
-        return send(call, post).await;
+        let channel = call.text("channel").map(str::to_owned);
+        return send_called(call, &post, channel.as_deref()).await;
     }
     if names_somebody(&call) {
         let why = format!("{intent} goes to the person whose message you deal with; name others with intent send.");
@@ -137,29 +137,4 @@ async fn answer(call: ToolCall, intent: &str, desk: Desk, post: Post) -> Result<
         post.wake();
     }
     Ok(json!({"status": "ok", "channel": ctx.source_channel, "intent": intent}))
-}
-
-async fn send(call: ToolCall, post: Post) -> Result<Value, ToolError> {
-    let tenant = call.context().tenant_id.clone();
-    let mut lease = call.lease().await?;
-    let aim = match post.aim(&mut lease, &tenant, call.text("channel"), call.text("recipient")).await? {
-        Ok(aim) => aim,
-        Err(nobody) => return Ok(nobody.to_json()),
-    };
-    drop(lease);
-    let priority = call.text("priority").map(Priority::from_name).unwrap_or_default();
-    let quiet = deferred_until(&post, priority);
-    let letter = NewLetter {
-        id: Uuid::now_v7(),
-        aim: &aim,
-        request: call.context(),
-        session: call.session().map(|s| s.0),
-        kind: "message",
-        subject: call.text("subject"),
-        message: call.text("message").unwrap_or_default(),
-        priority,
-        due_at: quiet.unwrap_or_else(|| post.clock().now()),
-        deferred: quiet.map(|_| "quiet_hours"),
-    };
-    post.send(&call, &letter).await
 }

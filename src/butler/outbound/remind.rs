@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::define;
-use crate::messenger::{NewLetter, Post, Priority, aim_of};
+use crate::base::Priority;
+use crate::messenger::{NewLetter, Post, aim_of};
 use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The furthest time that a reminder may have.

@@ -36,15 +36,10 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
     let constraints = json!({"type": "object", "description":
         "By argument: {\"type\": \"exact\", \"value\": …}, {\"type\": \"pattern\", \"value\": \"*@example.org\"} or \
          {\"type\": \"any\"}. All must hold."});
-    macro_rules! tool {
-        ($work:ident, $description:expr, $properties:expr, $required:expr) => {{
-            let keeper = keeper.clone();
-            let def = define(stringify!($work), $description, $properties, $required, meta())?;
-            Tool::new(&def, handler(move |call| $work(call, keeper.clone())))
-        }};
-    }
     Ok(vec![
         tool!(
+            keeper,
+            meta(),
             approve_action,
             "Let a call through that waits. It is made once, with exactly the arguments that were shown.",
             json!({"action_id": id_of("action"), "seen": text(64, "Only if its arguments still have this args_sha256"),
@@ -53,18 +48,24 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
             &["action_id"]
         ),
         tool!(
+            keeper,
+            meta(),
             reject_action,
             "Turn down a call that waits; its butler is told.",
             json!({"action_id": id_of("action"), "reason": text(2000, "What its butler is told")}),
             &["action_id"]
         ),
         tool!(
+            keeper,
+            meta(),
             expire_stale_actions,
             "End what nobody has decided in time. It happens by itself as well.",
             json!({}),
             &[]
         ),
         tool!(
+            keeper,
+            meta(),
             create_approval_rule,
             "Allow calls of a gated tool in advance.",
             with(json!({"tool_name": text(200, "The tool"), "arg_constraints": constraints,
@@ -72,13 +73,22 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
             &["tool_name", "arg_constraints", "description"]
         ),
         tool!(
+            keeper,
+            meta(),
             create_rule_from_action,
             "Allow calls like one that waits or waited: with the same arguments, but for those that you override.",
             with(json!({"action_id": id_of("action"), "constraint_overrides": constraints,
                         "description": text(1000, "What the rule is for")})),
             &["action_id"]
         ),
-        tool!(revoke_approval_rule, "End a standing rule.", json!({"rule_id": id_of("rule")}), &["rule_id"]),
+        tool!(
+            keeper,
+            meta(),
+            revoke_approval_rule,
+            "End a standing rule.",
+            json!({"rule_id": id_of("rule")}),
+            &["rule_id"]
+        ),
     ])
 }
 

@@ -28,28 +28,34 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
     let statuses: Vec<&str> = Status::ALL.iter().map(|s| s.as_str()).collect();
     let action = json!({"action_id": id_of("action")});
     let tool = json!({"type": "string", "minLength": 1, "maxLength": 200, "description": "Only of this tool"});
-    macro_rules! tool {
-        ($work:ident, $description:expr, $properties:expr, $required:expr) => {{
-            let keeper = keeper.clone();
-            let def = define(stringify!($work), $description, $properties, $required, meta())?;
-            Tool::new(&def, handler(move |call| $work(call, keeper.clone())))
-        }};
-    }
     Ok(vec![
         tool!(
+            keeper,
+            meta(),
             list_pending_actions,
             "Your calls that wait for the owner's word, or with `status` those that were decided; the newest first.",
             json!({"status": {"type": "string", "enum": statuses, "description": "pending without it"}, "limit": limit}),
             &[]
         ),
         tool!(
+            keeper,
+            meta(),
             show_pending_action,
             "One call that waits or waited: what exactly it would do, and what happened to it so far.",
             action.clone(),
             &["action_id"]
         ),
-        tool!(pending_action_count, "How many of your calls wait for the owner's word.", json!({}), &[]),
         tool!(
+            keeper,
+            meta(),
+            pending_action_count,
+            "How many of your calls wait for the owner's word.",
+            json!({}),
+            &[]
+        ),
+        tool!(
+            keeper,
+            meta(),
             list_executed_actions,
             "Your calls that were approved and made, and what came of them; the newest first.",
             json!({"tool_name": tool, "rule_id": id_of("rule"), "limit": limit,
@@ -57,14 +63,25 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
             &[]
         ),
         tool!(
+            keeper,
+            meta(),
             list_approval_rules,
             "The standing rules by which calls of yours may be made without asking.",
             json!({"tool_name": tool, "active_only": {"type": "boolean", "default": true,
                    "description": "false: those that ended as well"}}),
             &[]
         ),
-        tool!(show_approval_rule, "One standing rule.", json!({"rule_id": id_of("rule")}), &["rule_id"]),
         tool!(
+            keeper,
+            meta(),
+            show_approval_rule,
+            "One standing rule.",
+            json!({"rule_id": id_of("rule")}),
+            &["rule_id"]
+        ),
+        tool!(
+            keeper,
+            meta(),
             suggest_rule_constraints,
             "The narrowest standing rule that would allow calls like this one.",
             action,

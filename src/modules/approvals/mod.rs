@@ -2,6 +2,15 @@
 //!
 //! The gates stand whether the module is switched on or not. Sessions may look; only people decide.
 
+/// A tool named like the function that does its work.
+macro_rules! tool {
+    ($keeper:ident, $meta:expr, $work:ident, $description:expr, $properties:expr, $required:expr) => {{
+        let keeper = $keeper.clone();
+        let def = define(stringify!($work), $description, $properties, $required, $meta)?;
+        Tool::new(&def, handler(move |call| $work(call, keeper.clone())))
+    }};
+}
+
 mod deciding;
 mod looking;
 

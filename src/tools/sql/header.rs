@@ -3,6 +3,7 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
+use crate::base::Priority;
 use crate::tools::definition::Meta;
 
 /// What a tool answers with.
@@ -75,26 +76,6 @@ pub enum Use {
     Tool,
     /// A schedule runs it, and something is done with its rows.
     Job,
-}
-
-/// How urgent a message is.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Priority {
-    High,
-    #[default]
-    Medium,
-    Low,
-}
-
-impl Priority {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Priority::High => "high",
-            Priority::Medium => "medium",
-            Priority::Low => "low",
-        }
-    }
 }
 
 /// A job's message to the owner. `{column}` stands for a column of the row.

@@ -202,7 +202,7 @@ mod tests {
             template: "{name}: {due} { x } {".to_owned(),
             head: Some("{count} bills".to_owned()),
             each: false,
-            priority: super::super::header::Priority::Medium,
+            priority: crate::base::Priority::Medium,
         };
         let all = "3 bills\nRent: 2026-12-01 { x } {\n{due}: 3 { x } {\nTax:  { x } {";
         assert_eq!(notify.messages(&rows), [all]);

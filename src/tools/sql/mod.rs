@@ -10,7 +10,7 @@ mod statement;
 mod tool;
 mod values;
 
-pub use header::{Header, Notify, Priority, Returns, Then, Use};
+pub use header::{Header, Notify, Returns, Then, Use};
 pub use job::{JobError, SqlJob, prepare_jobs};
 pub use statement::Statement;
 pub use tool::{SqlToolError, load_dir, prepare};
