@@ -48,7 +48,8 @@ struct Claimed {
     tool: String,
     args: String,
     approved: String,
-    request: RequestContext,
+    /// `None`: in no form that is known here.
+    request: Option<RequestContext>,
 }
 
 impl Approvals {
@@ -143,20 +144,16 @@ impl Worker {
             .map_err(failed())?;
         let Some(row) = row else { return Ok(None) };
         crash::point("approval.claimed");
-        let claimed = || {
-            Some(Claimed {
-                id: row.get(0),
-                claim,
-                tenant: TenantId::new(row.get::<_, &str>(1)).ok()?,
-                session: row.get(2),
-                tool: row.get(3),
-                args: row.get(4),
-                approved: row.get(5),
-                request: serde_json::from_value(row.get(6)).ok()?,
-            })
-        };
-        let unread = || StoreError::Unreachable("an approved action is in no form that is known here".to_owned());
-        claimed().ok_or_else(unread).map(Some)
+        Ok(Some(Claimed {
+            id: row.get(0),
+            claim,
+            tenant: TenantId::new(row.get::<_, &str>(1)).map_err(|e| StoreError::Unexpected(e.to_string()))?,
+            session: row.get(2),
+            tool: row.get(3),
+            args: row.get(4),
+            approved: row.get(5),
+            request: serde_json::from_value(row.get(6)).ok(),
+        }))
     }
 
     /// Makes the call, unless its row of an earlier try says that it was made.
@@ -166,12 +163,15 @@ impl Worker {
         else {
             return self.abandon(claimed, "its arguments are not those that were approved").await;
         };
+        let Some(request) = &claimed.request else {
+            return self.abandon(claimed, "this version of butlerd can't read it").await;
+        };
         if self.was_made(claimed).await? {
             let result = json!({"success": true, "result": null, "error": null,
                                 "note": "it was made before butlerd was started again; its answer was lost"});
             return self.settle(claimed, Status::Executed, result, "executed", Trust::Owner).await;
         }
-        let context = std::sync::Arc::new(claimed.request.clone());
+        let context = std::sync::Arc::new(request.clone());
         let caller = Caller::approved(claimed.id, Some(crate::base::SessionId(claimed.session)), context);
         crash::point("approval.calling");
         let reply = self.parts.tools.call(&claimed.tool, args, caller, CancellationToken::new()).await;
@@ -224,7 +224,7 @@ impl Worker {
         what: &str,
         seen: Trust,
     ) -> Result<(), StoreError> {
-        let trust = claimed.request.trust.min(seen);
+        let trust = claimed.request.as_ref().map_or(Trust::Stranger, |request| request.trust.min(seen));
         let actions = &self.parts.keeper.actions;
         let executed = (to == Status::Executed).then(|| actions.clock.now());
         let mut lease = actions.db.shared(&claimed.tenant).await?;

@@ -19,6 +19,12 @@ pub fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect()
 }
 
+/// An identity as it is compared: without regard to case, and an address without the name before it.
+pub fn plain_identity(identity: &str) -> String {
+    let address = identity.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or(identity);
+    address.trim().to_lowercase()
+}
+
 /// Takes NUL characters out of every text in the value, which PostgreSQL can't store.
 pub fn strip_nul(value: &mut Value) {
     match value {
@@ -65,5 +71,13 @@ mod tests {
     #[test]
     fn clean_drops_controls() {
         assert_eq!(clean("a\0b\x1b[31mc\nd"), "ab[31mc\nd");
+    }
+
+    #[test]
+    fn identities_are_compared_as_people_mean_them() {
+        for same in ["Ada@Example.org", "Ada L. <ada@example.org>", " ada@example.org "] {
+            assert_eq!(plain_identity(same), "ada@example.org", "{same}");
+        }
+        assert_eq!(plain_identity("a<b"), "a<b");
     }
 }

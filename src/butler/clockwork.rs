@@ -77,12 +77,10 @@ impl Runs {
     /// more; else it is the house's own, at most as trusted as whoever made the schedule.
     fn request(&self, firing: &Firing) -> RequestContext {
         let clock = &self.0.core.house.clock;
-        let request = match &firing.caller {
-            Some(caller) if caller.session().is_some() => {
-                let session = caller.session().unwrap_or_default();
-                caller.context.caused_by(session, clock)
-            }
-            _ => {
+        let own = firing.caller.as_ref().and_then(|caller| Some((caller, caller.session()?)));
+        let request = match own {
+            Some((caller, session)) => caller.context.caused_by(session, clock),
+            None => {
                 let butler = self.0.core.config.name.as_str();
                 RequestContext::root(clock, firing.tenant.clone(), "schedule", butler, &firing.name, Trust::System)
             }
@@ -139,8 +137,8 @@ impl Runs {
 
     async fn job(&self, firing: Firing) -> Ended {
         let name = firing.job_name.clone().unwrap_or_default();
-        match &self.0.jobs {
-            Ok(jobs) if jobs.contains_key(&name) => {}
+        let job = match &self.0.jobs {
+            Ok(jobs) if jobs.contains_key(&name) => &jobs[&name],
             _ if is_built_in(&name) => return self.built_in(&name, &firing).await,
             Err(why) => return Ended::without_session(How::Failed(format!("its butler's jobs can't be used: {why}"))),
             Ok(_) => {
@@ -150,9 +148,6 @@ impl Runs {
                 );
                 return Ended::without_session(How::Failed(why));
             }
-        }
-        let Some(job) = self.0.jobs.as_ref().ok().and_then(|jobs| jobs.get(&name)) else {
-            return Ended::without_session(How::Failed(format!("there is no job `{name}`")));
         };
         let (rows, seen) = match job.rows(&self.0.store, &firing.tenant, firing.job_args.as_ref()).await {
             Ok(found) => found,

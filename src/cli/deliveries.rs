@@ -1,11 +1,10 @@
 //! `butlerd deliveries`
 
 use clap::Subcommand;
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use uuid::Uuid;
 
-use super::out::{Out, Table, Tone, block, one_line};
+use super::out::{Out, Table, Tone, block, moment, one_line};
 use super::{Caller, Outcome};
 use crate::admin::ApiClient;
 use crate::messenger::{Changed, Delivery};
@@ -101,10 +100,6 @@ fn tell(out: Out, changed: &Changed) {
     if changed.before == "unknown" && changed.state == "pending" {
         out.line(&out.paint(Tone::Warn, "If the first one did arrive after all, it arrives twice."));
     }
-}
-
-fn moment(at: Timestamp, zone: &TimeZone) -> String {
-    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 fn tone(state: &str) -> Tone {

@@ -1,11 +1,10 @@
 //! `butlerd inbox`
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
 use super::args::Inbox;
-use super::out::{Out, Table, Tone, block, one_line};
+use super::out::{Out, Table, Tone, block, moment, one_line};
 use super::{Caller, Outcome};
 use crate::admin::ApiClient;
 use crate::switchboard::Reopened;
@@ -39,10 +38,6 @@ pub async fn run(caller: Caller, what: Inbox) -> Outcome {
         }
     }
     Ok(0)
-}
-
-fn moment(at: Timestamp, zone: &TimeZone) -> String {
-    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
 }
 
 fn tone(state: &str) -> Tone {

@@ -147,7 +147,7 @@ impl Caller {
 
     /// A moment as people read it.
     fn moment(&self, at: jiff::Timestamp) -> String {
-        at.to_zoned(self.zone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+        out::moment(at, &self.zone())
     }
 
     /// A way to say what a failed call means.

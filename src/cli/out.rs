@@ -2,6 +2,8 @@
 
 use std::io::{IsTerminal, Write};
 
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
 use serde::Serialize;
 use serde_json::Value;
 
@@ -189,6 +191,21 @@ pub fn span(milliseconds: i64) -> String {
 /// `1 butler`, `2 butlers`.
 pub fn count(n: usize, one: &str) -> String {
     if n == 1 { format!("1 {one}") } else { format!("{n} {one}s") }
+}
+
+/// A moment as people read it.
+pub fn moment(at: Timestamp, zone: &TimeZone) -> String {
+    at.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()
+}
+
+/// A text of a row; empty where there is none.
+pub fn text<'a>(row: &'a Value, key: &str) -> &'a str {
+    row[key].as_str().unwrap_or_default()
+}
+
+/// A moment of a row, as people read it; empty where there is none.
+pub fn moment_of(row: &Value, key: &str, zone: &TimeZone) -> String {
+    row[key].as_str().and_then(|t| t.parse().ok()).map(|at| moment(at, zone)).unwrap_or_default()
 }
 
 #[cfg(test)]

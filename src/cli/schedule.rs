@@ -1,11 +1,10 @@
 //! `butlerd schedule`
 
 use clap::{Args, Subcommand};
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
-use super::out::{Out, Table, Tone, block, one_line};
+use super::out::{Out, Table, Tone, block, moment_of, one_line, text};
 use super::problem::FAILED;
 use super::{Caller, Outcome};
 use crate::admin::{ApiClient, SchedulePage};
@@ -104,22 +103,12 @@ async fn switch(caller: &Caller, which: Which, on: bool) -> Result<(), super::pr
     match (out.json, on) {
         (true, _) => out.value(&done),
         (false, false) => out.line(&format!("{name} rests until: butlerd schedule resume {name}")),
-        (false, true) => match moment(&done, "next_run_at", &caller.zone()) {
+        (false, true) => match moment_of(&done, "next_run_at", &caller.zone()) {
             next if next.is_empty() => out.line(&format!("{name} goes on, but no time of it is left.")),
             next => out.line(&format!("{name} goes on; next at {next}.")),
         },
     }
     Ok(())
-}
-
-fn text<'a>(row: &'a Value, key: &str) -> &'a str {
-    row[key].as_str().unwrap_or_default()
-}
-
-/// A moment of a row, in the owner's zone.
-fn moment(row: &Value, key: &str, zone: &TimeZone) -> String {
-    let parsed = row[key].as_str().and_then(|t| t.parse::<Timestamp>().ok());
-    parsed.map(|t| t.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
 }
 
 fn tone(state: &str) -> Tone {
@@ -136,7 +125,7 @@ fn when(row: &Value, zone: &TimeZone) -> String {
     match (row["cron"].as_str(), row["every"].as_str()) {
         (Some(cron), _) => one_line(cron, 40),
         (None, Some(every)) => format!("every {every}"),
-        (None, None) => format!("once, {}", moment(row, "at", zone)),
+        (None, None) => format!("once, {}", moment_of(row, "at", zone)),
     }
 }
 
@@ -144,7 +133,7 @@ fn next(row: &Value, zone: &TimeZone) -> String {
     match (row["paused"].as_bool(), row["enabled"].as_bool()) {
         (Some(true), _) => "paused".to_owned(),
         (_, Some(false)) => "off".to_owned(),
-        _ => moment(row, "next_run_at", zone),
+        _ => moment_of(row, "next_run_at", zone),
     }
 }
 
@@ -166,7 +155,7 @@ fn list(out: Out, page: &SchedulePage, zone: &TimeZone) {
                 (Tone::Plain, one_line(text(row, "name"), 40)),
                 (Tone::Plain, when(row, zone)),
                 (Tone::Plain, next(row, zone)),
-                (Tone::Plain, moment(last, "fire_at", zone)),
+                (Tone::Plain, moment_of(last, "fire_at", zone)),
                 (tone(state), state.to_owned()),
                 (Tone::Plain, cost(last)),
             ]);
@@ -188,8 +177,8 @@ fn show(out: Out, row: &Value, zone: &TimeZone) {
     field("name", &one_line(text(row, "name"), 100));
     field("butler", text(row, "butler"));
     field("when", &format!("{} ({})", when(row, zone), text(row, "timezone")));
-    field("from", &moment(row, "start_at", zone));
-    field("until", &moment(row, "until_at", zone));
+    field("from", &moment_of(row, "start_at", zone));
+    field("until", &moment_of(row, "until_at", zone));
     field("next", &next(row, zone));
     field("source", text(row, "source"));
     field("priority", &row["priority"].to_string());
@@ -222,12 +211,12 @@ fn history(out: Out, runs: &Value, zone: &TimeZone) {
         let several = match (run["times"].as_i64(), run["more"].as_bool()) {
             (Some(n), more) if n > 1 => {
                 let least = if more == Some(true) { "at least " } else { "" };
-                format!("{least}{n} times until {}; ", moment(run, "until", zone))
+                format!("{least}{n} times until {}; ", moment_of(run, "until", zone))
             }
             _ => String::new(),
         };
         table.row(vec![
-            (Tone::Plain, moment(run, "fire_at", zone)),
+            (Tone::Plain, moment_of(run, "fire_at", zone)),
             (Tone::Plain, text(run, "cause").to_owned()),
             (tone(state), state.to_owned()),
             (Tone::Plain, text(run, "session_id").to_owned()),

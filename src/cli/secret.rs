@@ -86,8 +86,7 @@ pub async fn run(caller: Caller, wish: Wish) -> Outcome {
             } else {
                 let mut table = Table::new(&["NAME", "STORED"]);
                 for secret in &list {
-                    let at =
-                        secret.updated_at.map(|t| t.to_zoned(caller.zone()).strftime("%Y-%m-%d %H:%M:%S").to_string());
+                    let at = secret.updated_at.map(|t| caller.moment(t));
                     table.row(vec![(Tone::Plain, secret.name.clone()), (Tone::Plain, at.unwrap_or_default())]);
                 }
                 out.table(&table);

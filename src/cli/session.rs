@@ -1,6 +1,5 @@
 //! `butlerd sessions`
 
-use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 use uuid::Uuid;
@@ -8,7 +7,7 @@ use uuid::Uuid;
 use super::args::Sessions;
 use super::events::{Printer, READ, SHOWN, cut_off, next};
 use super::follow::follow;
-use super::out::{Out, Table, Tone, block, brief, one_line, span};
+use super::out::{Out, Table, Tone, block, brief, moment_of, one_line, span, text};
 use super::problem::FAILED;
 use super::{Caller, Outcome};
 use crate::admin::{ApiClient, SessionPage};
@@ -57,16 +56,6 @@ pub async fn run(caller: Caller, what: Sessions) -> Outcome {
     Ok(0)
 }
 
-fn text<'a>(row: &'a Value, key: &str) -> &'a str {
-    row[key].as_str().unwrap_or_default()
-}
-
-/// A moment of a row, in the owner's zone.
-fn moment(row: &Value, key: &str, zone: &TimeZone) -> String {
-    let parsed = row[key].as_str().and_then(|t| t.parse::<Timestamp>().ok());
-    parsed.map(|t| t.to_zoned(zone.clone()).strftime("%Y-%m-%d %H:%M:%S").to_string()).unwrap_or_default()
-}
-
 fn tone(state: &str) -> Tone {
     match state {
         "succeeded" => Tone::Good,
@@ -87,7 +76,7 @@ fn list(out: Out, page: &SessionPage, zone: &TimeZone) {
             table.row(vec![
                 (Tone::Plain, text(row, "id").to_owned()),
                 (Tone::Plain, text(row, "butler").to_owned()),
-                (Tone::Plain, moment(row, "queued_at", zone)),
+                (Tone::Plain, moment_of(row, "queued_at", zone)),
                 (tone(state), state.replace('_', " ")),
                 (Tone::Plain, took),
                 (Tone::Plain, calls),
@@ -116,8 +105,8 @@ fn show(out: Out, row: &Value, events: &[SessionEvent], zone: &TimeZone) {
     let private = row["private_at"].is_string().then_some(", was shown private data");
     let shown = [Some(text(row, "trust")), exposed, private];
     field("trust", &shown.into_iter().flatten().collect::<String>());
-    field("began", &moment(row, "queued_at", zone));
-    field("ended", &moment(row, "completed_at", zone));
+    field("began", &moment_of(row, "queued_at", zone));
+    field("ended", &moment_of(row, "completed_at", zone));
     field("took", &row["duration_ms"].as_i64().map(span).unwrap_or_default());
     field("runtime", &one_line(text(row, "runtime"), 60));
     field("model", &one_line(text(row, "model"), 100));
@@ -212,8 +201,8 @@ mod tests {
     fn what_is_unknown_is_left_out() {
         assert_eq!(tokens(&json!({"input_tokens": 5, "output_tokens": null})), "5 in");
         assert_eq!(tokens(&json!({})), "");
-        assert_eq!(moment(&json!({"completed_at": null}), "completed_at", &TimeZone::UTC), "");
+        assert_eq!(moment_of(&json!({"completed_at": null}), "completed_at", &TimeZone::UTC), "");
         let row = json!({"queued_at": "2026-01-01T10:00:00.5Z"});
-        assert_eq!(moment(&row, "queued_at", &TimeZone::UTC), "2026-01-01 10:00:00");
+        assert_eq!(moment_of(&row, "queued_at", &TimeZone::UTC), "2026-01-01 10:00:00");
     }
 }

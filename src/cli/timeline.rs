@@ -6,7 +6,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::events::{Printer, READ};
-use super::out::{Out, Tone, brief, count, one_line};
+use super::out::{Out, Tone, brief, count, one_line, text};
 use super::{Caller, Outcome};
 use crate::admin::{ApiClient, Timeline};
 
@@ -17,10 +17,6 @@ pub async fn run(caller: Caller, id: Uuid) -> Outcome {
         false => show(caller.out, &whole, &caller.zone()),
     }
     Ok(0)
-}
-
-fn text<'a>(row: &'a Value, key: &str) -> &'a str {
-    row[key].as_str().unwrap_or_default()
 }
 
 /// One line of the story, and when it happened.

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::post::{CHAT, Owner, Post};
 use crate::base::TenantId;
+use crate::base::text::plain_identity;
 use crate::store::{Lease, StoreError};
 
 /// Where a delivery goes.
@@ -106,12 +107,6 @@ pub(super) struct Known {
     pub at: Option<(String, String)>,
 }
 
-/// As identities are compared: without regard to case, and an address without the name before it.
-fn plain(identity: &str) -> String {
-    let address = identity.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or(identity);
-    address.trim().to_lowercase()
-}
-
 /// Decides. `owner` is `None` for a tenant whom the settings do not know: then the owner is reached in the chat.
 pub(super) fn decide(
     channel: Option<&str>,
@@ -122,7 +117,8 @@ pub(super) fn decide(
 ) -> Result<Aim, NoAim> {
     let recipient = recipient.map(str::trim).filter(|r| !r.is_empty());
     let called = |r: &str| {
-        r.eq_ignore_ascii_case(OWNER) || owner.and_then(|o| o.name.as_deref()).is_some_and(|n| plain(n) == plain(r))
+        r.eq_ignore_ascii_case(OWNER)
+            || owner.and_then(|o| o.name.as_deref()).is_some_and(|n| plain_identity(n) == plain_identity(r))
     };
     let identity = |channel: &str| match channel {
         CHAT => Some(OWNER.to_owned()),
@@ -164,7 +160,10 @@ pub(super) fn decide(
     let on = |wanted: &str| channel.is_none_or(|channel| channel == wanted);
     // One of the owner's own identities.
     if let Some((channel, _)) = owner.and_then(|owner| {
-        owner.identities.iter().find(|(c, own)| on(c) && ways.contains_key(*c) && plain(own) == plain(recipient))
+        owner
+            .identities
+            .iter()
+            .find(|(c, own)| on(c) && ways.contains_key(*c) && plain_identity(own) == plain_identity(recipient))
     }) && let Some(aim) = to_owner(channel)
     {
         return Ok(aim);
@@ -192,7 +191,7 @@ pub(super) fn decide(
         .filter(|(_, (c, _))| on(c) && ways.contains_key(c))
         .collect();
     // Who has this very identity is meant, whoever else is called so.
-    let exact = usable.iter().find(|(_, (_, identity))| plain(identity) == plain(recipient));
+    let exact = usable.iter().find(|(_, (_, identity))| plain_identity(identity) == plain_identity(recipient));
     let (known, (channel, target)) = match (exact, contacts.as_slice(), usable.as_slice()) {
         (Some(found), ..) => *found,
         (None, [], _) => return Err(missing(None)),
@@ -216,7 +215,9 @@ pub(super) fn decide(
         name: known.name.clone(),
         contact: Some(known.contact),
         // A contact can be the owner under an identity of their own.
-        own: owner.and_then(|o| o.identities.get(channel)).is_some_and(|own| plain(own) == plain(target)),
+        own: owner
+            .and_then(|o| o.identities.get(channel))
+            .is_some_and(|own| plain_identity(own) == plain_identity(target)),
     })
 }
 
@@ -246,7 +247,7 @@ async fn people(lease: &mut Lease, tenant: &TenantId, wanted: &str) -> Result<Ve
              WHERE c.tenant_id = $3 AND (lower(c.name) = lower($1) OR c.id::text = $1 OR c.id IN
                    (SELECT o.contact_id FROM shared.contact_identities o WHERE o.tenant_id = $3 AND o.identity = $2))
              ORDER BY c.id, i.channel, i.created_at",
-            &[&wanted, &plain(wanted), &tenant.as_str()],
+            &[&wanted, &plain_identity(wanted), &tenant.as_str()],
         )
         .await
         .map_err(StoreError::query("looking up a recipient"))?;

@@ -97,7 +97,8 @@ fn definitions() -> Vec<Arc<Definition>> {
             "Change a schedule. Only the given fields change.",
             Value::Object(changes),
             json!([]),
-            Meta::write(Effect::Idempotent),
+            // It answers with all of the schedule.
+            Meta { reads_private: true, ..Meta::write(Effect::Idempotent) },
         ),
         define(
             "schedule_delete",

@@ -12,9 +12,9 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::desk::Desk;
-use super::people::plain;
 use super::queue::Item;
 use super::types::{Lane, Tier};
+use crate::base::text::plain_identity;
 use crate::base::{RequestId, TenantId};
 use crate::store::{StoreError, Tx};
 
@@ -329,7 +329,7 @@ impl Part {
 fn rule(held: &Held, butler: &str) -> String {
     let (kind, pattern) = match &held.thread {
         Some(thread) if held.channel != "email" => ("chat_id", thread.clone()),
-        _ => ("sender_address", plain(&held.sender)),
+        _ => ("sender_address", plain_identity(&held.sender)),
     };
     format!("butlerd rules add {kind} {} route_to {butler}", quoted(&pattern))
 }

@@ -4,8 +4,8 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::people::plain;
 use super::tools::{define, operators};
+use crate::base::text::plain_identity;
 use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools.
@@ -55,7 +55,7 @@ fn argument<'a>(call: &'a ToolCall, name: &str) -> &'a str {
 
 async fn add(call: ToolCall) -> Result<Value, ToolError> {
     let (name, channel, identity) =
-        (argument(&call, "name"), argument(&call, "channel"), plain(argument(&call, "identity")));
+        (argument(&call, "name"), argument(&call, "channel"), plain_identity(argument(&call, "identity")));
     if name.is_empty() || identity.is_empty() {
         return Err(ToolError::refused("invalid_arguments", "A name and an identity hold more than blanks."));
     }
@@ -89,7 +89,7 @@ async fn list(call: ToolCall) -> Result<Value, ToolError> {
 }
 
 async fn remove(call: ToolCall) -> Result<Value, ToolError> {
-    let (channel, identity) = (argument(&call, "channel"), plain(argument(&call, "identity")));
+    let (channel, identity) = (argument(&call, "channel"), plain_identity(argument(&call, "identity")));
     let sql = "SELECT contact_id, name FROM shared.contact_identity_remove($1, $2)";
     let rows = call.effect(sql, &[&channel, &identity]).await?;
     match rows.first() {

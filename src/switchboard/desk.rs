@@ -14,6 +14,7 @@ use super::queue::Queue;
 use super::registry::{Listed, Registry};
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Envelope, Live, LiveKind};
+use crate::base::text::plain_identity;
 use crate::base::{Clock, RequestContext, RequestId, TenantId, Trust};
 use crate::spawner::Spawner;
 use crate::store::{Database, Store};
@@ -205,8 +206,7 @@ impl Desk {
     pub fn is_owners(&self, tenant: &TenantId, channel: &str, identity: &str) -> bool {
         let named = self.inner.parts.owner.get(channel);
         super::people::HOUSE_CHANNELS.contains(&channel)
-            || *tenant == TenantId::owner()
-                && named.is_some_and(|own| super::people::plain(own) == super::people::plain(identity))
+            || *tenant == TenantId::owner() && named.is_some_and(|own| plain_identity(own) == plain_identity(identity))
     }
 
     /// The switchboard's schema.

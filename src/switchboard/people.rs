@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, HashMap};
 use uuid::Uuid;
 
 use super::types::Envelope;
+use crate::base::text::plain_identity;
 use crate::base::{TenantId, Trust};
 use crate::store::{Lease, StoreError};
 
@@ -31,15 +32,9 @@ pub(super) struct Known {
 
 impl Known {
     pub fn of(&self, envelope: &Envelope) -> Sender {
-        let key = (envelope.source.channel.clone(), plain(&envelope.sender.identity));
+        let key = (envelope.source.channel.clone(), plain_identity(&envelope.sender.identity));
         self.by_identity.get(&key).copied().unwrap_or(STRANGER)
     }
-}
-
-/// An identity as it is compared: without regard to case, and an address without the name before it.
-pub fn plain(identity: &str) -> String {
-    let address = identity.rsplit_once('<').and_then(|(_, rest)| rest.strip_suffix('>')).unwrap_or(identity);
-    address.trim().to_lowercase()
 }
 
 /// Looks the senders up, all at once. The owner's settings speak for the household's own tenant only.
@@ -52,8 +47,9 @@ pub(super) async fn resolve(
     let mut by_identity = HashMap::new();
     let (mut channels, mut identities) = (Vec::new(), Vec::new());
     for (channel, sender) in senders {
-        let identity = plain(sender);
-        let is_owner = *tenant == TenantId::owner() && owner.get(channel).is_some_and(|own| plain(own) == identity);
+        let identity = plain_identity(sender);
+        let is_owner =
+            *tenant == TenantId::owner() && owner.get(channel).is_some_and(|own| plain_identity(own) == identity);
         let key = (channel.to_owned(), identity.clone());
         let trust = if is_owner { Trust::Owner } else { Trust::Stranger };
         if by_identity.insert(key, Sender { trust, ..STRANGER }).is_none() {
@@ -77,17 +73,4 @@ pub(super) async fn resolve(
         (sender.contact, sender.entity) = (row.get(2), row.get(3));
     }
     Ok(Known { by_identity })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn identities_are_compared_as_people_mean_them() {
-        for same in ["Ada@Example.org", "Ada L. <ada@example.org>", " ada@example.org "] {
-            assert_eq!(plain(same), "ada@example.org", "{same}");
-        }
-        assert_eq!(plain("a<b"), "a<b");
-    }
 }

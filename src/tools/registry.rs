@@ -233,7 +233,7 @@ impl ToolSet {
                 run.await
             }
         };
-        let shown = exposed::note(&self.inner.store, &caller, seen.lowest(), def.meta.reads_private && result.is_ok());
+        let shown = exposed::note(&self.inner.store, &caller, seen.lowest(), def.meta.reads_private);
         let result = match shown.await {
             Ok(()) => result,
             // What it was shown is not on record, so it is not shown.

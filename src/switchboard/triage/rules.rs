@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use uuid::Uuid;
 
-use crate::switchboard::people::plain;
+use crate::base::text::plain_identity;
 use crate::switchboard::types::{Action, Envelope, Triage};
 
 /// What of a message a rule looks at.
@@ -88,9 +88,9 @@ impl Rule {
     /// Whether the rule speaks of this message.
     pub fn fits(&self, envelope: &Envelope) -> bool {
         let pattern = self.pattern.trim();
-        let sender = plain(&envelope.sender.identity);
+        let sender = plain_identity(&envelope.sender.identity);
         match self.kind {
-            Kind::SenderAddress => sender == plain(pattern),
+            Kind::SenderAddress => sender == plain_identity(pattern),
             Kind::SenderDomain => {
                 let wanted = pattern.trim_start_matches('@').to_lowercase();
                 let domain = sender.rsplit_once('@').map(|(_, domain)| domain).unwrap_or_default();
