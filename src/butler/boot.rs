@@ -209,7 +209,6 @@ pub async fn boot(
         db: house.db.clone(),
         store: store.clone(),
         node: house.desk.node().to_owned(),
-        lease: crate::store::lease_seconds(),
         slots: config.sessions.max_concurrent_sessions as usize,
         time_zone: zone,
         target: Arc::new(Runs(Arc::new(dispatcher))),

@@ -37,8 +37,6 @@ pub struct SchedulerParts {
     pub store: Store,
     /// Under which name runs are claimed: the same after a restart, another one elsewhere.
     pub node: String,
-    /// How long a claim holds without being renewed, in seconds.
-    pub lease: f64,
     /// How many runs are at work at a time.
     pub slots: usize,
     /// The owner's zone.
@@ -96,8 +94,8 @@ impl Drop for Here {
 
 impl Scheduler {
     pub fn new(parts: SchedulerParts) -> Self {
-        let SchedulerParts { butler, db, store, node, lease, slots, time_zone, target } = parts;
-        let rows = Rows { db, schema: store.schema().to_owned(), node, lease };
+        let SchedulerParts { butler, db, store, node, slots, time_zone, target } = parts;
+        let rows = Rows { db, schema: store.schema().to_owned(), node };
         let inner = Inner {
             butler,
             rows,
@@ -223,7 +221,10 @@ impl Inner {
             tokio::select! {
                 ended = &mut work => ended,
                 // The session is cancelled, and its end awaited: it must not go on unwatched.
-                () = self.renew(claimed, &lost) => work.await,
+                () = self.rows.hold(claimed) => {
+                    lost.cancel();
+                    work.await
+                }
             }
         };
         crash::point("schedule.ended");
@@ -286,17 +287,6 @@ impl Inner {
             () = lost.cancelled() => {
                 self.target.cancel(session);
                 end.await
-            }
-        }
-    }
-
-    /// Renews the claim; returns, and says so, once somebody else holds the run.
-    async fn renew(&self, claimed: &Claimed, lost: &CancellationToken) {
-        loop {
-            tokio::time::sleep(Duration::from_secs_f64(self.rows.lease / 3.0)).await;
-            if let Ok(false) = self.rows.renew(claimed).await {
-                lost.cancel();
-                return;
             }
         }
     }

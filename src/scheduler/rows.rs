@@ -11,7 +11,7 @@ use super::due::{Cause, Decision, Plan, due};
 use super::timing::{Timing, TimingError};
 use crate::base::{TenantId, Trust, crash};
 use crate::config::{Missed, Overlap};
-use crate::store::{Database, Lease, StoreError, Tx};
+use crate::store::{Claim, ClaimTable, Database, Lease, StoreError, Tx, lease_seconds};
 
 /// So many runs of a schedule wait at most where runs queue.
 const MOST_QUEUED: i64 = 10;
@@ -25,8 +25,6 @@ pub(super) struct Rows {
     pub schema: String,
     /// Who claims here.
     pub node: String,
-    /// How long a claim holds, in seconds.
-    pub lease: f64,
 }
 
 /// A schedule's row, as far as its times and its dispatch go.
@@ -298,7 +296,7 @@ impl Rows {
                     attempts = attempts + 1, started_at = coalesce(started_at, $5),
                     lease_until = clock_timestamp() + make_interval(secs => $4) WHERE id = $1"
         );
-        tx.execute(&sql, &[&run, &claim, &self.node, &self.lease, &now]).await.map_err(failed(CLAIMING))?;
+        tx.execute(&sql, &[&run, &claim, &self.node, &lease_seconds(), &now]).await.map_err(failed(CLAIMING))?;
         let sql = format!("UPDATE \"{schema}\".scheduled_tasks SET last_run_at = $2 WHERE id = $1");
         tx.execute(&sql, &[&task.id, &now]).await.map_err(failed(CLAIMING))?;
         tx.commit().await.map_err(failed(CLAIMING))?;
@@ -333,8 +331,17 @@ impl Rows {
         // The moment is the run's name: two in one microsecond are told apart by one.
         for step in 0..100 {
             let fire_at = now.checked_add(jiff::SignedDuration::from_micros(step)).unwrap_or(now);
-            let params: crate::store::Params<'_> =
-                &[&run, &id, &tenant.as_str(), &fire_at, &task.trust.as_str(), &claim, &self.node, &self.lease, &now];
+            let params: crate::store::Params<'_> = &[
+                &run,
+                &id,
+                &tenant.as_str(),
+                &fire_at,
+                &task.trust.as_str(),
+                &claim,
+                &self.node,
+                &lease_seconds(),
+                &now,
+            ];
             if lease.execute(&sql, params).await.map_err(failed(CLAIMING))? == 1 {
                 let sql = format!("UPDATE \"{schema}\".scheduled_tasks SET last_run_at = $2 WHERE id = $1");
                 lease.execute(&sql, &[&id, &now]).await.map_err(failed(CLAIMING))?;
@@ -345,16 +352,10 @@ impl Rows {
         Ok(None)
     }
 
-    /// Renews a claim; `false` once somebody else holds the run.
-    pub async fn renew(&self, claimed: &Claimed) -> Result<bool, StoreError> {
-        let sql = format!(
-            "UPDATE \"{}\".schedule_runs SET lease_until = clock_timestamp() + make_interval(secs => $3)
-             WHERE id = $1 AND claim_id = $2",
-            self.schema
-        );
-        let mut lease = self.lease().await?;
-        let n = lease.execute(&sql, &[&claimed.run, &claimed.claim, &self.lease]).await;
-        Ok(n.map_err(failed("renewing a claim"))? > 0)
+    /// Renews a claim for as long as it holds.
+    pub async fn hold(&self, claimed: &Claimed) {
+        let claim = Claim { row: claimed.run, id: claimed.claim };
+        ClaimTable::of(&self.schema, "schedule_runs", "id").hold(&self.db, claim).await;
     }
 
     /// Notes which session works on the run.

@@ -13,7 +13,7 @@ mod pool;
 pub mod replay;
 mod tls;
 
-pub use claims::{Claim, ClaimTable, lease_seconds, renew_every};
+pub use claims::{Claim, ClaimTable, lease_seconds};
 pub use database::{Database, DatabaseOptions, Store, derive, owner_connection};
 pub use error::{StoreError, describe};
 pub use pool::{Lease, Params, Scope, Tx};

@@ -88,7 +88,6 @@ impl Bench {
             db: self.db.clone(),
             store: self.store.clone(),
             node: node.to_owned(),
-            lease: 30.0,
             slots: 4,
             time_zone: "Europe/Berlin".to_owned(),
             target: target.clone(),

@@ -484,10 +484,12 @@ impl Inner {
     /// Whether the row's sessions have answered by themselves.
     async fn has_answered(&self, claimed: &Claimed) -> Result<bool, StoreError> {
         let mut lease = self.parts.desk.db().shared(&claimed.tenant).await?;
-        let sql = "SELECT EXISTS (SELECT 1 FROM shared.replies WHERE segment_id = $1)
-                       OR EXISTS (SELECT 1 FROM shared.pending_actions a JOIN sessions s ON s.id = a.session_id
-                                  WHERE s.route_id = $1)";
-        let sql = sql.replace("JOIN sessions", &format!("JOIN \"{}\".sessions", self.schema()));
+        let sql = format!(
+            "SELECT EXISTS (SELECT 1 FROM shared.replies WHERE segment_id = $1)
+                 OR EXISTS (SELECT 1 FROM shared.pending_actions a JOIN \"{}\".sessions s ON s.id = a.session_id
+                            WHERE s.route_id = $1)",
+            self.schema()
+        );
         Ok(lease.read(&sql, &[&claimed.id]).await.map_err(failed())?.iter().all(|row| row.get(0)))
     }
 
