@@ -5,6 +5,7 @@ mod clockwork;
 mod handle;
 mod house;
 mod outbound;
+mod remembering;
 mod routed;
 mod status;
 mod tools;

@@ -14,6 +14,7 @@ impl Default for Catalog {
         let mut factories: Vec<Box<dyn Factory>> = vec![
             Box::new(super::approvals::ApprovalsFactory),
             Box::new(super::log::LogFactory),
+            Box::new(super::memory::MemoryFactory),
             Box::new(super::file::FileFactory),
             Box::new(super::webhook::WebhookFactory),
         ];
