@@ -3,19 +3,30 @@
 //! Rows are the truth (`sql/memory/`); what is searched stands in memory beside them and is kept in step by the numbers of
 //! their changes. Whoever reads a row is told how far it is believed by the row's policy, so memory launders nothing.
 
+pub mod gate;
+mod groups;
+pub mod predicates;
+pub mod same;
 mod settings;
+mod tools;
+pub mod write;
 
 use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use uuid::Uuid;
 
 use super::contract::{Factory, Manifest, Module, ModuleContext};
-use crate::base::ButlerName;
+use crate::base::{ButlerName, SessionId, TenantId};
 use crate::store::migrate::Chain;
 use crate::tools::Tool;
 
 pub use settings::Settings;
+use tools::{Around, With};
+use write::Vector;
 
 const NAME: &str = "memory";
 
@@ -41,7 +52,7 @@ struct MemoryModule {
 #[async_trait]
 impl Module for MemoryModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        Ok(Manifest::default())
+        Ok(Manifest { tools: tools::names().map(str::to_owned).collect() })
     }
     fn migrations(&self) -> Result<Option<Chain>, String> {
         if !self.settings.enabled {
@@ -50,6 +61,32 @@ impl Module for MemoryModule {
         Chain::shipped(NAME).map(Some).map_err(|e| e.to_string())
     }
     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(Vec::new())
+        if !self.settings.enabled {
+            return Ok(Vec::new());
+        }
+        let around = Arc::new(Wordless { keep: self.settings.episodes.retention.0 });
+        tools::tools(&With { around, runs: None })
+    }
+}
+
+/// A memory without vectors and without an index: all is found by its words, in the rows.
+struct Wordless {
+    keep: Duration,
+}
+
+#[async_trait]
+impl Around for Wordless {
+    fn model(&self) -> Option<String> {
+        None
+    }
+    async fn vectors(&self, texts: &[(Option<&str>, &str)]) -> Vec<Option<Vector>> {
+        texts.iter().map(|_| None).collect()
+    }
+    async fn in_step(&self, _: &TenantId) {}
+    fn told(&self, _: SessionId) -> Vec<Uuid> {
+        Vec::new()
+    }
+    fn keep(&self) -> Duration {
+        self.keep
     }
 }
