@@ -7,6 +7,7 @@ mod catalog;
 mod contract;
 mod file;
 mod log;
+pub mod memory;
 mod order;
 #[cfg(debug_assertions)]
 mod probe;

@@ -1,0 +1,4 @@
+//! Memory: what a butler knows.
+
+pub mod embed;
+pub mod rank;
