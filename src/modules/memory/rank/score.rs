@@ -79,7 +79,7 @@ pub struct Signals {
 }
 
 /// Why a hit stands where it stands.
-#[derive(Debug, Clone, Copy, PartialEq, Default)]
+#[derive(serde::Serialize, Debug, Clone, Copy, PartialEq, Default)]
 pub struct Parts {
     /// As measured: BM25 in shares of the question's weight, and the cosine with the question.
     pub bm25: f32,
