@@ -54,5 +54,6 @@ mod tidy;
 mod trace;
 mod transcript;
 mod triage;
+mod two_daemons;
 mod unit_file;
 mod webhook;
