@@ -40,6 +40,10 @@ CREATE TABLE sessions (
     pid                   integer,
     pid_started           bigint,
     boot_id               text,
+    -- What memory told it before it began, or why it told nothing: {"state", "ids", "tokens", "ms", "why"}.
+    memory                jsonb,
+    -- Of a session whose end is to be remembered: until an episode tells of it.
+    remember              text CHECK (remember IN ('pending', 'stored', 'refused')),
     queued_at             timestamptz NOT NULL,
     started_at            timestamptz,
     completed_at          timestamptz,
@@ -54,6 +58,7 @@ CREATE INDEX sessions_of_request ON sessions (request_id);
 -- What was refused because all was spent.
 CREATE INDEX sessions_over_budget ON sessions (queued_at) WHERE error_class = 'budget' AND started_at IS NULL;
 CREATE INDEX sessions_of_run ON sessions (run_id) WHERE run_id IS NOT NULL;
+CREATE INDEX sessions_to_remember ON sessions (completed_at) WHERE remember = 'pending';
 CREATE INDEX sessions_open ON sessions (state) WHERE state IN ('queued', 'running');
 
 -- One row for each tool call. A call with an effect has its row from the effect's own transaction. Without a key of its

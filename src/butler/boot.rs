@@ -13,6 +13,7 @@ use super::clockwork::{Dispatcher, Jobs, Runs};
 use super::handle::{Butler, Core};
 use super::house::House;
 use super::outbound::{Replies, listen, outbound_tools};
+use super::remembering::{Remembering, TakingIn};
 use super::routed::{Routed, RoutedParts, ask_tools, route_execute};
 use super::status::PhaseTime;
 use super::tools::self_tools;
@@ -22,9 +23,9 @@ use crate::base::{TenantId, crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
 use crate::messenger::{MESSENGER, Pump};
-use crate::modules::{ModuleContext, Modules, Phase};
+use crate::modules::{ModuleContext, Modules, Phase, memory};
 use crate::scheduler::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
-use crate::spawner::{Spawner, SpawnerParts, session_tools};
+use crate::spawner::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
 use crate::store::migrate::Chain;
 use crate::switchboard::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
 use crate::tools::sql::{SqlToolError, prepare_jobs};
@@ -193,8 +194,10 @@ pub async fn boot(
     let channels = modules.channels();
     let interrupted = phases.run("session recovery", spawner.recover()).await?;
     let zone = house.config.owner.time_zone.name().to_owned();
-    phases.run("schedule sync", sync(&house.db, &store, name.as_str(), &config.schedules, &zone)).await?;
+    let own = modules.schedules();
+    phases.run("schedule sync", sync(&house.db, &store, name.as_str(), &config.schedules, own, &zone)).await?;
     let jobs = jobs(config, &store, &mut modules).await;
+    let module_jobs = modules.jobs();
     let core = Arc::new(Core {
         keeper: keeper.clone(),
         house: house.clone(),
@@ -204,7 +207,7 @@ pub async fn boot(
         port,
         up_since: Instant::now(),
     });
-    let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs };
+    let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs, module_jobs };
     let schedules = Scheduler::new(SchedulerParts {
         butler: name.clone(),
         db: house.db.clone(),
@@ -243,6 +246,11 @@ pub async fn boot(
     core.spawner.set_tools(
         tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone()).collect(),
     );
+    let memory = Remembering::of(name, &tools, recall_within(config), &house.metrics.of(name.as_str()));
+    let taking_in = memory.map(|memory| {
+        core.spawner.set_memory(memory.clone());
+        TakingIn::start(memory, house.db.clone(), store.clone())
+    });
     let butler = Butler { core: core.clone(), tools: tools.clone(), interrupted, schedules: schedules.clone() };
     let routed = phases
         .run("route inbox recovery", async {
@@ -292,6 +300,7 @@ pub async fn boot(
         clockwork,
         buffer,
         pump,
+        taking_in,
     };
     let task = phases
         .run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) })
@@ -330,6 +339,15 @@ async fn butler_migrations(
         }
         other => other,
     }
+}
+
+/// How long a session waits for its memory.
+fn recall_within(config: &ButlerConfig) -> Duration {
+    config
+        .modules
+        .get("memory")
+        .and_then(|given| memory::Settings::read(given).ok())
+        .map_or(RECALL_WITHIN, |s| s.recall_within())
 }
 
 /// Who decides which of the butler's calls wait for a person.
@@ -393,6 +411,7 @@ struct Life {
     approvals: Approvals,
     buffer: Option<Buffer>,
     pump: Option<Pump>,
+    taking_in: Option<TakingIn>,
 }
 
 /// Requests still under way get this long once the sessions are over.
@@ -431,6 +450,9 @@ impl Life {
             // After the sessions, so that what they said last is tried.
             pump.close();
             pump.ended(core.config.shutdown.timeout.0).await;
+        }
+        if let Some(taking_in) = self.taking_in.take() {
+            taking_in.stop(LAST_REQUESTS).await;
         }
         server_stop.cancel();
         if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {

@@ -14,6 +14,7 @@ use super::routed::prior::{self, Next, Work};
 use crate::access::Caller;
 use crate::base::{RequestContext, SessionId, TenantId, Trust, task};
 use crate::messenger::OwnerNote;
+use crate::modules::{JobCall, JobFailure, NamedJob, Think};
 use crate::scheduler::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
 use crate::spawner::{SCHEDULE, SessionResult, SessionState, Trigger, TriggerError, Wants};
 use crate::store::{Store, StoreError};
@@ -24,6 +25,8 @@ const BUSY: Duration = Duration::from_millis(500);
 /// After a database that was away.
 const AWAY: Duration = Duration::from_secs(1);
 
+const PANICKED: &str = "butlerd itself failed while it ran this job; the daemon's log says where";
+
 /// A butler's jobs in SQL, or why there are none.
 pub(super) type Jobs = Result<BTreeMap<String, SqlJob>, String>;
 
@@ -32,6 +35,7 @@ pub(super) struct Dispatcher {
     pub core: Arc<Core>,
     pub store: Store,
     pub jobs: Jobs,
+    pub module_jobs: Vec<NamedJob>,
 }
 
 /// Clones share the dispatcher.
@@ -140,6 +144,7 @@ impl Runs {
         let job = match &self.0.jobs {
             Ok(jobs) if jobs.contains_key(&name) => &jobs[&name],
             _ if is_built_in(&name) => return self.built_in(&name, &firing).await,
+            _ if self.of_module(&name).is_some() => return self.module_job(&name, &firing).await,
             Err(why) => return Ended::without_session(How::Failed(format!("its butler's jobs can't be used: {why}"))),
             Ok(_) => {
                 let why = format!(
@@ -206,10 +211,43 @@ impl Runs {
             Ok(Err(Ok(why))) => How::Failed(why),
             Ok(Err(Err(e))) if e.is_connection() => How::Later(AWAY),
             Ok(Err(Err(e))) => How::Failed(e.to_string()),
-            Err(_) => {
-                How::Failed("butlerd itself failed while it ran this job; the daemon's log says where".to_owned())
-            }
+            Err(_) => How::Failed(PANICKED.to_owned()),
         })
+    }
+}
+
+impl Runs {
+    fn of_module(&self, name: &str) -> Option<&NamedJob> {
+        self.0.module_jobs.iter().find(|job| job.names.contains(&name))
+    }
+
+    async fn module_job(&self, name: &str, firing: &Firing) -> Ended {
+        let Some(job) = self.of_module(name).map(|named| named.job.clone()) else {
+            return Ended::without_session(How::Failed(format!("there is no job `{name}`")));
+        };
+        let (this, tenant, args) = (self.clone(), firing.tenant.clone(), firing.job_args.clone());
+        // A task of its own, so that a panic is this run's failure and nobody else's.
+        let work = task::spawn(task::Kind::Job, "module-job", async move {
+            let db = &*this.0.core.house.db;
+            job.run(JobCall { db, tenant: &tenant, args: args.as_ref(), think: &this }).await
+        });
+        Ended::without_session(match work.await {
+            Ok(Ok(done)) => How::Done(Some(done)),
+            Ok(Err(JobFailure::Store(e))) if e.is_connection() => How::Later(AWAY),
+            Ok(Err(e)) => How::Failed(e.to_string()),
+            Err(_) => How::Failed(PANICKED.to_owned()),
+        })
+    }
+}
+
+#[async_trait]
+impl Think for Runs {
+    async fn think(&self, wish: Trigger) -> Result<SessionResult, String> {
+        let result = self.0.core.spawner.trigger_from(wish, None).await.map_err(|e| e.to_string())?;
+        match result.state {
+            SessionState::Succeeded => Ok(result),
+            state => Err(result.error.unwrap_or_else(|| state.as_str().replace('_', " "))),
+        }
     }
 }
 

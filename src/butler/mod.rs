@@ -6,6 +6,7 @@ mod handle;
 mod house;
 mod names;
 mod outbound;
+mod remembering;
 mod routed;
 mod status;
 mod tools;

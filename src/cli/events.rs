@@ -82,6 +82,7 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
             let model = maybe(model.as_deref().map(|m| one_line(m, 80)));
             (Tone::Plain, "starts", format!("{}{model}, process {pid}", one_line(runtime, 40)))
         }
+        EventKind::Memory { recalled } => (Tone::Faint, "memory", memory(recalled)),
         EventKind::Connected { connected: true } => (Tone::Faint, "tools", "connected".to_owned()),
         EventKind::Connected { connected: false } => (Tone::Bad, "tools", "not connected".to_owned()),
         EventKind::Text { text } => (Tone::Plain, "says", block(text)),
@@ -256,5 +257,19 @@ mod tests {
             let back: LiveEvent = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
             assert_eq!(serde_json::to_string(&back).unwrap(), text);
         }
+    }
+}
+
+/// What memory told a session, in a line.
+fn memory(recalled: &serde_json::Value) -> String {
+    let text = |key: &str| recalled.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    let number = |key: &str| recalled.get(key).and_then(serde_json::Value::as_u64);
+    match text("state").as_str() {
+        "told" => {
+            let memories = recalled.get("ids").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
+            format!("{memories} memories, {} tokens", number("tokens").unwrap_or(0))
+        }
+        "nothing" => "nothing that matters here".to_owned(),
+        state => format!("{state}: {}", text("why")),
     }
 }

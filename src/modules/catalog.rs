@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::contract::Factory;
+use super::contract::{Factory, Module};
 use super::roster::RosterFactory;
 use crate::approvals::Settings;
 use crate::config::{self, ButlerConfig, Finding, Place};
@@ -22,6 +22,7 @@ impl Default for Catalog {
         let mut factories: Vec<Box<dyn Factory>> = vec![
             Box::new(super::approvals::ApprovalsFactory),
             Box::new(super::log::LogFactory),
+            Box::new(super::memory::MemoryFactory),
             Box::new(super::file::FileFactory),
             Box::new(super::webhook::WebhookFactory),
         ];
@@ -64,20 +65,23 @@ impl StrictCatalog {
         Self { catalog: Catalog::default(), own_tools }
     }
 
-    /// The tools that the butler's modules will bring; `None`: that can't be known.
-    fn declared(&self, butler: &ButlerConfig) -> Option<Vec<String>> {
-        let mut tools = Vec::new();
-        for (name, table) in &butler.modules {
-            let factory = self.catalog.find(butler.name.as_str(), name)?;
-            let module = factory.build(table, &butler.name, &butler.dir).ok()?;
-            tools.extend(module.manifest().ok()?.tools);
-        }
-        Some(tools)
+    /// The butler's modules; `None`: one of them can't be made, so what it brings isn't known.
+    fn modules(&self, butler: &ButlerConfig) -> Option<Vec<Box<dyn Module>>> {
+        let module = |(name, table): (&String, &Value)| {
+            self.catalog.find(butler.name.as_str(), name)?.build(table, &butler.name, &butler.dir).ok()
+        };
+        butler.modules.iter().map(module).collect()
     }
 
-    fn check_gates(&self, butler: &ButlerConfig) -> Vec<Finding> {
+    fn check_gates(&self, butler: &ButlerConfig, modules: &[Box<dyn Module>]) -> Vec<Finding> {
         let Ok(settings) = Settings::read(butler.modules.get("approvals")) else { return Vec::new() };
-        let Some(declared) = self.declared(butler).filter(|_| settings.enabled) else { return Vec::new() };
+        let Ok(manifests) = modules.iter().map(|m| m.manifest()).collect::<Result<Vec<_>, _>>() else {
+            return Vec::new();
+        };
+        if !settings.enabled {
+            return Vec::new();
+        }
+        let declared: Vec<String> = manifests.into_iter().flat_map(|m| m.tools).collect();
         let own = (self.own_tools)(butler.name.as_str());
         let skills = skill_tools(&butler.skills);
         let there = |tool: &str| {
@@ -97,8 +101,12 @@ fn in_file(e: SqlToolError) -> Finding {
     Finding { place: Place::Line(e.file, e.line), problem: e.problem, expected: String::new() }
 }
 
-/// The files in `jobs/`, and the schedules that name them.
-fn check_jobs(butler: &ButlerConfig) -> Vec<Finding> {
+/// The files in `jobs/`, and the schedules that name them. `modules`: `None`, where their jobs are not known.
+fn check_jobs(butler: &ButlerConfig, modules: Option<&[Box<dyn Module>]>) -> Vec<Finding> {
+    let of_module = |job: &str| {
+        let mut own = modules.into_iter().flatten().flat_map(|m| m.schedules());
+        modules.is_none() || own.any(|schedule| schedule.job.contains(&job))
+    };
     let dir = butler.dir.join("jobs");
     let (jobs, mut found) = match sql::check_jobs(&dir) {
         Ok(jobs) => (jobs, Vec::new()),
@@ -108,7 +116,7 @@ fn check_jobs(butler: &ButlerConfig) -> Vec<Finding> {
         let Some(job) = entry.job_name.as_deref() else { continue };
         let at = |key: &str| Place::Key(["butler", "schedule", &i.to_string(), key].map(str::to_owned).to_vec());
         let file = format!("jobs/{job}.sql");
-        if !is_built_in(job) && !butler.dir.join(&file).is_file() {
+        if !is_built_in(job) && !of_module(job) && !butler.dir.join(&file).is_file() {
             let problem = format!("found \"{job}\", and there is no {file}");
             let expected = "a built-in job, or the name of a file in the butler's `jobs/` without `.sql`".to_owned();
             found.push(Finding { place: at("job_name"), problem, expected });
@@ -133,12 +141,13 @@ impl config::Catalog for StrictCatalog {
         self.catalog.find(butler, name).map(|f| f.check(table)).unwrap_or_default()
     }
     fn check_butler(&self, butler: &ButlerConfig) -> Vec<Finding> {
-        let mut found = check_jobs(butler);
+        let modules = self.modules(butler);
+        let mut found = check_jobs(butler, modules.as_deref());
         if butler.modules.contains_key(butler.name.as_str()) {
             let wrong = sql::load_dir(&butler.dir.join("tools"), sql::Use::Tool).err();
             found.extend(wrong.into_iter().flatten().map(in_file));
         }
-        found.extend(self.check_gates(butler));
+        found.extend(modules.iter().flat_map(|modules| self.check_gates(butler, modules)));
         found
     }
 }

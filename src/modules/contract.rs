@@ -9,10 +9,12 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::approvals::Keeper;
-use crate::base::{ButlerName, Clock, Secret};
+use crate::base::{ButlerName, Clock, Secret, TenantId};
 use crate::messenger::{Channel, Post};
-use crate::store::Store;
+use crate::scheduler::HouseSchedule;
+use crate::spawner::{SessionResult, Trigger};
 use crate::store::migrate::Chain;
+use crate::store::{Database, Store, StoreError};
 use crate::tools::Tool;
 
 /// The step of boot in which a module failed.
@@ -77,6 +79,46 @@ pub struct ModuleContext {
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
 }
 
+/// Lets a job ask a model of the butler's: one session, which waits for its place as all housekeeping does.
+#[async_trait]
+pub trait Think: Send + Sync {
+    /// Runs the session to its end. The error is a sentence.
+    async fn think(&self, wish: Trigger) -> Result<SessionResult, String>;
+}
+
+/// What a job of a module works with.
+pub struct JobCall<'a> {
+    pub db: &'a Database,
+    /// Whose rows; those of every tenant, if it is the owner's.
+    pub tenant: &'a TenantId,
+    pub args: Option<&'a Value>,
+    pub think: &'a dyn Think,
+}
+
+/// Why a job of a module came to nothing.
+#[derive(Debug, thiserror::Error)]
+pub enum JobFailure {
+    /// A sentence for the owner.
+    #[error("{0}")]
+    Told(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Work that schedules name and that begins without a model.
+#[async_trait]
+pub trait Job: Send + Sync {
+    /// Does it, and says in a sentence what was done.
+    async fn run(&self, call: JobCall<'_>) -> Result<String, JobFailure>;
+}
+
+/// A job with its names, the first of which is its own.
+#[derive(Clone)]
+pub struct NamedJob {
+    pub names: &'static [&'static str],
+    pub job: Arc<dyn Job>,
+}
+
 /// Makes modules of one name.
 pub trait Factory: Send + Sync {
     /// The name in `[modules.<name>]`.
@@ -111,6 +153,15 @@ pub trait Module: Send + Sync {
     /// Ways out of the household, after it started. Only the messenger's are used.
     fn channels(&self, _: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
         Ok(Vec::new())
+    }
+    /// What its schedules, and those of `butler.toml`, may name, after it started. `check` goes by the names in
+    /// [`Module::schedules`].
+    fn jobs(&self, _: &ModuleContext) -> Vec<NamedJob> {
+        Vec::new()
+    }
+    /// What its butler does by itself because of it.
+    fn schedules(&self) -> Vec<HouseSchedule> {
+        Vec::new()
     }
     /// Its tools, after it started. Those that send something out by their name are the messenger's alone.
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String>;

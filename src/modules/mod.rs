@@ -7,6 +7,7 @@ mod catalog;
 mod contract;
 mod file;
 mod log;
+pub mod memory;
 mod order;
 #[cfg(debug_assertions)]
 mod probe;
@@ -15,5 +16,8 @@ mod set;
 mod webhook;
 
 pub use catalog::{Catalog, StrictCatalog};
-pub use contract::{Credential, Factory, Health, Manifest, Module, ModuleContext, Phase, State};
+pub use contract::{
+    Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext, NamedJob, Phase, State,
+    Think,
+};
 pub use set::{ModuleStates, Modules, switch_key};

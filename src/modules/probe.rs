@@ -120,6 +120,7 @@ impl Module for Probe {
             name: "probe".into(),
             sql: sql.into(),
             file: format!("{}/001_probe.sql", self.name),
+            shipped: false,
         };
         Ok(Some(Chain { name: self.name.to_owned(), migrations: vec![migration] }))
     }

@@ -8,11 +8,12 @@ use std::sync::{Arc, Mutex};
 use serde_json::Value;
 
 use super::catalog::Catalog;
-use super::contract::{Health, Manifest, Module, ModuleContext, Phase, State};
+use super::contract::{Health, Manifest, Module, ModuleContext, NamedJob, Phase, State};
 use super::order::sort;
 use crate::base::{ButlerName, TenantId};
 use crate::credentials::Credentials;
 use crate::messenger::{Channel, MESSENGER};
+use crate::scheduler::HouseSchedule;
 use crate::store::Database;
 use crate::tools::{Gate, Tool, ToolSetBuilder};
 
@@ -257,6 +258,21 @@ impl Modules {
             }
         }
         all
+    }
+
+    /// What schedules may name because of the modules that are well.
+    pub fn jobs(&self) -> Vec<NamedJob> {
+        self.well().flat_map(|(module, cx)| module.jobs(cx)).collect()
+    }
+
+    /// What the butler does by itself because of the modules that are well.
+    pub fn schedules(&self) -> Vec<HouseSchedule> {
+        self.well().flat_map(|(module, _)| module.schedules()).collect()
+    }
+
+    fn well(&self) -> impl Iterator<Item = (&dyn Module, &ModuleContext)> {
+        let well = self.slots.iter().filter(|slot| slot.failure.is_none());
+        well.filter_map(|slot| Some((slot.module.as_deref()?, slot.context.as_ref()?)))
     }
 
     /// The modules that are configured, well or not.

@@ -6,8 +6,22 @@ use serde_json::Value;
 use crate::base::TenantId;
 use crate::store::{Database, StoreError};
 
-/// Every butler's own schedules: name, cron in the owner's zone, job. Each butler has them at a time of its own.
-pub(super) const HOUSE: &[(&str, &str, &str)] = &[("house-tidy", "0 4 * * *", TIDY)];
+/// A schedule that a butler has without anybody having declared it. Each butler has it at a time of its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct HouseSchedule {
+    pub name: String,
+    /// In the owner's zone.
+    pub cron: String,
+    /// Under what names `butler.toml` may have the job, which then takes its place; the first is scheduled.
+    pub job: &'static [&'static str],
+    /// 1 goes before all else, 3 after it.
+    pub priority: u8,
+}
+
+/// What every butler does by itself.
+pub(super) fn of_every_butler() -> HouseSchedule {
+    HouseSchedule { name: "house-tidy".to_owned(), cron: "0 4 * * *".to_owned(), job: &[TIDY], priority: 3 }
+}
 
 /// Takes away what is only kept for looking back: transcripts and the runs of schedules.
 const TIDY: &str = "tidy";

@@ -20,7 +20,7 @@ pub use actor::{Clockwork, Scheduler, SchedulerParts};
 pub use cron::{CronError, CronTimes};
 pub use dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
 pub use due::{Cause, Decision, Due, Plan, due};
-pub use jobs::{JobContext, is_built_in, run_built_in};
+pub use jobs::{HouseSchedule, JobContext, is_built_in, run_built_in};
 pub use sync::{SyncError, sync};
 pub use times::{Rule, Times};
 pub use tools::schedule_tools;

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use uuid::Uuid;
 
 use super::due::WINDOW_S;
-use super::jobs::HOUSE;
+use super::jobs::{HouseSchedule, of_every_butler};
 use super::times::stagger;
 use super::timing::{Timing, TimingError};
 use crate::base::{TenantId, Trust};
@@ -72,32 +72,32 @@ fn of_entry(entry: &ScheduleEntry, owner_zone: &str) -> Declared {
     }
 }
 
-/// The house's own schedules of a butler, at times that nobody chose and that differ from butler to butler.
-fn of_house(butler: &str, owner_zone: &str) -> impl Iterator<Item = Declared> {
-    HOUSE.iter().map(move |(name, cron, job)| Declared {
-        name: (*name).to_owned(),
+/// One of the house's own schedules of a butler, at a time that nobody chose and that differs from butler to butler.
+fn of_house(schedule: HouseSchedule, butler: &str, owner_zone: &str) -> Declared {
+    Declared {
         source: "house",
         timing: Timing {
-            cron: Some((*cron).to_owned()),
+            cron: Some(schedule.cron),
             every_ms: None,
             anchor_at: None,
             run_at: None,
             timezone: owner_zone.to_owned(),
             start_at: None,
             until_at: None,
-            stagger_s: i32::try_from(stagger(butler, name).as_secs()).unwrap_or(0),
+            stagger_s: i32::try_from(stagger(butler, &schedule.name).as_secs()).unwrap_or(0),
         },
+        name: schedule.name,
         mode: DispatchMode::Job,
         prompt: None,
-        job_name: Some((*job).to_owned()),
+        job_name: schedule.job.first().map(|job| (*job).to_owned()),
         job_args: None,
-        priority: 3,
+        priority: i16::from(schedule.priority),
         require_idle: false,
         missed: Missed::RunOnce,
         window_s: WINDOW_S,
         overlap: Overlap::Skip,
         enabled: true,
-    })
+    }
 }
 
 /// Makes the rows of the sources `toml` and `house` match what is declared; what is no longer declared is switched off.
@@ -108,6 +108,7 @@ pub async fn sync(
     store: &Store,
     butler: &str,
     entries: &[ScheduleEntry],
+    house: Vec<HouseSchedule>,
     owner_zone: &str,
 ) -> Result<(), SyncError> {
     let now = store.clock().now();
@@ -115,8 +116,11 @@ pub async fn sync(
     let schema = store.schema();
     let mut lease = db.shared(&tenant).await?;
     let mut names = Vec::new();
-    let declared: Vec<Declared> =
-        entries.iter().map(|e| of_entry(e, owner_zone)).chain(of_house(butler, owner_zone)).collect();
+    let own = house.into_iter().chain([of_every_butler()]);
+    // What butler.toml has under any of a job's names, it has instead.
+    let own = own.filter(|s| !entries.iter().filter_map(|e| e.job_name.as_deref()).any(|job| s.job.contains(&job)));
+    let own = own.map(|s| of_house(s, butler, owner_zone));
+    let declared: Vec<Declared> = entries.iter().map(|e| of_entry(e, owner_zone)).chain(own).collect();
     for mut d in declared {
         let old = lease
             .query_opt(

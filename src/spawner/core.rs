@@ -15,6 +15,7 @@ use super::budget::Budgets;
 use super::child::{ChildUser, Leftover, Nursery};
 use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
+use super::memory::Memory;
 use super::model::{ModelAccess, NoModel, resolve};
 use super::trace;
 use super::transcript::Transcript;
@@ -81,6 +82,8 @@ pub(super) struct Inner {
     tasks: TaskTracker,
     /// Names of the butler's tools, once they are all there.
     tools: OnceLock<Vec<String>>,
+    /// Who remembers for the butler, if somebody does.
+    memory: OnceLock<Arc<dyn Memory>>,
 }
 
 impl Spawner {
@@ -108,6 +111,7 @@ impl Spawner {
             killing: CancellationToken::new(),
             tasks: TaskTracker::new(),
             tools: OnceLock::new(),
+            memory: OnceLock::new(),
             parts,
         };
         Self { inner: Arc::new(inner) }
@@ -141,6 +145,11 @@ impl Spawner {
     /// Tells the names of the butler's tools; called once, before the first trigger.
     pub fn set_tools(&self, names: Vec<String>) {
         let _ = self.inner.tools.set(names);
+    }
+
+    /// Tells who remembers for the butler; called once, before the first trigger.
+    pub fn set_memory(&self, memory: Arc<dyn Memory>) {
+        let _ = self.inner.memory.set(memory);
     }
 
     /// A butler that asks for a vendor's CLI does not start without its key; a native one is up without a model.
@@ -338,6 +347,11 @@ impl Inner {
         self.tools.get().map(Vec::as_slice).unwrap_or_default()
     }
 
+    /// Who remembers what comes of this wish, if somebody does.
+    pub(super) fn memory(&self, wish: &Trigger) -> Option<&Arc<dyn Memory>> {
+        self.memory.get().filter(|_| !wish.wants.apart_from_memory)
+    }
+
     /// Puts what happens in a session on record, and tells whoever watches.
     pub(super) fn tell(&self, session: SessionId, kind: EventKind) {
         self.transcript.tell(session, kind);
@@ -360,7 +374,8 @@ impl Inner {
     /// Writes the row of an attempt, and makes it one that can be watched and cancelled.
     async fn open(&self, attempt: &Attempt, wish: &Trigger, retry_of: Option<SessionId>) -> Result<(), StoreError> {
         let (runtime, model) = (self.candidates[attempt.at].kind.as_str(), attempt.access.model.as_deref());
-        self.log.open(attempt.id, wish, runtime, model, retry_of).await?;
+        let remember = self.memory(wish).is_some();
+        self.log.open(attempt.id, wish, runtime, model, retry_of, remember).await?;
         crash::point("session.opened");
         let prompt = text::truncate(&wish.prompt, 4096);
         self.transcript.open(attempt.id, wish.request.tenant_id.clone());
@@ -535,6 +550,9 @@ impl Inner {
             tool_calls, "session over"
         );
         self.transcript.close(id, EventKind::Ended(result.clone()));
+        if let Some(memory) = self.memory(wish) {
+            memory.ended();
+        }
         Ok(result)
     }
 }

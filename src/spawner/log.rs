@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::adapters::Usage;
 use super::budget::{Bill, Meter};
 use super::child::Identity;
+use super::memory::Recalled;
 use super::types::{SessionState, Trigger};
 use crate::base::redact::household;
 use crate::base::{RequestContext, SessionId};
@@ -142,6 +143,7 @@ impl SessionLog {
         runtime: &str,
         model: Option<&str>,
         retry_of: Option<SessionId>,
+        remember: bool,
     ) -> Result<(), StoreError> {
         let ctx: &RequestContext = &trigger.request;
         let context = serde_json::json!({"request": ctx, "context": trigger.context});
@@ -149,8 +151,10 @@ impl SessionLog {
         lease
             .execute(
                 "INSERT INTO sessions (id, request_id, parent_session_id, trigger_source, state, context, trust, prompt,
-                                       runtime, model, trace_id, queued_at, retry_of, route_id, run_id, node)
-                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15)",
+                                       runtime, model, trace_id, queued_at, retry_of, route_id, run_id, node,
+                                       remember)
+                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                         CASE WHEN $16 THEN 'pending' END)",
                 &[
                     &id.0,
                     &ctx.request_id.0,
@@ -167,6 +171,7 @@ impl SessionLog {
                     &trigger.wants.route,
                     &trigger.wants.run,
                     &self.node,
+                    &remember,
                 ],
             )
             .await
@@ -199,14 +204,29 @@ impl SessionLog {
         Ok(())
     }
 
-    /// The session gets its slot: from now on it runs.
-    pub async fn running(&self, ctx: &RequestContext, id: SessionId, system_prompt: &str) -> Result<(), StoreError> {
+    /// The session gets its slot: from now on it runs. What memory tells it counts as shown to it.
+    pub async fn running(
+        &self,
+        ctx: &RequestContext,
+        id: SessionId,
+        system_prompt: &str,
+        told: &Recalled,
+    ) -> Result<(), StoreError> {
         let mut lease = self.store.lease(ctx).await?;
         lease
             .execute(
-                "UPDATE sessions SET state = 'running', started_at = $2, system_prompt = $3
+                "UPDATE sessions SET state = 'running', started_at = $2, system_prompt = $3, memory = $4,
+                        trust = $5, exposed_at = CASE WHEN trust <> $5 THEN $2 END,
+                        private_at = CASE WHEN $6 THEN $2 ELSE private_at END
                  WHERE id = $1 AND state = 'queued'",
-                &[&id.0, &self.store.clock().now(), &system_prompt],
+                &[
+                    &id.0,
+                    &self.store.clock().now(),
+                    &system_prompt,
+                    &told.row,
+                    &ctx.trust.min(told.seen).as_str(),
+                    &told.block.is_some(),
+                ],
             )
             .await
             .map_err(StoreError::query("marking a session as running"))?;

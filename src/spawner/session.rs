@@ -13,6 +13,7 @@ use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::log::Ending;
+use super::memory::Recalled;
 use super::model_calls;
 use super::prompt::{self, PromptError};
 use super::purse;
@@ -48,7 +49,15 @@ async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &Cancel
         Ok(told) => told,
         Err(e) => return broken("the system prompt", &e),
     };
-    if let Err(e) = inner.log.running(&wish.request, id, &system_prompt).await {
+    let told = match inner.memory(wish) {
+        Some(memory) => memory.recall(wish).await,
+        None => Recalled::unasked(),
+    };
+    let system_prompt = prompt::with_memory(&system_prompt, told.block.as_deref());
+    if let Some(row) = &told.row {
+        inner.tell(id, EventKind::Memory { recalled: row.clone() });
+    }
+    if let Err(e) = inner.log.running(&wish.request, id, &system_prompt, &told).await {
         return broken("the session's row", &e);
     }
     crash::point("session.running");
@@ -57,7 +66,7 @@ async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &Cancel
         Err(e) => return broken("the workspace", &e),
     };
     // The token lives as long as this guard: exactly as long as the child.
-    let guard = match TokenGuard::new(inner, id, wish, skills.needless_tools(), meter) {
+    let guard = match TokenGuard::new(inner, id, wish, skills.needless_tools(), meter, &told) {
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
@@ -104,13 +113,14 @@ struct TokenGuard<'a> {
 }
 
 impl<'a> TokenGuard<'a> {
-    /// `needless`: tools that the session is not offered.
+    /// `needless`: tools that the session is not offered. `told`: what memory told it.
     fn new(
         inner: &'a Inner,
         id: SessionId,
         wish: &Trigger,
         needless: &[&str],
         meter: &Meter,
+        told: &Recalled,
     ) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
@@ -124,7 +134,10 @@ impl<'a> TokenGuard<'a> {
                 context: wish.request.clone(),
                 calls: meter.calls().clone(),
                 tools_seen: tools_seen.clone(),
-                exposure: Arc::new(Exposure::of(wish.request.trust, wish.request.private)),
+                exposure: Arc::new(Exposure::of(
+                    wish.request.trust.min(told.seen),
+                    wish.request.private || told.block.is_some(),
+                )),
             },
             tenant: wish.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),

@@ -34,6 +34,8 @@ pub struct Wants {
     pub route: Option<Uuid>,
     /// The run of a schedule that the session works on.
     pub run: Option<Uuid>,
+    /// Memory tells the session nothing, and does not take in its end.
+    pub apart_from_memory: bool,
     /// Of a schedule: 1 goes before all else, 2 with what others wait for, 3 after it.
     pub priority: Option<u8>,
 }
@@ -169,6 +171,10 @@ pub enum EventKind {
         /// Length of the system prompt.
         system_bytes: usize,
     },
+    /// What memory told the session before it began, as its row has it.
+    Memory {
+        recalled: Value,
+    },
     Started {
         runtime: String,
         model: Option<String>,
@@ -270,6 +276,7 @@ impl EventKind {
         match self {
             EventKind::Queued { .. } => "queued",
             EventKind::Prompt { .. } => "prompt",
+            EventKind::Memory { .. } => "memory",
             EventKind::Started { .. } => "started",
             EventKind::Connected { .. } => "connected",
             EventKind::Text { .. } => "text",

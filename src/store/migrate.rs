@@ -23,6 +23,8 @@ pub struct Migration {
     pub sql: String,
     /// The file, as people know it.
     pub file: String,
+    /// It is part of butlerd, and may define functions that work with the owner's rights.
+    pub shipped: bool,
 }
 
 /// A named sequence of migrations.
@@ -82,7 +84,8 @@ impl Chain {
         let mut migrations = Vec::new();
         for file in files.into_iter().filter(|f| f.path().extension().is_some_and(|e| e == "sql")) {
             let shown = Path::new("sql").join(file.path());
-            migrations.push(parse_name(&shown, file.contents_utf8().unwrap_or_default().to_owned())?);
+            let parsed = parse_name(&shown, file.contents_utf8().unwrap_or_default().to_owned())?;
+            migrations.push(Migration { shipped: true, ..parsed });
         }
         Self::ordered(name, migrations)
     }
@@ -125,7 +128,9 @@ fn parse_name(path: &Path, sql: String) -> Result<Migration, MigrationError> {
     let stem = path.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
     let parsed = stem.split_once('_').and_then(|(n, name)| Some((n.parse().ok()?, name.to_owned())));
     match parsed {
-        Some((version, name)) if stem.find('_') == Some(3) => Ok(Migration { version, name, sql, file }),
+        Some((version, name)) if stem.find('_') == Some(3) => {
+            Ok(Migration { version, name, sql, file, shipped: false })
+        }
         _ => Err(MigrationError::BadName { file }),
     }
 }
@@ -236,8 +241,14 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
         };
         let tx = client.transaction().await.map_err(failed)?;
         tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(schema))).await.map_err(failed)?;
+        let before = owners_functions(&tx, schema).await.map_err(failed)?;
         tx.batch_execute(&m.sql).await.map_err(failed)?;
         refuse_without_tenant(&tx, schema, m).await?;
+        let after = owners_functions(&tx, schema).await.map_err(failed)?;
+        if let Some((name, _)) = after.into_iter().find(|f| !m.shipped && !before.contains(f)) {
+            let (file, problem) = (m.file.clone(), "is SECURITY DEFINER, which would run with the owner's rights");
+            return Err(MigrationError::Leak { file, relation: format!("{name}()"), problem: problem.to_owned() });
+        }
         tx.batch_execute(afterwards).await.map_err(failed)?;
         crate::base::crash::point("migration.before_history");
         tx.execute(
@@ -284,10 +295,14 @@ const LEAKS: &str = "
     SELECT c.relname::text, 'is a copy of rows that no policy guards; use a table or a view'
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relkind IN ('m', 'f')
-    UNION ALL
-    SELECT p.proname::text || '()', 'is SECURITY DEFINER, which would run with the owner''s rights'
-    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace
-    WHERE n.nspname = $1 AND p.prosecdef AND $1 <> 'shared'";
+";
+
+/// The functions of a schema that work with the owner's rights: name, and a mark of what it does.
+async fn owners_functions(tx: &Transaction<'_>, schema: &str) -> Result<Vec<(String, String)>, tokio_postgres::Error> {
+    let sql = "SELECT p.proname::text, md5(pg_get_functiondef(p.oid))
+               FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 AND p.prosecdef";
+    Ok(tx.query(sql, &[&schema]).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
+}
 
 async fn refuse_without_tenant(tx: &Transaction<'_>, schema: &str, m: &Migration) -> Result<(), MigrationError> {
     let rows = tx
@@ -312,7 +327,7 @@ mod tests {
 
     #[test]
     fn shipped_chains_are_ordered_and_frozen() {
-        for name in ["shared", "core"] {
+        for name in ["shared", "core", "inbox", "memory"] {
             assert!(!Chain::shipped(name).unwrap().migrations.is_empty(), "{name}");
         }
         let listed = SHIPPED.get_file("CHECKSUMS").unwrap().contents_utf8().unwrap();

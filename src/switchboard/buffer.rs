@@ -204,7 +204,8 @@ impl Desk {
     }
 
     async fn deal_with(&self, queue: &Arc<Queue>, item: Item) {
-        let claimed = match self.claim(&item).await {
+        let claim = Uuid::now_v7();
+        let claimed = match self.claim(&item, claim).await {
             Ok(Some(claimed)) => claimed,
             Ok(None) => {
                 queue.leave(&item, false);
@@ -215,6 +216,7 @@ impl Desk {
                 tracing::warn!(request = %item.request, error = %e, "a message could not be claimed");
                 queue.there_is_more();
                 tokio::time::sleep(Duration::from_millis(500)).await;
+                self.unclaim(&item, claim).await;
                 return queue.leave(&item, false);
             }
         };
@@ -264,9 +266,8 @@ impl Desk {
     }
 
     /// Claims a message, if it is the next of its lane and nobody holds it.
-    async fn claim(&self, item: &Item) -> Result<Option<Claimed>, StoreError> {
+    async fn claim(&self, item: &Item, claim: Uuid) -> Result<Option<Claimed>, StoreError> {
         let Some(up) = self.up() else { return Ok(None) };
-        let claim = Uuid::now_v7();
         let mut lease = up.store.tenant(&item.tenant).await?;
         let row = lease
             .query_opt(
@@ -304,6 +305,21 @@ impl Desk {
             classified: row.get(6),
             last_error: row.get(7),
         }))
+    }
+
+    /// Gives back a claim whose answer was lost, if it was made: else its lane would wait until the lease runs out.
+    async fn unclaim(&self, item: &Item, claim: Uuid) {
+        let Some(up) = self.up() else { return };
+        let given_back = async {
+            let mut lease = up.store.tenant(&item.tenant).await?;
+            let sql = "UPDATE message_inbox SET state = 'accepted', attempts = attempts - 1, claim_id = NULL,
+                              claimed_by = NULL, lease_until = NULL
+                       WHERE request_id = $1 AND claim_id = $2";
+            lease.execute(sql, &[&item.request.0, &claim]).await.map_err(StoreError::query("giving a claim back"))
+        };
+        if let Err(e) = given_back.await {
+            tracing::debug!(request = %item.request, error = %e, "a claim may be left; its lease runs out");
+        }
     }
 
     /// Puts a message back for a later try. One that failed has one try less.

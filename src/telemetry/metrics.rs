@@ -38,6 +38,8 @@ pub struct Metrics {
     session_seconds: Family<ButlerLabel, Histogram>,
     refused: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     stopped: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
+    recalled: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
+    remembered: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     /// 1 for an up butler, else 0.
     up: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
     restarts: Family<ButlerLabel, Counter<u64, AtomicU64>>,
@@ -58,6 +60,8 @@ impl Default for Metrics {
             tool_calls: Family::default(),
             sessions: Family::default(),
             running: Family::default(),
+            recalled: Family::default(),
+            remembered: Family::default(),
             session_seconds: Family::new_with_constructor(session_histogram),
             refused: Family::default(),
             stopped: Family::default(),
@@ -77,6 +81,8 @@ impl Default for Metrics {
                 Unit::Seconds,
                 m.session_seconds.clone(),
             );
+            r.register("butlerd_memory_recalls", "What memory told sessions as they began", m.recalled.clone());
+            r.register("butlerd_memory_episodes", "Ends of sessions that were to be remembered", m.remembered.clone());
             r.register("butlerd_triggers_refused", "Triggers that led to no session, by reason", m.refused.clone());
             r.register(
                 "butlerd_sessions_stopped",
@@ -199,6 +205,18 @@ impl ButlerMetrics {
     pub fn session_stopped(&self, limit: &str) {
         let labels = OutcomeLabels { butler: self.butler.clone(), outcome: limit.to_owned() };
         self.all.stopped.get_or_create(&labels).inc();
+    }
+
+    /// Counts a session that asked its memory: `told`, `nothing`, `late`, `failed` or `off`.
+    pub fn recalled(&self, state: &str) {
+        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: state.to_owned() };
+        self.all.recalled.get_or_create(&labels).inc();
+    }
+
+    /// Counts an end of a session that was to be remembered: `stored` or `failed`.
+    pub fn remembered(&self, state: &str) {
+        let labels = OutcomeLabels { butler: self.butler.clone(), outcome: state.to_owned() };
+        self.all.remembered.get_or_create(&labels).inc();
     }
 
     /// Counts a trigger that led to no session.

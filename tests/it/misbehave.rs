@@ -283,7 +283,8 @@ async fn many_at_once_leave_nothing_behind() {
     let nothing: [&dyn std::fmt::Debug; 3] = [&seen.wrong, &seen.left, &seen.zombies];
     assert!(seen.wrong.is_empty() && seen.left.is_empty() && seen.zombies.is_empty(), "{nothing:#?}");
     assert_eq!(seen.workspaces, 0, "{seen:#?}");
-    assert!(seen.descriptors[2] <= seen.descriptors[0], "{seen:#?}");
+    // A connection to the database more or less; one left by each session would be dozens.
+    assert!(seen.descriptors[2] <= seen.descriptors[0] + 4, "{seen:#?}");
     // A thousand show whether it grows; of so few this only says that nothing large is kept.
     assert!(seen.resident[2] * 4 <= seen.resident[0] * 5, "{seen:#?}");
 }
