@@ -55,5 +55,6 @@ mod tidy;
 mod trace;
 mod transcript;
 mod triage;
+mod two_daemons;
 mod unit_file;
 mod webhook;
