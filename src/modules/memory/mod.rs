@@ -3,30 +3,34 @@
 //! Rows are the truth (`sql/memory/`); what is searched stands in memory beside them and is kept in step by the numbers of
 //! their changes. Whoever reads a row is told how far it is believed by the row's policy, so memory launders nothing.
 
+mod asking;
+mod core;
+pub mod embed;
+mod fulltext;
 pub mod gate;
 mod groups;
 pub mod predicates;
+pub mod rank;
 pub mod same;
 mod settings;
+mod shard;
+mod told;
 mod tools;
 pub mod write;
 
 use std::path::Path;
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use serde_json::Value;
-use uuid::Uuid;
 
 use super::contract::{Factory, Manifest, Module, ModuleContext};
-use crate::base::{ButlerName, SessionId, TenantId};
+use crate::base::{ButlerName, TenantId};
 use crate::store::migrate::Chain;
 use crate::tools::Tool;
 
+pub use core::{Ask, Memory};
 pub use settings::Settings;
-use tools::{Around, With};
-use write::Vector;
 
 const NAME: &str = "memory";
 
@@ -41,18 +45,29 @@ impl Factory for MemoryFactory {
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
         let settings = Settings::read(config).map_err(|wrong| wrong.join("; "))?;
-        Ok(Box::new(MemoryModule { settings }))
+        Ok(Box::new(MemoryModule { settings, memory: OnceLock::new() }))
     }
 }
 
 struct MemoryModule {
     settings: Settings,
+    /// There once the module has started.
+    memory: OnceLock<Arc<Memory>>,
+}
+
+impl MemoryModule {
+    fn memory(&self) -> Result<&Arc<Memory>, String> {
+        self.memory.get().ok_or_else(|| "it has not started".to_owned())
+    }
 }
 
 #[async_trait]
 impl Module for MemoryModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        Ok(Manifest { tools: tools::names().map(str::to_owned).collect() })
+        if !self.settings.enabled {
+            return Ok(Manifest::default());
+        }
+        Ok(Manifest { tools: asking::NAMES.into_iter().chain(tools::names()).map(str::to_owned).collect() })
     }
     fn migrations(&self) -> Result<Option<Chain>, String> {
         if !self.settings.enabled {
@@ -60,33 +75,24 @@ impl Module for MemoryModule {
         }
         Chain::shipped(NAME).map(Some).map_err(|e| e.to_string())
     }
+    async fn start(&self, cx: &ModuleContext) -> Result<(), String> {
+        if !self.settings.enabled {
+            return Ok(());
+        }
+        let embedder = Arc::new(embed::Fixed);
+        let memory = Arc::new(Memory::new(&cx.butler, self.settings.clone(), &cx.store, embedder));
+        // The owner's own is there by the time that somebody asks.
+        memory.warm(&TenantId::owner());
+        let _ = self.memory.set(memory);
+        Ok(())
+    }
     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
         if !self.settings.enabled {
             return Ok(Vec::new());
         }
-        let around = Arc::new(Wordless { keep: self.settings.episodes.retention.0 });
-        tools::tools(&With { around, runs: None })
-    }
-}
-
-/// A memory without vectors and without an index: all is found by its words, in the rows.
-struct Wordless {
-    keep: Duration,
-}
-
-#[async_trait]
-impl Around for Wordless {
-    fn model(&self) -> Option<String> {
-        None
-    }
-    async fn vectors(&self, texts: &[(Option<&str>, &str)]) -> Vec<Option<Vector>> {
-        texts.iter().map(|_| None).collect()
-    }
-    async fn in_step(&self, _: &TenantId) {}
-    fn told(&self, _: SessionId) -> Vec<Uuid> {
-        Vec::new()
-    }
-    fn keep(&self) -> Duration {
-        self.keep
+        let memory = self.memory()?;
+        let mut all = asking::tools(memory)?;
+        all.extend(tools::tools(&tools::With { memory: memory.clone(), runs: None })?);
+        Ok(all)
     }
 }
