@@ -7,9 +7,15 @@ mod asking;
 mod core;
 pub mod embed;
 mod fulltext;
+pub mod gate;
+mod groups;
+pub mod predicates;
 pub mod rank;
+pub mod same;
 mod settings;
 mod shard;
+mod tools;
+pub mod write;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -24,6 +30,7 @@ use crate::tools::Tool;
 
 pub use core::{Ask, Memory};
 pub use settings::Settings;
+use tools::With;
 
 const NAME: &str = "memory";
 
@@ -57,8 +64,10 @@ impl MemoryModule {
 #[async_trait]
 impl Module for MemoryModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        let names: &[&str] = if self.settings.enabled { &asking::NAMES } else { &[] };
-        Ok(Manifest { tools: names.iter().map(|name| (*name).to_owned()).collect() })
+        if !self.settings.enabled {
+            return Ok(Manifest::default());
+        }
+        Ok(Manifest { tools: asking::NAMES.iter().copied().chain(tools::names()).map(str::to_owned).collect() })
     }
     fn migrations(&self) -> Result<Option<Chain>, String> {
         if !self.settings.enabled {
@@ -81,6 +90,8 @@ impl Module for MemoryModule {
         if !self.settings.enabled {
             return Ok(Vec::new());
         }
-        asking::tools(self.memory()?)
+        let memory = self.memory()?;
+        let with = With { around: memory.clone(), runs: None };
+        Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).collect())
     }
 }
