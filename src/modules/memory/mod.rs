@@ -14,7 +14,6 @@ pub mod rank;
 pub mod same;
 mod settings;
 mod shard;
-mod told;
 mod tools;
 pub mod write;
 
@@ -31,6 +30,7 @@ use crate::tools::Tool;
 
 pub use core::{Ask, Memory};
 pub use settings::Settings;
+use tools::With;
 
 const NAME: &str = "memory";
 
@@ -67,7 +67,7 @@ impl Module for MemoryModule {
         if !self.settings.enabled {
             return Ok(Manifest::default());
         }
-        Ok(Manifest { tools: asking::NAMES.into_iter().chain(tools::names()).map(str::to_owned).collect() })
+        Ok(Manifest { tools: asking::NAMES.iter().copied().chain(tools::names()).map(str::to_owned).collect() })
     }
     fn migrations(&self) -> Result<Option<Chain>, String> {
         if !self.settings.enabled {
@@ -91,8 +91,7 @@ impl Module for MemoryModule {
             return Ok(Vec::new());
         }
         let memory = self.memory()?;
-        let mut all = asking::tools(memory)?;
-        all.extend(tools::tools(&tools::With { memory: memory.clone(), runs: None })?);
-        Ok(all)
+        let with = With { memory: memory.clone(), runs: None };
+        Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).collect())
     }
 }

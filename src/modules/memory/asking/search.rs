@@ -145,7 +145,7 @@ pub(super) async fn memory_recall(call: ToolCall, memory: Arc<Memory>) -> Result
     let (value, ids) = answer(&call, &memory, &ask, explain).await?;
     if !ids.is_empty() {
         call.effect("SELECT memory_touch($1::uuid[])", &[&ids]).await?;
-        memory.in_step(&call.context().tenant_id).await?;
+        memory.step(&call.context().tenant_id).await?;
     }
     Ok(value)
 }
@@ -162,9 +162,6 @@ async fn answer(
     let mut lease = call.lease().await?;
     let rows = rows::of(&mut lease, &ids, memory.store.clock().now()).await?;
     drop(lease);
-    if let Some(session) = call.session() {
-        memory.told.note(session, &ids);
-    }
     let mut shown_ids = Vec::with_capacity(ids.len());
     let mut results = Vec::with_capacity(ids.len());
     for hit in &hits {
@@ -176,6 +173,9 @@ async fn answer(
         }
         shown_ids.push(hit.id);
         results.push(result);
+    }
+    if let Some(session) = call.session() {
+        memory.has_shown(session, &shown_ids);
     }
     Ok((json!({"results": results, "answered_by": by.as_str()}), shown_ids))
 }

@@ -5,7 +5,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define, settled};
-use crate::modules::memory::core::{fact_text, spoken};
+use crate::modules::memory::core::fact_text;
+use crate::modules::memory::rank::spoken;
 use crate::modules::memory::write::{Rows, WriteError};
 use crate::tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
 

@@ -32,7 +32,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::core::{Memory, spoken};
+use super::core::Memory;
+use super::rank::spoken;
 use super::write::{Kind, Origin, Permanence, Vector, WriteError};
 use crate::store::StoreError;
 use crate::tools::{Definition, EffectTx, Meta, Tool, ToolCall, ToolError};
@@ -79,7 +80,7 @@ pub fn tools(with: &With) -> Result<Vec<Tool>, String> {
     Ok(all)
 }
 
-fn define(
+pub(super) fn define(
     name: &str,
     description: &str,
     properties: Value,
@@ -237,7 +238,7 @@ fn scope(call: &ToolCall) -> Result<String, ToolError> {
 async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolError> {
     let mut told = std::collections::HashSet::new();
     if let Some(session) = call.session() {
-        told.extend(with.memory.told.to(session));
+        told.extend(with.memory.told(session));
         let rows = call
             .store
             .lease(call.context())
@@ -269,7 +270,7 @@ async fn settled<T>(
         Ok(done) => {
             tx.commit().await?;
             // It is committed: what is not searchable yet will be at the next look.
-            if let Err(e) = with.memory.in_step(&call.context().tenant_id).await {
+            if let Err(e) = with.memory.step(&call.context().tenant_id).await {
                 tracing::warn!(butler = %call.butler, error = %e, "what was remembered is not searchable yet");
             }
             Ok(done)
