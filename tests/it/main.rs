@@ -39,6 +39,7 @@ mod inbox;
 mod injections;
 mod isolation;
 mod lifecycle;
+mod memory_jobs;
 mod misbehave;
 mod notices;
 mod people;

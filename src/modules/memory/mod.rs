@@ -3,15 +3,18 @@
 //! Rows are the truth (`sql/memory/`); what is searched stands in memory beside them and is kept in step by the numbers of
 //! their changes. Whoever reads a row is told how far it is believed by the row's policy, so memory launders nothing.
 
+mod jobs;
 mod settings;
 
 use std::path::Path;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::contract::{Factory, Manifest, Module, ModuleContext};
+use super::contract::{Factory, Manifest, Module, ModuleContext, NamedJob};
 use crate::base::ButlerName;
+use crate::scheduler::HouseSchedule;
 use crate::store::migrate::Chain;
 use crate::tools::Tool;
 
@@ -48,6 +51,12 @@ impl Module for MemoryModule {
             return Ok(None);
         }
         Chain::shipped(NAME).map(Some).map_err(|e| e.to_string())
+    }
+    fn jobs(&self, cx: &ModuleContext) -> Vec<NamedJob> {
+        if self.settings.enabled { jobs::named(&self.settings, cx, Arc::new(|_, _| {})) } else { Vec::new() }
+    }
+    fn schedules(&self) -> Vec<HouseSchedule> {
+        if self.settings.enabled { jobs::schedules(&self.settings) } else { Vec::new() }
     }
     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
         Ok(Vec::new())
