@@ -29,6 +29,10 @@ bench *arguments:
 bench-route file='tests/data/routing.jsonl':
     cargo bench --bench house -- route '{{file}}'
 
+# Measures how much of the conversations in a file memory finds again; see tests/bench/recall.rs for its form.
+bench-recall file=env('BUTLERD_EVAL_DATA', ''):
+    cargo bench --bench house -- recall '{{file}}'
+
 # The long forms of what `cargo test` does for seconds: 10,000 messages under 50 kills, 1,000 deliveries under 20, a
 # database that is away for 20 s and for 5 minutes, 10,000 days of schedules, a thousand sessions that misbehave. About
 # two hours; `STORM_MESSAGES`, `STORM_KILLS`, `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` say otherwise, and

@@ -33,6 +33,8 @@ CREATE TABLE sessions (
     trace_id              text NOT NULL,
     exit_status           text,
     retry_of              uuid REFERENCES sessions (id),
+    -- The daemon that runs it.
+    node                  text,
     -- The run of a schedule that the session works on.
     run_id                uuid,
     pid                   integer,

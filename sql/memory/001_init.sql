@@ -110,6 +110,7 @@ SELECT shared.tenant_table('memory_facts');
 CREATE INDEX memory_facts_changed ON memory_facts (tenant_id, change);
 CREATE INDEX memory_facts_same ON memory_facts (tenant_id, content_hash);
 CREATE INDEX memory_facts_topic ON memory_facts (tenant_id, topic_hash);
+CREATE INDEX memory_facts_about ON memory_facts (tenant_id, lower(subject));
 CREATE INDEX memory_facts_of_entity ON memory_facts (entity_id) WHERE entity_id IS NOT NULL;
 CREATE INDEX memory_facts_to_entity ON memory_facts (object_entity_id) WHERE object_entity_id IS NOT NULL;
 CREATE INDEX memory_facts_of_source ON memory_facts (source_episode_id) WHERE source_episode_id IS NOT NULL;

@@ -192,6 +192,19 @@ BEGIN
     PERFORM set_config('butlerd.trust', believed, true);
 END $$;
 
+-- Gives a memory the vector of a model. Its text stays, so this is no event.
+CREATE FUNCTION memory_vector(kind text, which uuid, vector bytea, model text) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    believed text := shared.trust();
+BEGIN
+    PERFORM memory_lock();
+    PERFORM set_config('butlerd.trust', 'system', true);
+    EXECUTE format('UPDATE memory_%ss SET embedding = $2, embedding_model = $3
+                    WHERE id = $1 AND tenant_id = shared.tenant() AND purged_at IS NULL', kind) USING which, vector, model;
+    PERFORM set_config('butlerd.trust', believed, true);
+END $$;
+
 -- With which facts a new one is to be compared: those of its topic, those of the same words, and what was forgotten of
 -- the same source. Forgotten ones count: they are not to come back by themselves.
 CREATE FUNCTION memory_fact_rivals(topic text, hash text, source uuid)

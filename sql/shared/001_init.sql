@@ -101,3 +101,11 @@ CREATE TABLE tokens (
     revoked_at timestamptz
 );
 SELECT shared.tenant_table('tokens');
+
+-- The daemons that work on this database, each for as long as its lease runs. Of the household as a whole: tenant
+-- `owner`. No backup has it: who is there is nothing to keep.
+CREATE TABLE nodes (
+    name        text PRIMARY KEY,
+    lease_until timestamptz NOT NULL
+);
+SELECT shared.tenant_table('nodes');

@@ -116,8 +116,11 @@ CREATE INDEX replies_of_request ON replies (request_id, seq);
 CREATE INDEX replies_of_lane ON replies (tenant_id, lane, seq);
 -- The daemon answers a part once, whatever dies meanwhile.
 CREATE UNIQUE INDEX replies_auto_once ON replies (segment_id) WHERE auto OR kind = 'failure';
+-- A session's answer is said once, however often its model says the same.
+CREATE UNIQUE INDEX replies_said_once ON replies (session_id, request_id, kind, md5(coalesce(message, emoji)))
+    WHERE NOT auto AND kind <> 'failure';
 
--- A butler's answer. Which butler it is, its login says.
+-- A butler's answer. Which butler it is, its login says. The same of one session is one: its number comes again.
 CREATE FUNCTION say(request uuid, segment uuid, lane text, session uuid, kind text, message text, emoji text, trust text,
                     context jsonb)
 RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
@@ -132,7 +135,12 @@ BEGIN
     INSERT INTO shared.replies (request_id, segment_id, lane, butler, session_id, kind, message, emoji, trust,
                                 context)
     VALUES (request, segment, lane, who, session, kind, message, emoji, trust, context)
-    RETURNING seq INTO number;
+    ON CONFLICT DO NOTHING RETURNING seq INTO number;
+    IF number IS NULL THEN
+        SELECT r.seq INTO number FROM shared.replies r
+        WHERE r.session_id = say.session AND r.request_id = say.request AND r.kind = say.kind AND NOT r.auto
+          AND coalesce(r.message, r.emoji) = coalesce(say.message, say.emoji);
+    END IF;
     RETURN number;
 END $$;
 

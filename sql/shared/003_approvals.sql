@@ -69,6 +69,7 @@ SELECT shared.tenant_table('pending_actions');
 CREATE INDEX pending_actions_open ON pending_actions (butler, seq) WHERE status IN ('pending', 'approved');
 CREATE INDEX pending_actions_untold ON pending_actions (butler)
     WHERE handed_back_at IS NULL AND status IN ('rejected', 'expired', 'executed', 'abandoned');
+CREATE INDEX pending_actions_abandoned ON pending_actions (decided_at) WHERE status = 'abandoned';
 CREATE INDEX pending_actions_unannounced ON pending_actions (tenant_id, seq)
     WHERE announced_at IS NULL AND status = 'pending';
 -- The same wish of the same session waits once, however often its model makes it.

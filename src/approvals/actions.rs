@@ -75,7 +75,7 @@ impl Actions {
     }
 
     /// Puts a call on record to wait; the same wish of the same session waits once, and so does that of another try at
-    /// the same work after a session that was killed. Returns it, and whether it is new.
+    /// the same work after a session that was killed: a person is not asked twice. Returns it, and whether it is new.
     pub(super) async fn park(&self, butler: &str, schema: &str, wish: &Wish<'_>) -> Result<(Action, bool), StoreError> {
         let tenant = &wish.request.tenant_id;
         let exact = wish.args.to_string();
@@ -88,7 +88,7 @@ impl Actions {
         let mut tx = lease.begin().await.map_err(failed())?;
         let sql = format!(
             "SELECT {} FROM shared.pending_actions
-             WHERE tenant_id = $3 AND butler = $4 AND args_sha256 = $2 AND status IN ('pending', 'approved', 'executed')
+             WHERE tenant_id = $3 AND butler = $4 AND args_sha256 = $2 AND status IN ('pending', 'approved', 'executed', 'rejected')
                AND session_id IN (SELECT earlier.id FROM \"{schema}\".sessions this JOIN \"{schema}\".sessions earlier
                                   ON earlier.route_id = this.route_id OR earlier.run_id = this.run_id
                                   WHERE this.id = $1 AND earlier.id <> this.id)

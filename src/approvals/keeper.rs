@@ -24,7 +24,7 @@ pub struct Keeper {
     /// Something new waits or was decided.
     pub(super) wake: Arc<Notify>,
     /// Tells whoever shows the owner what waits.
-    call: Arc<dyn Fn() + Send + Sync>,
+    pub(super) call: Arc<dyn Fn() + Send + Sync>,
 }
 
 /// Whether a session stands beside a stranger's words and private data both, as its row has it.

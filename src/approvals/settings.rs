@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::types::RiskTier;
+use crate::base::HumanDuration;
 
 /// The settings. Absent, no tool is gated; what leaves the household beside a stranger's words is, all the same.
 #[derive(Clone, Debug, Deserialize, PartialEq)]
@@ -16,6 +17,8 @@ pub struct Settings {
     /// How long a wish waits.
     pub default_expiry_hours: u32,
     pub default_risk_tier: RiskTier,
+    /// How long an approved call may take; then it is broken off.
+    pub call_timeout: HumanDuration,
     /// By the tool's name.
     pub gated_tools: BTreeMap<String, Gated>,
 }
@@ -34,6 +37,7 @@ impl Default for Settings {
             enabled: true,
             default_expiry_hours: 48,
             default_risk_tier: RiskTier::Medium,
+            call_timeout: HumanDuration::from_secs(600),
             gated_tools: BTreeMap::new(),
         }
     }
@@ -51,6 +55,12 @@ impl Settings {
         let mut hours =
             given.map(|(tool, hours)| (format!("gated_tools.{tool}.expiry_hours"), hours)).collect::<Vec<_>>();
         hours.push(("default_expiry_hours".to_owned(), settings.default_expiry_hours));
+        if !(1..=86_400).contains(&settings.call_timeout.0.as_secs()) {
+            return Err(format!(
+                "call_timeout: found {}, expected a duration from \"1s\" to \"24h\"",
+                settings.call_timeout
+            ));
+        }
         match hours.iter().find(|(_, hours)| !(1..=MOST_HOURS).contains(hours)) {
             Some((key, hours)) => Err(format!("{key}: {hours} is not a number of hours from 1 to {MOST_HOURS}")),
             None => Ok(settings),
@@ -86,6 +96,8 @@ mod tests {
             (json!({"gated_tools": {"pay": {"expiry_hours": 0}}}), "gated_tools.pay.expiry_hours"),
             (json!({"gated_tools": {"pay": {"risk_tier": "huge"}}}), "huge"),
             (json!({"gate": 1}), "gate"),
+            (json!({"call_timeout": "0s"}), "call_timeout"),
+            (json!({"call_timeout": "soon"}), "duration"),
         ] {
             let e = Settings::read(Some(&bad)).unwrap_err();
             assert!(e.contains(names), "{e}");

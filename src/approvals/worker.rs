@@ -11,7 +11,7 @@ use super::actions::{failed, note};
 use super::keeper::Keeper;
 use super::types::{Status, args_sha256};
 use crate::access::{Caller, approval_label};
-use crate::base::{RequestContext, TenantId, Trust, crash, task};
+use crate::base::{HumanDuration, RequestContext, TenantId, Trust, crash, task};
 use crate::store::{Claim, ClaimTable, StoreError, Tx, lease_seconds};
 use crate::tools::{Reply, ToolSet};
 
@@ -19,6 +19,9 @@ use crate::tools::{Reply, ToolSet};
 const LOOK: Duration = Duration::from_secs(30);
 /// After a look that failed.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// A call that is told to break off gets this long to do so by itself.
+const GRACE: Duration = Duration::from_secs(5);
 
 static CLAIMS: ClaimTable = ClaimTable::shared("shared.pending_actions");
 
@@ -167,14 +170,17 @@ impl Worker {
             return self.abandon(claimed, "this version of butlerd can't read it").await;
         };
         if self.was_made(claimed).await? {
-            let result = json!({"success": true, "result": null, "error": null,
-                                "note": "it was made before butlerd was started again; its answer was lost"});
-            return self.settle(claimed, Status::Executed, result, "executed", Trust::Owner).await;
+            return self.made(claimed, "it was made before butlerd was started again; its answer was lost").await;
         }
         let context = std::sync::Arc::new(request.clone());
         let caller = Caller::approved(claimed.id, Some(crate::base::SessionId(claimed.session)), context);
         crash::point("approval.calling");
-        let reply = self.parts.tools.call(&claimed.tool, args, caller, CancellationToken::new()).await;
+        let within = self.parts.keeper.settings.call_timeout;
+        let cancelled = CancellationToken::new();
+        let call = self.parts.tools.call(&claimed.tool, args, caller, cancelled.clone());
+        let Some(reply) = in_time(call, &cancelled, within.0).await else {
+            return self.broken_off(claimed, within).await;
+        };
         crash::point("approval.called");
         let Some(Reply { json: answer, is_error, seen }) = reply else {
             return self.abandon(claimed, "there is no such tool any more").await;
@@ -191,6 +197,24 @@ impl Worker {
         let result = json!({"success": !refused, "result": (!refused).then_some(&answer), "error": error,
                             "executed_at": self.parts.keeper.actions.clock.now().to_string()});
         self.settle(claimed, Status::Executed, result, "executed", seen).await
+    }
+
+    /// It was made, which its row in the audit log tells and nothing else.
+    async fn made(&self, claimed: &Claimed, how: &str) -> Result<(), StoreError> {
+        let result = json!({"success": true, "result": null, "error": null, "note": how});
+        self.settle(claimed, Status::Executed, result, "executed", Trust::Owner).await
+    }
+
+    /// Its time was over. Of its effect in the database its audit row tells; of what it did outside nothing does.
+    async fn broken_off(&self, claimed: &Claimed, within: HumanDuration) -> Result<(), StoreError> {
+        if self.was_made(claimed).await? {
+            return self.made(claimed, "it was made, and did not come to its end in time; its answer was lost").await;
+        }
+        let why = format!(
+            "it did not end within {within} and was broken off; it may have done a part of what it was to do, so look \
+             before it is asked for again"
+        );
+        self.abandon(claimed, &why).await
     }
 
     /// A call's row in the audit log is committed with its effect, so it says whether there was one.
@@ -210,9 +234,12 @@ impl Worker {
     }
 
     async fn abandon(&self, claimed: &Claimed, why: &str) -> Result<(), StoreError> {
-        tracing::error!(butler = self.butler(), action = %claimed.id, "an approved call was not made: {why}");
+        tracing::error!(butler = self.butler(), action = %claimed.id, "an approved call came to nothing: {why}");
         let result = json!({"success": false, "result": null, "error": why});
-        self.settle(claimed, Status::Abandoned, result, "abandoned", Trust::Owner).await
+        self.settle(claimed, Status::Abandoned, result, "abandoned", Trust::Owner).await?;
+        // The owner is told as well.
+        (self.parts.keeper.call)();
+        Ok(())
     }
 
     /// `seen`: how far what the result shows is believed; whoever is told of it inherits that.
@@ -302,6 +329,21 @@ impl Worker {
         );
         Ok(tx.query_opt(&sql, &[&action]).await.map_err(failed())?.is_some_and(|row| row.get(0)))
     }
+}
+
+/// Waits for a call for so long. `None`: it did not end, not even when it was told to.
+async fn in_time<F>(call: F, cancelled: &CancellationToken, within: Duration) -> Option<Option<Reply>>
+where
+    F: Future<Output = Option<Reply>>,
+{
+    tokio::pin!(call);
+    if let Ok(reply) = tokio::time::timeout(within, &mut call).await {
+        return Some(reply);
+    }
+    cancelled.cancel();
+    // A transaction that is open then is rolled back.
+    let reply = tokio::time::timeout(GRACE, &mut call).await.ok()?;
+    (!reply.as_ref().is_some_and(|r| r.is_error && r.json["code"] == "cancelled")).then_some(reply)
 }
 
 /// What the butler is told.

@@ -55,7 +55,7 @@ pub(super) const PLAIN: &str = "
     SET LOCAL row_security = off;
     SET LOCAL search_path = ''";
 
-/// The tables of these schemas. Types are named in full, whatever the search path is.
+/// The tables of these schemas, but for the one that says which daemons are there just now. Types are named in full, whatever the search path is.
 pub(super) async fn tables(client: &impl GenericClient, schemas: &[String]) -> Result<Vec<Table>, BackupError> {
     let sql = "SELECT n.nspname::text, c.relname::text,
                       coalesce(array_agg(a.attname::text ORDER BY a.attnum) FILTER (WHERE a.attname IS NOT NULL), '{}'),
@@ -65,6 +65,7 @@ pub(super) async fn tables(client: &impl GenericClient, schemas: &[String]) -> R
                LEFT JOIN pg_catalog.pg_attribute a
                  ON a.attrelid = c.oid AND a.attnum > 0 AND NOT a.attisdropped AND a.attgenerated = ''
                WHERE n.nspname = ANY ($1) AND c.relkind = 'r' AND c.relpersistence <> 't'
+                 AND (n.nspname, c.relname) <> ('shared', 'nodes')
                GROUP BY 1, 2 ORDER BY 1, 2";
     let rows = client.query(sql, &[&schemas]).await.map_err(BackupError::database("looking for tables"))?;
     let table = |row: &tokio_postgres::Row| {

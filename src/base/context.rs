@@ -11,7 +11,7 @@ use super::{Clock, RequestId, SessionId, TenantId, TraceContext};
 pub const MAX_LINEAGE_DEPTH: u32 = 8;
 
 /// How far the text behind a request is believed. It only falls along a lineage.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Trust {
     /// Somebody whom nobody introduced.

@@ -171,6 +171,7 @@ pub async fn boot(
         workspaces: house.workspaces.clone(),
         db: house.db.clone(),
         store: store.clone(),
+        node: house.desk.node().to_owned(),
         auditor: auditor.clone(),
         credentials: house.credentials.clone(),
         book: house.book.clone(),

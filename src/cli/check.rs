@@ -5,13 +5,14 @@ use serde_json::json;
 use super::out::{Out, Tone, count};
 use super::problem::USAGE;
 use super::{Desk, Outcome};
+use crate::butler::own_tools;
 use crate::config::{Household, Mistake, Refused, load};
 use crate::modules::{Catalog, StrictCatalog};
 
 pub fn run(desk: &Desk) -> Outcome {
     // Every mistake is told, those in modules' settings, too; a butler that has only such ones would start without the
     // module, so what would happen is asked in the way of a start.
-    let strict = load(&desk.overrides, &desk.environment, &StrictCatalog::default());
+    let strict = load(&desk.overrides, &desk.environment, &StrictCatalog::new(own_tools));
     let start = load(&desk.overrides, &desk.environment, &Catalog::default());
     Ok(show(desk.out, &strict, &start))
 }

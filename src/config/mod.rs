@@ -39,7 +39,7 @@ pub use environment::{Environment, Overrides};
 pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
-pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, SHARED_DIR};
+pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, Finding, Place, SHARED_DIR};
 pub use skills::Skill;
 pub use values::{
     Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, UnknownValue,

@@ -37,6 +37,29 @@ pub trait Catalog {
     /// Mistakes in a module's settings, each as `key: what was found, expected what`, the key relative to
     /// `modules.<name>`. Also called for a butler's own module.
     fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<String>;
+
+    /// Mistakes that show only where a butler's settings and the files of its directory are seen together. Asked where
+    /// nothing else is wrong.
+    fn check_butler(&self, _: &ButlerConfig) -> Vec<Finding> {
+        Vec::new()
+    }
+}
+
+/// A mistake that [`Catalog::check_butler`] found.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct Finding {
+    pub place: Place,
+    pub problem: String,
+    pub expected: String,
+}
+
+/// Where a mistake is.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub enum Place {
+    /// A key of `butler.toml`, segment by segment; a number is a place in a list.
+    Key(Vec<String>),
+    /// A line of a file in the butler's directory.
+    Line(PathBuf, usize),
 }
 
 /// A butler that can't be started because of its files.
@@ -220,6 +243,28 @@ impl Candidate {
         candidate
     }
 
+    /// The finding with its file as people call it, and its line.
+    fn located(&self, finding: Finding, node: &Node, shown: &Path) -> Mistake {
+        let Finding { place, problem, expected } = finding;
+        let (file, line, key) = match place {
+            Place::Key(path) => {
+                let segments: Vec<&str> = path.iter().map(String::as_str).collect();
+                let key = segments.iter().fold(String::new(), |key, segment| {
+                    match segment.bytes().all(|b| b.is_ascii_digit()) {
+                        true => format!("{key}[{segment}]"),
+                        false => super::check::joined(&key, segment),
+                    }
+                });
+                (self.file.clone(), node.line_of(&segments), key)
+            }
+            Place::Line(file, line) => {
+                let inside = file.strip_prefix(&self.dir).unwrap_or(&file);
+                (shown.join(&self.name).join(inside), Some(line), String::new())
+            }
+        };
+        Mistake { file, line, key, problem, expected }
+    }
+
     fn check(&mut self, mut one: Single<'_>, config: &Config, shown: &Path) {
         one.check(config);
         let skills = one.skills(&config.daemon.roster, shown);
@@ -239,7 +284,14 @@ impl Candidate {
         }
         fill_defaults(&ButlerFile::TABLE, &mut map);
         match serde_json::from_value(Json::Object(map)) {
-            Ok(parsed) => self.config = Some(ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed, skills)),
+            Ok(parsed) => {
+                let config = ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed, skills);
+                for finding in one.catalog.check_butler(&config) {
+                    let mistake = self.located(finding, &one.node, shown);
+                    one.checker.mistakes.push(mistake);
+                }
+                self.config = Some(config);
+            }
             // The walk has checked every value; this is for a table that contradicts its struct.
             Err(e) => one.checker.note(None, "", format!("can't be taken over: {e}"), ""),
         }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::daemon::Daemon;
 use super::{DELIVERS, Finding, Level};
+use crate::butler::own_tools;
 use crate::config::{ButlerConfig, Config, Environment, Household, Overrides, Refused, RuntimeKind, load, load_config};
 use crate::modules::StrictCatalog;
 use crate::spawner::wanted_keys;
@@ -17,7 +18,7 @@ pub(super) struct Look {
 
 impl Look {
     pub fn at(overrides: &Overrides, environment: &Environment) -> Self {
-        let household = load(overrides, environment, &StrictCatalog::default());
+        let household = load(overrides, environment, &StrictCatalog::new(own_tools));
         let config = match &household {
             Ok(_) => None,
             Err(_) => load_config(overrides, environment).ok(),

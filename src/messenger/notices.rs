@@ -76,7 +76,7 @@ pub(super) fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<
     one.into_iter().chain(other).min()
 }
 
-/// Of the switchboard and the outbox.
+/// Of the switchboard, the outbox and the approvals.
 const HOUSE: &str = "
     SELECT tenant_id, 'message_dead' AS kind, request_id::text AS subject, settled_at AS happened_at,
            'A message over ' || channel || ' came to nothing: ' || coalesce(last_error, 'no reason is on record') AS told
@@ -87,7 +87,11 @@ const HOUSE: &str = "
            CASE state WHEN 'unknown' THEN ' over ' ELSE ' could not be delivered over ' END || channel ||
            CASE state WHEN 'unknown' THEN ' arrived; it is not sent again by itself: ' ELSE ': ' END || last_error
     FROM shared.outbox
-    WHERE state IN ('unknown', 'failed', 'dead') AND settled_at > $1 AND kind <> 'notice' AND reason <> 'cancelled'";
+    WHERE state IN ('unknown', 'failed', 'dead') AND settled_at > $1 AND kind <> 'notice' AND reason <> 'cancelled'
+    UNION ALL
+    SELECT tenant_id, 'approval_abandoned', id::text, decided_at, 'The call of ' || tool_name || ' that you approved for '
+           || butler || ' came to nothing: ' || coalesce(execution_result ->> 'error', 'no reason is on record')
+    FROM shared.pending_actions WHERE status = 'abandoned' AND decided_at > $1";
 
 /// Of each butler.
 const BUTLER: &str = "

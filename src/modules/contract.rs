@@ -180,7 +180,8 @@ pub trait Module: Send + Sync {
     fn channels(&self, _: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
         Ok(Vec::new())
     }
-    /// What its schedules, and those of `butler.toml`, may name, after it started.
+    /// What its schedules, and those of `butler.toml`, may name, after it started. `check` goes by the names in
+    /// [`Module::schedules`].
     fn jobs(&self, _: &ModuleContext) -> Vec<NamedJob> {
         Vec::new()
     }

@@ -43,7 +43,7 @@ impl Factory for ProbeFactory {
             wrong.push("fail_in: asked to fail in phase config".to_owned());
         }
         for key in config.as_object().into_iter().flat_map(|o| o.keys()) {
-            if !["fail_in", "tool", "undeclared", "stop_marker"].contains(&key.as_str()) {
+            if !["fail_in", "tool", "undeclared", "stop_marker", "once"].contains(&key.as_str()) {
                 wrong.push(format!("{key}: unknown key"));
             }
         }
@@ -63,6 +63,7 @@ impl Factory for ProbeFactory {
             tool: text(config, "tool").map_or_else(|| format!("{}_echo", self.name), str::to_owned),
             undeclared: text(config, "undeclared").map(str::to_owned),
             stop_marker: text(config, "stop_marker").map(str::to_owned),
+            effect: if config["once"] == true { Effect::Once } else { Effect::None },
         }))
     }
 }
@@ -73,16 +74,21 @@ struct Probe {
     tool: String,
     undeclared: Option<String>,
     stop_marker: Option<String>,
+    /// What its tool is said to do.
+    effect: Effect,
 }
 
-fn define(name: &str) -> Tool {
-    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "ms": {"type": "integer"}}});
-    let meta =
-        Meta { reads_private: false, effect: Some(Effect::None), sensitive: vec!["secret".into()], ..Meta::default() };
+fn define(name: &str, effect: Effect) -> Tool {
+    let schema = json!({"type": "object", "properties": {"text": {"type": "string"}, "ms": {"type": "integer"},
+                        "hang": {"type": "boolean"}}});
+    let meta = Meta { reads_private: false, effect: Some(effect), sensitive: vec!["secret".into()], ..Meta::default() };
     let def = Definition::new(name, "Echo a text after some milliseconds.", schema, meta).expect("a right schema");
     Tool::new(
         &Arc::new(def),
         handler(|call| async move {
+            if call.args.get("hang") == Some(&Value::Bool(true)) {
+                std::future::pending::<()>().await;
+            }
             // Waits in the database, as a long query of a real tool would.
             let seconds = call.args.get("ms").and_then(Value::as_f64).unwrap_or(0.0) / 1000.0;
             call.query("SELECT pg_sleep($1)", &[&seconds]).await?;
@@ -125,7 +131,7 @@ impl Module for Probe {
         if self.fail_in == Some(Phase::Tools) {
             return Err("asked to fail in phase tools".to_owned());
         }
-        Ok(std::iter::once(&self.tool).chain(&self.undeclared).map(|n| define(n)).collect())
+        Ok(std::iter::once(&self.tool).chain(&self.undeclared).map(|n| define(n, self.effect)).collect())
     }
     async fn stop(&self) {
         if let Some(path) = &self.stop_marker {

@@ -40,6 +40,8 @@ pub struct SpawnerParts {
     pub workspaces: Workspaces,
     pub db: Arc<Database>,
     pub store: Store,
+    /// The daemon's name among those on its database: the same after a restart, another one elsewhere.
+    pub node: String,
     pub auditor: Auditor,
     pub credentials: Credentials,
     pub book: TokenBook,
@@ -96,7 +98,7 @@ impl Spawner {
         );
         let inner = Inner {
             candidates: candidates(&parts.config, &parts.settings.clis),
-            log: SessionLog::new(parts.store.clone()),
+            log: SessionLog::new(parts.store.clone(), &parts.node),
             transcript: Transcript::new(
                 parts.config.name.as_str(),
                 parts.clock.clone(),
@@ -273,13 +275,22 @@ impl Spawner {
         }
     }
 
-    /// Closes what the last run of the daemon left open, ends its children and sweeps their workspaces. Returns how
-    /// many sessions were interrupted.
+    /// Closes what the last run of this daemon left open, or one that is not there any more, and ends the children of
+    /// its own. Returns how many sessions were interrupted.
     pub async fn recover(&self) -> Result<usize, StoreError> {
+        self.interrupt(true).await
+    }
+
+    /// Closes what daemons left open that are not there any more. Returns how many sessions were interrupted.
+    pub async fn recover_gone(&self) -> Result<usize, StoreError> {
+        self.interrupt(false).await
+    }
+
+    async fn interrupt(&self, own: bool) -> Result<usize, StoreError> {
         let parts = &self.inner.parts;
-        let open = self.inner.log.interrupt_open(&parts.db).await?;
+        let open = self.inner.log.interrupt_open(&parts.db, own).await?;
         let left: Vec<Leftover> =
-            open.iter().map(|i| Leftover { session: i.session, leader: i.child.clone() }).collect();
+            open.iter().filter(|i| i.own).map(|i| Leftover { session: i.session, leader: i.child.clone() }).collect();
         if !left.is_empty() {
             match parts.nursery.kill_leftovers(&left).await {
                 Ok(cleared) => tracing::warn!(

@@ -17,13 +17,17 @@ use crate::store::{Database, Store, StoreError};
 #[derive(Clone)]
 pub struct SessionLog {
     store: Store,
+    /// Who runs what is opened here.
+    node: String,
 }
 
-/// A session that the last run of the daemon left open.
+/// A session that was left open.
 #[derive(Debug)]
 pub struct Interrupted {
     pub session: SessionId,
     pub child: Option<Identity>,
+    /// By the last run of this daemon: its child may still be there.
+    pub own: bool,
 }
 
 /// How a session ended, for its row.
@@ -127,8 +131,8 @@ pub struct Closed {
 }
 
 impl SessionLog {
-    pub fn new(store: Store) -> Self {
-        Self { store }
+    pub fn new(store: Store, node: &str) -> Self {
+        Self { store, node: node.to_owned() }
     }
 
     /// Writes the row of a new session.
@@ -147,9 +151,10 @@ impl SessionLog {
         lease
             .execute(
                 "INSERT INTO sessions (id, request_id, parent_session_id, trigger_source, state, context, trust, prompt,
-                                       runtime, model, trace_id, queued_at, retry_of, route_id, run_id, remember)
-                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14,
-                         CASE WHEN $15 THEN 'pending' END)",
+                                       runtime, model, trace_id, queued_at, retry_of, route_id, run_id, node,
+                                       remember)
+                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
+                         CASE WHEN $16 THEN 'pending' END)",
                 &[
                     &id.0,
                     &ctx.request_id.0,
@@ -165,6 +170,7 @@ impl SessionLog {
                     &retry_of.map(|s| s.0),
                     &trigger.wants.route,
                     &trigger.wants.run,
+                    &self.node,
                     &remember,
                 ],
             )
@@ -286,18 +292,23 @@ impl SessionLog {
         Ok(row.map(|r| Closed { duration_ms: r.get(0), tool_calls: r.get(1) }))
     }
 
-    /// Closes what the last run left open, of every tenant, and returns it with its children.
-    pub async fn interrupt_open(&self, db: &Database) -> Result<Vec<Interrupted>, StoreError> {
+    /// Closes what daemons that are not there any more left open, and with `own` what the last run of this one did, of
+    /// every tenant; returns it with its children. What another daemon on this database runs is left alone.
+    pub async fn interrupt_open(&self, db: &Database, own: bool) -> Result<Vec<Interrupted>, StoreError> {
         let now: Timestamp = self.store.clock().now();
         let sql = format!(
             "UPDATE \"{}\".sessions SET state = 'interrupted', completed_at = greatest($1, queued_at),
                     error_class = 'interrupted', error = 'butlerd stopped before this session was over'
              WHERE state IN ('queued', 'running')
-             RETURNING id, pid, pid_started, boot_id",
+               AND CASE WHEN coalesce(node, $2) = $2 THEN $3 ELSE node NOT IN (SELECT name FROM shared.nodes) END
+             RETURNING id, pid, pid_started, boot_id, node = $2",
             self.store.schema()
         );
         let mut lease = db.every_tenant().await?;
-        let rows = lease.query(&sql, &[&now]).await.map_err(StoreError::query("closing interrupted sessions"))?;
+        let rows = lease
+            .query(&sql, &[&now, &self.node, &own])
+            .await
+            .map_err(StoreError::query("closing interrupted sessions"))?;
         Ok(rows
             .into_iter()
             .map(|r| {
@@ -305,7 +316,8 @@ impl SessionLog {
                 let child = known.and_then(|(pid, started)| {
                     Some(Identity { pid, started: u64::try_from(started).ok()?, boot_id: r.get(3) })
                 });
-                Interrupted { session: SessionId(r.get::<_, Uuid>(0)), child }
+                let own = r.get::<_, Option<bool>>(4).unwrap_or_default();
+                Interrupted { session: SessionId(r.get::<_, Uuid>(0)), child, own }
             })
             .collect())
     }

@@ -18,7 +18,7 @@ pub fn lease_seconds() -> f64 {
 }
 
 /// How often a claim is renewed.
-fn renew_every() -> Duration {
+pub fn renew_every() -> Duration {
     Duration::from_secs_f64(lease_seconds() / 3.0)
 }
 

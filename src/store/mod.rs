@@ -9,12 +9,14 @@ mod database;
 mod error;
 pub mod lexer;
 pub mod migrate;
+mod nodes;
 mod pool;
 pub mod replay;
 mod tls;
 
-pub use claims::{Claim, ClaimTable, lease_seconds};
+pub use claims::{Claim, ClaimTable, lease_seconds, renew_every};
 pub use database::{Database, DatabaseOptions, Store, derive, owner_connection};
 pub use error::{StoreError, describe};
+pub use nodes::Presence;
 pub use pool::{Lease, Params, Scope, Tx};
 pub use tls::connector;

@@ -28,8 +28,8 @@ use crate::spawner::budget::{Budgets, Ledger};
 use crate::spawner::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
-use crate::store::Database;
 use crate::store::cluster::Cluster;
+use crate::store::{Database, Presence, renew_every};
 use crate::switchboard::{Desk, DeskParts, SWITCHBOARD};
 use crate::telemetry::{LogError, Metrics, start_log};
 
@@ -236,6 +236,9 @@ where
     let admin_addr = listener.addr().to_string();
     let supervisor =
         Supervisor::new(house.clone(), household.butlers, &household.broken, ground.kind, admin_addr.clone());
+    // Before a butler has a session: another daemon that starts now must not take it for nobody's.
+    let mut presence = Presence::new(house.db.clone(), house.desk.node());
+    presence.renew().await.map_err(FoundationError::from)?;
     let run_dir = data_dir.join("run");
     operator_token(&house, &run_dir.join("operator.token"))?;
     let a = &house.config.admin;
@@ -255,7 +258,7 @@ where
     if let Some(ready) = hooks.ready {
         ready(supervisor.clone());
     }
-    housekeep(&house, &stop).await;
+    housekeep(&supervisor, &mut presence, &stop).await;
     notify::stopping();
     supervisor.stop(house.config.daemon.shutdown_timeout.0).await;
     if let Some(gateway) = &house.gateway {
@@ -270,30 +273,60 @@ where
         // A file that is gone already is as good.
         let _ = std::fs::remove_file(run_dir.join(file));
     }
+    if let Err(e) = presence.leave().await {
+        tracing::debug!(error = %e, "other daemons notice by themselves that this one is gone");
+    }
     house.db.close().await;
     stop_cluster(ground.cluster).await;
     tracing::info!("stopped");
     Ok(())
 }
 
-/// Runs until `stop`: gives idle connections back and notes how the database is.
-async fn housekeep(house: &House, stop: &CancellationToken) {
+/// Runs until `stop`: gives idle connections back, notes how the database is, and ends what a daemon that is gone left.
+async fn housekeep(supervisor: &Supervisor, presence: &mut Presence, stop: &CancellationToken) {
+    let house = supervisor.house();
+    let mut owed = false;
     // By then whoever looks for what the last run left has looked.
     tokio::select! {
         () = stop.cancelled() => return,
         () = tokio::time::sleep(Duration::from_secs(1)) => house.db.shrink_to_rest().await,
     }
-    let mut tick = tokio::time::interval(HOUSEKEEPING);
+    let mut tick = tokio::time::interval(HOUSEKEEPING.min(renew_every()));
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             _ = tick.tick() => {
                 house.db.shrink().await;
-                let up = tokio::time::timeout(Duration::from_secs(2), house.db.ping()).await.is_ok_and(|p| p.is_ok());
+                let renewed = tokio::time::timeout(Duration::from_secs(2), presence.renew()).await;
+                let up = renewed.is_ok_and(|renewed| renewed.is_ok());
+                if up {
+                    owed = inherit(supervisor, presence, owed).await;
+                }
                 house.metrics.database(up, house.db.connections().await);
             }
         }
     }
+}
+
+/// Ends the sessions of daemons that are gone. `owed`: some are known to be, and their sessions are open yet. Returns
+/// whether that is still so.
+async fn inherit(supervisor: &Supervisor, presence: &Presence, owed: bool) -> bool {
+    match presence.strike_out_gone().await {
+        Ok(gone) if gone.is_empty() && !owed => return false,
+        Ok(gone) => gone.iter().for_each(|node| tracing::warn!(node, "a daemon on this database is gone")),
+        Err(e) => {
+            tracing::warn!(error = %e, "who else works on this database can't be read");
+            return owed;
+        }
+    }
+    let mut open = false;
+    for butler in supervisor.butlers() {
+        if let Err(e) = butler.spawner().recover_gone().await {
+            tracing::warn!(butler = %butler.name(), error = %e, "sessions of a daemon that is gone are open yet");
+            open = true;
+        }
+    }
+    open
 }
 
 /// Says in the log what keeps sessions' children in bounds, and what does not.

@@ -4,11 +4,12 @@
 //! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
 //! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
+//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,memory,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
 //! sessions of the child that misbehaves, and whether anything is left of them. In it, and in the overhead, this program
 //! plays that child as well.
 //!
-//! `route FILE` measures something else: how well messages are routed (`just bench-route`).
+//! `route FILE` and `recall FILE` measure something else: how well messages are routed (`just bench-route`), and how much
+//! of what was said memory finds again (`just bench-recall`).
 //!
 //! `BENCH_QUICK=1` is a short form: one round of a second each, and no wait for idle connections to be given back.
 //! A target that is missed is printed as such and fails nothing.
@@ -25,8 +26,10 @@ mod gateway;
 mod household;
 mod load;
 mod machine;
+mod memory;
 mod overhead;
 mod part;
+mod recall;
 mod routing;
 #[path = "../routing/mod.rs"]
 mod routing_score;
@@ -81,6 +84,7 @@ fn main() -> ExitCode {
         "floor-sql" => many_threads(floor_sql::run()),
         "gateway" => many_threads(gateway::run(&rest)),
         "load" => load::run(),
+        "recall" => one_thread(recall::run(&rest)),
         "route" => one_thread(routing::run(&rest)),
         // As the daemon calls Claude Code.
         "-p" => {
@@ -149,6 +153,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("trigger") {
         trigger::measure(&plan, &seven).await?;
+    }
+    if wanted("memory") {
+        memory::measure(&plan).await?;
     }
     if wanted("overhead") {
         overhead::measure(&plan).await?;

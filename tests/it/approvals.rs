@@ -30,6 +30,8 @@ async fn butler() -> ScriptedModel {
     let leak = json!({"call": {"tool": "leak", "arguments": {"text": "{{match.1}}"}}});
     model(json!([
         {"when": "A call of `[a-z_]+` that you had made", "steps": [{"say": "I know."}]},
+        {"when": "dawdle", "steps": [
+            {"call": {"tool": "probe_echo", "arguments": {"hang": true}}}, {"say": "It waits."}]},
         {"when": "wait here", "steps": [{"hang": true}]},
         {"when": "what does the owner weigh", "steps": [look.clone(), {"say": "82 kg, as far as I know."}]},
         {"when": "hand on to another session", "steps": [
@@ -376,4 +378,107 @@ async fn a_gated_tool_that_is_not_there_is_told() {
     );
     let (code, out, err) = wrong.cli(&["check"]);
     assert!(code == 2 && (out.clone() + &err).contains("huge"), "{out}{err}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_rule_made_at_the_terminal_allows_the_same_call_and_ends() {
+    let model = butler().await;
+    let household = household(&model);
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    let leaks = "SELECT count(*) FROM health.leaks";
+    says(&daemon, "leak same").await;
+    let id = waiting(&db, "same").await;
+    // As a person does it who has just been asked.
+    let (code, out, err) = household.cli(&["approvals", "rule", &id, "--description", "the usual", "--max-uses", "2"]);
+    assert!(code == 0 && out.contains("health may call leak with") && out.contains("approvals revoke"), "{out}{err}");
+    says(&daemon, "leak same").await;
+    assert_eq!(count(&db, leaks).await, 1, "the rule is for calls from now on");
+    waiting(&db, "same").await;
+    let (_, table, _) = household.cli(&["approvals", "rules"]);
+    assert!(table.contains("the usual") && table.contains("1/2") && table.contains("health"), "{table}");
+    says(&daemon, "leak other").await;
+    waiting(&db, "other").await;
+    says(&daemon, "leak same").await;
+    assert_eq!(count(&db, leaks).await, 2);
+    // Used up, it is asked for again.
+    says(&daemon, "leak same").await;
+    assert_eq!(count(&db, leaks).await, 2);
+    let open = "SELECT count(*) FROM shared.pending_actions WHERE status = 'pending' AND tool_args LIKE '%same%'";
+    assert_eq!(count(&db, open).await, 2);
+    // With an argument that may be anything, for a time, and ended by hand.
+    let rule = json_of(&household, &["approvals", "rule", &id, "--any", "text", "--until", "2199-01-01T00:00+01:00"]);
+    assert_eq!((&rule["arg_constraints"]["text"]["type"], &rule["max_uses"]), (&json!("any"), &Value::Null), "{rule}");
+    says(&daemon, "leak anything-else").await;
+    assert_eq!(count(&db, leaks).await, 3);
+    let made = rule["id"].as_str().expect("an id");
+    let (code, out, err) = household.cli(&["approvals", "revoke", made]);
+    assert!(code == 0 && out.contains("counts no more"), "{out}{err}");
+    says(&daemon, "leak anything-more").await;
+    waiting(&db, "anything-more").await;
+    assert_eq!(count(&db, leaks).await, 3);
+    // What is wrong is refused with a sentence, and nothing is made.
+    says(&daemon, "keep ann hunter2").await;
+    let ann = waiting(&db, "ann").await;
+    let nobody = uuid::Uuid::nil().to_string();
+    let wrong: [(&[&str], &str); 6] = [
+        (&["approvals", "rule", &ann], "critical"),
+        (&["approvals", "rule", &ann, "--any", "name", "--max-uses", "1"], "critical"),
+        (&["approvals", "rule", &id, "--any", "nothing"], "nothing"),
+        (&["approvals", "rule", &id, "--until", "2001-01-01T00:00+01:00"], "past"),
+        (&["approvals", "rule", &nobody], "no action"),
+        (&["approvals", "revoke", &nobody], "no rule"),
+    ];
+    for (args, says) in wrong {
+        let (code, out, err) = household.cli(args);
+        assert!([1, 2].contains(&code) && err.contains(says), "{args:?}: {code} {out}{err}");
+    }
+    // A secret is no part of it: the same person with another one is let through.
+    json_of(&household, &["approvals", "rule", &ann, "--max-uses", "1"]);
+    says(&daemon, "keep ann hunter3").await;
+    assert_eq!(count(&db, "SELECT count(*) FROM health.vault").await, 1);
+    let events = "SELECT count(*) FROM shared.approval_events WHERE event_type = 'auto_approved'";
+    assert_eq!(count(&db, events).await, 4);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn an_approved_call_that_hangs_is_broken_off_and_told() {
+    let model = butler().await;
+    let gates = "[modules.health]\n\n[modules.probe]\nonce = true\n\n[modules.approvals]\ncall_timeout = \"1s\"\n\n\
+                 [modules.approvals.gated_tools.probe_echo]\n\n[modules.approvals.gated_tools.vault_put]\n";
+    let household = Household::with_model(&model)
+        .write("health/tools/vault_put.sql", VAULT)
+        .write("health/tools/leak.sql", LEAK)
+        .write("health/migrations/002_vault.sql", TABLES)
+        .replace("health/butler.toml", "[modules.health]", gates)
+        .env("BUTLERD_NOTICE_SECONDS", "1");
+    let mut daemon = household.start().await;
+    let db = household.owner().await;
+    says(&daemon, "dawdle").await;
+    says(&daemon, "keep ann 1234").await;
+    let (slow, ann) = (waiting(&db, "hang").await, waiting(&db, "ann").await);
+    json_of(&household, &["approvals", "approve", &slow]);
+    let outcome = told(&db, &slow, "abandoned").await;
+    let why = outcome["input"]["context"]["outcome"]["error"].as_str().unwrap_or_default().to_owned();
+    assert!(why.contains("did not end within 1s and was broken off"), "{outcome}");
+    eventually("the owner is told", || async {
+        let sql = "SELECT coalesce(string_agg(told, '|'), '') FROM shared.notices
+                   WHERE kind = 'approval_abandoned' AND delivery_id IS NOT NULL";
+        let said: String = db.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
+        let right = said.contains("probe_echo that you approved for health") && said.contains("broken off");
+        if right { Ok(()) } else { Err(said) }
+    })
+    .await;
+    // It stands in nobody's way, and no start tries it again.
+    json_of(&household, &["approvals", "approve", &ann]);
+    told(&db, &ann, "executed").await;
+    household.at_rest("after the call that hangs").await;
+    drop(db);
+    tokio::task::spawn_blocking(move || daemon.stop_blocking()).await.expect("its end");
+    let _daemon = household.start().await;
+    household.at_rest("after a restart").await;
+    let page = json_of(&household, &["approvals", "show", &slow]);
+    let events: Vec<&str> =
+        page["events"].as_array().into_iter().flatten().filter_map(|e| e["event_type"].as_str()).collect();
+    assert_eq!(events, ["requested", "approved", "abandoned"], "{page}");
 }

@@ -94,3 +94,41 @@ async fn killed_between_approval_and_call() {
 async fn killed_while_the_outcome_is_told() {
     killed_at(&["approval.settling", "approval.settled", "approval.handing_back", "approval.handed_back"]).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_a_refusal() {
+    let model = butler().await;
+    let gate = format!("[modules.{TALLY}]\n\n[modules.approvals.gated_tools.tally_add]");
+    let household =
+        Household::with_model(&model).with_tally(1).replace("tally/butler.toml", &format!("[modules.{TALLY}]"), &gate);
+    let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "approval.rejected").start().await;
+    let db = household.owner().await;
+    rule(&db, "count", TALLY).await;
+    insist(&household.data(), &envelope("no", "4711", "count: no", "default")).await;
+    let id: String = eventually("it waits", || async {
+        let sql = "SELECT id::text FROM shared.pending_actions WHERE status = 'pending'";
+        let row = db.query_opt(sql, &[]).await.map_err(|e| e.to_string())?;
+        row.map(|row| row.get(0)).ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    drop(db);
+    let (code, ..) = tokio::task::block_in_place(|| household.cli(&["approvals", "reject", &id, "--reason", "no"]));
+    assert_ne!(code, 0, "the daemon died before it answered");
+    died(&mut daemon, "approval.rejected").await;
+    drop(daemon);
+    let _daemon = household.start().await;
+    let db = household.owner().await;
+    eventually("its butler is told, once", || async {
+        let sql = "SELECT a.status, a.decision_reason, (SELECT count(*) FROM tally.route_inbox r
+                    WHERE r.route #>> '{input,context,action_id}' = a.id::text AND r.state = 'done')
+                   FROM shared.pending_actions a";
+        let row = db.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
+        let seen: (String, Option<String>, i64) = (row.get(0), row.get(1), row.get(2));
+        if seen == ("rejected".to_owned(), Some("no".to_owned()), 1) { Ok(()) } else { Err(format!("{seen:?}")) }
+    })
+    .await;
+    let (code, out, err) = household.cli(&["approvals", "approve", &id]);
+    assert!(code == 1 && err.contains("rejected already"), "{out}{err}");
+    household.at_rest("after the refusal").await;
+    assert_eq!(household.counted("no").await, 0);
+}

@@ -1,6 +1,6 @@
 //! Backup and restore: the same rows on an empty machine, or nothing at all.
 
-mod prints;
+pub mod prints;
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;

@@ -151,3 +151,88 @@ async fn a_disabled_module_stays_listed_refuses_and_stays_disabled() {
     health.ok("module.set_enabled", json!({"name": "health", "enabled": true})).await;
     assert_eq!(health.ok("measurement_latest", json!({"kind": "weight"})).await["found"], false);
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn check_sees_jobs_and_gates_without_a_database() {
+    let entry = |name: &str, job: &str, more: &str| {
+        format!(
+            "[[butler.schedule]]\nname = \"{name}\"\ncron = \"0 8 * * *\"\ndispatch_mode = \"job\"\n\
+             job_name = \"{job}\"\n{more}\n"
+        )
+    };
+    let toml = probe(
+        &[
+            entry("there", "good", "job_args = { days = 3 }\n"),
+            entry("tidy", "tidy", ""),
+            entry("gone", "nowhere", ""),
+            entry("odd", "good", "job_args = { dais = 3 }\n"),
+            "[modules.tester]\n\n[modules.probe]\n\n[modules.approvals.gated_tools.notify]\n\n".to_owned(),
+            "[modules.approvals.gated_tools.probe_echo]\n\n[modules.approvals.gated_tools.own]\n\n".to_owned(),
+            "[modules.approvals.gated_tools.pending_action_count]\n\n[modules.approvals.gated_tools.paint]\n"
+                .to_owned(),
+        ]
+        .concat(),
+    );
+    let good = "/*---\ndescription: d\nargs:\n  days: {type: integer, required: true}\nprompt: Look.\n---*/\n\
+                SELECT 1 AS n WHERE :days::int > 0\n";
+    let own = "/*---\ndescription: d\nreturns: rows\nmeta: {reads_private: false}\n---*/\nSELECT 1 AS n\n";
+    let household = Household::bare()
+        .butler("tester", &toml)
+        .write("tester/jobs/good.sql", good)
+        .write("tester/tools/own.sql", own);
+    let told = |household: &Household| {
+        let (code, out, err) = household.cli(&["check", "--json"]);
+        let said: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+        let list = said["mistakes"].as_array().cloned().unwrap_or_default();
+        (
+            code,
+            list.iter()
+                .map(|m| (m["line"].as_u64(), m["key"].as_str().unwrap_or_default().to_owned(), m.clone()))
+                .collect::<Vec<_>>(),
+        )
+    };
+    let line_of = |text: &str| toml.lines().position(|l| l.contains(text)).map(|n| n as u64 + 1);
+    let (code, found) = told(&household);
+    let keys: Vec<(Option<u64>, &str)> = found.iter().map(|(line, key, _)| (*line, key.as_str())).collect();
+    let wanted = [
+        (line_of("nowhere"), "butler.schedule[2].job_name"),
+        (line_of("dais"), "butler.schedule[3].job_args"),
+        (line_of("paint"), "modules.approvals.gated_tools.paint"),
+    ];
+    assert_eq!((code, keys), (2, wanted.to_vec()), "{found:?}");
+    assert!(found[0].2["problem"].as_str().is_some_and(|p| p.contains("jobs/nowhere.sql")), "{found:?}");
+    assert!(found[1].2["problem"].as_str().is_some_and(|p| p.contains("da")), "{found:?}");
+    assert!(found[2].2["expected"].as_str().is_some_and(|p| p.contains("butlerd tool list tester")), "{found:?}");
+    // Broken files are named with their line, as people would call them.
+    let files: [(&str, String, u64, &str); 5] = [
+        ("jobs/one.sql", good.replace("prompt: Look.\n", ""), 1, "either notify or prompt"),
+        ("jobs/two.sql", good.replace(":days::int", ":nights::int"), 7, "nights"),
+        ("jobs/three.sql", good.replace("SELECT 1 AS n", "DELETE FROM state"), 7, "only reads"),
+        ("jobs/four.sql", good.replace("1 AS n", "now() AS n"), 7, "now"),
+        ("tools/five.sql", own.replace("returns: rows", "returns: everything"), 1, "everything"),
+    ];
+    for (file, text, line, why) in files {
+        let wrong =
+            Household::bare().butler("tester", &probe("[modules.tester]\n")).write(&format!("tester/{file}"), &text);
+        let (code, found) = told(&wrong);
+        let [(at, _, mistake)] = &found[..] else { panic!("{file}: {found:?}") };
+        let said = mistake["problem"].as_str().unwrap_or_default();
+        let named = mistake["file"].as_str().is_some_and(|f| f.ends_with(&format!("roster/tester/{file}")));
+        assert!(code == 2 && named && at.is_some_and(|at| at >= line) && said.contains(why), "{file}: {found:?}");
+        let (_, doctor, _) = wrong.cli(&["doctor"]);
+        assert!(doctor.contains(file), "{file}: {doctor}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_tools_that_butlers_have_by_themselves_are_known_without_one() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    for name in ["messenger", "switchboard"] {
+        let mut tools = daemon.mcp(name).tools().await;
+        tools.sort();
+        let mut known = butlerd::butler::own_tools(name);
+        known.sort_unstable();
+        assert_eq!(tools, known, "{name}");
+    }
+}

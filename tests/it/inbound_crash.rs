@@ -1,8 +1,10 @@
 //! `kill -9` between every step of a message and the next: it ends all the same, and nothing is done twice.
 
+use serde_json::{Value, json};
+
 use crate::inbound_claims::STRANGE;
-use crate::support::tally::{counting_model, died, envelope, hand_in, insist};
-use crate::support::{Household, eventually, http};
+use crate::support::tally::{counting_model, died, envelope, hand_in, insist, rule};
+use crate::support::{Daemon, Household, eventually, http, model};
 
 /// Dies at each of these points with a message under way, starts again, and looks.
 async fn killed_at(points: &[&str]) {
@@ -121,4 +123,45 @@ async fn killed_while_a_message_is_given_up() {
         assert_eq!(entry["replies"].as_array().map(Vec::len), Some(1), "{point}: {entry}");
         assert!(entry["last_error"].as_str().is_some_and(|e| e.contains("contract")), "{point}: {entry}");
     }
+}
+
+/// A message's page, and what was said in answer to it.
+async fn answered(daemon: &Daemon, id: &str) -> (Value, Vec<String>) {
+    let (_, entry) = daemon.get(&format!("/api/inbox/{id}")).await;
+    let entry: Value = serde_json::from_str(&entry).expect("JSON");
+    let replies = entry["replies"].as_array().cloned().unwrap_or_default();
+    let said = replies.iter().map(|r| r["kind"].as_str().unwrap_or_default().to_owned()).collect();
+    (entry, said)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_a_butler_has_answered() {
+    let notify = |arguments: Value| json!({"call": {"tool": "notify", "arguments": arguments}});
+    let reply = notify(json!({"intent": "reply", "message": "heard {{match.1}}"}));
+    let react = notify(json!({"intent": "react", "emoji": "+1"}));
+    // Each of them twice, as models do that got no answer.
+    let steps = [reply.clone(), reply, react.clone(), react, json!({"say": "Done."})];
+    let model = model(json!([{"when": "(?s).*tell: ([a-z0-9-]+)", "steps": steps}])).await;
+    let household = Household::with_model(&model).with_tally(1);
+    let mut daemon = household.start().await;
+    rule(&household.owner().await, "tell", "tally").await;
+    // What is said twice in one session is said once; in another session it is another one's.
+    for name in ["calm", "again"] {
+        let id = insist(&household.data(), &envelope(name, "4711", "tell: calm", "interactive")).await;
+        household.at_rest(name).await;
+        let (entry, said) = answered(&daemon, &id).await;
+        assert_eq!((entry["state"].as_str(), said.join(" ").as_str()), (Some("done"), "reply react"), "{entry}");
+    }
+    daemon.kill();
+    drop(daemon);
+    let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "answer.committed").start().await;
+    let id = insist(&household.data(), &envelope("storm", "4711", "tell: storm", "interactive")).await;
+    died(&mut daemon, "answer.committed").await;
+    drop(daemon);
+    let daemon = household.start().await;
+    household.at_rest("answer.committed").await;
+    // It had said something, so nobody begins again; the person hears that the rest is open.
+    let (entry, said) = answered(&daemon, &id).await;
+    assert_eq!((entry["state"].as_str(), said.join(" ").as_str()), (Some("dead"), "reply failure"), "{entry}");
+    assert_eq!(entry["replies"][0]["message"], "heard storm", "{entry}");
 }

@@ -62,10 +62,16 @@ const TELL: &str = "/*---\ndescription: What was counted.\nnotify:\n  head: \"Co
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_job_finds_is_told_to_the_owner_once_without_a_model() {
+    // It dies after the message is posted and before the run's end is on record.
+    for point in ["owner.committed", "schedule.ended"] {
+        found_and_told_once(point).await;
+    }
+}
+
+async fn found_and_told_once(point: &str) {
     let model = counting_model(0).await;
     let household = Household::with_model(&model).with_tally(1).write("tally/jobs/tell.sql", TELL);
-    // It dies after the message is posted and before the run's end is on record.
-    let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "schedule.ended").start().await;
+    let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", point).start().await;
     let client = household.owner().await;
     for mark in ["tell {mark}", "tell-two"] {
         let sql = "INSERT INTO tally.counted (mark, tenant_id) VALUES ($1, 'owner')";
@@ -73,7 +79,7 @@ async fn what_a_job_finds_is_told_to_the_owner_once_without_a_model() {
     }
     let job = json!({"name": "tell", "in": "1s", "dispatch_mode": "job", "job_name": "tell"});
     daemon.mcp("tally").ok("schedule_create", job).await;
-    died(&mut daemon, "schedule.ended").await;
+    died(&mut daemon, point).await;
     drop(daemon);
     let _daemon = household.start().await;
     let client = household.owner().await;

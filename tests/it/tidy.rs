@@ -112,6 +112,28 @@ fn files_stay_of_a_size_that_can_be_read() {
 
 /// Lock files must not say from where somebody's npm fetched: what counts is the checksum.
 #[test]
+fn every_crash_point_is_killed_at_by_some_test() {
+    let texts = |dirs: &[&str]| -> Vec<String> {
+        let files = dirs.iter().flat_map(|dir| rust_files(&root().join(dir)));
+        files.map(|file| std::fs::read_to_string(file).expect("a file")).collect()
+    };
+    let tests = texts(&["tests"]).concat();
+    let mut points: Vec<String> = Vec::new();
+    for text in texts(&["src"]) {
+        points
+            .extend(text.split("crash::point(\"").skip(1).filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())));
+    }
+    assert!(points.len() > 50, "{points:?}");
+    // A test that takes all points of a room names them without the room.
+    let named = |name: &str| tests.contains(&format!("\"{name}\"")) || tests.contains(&format!("\"{name}:"));
+    let all_of = |room: &str| tests.contains(&format!("\"{room}.{{point}}\""));
+    let killed =
+        |point: &String| named(point) || point.split_once('.').is_some_and(|(room, of)| all_of(room) && named(of));
+    points.retain(|point| !killed(point));
+    assert!(points.is_empty(), "no test lets the process die at {points:?}");
+}
+
+#[test]
 fn lock_files_of_npm_name_no_host() {
     let clients = root().join("tests/clients");
     let mut found = Vec::new();

@@ -3,21 +3,29 @@
 //! Rows are the truth (`sql/memory/`); what is searched stands in memory beside them and is kept in step by the numbers of
 //! their changes. Whoever reads a row is told how far it is believed by the row's policy, so memory launders nothing.
 
+mod asking;
+mod core;
+pub mod embed;
+mod fulltext;
 mod jobs;
+pub mod rank;
 mod settings;
+mod shard;
 
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use async_trait::async_trait;
 use serde_json::Value;
 
 use super::contract::{Factory, Manifest, Module, ModuleContext, NamedJob};
-use crate::base::ButlerName;
+use crate::base::{ButlerName, TenantId};
 use crate::scheduler::HouseSchedule;
 use crate::store::migrate::Chain;
 use crate::tools::Tool;
 
+pub use core::{Ask, Memory};
+pub use jobs::job_names;
 pub use settings::Settings;
 
 const NAME: &str = "memory";
@@ -33,18 +41,27 @@ impl Factory for MemoryFactory {
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
         let settings = Settings::read(config).map_err(|wrong| wrong.join("; "))?;
-        Ok(Box::new(MemoryModule { settings }))
+        Ok(Box::new(MemoryModule { settings, memory: OnceLock::new() }))
     }
 }
 
 struct MemoryModule {
     settings: Settings,
+    /// There once the module has started.
+    memory: OnceLock<Arc<Memory>>,
+}
+
+impl MemoryModule {
+    fn memory(&self) -> Result<&Arc<Memory>, String> {
+        self.memory.get().ok_or_else(|| "it has not started".to_owned())
+    }
 }
 
 #[async_trait]
 impl Module for MemoryModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        Ok(Manifest::default())
+        let names: &[&str] = if self.settings.enabled { &asking::NAMES } else { &[] };
+        Ok(Manifest { tools: names.iter().map(|name| (*name).to_owned()).collect() })
     }
     fn migrations(&self) -> Result<Option<Chain>, String> {
         if !self.settings.enabled {
@@ -52,13 +69,27 @@ impl Module for MemoryModule {
         }
         Chain::shipped(NAME).map(Some).map_err(|e| e.to_string())
     }
-    fn jobs(&self, cx: &ModuleContext) -> Vec<NamedJob> {
-        if self.settings.enabled { jobs::named(&self.settings, cx, Arc::new(|_, _| {})) } else { Vec::new() }
+    async fn start(&self, cx: &ModuleContext) -> Result<(), String> {
+        if !self.settings.enabled {
+            return Ok(());
+        }
+        let embedder = Arc::new(embed::Fixed);
+        let memory = Arc::new(Memory::new(&cx.butler, self.settings.clone(), &cx.store, embedder));
+        // The owner's own is there by the time that somebody asks.
+        memory.warm(&TenantId::owner());
+        let _ = self.memory.set(memory);
+        Ok(())
+    }
+    fn jobs(&self, _: &ModuleContext) -> Vec<NamedJob> {
+        self.memory.get().map(jobs::named).unwrap_or_default()
     }
     fn schedules(&self) -> Vec<HouseSchedule> {
         if self.settings.enabled { jobs::schedules(&self.settings) } else { Vec::new() }
     }
     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(Vec::new())
+        if !self.settings.enabled {
+            return Ok(Vec::new());
+        }
+        asking::tools(self.memory()?)
     }
 }

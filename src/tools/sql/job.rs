@@ -55,14 +55,46 @@ pub async fn prepare_jobs(lease: &mut Lease, dir: &Path) -> Result<BTreeMap<Stri
     if wrong.is_empty() { Ok(ready) } else { Err(wrong) }
 }
 
-async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Result<SqlJob, SqlToolError> {
-    let writes = file.statement.functions.iter().any(|f| functions.volatile.contains(f));
-    if file.statement.writes || writes {
-        let text = &file.header.sql;
-        let lead = text.len() - text.trim_start().len();
-        let line = file.header.lines + 1 + text[..lead].matches('\n').count();
-        return Err(file.fail(line, "a job only reads; what it finds goes to a message or a session"));
+/// The jobs of a directory with what they take as arguments, and what is wrong with the others: as far as that is known
+/// without a database.
+pub fn check_jobs(dir: &Path) -> Result<BTreeMap<String, Definition>, Vec<SqlToolError>> {
+    let mut wrong = Vec::new();
+    let mut jobs = BTreeMap::new();
+    for file in load_dir(dir, Use::Job)? {
+        match file.checked(false).and_then(|()| file.arguments()) {
+            Ok(arguments) => drop(jobs.insert(file.name.clone(), arguments)),
+            Err(e) => wrong.push(e),
+        }
     }
+    if wrong.is_empty() { Ok(jobs) } else { Err(wrong) }
+}
+
+impl SqlTool {
+    /// What holds of every job, whatever tables there are. `calls_writer`: a function that it calls may write.
+    fn checked(&self, calls_writer: bool) -> Result<(), SqlToolError> {
+        if self.statement.writes || calls_writer {
+            let text = &self.header.sql;
+            let lead = text.len() - text.trim_start().len();
+            let line = self.header.lines + 1 + text[..lead].matches('\n').count();
+            return Err(self.fail(line, "a job only reads; what it finds goes to a message or a session"));
+        }
+        if let Some(Then::Notify(notify)) = &self.header.then
+            && let Some(name) = notify.head.as_deref().and_then(|h| placeholders(h).into_iter().find(|n| n != "count"))
+        {
+            return Err(self.fail(1, format!("notify.head: only {{count}} is known there, not {{{name}}}")));
+        }
+        Ok(())
+    }
+
+    fn arguments(&self) -> Result<Definition, SqlToolError> {
+        let header = &self.header;
+        Definition::new(&self.name, &header.description, header.schema.clone(), Meta::read())
+            .map_err(|p| self.fail(1, p))
+    }
+}
+
+async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Result<SqlJob, SqlToolError> {
+    file.checked(file.statement.functions.iter().any(|f| functions.volatile.contains(f)))?;
     let statement = lease.prepare(&file.statement.sql).await.map_err(|e| file.db_error(&e))?;
     for column in statement.columns() {
         if !shows(column.type_()) {
@@ -80,12 +112,8 @@ async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Res
                 return Err(file.fail(1, format!("notify.template: {{{name}}} is no column of the statement")));
             }
         }
-        if let Some(name) = notify.head.as_deref().and_then(|h| placeholders(h).into_iter().find(|n| n != "count")) {
-            return Err(file.fail(1, format!("notify.head: only {{count}} is known there, not {{{name}}}")));
-        }
     }
-    let arguments = Definition::new(&file.name, &file.header.description, file.header.schema.clone(), Meta::read())
-        .map_err(|p| file.fail(1, p))?;
+    let arguments = file.arguments()?;
     let default = |name: &str| file.header.args.iter().find(|(a, _)| a == name).and_then(|(_, d)| d.clone());
     let types = statement.params().iter().cloned();
     let params = file.statement.params.iter().zip(types).map(|(name, ty)| (name.clone(), ty, default(name))).collect();

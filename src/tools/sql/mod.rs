@@ -11,6 +11,6 @@ mod tool;
 mod values;
 
 pub use header::{Header, Notify, Returns, Then, Use};
-pub use job::{JobError, SqlJob, prepare_jobs};
+pub use job::{JobError, SqlJob, check_jobs, prepare_jobs};
 pub use statement::Statement;
 pub use tool::{SqlToolError, load_dir, prepare};

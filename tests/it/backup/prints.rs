@@ -14,7 +14,9 @@ pub type Prints = BTreeMap<String, String>;
 
 const TABLES: &str = "
     SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^(pg_|information_schema)' ORDER BY 1";
+    WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^(pg_|information_schema)'
+      -- Which daemons are there is nothing to keep.
+      AND (n.nspname, c.relname) <> ('shared', 'nodes') ORDER BY 1";
 
 /// Everything else that makes a table what it is.
 const RULES: &str = "

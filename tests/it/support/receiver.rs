@@ -21,7 +21,7 @@ pub struct Hook {
     pub headers: HashMap<String, String>,
     pub raw: String,
     pub body: Value,
-    /// What it was answered; 0: nothing.
+    /// What it was answered; 0: nothing; 1: it was not taken in, and its connection was reset.
     pub answered: u16,
 }
 
@@ -118,6 +118,10 @@ async fn read(stream: &mut TcpStream) -> Option<(HashMap<String, String>, String
     Some((headers, String::from_utf8(bytes[head..head + length].to_vec()).ok()?))
 }
 
+/// What it does instead of answering.
+const CUT: u16 = 1;
+const HANG: u16 = 2;
+
 async fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Hook>>) -> std::io::Result<()> {
     let Some((headers, raw)) = read(&mut stream).await else { return Ok(()) };
     let body: Value = serde_json::from_str(&raw).expect("JSON");
@@ -129,7 +133,9 @@ async fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Hook>>) -> std::io::Resul
         let before = seen.iter().filter(|hook| hook.body["delivery_id"] == id).count();
         let (status, more) = match before {
             0 if says("[drop]") => (0, ""),
-            _ if says("[hang]") => (1, ""),
+            0 if says("[cut]") => (CUT, ""),
+            _ if says("[hang]") => (HANG, ""),
+            0 if says("[stall]") => (HANG, ""),
             0 if says("[later]") => (429, "retry-after: 1\r\n"),
             0 if says("[busy]") => (503, "retry-after: 0\r\n"),
             n if n < 2 && says("[broken]") => (500, ""),
@@ -138,13 +144,17 @@ async fn serve(mut stream: TcpStream, seen: &Mutex<Vec<Hook>>) -> std::io::Resul
             _ if says("[no]") => (404, ""),
             _ => (200, ""),
         };
-        let answered = if status == 1 { 0 } else { status };
+        let answered = if status == HANG { 0 } else { status };
         seen.push(Hook { at: Instant::now(), headers, raw, body, answered });
         (status, more)
     };
     match status {
         0 => Ok(()),
-        1 => {
+        CUT => {
+            // Nothing is said in parting.
+            stream.set_zero_linger()
+        }
+        HANG => {
             tokio::time::sleep(Duration::from_secs(60)).await;
             Ok(())
         }

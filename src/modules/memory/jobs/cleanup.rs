@@ -1,11 +1,13 @@
 //! Episodes are kept for a while, and not without number.
 
 use std::fmt;
+use std::sync::Arc;
 
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::{Gone, every_tenant};
+use super::super::Memory;
+use super::every_tenant;
 use crate::base::TenantId;
 use crate::modules::{Job, JobCall, JobFailure};
 use crate::store::{Database, StoreError};
@@ -14,9 +16,7 @@ use crate::store::{Database, StoreError};
 const AT_ONCE: i32 = 1000;
 
 pub(super) struct Cleanup {
-    pub schema: String,
-    pub capacity: u32,
-    pub gone: Gone,
+    pub memory: Arc<Memory>,
 }
 
 /// What one cleaning took away.
@@ -43,12 +43,12 @@ impl Job for Cleanup {
     async fn run(&self, call: JobCall<'_>) -> Result<String, JobFailure> {
         let asked = call.args.and_then(|args| args.get("max_entries"));
         let capacity = match asked.map(|n| n.as_u64().and_then(|n| u32::try_from(n).ok())) {
-            None => self.capacity,
+            None => self.memory.settings.episodes.capacity,
             Some(Some(n)) if n > 0 => n,
             Some(_) => return Err(JobFailure::Told("job_args.max_entries: a number from 1 on is expected".to_owned())),
         };
         let mut all = Cleaned::default();
-        for tenant in every_tenant(call.db, &self.schema, call.tenant, &["memory_episodes"]).await? {
+        for tenant in every_tenant(call.db, self.memory.store.schema(), call.tenant, &["memory_episodes"]).await? {
             self.clean(call.db, &tenant, capacity, &mut all).await?;
         }
         Ok(all.to_string())
@@ -63,7 +63,8 @@ impl Cleanup {
         capacity: u32,
         sum: &mut Cleaned,
     ) -> Result<(), StoreError> {
-        let sql = format!("SELECT expired, beyond, unlearned FROM \"{}\".memory_clean($1, $2)", self.schema);
+        let sql =
+            format!("SELECT expired, beyond, unlearned FROM \"{}\".memory_clean($1, $2)", self.memory.store.schema());
         loop {
             let mut lease = db.shared(tenant).await?;
             let row = lease
@@ -79,7 +80,7 @@ impl Cleanup {
             sum.unlearned += u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
             let ids: Vec<Uuid> = expired.into_iter().chain(beyond).collect();
             if !ids.is_empty() {
-                (self.gone)(tenant, &ids);
+                self.memory.gone(tenant, &ids);
             }
             if few + many < u64::from(AT_ONCE.unsigned_abs()) {
                 return Ok(());

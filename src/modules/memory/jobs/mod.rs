@@ -7,11 +7,10 @@ mod decay;
 use std::sync::Arc;
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-use super::Settings;
+use super::{Memory, Settings};
 use crate::base::TenantId;
-use crate::modules::{ModuleContext, NamedJob};
+use crate::modules::NamedJob;
 use crate::scheduler::HouseSchedule;
 use crate::store::{Database, StoreError};
 
@@ -20,16 +19,12 @@ pub(crate) const CONSOLIDATION: &[&str] = &["memory_consolidation", "consolidate
 pub(crate) const DECAY: &[&str] = &["memory_decay_sweep", "decay_sweep", "decay"];
 pub(crate) const CLEANUP: &[&str] = &["memory_episode_cleanup", "episode_cleanup", "cleanup"];
 
-/// Told which episodes are gone for good, so that whoever has them at hand lets go of them.
-pub(super) type Gone = Arc<dyn Fn(&TenantId, &[Uuid]) + Send + Sync>;
-
 /// What schedules may name.
-pub(super) fn named(settings: &Settings, cx: &ModuleContext, gone: Gone) -> Vec<NamedJob> {
-    let schema = cx.store.schema().to_owned();
-    let cleanup = cleanup::Cleanup { schema: schema.clone(), capacity: settings.episodes.capacity, gone };
+pub(super) fn named(memory: &Arc<Memory>) -> Vec<NamedJob> {
+    let schema = memory.store.schema().to_owned();
     vec![
         NamedJob { names: DECAY, job: Arc::new(decay::Decay { schema }) },
-        NamedJob { names: CLEANUP, job: Arc::new(cleanup) },
+        NamedJob { names: CLEANUP, job: Arc::new(cleanup::Cleanup { memory: memory.clone() }) },
     ]
 }
 
@@ -49,7 +44,7 @@ pub(super) fn schedules(settings: &Settings) -> Vec<HouseSchedule> {
 }
 
 /// The argument of the SQL function `memory_job_state`, which says how the jobs stand: last and next run, backlog, cost.
-pub(crate) fn job_names() -> Value {
+pub fn job_names() -> Value {
     let jobs = [CONSOLIDATION, DECAY, CLEANUP];
     jobs.iter().map(|names| (names[0].to_owned(), json!(names))).collect::<serde_json::Map<_, _>>().into()
 }

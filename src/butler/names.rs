@@ -1,0 +1,61 @@
+//! The names of the tools that butlers have by themselves, for who looks at a roster that is not served.
+
+/// Of every butler. A test holds them against a butler that is up.
+const ALL: &[&str] = &[
+    "ask_butler",
+    "get_attachment",
+    "list_butlers",
+    "module.set_enabled",
+    "module.states",
+    "notifications",
+    "notify",
+    "remind",
+    "schedule_costs",
+    "schedule_create",
+    "schedule_delete",
+    "schedule_list",
+    "schedule_trigger",
+    "schedule_update",
+    "sessions_daily",
+    "sessions_get",
+    "sessions_list",
+    "sessions_summary",
+    "state_delete",
+    "state_get",
+    "state_list",
+    "state_set",
+    "status",
+    "tick",
+    "top_sessions",
+    "trigger",
+];
+
+/// Of the switchboard besides.
+const SWITCHBOARDS: &[&str] = &[
+    "backfill.poll",
+    "backfill.progress",
+    "backfill_cancel",
+    "backfill_list",
+    "backfill_pause",
+    "backfill_resume",
+    "connector.heartbeat",
+    "connector_disconnect",
+    "connector_list",
+    "contact_identity_add",
+    "contact_identity_list",
+    "contact_identity_remove",
+    "create_backfill_job",
+    "ingest",
+    "route_to_butler",
+    "triage_dry_run",
+    "triage_rule_add",
+    "triage_rule_list",
+    "triage_rule_remove",
+    "triage_rule_update",
+];
+
+/// The tools that the butler of this name has without a module, but for those that come with skills.
+pub fn own_tools(butler: &str) -> Vec<&'static str> {
+    let more: &[&str] = if butler == crate::switchboard::SWITCHBOARD { SWITCHBOARDS } else { &[] };
+    [ALL, more].concat()
+}

@@ -1,0 +1,213 @@
+//! One butler's memory: its settings, its embedder, its indexes, and the way from a question to memories.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use jiff::Timestamp;
+use uuid::Uuid;
+
+use super::embed::{EmbedError, Embedder};
+use super::fulltext;
+use super::rank::{self, Filter, Hit, Kind, Parts, Query};
+use super::settings::{Mode, Settings, Weights};
+use super::shard::{Shard, Shards};
+use crate::base::{ButlerName, TenantId, Trust, task};
+use crate::store::{Store, StoreError};
+
+/// A question waits so long for an index that is being made; then the database's full text answers.
+const PATIENCE: Duration = Duration::from_millis(20);
+
+/// One butler's memory. Shared by its tools, its jobs and its hooks.
+pub struct Memory {
+    pub butler: ButlerName,
+    pub settings: Settings,
+    pub store: Store,
+    pub embedder: Arc<dyn Embedder>,
+    shards: Shards,
+}
+
+/// What is looked for.
+#[derive(Clone, Debug, Default)]
+pub struct Ask {
+    pub text: String,
+    pub mode: Mode,
+    pub limit: usize,
+    pub min_confidence: f32,
+    /// Empty: all.
+    pub kinds: Vec<Kind>,
+    /// Empty: all that the butler may see.
+    pub scopes: Vec<String>,
+    /// Empty: its own memories and what others have published.
+    pub butlers: Vec<String>,
+    pub classes: Vec<String>,
+    pub predicate: Option<String>,
+    pub entity: Option<Uuid>,
+    pub object: Option<Uuid>,
+    pub time_from: Option<Timestamp>,
+    pub time_to: Option<Timestamp>,
+    pub valid_at: Option<Timestamp>,
+    pub max_sensitivity: Option<u8>,
+    pub least_trust: Option<Trust>,
+    /// Entities that the question is known to be about.
+    pub entities: Vec<Uuid>,
+    /// What counts as the present; `None` is now.
+    pub now: Option<Timestamp>,
+}
+
+/// Who has answered a question.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answered {
+    Index,
+    /// The index was not there yet.
+    FullText,
+}
+
+impl Answered {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Answered::Index => "index",
+            Answered::FullText => "full_text",
+        }
+    }
+}
+
+/// The best first.
+#[derive(Debug)]
+pub struct Found {
+    pub hits: Vec<Hit>,
+    pub by: Answered,
+}
+
+impl Memory {
+    pub fn new(butler: &ButlerName, settings: Settings, store: &Store, embedder: Arc<dyn Embedder>) -> Self {
+        let shards = Shards::new(embedder.dim(), store.time_zone().clone(), settings.index_size.0);
+        Self { butler: butler.clone(), settings, store: store.clone(), embedder, shards }
+    }
+
+    /// The vector of a text, and the name of the model that it is of.
+    pub async fn vector(&self, text: &str) -> Result<Vec<i8>, EmbedError> {
+        Ok(self.embedder.embed(&[text]).await?.pop().unwrap_or_default())
+    }
+
+    /// Brings the tenant's index up to the rows. What was committed before is found from here on.
+    pub async fn in_step(&self, tenant: &TenantId) -> Result<(), StoreError> {
+        let shard = self.shards.of(tenant);
+        if shard.is_warm() { shard.step(&self.reader(tenant)).await } else { Ok(()) }
+    }
+
+    /// Begins to make the tenant's index, unless it is there.
+    pub fn warm(self: &Arc<Self>, tenant: &TenantId) -> Arc<Shard> {
+        let shard = self.shards.of(tenant);
+        if shard.begin_warming() {
+            let (this, tenant, warming) = (self.clone(), tenant.clone(), shard.clone());
+            task::spawn(task::Kind::Job, "memory-index", async move {
+                if let Err(e) = warming.step(&this.reader(&tenant)).await {
+                    tracing::warn!(butler = %this.butler, error = %e, "memory's index could not be made; full text answers");
+                    return warming.cooled();
+                }
+                warming.warmed();
+                let (rows, bytes) = warming.size();
+                tracing::debug!(butler = %this.butler, rows, bytes, "memory's index is there");
+                this.shards.evict(&tenant);
+            });
+        }
+        shard
+    }
+
+    /// These rows are gone for good, and no number of a change tells of it.
+    pub(super) fn gone(&self, tenant: &TenantId, ids: &[Uuid]) {
+        self.shards.of(tenant).remove(ids);
+    }
+
+    /// How many memories the tenant's index holds, and how many bytes it takes; `None`: it is not there.
+    pub fn index_size(&self, tenant: &TenantId) -> Option<(usize, usize)> {
+        let shard = self.shards.of(tenant);
+        shard.is_warm().then(|| shard.size())
+    }
+
+    /// Gives the tenant's index up, as if it had been evicted.
+    pub fn cool(&self, tenant: &TenantId) {
+        self.shards.forget(tenant);
+    }
+
+    /// Looks for memories. The rows are to be read under the caller's own lease afterwards.
+    pub async fn search(self: &Arc<Self>, tenant: &TenantId, ask: &Ask) -> Result<Found, StoreError> {
+        let shard = self.warm(tenant);
+        if !shard.wait(PATIENCE).await {
+            let hits = fulltext::search(&self.store, tenant, &self.butler, ask, self.weights()).await?;
+            return Ok(Found { hits, by: Answered::FullText });
+        }
+        shard.step_if_due(&self.reader(tenant)).await?;
+        // Words alone, rather than nothing, where there is no vector.
+        let (vector, mode) = match ask.mode {
+            Mode::Keyword => (Vec::new(), rank::Mode::Keyword),
+            mode => match self.vector(&ask.text).await {
+                Ok(vector) => (vector, if mode == Mode::Semantic { rank::Mode::Semantic } else { rank::Mode::Hybrid }),
+                Err(e) => {
+                    tracing::warn!(butler = %self.butler, error = %e, "memory is searched by words alone");
+                    (Vec::new(), rank::Mode::Keyword)
+                }
+            },
+        };
+        let (scopes, butlers): (Vec<&str>, Vec<&str>) =
+            (ask.scopes.iter().map(String::as_str).collect(), ask.butlers.iter().map(String::as_str).collect());
+        let classes: Vec<&str> = ask.classes.iter().map(String::as_str).collect();
+        let query = Query {
+            mode,
+            now: ask.now.unwrap_or_else(|| self.store.clock().now()),
+            weights: self.weights(),
+            limit: ask.limit,
+            min_confidence: ask.min_confidence,
+            entities: &ask.entities,
+            filter: Filter {
+                kinds: &ask.kinds,
+                scopes: &scopes,
+                butlers: &butlers,
+                classes: &classes,
+                predicate: ask.predicate.as_deref(),
+                entity: ask.entity,
+                object: ask.object,
+                time_from: ask.time_from,
+                time_to: ask.time_to,
+                valid_at: ask.valid_at,
+                max_sensitivity: ask.max_sensitivity,
+                least_trust: ask.least_trust,
+            },
+            ..Query::new(&ask.text, &vector, Timestamp::UNIX_EPOCH)
+        };
+        Ok(Found { hits: shard.search(&query), by: Answered::Index })
+    }
+
+    fn weights(&self) -> rank::Weights {
+        let Weights { relevance, importance, recency, confidence } = self.settings.retrieval.weights;
+        rank::Weights { relevance, importance, recency, confidence }
+    }
+
+    fn reader<'a>(&'a self, tenant: &'a TenantId) -> Reader<'a> {
+        Reader { store: &self.store, tenant, butler: &self.butler, model: self.embedder.model() }
+    }
+}
+
+/// From where an index is made.
+pub(super) struct Reader<'a> {
+    pub store: &'a Store,
+    pub tenant: &'a TenantId,
+    pub butler: &'a ButlerName,
+    /// Vectors of other models are left out.
+    pub model: &'a str,
+}
+
+/// A fact's words, as they are indexed and embedded beside its subject.
+pub fn fact_text(predicate: &str, content: &str) -> String {
+    format!("{}: {content}", predicate.replace('_', " "))
+}
+
+/// What is embedded of a memory: of whom or what it speaks, and its words.
+pub fn spoken(about: Option<&str>, text: &str) -> String {
+    rank::spoken(about, text)
+}
+
+/// Of a memory that the full text found: what little is known of its rank.
+pub(super) fn worded(relevance: f32) -> Parts {
+    Parts { relevance, ..Parts::default() }
+}

@@ -1,0 +1,257 @@
+//! Specification 000, scenario by scenario: memory is asked before a session and told after it, by the butler's own tools.
+
+use butlerd::demo::model::ScriptedModel;
+use serde_json::{Value, json};
+use tokio_postgres::Client;
+use uuid::Uuid;
+
+use crate::support::{Daemon, Household, eventually, model};
+
+/// A household whose Health and General butlers remember; `more` goes into Health's settings of memory.
+async fn household(more: &str) -> (ScriptedModel, Household) {
+    let model = model(json!([
+        {"when": "recall my medications", "steps": [
+            {"call": {"tool": "memory_recall", "arguments": {"topic": "user medications"}}}, {"say": "You take ramipril."}]},
+        {"when": "write the weight", "steps": [
+            {"call": {"tool": "measurement_log", "arguments": {"kind": "weight", "value": {"kg": 82}}}}, {"say": "Noted: 82 kg."}]},
+        {"when": "fail now", "steps": [{"fail": {"status": 400, "message": "no such thing"}}]},
+        {"when": "", "steps": [{"say": "Done."}]},
+    ]))
+    .await;
+    let household = Household::with_model(&model)
+        .replace("health/butler.toml", "[modules.health]", &format!("[modules.memory]\n{more}\n[modules.health]"))
+        .replace("general/butler.toml", "[butler.shutdown]", "[modules.memory]\n\n[butler.shutdown]");
+    (model, household)
+}
+
+async fn fact(daemon: &Daemon, butler: &str, subject: &str, predicate: &str, content: &str) -> Value {
+    let given = json!({"subject": subject, "predicate": predicate, "content": content});
+    daemon.mcp(butler).ok("memory_store_fact", given).await
+}
+
+/// Triggers a session and returns its id.
+async fn trigger(daemon: &Daemon, butler: &str, prompt: &str) -> Uuid {
+    let end = daemon.mcp(butler).call("trigger", json!({"prompt": prompt})).await.text();
+    end["session_id"].as_str().unwrap_or_else(|| panic!("no session: {end}")).parse().expect("an id")
+}
+
+/// What the session was told before it began.
+async fn told(db: &Client, butler: &str, session: Uuid) -> (String, Value) {
+    let sql = format!("SELECT system_prompt, memory FROM {butler}.sessions WHERE id = $1");
+    let row = db.query_one(&sql, &[&session]).await.expect("the session");
+    (row.get::<_, Option<String>>(0).unwrap_or_default(), row.get::<_, Option<Value>>(1).unwrap_or_default())
+}
+
+/// The episode of a session, once it is there.
+async fn episode(db: &Client, butler: &str, session: Uuid) -> (String, String) {
+    let sql = format!("SELECT butler, content FROM {butler}.memory_episodes WHERE session_id = $1");
+    eventually("the session's episode", || async {
+        let rows = db.query(&sql, &[&session]).await.map_err(|e| e.to_string())?;
+        assert!(rows.len() <= 1, "one episode for a session");
+        rows.first().map(|r| (r.get(0), r.get(1))).ok_or_else(|| "none yet".to_owned())
+    })
+    .await
+}
+
+/// Scenario: CC instance receives memory context.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cc_instance_receives_memory_context() {
+    let (model, household) = household("").await;
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    let stored = fact(&daemon, "health", "owner", "target_weight", "wants to weigh 78 kg by summer").await;
+    fact(&daemon, "general", "owner", "car", "drives a green Saab").await;
+    let session = trigger(&daemon, "health", "Help user log weight").await;
+    let (system, row) = told(&db, "health", session).await;
+    assert_eq!((row["state"].as_str(), &row["ids"]), (Some("told"), &json!([stored["id"]])), "{row}");
+    assert!(row["tokens"].as_u64().is_some_and(|t| t > 0 && t <= 3000), "{row}");
+    let plain = trigger(&daemon, "messenger", "anything").await;
+    let _ = plain;
+    let (before, block) = system.split_once("\n\n# Memory Context\n").expect("the block after a blank line");
+    assert!(!before.trim().is_empty() && block.contains("wants to weigh 78 kg by summer"), "{system}");
+    assert!(!block.contains("Saab"), "another butler's memory: {block}");
+    // The model got it, and the trigger's own prompt asked for it.
+    let heard: String = model.requests().iter().map(|r| r.body.to_string()).collect();
+    assert!(heard.contains("wants to weigh 78 kg by summer"), "{heard}");
+    let sql = "SELECT arguments ->> 'trigger_prompt', arguments ->> 'butler', caller, request_id = (SELECT request_id FROM health.sessions WHERE id = $1)
+               FROM health.tool_calls WHERE tool = 'memory_context'";
+    let call = eventually("the call's audit row", || async {
+        db.query(sql, &[&session]).await.map_err(|e| e.to_string())?.pop().ok_or_else(|| "none yet".to_owned())
+    })
+    .await;
+    let (asked, butler): (String, String) = (call.get(0), call.get(1));
+    assert_eq!((asked.as_str(), butler.as_str()), ("Help user log weight", "health"));
+    assert_eq!(call.get::<_, Option<bool>>(3), Some(true), "under the trigger's own request");
+    // What was injected counts as private.
+    let private = db.query_one("SELECT private_at IS NOT NULL FROM health.sessions WHERE id = $1", &[&session]).await;
+    assert!(private.expect("the session").get::<_, bool>(0));
+}
+
+/// Scenario: memory_context failure is fail-open. The tables are locked, so that the deadline passes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn memory_context_failure_is_fail_open() {
+    let (_model, household) = household("").await;
+    let daemon = household.start().await;
+    let mut db = household.owner().await;
+    fact(&daemon, "health", "owner", "target_weight", "wants to weigh 78 kg by summer").await;
+    let lock = db.transaction().await.expect("a transaction");
+    lock.batch_execute("LOCK TABLE health.memory_facts IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
+    let session = trigger(&daemon, "health", "Help user log weight").await;
+    lock.rollback().await.expect("the end of the lock");
+    let (system, row) = told(&db, "health", session).await;
+    assert_eq!(row["state"], "late", "{row}");
+    assert!(
+        row["why"].as_str().is_some_and(|why| why.contains("300 ms")) && !system.contains("# Memory Context"),
+        "{row}"
+    );
+    let state = db.query_one("SELECT state FROM health.sessions WHERE id = $1", &[&session]).await.expect("a row");
+    assert_eq!(state.get::<_, &str>(0), "succeeded");
+    assert!(daemon.log().contains("a session begins without memory"), "a warning is logged");
+    let (_, metrics) = daemon.get("/metrics").await;
+    assert!(metrics.contains("butlerd_memory_recalls_total{butler=\"health\",outcome=\"late\"} 1"), "{metrics}");
+    // Nothing is lost: the next one is told, and this one's end is remembered.
+    let next = trigger(&daemon, "health", "Help user log weight").await;
+    assert_eq!(told(&db, "health", next).await.1["state"], "told");
+    episode(&db, "health", session).await;
+}
+
+/// Scenario: Session completion triggers episode write.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn session_completion_triggers_episode_write() {
+    let (_model, household) = household("").await;
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    fact(&daemon, "general", "owner", "car", "drives a green Saab").await;
+    let session = trigger(&daemon, "general", "what about my car").await;
+    let (butler, content) = episode(&db, "general", session).await;
+    assert_eq!(butler, "general");
+    assert!(content.contains("what about my car") && content.contains("Done."), "{content}");
+    assert!(!content.contains("green Saab") && !content.contains("Memory Context"), "the injected block: {content}");
+    // What was done, with what outcome; a failed session leaves one too.
+    let session = trigger(&daemon, "health", "write the weight").await;
+    let (_, content) = episode(&db, "health", session).await;
+    assert!(content.contains("measurement_log") && content.contains("82"), "{content}");
+    let session = trigger(&daemon, "health", "fail now").await;
+    let (_, content) = episode(&db, "health", session).await;
+    assert!(content.contains("Ended: failed"), "{content}");
+}
+
+/// Scenario: Episode write failure does not block session completion. It is made up for when it can be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn episode_write_failure_does_not_block_session_completion() {
+    let (_model, household) = household("").await;
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    db.batch_execute("ALTER TABLE general.memory_episodes ADD CONSTRAINT nothing_new CHECK (false) NOT VALID")
+        .await
+        .expect("a table that takes nothing");
+    let session = trigger(&daemon, "general", "what about my car").await;
+    let row =
+        db.query_one("SELECT state, remember FROM general.sessions WHERE id = $1", &[&session]).await.expect("a row");
+    assert_eq!((row.get::<_, &str>(0), row.get::<_, Option<&str>>(1)), ("succeeded", Some("pending")));
+    eventually("the warning", || async {
+        daemon.log().contains("its end was not remembered").then_some(()).ok_or_else(|| "not in the log".to_owned())
+    })
+    .await;
+    db.batch_execute("ALTER TABLE general.memory_episodes DROP CONSTRAINT nothing_new")
+        .await
+        .expect("the table as it was");
+    trigger(&daemon, "general", "and something else").await;
+    episode(&db, "general", session).await;
+    eventually("the session's row", || async {
+        let row =
+            db.query_one("SELECT remember FROM general.sessions WHERE id = $1", &[&session]).await.expect("a row");
+        let state: String = row.get(0);
+        if state == "stored" { Ok(()) } else { Err(state) }
+    })
+    .await;
+}
+
+/// Scenario: CC instance calls memory_recall mid-session.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn cc_instance_calls_memory_recall_mid_session() {
+    let (model, household) = household("").await;
+    let daemon = household.start().await;
+    fact(&daemon, "health", "owner", "medication", "takes ramipril 5 mg each morning").await;
+    let other = json!({"subject": "owner", "predicate": "medication", "content": "user medications of general alone", "scope": "general"});
+    daemon.mcp("general").ok("memory_store_fact", other).await;
+    trigger(&daemon, "health", "recall my medications").await;
+    let results: Vec<Value> = model.requests().iter().map(|r| r.body.clone()).collect();
+    let heard = json!(results).to_string();
+    assert!(heard.contains("takes ramipril 5 mg each morning"), "{heard}");
+    assert!(!heard.contains("of general alone"), "scope: global and the butler's own: {heard}");
+}
+
+/// Scenario: Butler starts with valid memory module config.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn butler_starts_with_valid_memory_module_config() {
+    let (_model, household) =
+        household("enabled = true\n[modules.memory.retrieval]\ncontext_token_budget = 800\nmin_confidence = 0.3\n")
+            .await;
+    let daemon = household.start().await;
+    let states = daemon.mcp("health").ok("module.states", json!({})).await;
+    assert_eq!(states["memory"]["health"], "active", "{states}");
+    let schedules = daemon.mcp("health").ok("schedule_list", json!({})).await;
+    let jobs: Vec<&str> =
+        schedules.as_array().expect("schedules").iter().filter_map(|s| s["job_name"].as_str()).collect();
+    for job in ["memory_consolidation", "memory_decay_sweep", "memory_episode_cleanup"] {
+        assert_eq!(jobs.iter().filter(|j| **j == job).count(), 1, "{job}: {jobs:?}");
+    }
+    // One with wrong settings fails alone, and says where.
+    let (_model, wrong) = self::household("[modules.memory.retrieval]\nmin_confidence = 3\n").await;
+    let (code, _, err) = wrong.cli(&["check"]);
+    assert!(code == 2 && err.contains("min_confidence") && err.contains("health/butler.toml"), "{err}");
+}
+
+/// Scenario: Butler without memory module runs normally; one that switched it off as well.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn butler_without_memory_module_runs_normally() {
+    let (_model, household) = household("enabled = false").await;
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    for butler in ["health", "finance"] {
+        let tools = daemon.mcp(butler).tools().await;
+        assert!(tools.iter().all(|tool| !tool.starts_with("memory_")), "{tools:?}");
+        let tables =
+            db.query("SELECT 1 FROM pg_tables WHERE schemaname = $1 AND tablename LIKE 'memory%'", &[&butler]).await;
+        assert_eq!(tables.expect("tables").len(), 0, "{butler}");
+    }
+    let session = trigger(&daemon, "health", "Help user log weight").await;
+    let row = db
+        .query_one("SELECT state, memory IS NULL, remember IS NULL FROM health.sessions WHERE id = $1", &[&session])
+        .await;
+    let row = row.expect("the session");
+    assert_eq!((row.get::<_, &str>(0), row.get::<_, bool>(1), row.get::<_, bool>(2)), ("succeeded", true, true));
+}
+
+/// Scenario: Butler with custom retrieval weights. They change the order of the block.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn butler_with_custom_retrieval_weights() {
+    let mut orders = Vec::new();
+    for weights in
+        ["", "[modules.memory.retrieval.weights]\nrelevance = 0.0\nimportance = 1.0\nrecency = 0.0\nconfidence = 0.0\n"]
+    {
+        let (_model, household) = household(weights).await;
+        let daemon = household.start().await;
+        let health = daemon.mcp("health");
+        let exact = json!({"subject": "morning run", "predicate": "route", "content": "the morning run goes along the river", "importance": 1});
+        let vague = json!({"subject": "shoes", "predicate": "place", "content": "shoes for a run stand in the cellar", "importance": 10});
+        health.ok("memory_store_fact", exact).await;
+        health.ok("memory_store_fact", vague).await;
+        let told = health
+            .ok("memory_context", json!({"trigger_prompt": "plan the morning run along the river", "butler": "health"}))
+            .await;
+        let text = told["context"].as_str().expect("a block").to_owned();
+        let (river, cellar) = (text.find("along the river"), text.find("in the cellar"));
+        orders.push(river.expect("the exact one") < cellar.expect("the vague one"));
+        let again = health
+            .ok("memory_context", json!({"trigger_prompt": "plan the morning run along the river", "butler": "health"}))
+            .await;
+        assert_eq!(told, again, "the same rows give the same bytes");
+    }
+    assert_eq!(
+        orders,
+        [true, false],
+        "the exact one is first by the usual weights, the important one by importance alone"
+    );
+}
