@@ -188,7 +188,7 @@ CREATE TABLE memory_events (
     id          uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     seq         bigint GENERATED ALWAYS AS IDENTITY,
     event_type  text NOT NULL,
-    memory_type text NOT NULL CHECK (memory_type IN ('episode', 'fact', 'rule')),
+    memory_type text NOT NULL CHECK (memory_type IN ('episode', 'fact', 'rule', 'entity')),
     memory_id   uuid NOT NULL,
     actor       text NOT NULL,
     session_id  uuid,

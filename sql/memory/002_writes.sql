@@ -109,7 +109,7 @@ BEGIN
 END $$;
 
 -- Changes columns of a memory. False: there is no such one. What the household knows is not changed on a stranger's word
--- (BD002). The row keeps its trust, unless its text is changed.
+-- (BD002). The row keeps its trust, unless its text is changed. A new text without its vector has none yet.
 CREATE FUNCTION memory_patch(kind text, which uuid, given jsonb) RETURNS boolean
 LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
@@ -138,7 +138,8 @@ BEGIN
         UPDATE memory_episodes m SET (content, speaker, importance, retention_class, sensitivity, metadata, expires_at,
                 embedding, embedding_model, content_hash, consolidation, forgotten_at, trust) =
             (SELECT r.content, r.speaker, r.importance, r.retention_class, r.sensitivity, r.metadata, r.expires_at,
-                r.embedding, r.embedding_model, r.content_hash, r.consolidation, r.forgotten_at, held
+                CASE WHEN given ? 'embedding' OR r.content = m.content THEN r.embedding END, r.embedding_model,
+                r.content_hash, r.consolidation, r.forgotten_at, held
              FROM jsonb_populate_record(m, given) r)
         WHERE m.id = which;
     WHEN 'fact' THEN
@@ -147,8 +148,9 @@ BEGIN
                 validity, tags, metadata, valid_from, valid_to, last_confirmed_at, confirmations, supersedes_id,
                 source_episode_id, retention_class, sensitivity, forgotten_at, trust) =
             (SELECT r.subject, r.predicate, r.content, r.content_hash, r.topic_hash, r.kind, r.entity_id,
-                r.object_entity_id, r.embedding, r.embedding_model, r.importance, r.confidence, r.permanence,
-                r.decay_rate, r.scope, r.validity, r.tags, r.metadata, r.valid_from, r.valid_to, r.last_confirmed_at,
+                r.object_entity_id,
+                CASE WHEN given ? 'embedding' OR r.content = m.content AND r.subject = m.subject THEN r.embedding END,
+                r.embedding_model, r.importance, r.confidence, r.permanence, r.decay_rate, r.scope, r.validity, r.tags, r.metadata, r.valid_from, r.valid_to, r.last_confirmed_at,
                 r.confirmations, r.supersedes_id, r.source_episode_id, r.retention_class, r.sensitivity, r.forgotten_at,
                 held
              FROM jsonb_populate_record(m, given) r)
@@ -157,8 +159,9 @@ BEGIN
         UPDATE memory_rules m SET (content, content_hash, embedding, embedding_model, scope, maturity, importance,
                 confidence, permanence, decay_rate, effectiveness, applied_count, success_count, harmful_count, validity,
                 tags, metadata, last_confirmed_at, source_episode_id, retention_class, sensitivity, forgotten_at, trust) =
-            (SELECT r.content, r.content_hash, r.embedding, r.embedding_model, r.scope, r.maturity, r.importance,
-                r.confidence, r.permanence, r.decay_rate, r.effectiveness, r.applied_count, r.success_count,
+            (SELECT r.content, r.content_hash,
+                CASE WHEN given ? 'embedding' OR r.content = m.content THEN r.embedding END, r.embedding_model, r.scope,
+                r.maturity, r.importance, r.confidence, r.permanence, r.decay_rate, r.effectiveness, r.applied_count, r.success_count,
                 r.harmful_count, r.validity, r.tags, r.metadata, r.last_confirmed_at, r.source_episode_id,
                 r.retention_class, r.sensitivity, r.forgotten_at, held
              FROM jsonb_populate_record(m, given) r)
@@ -205,31 +208,91 @@ BEGIN
     PERFORM set_config('butlerd.trust', believed, true);
 END $$;
 
--- With which facts a new one is to be compared: those of its topic, those of the same words, and what was forgotten of
--- the same source. Forgotten ones count: they are not to come back by themselves.
-CREATE FUNCTION memory_fact_rivals(topic text, hash text, source uuid)
-RETURNS TABLE (id uuid, kind text, content text, content_hash text, topic_hash text, object_entity_id uuid,
-               embedding bytea, embedding_model text, validity text, valid_from timestamptz, trust text,
-               source_episode_id uuid, forgotten_at timestamptz, purged_at timestamptz, confirmations integer)
+-- With which facts a new one is to be compared: those of its topic, those of the same words, what was forgotten of the
+-- same source, the one with its key, and what its session was told. Forgotten ones count: they are not to come back by
+-- themselves.
+CREATE FUNCTION memory_fact_rivals(topic text, hash text, source uuid, key text, told uuid[])
+RETURNS TABLE (id uuid, kind text, subject text, predicate text, scope text, content text, content_hash text,
+               topic_hash text, entity_id uuid, object_entity_id uuid, embedding bytea, embedding_model text,
+               validity text, valid_from timestamptz, trust text, source_episode_id uuid, forgotten_at timestamptz,
+               purged_at timestamptz, idempotency_key text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT f.id, f.kind, f.content, f.content_hash, f.topic_hash, f.object_entity_id, f.embedding, f.embedding_model,
-           f.validity, f.valid_from, f.trust, f.source_episode_id, f.forgotten_at, f.purged_at, f.confirmations
+    SELECT f.id, f.kind, f.subject, f.predicate, f.scope, f.content, f.content_hash, f.topic_hash, f.entity_id,
+           f.object_entity_id, f.embedding, f.embedding_model, f.validity, f.valid_from, f.trust, f.source_episode_id,
+           f.forgotten_at, f.purged_at, f.idempotency_key
     FROM memory_facts f
     WHERE f.tenant_id = shared.tenant()
-      AND (f.topic_hash = topic OR f.content_hash = hash
+      AND (f.topic_hash = topic OR f.content_hash = hash OR f.idempotency_key = key OR f.id = ANY(told)
            OR source IS NOT NULL AND f.source_episode_id = source AND f.forgotten_at IS NOT NULL)
-    ORDER BY f.seq DESC LIMIT 500
+    -- Of many, those that decide: the same words, the value that holds, and then the newest.
+    ORDER BY (f.idempotency_key IS NOT DISTINCT FROM key AND key IS NOT NULL) DESC,
+             (f.topic_hash = topic AND f.content_hash = hash) DESC,
+             (f.topic_hash = topic AND f.kind IN ('property', 'edge') AND f.validity IN ('active', 'fading')) DESC,
+             f.seq DESC LIMIT 500
 $$;
 
--- With which rules a new one is to be compared, `near` among them.
-CREATE FUNCTION memory_rule_rivals(hash text, near uuid[])
+-- With which rules a new one is to be compared: those of the same words or key, and the newest of the others.
+CREATE FUNCTION memory_rule_rivals(hash text, key text)
 RETURNS TABLE (id uuid, content text, content_hash text, embedding bytea, embedding_model text, validity text, scope text,
-               trust text, forgotten_at timestamptz)
+               trust text, forgotten_at timestamptz, idempotency_key text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT r.id, r.content, r.content_hash, r.embedding, r.embedding_model, r.validity, r.scope, r.trust, r.forgotten_at
+    SELECT r.id, r.content, r.content_hash, r.embedding, r.embedding_model, r.validity, r.scope, r.trust, r.forgotten_at,
+           r.idempotency_key
     FROM memory_rules r
-    WHERE r.tenant_id = shared.tenant() AND (r.content_hash = hash OR r.id = ANY(near))
+    WHERE r.tenant_id = shared.tenant()
+    ORDER BY (r.content_hash = hash OR r.idempotency_key IS NOT DISTINCT FROM key AND key IS NOT NULL) DESC,
+             r.seq DESC LIMIT 1000
 $$;
+
+-- A memory as it is, without its vector; null: there is no such one. For whoever is about to change it: what a session is
+-- shown is read from the tables.
+CREATE FUNCTION memory_row(kind text, which uuid) RETURNS jsonb
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT to_jsonb(f) - 'search' - 'embedding' FROM memory_facts f
+    WHERE kind = 'fact' AND f.id = which AND f.tenant_id = shared.tenant()
+    UNION ALL
+    SELECT to_jsonb(r) - 'search' - 'embedding' FROM memory_rules r
+    WHERE kind = 'rule' AND r.id = which AND r.tenant_id = shared.tenant()
+    UNION ALL
+    SELECT to_jsonb(e) - 'search' - 'embedding' FROM memory_episodes e
+    WHERE kind = 'episode' AND e.id = which AND e.tenant_id = shared.tenant()
+$$;
+
+-- The facts that speak of an entity, the oldest first.
+CREATE FUNCTION memory_facts_about(which uuid)
+RETURNS TABLE (id uuid, kind text, subject text, predicate text, scope text, content_hash text, topic_hash text,
+               entity_id uuid, object_entity_id uuid, validity text, trust text, forgotten_at timestamptz)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT f.id, f.kind, f.subject, f.predicate, f.scope, f.content_hash, f.topic_hash, f.entity_id, f.object_entity_id,
+           f.validity, f.trust, f.forgotten_at
+    FROM memory_facts f
+    WHERE f.tenant_id = shared.tenant() AND (f.entity_id = which OR f.object_entity_id = which)
+    ORDER BY f.seq
+$$;
+
+-- What the tenant says about its predicates. No text of a memory is among it.
+CREATE FUNCTION memory_predicates_known()
+RETURNS TABLE (name text, aliases text[], is_edge boolean, is_temporal boolean, is_many boolean)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT p.name, p.aliases, p.is_edge, p.is_temporal, p.is_many FROM memory_predicates p
+    WHERE p.tenant_id = shared.tenant() AND p.status = 'active'
+$$;
+
+-- Counts a use of a predicate, which is noted where it is new. Strangers bring in none.
+CREATE FUNCTION memory_predicate_used(called text, edge boolean, temporal boolean, many boolean) RETURNS void
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    believed text := shared.trust();
+BEGIN
+    IF believed = 'stranger' THEN
+        RETURN;
+    END IF;
+    PERFORM set_config('butlerd.trust', 'system', true);
+    INSERT INTO memory_predicates (name, is_edge, is_temporal, is_many, usage_count, trust)
+    VALUES (called, edge, temporal, many, 1, 'system')
+    ON CONFLICT (tenant_id, name) DO UPDATE SET usage_count = memory_predicates.usage_count + 1;
+    PERFORM set_config('butlerd.trust', believed, true);
+END $$;
 
 -- Which episodes have these words already, in the same session or under the same key.
 CREATE FUNCTION memory_episode_rivals(hash text, key text, of_session uuid)
@@ -257,11 +320,15 @@ BEGIN
         RETURN QUERY SELECT NULL::text, NULL::uuid, 'there is no such event'::text;
         RETURN;
     END IF;
+    IF e.memory_type = 'entity' AND e.event_type <> 'merged' THEN
+        RETURN QUERY SELECT e.memory_type, e.memory_id, 'only the merging of two can be taken back'::text;
+        RETURN;
+    END IF;
     IF EXISTS (SELECT 1 FROM memory_events m WHERE m.undoes = event) THEN
         RETURN QUERY SELECT e.memory_type, e.memory_id, 'it was taken back already'::text;
         RETURN;
     END IF;
-    IF NOT EXISTS (SELECT 1 FROM memory_history m WHERE m.event_id = event) THEN
+    IF e.memory_type <> 'entity' AND NOT EXISTS (SELECT 1 FROM memory_history m WHERE m.event_id = event) THEN
         RETURN QUERY SELECT e.memory_type, e.memory_id, 'nothing is kept of what was before it'::text;
         RETURN;
     END IF;
@@ -284,12 +351,86 @@ BEGIN
         PERFORM memory_patch(h.memory_type, h.memory_id,
             coalesce(h.before - 'trust', jsonb_build_object('forgotten_at', shared.clock())));
     END LOOP;
+    IF e.memory_type = 'entity' AND e.event_type = 'merged' THEN
+        PERFORM shared.entity_unmerge(e.memory_id);
+    END IF;
 END $$;
 
 -- Whether a row changed since only by being recalled: no event has touched it after that change.
 CREATE FUNCTION memory_only_touched(which uuid, since bigint) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT NOT EXISTS (SELECT 1 FROM memory_history h WHERE h.memory_id = which AND h.change > since)
+$$;
+
+-- How many of the facts that hold speak of each of these entities, and in how many of them these words stand.
+CREATE FUNCTION memory_facts_count(which uuid[], words text) RETURNS TABLE (entity uuid, facts bigint, hits bigint)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT e, count(f.id), count(f.id) FILTER (WHERE words <> '' AND f.search @@ websearch_to_tsquery('english', words))
+    FROM unnest(which) e JOIN memory_facts f ON e IN (f.entity_id, f.object_entity_id)
+    WHERE f.tenant_id = shared.tenant() AND f.forgotten_at IS NULL AND f.validity IN ('active', 'fading')
+    GROUP BY e
+$$;
+
+-- Which of the facts that hold are preferences, the weightiest first.
+CREATE FUNCTION memory_preferences(within text, named text) RETURNS TABLE (id uuid)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT f.id FROM memory_facts f
+    WHERE f.tenant_id = shared.tenant() AND f.forgotten_at IS NULL AND f.validity IN ('active', 'fading')
+      AND 'preference' = ANY(f.tags) AND f.trust <> 'stranger'
+      AND (within IS NULL OR f.scope IN ('global', within)) AND (named IS NULL OR f.predicate LIKE named)
+    ORDER BY f.importance DESC, f.predicate, f.id LIMIT 200
+$$;
+
+-- How much is remembered. No text of a memory is among it.
+CREATE FUNCTION memory_stats(within text) RETURNS jsonb
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT jsonb_build_object(
+        'episodes', (SELECT jsonb_build_object(
+                'total', count(*) FILTER (WHERE forgotten_at IS NULL),
+                'unconsolidated', count(*) FILTER (WHERE forgotten_at IS NULL AND consolidation IN ('pending', 'failed')),
+                'consolidated', count(*) FILTER (WHERE forgotten_at IS NULL AND consolidation = 'consolidated'),
+                'dead_letter', count(*) FILTER (WHERE forgotten_at IS NULL AND consolidation = 'dead_letter'),
+                'backlog_age_hours', coalesce(round(extract(epoch FROM shared.clock() - min(created_at)
+                    FILTER (WHERE forgotten_at IS NULL AND consolidation IN ('pending', 'failed'))) / 3600, 1), 0),
+                'forgotten', count(*) FILTER (WHERE forgotten_at IS NOT NULL))
+            FROM memory_episodes WHERE tenant_id = shared.tenant()),
+        'facts', (SELECT jsonb_build_object(
+                'active', count(*) FILTER (WHERE forgotten_at IS NULL AND validity = 'active'),
+                'fading', count(*) FILTER (WHERE forgotten_at IS NULL AND validity = 'fading'),
+                'superseded', count(*) FILTER (WHERE forgotten_at IS NULL AND validity = 'superseded'),
+                'expired', count(*) FILTER (WHERE forgotten_at IS NULL AND validity = 'expired'),
+                'retracted', count(*) FILTER (WHERE forgotten_at IS NULL AND validity = 'retracted'),
+                'from_strangers', count(*) FILTER (WHERE forgotten_at IS NULL AND trust = 'stranger'
+                                                   AND validity IN ('active', 'fading')),
+                'forgotten', count(*) FILTER (WHERE forgotten_at IS NOT NULL))
+            FROM memory_facts WHERE tenant_id = shared.tenant() AND (within IS NULL OR scope IN ('global', within))),
+        'rules', (SELECT jsonb_build_object(
+                'candidate', count(*) FILTER (WHERE forgotten_at IS NULL AND maturity = 'candidate'),
+                'established', count(*) FILTER (WHERE forgotten_at IS NULL AND maturity = 'established'),
+                'proven', count(*) FILTER (WHERE forgotten_at IS NULL AND maturity = 'proven'),
+                'anti_pattern', count(*) FILTER (WHERE forgotten_at IS NULL AND maturity = 'anti_pattern'),
+                'forgotten', count(*) FILTER (WHERE forgotten_at IS NOT NULL))
+            FROM memory_rules WHERE tenant_id = shared.tenant() AND (within IS NULL OR scope IN ('global', within))))
+$$;
+
+-- Memories without a vector of this model, the newest first.
+CREATE FUNCTION memory_unembedded(kinds text[], model text, most integer)
+RETURNS TABLE (kind text, id uuid, about text, said text)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT a.kind, a.id, a.about, a.said FROM (
+        SELECT 'fact' AS kind, f.id, f.subject AS about, replace(f.predicate, '_', ' ') || ' ' || f.content AS said, f.change
+        FROM memory_facts f
+        WHERE f.tenant_id = shared.tenant() AND f.forgotten_at IS NULL
+          AND (f.embedding IS NULL OR f.embedding_model IS DISTINCT FROM model)
+        UNION ALL
+        SELECT 'rule', r.id, NULL, r.content, r.change FROM memory_rules r
+        WHERE r.tenant_id = shared.tenant() AND r.forgotten_at IS NULL
+          AND (r.embedding IS NULL OR r.embedding_model IS DISTINCT FROM model)
+        UNION ALL
+        SELECT 'episode', e.id, e.speaker, e.content, e.change FROM memory_episodes e
+        WHERE e.tenant_id = shared.tenant() AND e.forgotten_at IS NULL
+          AND (e.embedding IS NULL OR e.embedding_model IS DISTINCT FROM model)) a
+    WHERE a.kind = ANY(kinds) ORDER BY a.change DESC LIMIT most
 $$;
 
 -- Publishes what every butler may know: facts of the scope `global` that hold and are not sensitive. What no longer is,

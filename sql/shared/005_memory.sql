@@ -132,3 +132,69 @@ BEGIN
     PERFORM set_config('butlerd.trust', before, true);
     RETURN true;
 END $$;
+
+-- The id of the entity that stands for this one now; null: there is none. It tells nothing of what it looks at, so that
+-- naming an entity that a stranger brought in lowers nobody.
+CREATE FUNCTION entity_standing(which uuid) RETURNS uuid
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+    SELECT e.id FROM entities e WHERE e.id = shared.entity_now(which) AND e.tenant_id = shared.tenant()
+$$;
+
+-- Merges an entity into another, which takes over its names. Returns how many names that are; null: one of them is not
+-- there, or was merged already.
+CREATE FUNCTION entity_merge(source uuid, target uuid) RETURNS integer
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+DECLARE
+    s entities;
+    t entities;
+    names text[];
+BEGIN
+    PERFORM pg_advisory_xact_lock(hashtextextended('shared.entities ' || shared.tenant(), 0));
+    SELECT * INTO s FROM entities e WHERE e.id = source AND e.tenant_id = shared.tenant() AND e.merged_into IS NULL;
+    SELECT * INTO t FROM entities e WHERE e.id = target AND e.tenant_id = shared.tenant() AND e.merged_into IS NULL;
+    IF s.id IS NULL OR t.id IS NULL OR s.id = t.id THEN
+        RETURN NULL;
+    END IF;
+    SELECT coalesce(array_agg(n), '{}') INTO names FROM unnest(s.name || s.aliases) n
+    WHERE lower(n) <> lower(t.name) AND NOT EXISTS (SELECT 1 FROM unnest(t.aliases) a WHERE lower(a) = lower(n));
+    PERFORM shared.entity_update(target, NULL, t.aliases || names, s.details - 'merged' || t.details, NULL);
+    PERFORM shared.entity_update(source, NULL, NULL,
+        jsonb_build_object('merged', jsonb_build_object('names', names, 'details', t.details)), target);
+    RETURN cardinality(names);
+END $$;
+
+-- Takes a merge back: the entity stands for itself again, and the other one gives up the names that it took over.
+CREATE FUNCTION entity_unmerge(source uuid) RETURNS boolean
+LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+DECLARE
+    s entities;
+    before text := shared.trust();
+BEGIN
+    IF NOT shared.is_butler() THEN
+        RAISE EXCEPTION 'only a butler notes entities' USING ERRCODE = '42501';
+    END IF;
+    PERFORM pg_advisory_xact_lock(hashtextextended('shared.entities ' || shared.tenant(), 0));
+    SELECT * INTO s FROM entities e WHERE e.id = source AND e.tenant_id = shared.tenant() AND e.merged_into IS NOT NULL;
+    IF s.id IS NULL THEN
+        RETURN false;
+    END IF;
+    IF before = 'stranger' AND s.trust <> 'stranger' THEN
+        RAISE EXCEPTION 'what the household knows is not changed on the word of a stranger' USING ERRCODE = 'BD002';
+    END IF;
+    PERFORM set_config('butlerd.trust', 'system', true);
+    UPDATE entities t SET updated_at = shared.clock(), details = coalesce(s.details #> '{merged,details}', t.details),
+        aliases = ARRAY(SELECT a FROM unnest(t.aliases) a
+                        WHERE NOT coalesce(s.details #> '{merged,names}', '[]') ? a)
+    WHERE t.id = s.merged_into;
+    UPDATE entities e SET merged_into = NULL, details = e.details - 'merged', updated_at = shared.clock()
+    WHERE e.id = source;
+    PERFORM set_config('butlerd.trust', before, true);
+    RETURN true;
+END $$;
+
+-- The names of all entities that stand for themselves: for whoever looks for one and shows only what was found.
+CREATE FUNCTION entity_names() RETURNS TABLE (id uuid, kind text, name text, aliases text[], roles jsonb)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+    SELECT e.id, e.kind, e.name, e.aliases, coalesce(e.details -> 'roles', '[]') FROM entities e
+    WHERE e.tenant_id = shared.tenant() AND e.merged_into IS NULL AND shared.is_butler() LIMIT 20000
+$$;

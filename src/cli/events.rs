@@ -194,6 +194,20 @@ pub fn cut_off() -> Problem {
     Problem::new(super::problem::UNREACHABLE, "unreachable", message, "`butlerd status` says whether it runs.")
 }
 
+/// What memory told a session, in a line.
+fn memory(recalled: &serde_json::Value) -> String {
+    let text = |key: &str| recalled.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
+    let number = |key: &str| recalled.get(key).and_then(serde_json::Value::as_u64);
+    match text("state").as_str() {
+        "told" => {
+            let memories = recalled.get("ids").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
+            format!("{memories} memories, {} tokens", number("tokens").unwrap_or(0))
+        }
+        "nothing" => "nothing that matters here".to_owned(),
+        state => format!("{state}: {}", text("why")),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -257,19 +271,5 @@ mod tests {
             let back: LiveEvent = serde_json::from_str(&text).unwrap_or_else(|e| panic!("{e}: {text}"));
             assert_eq!(serde_json::to_string(&back).unwrap(), text);
         }
-    }
-}
-
-/// What memory told a session, in a line.
-fn memory(recalled: &serde_json::Value) -> String {
-    let text = |key: &str| recalled.get(key).and_then(serde_json::Value::as_str).unwrap_or_default().to_owned();
-    let number = |key: &str| recalled.get(key).and_then(serde_json::Value::as_u64);
-    match text("state").as_str() {
-        "told" => {
-            let memories = recalled.get("ids").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
-            format!("{memories} memories, {} tokens", number("tokens").unwrap_or(0))
-        }
-        "nothing" => "nothing that matters here".to_owned(),
-        state => format!("{state}: {}", text("why")),
     }
 }

@@ -215,7 +215,7 @@ impl SessionLog {
         let mut lease = self.store.lease(ctx).await?;
         lease
             .execute(
-                "UPDATE sessions SET state = 'running', started_at = $2, system_prompt = $3, memory = $4,
+                "UPDATE sessions SET state = 'running', started_at = $2::timestamptz, system_prompt = $3, memory = $4,
                         trust = $5, exposed_at = CASE WHEN trust <> $5 THEN $2 END,
                         private_at = CASE WHEN $6 THEN $2 ELSE private_at END
                  WHERE id = $1 AND state = 'queued'",

@@ -1,8 +1,10 @@
 //! One butler's memory: its settings, its embedder, its indexes, and the way from a question to memories.
 
-use std::sync::Arc;
+use std::collections::VecDeque;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -11,7 +13,9 @@ use super::fulltext;
 use super::rank::{self, Filter, Hit, Kind, Parts, Query};
 use super::settings::{Mode, Settings, Weights};
 use super::shard::{Shard, Shards};
-use crate::base::{ButlerName, TenantId, Trust, task};
+use super::tools::Around;
+use super::write::Vector;
+use crate::base::{ButlerName, SessionId, TenantId, Trust, task};
 use crate::store::{Store, StoreError};
 
 /// A question waits so long for an index that is being made; then the database's full text answers.
@@ -24,7 +28,12 @@ pub struct Memory {
     pub store: Store,
     pub embedder: Arc<dyn Embedder>,
     shards: Shards,
+    /// What searches have shown to sessions, the oldest session first.
+    told: Mutex<VecDeque<(SessionId, Vec<Uuid>)>>,
 }
+
+/// Of so many sessions it is known what searches have shown them.
+const SESSIONS: usize = 256;
 
 /// What is looked for.
 #[derive(Clone, Debug, Default)]
@@ -81,7 +90,7 @@ pub struct Found {
 impl Memory {
     pub fn new(butler: &ButlerName, settings: Settings, store: &Store, embedder: Arc<dyn Embedder>) -> Self {
         let shards = Shards::new(embedder.dim(), store.time_zone().clone(), settings.index_size.0);
-        Self { butler: butler.clone(), settings, store: store.clone(), embedder, shards }
+        Self { butler: butler.clone(), settings, store: store.clone(), embedder, shards, told: Mutex::default() }
     }
 
     /// The vector of a text, and the name of the model that it is of.
@@ -90,7 +99,7 @@ impl Memory {
     }
 
     /// Brings the tenant's index up to the rows. What was committed before is found from here on.
-    pub async fn in_step(&self, tenant: &TenantId) -> Result<(), StoreError> {
+    pub async fn step(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let shard = self.shards.of(tenant);
         if shard.is_warm() { shard.step(&self.reader(tenant)).await } else { Ok(()) }
     }
@@ -128,6 +137,20 @@ impl Memory {
     /// Gives the tenant's index up, as if it had been evicted.
     pub fn cool(&self, tenant: &TenantId) {
         self.shards.forget(tenant);
+    }
+
+    /// Notes that a session was shown these memories: what it says of them is nothing new.
+    pub fn has_shown(&self, session: SessionId, ids: &[Uuid]) {
+        let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        match told.iter_mut().find(|(known, _)| *known == session) {
+            Some((_, all)) => all.extend(ids),
+            None => {
+                if told.len() == SESSIONS {
+                    told.pop_front();
+                }
+                told.push_back((session, ids.to_vec()));
+            }
+        }
     }
 
     /// Looks for memories. The rows are to be read under the caller's own lease afterwards.
@@ -202,12 +225,44 @@ pub fn fact_text(predicate: &str, content: &str) -> String {
     format!("{}: {content}", predicate.replace('_', " "))
 }
 
-/// What is embedded of a memory: of whom or what it speaks, and its words.
-pub fn spoken(about: Option<&str>, text: &str) -> String {
-    rank::spoken(about, text)
-}
-
 /// Of a memory that the full text found: what little is known of its rank.
 pub(super) fn worded(relevance: f32) -> Parts {
     Parts { relevance, ..Parts::default() }
+}
+
+#[async_trait]
+impl Around for Memory {
+    fn model(&self) -> Option<String> {
+        Some(self.embedder.model().to_owned())
+    }
+
+    async fn vectors(&self, texts: &[(Option<&str>, &str)]) -> Vec<Option<Vector>> {
+        let spoken: Vec<String> = texts.iter().map(|(about, text)| rank::spoken(*about, text)).collect();
+        let spoken: Vec<&str> = spoken.iter().map(String::as_str).collect();
+        match self.embedder.embed(&spoken).await {
+            Ok(vectors) => {
+                let model = self.embedder.model();
+                vectors.into_iter().map(|of| Some(Vector { numbers: of, model: model.to_owned() })).collect()
+            }
+            Err(e) => {
+                tracing::warn!(butler = %self.butler, error = %e, "memories are kept without vectors for now");
+                texts.iter().map(|_| None).collect()
+            }
+        }
+    }
+
+    async fn in_step(&self, tenant: &TenantId) {
+        if let Err(e) = self.step(tenant).await {
+            tracing::warn!(butler = %self.butler, error = %e, "memory's index is behind; the next search brings it up");
+        }
+    }
+
+    fn told(&self, session: SessionId) -> Vec<Uuid> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.iter().find(|(known, _)| *known == session).map(|(_, ids)| ids.clone()).unwrap_or_default()
+    }
+
+    fn keep(&self) -> Duration {
+        self.settings.episodes.retention.0
+    }
 }

@@ -7,10 +7,16 @@ mod asking;
 mod core;
 pub mod embed;
 mod fulltext;
+pub mod gate;
+mod groups;
 mod jobs;
+pub mod predicates;
 pub mod rank;
+pub mod same;
 mod settings;
 mod shard;
+mod tools;
+pub mod write;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -27,6 +33,7 @@ use crate::tools::Tool;
 pub use core::{Ask, Memory};
 pub use jobs::job_names;
 pub use settings::Settings;
+use tools::With;
 
 const NAME: &str = "memory";
 
@@ -60,8 +67,10 @@ impl MemoryModule {
 #[async_trait]
 impl Module for MemoryModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        let names: &[&str] = if self.settings.enabled { &asking::NAMES } else { &[] };
-        Ok(Manifest { tools: names.iter().map(|name| (*name).to_owned()).collect() })
+        if !self.settings.enabled {
+            return Ok(Manifest::default());
+        }
+        Ok(Manifest { tools: asking::NAMES.iter().copied().chain(tools::names()).map(str::to_owned).collect() })
     }
     fn migrations(&self) -> Result<Option<Chain>, String> {
         if !self.settings.enabled {
@@ -90,6 +99,8 @@ impl Module for MemoryModule {
         if !self.settings.enabled {
             return Ok(Vec::new());
         }
-        asking::tools(self.memory()?)
+        let memory = self.memory()?;
+        let with = With { around: memory.clone(), runs: None };
+        Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).collect())
     }
 }

@@ -7,31 +7,19 @@ mod search;
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::core::Memory;
-use crate::tools::{Definition, Effect, Meta, Tool, handler};
+use super::tools::define;
+use crate::tools::{Effect, Meta, Tool, handler};
 
 /// Their names.
 pub(super) const NAMES: [&str; 4] = ["memory_search", "memory_recall", "memory_catalog_search", "memory_context"];
-
-fn define(
-    name: &str,
-    description: &str,
-    properties: Value,
-    required: &[&str],
-    meta: Meta,
-) -> Result<Arc<Definition>, String> {
-    let schema =
-        json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required});
-    Definition::new(name, description, schema, meta).map(Arc::new)
-}
 
 pub(super) fn tools(memory: &Arc<Memory>) -> Result<Vec<Tool>, String> {
     let text = |description: &str| json!({"type": "string", "description": description});
     let limit = json!({"type": "integer", "minimum": 1, "maximum": 100, "description": "How many at most"});
     let explain = json!({"type": "boolean", "description": "Tell what each score is made of"});
-    let ignored = json!({"type": "object", "description": "Ignored: the call's own context counts"});
     let mode = json!({"type": "string", "enum": ["hybrid", "semantic", "keyword"],
                       "description": "By words and meaning, by meaning, or by words"});
     let scope = text("`global` for what is known to all butlers; else that and this butler's own");
@@ -53,7 +41,7 @@ pub(super) fn tools(memory: &Arc<Memory>) -> Result<Vec<Tool>, String> {
         "memory_recall",
         "Recall what is known of a topic: facts and rules, the best first. What is recalled is noted as used.",
         json!({"topic": text("What is to be recalled, in a few words"), "scope": scope, "limit": limit,
-               "filters": search::filters(), "explain": explain, "request_context": ignored}),
+               "filters": search::filters(), "explain": explain}),
         &["topic"],
         Meta { effect: Some(Effect::Idempotent), ..reading() },
     )?;
@@ -71,10 +59,10 @@ pub(super) fn tools(memory: &Arc<Memory>) -> Result<Vec<Tool>, String> {
         "memory_context",
         "The few memories that matter to a task, as text for a prompt: what is known of the owner, facts, rules.",
         json!({"trigger_prompt": text("The task"), "butler": text("This butler's own name"),
-               "token_budget": {"type": "integer", "minimum": 100, "maximum": 100_000, "description": "At most so many tokens"},
-               "include_recent_episodes": {"type": "boolean", "description": "Also what happened lately"},
-               "include_fleet_knowledge": {"type": "boolean", "description": "Also what other butlers have published"},
-               "request_context": ignored}),
+                       "token_budget": {"type": "integer", "minimum": 100, "maximum": 100_000, "description": "At most so many tokens"},
+                       "include_recent_episodes": {"type": "boolean", "description": "Also what happened lately"},
+                       "include_fleet_knowledge": {"type": "boolean", "description": "Also what other butlers have published"},
+        }),
         &["trigger_prompt"],
         reading(),
     )?;

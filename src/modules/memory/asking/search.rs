@@ -145,7 +145,7 @@ pub(super) async fn memory_recall(call: ToolCall, memory: Arc<Memory>) -> Result
     let (value, ids) = answer(&call, &memory, &ask, explain).await?;
     if !ids.is_empty() {
         call.effect("SELECT memory_touch($1::uuid[])", &[&ids]).await?;
-        memory.in_step(&call.context().tenant_id).await?;
+        memory.step(&call.context().tenant_id).await?;
     }
     Ok(value)
 }
@@ -173,6 +173,9 @@ async fn answer(
         }
         shown_ids.push(hit.id);
         results.push(result);
+    }
+    if let Some(session) = call.session() {
+        memory.has_shown(session, &shown_ids);
     }
     Ok((json!({"results": results, "answered_by": by.as_str()}), shown_ids))
 }

@@ -1,0 +1,149 @@
+//! Housekeeping on demand.
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{With, define, settled};
+use crate::modules::memory::write::{Rows, Vector, WriteError};
+use crate::tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
+
+pub(super) const NAMES: &[&str] =
+    &["memory_run_consolidation", "memory_run_episode_cleanup", "memory_reembed", "memory_reembed_pending_count"];
+
+/// Who does on demand what else is done on schedule.
+#[async_trait]
+pub trait Runs: Send + Sync {
+    /// Makes episodes into facts, for the call's tenant. Returns the counts of what was done.
+    async fn consolidate(&self, call: &ToolCall) -> Result<Value, ToolError>;
+    /// Takes away old episodes, so that at most so many are kept. Returns the counts of what was done.
+    async fn clean_up(&self, call: &ToolCall, most: u32) -> Result<Value, ToolError>;
+}
+
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+    let tiers = || {
+        json!({"type": "array", "items": {"type": "string", "enum": ["episode", "fact", "rule"]},
+            "description": "Only of these kinds; all without it"})
+    };
+    let mut all = vec![
+        tool!(
+            with,
+            Meta::write(Effect::Idempotent),
+            memory_reembed,
+            "Make vectors for memories that have none of the present model; the newest first.",
+            json!({"dry_run": {"type": "boolean", "default": true, "description": "Only say how many it would be"},
+                   "tiers": tiers(),
+                   "batch_size": {"type": "integer", "minimum": 1, "maximum": 500, "default": 50,
+                                  "description": "How many at once"}}),
+            &[]
+        ),
+        tool!(
+            with,
+            Meta { reads_private: false, ..Meta::read() },
+            memory_reembed_pending_count,
+            "How many memories have no vector of the present model.",
+            json!({"tiers": tiers()}),
+            &[]
+        ),
+    ];
+    if let Some(runs) = &with.runs {
+        let pair = runs;
+        let with = pair;
+        all.push(tool!(
+            with,
+            Meta::write(Effect::Once),
+            memory_run_consolidation,
+            "Make facts and rules of what happened lately, now instead of on schedule.",
+            json!({}),
+            &[]
+        ));
+        all.push(tool!(
+            with,
+            Meta::write(Effect::Idempotent),
+            memory_run_episode_cleanup,
+            "Take away episodes that are past their time, now instead of on schedule.",
+            json!({"max_entries": {"type": "integer", "minimum": 1, "maximum": 10_000_000, "default": 10_000,
+                                   "description": "How many are kept at most"}}),
+            &[]
+        ));
+    }
+    Ok(all)
+}
+
+type Running = std::sync::Arc<dyn Runs>;
+
+async fn memory_run_consolidation(call: ToolCall, runs: Running) -> Result<Value, ToolError> {
+    runs.consolidate(&call).await
+}
+
+async fn memory_run_episode_cleanup(call: ToolCall, runs: Running) -> Result<Value, ToolError> {
+    let most = call.args.get("max_entries").and_then(Value::as_u64).and_then(|n| u32::try_from(n).ok());
+    runs.clean_up(&call, most.unwrap_or(10_000)).await
+}
+
+/// A memory without its vector.
+struct Bare {
+    kind: String,
+    id: Uuid,
+    about: Option<String>,
+    said: String,
+}
+
+async fn bare(call: &ToolCall, model: &str, most: i32) -> Result<Vec<Bare>, ToolError> {
+    let mut kinds = super::list(call, "tiers");
+    if kinds.is_empty() {
+        kinds = ["fact", "rule", "episode"].map(str::to_owned).to_vec();
+    }
+    let rows =
+        call.query("SELECT kind, id, about, said FROM memory_unembedded($1, $2, $3)", &[&kinds, &model, &most]).await?;
+    Ok(rows.iter().map(|r| Bare { kind: r.get(0), id: r.get(1), about: r.get(2), said: r.get(3) }).collect())
+}
+
+fn model(with: &With) -> Result<String, ToolError> {
+    let none = || {
+        ToolError::refused("unavailable", "There is no embedding model just now; memories are found by their words.")
+    };
+    with.around.model().ok_or_else(none)
+}
+
+/// More are not counted one by one.
+const COUNTED: i32 = 1_000_000;
+
+async fn memory_reembed_pending_count(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let model = model(&with)?;
+    let all = bare(&call, &model, COUNTED).await?;
+    let of = |kind: &str| all.iter().filter(|b| b.kind == kind).count();
+    Ok(json!({"model": model, "pending": all.len(), "episode": of("episode"), "fact": of("fact"), "rule": of("rule")}))
+}
+
+async fn memory_reembed(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let model = model(&with)?;
+    let dry = call.args.get("dry_run").and_then(Value::as_bool).unwrap_or(true);
+    if dry {
+        let pending = bare(&call, &model, COUNTED).await?.len();
+        return Ok(json!({"dry_run": true, "model": model, "pending": pending, "reembedded": 0}));
+    }
+    let most = call.args.get("batch_size").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok()).unwrap_or(50);
+    let batch = bare(&call, &model, most).await?;
+    let texts: Vec<(Option<&str>, &str)> = batch.iter().map(|b| (b.about.as_deref(), &*b.said)).collect();
+    let vectors = with.around.vectors(&texts).await;
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    let done = embedded(&mut tx, &batch, &vectors).await;
+    let done = settled(&call, &with, tx, done).await?;
+    let pending = bare(&call, &model, COUNTED).await?.len();
+    Ok(json!({"dry_run": false, "model": model, "pending": pending, "reembedded": done}))
+}
+
+async fn embedded(tx: &mut EffectTx<'_, '_>, batch: &[Bare], vectors: &[Option<Vector>]) -> Result<usize, WriteError> {
+    let mut done = 0;
+    for (memory, vector) in batch.iter().zip(vectors) {
+        let Some(vector) = vector else { continue };
+        let mut row = serde_json::Map::new();
+        Vector::put(Some(vector), &mut row);
+        let row = Value::Object(row);
+        tx.rows("SELECT memory_patch($1, $2, $3)", &[&memory.kind, &memory.id, &row]).await?;
+        done += 1;
+    }
+    Ok(done)
+}

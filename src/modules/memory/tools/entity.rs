@@ -1,0 +1,162 @@
+//! Entities: the people, organizations and places that facts speak of. All butlers of the house know the same.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{With, define, id, id_of, list, origin, settled, strings, text};
+use crate::modules::memory::write::{Rows, WriteError, merge_entities};
+use crate::tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
+
+pub(super) const NAMES: &[&str] = &[
+    "memory_entity_create",
+    "memory_entity_get",
+    "memory_entity_update",
+    "memory_entity_merge",
+    "entity_create",
+    "entity_get",
+    "entity_update",
+    "entity_merge",
+];
+
+pub(super) const TYPES: [&str; 4] = ["person", "organization", "place", "other"];
+
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+    let aliases = || strings(20, "Other names");
+    let metadata = || json!({"type": "object", "description": "What else is to be noted; `roles` is a list of what people call it by, such as [\"owner\"]"});
+    let mut all = Vec::new();
+    // The older names stand beside.
+    for prefix in ["memory_", ""] {
+        let name = |rest: &str| format!("{prefix}{rest}");
+        all.push(tool!(
+            with,
+            Meta::write(Effect::Idempotent),
+            create as &name("entity_create"),
+            "Note a person, an organization or a place. Look with memory_entity_resolve first whether it is there.",
+            json!({"canonical_name": text(200, "Its name"),
+                   "entity_type": {"type": "string", "enum": TYPES, "description": "What it is"},
+                   "aliases": aliases(), "metadata": metadata()}),
+            &["canonical_name", "entity_type"]
+        ));
+        all.push(tool!(
+            with,
+            Meta::read(),
+            get as &name("entity_get"),
+            "One entity; of one that was merged, the one that it was merged into. Null where there is none.",
+            json!({"entity_id": id_of("entity")}),
+            &["entity_id"]
+        ));
+        all.push(tool!(
+            with,
+            Meta::write(Effect::Idempotent),
+            update as &name("entity_update"),
+            "Change the name, the other names, or what is noted of an entity. What is not given stays.",
+            json!({"entity_id": id_of("entity"), "canonical_name": text(200, "Its name"), "aliases": aliases(),
+                   "metadata": metadata()}),
+            &["entity_id"]
+        ));
+        all.push(tool!(
+            with,
+            Meta::write(Effect::Idempotent),
+            merge as &name("entity_merge"),
+            "Make two entities one: facts of the source become facts of the target. memory_undo takes it back.",
+            json!({"source_entity_id": id_of("entity goes up in the other"),
+                   "target_entity_id": id_of("entity stays")}),
+            &["source_entity_id", "target_entity_id"]
+        ));
+    }
+    Ok(all)
+}
+
+/// As rows have it.
+pub(super) fn kind_of(given: &str) -> &str {
+    if given == "organization" { "organisation" } else { given }
+}
+
+/// As tools have it.
+pub(super) fn type_of(kind: &str) -> &str {
+    if kind == "organisation" { "organization" } else { kind }
+}
+
+async fn create(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let name = call.text("canonical_name").unwrap_or_default().trim().to_owned();
+    let kind = kind_of(call.text("entity_type").unwrap_or("other"));
+    let more = call.args.get("metadata").cloned().unwrap_or_else(|| json!({}));
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    let made = tx
+        .rows("SELECT shared.entity_create($1, $2, $3, $4)", &[&kind, &name, &list(&call, "aliases"), &more])
+        .await
+        .map_err(WriteError::from);
+    let made = made.and_then(|rows| {
+        let id: Option<Uuid> = rows.first().and_then(|r| r.get(0));
+        let there = || {
+            let why = format!("There is a {} named {name} already; find it with memory_entity_resolve.", type_of(kind));
+            WriteError::Refused { code: "already_there", message: why }
+        };
+        id.ok_or_else(there)
+    });
+    let id = settled(&call, &with, tx, made).await?;
+    Ok(json!({"entity_id": id}))
+}
+
+async fn get(call: ToolCall, _: With) -> Result<Value, ToolError> {
+    let asked = id(&call, "entity_id")?;
+    shown(&call, asked).await
+}
+
+/// An entity, or the one that it was merged into.
+async fn shown(call: &ToolCall, asked: Uuid) -> Result<Value, ToolError> {
+    let now = call.query("SELECT shared.entity_standing($1)", &[&asked]).await?;
+    let Some(now) = now.first().and_then(|r| r.get::<_, Option<Uuid>>(0)) else { return Ok(Value::Null) };
+    let sql = "SELECT e.kind, e.name, e.aliases, e.details - 'merged', e.created_at, e.updated_at, e.trust
+               FROM shared.entities e WHERE e.id = $1";
+    let rows = call.query(sql, &[&now]).await?;
+    let Some(row) = rows.first() else { return Ok(Value::Null) };
+    let facts = call.query("SELECT facts FROM memory_facts_count($1, '')", &[&vec![now]]).await?;
+    Ok(json!({
+        "entity_id": now,
+        "merged_from": (now != asked).then_some(asked),
+        "entity_type": type_of(row.get(0)),
+        "canonical_name": row.get::<_, String>(1),
+        "aliases": row.get::<_, Vec<String>>(2),
+        "metadata": row.get::<_, Value>(3),
+        "created_at": row.get::<_, jiff::Timestamp>(4),
+        "updated_at": row.get::<_, jiff::Timestamp>(5),
+        "trust": row.get::<_, String>(6),
+        "fact_count": facts.first().map_or(0, |r| r.get::<_, i64>(0)),
+    }))
+}
+
+async fn update(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let asked = id(&call, "entity_id")?;
+    let aliases = call.args.contains_key("aliases").then(|| list(&call, "aliases"));
+    let (name, more) = (call.text("canonical_name").map(str::trim), call.args.get("metadata"));
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    let done = changed(&mut tx, asked, name, aliases, more).await;
+    let now = settled(&call, &with, tx, done).await?;
+    shown(&call, now).await
+}
+
+async fn changed(
+    tx: &mut EffectTx<'_, '_>,
+    asked: Uuid,
+    name: Option<&str>,
+    aliases: Option<Vec<String>>,
+    more: Option<&Value>,
+) -> Result<Uuid, WriteError> {
+    let none = || WriteError::Refused { code: "not_found", message: format!("There is no entity {asked}.") };
+    let now = tx.rows("SELECT shared.entity_standing($1)", &[&asked]).await?;
+    let now: Uuid = now.first().and_then(|r| r.get::<_, Option<Uuid>>(0)).ok_or_else(none)?;
+    let done = tx.rows("SELECT shared.entity_update($1, $2, $3, $4, NULL)", &[&now, &name, &aliases, &more]).await?;
+    if done.first().is_some_and(|r| r.get(0)) { Ok(now) } else { Err(none()) }
+}
+
+async fn merge(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let (source, target) = (id(&call, "source_entity_id")?, id(&call, "target_entity_id")?);
+    let origin = origin(&call, &with).await?;
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    let done = merge_entities(&mut tx, &origin, source, target).await;
+    settled(&call, &with, tx, done).await
+}

@@ -1,0 +1,280 @@
+//! The module's tools, but for those that search.
+//!
+//! Tenant and lineage are those of the call. `butler` and `request_context` are taken for compatibility: another butler's
+//! name is refused, a context is not looked at.
+
+/// A tool named like the function that does its work, or by another name.
+macro_rules! tool {
+    ($with:ident, $meta:expr, $work:ident, $description:expr, $properties:expr, $required:expr) => {
+        tool!($with, $meta, $work as stringify!($work), $description, $properties, $required)
+    };
+    ($with:ident, $meta:expr, $work:ident as $name:expr, $description:expr, $properties:expr, $required:expr) => {{
+        let with = $with.clone();
+        let def = define($name, $description, $properties, $required, $meta)?;
+        Tool::new(&def, handler(move |call| $work(call, with.clone())))
+    }};
+}
+
+mod admin;
+mod change;
+mod entity;
+mod graph;
+mod look;
+mod predicate;
+mod preference;
+mod resolve;
+mod store;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use super::write::{Kind, Origin, Permanence, Vector, WriteError};
+use crate::base::{SessionId, TenantId};
+use crate::store::StoreError;
+use crate::tools::{Definition, EffectTx, Meta, Tool, ToolCall, ToolError};
+
+pub use admin::Runs;
+
+/// What the tools need of the memory around them.
+#[async_trait]
+pub trait Around: Send + Sync {
+    /// The name of the model that vectors are made with; none: there are no vectors.
+    fn model(&self) -> Option<String>;
+    /// A vector for each (about whom, what) that is to be kept; without where there can be none just now.
+    async fn vectors(&self, texts: &[(Option<&str>, &str)]) -> Vec<Option<Vector>>;
+    /// After a commit: brings what is searched up to the rows.
+    async fn in_step(&self, tenant: &TenantId);
+    /// What searches have shown to a session so far.
+    fn told(&self, session: SessionId) -> Vec<Uuid>;
+    /// How long an episode is kept whose class doesn't say.
+    fn keep(&self) -> Duration;
+}
+
+/// What every tool is given.
+#[derive(Clone)]
+pub struct With {
+    pub around: Arc<dyn Around>,
+    /// Who runs consolidation and cleanup on demand; without, there are no tools for it.
+    pub runs: Option<Arc<dyn Runs>>,
+}
+
+/// The names of all of them.
+pub fn names() -> impl Iterator<Item = &'static str> {
+    [
+        store::NAMES,
+        look::NAMES,
+        change::NAMES,
+        predicate::NAMES,
+        entity::NAMES,
+        graph::NAMES,
+        resolve::NAMES,
+        preference::NAMES,
+        admin::NAMES,
+    ]
+    .into_iter()
+    .flatten()
+    .copied()
+}
+
+/// All of them.
+pub fn tools(with: &With) -> Result<Vec<Tool>, String> {
+    let mut all = store::tools(with)?;
+    all.extend(look::tools(with)?);
+    all.extend(change::tools(with)?);
+    all.extend(predicate::tools(with)?);
+    all.extend(entity::tools(with)?);
+    all.extend(graph::tools(with)?);
+    all.extend(resolve::tools(with)?);
+    all.extend(preference::tools(with)?);
+    all.extend(admin::tools(with)?);
+    Ok(all)
+}
+
+pub(super) fn define(
+    name: &str,
+    description: &str,
+    properties: Value,
+    required: &[&str],
+    meta: Meta,
+) -> Result<Arc<Definition>, String> {
+    let mut properties = properties;
+    if let Some(all) = properties.as_object_mut() {
+        all.insert("request_context".into(), json!({"type": "object", "description": "Not needed: it is known"}));
+    }
+    let schema =
+        json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required});
+    Definition::new(name, description, schema, meta).map(Arc::new)
+}
+
+/// Metadata of a tool that is handed a memory's text: that stands in its row and is not to stay in the record of the call.
+fn telling(meta: Meta, arguments: &[&str]) -> Meta {
+    Meta { sensitive: arguments.iter().map(|a| (*a).to_owned()).collect(), ..meta }
+}
+
+fn text(most: u32, what: &str) -> Value {
+    json!({"type": "string", "minLength": 1, "maxLength": most, "description": what})
+}
+
+fn id_of(what: &str) -> Value {
+    json!({"type": "string", "format": "uuid", "description": format!("Which {what}")})
+}
+
+fn memory_type() -> Value {
+    json!({"type": "string", "enum": ["episode", "fact", "rule"], "description": "What kind of memory it is"})
+}
+
+fn permanence(default: Permanence) -> Value {
+    json!({"type": "string", "enum": Permanence::NAMES, "default": default.as_str(), "description":
+        "How long it is likely to stay so: permanent (a birthday), stable (a home), standard, volatile (a plan), ephemeral (a mood)"})
+}
+
+fn importance(default: f64) -> Value {
+    json!({"type": "number", "minimum": 0, "maximum": 10, "default": default, "description": "How much it matters, 0 to 10"})
+}
+
+fn strings(most: u32, what: &str) -> Value {
+    json!({"type": "array", "maxItems": most, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": what})
+}
+
+fn sensitivity() -> Value {
+    json!({"type": "string", "enum": ["normal", "sensitive", "secret"], "description":
+        "`sensitive` keeps it from other butlers; normal without it"})
+}
+
+fn retention_class() -> Value {
+    json!({"type": "string", "pattern": "^[a-z][a-z0-9_]{0,40}$", "description":
+        "transient, episodic, operational, personal_profile, health_log, financial_log, rule, anti_pattern, or one of the owner's"})
+}
+
+/// An id among the arguments. Its form was checked by the schema.
+fn id(call: &ToolCall, name: &str) -> Result<Uuid, ToolError> {
+    maybe_id(call, name)?.ok_or_else(|| ToolError::refused("invalid_arguments", format!("{name} is missing")))
+}
+
+fn maybe_id(call: &ToolCall, name: &str) -> Result<Option<Uuid>, ToolError> {
+    let Some(given) = call.text(name) else { return Ok(None) };
+    let wrong = |_| ToolError::refused("invalid_arguments", format!("{name} is no id: {given}"));
+    given.parse().map(Some).map_err(wrong)
+}
+
+fn kind(call: &ToolCall) -> Kind {
+    match call.text("memory_type") {
+        Some("episode") => Kind::Episode,
+        Some("rule") => Kind::Rule,
+        _ => Kind::Fact,
+    }
+}
+
+/// A moment among the arguments: with an offset, or a day or a time of the owner's.
+fn moment(call: &ToolCall, name: &str) -> Result<Option<Timestamp>, ToolError> {
+    let Some(given) = call.text(name).map(str::trim) else { return Ok(None) };
+    if let Ok(moment) = given.parse::<Timestamp>() {
+        return Ok(Some(moment));
+    }
+    let civil = given.parse::<jiff::civil::DateTime>();
+    let civil =
+        civil.or_else(|_| given.parse::<jiff::civil::Date>().map(|d| d.to_datetime(jiff::civil::Time::midnight())));
+    match civil.ok().and_then(|civil| civil.to_zoned(call.store.time_zone().clone()).ok()) {
+        Some(zoned) => Ok(Some(zoned.timestamp())),
+        None => Err(ToolError::refused(
+            "invalid_arguments",
+            format!("{name}: {given:?} is no time. Write it as 2026-03-01 or 2026-03-01T18:30:00+01:00."),
+        )),
+    }
+}
+
+fn number(call: &ToolCall, name: &str, default: f64) -> f64 {
+    call.args.get(name).and_then(Value::as_f64).unwrap_or(default)
+}
+
+fn list(call: &ToolCall, name: &str) -> Vec<String> {
+    let given = call.args.get(name).and_then(Value::as_array);
+    given.into_iter().flatten().filter_map(|v| v.as_str().map(str::to_owned)).collect()
+}
+
+fn permanence_of(call: &ToolCall, name: &str, default: Permanence) -> Permanence {
+    call.text(name).and_then(Permanence::from_name).unwrap_or(default)
+}
+
+/// Refuses to speak for another butler.
+fn own_butler(call: &ToolCall) -> Result<(), ToolError> {
+    match call.text("butler").filter(|b| *b != call.butler.as_str()) {
+        None => Ok(()),
+        Some(other) => Err(ToolError::refused(
+            "not_allowed",
+            format!("This is the memory of `{}`; what `{other}` remembers is its own.", call.butler),
+        )),
+    }
+}
+
+/// An id for a session: its own, or made of what somebody else calls theirs.
+fn session_id(given: &str) -> Uuid {
+    given.parse().unwrap_or_else(|_| {
+        let digest = Sha256::digest(given.as_bytes());
+        let mut bytes = [0; 16];
+        bytes.copy_from_slice(&digest[..16]);
+        Uuid::from_bytes(bytes)
+    })
+}
+
+/// Who writes, and what the session was told so far.
+async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolError> {
+    let mut told = std::collections::HashSet::new();
+    if let Some(session) = call.session() {
+        told.extend(with.around.told(session));
+        let rows = call
+            .store
+            .lease(call.context())
+            .await?
+            .read("SELECT memory FROM sessions WHERE id = $1", &[&session.0])
+            .await;
+        let rows = rows.map_err(StoreError::query("reading what a session was told"))?;
+        let memory: Option<Value> = rows.first().and_then(|r| r.get(0));
+        let ids = memory.as_ref().and_then(|m| m.get("ids")).and_then(Value::as_array);
+        told.extend(ids.into_iter().flatten().filter_map(Value::as_str).filter_map(|id| id.parse::<Uuid>().ok()));
+    }
+    Ok(Origin {
+        butler: call.butler.to_string(),
+        actor: call.caller.label().to_owned(),
+        session: call.session().map(|s| s.0),
+        request: Some(call.context().request_id.0),
+        told,
+    })
+}
+
+/// Ends a call's transaction as its work ended, and makes what was written searchable.
+async fn settled<T>(
+    call: &ToolCall,
+    with: &With,
+    tx: EffectTx<'_, '_>,
+    done: Result<T, WriteError>,
+) -> Result<T, ToolError> {
+    match done {
+        Ok(done) => {
+            tx.commit().await?;
+            with.around.in_step(&call.context().tenant_id).await;
+            Ok(done)
+        }
+        Err(refused) => {
+            // A connection that is gone takes its transaction with it.
+            let _ = tx.rollback().await;
+            Err(refused.into())
+        }
+    }
+}
+
+/// A memory as its owner may see it; none where it is not there or was forgotten.
+async fn shown(call: &ToolCall, kind: Kind, id: Uuid) -> Result<Option<Value>, ToolError> {
+    let sql = format!(
+        "SELECT to_jsonb(m) - '{{search,embedding,change,seq,content_hash,topic_hash,claim_id,claimed_by,lease_until}}'::text[]
+         FROM memory_{}s m WHERE m.id = $1 AND m.forgotten_at IS NULL",
+        kind.as_str()
+    );
+    Ok(call.query(&sql, &[&id]).await?.first().map(|r| r.get(0)))
+}

@@ -1,0 +1,274 @@
+//! What is done to memories that are there. Everything but a purge can be taken back.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::fact::{confirmation, standing};
+use super::{Kind, Origin, Permanence, Rows, Vector, WriteError, admitted, event, link, lock, now, patch, row};
+use crate::modules::memory::gate::{MAX_EPISODE, MAX_FACT, content_hash, topic_hash};
+
+/// Says that it is still so.
+pub async fn confirm(tx: &mut dyn Rows, origin: &Origin, kind: Kind, id: Uuid) -> Result<Uuid, WriteError> {
+    if kind == Kind::Episode {
+        return Err(WriteError::refused(
+            "invalid_arguments",
+            "An episode has happened; only facts and rules are confirmed.",
+        ));
+    }
+    lock(tx).await?;
+    let row = row(tx, kind, id).await?;
+    if !["active", "fading"].contains(&row["validity"].as_str().unwrap_or_default()) {
+        let validity = row["validity"].as_str().unwrap_or("gone");
+        let why = format!("Not confirmed: it is {validity}. Store what is so now, or take back what made it so.");
+        return Err(WriteError::refused("not_active", why));
+    }
+    let done = event(tx, origin, "confirmed", kind.as_str(), id, None, json!({})).await?;
+    let given = confirmation(tx, &row).await?;
+    patch(tx, kind, id, given).await?;
+    Ok(done)
+}
+
+/// Takes it out of what is remembered, and keeps it from coming back by itself.
+pub async fn forget(
+    tx: &mut dyn Rows,
+    origin: &Origin,
+    kind: Kind,
+    id: Uuid,
+    reason: Option<&str>,
+) -> Result<Uuid, WriteError> {
+    lock(tx).await?;
+    row(tx, kind, id).await?;
+    let done = event(tx, origin, "forgotten", kind.as_str(), id, reason, json!({})).await?;
+    let at = now(tx).await?;
+    patch(tx, kind, id, json!({"forgotten_at": at})).await?;
+    Ok(done)
+}
+
+/// Says how long it is likely to stay so.
+pub async fn reclassify(
+    tx: &mut dyn Rows,
+    origin: &Origin,
+    kind: Kind,
+    id: Uuid,
+    permanence: Permanence,
+) -> Result<Uuid, WriteError> {
+    if kind == Kind::Episode {
+        return Err(WriteError::refused("invalid_arguments", "Episodes have no permanence; only facts and rules do."));
+    }
+    lock(tx).await?;
+    let before = row(tx, kind, id).await?;
+    let payload = json!({"from": before["permanence"], "to": permanence.as_str()});
+    let done = event(tx, origin, "reclassified", kind.as_str(), id, None, payload).await?;
+    patch(tx, kind, id, json!({"permanence": permanence.as_str(), "decay_rate": permanence.decay_rate()})).await?;
+    Ok(done)
+}
+
+/// How a memory is to be, where that is said.
+#[derive(Clone, Debug, Default)]
+pub struct Edit {
+    pub content: Option<String>,
+    /// Of the new text.
+    pub vector: Option<Vector>,
+    pub importance: Option<f64>,
+    pub confidence: Option<f64>,
+    pub tags: Option<Vec<String>>,
+    pub sensitivity: Option<String>,
+    pub retention_class: Option<String>,
+}
+
+/// Changes a memory in its place; how it was is kept with the event.
+pub async fn edit(
+    tx: &mut dyn Rows,
+    origin: &Origin,
+    kind: Kind,
+    id: Uuid,
+    edit: &Edit,
+    reason: Option<&str>,
+) -> Result<Uuid, WriteError> {
+    let most = if kind == Kind::Episode { MAX_EPISODE } else { MAX_FACT };
+    let content = edit.content.as_deref().map(|text| admitted(text, most)).transpose()?;
+    lock(tx).await?;
+    row(tx, kind, id).await?;
+    let done = event(tx, origin, "edited", kind.as_str(), id, reason, json!({})).await?;
+    let mut given = serde_json::Map::new();
+    let mut set = |name: &str, value: Option<Value>| value.map(|v| given.insert(name.to_owned(), v));
+    set("importance", edit.importance.map(|n| json!(n.clamp(0.0, 10.0))));
+    set("confidence", edit.confidence.map(|n| json!(n.clamp(0.0, 1.0))));
+    set("tags", edit.tags.as_ref().map(|t| json!(t)));
+    set("sensitivity", edit.sensitivity.as_ref().map(|s| json!(s)));
+    set("retention_class", edit.retention_class.as_ref().map(|s| json!(s)));
+    if let Some(content) = content {
+        set("content_hash", Some(json!(content_hash(&content))));
+        set("content", Some(json!(content)));
+        set("last_confirmed_at", Some(json!(now(tx).await?)));
+        Vector::put(edit.vector.as_ref(), &mut given);
+    }
+    patch(tx, kind, id, Value::Object(given)).await?;
+    Ok(done)
+}
+
+const DAY: i64 = 86_400;
+
+/// A rule was followed and it helped. It ripens with that.
+pub async fn mark_helpful(tx: &mut dyn Rows, origin: &Origin, id: Uuid) -> Result<Uuid, WriteError> {
+    lock(tx).await?;
+    let rule = row(tx, Kind::Rule, id).await?;
+    let number = |name: &str| rule[name].as_i64().unwrap_or_default();
+    let (applied, success) = (number("applied_count") + 1, number("success_count") + 1);
+    let effectiveness = share(success, applied);
+    let created: Option<jiff::Timestamp> = serde_json::from_value(rule["created_at"].clone()).ok();
+    let present = now(tx).await?;
+    let age = created.map_or(0, |c| present.duration_since(c).as_secs() / DAY);
+    let maturity = match rule["maturity"].as_str().unwrap_or_default() {
+        "candidate" if success >= 5 && effectiveness >= 0.6 => "established",
+        "established" if success >= 15 && effectiveness >= 0.8 && age >= 30 => "proven",
+        same => same,
+    };
+    let done = event(tx, origin, "helpful", "rule", id, None, json!({"maturity": maturity})).await?;
+    let given = json!({"applied_count": applied, "success_count": success, "effectiveness": effectiveness,
+        "maturity": maturity, "last_confirmed_at": present});
+    patch(tx, Kind::Rule, id, given).await?;
+    Ok(done)
+}
+
+/// A rule was followed and it did harm. It falls back, and in the end stands for its opposite.
+pub async fn mark_harmful(
+    tx: &mut dyn Rows,
+    origin: &Origin,
+    id: Uuid,
+    reason: Option<&str>,
+) -> Result<Uuid, WriteError> {
+    lock(tx).await?;
+    let rule = row(tx, Kind::Rule, id).await?;
+    let number = |name: &str| rule[name].as_i64().unwrap_or_default();
+    let (applied, success, harmful) =
+        (number("applied_count") + 1, number("success_count"), number("harmful_count") + 1);
+    #[allow(clippy::cast_precision_loss)] // counts of people's words
+    let effectiveness = success as f64 / (success as f64 + 4.0 * harmful as f64 + 0.01);
+    let before = rule["maturity"].as_str().unwrap_or_default();
+    let turned = harmful >= 3 && effectiveness < 0.3 && before != "anti_pattern";
+    let maturity = match before {
+        _ if turned => "anti_pattern",
+        "proven" if effectiveness < 0.6 => "candidate",
+        "proven" if effectiveness < 0.8 => "established",
+        "established" if effectiveness < 0.6 => "candidate",
+        same => same,
+    };
+    let done = event(tx, origin, "harmful", "rule", id, reason, json!({"maturity": maturity})).await?;
+    let mut given = json!({"applied_count": applied, "harmful_count": harmful, "effectiveness": effectiveness,
+        "maturity": maturity});
+    if turned {
+        let content = rule["content"].as_str().unwrap_or_default();
+        let mut metadata = rule["metadata"].clone();
+        metadata["turned_from"] = json!(content);
+        // Its hash stays that of what it was, so that the same rule is known when it comes again.
+        given["content"] = json!(format!("Avoid this, it did harm: {content}"));
+        given["metadata"] = metadata;
+        given["retention_class"] = json!("anti_pattern");
+        given["permanence"] = json!("permanent");
+        given["decay_rate"] = json!(0.0);
+    }
+    patch(tx, Kind::Rule, id, given).await?;
+    Ok(done)
+}
+
+#[allow(clippy::cast_precision_loss)] // counts of people's words
+fn share(part: i64, all: i64) -> f64 {
+    if all == 0 { 0.0 } else { part as f64 / all as f64 }
+}
+
+/// Takes an event back.
+pub async fn undo(tx: &mut dyn Rows, origin: &Origin, which: Uuid, reason: Option<&str>) -> Result<(), WriteError> {
+    let by =
+        json!({"actor": origin.actor, "session_id": origin.session, "request_id": origin.request, "reason": reason});
+    let rows = tx.rows("SELECT memory_type, memory_id, why FROM memory_undo($1, $2)", &[&which, &by]).await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let told: Vec<String> = rows
+        .iter()
+        .map(|r| match (r.get::<_, Option<String>>(0), r.get::<_, Option<Uuid>>(1)) {
+            (Some(kind), Some(id)) => format!("{kind} {id}: {}", r.get::<_, String>(2)),
+            _ => r.get(2),
+        })
+        .collect();
+    let code = if told[0].starts_with("there is no") { "not_found" } else { "not_undone" };
+    Err(WriteError::refused(code, format!("Nothing was taken back: {}.", told.join("; "))))
+}
+
+/// Makes two entities one: facts of the first are from then on facts of the second.
+pub async fn merge_entities(
+    tx: &mut dyn Rows,
+    origin: &Origin,
+    source: Uuid,
+    target: Uuid,
+) -> Result<Value, WriteError> {
+    lock(tx).await?;
+    let target = standing(tx, "target_entity_id", Some(target)).await?.unwrap_or(target);
+    let done = event(tx, origin, "merged", "entity", source, None, json!({"into": target})).await?;
+    let rows = tx.rows("SELECT shared.entity_merge($1, $2)", &[&source, &target]).await?;
+    let Some(names) = rows.first().and_then(|r| r.get::<_, Option<i32>>(0)) else {
+        let why = format!("Not merged: {source} is no entity that stands for itself, or it is {target} already.");
+        return Err(WriteError::refused("not_found", why));
+    };
+    let (mut moved, mut over, mut edges, mut edges_over) = (0, 0, 0, 0);
+    let facts = tx.rows("SELECT * FROM memory_facts_about($1)", &[&source]).await?;
+    for fact in &facts {
+        let id: Uuid = fact.get("id");
+        let at = |name: &str| fact.get::<_, Option<Uuid>>(name).map(|e| if e == source { target } else { e });
+        let (entity, object) = (at("entity_id"), at("object_entity_id"));
+        let (scope, subject, predicate): (String, String, String) =
+            (fact.get("scope"), fact.get("subject"), fact.get("predicate"));
+        let topic = topic_hash(&scope, entity, &subject, &predicate);
+        let mut given = json!({"entity_id": entity, "object_entity_id": object, "topic_hash": topic});
+        let kind: String = fact.get("kind");
+        let forgotten: Option<jiff::Timestamp> = fact.get("forgotten_at");
+        let holds = |validity: String| ["active", "fading"].contains(&&*validity);
+        let mut superseded = None;
+        if forgotten.is_none() && holds(fact.get("validity")) && ["property", "edge"].contains(&&*kind) {
+            let stranger = fact.get::<_, String>("trust") == "stranger";
+            let none: Option<Uuid> = None;
+            let hash: String = fact.get("content_hash");
+            let rivals =
+                tx.rows("SELECT * FROM memory_fact_rivals($1, $2, $3, NULL, '{}')", &[&topic, &hash, &none]).await?;
+            let rival = rivals.iter().find(|r| {
+                r.get::<_, Uuid>("id") != id
+                    && r.get::<_, String>("topic_hash") == topic
+                    && r.get::<_, String>("kind") == kind
+                    && (kind == "property" || r.get::<_, Option<Uuid>>("object_entity_id") == object)
+                    && (r.get::<_, String>("trust") == "stranger") == stranger
+                    && r.get::<_, Option<jiff::Timestamp>>("forgotten_at").is_none()
+                    && holds(r.get("validity"))
+            });
+            if let Some(rival) = rival {
+                // Ids grow with time: what was learned last holds.
+                let other: Uuid = rival.get("id");
+                superseded = Some(if other > id { (other, id) } else { (id, other) });
+            } else if entity.is_some() && entity == object {
+                given["validity"] = json!("retracted");
+            }
+        }
+        let at = now(tx).await?;
+        if let Some((winner, loser)) = superseded {
+            let gone = json!({"validity": "superseded", "valid_to": at});
+            if loser == id {
+                given["validity"] = gone["validity"].clone();
+                given["valid_to"] = gone["valid_to"].clone();
+            } else {
+                patch(tx, Kind::Fact, loser, gone).await?;
+            }
+            link(tx, (Kind::Fact, winner), (Kind::Fact, loser), "supersedes").await?;
+        }
+        patch(tx, Kind::Fact, id, given).await?;
+        let count = match (kind == "edge", superseded.is_some()) {
+            (false, false) => &mut moved,
+            (false, true) => &mut over,
+            (true, false) => &mut edges,
+            (true, true) => &mut edges_over,
+        };
+        *count += 1;
+    }
+    Ok(json!({"event": done, "target_entity_id": target, "source_entity_id": source, "facts_repointed": moved,
+        "facts_superseded": over, "edge_facts_repointed": edges, "edge_facts_superseded": edges_over,
+        "aliases_added": names}))
+}
