@@ -40,6 +40,8 @@ CREATE TABLE memory_episodes (
     lease_until        timestamptz,
     available_at       timestamptz NOT NULL DEFAULT clock_timestamp(),
     last_error         text,
+    -- When it was made into facts, or given up.
+    settled_at         timestamptz,
     forgotten_at       timestamptz,
     purged_at          timestamptz,
     search             tsvector GENERATED ALWAYS AS
@@ -50,6 +52,7 @@ CREATE INDEX memory_episodes_changed ON memory_episodes (tenant_id, change);
 CREATE INDEX memory_episodes_of_session ON memory_episodes (session_id, seq) WHERE session_id IS NOT NULL;
 CREATE INDEX memory_episodes_same ON memory_episodes (tenant_id, content_hash);
 CREATE INDEX memory_episodes_open ON memory_episodes (available_at) WHERE consolidation IN ('pending', 'failed');
+CREATE INDEX memory_episodes_dead ON memory_episodes (settled_at) WHERE consolidation = 'dead_letter';
 CREATE INDEX memory_episodes_ending ON memory_episodes (expires_at) WHERE forgotten_at IS NULL;
 CREATE INDEX memory_episodes_search ON memory_episodes USING gin (search);
 CREATE UNIQUE INDEX memory_episodes_once ON memory_episodes (tenant_id, idempotency_key) WHERE idempotency_key IS NOT NULL;

@@ -26,7 +26,11 @@ BEGIN
     END IF;
     RETURN NEW;
 END $$;
-CREATE TRIGGER memory_step BEFORE INSERT OR UPDATE ON memory_episodes FOR EACH ROW EXECUTE FUNCTION memory_step();
+-- Not of claims and their ends, which are no change of what is remembered and must not wait for a writer.
+CREATE TRIGGER memory_step BEFORE INSERT OR UPDATE OF butler, session_id, request_id, speaker, content, content_hash,
+    embedding, embedding_model, importance, retention_class, sensitivity, metadata, idempotency_key, reference_count,
+    last_referenced_at, occurred_at, created_at, expires_at, forgotten_at, purged_at, trust
+    ON memory_episodes FOR EACH ROW EXECUTE FUNCTION memory_step();
 CREATE TRIGGER memory_step BEFORE INSERT OR UPDATE ON memory_facts FOR EACH ROW EXECUTE FUNCTION memory_step();
 CREATE TRIGGER memory_step BEFORE INSERT OR UPDATE ON memory_rules FOR EACH ROW EXECUTE FUNCTION memory_step();
 

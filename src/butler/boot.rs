@@ -150,6 +150,7 @@ pub async fn boot(
         clock: house.clock.clone(),
         post: house.post.clone(),
         keeper: keeper.clone(),
+        due: Arc::default(),
         credentials: Arc::default(),
     };
     phases
@@ -216,6 +217,7 @@ pub async fn boot(
         slots: config.sessions.max_concurrent_sessions as usize,
         time_zone: zone,
         target: Arc::new(Runs(Arc::new(dispatcher))),
+        wake: base.due.clone(),
     });
     let mut builder = ToolSetBuilder::default();
     let wake = Arc::new(Notify::new());

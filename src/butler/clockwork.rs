@@ -14,7 +14,7 @@ use super::routed::prior::{self, Next, Work};
 use crate::access::Caller;
 use crate::base::{RequestContext, SessionId, TenantId, Trust, task};
 use crate::messenger::OwnerNote;
-use crate::modules::{JobCall, JobFailure, NamedJob, Think};
+use crate::modules::{JobCall, JobFailure, NamedJob, Think, Unthought};
 use crate::scheduler::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
 use crate::spawner::{SCHEDULE, SessionResult, SessionState, Trigger, TriggerError, Wants};
 use crate::store::{Store, StoreError};
@@ -225,11 +225,21 @@ impl Runs {
         let Some(job) = self.of_module(name).map(|named| named.job.clone()) else {
             return Ended::without_session(How::Failed(format!("there is no job `{name}`")));
         };
-        let (this, tenant, args) = (self.clone(), firing.tenant.clone(), firing.job_args.clone());
+        let (this, firing) = (self.clone(), firing.clone());
         // A task of its own, so that a panic is this run's failure and nobody else's.
         let work = task::spawn(task::Kind::Job, "module-job", async move {
-            let db = &*this.0.core.house.db;
-            job.run(JobCall { db, tenant: &tenant, args: args.as_ref(), think: &this }).await
+            let house = &this.0.core.house;
+            let thinker = Thinker { runs: &this, own: firing.caller.as_ref().and_then(Caller::session) };
+            let call = JobCall {
+                db: &house.db,
+                tenant: &firing.tenant,
+                args: firing.job_args.as_ref(),
+                think: &thinker,
+                node: house.desk.node(),
+                schedule: &firing.name,
+                priority: firing.priority,
+            };
+            job.run(call).await
         });
         Ended::without_session(match work.await {
             Ok(Ok(done)) => How::Done(Some(done)),
@@ -240,14 +250,39 @@ impl Runs {
     }
 }
 
+/// Asks models for a job.
+struct Thinker<'a> {
+    runs: &'a Runs,
+    /// The session that had the job run: nobody waits for a slot that this one may hold.
+    own: Option<SessionId>,
+}
+
 #[async_trait]
-impl Think for Runs {
-    async fn think(&self, wish: Trigger) -> Result<SessionResult, String> {
-        let result = self.0.core.spawner.trigger_from(wish, None).await.map_err(|e| e.to_string())?;
-        match result.state {
-            SessionState::Succeeded => Ok(result),
-            state => Err(result.error.unwrap_or_else(|| state.as_str().replace('_', " "))),
+impl Think for Thinker<'_> {
+    async fn ready(&self) -> Result<(), String> {
+        let state = self.runs.0.core.spawner.model_state().await;
+        if state.ready { Ok(()) } else { Err(state.reason.unwrap_or_else(|| "it has no model".to_owned())) }
+    }
+
+    async fn think(&self, wish: Trigger) -> Result<SessionResult, Unthought> {
+        let result = self.runs.0.core.spawner.trigger_from(wish, self.own).await.map_err(|e| match e {
+            TriggerError::Store(e) => Unthought::Store(e),
+            TriggerError::TooDeep(_) | TriggerError::PromptSize(_) | TriggerError::PromptEmpty => {
+                Unthought::Failed(e.to_string())
+            }
+            other => Unthought::NotNow(other.to_string()),
+        })?;
+        if result.state == SessionState::Succeeded {
+            return Ok(result);
         }
+        let why = result.error.clone().unwrap_or_else(|| result.state.as_str().replace('_', " "));
+        Err(match (result.state, result.error_class.as_deref()) {
+            (SessionState::Interrupted | SessionState::Cancelled, _) | (_, Some("budget")) => Unthought::NotNow(why),
+            (_, Some("crashed")) => Unthought::Failed(why),
+            (_, Some("auth" | "program_missing")) => Unthought::Away(why),
+            (_, class) if prior::may_pass(class) => Unthought::Away(why),
+            _ => Unthought::Failed(why),
+        })
     }
 }
 

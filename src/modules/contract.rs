@@ -7,6 +7,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use tokio::sync::Notify;
 
 use crate::approvals::Keeper;
 use crate::base::{ButlerName, Clock, Secret, TenantId};
@@ -75,6 +76,8 @@ pub struct ModuleContext {
     pub post: Post,
     /// Decides which of the butler's calls wait for a person.
     pub keeper: Keeper,
+    /// The butler's schedules are looked at when it rings: for whoever has written a run that is due.
+    pub due: Arc<Notify>,
     /// Those of the module's credentials that were found.
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
 }
@@ -82,8 +85,26 @@ pub struct ModuleContext {
 /// Lets a job ask a model of the butler's: one session, which waits for its place as all housekeeping does.
 #[async_trait]
 pub trait Think: Send + Sync {
-    /// Runs the session to its end. The error is a sentence.
-    async fn think(&self, wish: Trigger) -> Result<SessionResult, String>;
+    /// Whether the butler has a model now. The error is the sentence that says what to set.
+    async fn ready(&self) -> Result<(), String>;
+    /// Runs the session to its end.
+    async fn think(&self, wish: Trigger) -> Result<SessionResult, Unthought>;
+}
+
+/// Why a job has no answer of a model. Each holds a sentence.
+#[derive(Debug, thiserror::Error)]
+pub enum Unthought {
+    /// Nothing is wrong with what was asked: there is no place, no money or no model just now, or the daemon stops.
+    #[error("{0}")]
+    NotNow(String),
+    /// Neither here: the model could not be reached, or turned the household away.
+    #[error("{0}")]
+    Away(String),
+    /// The session failed.
+    #[error("{0}")]
+    Failed(String),
+    #[error(transparent)]
+    Store(#[from] StoreError),
 }
 
 /// What a job of a module works with.
@@ -93,6 +114,11 @@ pub struct JobCall<'a> {
     pub tenant: &'a TenantId,
     pub args: Option<&'a Value>,
     pub think: &'a dyn Think,
+    /// Under which name rows are claimed: the same after a restart, another one elsewhere.
+    pub node: &'a str,
+    /// Of the schedule that runs it: its name, and how it stands to other work (1 goes first).
+    pub schedule: &'a str,
+    pub priority: u8,
 }
 
 /// Why a job of a module came to nothing.

@@ -18,6 +18,6 @@ mod webhook;
 pub use catalog::{Catalog, StrictCatalog};
 pub use contract::{
     Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext, NamedJob, Phase, State,
-    Think,
+    Think, Unthought,
 };
 pub use set::{ModuleStates, Modules, switch_key};

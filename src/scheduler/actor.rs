@@ -42,6 +42,8 @@ pub struct SchedulerParts {
     /// The owner's zone.
     pub time_zone: String,
     pub target: Arc<dyn Dispatch>,
+    /// Whoever rings it has written something that may be due.
+    pub wake: Arc<Notify>,
 }
 
 /// A butler's schedules, for whoever changes or runs them. Cheap to clone.
@@ -64,7 +66,7 @@ pub(super) struct Inner {
     pub store: Store,
     pub time_zone: String,
     target: Arc<dyn Dispatch>,
-    wake: Notify,
+    wake: Arc<Notify>,
     slots: Arc<Semaphore>,
     /// Runs that are worked on here.
     under_way: Mutex<HashSet<Uuid>>,
@@ -94,7 +96,7 @@ impl Drop for Here {
 
 impl Scheduler {
     pub fn new(parts: SchedulerParts) -> Self {
-        let SchedulerParts { butler, db, store, node, slots, time_zone, target } = parts;
+        let SchedulerParts { butler, db, store, node, slots, time_zone, target, wake } = parts;
         let rows = Rows { db, schema: store.schema().to_owned(), node };
         let inner = Inner {
             butler,
@@ -102,7 +104,7 @@ impl Scheduler {
             store,
             time_zone,
             target,
-            wake: Notify::new(),
+            wake,
             slots: Arc::new(Semaphore::new(slots.max(1))),
             under_way: Mutex::default(),
             working: TaskTracker::new(),

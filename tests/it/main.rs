@@ -40,6 +40,7 @@ mod injections;
 mod isolation;
 mod lifecycle;
 mod memory;
+mod memory_jobs;
 mod memory_writes;
 mod misbehave;
 mod notices;

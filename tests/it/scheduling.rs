@@ -91,6 +91,7 @@ impl Bench {
             slots: 4,
             time_zone: "Europe/Berlin".to_owned(),
             target: target.clone(),
+            wake: Arc::default(),
         });
         let clockwork = scheduler.start().await.expect("a start");
         (scheduler, clockwork)

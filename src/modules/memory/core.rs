@@ -120,6 +120,11 @@ impl Memory {
         shard
     }
 
+    /// These rows are gone for good, and no number of a change tells of it.
+    pub(super) fn gone(&self, tenant: &TenantId, ids: &[Uuid]) {
+        self.shards.of(tenant).remove(ids);
+    }
+
     /// How many memories the tenant's index holds, and how many bytes it takes; `None`: it is not there.
     pub fn index_size(&self, tenant: &TenantId) -> Option<(usize, usize)> {
         let shard = self.shards.of(tenant);

@@ -9,6 +9,7 @@ pub mod embed;
 mod fulltext;
 pub mod gate;
 mod groups;
+mod jobs;
 pub mod predicates;
 pub mod rank;
 pub mod same;
@@ -23,12 +24,14 @@ use std::sync::{Arc, OnceLock};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::contract::{Factory, Manifest, Module, ModuleContext};
+use super::contract::{Factory, Manifest, Module, ModuleContext, NamedJob};
 use crate::base::{ButlerName, TenantId};
+use crate::scheduler::HouseSchedule;
 use crate::store::migrate::Chain;
 use crate::tools::Tool;
 
 pub use core::{Ask, Memory};
+pub use jobs::job_names;
 pub use settings::Settings;
 use tools::With;
 
@@ -85,6 +88,12 @@ impl Module for MemoryModule {
         memory.warm(&TenantId::owner());
         let _ = self.memory.set(memory);
         Ok(())
+    }
+    fn jobs(&self, _: &ModuleContext) -> Vec<NamedJob> {
+        self.memory.get().map(jobs::named).unwrap_or_default()
+    }
+    fn schedules(&self) -> Vec<HouseSchedule> {
+        if self.settings.enabled { jobs::schedules(&self.settings) } else { Vec::new() }
     }
     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
         if !self.settings.enabled {

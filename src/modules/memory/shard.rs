@@ -131,6 +131,14 @@ impl Shard {
         self.index.read().unwrap_or_else(PoisonError::into_inner).search(query)
     }
 
+    /// Lets go of these.
+    pub(super) fn remove(&self, ids: &[Uuid]) {
+        let mut index = self.index.write().unwrap_or_else(PoisonError::into_inner);
+        for id in ids {
+            index.remove(*id);
+        }
+    }
+
     /// Reads what has changed, unless that was done a moment ago.
     pub(super) async fn step_if_due(&self, from: &Reader<'_>) -> Result<(), StoreError> {
         let mut read = self.read.lock().await;

@@ -1,0 +1,213 @@
+//! Consolidation: episodes become facts and rules, by one session for each group of them.
+//!
+//! A group is one tenant's, and strangers' words stay apart, so that what is learned of them is believed as far as they
+//! are. What a session answers is written down in the transaction that settles its episodes: killed before that, the claim
+//! ends and all of it is done again; the writer knows what it has already.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use tokio::sync::Mutex;
+use uuid::Uuid;
+
+use super::answer::{self, Asked, Skipped};
+use super::prompt::{Known, MAX_EPISODES, least_trust, prompt, room_of};
+use super::queue::{Episode, Queue};
+use super::super::Settings;
+use crate::base::{ButlerName, Clock, RequestContext, Trust, crash};
+use crate::modules::{Job, JobCall, JobFailure, ModuleContext, Unthought};
+use crate::spawner::{SCHEDULE, Trigger, Wants};
+use crate::store::{Store, StoreError};
+
+pub(super) struct Consolidate {
+    batch: u32,
+    max_sessions: usize,
+    butler: ButlerName,
+    store: Store,
+    clock: Clock,
+    /// One run at a time on this node: what its last one left is known to be nobody's.
+    alone: Mutex<()>,
+}
+
+/// What a run has done.
+#[derive(Default)]
+struct Done {
+    sessions: usize,
+    episodes: usize,
+    wrote: Wrote,
+    skipped: Skipped,
+    failed: Vec<String>,
+    failed_episodes: usize,
+    given_up: i64,
+}
+
+/// What became of one group's answer.
+#[derive(Default)]
+struct Wrote {
+    facts: usize,
+    updated: usize,
+    rules: usize,
+    confirmed: usize,
+}
+
+/// Why a group was not learned from.
+enum Not {
+    /// It is as it was; the sentence says what is in the way of all of them.
+    Now(String),
+    /// As the one before, and somebody should hear of it.
+    Away(String),
+    /// The try counts.
+    Failed(String),
+    Store(StoreError),
+}
+
+impl From<StoreError> for Not {
+    fn from(e: StoreError) -> Self {
+        Not::Store(e)
+    }
+}
+
+impl Consolidate {
+    pub fn new(settings: &Settings, cx: &ModuleContext) -> Self {
+        Self {
+            batch: settings.consolidation.batch,
+            max_sessions: settings.consolidation.max_sessions as usize,
+            butler: cx.butler.clone(),
+            store: cx.store.clone(),
+            clock: cx.clock.clone(),
+            alone: Mutex::default(),
+        }
+    }
+}
+
+#[async_trait]
+impl Job for Consolidate {
+    async fn run(&self, call: JobCall<'_>) -> Result<String, JobFailure> {
+        let Ok(_alone) = self.alone.try_lock() else {
+            return Ok("an earlier run is still at work".to_owned());
+        };
+        let queue = Queue {
+            db: call.db,
+            schema: self.store.schema(),
+            tenant: call.tenant,
+            node: call.node,
+            claim: Uuid::now_v7(),
+        };
+        queue.recover().await?;
+        if let Err(why) = call.think.ready().await {
+            return Ok(match queue.waiting().await? {
+                0 => "no episode waits".to_owned(),
+                n => format!("no model: {} wait. {why}", counted(n, "episode")),
+            });
+        }
+        let episodes = queue.claim(self.batch).await?;
+        if episodes.is_empty() {
+            return Ok("no episode waits".to_owned());
+        }
+        crash::point("memory.claimed");
+        tokio::select! {
+            told = self.learn(&call, &queue, episodes) => told,
+            never = queue.hold() => match never {},
+        }
+    }
+}
+
+impl Consolidate {
+    async fn learn(&self, call: &JobCall<'_>, queue: &Queue<'_>, episodes: Vec<Episode>) -> Result<String, JobFailure> {
+        let mut open: HashSet<Uuid> = episodes.iter().map(|e| e.id).collect();
+        let mut done = Done::default();
+        let mut stopped = None;
+        for part in parts(episodes).into_iter().take(self.max_sessions) {
+            let ids: Vec<Uuid> = part.iter().map(|e| e.id).collect();
+            match self.part(call, queue, &part, &mut done).await {
+                Ok(()) => {}
+                Err(Not::Failed(why)) => {
+                    tracing::warn!(butler = %self.butler, episodes = ids.len(), "episodes were not consolidated: {why}");
+                    done.given_up += queue.fail(&ids, &why, self.clock.now()).await?;
+                    done.failed_episodes += ids.len();
+                    done.failed.push(why);
+                }
+                Err(other) => {
+                    stopped = Some(other);
+                    break;
+                }
+            }
+            open.retain(|id| !ids.contains(id));
+        }
+        let left: Vec<Uuid> = open.into_iter().collect();
+        let released = if left.is_empty() { Ok(0) } else { queue.release(&left).await };
+        let waiting = released.as_ref().map_or(left.len(), |n| usize::try_from(*n).unwrap_or(0));
+        let told = done.told(waiting);
+        match stopped {
+            None => released.map(drop)?,
+            // Where the giving back fails as well, the lease runs out.
+            Some(Not::Store(e)) => return Err(e.into()),
+            Some(Not::Away(why)) => return Err(JobFailure::Told(format!("{told}: {why}"))),
+            Some(Not::Now(why) | Not::Failed(why)) => return Ok(format!("{told}: {why}")),
+        }
+        if done.sessions == 0 && !done.failed.is_empty() { Err(JobFailure::Told(told)) } else { Ok(told) }
+    }
+
+    /// One session for a part of a group, and what follows from its answer.
+    async fn part(
+        &self,
+        call: &JobCall<'_>,
+        queue: &Queue<'_>,
+        part: &[Episode],
+        done: &mut Done,
+    ) -> Result<(), Not> {
+        let Some(first) = part.first() else { return Ok(()) };
+        let known = Known::of(call.db, queue.schema, &first.tenant, part).await?;
+        let trust = least_trust(part).min(Trust::System);
+        let butler = self.butler.as_str();
+        let root = RequestContext::root(&self.clock, first.tenant.clone(), "schedule", butler, call.schedule, trust);
+        let request = Arc::new(RequestContext { private: true, ..root });
+        let wants = Wants {
+            tools: Some(Arc::default()),
+            one_round: true,
+            apart_from_memory: true,
+            priority: Some(call.priority),
+            ..Wants::default()
+        };
+        let source = format!("{SCHEDULE}{}", call.schedule);
+        let wish = Trigger { wants, ..Trigger::new(prompt(part, &known), source, request.clone()) };
+        let result = call.think.think(wish).await.map_err(|e| match e {
+            Unthought::NotNow(why) => Not::Now(why),
+            Unthought::Away(why) => Not::Away(why),
+            Unthought::Failed(why) => Not::Failed(why),
+            Unthought::Store(e) => Not::Store(e),
+        })?;
+        crash::point("memory.thought");
+        let episodes: HashSet<Uuid> = part.iter().map(|e| e.id).collect();
+        let asked = Asked { episodes: &episodes, known: &known, stranger: trust == Trust::Stranger };
+        let learned = answer::read(result.output.as_deref().unwrap_or_default(), &asked).map_err(Not::Failed)?;
+        let writing = Writing { request: &request, session: result.session_id, claim: queue.claim, part, known: &known };
+        let (wrote, settled) = self.write(writing, learned, &mut done.skipped).await?;
+        done.sessions += 1;
+        done.episodes += settled;
+        done.wrote.add(&wrote);
+        Ok(())
+    }
+}
+
+/// Groups by tenant and by whether strangers' words are in it; those with which a try failed stand apart, so that one bad
+/// episode takes no new ones along. Each group is cut to what a session can read. The first parts of all groups come first.
+fn parts(episodes: Vec<Episode>) -> Vec<Vec<Episode>> {
+    let mut groups: BTreeMap<(bool, String, bool), Vec<Vec<Episode>>> = BTreeMap::new();
+    let mut room: BTreeMap<(bool, String, bool), usize> = BTreeMap::new();
+    for episode in episodes {
+        let key = (episode.tried, episode.tenant.as_str().to_owned(), episode.trust == Trust::Stranger);
+        let (group, left) = (groups.entry(key.clone()).or_default(), room.entry(key).or_default());
+        let wants = room_of(&episode);
+        if group.is_empty() || wants > *left {
+            group.push(Vec::new());
+            *left = MAX_EPISODES;
+        }
+        *left = left.saturating_sub(wants);
+        group.last_mut().expect("one was pushed").push(episode);
+    }
+    let most = groups.values().map(Vec::len).max().unwrap_or(0);
+    let mut groups: Vec<_> = groups.into_values().map(Vec::into_iter).collect();
+    (0..most).flat_map(|_| groups.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
+}

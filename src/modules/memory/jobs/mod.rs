@@ -1,0 +1,69 @@
+//! What the memory does by itself: makes episodes into facts and rules, lets fade what nobody confirms, and takes old
+//! episodes away. Each starts from rows and can be begun again at any instant.
+
+mod cleanup;
+mod decay;
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+
+use super::{Memory, Settings};
+use crate::base::TenantId;
+use crate::modules::NamedJob;
+use crate::scheduler::HouseSchedule;
+use crate::store::{Database, StoreError};
+
+/// The names of the jobs, the first of each its own.
+pub(crate) const CONSOLIDATION: &[&str] = &["memory_consolidation", "consolidate", "consolidation"];
+pub(crate) const DECAY: &[&str] = &["memory_decay_sweep", "decay_sweep", "decay"];
+pub(crate) const CLEANUP: &[&str] = &["memory_episode_cleanup", "episode_cleanup", "cleanup"];
+
+/// What schedules may name.
+pub(super) fn named(memory: &Arc<Memory>) -> Vec<NamedJob> {
+    let schema = memory.store.schema().to_owned();
+    vec![
+        NamedJob { names: DECAY, job: Arc::new(decay::Decay { schema }) },
+        NamedJob { names: CLEANUP, job: Arc::new(cleanup::Cleanup { memory: memory.clone() }) },
+    ]
+}
+
+/// When they run by themselves.
+pub(super) fn schedules(settings: &Settings) -> Vec<HouseSchedule> {
+    let schedule =
+        |name: &str, cron: String, job, priority| HouseSchedule { name: name.to_owned(), cron, job, priority };
+    let learning = settings.consolidation.enabled.then(|| {
+        let priority = settings.consolidation.priority;
+        schedule("memory-consolidation", settings.consolidation_cron(), CONSOLIDATION, priority)
+    });
+    let sweeps = [
+        schedule("memory-decay-sweep", settings.decay_cron(), DECAY, 3),
+        schedule("memory-episode-cleanup", settings.cleanup_cron(), CLEANUP, 3),
+    ];
+    learning.into_iter().chain(sweeps).collect()
+}
+
+/// The argument of the SQL function `memory_job_state`, which says how the jobs stand: last and next run, backlog, cost.
+pub fn job_names() -> Value {
+    let jobs = [CONSOLIDATION, DECAY, CLEANUP];
+    jobs.iter().map(|names| (names[0].to_owned(), json!(names))).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// Of whom these tables of a schema have rows; of one tenant alone, unless it is the owner's.
+async fn every_tenant(
+    db: &Database,
+    schema: &str,
+    tenant: &TenantId,
+    tables: &[&str],
+) -> Result<Vec<TenantId>, StoreError> {
+    if *tenant != TenantId::owner() {
+        return Ok(vec![tenant.clone()]);
+    }
+    let each: Vec<String> = tables.iter().map(|t| format!("SELECT tenant_id FROM \"{schema}\".{t}")).collect();
+    let mut lease = db.every_tenant().await?;
+    let rows = lease
+        .read(&format!("{} ORDER BY 1", each.join(" UNION ")), &[])
+        .await
+        .map_err(StoreError::query("looking for those who remember"))?;
+    Ok(rows.iter().filter_map(|row| TenantId::new(row.get(0)).ok()).collect())
+}
