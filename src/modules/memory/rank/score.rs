@@ -100,8 +100,29 @@ pub struct Parts {
     pub confidence: f32,
 }
 
+/// The signal [`LENGTH`] weighs: little is gained past fifty words.
+pub fn length(words: u16) -> f32 {
+    f32::from(words.min(LONG)).ln_1p() / 4.0
+}
+
+/// Longer is not better.
+pub const LONG: u16 = 50;
+
 impl Signals {
+    /// The most that what looks at the row alone can add: about, span, when, length.
+    pub fn most(about: f32, span: bool, when: bool) -> f32 {
+        let most = Self {
+            about,
+            span: f32::from(u8::from(span)),
+            when: f32::from(u8::from(when)),
+            length: length(LONG),
+            ..Self::default()
+        };
+        most.sum()
+    }
+
     /// The weighted sum.
+    #[inline(always)]
     pub fn sum(&self) -> f32 {
         WORDS * self.words
             + WORDS_NEAR * self.words_near
