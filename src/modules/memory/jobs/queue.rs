@@ -27,6 +27,8 @@ pub(super) struct Episode {
     pub trust: Trust,
     /// Whether a try with it has failed before.
     pub tried: bool,
+    /// Of the session or conversation that it is of.
+    pub session: Option<Uuid>,
     pub speaker: Option<String>,
     pub content: String,
     pub occurred_at: Timestamp,
@@ -92,7 +94,7 @@ impl Queue<'_> {
              UPDATE {table} e SET claim_id = $3, claimed_by = $4,
                     lease_until = clock_timestamp() + make_interval(secs => $5)
              FROM mine WHERE e.id = mine.id
-             RETURNING e.id, e.tenant_id, e.trust, e.attempts > 0, e.speaker, e.content, e.occurred_at, e.seq"
+             RETURNING e.id, e.tenant_id, e.trust, e.attempts > 0, e.speaker, e.content, e.occurred_at, e.seq, e.session_id"
         );
         let mut lease = self.db.every_tenant().await?;
         let params: crate::store::Params<'_> =
@@ -105,6 +107,7 @@ impl Queue<'_> {
                 tenant: TenantId::new(row.get(1)).ok()?,
                 trust: Trust::from_name(row.get(2)),
                 tried: row.get(3),
+                session: row.get(8),
                 speaker: row.get(4),
                 content: row.get(5),
                 occurred_at: row.get(6),
