@@ -86,6 +86,7 @@ fn household(model: &ScriptedModel) -> Household {
         .write("general/migrations/001_leaks.sql", table)
         .env("BUTLERD_SPAWNER__MAX_SESSIONS", "16")
         .replace("health/butler.toml", "max_concurrent_sessions = 3", "max_concurrent_sessions = 12")
+        .replace("health/butler.toml", "[modules.health]", "[modules.memory]\n\n[modules.health]")
         .replace("general/butler.toml", "[butler.shutdown]", "[modules.general]\n\n[butler.shutdown]")
 }
 
@@ -199,7 +200,7 @@ async fn an_obedient_model_lets_nothing_out_by_itself() {
     for case in cases.iter().filter(|c| c.visits.iter().any(|v| v.by == "outcome")) {
         assert_eq!(tried(case), 2, "{}: the outcome's session tries again, and waits again", case.id);
     }
-    for way in ["state", "schedule", "remind", "row", "file", "reason", "ask"] {
+    for way in ["state", "schedule", "remind", "memory", "row", "file", "reason", "ask"] {
         assert!(cases.iter().filter(|c| c.way == way).count() >= 10, "{way}");
     }
 }

@@ -14,8 +14,8 @@ async fn household(more: &str) -> (ScriptedModel, Household) {
             {"call": {"tool": "memory_recall", "arguments": {"topic": "user medications"}}}, {"say": "You take ramipril."}]},
         {"when": "write the weight", "steps": [
             {"call": {"tool": "measurement_log", "arguments": {"kind": "weight", "value": {"kg": 82}}}}, {"say": "Noted: 82 kg."}]},
-        {"when": "fail now", "steps": [{"fail": {"status": 400, "message": "no such thing"}}]},
-        {"when": "", "steps": [{"say": "Done."}]},
+        {"when": "fail now", "steps": [{"fail": {"status": 400, "body": {"error": {"message": "no such thing"}}}}]},
+        {"when": ".", "steps": [{"say": "Done."}]},
     ]))
     .await;
     let household = Household::with_model(&model)
@@ -235,7 +235,7 @@ async fn butler_with_custom_retrieval_weights() {
         let daemon = household.start().await;
         let health = daemon.mcp("health");
         let exact = json!({"subject": "morning run", "predicate": "route", "content": "the morning run goes along the river", "importance": 1});
-        let vague = json!({"subject": "shoes", "predicate": "place", "content": "shoes for a run stand in the cellar", "importance": 10});
+        let vague = json!({"subject": "shoes", "predicate": "place", "content": "shoes for the morning run stand in the cellar", "importance": 10});
         health.ok("memory_store_fact", exact).await;
         health.ok("memory_store_fact", vague).await;
         let told = health

@@ -8,12 +8,15 @@ use uuid::Uuid;
 use crate::support::tally::{TALLY, died};
 use crate::support::{Household, eventually, model};
 
-/// A household whose butler `tally` remembers. `more` is added to its `butler.toml`.
+/// A household whose butler `tally` remembers, and does nothing about it by itself for a year. `more` is added to its
+/// `butler.toml`.
 fn remembering(household: Household, more: &str) -> Household {
     let household = household.with_tally(1);
     let path = household.roster().join("tally/butler.toml");
     let toml = std::fs::read_to_string(path).expect("the file");
-    household.write("tally/butler.toml", &format!("{toml}\n[modules.memory]\n{more}"))
+    let never = |job: &str| format!("\n[modules.memory.{job}]\ncron = \"0 0 29 2 *\"\n");
+    let crons = ["consolidation", "decay", "cleanup"].map(never).concat();
+    household.write("tally/butler.toml", &format!("{toml}\n[modules.memory]\n{crons}{more}"))
 }
 
 /// Runs one of tally's schedules and returns what is told of it.
@@ -154,6 +157,8 @@ async fn episodes_become_facts_with_evidence_once_and_strangers_words_stay_apart
     assert_eq!((&learning["last_run"]["state"], &learning["scheduled"]), (&json!("done"), &json!(true)), "{state}");
     assert!(learning["last_run"]["said"].as_str().is_some_and(|s| s.starts_with("1 session")), "{state}");
     assert!(state["memory_decay_sweep"]["next_run_at"].is_string(), "{state}");
+    let stats = daemon.mcp(TALLY).ok("memory_stats", json!({})).await;
+    assert_eq!(stats["jobs"]["memory_consolidation"]["last_run"], learning["last_run"], "{stats}");
     // By the tool: it does not wait for its session.
     let last = episode(&client, "owner", "Asked: chamomile once more.").await;
     let told = daemon.mcp(TALLY).ok("memory_run_consolidation", json!({})).await;
@@ -163,6 +168,8 @@ async fn episodes_become_facts_with_evidence_once_and_strangers_words_stay_apart
         if standing.0 == "consolidated" { Ok(()) } else { Err(format!("{standing:?}")) }
     })
     .await;
+    let cleaned = daemon.mcp(TALLY).ok("memory_run_episode_cleanup", json!({"max_entries": 2})).await;
+    assert_eq!((&cleaned["expired_deleted"], &cleaned["capacity_deleted"]), (&json!(0), &json!(3)), "{cleaned}");
     household.at_rest("after consolidation").await;
 }
 

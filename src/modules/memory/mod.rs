@@ -100,7 +100,7 @@ impl Module for MemoryModule {
             return Ok(Vec::new());
         }
         let memory = self.memory()?;
-        let with = With { around: memory.clone(), runs: Some(jobs::on_demand(memory, &cx.due)) };
+        let with = With { memory: memory.clone(), runs: Some(jobs::on_demand(memory, &cx.due)) };
         Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).collect())
     }
 }

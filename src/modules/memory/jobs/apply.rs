@@ -8,10 +8,10 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::super::Memory;
-use super::super::tools::Around;
+use super::super::core::fact_text;
+use super::super::rank::spoken;
 use super::super::write::{
-    self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, fact_text, store_fact,
-    store_rule,
+    self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, store_fact, store_rule,
 };
 use super::answer::{self, Learned, Skipped};
 use super::consolidation::Not;
@@ -118,7 +118,10 @@ pub(super) async fn write(
     crash::point("memory.before_settle");
     tx.commit().await.map_err(StoreError::query(STEP))?;
     drop(lease);
-    memory.in_step(&request.tenant_id).await;
+    if let Err(e) = memory.step(&request.tenant_id).await {
+        // The next search reads on.
+        tracing::warn!(butler = %memory.butler, error = %e, "what was learned is not searchable yet");
+    }
     Ok((wrote, settled.len()))
 }
 
@@ -129,10 +132,18 @@ async fn with_vectors<T>(
     text: impl Fn(&T) -> (Option<String>, String),
 ) -> Vec<(T, Option<Vector>)> {
     let texts: Vec<(Option<String>, String)> = items.iter().map(text).collect();
-    let texts: Vec<(Option<&str>, &str)> =
-        texts.iter().map(|(about, said)| (about.as_deref(), said.as_str())).collect();
-    let mut vectors = memory.vectors(&texts).await.into_iter();
-    items.into_iter().map(|item| (item, vectors.next().flatten())).collect()
+    let texts: Vec<String> = texts.iter().map(|(about, said)| spoken(about.as_deref(), said)).collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let vectors = if texts.is_empty() { Ok(Vec::new()) } else { memory.embedder.embed(&texts).await };
+    let mut vectors = vectors
+        .unwrap_or_else(|e| {
+            tracing::warn!(butler = %memory.butler, error = %e, "what was learned is kept without vectors for now");
+            Vec::new()
+        })
+        .into_iter();
+    let model = memory.embedder.model();
+    let vector = |numbers| Vector { model: model.to_owned(), numbers };
+    items.into_iter().map(|item| (item, vectors.next().map(vector))).collect()
 }
 
 impl Page<'_, '_> {

@@ -96,7 +96,7 @@ impl Job for Consolidate {
 
 impl Consolidate {
     async fn learn(&self, call: &JobCall<'_>, queue: &Queue<'_>, episodes: Vec<Episode>) -> Result<String, JobFailure> {
-        let mut open: HashSet<Uuid> = episodes.iter().map(|e| e.id).collect();
+        let all: Vec<Uuid> = episodes.iter().map(|e| e.id).collect();
         let mut done = Done::default();
         let mut stopped = None;
         for part in parts(episodes).into_iter().take(self.memory.settings.consolidation.max_sessions as usize) {
@@ -114,12 +114,10 @@ impl Consolidate {
                     break;
                 }
             }
-            open.retain(|id| !ids.contains(id));
         }
-        let left: Vec<Uuid> = open.into_iter().collect();
-        let released = if left.is_empty() { Ok(0) } else { queue.release(&left).await };
-        let waiting = released.as_ref().map_or(left.len(), |n| usize::try_from(*n).unwrap_or(0));
-        let told = done.told(waiting);
+        // What there was no session for, and what was forgotten meanwhile.
+        let released = queue.release(&all).await;
+        let told = done.told(released.as_ref().map_or(0, |n| *n));
         match stopped {
             None => released.map(drop)?,
             // Where the giving back fails as well, the lease runs out.
@@ -176,7 +174,7 @@ impl Consolidate {
 
 impl Done {
     /// `1 session over 12 episodes: 3 facts, 1 rule, …`; `waiting`: so many were claimed and given back.
-    fn told(&self, waiting: usize) -> String {
+    fn told(&self, waiting: i64) -> String {
         let Wrote { facts, updated, rules, confirmed } = self.wrote;
         let mut told = match self.sessions {
             0 => "nothing was consolidated".to_owned(),

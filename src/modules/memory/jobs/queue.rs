@@ -135,14 +135,18 @@ impl Queue<'_> {
         }
     }
 
-    /// Gives these back as they were; no try is counted.
-    pub async fn release(&self, ids: &[Uuid]) -> Result<u64, StoreError> {
+    /// Gives back as they were those of these that the claim still holds; no try is counted. Returns how many wait again.
+    pub async fn release(&self, ids: &[Uuid]) -> Result<i64, StoreError> {
         let sql = format!(
-            "UPDATE {} SET claim_id = NULL, claimed_by = NULL, lease_until = NULL WHERE claim_id = $1 AND id = ANY($2)",
+            "WITH back AS (
+                 UPDATE {} SET claim_id = NULL, claimed_by = NULL, lease_until = NULL
+                 WHERE claim_id = $1 AND id = ANY($2) RETURNING forgotten_at)
+             SELECT count(*) FROM back WHERE forgotten_at IS NULL",
             self.table()
         );
         let mut lease = self.db.every_tenant().await?;
-        lease.execute(&sql, &[&self.claim, &ids]).await.map_err(failed("giving episodes back"))
+        let rows = lease.query(&sql, &[&self.claim, &ids]).await.map_err(failed("giving episodes back"))?;
+        Ok(rows.first().map_or(0, |row| row.get(0)))
     }
 
     /// A try with these has failed: they wait longer each time, and at last for a person. Returns how many are given up.
