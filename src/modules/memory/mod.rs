@@ -122,12 +122,12 @@ impl Module for MemoryModule {
     fn schedules(&self) -> Vec<HouseSchedule> {
         if self.settings.enabled { jobs::schedules(&self.settings) } else { Vec::new() }
     }
-    async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
         if !self.settings.enabled {
             return Ok(Vec::new());
         }
         let memory = self.memory()?;
-        let with = With { memory: memory.clone(), runs: None };
+        let with = With { memory: memory.clone(), runs: Some(jobs::on_demand(memory, &cx.due)) };
         Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).collect())
     }
 }
