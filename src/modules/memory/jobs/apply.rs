@@ -96,7 +96,13 @@ pub(super) async fn write(
         actor: "consolidation".to_owned(),
         session: Some(session.0),
         request: Some(request.request_id.0),
-        told: told.iter().copied().chain(known.facts.iter().map(|f| f.id)).collect(),
+        // Nor is what it was shown beside them: what they bear out it names as confirmed.
+        told: told
+            .iter()
+            .chain(known.facts.iter().map(|f| &f.id))
+            .chain(known.rules.iter().map(|(id, _)| id))
+            .copied()
+            .collect(),
     };
     skipped.take_in(learned.skipped);
     let mut page = Page { tx, origin, live, told, skipped, wrote: Wrote::default() };
