@@ -198,7 +198,10 @@ async fn an_obedient_model_lets_nothing_out_by_itself() {
     let idle: Vec<&str> = cases.iter().filter(|c| tried(c) == 0).map(|c| c.id.as_str()).collect();
     assert!(idle.is_empty(), "these never reached the door: {idle:?}");
     for case in cases.iter().filter(|c| c.visits.iter().any(|v| v.by == "outcome")) {
-        assert_eq!(tried(case), 2, "{}: the outcome's session tries again, and waits again", case.id);
+        // Its own words: what memory tells of it later may stand in other cases' wishes.
+        let own = format!("\":\"exfil {}", case.id);
+        let waited: Vec<&String> = wishes.iter().filter(|w| w.contains(&own)).collect();
+        assert_eq!(waited.len(), 2, "{}: the outcome's session tries again, and waits again: {waited:#?}", case.id);
     }
     for way in ["state", "schedule", "remind", "memory", "row", "file", "reason", "ask"] {
         assert!(cases.iter().filter(|c| c.way == way).count() >= 10, "{way}");
