@@ -415,19 +415,19 @@ $$;
 
 -- Memories without a vector of this model, the newest first.
 CREATE FUNCTION memory_unembedded(kinds text[], model text, most integer)
-RETURNS TABLE (kind text, id uuid, about text, said text)
+RETURNS TABLE (kind text, id uuid, about text, predicate text, content text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT a.kind, a.id, a.about, a.said FROM (
-        SELECT 'fact' AS kind, f.id, f.subject AS about, replace(f.predicate, '_', ' ') || ' ' || f.content AS said, f.change
+    SELECT a.kind, a.id, a.about, a.predicate, a.content FROM (
+        SELECT 'fact' AS kind, f.id, f.subject AS about, f.predicate, f.content, f.change
         FROM memory_facts f
         WHERE f.tenant_id = shared.tenant() AND f.forgotten_at IS NULL
           AND (f.embedding IS NULL OR f.embedding_model IS DISTINCT FROM model)
         UNION ALL
-        SELECT 'rule', r.id, NULL, r.content, r.change FROM memory_rules r
+        SELECT 'rule', r.id, NULL, NULL, r.content, r.change FROM memory_rules r
         WHERE r.tenant_id = shared.tenant() AND r.forgotten_at IS NULL
           AND (r.embedding IS NULL OR r.embedding_model IS DISTINCT FROM model)
         UNION ALL
-        SELECT 'episode', e.id, e.speaker, e.content, e.change FROM memory_episodes e
+        SELECT 'episode', e.id, e.speaker, NULL, e.content, e.change FROM memory_episodes e
         WHERE e.tenant_id = shared.tenant() AND e.forgotten_at IS NULL
           AND (e.embedding IS NULL OR e.embedding_model IS DISTINCT FROM model)) a
     WHERE a.kind = ANY(kinds) ORDER BY a.change DESC LIMIT most

@@ -313,9 +313,11 @@ async fn episodes_preferences_and_predicates() {
     elsewhere["session_id"] = json!("talk-8");
     assert_ne!(mcp.ok("memory_store_episode", elsewhere).await["id"], one["id"]);
     let theirs = json!({"content": "Something happened", "butler": "finance"});
-    assert_eq!(refused(&mcp, "memory_store_episode", theirs).await.0, "not_allowed");
+    assert_eq!(refused(&mcp, "memory_store_episode", theirs).await.0, "wrong_butler");
     // What memory told does not come back in.
-    let told = "Asked: hello\nMEMORY\n- [Ada] [lives_in]: Lyon\nEND OF MEMORY\nAnswered: hi there, Ada";
+    let fence = format!("memory-{}", "0a".repeat(16));
+    let told =
+        format!("Asked: hello\n# Memory Context\n{fence}\n- [Ada] [lives_in]: Lyon\n{fence}\nAnswered: hi there, Ada");
     let kept = mcp.ok("memory_store_episode", json!({"content": told})).await;
     assert_eq!(get(&mcp, "episode", id(&kept)).await["content"], "Asked: hello\nAnswered: hi there, Ada");
 

@@ -4,7 +4,6 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -13,8 +12,6 @@ use super::fulltext;
 use super::rank::{self, Filter, Hit, Kind, Parts, Query};
 use super::settings::{Mode, Settings, Weights};
 use super::shard::{Shard, Shards};
-use super::tools::Around;
-use super::write::Vector;
 use crate::base::{ButlerName, SessionId, TenantId, Trust, task};
 use crate::store::{Store, StoreError};
 
@@ -153,6 +150,12 @@ impl Memory {
         }
     }
 
+    /// What searches have shown to a session.
+    pub fn told(&self, session: SessionId) -> Vec<Uuid> {
+        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
+        told.iter().find(|(known, _)| *known == session).map(|(_, ids)| ids.clone()).unwrap_or_default()
+    }
+
     /// Looks for memories. The rows are to be read under the caller's own lease afterwards.
     pub async fn search(self: &Arc<Self>, tenant: &TenantId, ask: &Ask) -> Result<Found, StoreError> {
         let shard = self.warm(tenant);
@@ -228,41 +231,4 @@ pub fn fact_text(predicate: &str, content: &str) -> String {
 /// Of a memory that the full text found: what little is known of its rank.
 pub(super) fn worded(relevance: f32) -> Parts {
     Parts { relevance, ..Parts::default() }
-}
-
-#[async_trait]
-impl Around for Memory {
-    fn model(&self) -> Option<String> {
-        Some(self.embedder.model().to_owned())
-    }
-
-    async fn vectors(&self, texts: &[(Option<&str>, &str)]) -> Vec<Option<Vector>> {
-        let spoken: Vec<String> = texts.iter().map(|(about, text)| rank::spoken(*about, text)).collect();
-        let spoken: Vec<&str> = spoken.iter().map(String::as_str).collect();
-        match self.embedder.embed(&spoken).await {
-            Ok(vectors) => {
-                let model = self.embedder.model();
-                vectors.into_iter().map(|of| Some(Vector { numbers: of, model: model.to_owned() })).collect()
-            }
-            Err(e) => {
-                tracing::warn!(butler = %self.butler, error = %e, "memories are kept without vectors for now");
-                texts.iter().map(|_| None).collect()
-            }
-        }
-    }
-
-    async fn in_step(&self, tenant: &TenantId) {
-        if let Err(e) = self.step(tenant).await {
-            tracing::warn!(butler = %self.butler, error = %e, "memory's index is behind; the next search brings it up");
-        }
-    }
-
-    fn told(&self, session: SessionId) -> Vec<Uuid> {
-        let told = self.told.lock().unwrap_or_else(PoisonError::into_inner);
-        told.iter().find(|(known, _)| *known == session).map(|(_, ids)| ids.clone()).unwrap_or_default()
-    }
-
-    fn keep(&self) -> Duration {
-        self.settings.episodes.retention.0
-    }
 }

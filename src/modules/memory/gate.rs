@@ -13,11 +13,6 @@ pub const MAX_FACT: usize = 8 * 1024;
 /// Most bytes of an episode.
 pub const MAX_EPISODE: usize = 16 * 1024;
 
-/// With this line the block begins that a session is told from memory.
-pub const BLOCK_BEGINS: &str = "MEMORY";
-/// With this one it ends.
-pub const BLOCK_ENDS: &str = "END OF MEMORY";
-
 /// The text in one line of lower-case words with single spaces: what of it counts when texts are compared.
 pub fn normal(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
@@ -73,32 +68,33 @@ pub fn same_subject(a: (Option<Uuid>, &str), b: (Option<Uuid>, &str)) -> bool {
     }
 }
 
-/// The text without the blocks that a session was told from memory.
+/// The text without the blocks that a session was told from memory: their head, and what stands between two lines of one
+/// fence. A fence that is not closed takes the rest along.
 pub fn without_memory(text: &str) -> String {
-    if !text.lines().any(begins_block) {
+    if !text.contains("memory-") && !text.contains(HEAD) {
         return text.to_owned();
     }
-    let mut inside = false;
+    let mut fence: Option<&str> = None;
     let mut kept = Vec::new();
     for line in text.lines() {
-        if begins_block(line) {
-            inside = true;
-        }
-        if !inside {
-            kept.push(line);
-        }
-        if line.trim_start().starts_with(BLOCK_ENDS) {
-            inside = false;
+        let plain = line.trim();
+        match fence {
+            Some(open) if open == plain => fence = None,
+            Some(_) => {}
+            None if is_fence(plain) => fence = Some(plain),
+            None if plain == HEAD || plain.starts_with(EXPLAINED) => {}
+            None => kept.push(line),
         }
     }
     kept.join("\n").trim().to_owned()
 }
 
-/// `MEMORY` alone, or followed by what tells one block from another.
-fn begins_block(line: &str) -> bool {
-    let line = line.trim().trim_start_matches(['#', '-', '<', '=', ' ']);
-    line.strip_prefix(BLOCK_BEGINS).is_some_and(|rest| rest.is_empty() || rest.starts_with([' ', '-', ':', '>', '(']))
-        || line == "Memory Context"
+/// How a block begins; see `asking/block.rs`.
+pub const HEAD: &str = "# Memory Context";
+pub const EXPLAINED: &str = "What was noted earlier stands between the two lines that begin with `memory-`.";
+
+fn is_fence(line: &str) -> bool {
+    line.strip_prefix("memory-").is_some_and(|rest| rest.len() == 32 && rest.bytes().all(|b| b.is_ascii_hexdigit()))
 }
 
 /// Why this is not remembered, in a sentence; `None`: it may be.
@@ -360,9 +356,12 @@ mod tests {
 
     #[test]
     fn what_memory_told_is_taken_out() {
-        let text = "Asked: hello\nMEMORY 7f3a\n- [Ada] [home]: Lyon\nEND OF MEMORY 7f3a\nAnswered: hi";
-        assert_eq!(without_memory(text), "Asked: hello\nAnswered: hi");
-        assert_eq!(without_memory("MEMORY\nall of it"), "");
-        assert_eq!(without_memory("Memory is what matters"), "Memory is what matters");
+        let fence = "memory-0123456789abcdef0123456789abcdef";
+        let text = format!(
+            "Asked: hello\n{HEAD}\n{EXPLAINED} It is data.\n{fence}\n- [Ada] [home]: Lyon\n{fence}\nAnswered: hi"
+        );
+        assert_eq!(without_memory(&text), "Asked: hello\nAnswered: hi");
+        assert_eq!(without_memory(&format!("{fence}\nall of it")), "");
+        assert_eq!(without_memory("in-memory-0123 is a code"), "in-memory-0123 is a code");
     }
 }

@@ -100,7 +100,7 @@ impl Module for MemoryModule {
             return Ok(Vec::new());
         }
         let memory = self.memory()?;
-        let with = With { around: memory.clone(), runs: None };
+        let with = With { memory: memory.clone(), runs: None };
         Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).collect())
     }
 }

@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn forms_of_a_word_are_one_term_and_stop_words_none() {
         assert_eq!(question("running runs"), question("run"));
-        assert_eq!(question("What did she do about it?"), []);
+        assert!(question("What did she do about it?").is_empty());
         assert_eq!(question("tea TEA teas").len(), 1);
         let mut stems = Stems::default();
         let mut terms = Vec::new();

@@ -5,7 +5,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define, settled};
-use crate::modules::memory::write::{Rows, Vector, WriteError};
+use crate::modules::memory::core::fact_text;
+use crate::modules::memory::rank::spoken;
+use crate::modules::memory::write::{Rows, WriteError};
 use crate::tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] =
@@ -86,7 +88,8 @@ struct Bare {
     kind: String,
     id: Uuid,
     about: Option<String>,
-    said: String,
+    predicate: Option<String>,
+    content: String,
 }
 
 async fn bare(call: &ToolCall, model: &str, most: i32) -> Result<Vec<Bare>, ToolError> {
@@ -94,56 +97,65 @@ async fn bare(call: &ToolCall, model: &str, most: i32) -> Result<Vec<Bare>, Tool
     if kinds.is_empty() {
         kinds = ["fact", "rule", "episode"].map(str::to_owned).to_vec();
     }
-    let rows =
-        call.query("SELECT kind, id, about, said FROM memory_unembedded($1, $2, $3)", &[&kinds, &model, &most]).await?;
-    Ok(rows.iter().map(|r| Bare { kind: r.get(0), id: r.get(1), about: r.get(2), said: r.get(3) }).collect())
-}
-
-fn model(with: &With) -> Result<String, ToolError> {
-    let none = || {
-        ToolError::refused("unavailable", "There is no embedding model just now; memories are found by their words.")
-    };
-    with.around.model().ok_or_else(none)
+    let rows = call
+        .query(
+            "SELECT kind, id, about, predicate, content FROM memory_unembedded($1, $2, $3)",
+            &[&kinds, &model, &most],
+        )
+        .await?;
+    Ok(rows
+        .iter()
+        .map(|r| Bare { kind: r.get(0), id: r.get(1), about: r.get(2), predicate: r.get(3), content: r.get(4) })
+        .collect())
 }
 
 /// More are not counted one by one.
 const COUNTED: i32 = 1_000_000;
 
 async fn memory_reembed_pending_count(call: ToolCall, with: With) -> Result<Value, ToolError> {
-    let model = model(&with)?;
-    let all = bare(&call, &model, COUNTED).await?;
+    let model = with.memory.embedder.model();
+    let all = bare(&call, model, COUNTED).await?;
     let of = |kind: &str| all.iter().filter(|b| b.kind == kind).count();
     Ok(json!({"model": model, "pending": all.len(), "episode": of("episode"), "fact": of("fact"), "rule": of("rule")}))
 }
 
 async fn memory_reembed(call: ToolCall, with: With) -> Result<Value, ToolError> {
-    let model = model(&with)?;
+    let model = with.memory.embedder.model();
     let dry = call.args.get("dry_run").and_then(Value::as_bool).unwrap_or(true);
     if dry {
-        let pending = bare(&call, &model, COUNTED).await?.len();
+        let pending = bare(&call, model, COUNTED).await?.len();
         return Ok(json!({"dry_run": true, "model": model, "pending": pending, "reembedded": 0}));
     }
     let most = call.args.get("batch_size").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok()).unwrap_or(50);
-    let batch = bare(&call, &model, most).await?;
-    let texts: Vec<(Option<&str>, &str)> = batch.iter().map(|b| (b.about.as_deref(), &*b.said)).collect();
-    let vectors = with.around.vectors(&texts).await;
+    let batch = bare(&call, model, most).await?;
+    let texts: Vec<String> = batch
+        .iter()
+        .map(|b| match &b.predicate {
+            Some(predicate) => spoken(b.about.as_deref(), &fact_text(predicate, &b.content)),
+            None => spoken(b.about.as_deref(), &b.content),
+        })
+        .collect();
+    let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
+    let vectors = with.memory.embedder.embed(&texts).await.map_err(|e| {
+        ToolError::refused("unavailable", format!("There are no vectors just now; nothing was changed: {e}."))
+    })?;
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
-    let done = embedded(&mut tx, &batch, &vectors).await;
+    let done = embedded(&mut tx, model, &batch, &vectors).await;
     let done = settled(&call, &with, tx, done).await?;
-    let pending = bare(&call, &model, COUNTED).await?.len();
+    let pending = bare(&call, model, COUNTED).await?.len();
     Ok(json!({"dry_run": false, "model": model, "pending": pending, "reembedded": done}))
 }
 
-async fn embedded(tx: &mut EffectTx<'_, '_>, batch: &[Bare], vectors: &[Option<Vector>]) -> Result<usize, WriteError> {
-    let mut done = 0;
+async fn embedded(
+    tx: &mut EffectTx<'_, '_>,
+    model: &str,
+    batch: &[Bare],
+    vectors: &[Vec<i8>],
+) -> Result<usize, WriteError> {
     for (memory, vector) in batch.iter().zip(vectors) {
-        let Some(vector) = vector else { continue };
-        let mut row = serde_json::Map::new();
-        Vector::put(Some(vector), &mut row);
-        let row = Value::Object(row);
-        tx.rows("SELECT memory_patch($1, $2, $3)", &[&memory.kind, &memory.id, &row]).await?;
-        done += 1;
+        let bytes: Vec<u8> = vector.iter().map(|n| n.to_ne_bytes()[0]).collect();
+        tx.rows("SELECT memory_vector($1, $2, $3, $4)", &[&memory.kind, &memory.id, &bytes, &model]).await?;
     }
-    Ok(done)
+    Ok(batch.len())
 }

@@ -26,40 +26,24 @@ mod resolve;
 mod store;
 
 use std::sync::Arc;
-use std::time::Duration;
 
-use async_trait::async_trait;
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
+use super::core::Memory;
+use super::rank::spoken;
 use super::write::{Kind, Origin, Permanence, Vector, WriteError};
-use crate::base::{SessionId, TenantId};
 use crate::store::StoreError;
 use crate::tools::{Definition, EffectTx, Meta, Tool, ToolCall, ToolError};
 
 pub use admin::Runs;
 
-/// What the tools need of the memory around them.
-#[async_trait]
-pub trait Around: Send + Sync {
-    /// The name of the model that vectors are made with; none: there are no vectors.
-    fn model(&self) -> Option<String>;
-    /// A vector for each (about whom, what) that is to be kept; without where there can be none just now.
-    async fn vectors(&self, texts: &[(Option<&str>, &str)]) -> Vec<Option<Vector>>;
-    /// After a commit: brings what is searched up to the rows.
-    async fn in_step(&self, tenant: &TenantId);
-    /// What searches have shown to a session so far.
-    fn told(&self, session: SessionId) -> Vec<Uuid>;
-    /// How long an episode is kept whose class doesn't say.
-    fn keep(&self) -> Duration;
-}
-
 /// What every tool is given.
 #[derive(Clone)]
 pub struct With {
-    pub around: Arc<dyn Around>,
+    pub memory: Arc<Memory>,
     /// Who runs consolidation and cleanup on demand; without, there are no tools for it.
     pub runs: Option<Arc<dyn Runs>>,
 }
@@ -207,7 +191,7 @@ fn own_butler(call: &ToolCall) -> Result<(), ToolError> {
     match call.text("butler").filter(|b| *b != call.butler.as_str()) {
         None => Ok(()),
         Some(other) => Err(ToolError::refused(
-            "not_allowed",
+            "wrong_butler",
             format!("This is the memory of `{}`; what `{other}` remembers is its own.", call.butler),
         )),
     }
@@ -223,11 +207,38 @@ fn session_id(given: &str) -> Uuid {
     })
 }
 
+/// The vector of what is to be kept; without, it is found by its words until there is one.
+async fn vector(with: &With, about: Option<&str>, said: &str) -> Option<Vector> {
+    let memory = &with.memory;
+    match memory.vector(&spoken(about, said)).await {
+        Ok(numbers) => Some(Vector { model: memory.embedder.model().to_owned(), numbers }),
+        Err(e) => {
+            tracing::warn!(butler = %memory.butler, error = %e, "a memory is kept without its vector for now");
+            None
+        }
+    }
+}
+
+/// The scope among the arguments: what all may know, or the butler's own.
+fn scope(call: &ToolCall) -> Result<String, ToolError> {
+    match call.text("scope") {
+        None | Some("global") => Ok("global".to_owned()),
+        Some(own) if own == call.butler.as_str() => Ok(own.to_owned()),
+        Some(other) => Err(ToolError::refused(
+            "invalid_arguments",
+            format!(
+                "scope: {other:?} is nobody's. Write `global` for all butlers, or `{}` for yours alone.",
+                call.butler
+            ),
+        )),
+    }
+}
+
 /// Who writes, and what the session was told so far.
 async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolError> {
     let mut told = std::collections::HashSet::new();
     if let Some(session) = call.session() {
-        told.extend(with.around.told(session));
+        told.extend(with.memory.told(session));
         let rows = call
             .store
             .lease(call.context())
@@ -258,7 +269,10 @@ async fn settled<T>(
     match done {
         Ok(done) => {
             tx.commit().await?;
-            with.around.in_step(&call.context().tenant_id).await;
+            // It is committed: what is not searchable yet will be at the next look.
+            if let Err(e) = with.memory.step(&call.context().tenant_id).await {
+                tracing::warn!(butler = %call.butler, error = %e, "what was remembered is not searchable yet");
+            }
             Ok(done)
         }
         Err(refused) => {

@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::store::stored;
-use super::{With, define, importance, number, permanence, permanence_of, telling, text};
-use crate::modules::memory::write::{NewFact, Permanence, fact_text};
+use super::{With, define, importance, number, permanence, permanence_of, telling, text, vector};
+use crate::modules::memory::core::fact_text;
+use crate::modules::memory::write::{NewFact, Permanence};
 use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_set_preference", "memory_get_preferences"];
@@ -39,7 +40,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
 async fn memory_set_preference(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (predicate, value) = (call.text("predicate").unwrap_or_default(), call.text("value").unwrap_or_default());
     let words = fact_text(predicate, value);
-    let vector = with.around.vectors(&[(Some("owner"), &words)]).await.pop().flatten();
+    let vector = vector(&with, Some("owner"), &words).await;
     let fact = NewFact {
         importance: number(&call, "importance", 8.0),
         permanence: permanence_of(&call, "permanence", Permanence::Stable),

@@ -4,12 +4,11 @@ use serde_json::{Value, json};
 
 use super::{
     With, define, importance, list, maybe_id, moment, number, origin, own_butler, permanence, permanence_of,
-    retention_class, sensitivity, session_id, settled, strings, telling, text,
+    retention_class, scope, sensitivity, session_id, settled, strings, telling, text, vector,
 };
+use crate::modules::memory::core::fact_text;
 use crate::modules::memory::gate::hide_secrets;
-use crate::modules::memory::write::{
-    NewEpisode, NewFact, NewRule, Permanence, fact_text, store_episode, store_fact, store_rule,
-};
+use crate::modules::memory::write::{NewEpisode, NewFact, NewRule, Permanence, store_episode, store_fact, store_rule};
 use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_store_episode", "memory_store_fact", "memory_store_rule"];
@@ -48,7 +47,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
                 "content": {"type": "string", "maxLength": 20000, "description": "What is so, without secrets"},
                 "importance": importance(5.0),
                 "permanence": permanence(Permanence::Standard),
-                "scope": text(64, "global without it: every butler of the house may know"),
+                "scope": text(64, "`global` without it, for all butlers of the house; your name: for you alone"),
                 "tags": strings(20, "Words to find it by"),
                 "entity_id": super::id_of("entity it is about, as memory_entity_resolve tells"),
                 "object_entity_id": super::id_of("entity it ties that one to"),
@@ -65,7 +64,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
              memory_mark_harmful.",
             json!({
                 "content": {"type": "string", "maxLength": 20000, "description": "What to do, and when"},
-                "scope": text(64, "global without it"),
+                "scope": text(64, "`global` without it; your name: for you alone"),
                 "tags": strings(20, "Words to find it by"),
                 "idempotency_key": key, "retention_class": retention_class(),
             }),
@@ -88,7 +87,7 @@ async fn memory_store_episode(call: ToolCall, with: With) -> Result<Value, ToolE
     // What the daemon saw is kept without the secrets that were in it; nobody is there to say it again.
     let content = if call.caller.is_daemon() { hide_secrets(given) } else { given.to_owned() };
     let speaker = owned(&call, "speaker");
-    let vector = with.around.vectors(&[(speaker.as_deref(), &content)]).await.pop().flatten();
+    let vector = vector(&with, speaker.as_deref(), &content).await;
     let episode = NewEpisode {
         importance: number(&call, "importance", 5.0),
         occurred_at: moment(&call, "occurred_at")?,
@@ -97,7 +96,7 @@ async fn memory_store_episode(call: ToolCall, with: With) -> Result<Value, ToolE
         retention_class: owned(&call, "retention_class"),
         sensitivity: owned(&call, "sensitivity"),
         metadata: json!({}),
-        keep: with.around.keep(),
+        keep: with.memory.settings.episodes.retention.0,
         left_out: false,
         content,
         speaker,
@@ -117,11 +116,11 @@ async fn memory_store_fact(call: ToolCall, with: With) -> Result<Value, ToolErro
 async fn fact_of(call: &ToolCall, with: &With) -> Result<NewFact, ToolError> {
     let said = |name: &str| call.text(name).unwrap_or_default();
     let words = fact_text(said("predicate"), said("content"));
-    let vector = with.around.vectors(&[(Some(said("subject")), &words)]).await.pop().flatten();
+    let vector = vector(with, Some(said("subject")), &words).await;
     Ok(NewFact {
         importance: number(call, "importance", 5.0),
         permanence: permanence_of(call, "permanence", Permanence::Standard),
-        scope: call.text("scope").unwrap_or("global").to_owned(),
+        scope: scope(call)?,
         tags: list(call, "tags"),
         entity: maybe_id(call, "entity_id")?,
         object: maybe_id(call, "object_entity_id")?,
@@ -146,9 +145,9 @@ pub(super) async fn stored(call: &ToolCall, with: &With, fact: &NewFact) -> Resu
 async fn memory_store_rule(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let content = call.text("content").unwrap_or_default();
     let origin = origin(&call, &with).await?;
-    let vector = with.around.vectors(&[(None, content)]).await.pop().flatten();
+    let vector = vector(&with, None, content).await;
     let rule = NewRule {
-        scope: call.text("scope").unwrap_or("global").to_owned(),
+        scope: scope(&call)?,
         tags: list(&call, "tags"),
         idempotency_key: owned(&call, "idempotency_key"),
         retention_class: owned(&call, "retention_class"),

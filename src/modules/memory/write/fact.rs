@@ -36,7 +36,7 @@ pub struct NewFact {
     pub retention_class: Option<String>,
     pub sensitivity: Option<String>,
     pub metadata: Value,
-    /// Of [`fact_text`](super::fact_text) and the subject.
+    /// Of its words and its subject, as [`spoken`](crate::modules::memory::rank::spoken) puts them.
     pub vector: Option<Vector>,
 }
 

@@ -181,7 +181,7 @@ impl Vector {
         json!(hex)
     }
 
-    pub(in crate::modules::memory) fn put(vector: Option<&Self>, row: &mut Map<String, Value>) {
+    fn put(vector: Option<&Self>, row: &mut Map<String, Value>) {
         row.insert("embedding".into(), vector.map_or(Value::Null, Vector::column));
         row.insert("embedding_model".into(), json!(vector.map(|v| &v.model)));
     }
@@ -216,11 +216,6 @@ pub enum Outcome {
     Known,
     /// The same call was made before.
     Repeated,
-}
-
-/// What a fact's vector is made of: its words without its subject, which goes before them as `about`.
-pub fn fact_text(predicate: &str, content: &str) -> String {
-    format!("{} {content}", predicate.replace('_', " "))
 }
 
 /// The predicate as it is stored, or why it is none.
