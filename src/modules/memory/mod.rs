@@ -10,6 +10,7 @@ mod fulltext;
 pub mod gate;
 mod groups;
 mod jobs;
+mod owner;
 pub mod predicates;
 pub mod rank;
 pub mod same;
@@ -70,7 +71,9 @@ impl Module for MemoryModule {
         if !self.settings.enabled {
             return Ok(Manifest::default());
         }
-        Ok(Manifest { tools: asking::NAMES.iter().copied().chain(tools::names()).map(str::to_owned).collect() })
+        Ok(Manifest {
+            tools: asking::NAMES.iter().copied().chain(tools::names()).chain(owner::NAMES).map(str::to_owned).collect(),
+        })
     }
     fn migrations(&self) -> Result<Option<Chain>, String> {
         if !self.settings.enabled {
@@ -101,6 +104,6 @@ impl Module for MemoryModule {
         }
         let memory = self.memory()?;
         let with = With { memory: memory.clone(), runs: None };
-        Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).collect())
+        Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).chain(owner::tools(&with)?).collect())
     }
 }
