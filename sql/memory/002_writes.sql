@@ -246,16 +246,16 @@ $$;
 
 -- A memory as it is, without its vector; null: there is no such one. For whoever is about to change it: what a session is
 -- shown is read from the tables.
-CREATE FUNCTION memory_row(kind text, which uuid) RETURNS jsonb
+CREATE FUNCTION memory_row(of_kind text, which uuid) RETURNS jsonb
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT to_jsonb(f) - 'search' - 'embedding' FROM memory_facts f
-    WHERE kind = 'fact' AND f.id = which AND f.tenant_id = shared.tenant()
+    WHERE of_kind = 'fact' AND f.id = which AND f.tenant_id = shared.tenant()
     UNION ALL
     SELECT to_jsonb(r) - 'search' - 'embedding' FROM memory_rules r
-    WHERE kind = 'rule' AND r.id = which AND r.tenant_id = shared.tenant()
+    WHERE of_kind = 'rule' AND r.id = which AND r.tenant_id = shared.tenant()
     UNION ALL
     SELECT to_jsonb(e) - 'search' - 'embedding' FROM memory_episodes e
-    WHERE kind = 'episode' AND e.id = which AND e.tenant_id = shared.tenant()
+    WHERE of_kind = 'episode' AND e.id = which AND e.tenant_id = shared.tenant()
 $$;
 
 -- The facts that speak of an entity, the oldest first.

@@ -87,6 +87,9 @@ LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     kept bigint;
 BEGIN
+    IF shared.trust() = 'stranger' THEN
+        RAISE EXCEPTION 'what the household knows is not changed on the word of a stranger' USING ERRCODE = 'BD002';
+    END IF;
     PERFORM memory_lock();
     SELECT coalesce(array_agg(o.id), '{}'), count(*) FILTER (WHERE o.consolidation NOT IN ('consolidated', 'left_out'))
     INTO expired, unlearned FROM (

@@ -237,7 +237,7 @@ CREATE TABLE notices (
     seq         bigint GENERATED ALWAYS AS IDENTITY,
     kind        text NOT NULL CHECK (kind IN ('message_dead', 'work_dead', 'delivery_unknown', 'delivery_failed',
                                               'delivery_dead', 'schedule_failed', 'schedule_missed', 'budget_spent',
-                                              'butler_parked', 'approval_abandoned')),
+                                              'butler_parked', 'approval_abandoned', 'memory_dead_letter')),
     -- The row or butler that it is about, and when that happened.
     subject     text NOT NULL,
     happened_at timestamptz NOT NULL,

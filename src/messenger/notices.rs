@@ -115,18 +115,29 @@ const BUTLER: &str = "
           WHEN 'skipped' THEN r.cause = 'missed'
           ELSE false END";
 
+/// Of each butler that remembers. What was given up together is one.
+const MEMORY: &str = "
+    UNION ALL
+    SELECT tenant_id, 'memory_dead_letter', '{name}', settled_at, '{name} could not learn from ' || count(*)
+           || CASE count(*) WHEN 1 THEN ' episode' ELSE ' episodes' END || ' and has given up: '
+           || coalesce(min(last_error), 'no reason is on record')
+    FROM {b}.memory_episodes
+    WHERE consolidation = 'dead_letter' AND forgotten_at IS NULL AND settled_at > $1 GROUP BY tenant_id, settled_at";
+
 /// Writes a row for each thing that went wrong and has none.
 async fn gather(post: &Post) -> Result<(), StoreError> {
     let since = post.clock().now() - SINCE;
     let mut lease = post.db().every_tenant().await?;
-    let sql = "SELECT butler, schema FROM shared.butler_roles
-               WHERE to_regclass(format('%I.route_inbox', schema)) IS NOT NULL ORDER BY butler";
+    let sql = "SELECT butler, schema, to_regclass(format('%I.memory_episodes', schema)) IS NOT NULL
+               FROM shared.butler_roles WHERE to_regclass(format('%I.route_inbox', schema)) IS NOT NULL ORDER BY butler";
     let butlers = lease.query(sql, &[]).await.map_err(failed())?;
     let quoted = |schema: &str| format!("\"{schema}\"");
     let mut sources = HOUSE.replace("{s}", &quoted(&post.inner.parts.switchboard));
     for row in &butlers {
         let (name, schema): (&str, &str) = (row.get(0), row.get(1));
-        sources.push_str(&BUTLER.replace("{b}", &quoted(schema)).replace("{name}", name));
+        for source in [BUTLER].into_iter().chain(row.get::<_, bool>(2).then_some(MEMORY)) {
+            sources.push_str(&source.replace("{b}", &quoted(schema)).replace("{name}", name));
+        }
     }
     let sql = format!(
         "INSERT INTO shared.notices (tenant_id, kind, subject, happened_at, told)
@@ -220,7 +231,9 @@ fn message(told: &[String]) -> String {
     if told.len() > LINES {
         let _ = write!(said, "\nand {} more.", told.len() - LINES);
     }
-    said.push_str("\nSee: butlerd deliveries list, butlerd inbox list --state dead, butlerd status");
+    said.push_str(
+        "\nSee: butlerd deliveries list, butlerd inbox list --state dead, butlerd memory stats, butlerd status",
+    );
     said
 }
 

@@ -14,8 +14,8 @@ async fn household(more: &str) -> (ScriptedModel, Household) {
             {"call": {"tool": "memory_recall", "arguments": {"topic": "user medications"}}}, {"say": "You take ramipril."}]},
         {"when": "write the weight", "steps": [
             {"call": {"tool": "measurement_log", "arguments": {"kind": "weight", "value": {"kg": 82}}}}, {"say": "Noted: 82 kg."}]},
-        {"when": "fail now", "steps": [{"fail": {"status": 400, "message": "no such thing"}}]},
-        {"when": "", "steps": [{"say": "Done."}]},
+        {"when": "fail now", "steps": [{"fail": {"status": 400, "body": {"error": {"message": "no such thing"}}}}]},
+        {"when": ".", "steps": [{"say": "Done."}]},
     ]))
     .await;
     let household = Household::with_model(&model)
@@ -191,11 +191,11 @@ async fn butler_starts_with_valid_memory_module_config() {
     let daemon = household.start().await;
     let states = daemon.mcp("health").ok("module.states", json!({})).await;
     assert_eq!(states["memory"]["health"], "active", "{states}");
-    let schedules = daemon.mcp("health").ok("schedule_list", json!({})).await;
-    let jobs: Vec<&str> =
-        schedules.as_array().expect("schedules").iter().filter_map(|s| s["job_name"].as_str()).collect();
+    let db = household.owner().await;
+    let sql = "SELECT job_name FROM health.scheduled_tasks WHERE enabled AND next_run_at IS NOT NULL AND job_name IS NOT NULL";
+    let jobs: Vec<String> = db.query(sql, &[]).await.expect("schedules").iter().map(|row| row.get(0)).collect();
     for job in ["memory_consolidation", "memory_decay_sweep", "memory_episode_cleanup"] {
-        assert_eq!(jobs.iter().filter(|j| **j == job).count(), 1, "{job}: {jobs:?}");
+        assert_eq!(jobs.iter().filter(|j| *j == job).count(), 1, "{job}: {jobs:?}");
     }
     // One with wrong settings fails alone, and says where.
     let (_model, wrong) = self::household("[modules.memory.retrieval]\nmin_confidence = 3\n").await;
@@ -235,7 +235,7 @@ async fn butler_with_custom_retrieval_weights() {
         let daemon = household.start().await;
         let health = daemon.mcp("health");
         let exact = json!({"subject": "morning run", "predicate": "route", "content": "the morning run goes along the river", "importance": 1});
-        let vague = json!({"subject": "shoes", "predicate": "place", "content": "shoes for a run stand in the cellar", "importance": 10});
+        let vague = json!({"subject": "shoes", "predicate": "place", "content": "shoes for the morning run stand in the cellar", "importance": 10});
         health.ok("memory_store_fact", exact).await;
         health.ok("memory_store_fact", vague).await;
         let told = health

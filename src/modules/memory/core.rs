@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::embed::{EmbedError, Embedder};
 use super::fulltext;
 use super::rank::{self, Filter, Hit, Kind, Parts, Query};
+use super::reembed;
 use super::settings::{Mode, Settings, Weights};
 use super::shard::{Shard, Shards};
 use crate::base::{ButlerName, SessionId, TenantId, Trust, task};
@@ -90,9 +91,19 @@ impl Memory {
         Self { butler: butler.clone(), settings, store: store.clone(), embedder, shards, told: Mutex::default() }
     }
 
-    /// The vector of a text, and the name of the model that it is of.
+    /// The vector of a text.
     pub async fn vector(&self, text: &str) -> Result<Vec<i8>, EmbedError> {
         Ok(self.embedder.embed(&[text]).await?.pop().unwrap_or_default())
+    }
+
+    /// The vector of a question, for which nobody waits long.
+    async fn question(&self, text: &str) -> Result<Vec<i8>, String> {
+        let within = self.settings.recall_within() / 2;
+        match tokio::time::timeout(within, self.vector(text)).await {
+            Ok(Ok(vector)) => Ok(vector),
+            Ok(Err(e)) => Err(e.to_string()),
+            Err(_) => Err(format!("its vector took longer than {} ms", within.as_millis())),
+        }
     }
 
     /// Brings the tenant's index up to the rows. What was committed before is found from here on.
@@ -115,6 +126,7 @@ impl Memory {
                 let (rows, bytes) = warming.size();
                 tracing::debug!(butler = %this.butler, rows, bytes, "memory's index is there");
                 this.shards.evict(&tenant);
+                reembed::begin(&this, &tenant);
             });
         }
         shard
@@ -167,10 +179,10 @@ impl Memory {
         // Words alone, rather than nothing, where there is no vector.
         let (vector, mode) = match ask.mode {
             Mode::Keyword => (Vec::new(), rank::Mode::Keyword),
-            mode => match self.vector(&ask.text).await {
+            mode => match self.question(&ask.text).await {
                 Ok(vector) => (vector, if mode == Mode::Semantic { rank::Mode::Semantic } else { rank::Mode::Hybrid }),
-                Err(e) => {
-                    tracing::warn!(butler = %self.butler, error = %e, "memory is searched by words alone");
+                Err(why) => {
+                    tracing::warn!(butler = %self.butler, "memory is searched by words alone: {why}");
                     (Vec::new(), rank::Mode::Keyword)
                 }
             },

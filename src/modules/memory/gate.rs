@@ -224,9 +224,9 @@ fn secrets() -> &'static [(&'static str, Regex)] {
             (
                 "a password",
                 re(r#"(?ix)\b(?:pass(?:word|wort|phrase|code)|passwd|pwd|kennwort|
-                     (?:api|access|secret|private|auth|recovery|encryption|license)[ _-]?(?:key|token|code|secret)|
-                     client[ _-]?secret|token|pin(?:[ _-]?(?:code|number))?|cvv|cvc|otp|tan|seed\ phrase|
-                     (?:door|alarm|safe|lock|gate|unlock|security)[ _-]?code)\b
+                     (?:api|access|secret|private|auth|recovery|encryption|license)[\ _-]?(?:key|token|code|secret)|
+                     client[\ _-]?secret|token|pin(?:[\ _-]?(?:code|number))?|cvv|cvc|otp|tan|seed\ phrase|
+                     (?:door|alarm|safe|lock|gate|unlock|security)[\ _-]?code)\b
                      [^.\n]{0,40}?(?:\bis\b|\bare\b|\bwas\b|=|:|\bto\b|\blautet\b|\bist\b)\s*["'`]?
                      (?:[^\s"'`]*\d[^\s"'`]*|[^\s"'`]*[!@\#$%^&*+=~?][^\s"'`.,]+)"#),
             ),

@@ -13,6 +13,7 @@ mod jobs;
 mod owner;
 pub mod predicates;
 pub mod rank;
+mod reembed;
 pub mod same;
 mod settings;
 mod shard;
@@ -21,18 +22,22 @@ pub mod write;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::contract::{Factory, Manifest, Module, ModuleContext, NamedJob};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, NamedJob};
 use crate::base::{ButlerName, TenantId};
 use crate::scheduler::HouseSchedule;
 use crate::store::migrate::Chain;
 use crate::tools::Tool;
 
 pub use core::{Ask, Memory};
+use embed::Embedder;
 pub use jobs::job_names;
+use settings::{Embedding, Provider};
+
 pub use settings::Settings;
 use tools::With;
 
@@ -51,6 +56,24 @@ impl Factory for MemoryFactory {
         let settings = Settings::read(config).map_err(|wrong| wrong.join("; "))?;
         Ok(Box::new(MemoryModule { settings, memory: OnceLock::new() }))
     }
+}
+
+/// An endpoint that takes longer for some texts has none.
+const EMBED_WITHIN: Duration = Duration::from_secs(10);
+
+/// Who makes vectors, by the settings.
+fn embedder(settings: &Embedding, cx: &ModuleContext) -> Result<Arc<dyn Embedder>, String> {
+    Ok(match settings.provider {
+        Provider::Static => Arc::new(embed::Fixed),
+        Provider::Endpoint => {
+            let (Some(url), Some(model), Some(dimensions)) = (&settings.url, &settings.model, settings.dimensions)
+            else {
+                return Err("embedding: an endpoint has url, model and dimensions".to_owned());
+            };
+            let key = settings.key.as_ref().and_then(|name| cx.credentials.get(name)).cloned();
+            Arc::new(embed::Endpoint::new(url, model, key, dimensions, EMBED_WITHIN).map_err(|e| e.to_string())?)
+        }
+    })
 }
 
 struct MemoryModule {
@@ -75,6 +98,10 @@ impl Module for MemoryModule {
             tools: asking::NAMES.iter().copied().chain(tools::names()).chain(owner::NAMES).map(str::to_owned).collect(),
         })
     }
+    fn credentials(&self) -> Vec<Credential> {
+        let key = self.settings.embedding.key.iter().filter(|_| self.settings.enabled);
+        key.map(|name| Credential { name: name.clone(), required: true }).collect()
+    }
     fn migrations(&self) -> Result<Option<Chain>, String> {
         if !self.settings.enabled {
             return Ok(None);
@@ -85,7 +112,7 @@ impl Module for MemoryModule {
         if !self.settings.enabled {
             return Ok(());
         }
-        let embedder = Arc::new(embed::Fixed);
+        let embedder = embedder(&self.settings.embedding, cx)?;
         let memory = Arc::new(Memory::new(&cx.butler, self.settings.clone(), &cx.store, embedder));
         // The owner's own is there by the time that somebody asks.
         memory.warm(&TenantId::owner());
@@ -98,12 +125,12 @@ impl Module for MemoryModule {
     fn schedules(&self) -> Vec<HouseSchedule> {
         if self.settings.enabled { jobs::schedules(&self.settings) } else { Vec::new() }
     }
-    async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
         if !self.settings.enabled {
             return Ok(Vec::new());
         }
         let memory = self.memory()?;
-        let with = With { memory: memory.clone(), runs: None };
+        let with = With { memory: memory.clone(), runs: Some(jobs::on_demand(memory, &cx.due)) };
         Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).chain(owner::tools(&with)?).collect())
     }
 }

@@ -454,6 +454,7 @@ fn group(word: &str) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::modules::memory::embed::Fixed;
 
     #[test]
     fn groups_do_not_share_words() {
@@ -494,6 +495,41 @@ mod tests {
             assert!(!same_meaning(a, b, None), "{a:?} and {b:?}: {:?} {:?}", Sense::of(a), Sense::of(b));
         }
         assert!(!same_meaning("has three kids", "He has 3 children", Some(0.1)));
+    }
+
+    /// Pairs of texts about one subject: paraphrases, and near misses that are not to be merged.
+    #[test]
+    fn paraphrases_are_found_and_near_misses_are_not() {
+        let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/memory_pairs.jsonl");
+        let text = std::fs::read_to_string(path).unwrap();
+        let pairs: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
+        let vector = |text: &str| Fixed::vector(text).unwrap();
+        let (mut all, mut missed, mut merged) = ([0, 0], Vec::new(), Vec::new());
+        let mut least: f32 = 1.0;
+        for pair in &pairs {
+            let (a, b) = (pair["a"].as_str().unwrap(), pair["b"].as_str().unwrap());
+            let same = pair["same"].as_bool().unwrap();
+            let alike = cosine(&vector(a), &vector(b));
+            all[usize::from(same)] += 1;
+            if same {
+                least = least.min(alike.unwrap_or_default());
+            }
+            let why = || format!("{a} | {b} | {:.2} | {:?} | {:?}", alike.unwrap_or_default(), keys(a), keys(b));
+            match (same, same_meaning(a, b, alike)) {
+                (true, false) => missed.push(why()),
+                (false, true) => merged.push(why()),
+                _ => {}
+            }
+        }
+        println!("{} paraphrases, {} missed:\n{}", all[1], missed.len(), missed.join("\n"));
+        println!("{} near misses, {} merged; paraphrases are alike by {least} at least", all[0], merged.len());
+        assert!(all[0] >= 60 && all[1] >= 60, "{all:?}");
+        assert!(merged.is_empty(), "merged by mistake:\n{}", merged.join("\n"));
+        assert!(missed.len() * 2 < all[1], "{} of {} paraphrases missed", missed.len(), all[1]);
+    }
+
+    fn keys(text: &str) -> Vec<String> {
+        Sense::of(text).tokens.into_iter().map(|t| t.key).collect()
     }
 
     #[test]

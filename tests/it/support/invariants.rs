@@ -218,6 +218,24 @@ const BUTLERS: [(&str, &str); 10] = [
     ),
 ];
 
+/// Of a butler's memory.
+const MEMORY: [(&str, &str); 2] = [
+    (
+        "an episode in an impossible state",
+        "SELECT id || ' ' || consolidation FROM {b}.memory_episodes
+         WHERE (claim_id IS NULL) <> (lease_until IS NULL) OR (claim_id IS NULL) <> (claimed_by IS NULL)
+            OR (claim_id IS NOT NULL AND consolidation NOT IN ('pending', 'failed'))
+            OR (consolidation IN ('failed', 'dead_letter') AND last_error IS NULL)",
+    ),
+    (
+        "something that was learned without evidence",
+        "SELECT e.memory_id::text FROM {b}.memory_events e
+         WHERE e.event_type = 'stored' AND e.actor = 'consolidation'
+           AND NOT EXISTS (SELECT 1 FROM {b}.memory_links l
+                           WHERE l.source_id = e.memory_id AND l.relation = 'derived_from')",
+    ),
+];
+
 /// Everything that must not be, as of one moment.
 async fn violations(client: &mut Client) -> Result<Vec<String>, tokio_postgres::Error> {
     let one_moment = client.build_transaction().isolation_level(tokio_postgres::IsolationLevel::RepeatableRead);
@@ -239,7 +257,10 @@ async fn violations(client: &mut Client) -> Result<Vec<String>, tokio_postgres::
         MESSAGES.iter().map(|(what, sql)| ((*what).to_owned(), sql.replace("{s}", &quoted(&switchboard)))).collect();
     checks.extend(OUTBOX.iter().map(|(what, sql)| ((*what).to_owned(), (*sql).to_owned())));
     for (name, schema) in &butlers {
-        checks.extend(BUTLERS.iter().map(|(what, sql)| {
+        let remembers =
+            tx.query_one("SELECT to_regclass($1) IS NOT NULL", &[&format!("{schema}.memory_episodes")]).await?;
+        let memory: &[_] = if remembers.get(0) { &MEMORY } else { &[] };
+        checks.extend(BUTLERS.iter().chain(memory).map(|(what, sql)| {
             let sql = sql.replace("{s}", &quoted(&switchboard)).replace("{b}", &quoted(schema));
             (format!("{name}: {what}"), sql.replace("{name}", name))
         }));

@@ -168,7 +168,7 @@ impl Telling {
         };
         let content = one_line(&m.content);
         let day = m.at.to_zoned(self.zone.clone()).strftime("%Y-%m-%d").to_string();
-        let ahead = if m.at > self.now { "on" } else { "since" };
+        let ahead = if m.at.duration_since(self.now) > jiff::SignedDuration::from_hours(1) { "on" } else { "since" };
         match m.kind {
             Kind::Fact => {
                 let about = one_line(m.about.as_deref().unwrap_or_default());

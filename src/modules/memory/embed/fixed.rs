@@ -45,3 +45,25 @@ fn model() -> Result<&'static StaticModel, EmbedError> {
     let read = || StaticModel::from_bytes(TOKENIZER, WEIGHTS, CONFIG, Some(true)).map_err(|e| format!("{e:#}"));
     MODEL.get_or_init(read).as_ref().map_err(|why| EmbedError::Model(why.clone()))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn cosine(a: &str, b: &str) -> f32 {
+        let (a, b) = (Fixed::vector(a).unwrap(), Fixed::vector(b).unwrap());
+        let product = |a: &[i8], b: &[i8]| a.iter().zip(b).map(|(a, b)| f32::from(*a) * f32::from(*b)).sum::<f32>();
+        product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt()
+    }
+
+    #[test]
+    fn what_means_alike_lies_near() {
+        assert_eq!(Fixed::vector("tea").unwrap().len(), Fixed::DIM);
+        assert!(
+            cosine("She bought a new car", "the automobile was purchased")
+                > cosine("She bought a new car", "banana bread recipe")
+        );
+        assert!(cosine("doctor", "physician") > 0.5 && cosine("doctor", "gravel") < 0.3);
+        assert_eq!(Fixed::vector("").unwrap(), [0; Fixed::DIM]);
+    }
+}

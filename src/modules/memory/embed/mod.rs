@@ -2,10 +2,12 @@
 //!
 //! A vector is a row of `i8` whose direction alone counts: each text's numbers are scaled so that the largest is 127.
 
+mod endpoint;
 mod fixed;
 
 use async_trait::async_trait;
 
+pub use endpoint::Endpoint;
 pub use fixed::Fixed;
 
 /// Makes vectors of texts.

@@ -25,7 +25,7 @@ pub(super) struct NewFact {
     pub predicate: String,
     pub content: String,
     pub permanence: String,
-    pub importance: f32,
+    pub importance: f64,
     pub tags: Vec<String>,
     pub entity_id: Option<Uuid>,
     pub object_entity_id: Option<Uuid>,
@@ -135,9 +135,8 @@ pub(super) fn read(answer: &str, asked: &Asked<'_>) -> Result<Learned, String> {
     }
     for item in items("confirmations", &mut skipped) {
         let id = item.as_str().and_then(|id| Uuid::parse_str(id.trim()).ok());
-        let known = id.filter(|id| {
-            asked.known.facts.iter().any(|f| f.id == *id) || asked.known.rules.iter().any(|(rule, _)| rule == id)
-        });
+        let known =
+            id.filter(|id| asked.known.fact(*id).is_some() || asked.known.rules.iter().any(|(rule, _)| rule == id));
         match known {
             Some(id) if learned.confirmations.contains(&id) => {}
             Some(id) => learned.confirmations.push(id),
@@ -192,7 +191,10 @@ fn evidence(item: &Value, asked: &Asked<'_>) -> Left<Vec<Uuid>> {
 
 fn tags(item: &Value) -> Vec<String> {
     let all = item.get("tags").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str);
-    all.map(|t| text::clean(t).trim().to_lowercase()).filter(|t| !t.is_empty() && t.len() <= 60).take(MAX_TAGS).collect()
+    all.map(|t| text::clean(t).trim().to_lowercase())
+        .filter(|t| !t.is_empty() && t.len() <= 60)
+        .take(MAX_TAGS)
+        .collect()
 }
 
 fn permanence(item: &Value) -> Option<String> {
@@ -228,8 +230,7 @@ fn new_fact(item: &Value, asked: &Asked<'_>, skipped: &mut Skipped) -> Left<NewF
         predicate: words(item, "predicate")?,
         content: words(item, "content")?,
         permanence: permanence(item).unwrap_or_else(|| "standard".to_owned()),
-        #[allow(clippy::cast_possible_truncation)]
-        importance: importance as f32,
+        importance,
         tags: tags(item),
         entity_id,
         object_entity_id,
@@ -241,7 +242,7 @@ fn new_fact(item: &Value, asked: &Asked<'_>, skipped: &mut Skipped) -> Left<NewF
 fn update(item: &Value, asked: &Asked<'_>) -> Left<Update> {
     let evidence = evidence(item, asked)?;
     let target = item.get("target_id").and_then(Value::as_str).and_then(|id| Uuid::parse_str(id.trim()).ok());
-    let target = target.filter(|id| asked.known.facts.iter().any(|f| f.id == *id));
+    let target = target.filter(|id| asked.known.fact(*id).is_some());
     let target = target.ok_or("about a memory that was not shown")?;
     Ok(Update { target, content: words(item, "content")?, permanence: permanence(item), evidence })
 }
@@ -268,8 +269,15 @@ mod tests {
             content: "Ada works at the mill".into(),
             entity_id: Some(entity),
             object_entity_id: None,
+            kind: "property".into(),
+            permanence: "stable".into(),
+            importance: 5.0,
+            scope: "global".into(),
+            tags: Vec::new(),
+            retention_class: "operational".into(),
+            sensitivity: "normal".into(),
         };
-        Known { facts: vec![fact], rules: Vec::new() }
+        Known { facts: vec![fact], ..Known::default() }
     }
 
     #[test]
@@ -296,9 +304,11 @@ mod tests {
         let (one, other, fact, entity) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
         let (episodes, known) = (HashSet::from([one]), known(fact, entity));
         let asked = Asked { episodes: &episodes, known: &known, stranger: false };
-        let item = |evidence: Value| json!({"subject": "Ada", "predicate": "likes", "content": "Ada likes tea",
+        let item = |evidence: Value| {
+            json!({"subject": "Ada", "predicate": "likes", "content": "Ada likes tea",
             "permanence": "for ever", "importance": 99, "tags": ["Drink", 3], "entity_id": entity,
-            "valid_at": "2026-05-01", "evidence_episode_ids": evidence});
+            "valid_at": "2026-05-01", "evidence_episode_ids": evidence})
+        };
         let answer = json!({
             "new_facts": [item(json!([one, one])), item(json!([])), item(json!([one, other])), item(json!("x")), "tea",
                 {"subject": " ", "predicate": "p", "content": "c", "evidence_episode_ids": [one]}],

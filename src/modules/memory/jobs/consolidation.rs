@@ -11,21 +11,18 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
+use super::super::Memory;
 use super::answer::{self, Asked, Skipped};
+use super::apply::{self, Writing, Wrote};
 use super::prompt::{Known, MAX_EPISODES, least_trust, prompt, room_of};
 use super::queue::{Episode, Queue};
-use super::super::Settings;
-use crate::base::{ButlerName, Clock, RequestContext, Trust, crash};
-use crate::modules::{Job, JobCall, JobFailure, ModuleContext, Unthought};
+use crate::base::{RequestContext, Trust, crash};
+use crate::modules::{Job, JobCall, JobFailure, Unthought};
 use crate::spawner::{SCHEDULE, Trigger, Wants};
-use crate::store::{Store, StoreError};
+use crate::store::StoreError;
 
 pub(super) struct Consolidate {
-    batch: u32,
-    max_sessions: usize,
-    butler: ButlerName,
-    store: Store,
-    clock: Clock,
+    memory: Arc<Memory>,
     /// One run at a time on this node: what its last one left is known to be nobody's.
     alone: Mutex<()>,
 }
@@ -42,17 +39,8 @@ struct Done {
     given_up: i64,
 }
 
-/// What became of one group's answer.
-#[derive(Default)]
-struct Wrote {
-    facts: usize,
-    updated: usize,
-    rules: usize,
-    confirmed: usize,
-}
-
 /// Why a group was not learned from.
-enum Not {
+pub(super) enum Not {
     /// It is as it was; the sentence says what is in the way of all of them.
     Now(String),
     /// As the one before, and somebody should hear of it.
@@ -69,15 +57,8 @@ impl From<StoreError> for Not {
 }
 
 impl Consolidate {
-    pub fn new(settings: &Settings, cx: &ModuleContext) -> Self {
-        Self {
-            batch: settings.consolidation.batch,
-            max_sessions: settings.consolidation.max_sessions as usize,
-            butler: cx.butler.clone(),
-            store: cx.store.clone(),
-            clock: cx.clock.clone(),
-            alone: Mutex::default(),
-        }
+    pub fn new(memory: &Arc<Memory>) -> Self {
+        Self { memory: memory.clone(), alone: Mutex::default() }
     }
 }
 
@@ -89,7 +70,7 @@ impl Job for Consolidate {
         };
         let queue = Queue {
             db: call.db,
-            schema: self.store.schema(),
+            schema: self.memory.store.schema(),
             tenant: call.tenant,
             node: call.node,
             claim: Uuid::now_v7(),
@@ -98,10 +79,10 @@ impl Job for Consolidate {
         if let Err(why) = call.think.ready().await {
             return Ok(match queue.waiting().await? {
                 0 => "no episode waits".to_owned(),
-                n => format!("no model: {} wait. {why}", counted(n, "episode")),
+                n => format!("no model: {}. {why}", wait(n)),
             });
         }
-        let episodes = queue.claim(self.batch).await?;
+        let episodes = queue.claim(self.memory.settings.consolidation.batch).await?;
         if episodes.is_empty() {
             return Ok("no episode waits".to_owned());
         }
@@ -115,16 +96,16 @@ impl Job for Consolidate {
 
 impl Consolidate {
     async fn learn(&self, call: &JobCall<'_>, queue: &Queue<'_>, episodes: Vec<Episode>) -> Result<String, JobFailure> {
-        let mut open: HashSet<Uuid> = episodes.iter().map(|e| e.id).collect();
+        let all: Vec<Uuid> = episodes.iter().map(|e| e.id).collect();
         let mut done = Done::default();
         let mut stopped = None;
-        for part in parts(episodes).into_iter().take(self.max_sessions) {
+        for part in parts(episodes).into_iter().take(self.memory.settings.consolidation.max_sessions as usize) {
             let ids: Vec<Uuid> = part.iter().map(|e| e.id).collect();
             match self.part(call, queue, &part, &mut done).await {
                 Ok(()) => {}
                 Err(Not::Failed(why)) => {
-                    tracing::warn!(butler = %self.butler, episodes = ids.len(), "episodes were not consolidated: {why}");
-                    done.given_up += queue.fail(&ids, &why, self.clock.now()).await?;
+                    tracing::warn!(butler = %self.memory.butler, episodes = ids.len(), "episodes were not consolidated: {why}");
+                    done.given_up += queue.fail(&ids, &why, self.memory.store.clock().now()).await?;
                     done.failed_episodes += ids.len();
                     done.failed.push(why);
                 }
@@ -133,12 +114,10 @@ impl Consolidate {
                     break;
                 }
             }
-            open.retain(|id| !ids.contains(id));
         }
-        let left: Vec<Uuid> = open.into_iter().collect();
-        let released = if left.is_empty() { Ok(0) } else { queue.release(&left).await };
-        let waiting = released.as_ref().map_or(left.len(), |n| usize::try_from(*n).unwrap_or(0));
-        let told = done.told(waiting);
+        // What there was no session for, and what was forgotten meanwhile.
+        let released = queue.release(&all).await;
+        let told = done.told(released.as_ref().map_or(0, |n| *n));
         match stopped {
             None => released.map(drop)?,
             // Where the giving back fails as well, the lease runs out.
@@ -150,18 +129,19 @@ impl Consolidate {
     }
 
     /// One session for a part of a group, and what follows from its answer.
-    async fn part(
-        &self,
-        call: &JobCall<'_>,
-        queue: &Queue<'_>,
-        part: &[Episode],
-        done: &mut Done,
-    ) -> Result<(), Not> {
+    async fn part(&self, call: &JobCall<'_>, queue: &Queue<'_>, part: &[Episode], done: &mut Done) -> Result<(), Not> {
         let Some(first) = part.first() else { return Ok(()) };
         let known = Known::of(call.db, queue.schema, &first.tenant, part).await?;
         let trust = least_trust(part).min(Trust::System);
-        let butler = self.butler.as_str();
-        let root = RequestContext::root(&self.clock, first.tenant.clone(), "schedule", butler, call.schedule, trust);
+        let butler = self.memory.butler.as_str();
+        let root = RequestContext::root(
+            self.memory.store.clock(),
+            first.tenant.clone(),
+            "schedule",
+            butler,
+            call.schedule,
+            trust,
+        );
         let request = Arc::new(RequestContext { private: true, ..root });
         let wants = Wants {
             tools: Some(Arc::default()),
@@ -182,13 +162,56 @@ impl Consolidate {
         let episodes: HashSet<Uuid> = part.iter().map(|e| e.id).collect();
         let asked = Asked { episodes: &episodes, known: &known, stranger: trust == Trust::Stranger };
         let learned = answer::read(result.output.as_deref().unwrap_or_default(), &asked).map_err(Not::Failed)?;
-        let writing = Writing { request: &request, session: result.session_id, claim: queue.claim, part, known: &known };
-        let (wrote, settled) = self.write(writing, learned, &mut done.skipped).await?;
+        let writing =
+            Writing { request: &request, session: result.session_id, claim: queue.claim, part, known: &known };
+        let (wrote, settled) = apply::write(&self.memory, &writing, learned, &mut done.skipped).await?;
         done.sessions += 1;
         done.episodes += settled;
-        done.wrote.add(&wrote);
+        done.wrote += wrote;
         Ok(())
     }
+}
+
+impl Done {
+    /// `1 session over 12 episodes: 3 facts, 1 rule, …`; `waiting`: so many were claimed and given back.
+    fn told(&self, waiting: i64) -> String {
+        let Wrote { facts, updated, rules, confirmed } = self.wrote;
+        let mut told = match self.sessions {
+            0 => "nothing was consolidated".to_owned(),
+            n => format!(
+                "{} over {}: {}, {}, {updated} changed, {confirmed} confirmed",
+                counted(n, "session"),
+                counted(self.episodes, "episode"),
+                counted(facts, "new fact"),
+                counted(rules, "new rule"),
+            ),
+        };
+        let failed = self.failed.first().map(|why| {
+            let up = match self.given_up {
+                0 => String::new(),
+                n => format!(", {n} of them given up"),
+            };
+            format!("{} failed{up}: {why}", counted(self.failed_episodes, "episode"))
+        });
+        let waiting = (waiting > 0).then(|| format!("{} for the next run", wait(waiting)));
+        for more in [self.skipped.told(), failed, waiting].into_iter().flatten() {
+            told.push_str("; ");
+            told.push_str(&more);
+        }
+        told
+    }
+}
+
+fn wait(n: impl TryInto<u64>) -> String {
+    match n.try_into().unwrap_or(0) {
+        1 => "1 episode waits".to_owned(),
+        n => format!("{n} episodes wait"),
+    }
+}
+
+fn counted(n: impl TryInto<u64>, what: &str) -> String {
+    let n = n.try_into().unwrap_or(0);
+    format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }
 
 /// Groups by tenant and by whether strangers' words are in it; those with which a try failed stand apart, so that one bad
@@ -210,4 +233,46 @@ fn parts(episodes: Vec<Episode>) -> Vec<Vec<Episode>> {
     let most = groups.values().map(Vec::len).max().unwrap_or(0);
     let mut groups: Vec<_> = groups.into_values().map(Vec::into_iter).collect();
     (0..most).flat_map(|_| groups.iter_mut().filter_map(Iterator::next).collect::<Vec<_>>()).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use jiff::Timestamp;
+
+    use super::*;
+    use crate::base::TenantId;
+
+    fn episode(tenant: &str, trust: Trust, tried: bool, bytes: usize) -> Episode {
+        Episode {
+            id: Uuid::now_v7(),
+            tenant: TenantId::new(tenant).expect("a name"),
+            trust,
+            tried,
+            session: None,
+            speaker: None,
+            content: "x".repeat(bytes),
+            occurred_at: Timestamp::UNIX_EPOCH,
+        }
+    }
+
+    #[test]
+    fn tenants_strangers_and_what_failed_stand_apart_and_no_part_is_too_long() {
+        let all = vec![
+            episode("owner", Trust::Owner, false, 10),
+            episode("owner", Trust::Stranger, false, 10),
+            episode("guest", Trust::Owner, false, 10),
+            episode("owner", Trust::Known, false, 10),
+            episode("owner", Trust::Owner, true, 10),
+            episode("guest", Trust::Stranger, false, 10),
+        ];
+        let ids: Vec<Uuid> = all.iter().map(|e| e.id).collect();
+        let of = |n: usize| ids[n];
+        let cut: Vec<Vec<Uuid>> = parts(all).iter().map(|part| part.iter().map(|e| e.id).collect()).collect();
+        assert_eq!(cut, [vec![of(2)], vec![of(5)], vec![of(0), of(3)], vec![of(1)], vec![of(4)]]);
+        let many: Vec<Episode> = (0..30).map(|_| episode("owner", Trust::Owner, false, 100_000)).collect();
+        let cut = parts(many.into_iter().chain([episode("owner", Trust::Stranger, false, 1)]).collect());
+        assert_eq!(cut.iter().map(Vec::len).sum::<usize>(), 31);
+        assert!(cut.iter().all(|part| part.iter().map(room_of).sum::<usize>() <= MAX_EPISODES));
+        assert_eq!(cut[1].len(), 1, "the stranger's comes before the second of the others");
+    }
 }

@@ -1,13 +1,21 @@
 //! What the memory does by itself: makes episodes into facts and rules, lets fade what nobody confirms, and takes old
 //! episodes away. Each starts from rows and can be begun again at any instant.
 
+mod answer;
+mod apply;
 mod cleanup;
+mod consolidation;
 mod decay;
+mod demand;
+mod prompt;
+mod queue;
 
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use tokio::sync::Notify;
 
+use super::tools::Runs;
 use super::{Memory, Settings};
 use crate::base::TenantId;
 use crate::modules::NamedJob;
@@ -23,9 +31,15 @@ pub(crate) const CLEANUP: &[&str] = &["memory_episode_cleanup", "episode_cleanup
 pub(super) fn named(memory: &Arc<Memory>) -> Vec<NamedJob> {
     let schema = memory.store.schema().to_owned();
     vec![
+        NamedJob { names: CONSOLIDATION, job: Arc::new(consolidation::Consolidate::new(memory)) },
         NamedJob { names: DECAY, job: Arc::new(decay::Decay { schema }) },
         NamedJob { names: CLEANUP, job: Arc::new(cleanup::Cleanup { memory: memory.clone() }) },
     ]
+}
+
+/// Lets tools run them.
+pub(super) fn on_demand(memory: &Arc<Memory>, due: &Arc<Notify>) -> Arc<dyn Runs> {
+    Arc::new(demand::OnDemand { memory: memory.clone(), due: due.clone() })
 }
 
 /// When they run by themselves.

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::queue::Episode;
 use crate::base::{TenantId, Trust, text};
-use crate::store::{Database, StoreError};
+use crate::store::{Database, Lease, StoreError};
 
 const INSTRUCTION: &str = include_str!("consolidation.md");
 /// Of one episode, in bytes.
@@ -32,6 +32,13 @@ pub(super) struct KnownFact {
     pub content: String,
     pub entity_id: Option<Uuid>,
     pub object_entity_id: Option<Uuid>,
+    pub kind: String,
+    pub permanence: String,
+    pub importance: f32,
+    pub scope: String,
+    pub tags: Vec<String>,
+    pub retention_class: String,
+    pub sensitivity: String,
 }
 
 /// What is known already of what the episodes speak of.
@@ -39,9 +46,16 @@ pub(super) struct KnownFact {
 pub(super) struct Known {
     pub facts: Vec<KnownFact>,
     pub rules: Vec<(Uuid, String)>,
+    /// What memory told to the sessions that the episodes are of.
+    pub told: HashSet<Uuid>,
 }
 
 impl Known {
+    /// One of the facts.
+    pub fn fact(&self, id: Uuid) -> Option<&KnownFact> {
+        self.facts.iter().find(|f| f.id == id)
+    }
+
     /// Of these episodes' tenant. A stranger's words are held against what strangers said alone, and others' never
     /// against those: what is shown is then believed as far as the episodes are, and nothing of the household is shown
     /// beside what a stranger wrote.
@@ -62,11 +76,12 @@ impl Known {
         let said = words(part.iter().flat_map(|e| [e.content.as_str(), e.speaker.as_deref().unwrap_or_default()]));
         let subjects: Vec<String> = rows.iter().map(|r| r.get(0)).filter(|s: &String| spoken_of(s, &said)).collect();
         let sql = format!(
-            "SELECT id, subject, predicate, content, entity_id, object_entity_id FROM \"{schema}\".memory_facts
-             WHERE {live} AND subject = ANY($3) ORDER BY importance DESC, seq DESC LIMIT 300"
+            "SELECT id, subject, predicate, content, entity_id, object_entity_id, kind, permanence, importance, scope,
+                    tags, retention_class, sensitivity
+             FROM \"{schema}\".memory_facts WHERE {live} AND subject = ANY($3) ORDER BY importance DESC, seq DESC LIMIT 300"
         );
         let rows = lease.read(&sql, &[&tenant.as_str(), &shown, &subjects]).await.map_err(failed())?;
-        let mut known = Self::default();
+        let mut known = Self { told: told(&mut lease, schema, part).await?, ..Self::default() };
         let mut room = MAX_FACTS;
         for row in rows {
             let fact = KnownFact {
@@ -76,8 +91,16 @@ impl Known {
                 content: row.get(3),
                 entity_id: row.get(4),
                 object_entity_id: row.get(5),
+                kind: row.get(6),
+                permanence: row.get(7),
+                importance: row.get(8),
+                scope: row.get(9),
+                tags: row.get(10),
+                retention_class: row.get(11),
+                sensitivity: row.get(12),
             };
-            let Some(left) = room.checked_sub(fact.subject.len() + fact.predicate.len() + fact.content.len() + 120) else {
+            let Some(left) = room.checked_sub(fact.subject.len() + fact.predicate.len() + fact.content.len() + 120)
+            else {
                 continue;
             };
             room = left;
@@ -86,9 +109,7 @@ impl Known {
         if trust == Trust::Stranger {
             return Ok(known);
         }
-        let sql = format!(
-            "SELECT id, content FROM \"{schema}\".memory_rules WHERE {live} ORDER BY seq DESC LIMIT 60"
-        );
+        let sql = format!("SELECT id, content FROM \"{schema}\".memory_rules WHERE {live} ORDER BY seq DESC LIMIT 60");
         let mut room = MAX_RULES;
         for row in lease.read(&sql, &[&tenant.as_str(), &shown]).await.map_err(failed())? {
             let content: String = row.get(1);
@@ -98,6 +119,18 @@ impl Known {
         }
         Ok(known)
     }
+}
+
+async fn told(lease: &mut Lease, schema: &str, part: &[Episode]) -> Result<HashSet<Uuid>, StoreError> {
+    let sessions: Vec<Uuid> = part.iter().filter_map(|e| e.session).collect();
+    let sql = format!(
+        "SELECT DISTINCT i.id FROM \"{schema}\".sessions s
+         CROSS JOIN LATERAL jsonb_array_elements_text(
+             CASE jsonb_typeof(s.memory -> 'ids') WHEN 'array' THEN s.memory -> 'ids' ELSE '[]' END) AS i(id)
+         WHERE s.id = ANY($1)"
+    );
+    let rows = lease.read(&sql, &[&sessions]).await.map_err(StoreError::query("reading what sessions were told"))?;
+    Ok(rows.iter().filter_map(|row| Uuid::parse_str(row.get(0)).ok()).collect())
 }
 
 /// How far all of these are believed.
@@ -175,6 +208,7 @@ mod tests {
             tenant: TenantId::owner(),
             trust: Trust::Owner,
             tried: false,
+            session: None,
             speaker: None,
             content: content.to_owned(),
             occurred_at: Timestamp::UNIX_EPOCH,
@@ -187,7 +221,8 @@ mod tests {
         let asked = prompt(&part, &Known::default());
         let fence = asked.lines().last().expect("a last line").to_owned();
         assert!(fence.starts_with("memory-") && fence.len() == 39, "{fence}");
-        let inside: Vec<&str> = asked.lines().skip_while(|l| **l != *fence).skip(1).take_while(|l| **l != *fence).collect();
+        let inside: Vec<&str> =
+            asked.lines().skip_while(|l| **l != *fence).skip(1).take_while(|l| **l != *fence).collect();
         assert_eq!(inside.len(), 2, "{asked}");
         for (line, episode) in inside.iter().zip(&part) {
             let read: Value = serde_json::from_str(line).expect("JSON");
@@ -199,7 +234,8 @@ mod tests {
     #[test]
     fn a_subject_is_spoken_of_when_all_its_words_are() {
         let said = words(["Ada Lovelace came to Bern."].into_iter());
-        for (subject, is) in [("ada", true), ("Ada Lovelace", true), ("Ada Byron", false), ("Owner", true), ("", false)] {
+        for (subject, is) in [("ada", true), ("Ada Lovelace", true), ("Ada Byron", false), ("Owner", true), ("", false)]
+        {
             assert_eq!(spoken_of(subject, &said), is, "{subject}");
         }
     }

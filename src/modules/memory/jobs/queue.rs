@@ -27,6 +27,8 @@ pub(super) struct Episode {
     pub trust: Trust,
     /// Whether a try with it has failed before.
     pub tried: bool,
+    /// Of the session or conversation that it is of.
+    pub session: Option<Uuid>,
     pub speaker: Option<String>,
     pub content: String,
     pub occurred_at: Timestamp,
@@ -92,7 +94,7 @@ impl Queue<'_> {
              UPDATE {table} e SET claim_id = $3, claimed_by = $4,
                     lease_until = clock_timestamp() + make_interval(secs => $5)
              FROM mine WHERE e.id = mine.id
-             RETURNING e.id, e.tenant_id, e.trust, e.attempts > 0, e.speaker, e.content, e.occurred_at, e.seq"
+             RETURNING e.id, e.tenant_id, e.trust, e.attempts > 0, e.speaker, e.content, e.occurred_at, e.seq, e.session_id"
         );
         let mut lease = self.db.every_tenant().await?;
         let params: crate::store::Params<'_> =
@@ -105,6 +107,7 @@ impl Queue<'_> {
                 tenant: TenantId::new(row.get(1)).ok()?,
                 trust: Trust::from_name(row.get(2)),
                 tried: row.get(3),
+                session: row.get(8),
                 speaker: row.get(4),
                 content: row.get(5),
                 occurred_at: row.get(6),
@@ -132,14 +135,18 @@ impl Queue<'_> {
         }
     }
 
-    /// Gives these back as they were; no try is counted.
-    pub async fn release(&self, ids: &[Uuid]) -> Result<u64, StoreError> {
+    /// Gives back as they were those of these that the claim still holds; no try is counted. Returns how many wait again.
+    pub async fn release(&self, ids: &[Uuid]) -> Result<i64, StoreError> {
         let sql = format!(
-            "UPDATE {} SET claim_id = NULL, claimed_by = NULL, lease_until = NULL WHERE claim_id = $1 AND id = ANY($2)",
+            "WITH back AS (
+                 UPDATE {} SET claim_id = NULL, claimed_by = NULL, lease_until = NULL
+                 WHERE claim_id = $1 AND id = ANY($2) RETURNING forgotten_at)
+             SELECT count(*) FROM back WHERE forgotten_at IS NULL",
             self.table()
         );
         let mut lease = self.db.every_tenant().await?;
-        lease.execute(&sql, &[&self.claim, &ids]).await.map_err(failed("giving episodes back"))
+        let rows = lease.query(&sql, &[&self.claim, &ids]).await.map_err(failed("giving episodes back"))?;
+        Ok(rows.first().map_or(0, |row| row.get(0)))
     }
 
     /// A try with these has failed: they wait longer each time, and at last for a person. Returns how many are given up.

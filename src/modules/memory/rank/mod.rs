@@ -3,13 +3,17 @@
 //! The index holds no text. It keeps terms, vectors and what filters and the score need, in step with the rows by
 //! [`Index::put`] and [`Index::remove`]; it may vanish at any time and be made anew. [`score`] says what ranks what.
 
+mod abouts;
 mod lexical;
 mod names;
 mod rows;
 pub mod score;
 mod search;
+#[cfg(test)]
+mod tests;
 mod time;
 mod types;
+mod varint;
 mod vectors;
 mod words;
 
@@ -120,9 +124,9 @@ impl Index {
             + self.stems.bytes()
     }
 
-    /// A day in words, as it is asked for: "Tuesday 5 March 2024".
+    /// A day in words, as it is asked for: "5 March 2024".
     fn date(&self, at: Timestamp) -> String {
-        self.zone.to_datetime(at).strftime("%A %-d %B %Y ").to_string()
+        self.zone.to_datetime(at).strftime("%-d %B %Y ").to_string()
     }
 
     /// Brings the joint length of a row and the one before it up to date.

@@ -41,10 +41,6 @@ impl<T: Eq + Hash> Names<T> {
         self.numbers.len() + 1
     }
 
-    pub fn iter(&self) -> impl Iterator<Item = (&T, u32)> {
-        self.numbers.iter().map(|(name, number)| (name, *number))
-    }
-
     pub fn bytes(&self) -> usize {
         self.numbers.capacity() * 8 / 7 * (size_of::<(T, u32)>() + 1)
     }

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use crate::base::Trust;
 
+use super::abouts::Abouts;
 use super::names::Names;
 use super::types::{Entry, Filter, Kind};
 use super::{add, time};
@@ -21,6 +22,9 @@ pub const DATED: u8 = 1;
 /// Ends with a question mark.
 pub const ASKS: u8 = 2;
 
+/// Its validity has an end.
+const ENDS: u8 = 4;
+
 /// What is looked at of the rows that are candidates.
 #[derive(Debug, Clone)]
 pub struct Row {
@@ -32,7 +36,6 @@ pub struct Row {
     confirmed: i32,
     used: i32,
     /// Numbers of names: 0 is none.
-    pub about: u32,
     pub entity: u32,
     object: u32,
     predicate: u32,
@@ -58,13 +61,14 @@ pub struct Rows {
     /// The number of the row's group; 0 is that of removed rows.
     pub group: Vec<u32>,
     pub thread: Vec<u32>,
+    pub about: Vec<u32>,
     /// Before and after in the same thread.
     pub links: Vec<(u32, u32)>,
     pub form: Vec<u8>,
     /// Ends of validity, of those that have one.
     until: HashMap<Uuid, i64>,
     groups: Vec<Group>,
-    pub abouts: Names<String>,
+    pub abouts: Abouts,
     threads: Names<Uuid>,
     /// The first and last row of each thread.
     ends: Vec<(u32, u32)>,
@@ -85,7 +89,6 @@ impl Rows {
             decay: entry.decay.max(0.0),
             confirmed: minutes(entry.confirmed_at),
             used: minutes(entry.used_at),
-            about: entry.about.map_or(0, |about| self.abouts.number(about)),
             entity: facets.entity.map_or(0, |entity| self.entities.number(&entity)),
             object: facets.object.map_or(0, |object| self.entities.number(&object)),
             predicate: facets.predicate.map_or(0, |predicate| self.labels.number(predicate)),
@@ -102,22 +105,25 @@ impl Rows {
             self.groups.push(group);
             self.groups.len() - 1
         });
+        let ends = if facets.valid_to.is_some() { ENDS } else { 0 };
         if let Some(until) = facets.valid_to {
             self.until.insert(entry.id, until.as_second());
         }
         let thread = entry.thread.map_or(0, |thread| self.threads.number(&thread));
         let dated = if time::says_when(entry.text) { DATED } else { 0 };
         let asks = if entry.text.trim_end().ends_with('?') { ASKS } else { 0 };
-        self.add(row, entry.at.as_second(), group as u32 + 1, thread, dated | asks)
+        let about = entry.about.map_or(0, |about| self.abouts.number(about));
+        self.add(row, entry.at.as_second(), group as u32 + 1, (thread, about), dated | asks | ends)
     }
 
-    fn add(&mut self, row: Row, at: i64, group: u32, thread: u32, form: u8) -> usize {
+    fn add(&mut self, row: Row, at: i64, group: u32, (thread, about): (u32, u32), form: u8) -> usize {
         let new = self.rows.len();
         let links = self.place((row.seq, row.id), thread);
         add(&mut self.rows, row);
         add(&mut self.at, at);
         add(&mut self.group, group);
         add(&mut self.thread, thread);
+        add(&mut self.about, about);
         add(&mut self.links, links);
         add(&mut self.form, form);
         self.join(thread, links, (new as u32, new as u32));
@@ -174,7 +180,8 @@ impl Rows {
             ..Self::default()
         };
         for row in kept.iter().map(|row| *row as usize) {
-            packed.add(self.rows[row].clone(), self.at[row], self.group[row], self.thread[row], self.form[row]);
+            let names = (self.thread[row], self.about[row]);
+            packed.add(self.rows[row].clone(), self.at[row], self.group[row], names, self.form[row]);
         }
         packed
     }
@@ -213,8 +220,8 @@ impl Rows {
         if let Some(at) = filter.valid_at.map(Timestamp::as_second)
             && !self.until.is_empty()
         {
-            for (lets, row) in mask.iter_mut().zip(&self.rows).filter(|(lets, _)| **lets) {
-                *lets = self.until.get(&row.id).is_none_or(|until| at < *until);
+            for (row, lets) in mask.iter_mut().enumerate().filter(|(row, lets)| **lets && self.form[*row] & ENDS > 0) {
+                *lets = self.until.get(&self.rows[row].id).is_none_or(|until| at < *until);
             }
         }
         let mut demand = |wanted: Option<u32>, of: fn(&Row) -> u32| {
@@ -237,7 +244,7 @@ impl Rows {
     pub fn bytes(&self) -> usize {
         self.rows.capacity() * size_of::<Row>()
             + self.at.capacity() * 8
-            + (self.group.capacity() + self.thread.capacity()) * 4
+            + (self.group.capacity() + self.thread.capacity() + self.about.capacity()) * 4
             + (self.links.capacity() + self.ends.capacity()) * 8
             + self.form.capacity()
             + self.until.capacity() * 8 / 7 * 25

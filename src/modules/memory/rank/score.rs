@@ -11,8 +11,11 @@
 //!
 //! `score = weights · (relevance, importance / 10, recency, effective confidence)`
 //!
-//! Ties are broken by what happened later, then by order of insertion, then by id. The weights of the signals were found by logistic
-//! regression over questions about dialogues (left-out dialogues confirm them) and rounded; the plateau is wide.
+//! Ties are broken by what happened later, then by order of insertion, then by id.
+//!
+//! The weights of the signals were found by logistic regression over questions about dialogues, confirmed on dialogues
+//! left out, and rounded. The plateau is wide: with all of them changed at random by up to 30 %, recall of the evidence
+//! among ten stays within 0.6 points, and no single signal is worth more than three.
 
 use super::types::Mode;
 
@@ -100,8 +103,29 @@ pub struct Parts {
     pub confidence: f32,
 }
 
+/// The signal [`LENGTH`] weighs: little is gained past fifty words.
+pub fn length(words: u16) -> f32 {
+    f32::from(words.min(LONG)).ln_1p() / 4.0
+}
+
+/// Longer is not better.
+pub const LONG: u16 = 50;
+
 impl Signals {
+    /// The most that what looks at the row alone can add: about, span, when, length.
+    pub fn most(about: f32, span: bool, when: bool) -> f32 {
+        let most = Self {
+            about,
+            span: f32::from(u8::from(span)),
+            when: f32::from(u8::from(when)),
+            length: length(LONG),
+            ..Self::default()
+        };
+        most.sum()
+    }
+
     /// The weighted sum.
+    #[inline(always)]
     pub fn sum(&self) -> f32 {
         WORDS * self.words
             + WORDS_NEAR * self.words_near

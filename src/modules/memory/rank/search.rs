@@ -13,19 +13,25 @@ struct Found {
     /// Which of the question's terms stand in the row.
     marks: Vec<u32>,
     cosine: Vec<f32>,
-    /// By thread: the terms that stand in it, and its best cosine.
-    thread_marks: Vec<u32>,
-    thread_cosine: Vec<f32>,
+    /// By thread: the share of the question's words that stand in it, and its best cosine.
+    threads: Vec<(f32, f32)>,
 }
 
 /// What is known of the question itself.
 struct Asked {
-    terms: Vec<Weighed>,
+    /// It consists of stop words: what is near its vector would be near by chance.
+    empty: bool,
+    shares: Shares,
     /// By number of `about`: how much of it the question names.
     abouts: Vec<f32>,
     entities: Vec<u32>,
     time: time::Asked,
+    /// [`score::length`] of so many words.
+    lengths: Vec<f32>,
 }
+
+/// So many candidates are gathered before all but the best are dropped.
+const BATCH: usize = 4 * score::GATE;
 
 #[derive(Clone, Copy)]
 struct Candidate {
@@ -36,15 +42,15 @@ struct Candidate {
 impl Index {
     /// The best entries for a question, the best first. The same rows and question give the same hits.
     pub fn search(&self, query: &Query) -> Vec<Hit> {
+        let query = &Query { mode: with_vector(query), ..query.clone() };
         let (asked, found) = self.look(query);
+        if asked.empty && matches!(query.mode, Mode::Hybrid | Mode::Keyword) {
+            return Vec::new();
+        }
         let minute = query.now.as_second() as f64 / 60.0;
         let mut candidates = self.candidates(query, &asked, &found, minute);
-        let order = |a: &Candidate, b: &Candidate| b.sum.total_cmp(&a.sum).then_with(|| self.later(a.row, b.row));
-        if candidates.len() > score::GATE {
-            candidates.select_nth_unstable_by(score::GATE - 1, order);
-            candidates.truncate(score::GATE);
-        }
-        candidates.sort_unstable_by(order);
+        candidates.sort_unstable_by(|a, b| self.order(a, b));
+        candidates.truncate(score::GATE);
         let Some(best) = candidates.first() else { return Vec::new() };
         let (floor, good) = score::scale(query.mode);
         let whole = best.sum.max(good) - floor;
@@ -73,11 +79,11 @@ impl Index {
             bm25: vec![0.0; n],
             marks: vec![0; n],
             cosine: vec![0.0; n],
-            thread_marks: vec![0; self.rows.threads()],
-            thread_cosine: vec![0.0; self.rows.threads()],
+            threads: Vec::new(),
         };
         let terms = words::question(query.text);
-        let abouts = self.abouts(&terms);
+        let abouts = self.rows.abouts.named(&terms);
+        let empty = terms.is_empty();
         let terms = self.lexical.weigh(&terms);
         if !matches!(query.mode, Mode::Semantic | Mode::PlainMeaning) {
             self.lexical.scores(&terms, &mut found.bm25, &mut found.marks);
@@ -85,98 +91,132 @@ impl Index {
         if !matches!(query.mode, Mode::Keyword | Mode::PlainWords) {
             self.vectors.cosines(query.vector, &mut found.cosine);
         }
-        for row in 0..n {
-            if !found.mask[row] {
-                (found.bm25[row], found.marks[row], found.cosine[row]) = (0.0, 0, 0.0);
+        let mut threads = vec![(0, 0.0_f32); self.rows.threads()];
+        // Rows of a thread mostly follow each other: what they have together is gathered beside the table.
+        let (mut current, mut together) = (0, (0, 0.0));
+        let columns = found.bm25.iter_mut().zip(&mut found.marks).zip(&mut found.cosine);
+        for (((bm25, marks), cosine), (lets, thread)) in columns.zip(found.mask.iter().zip(&self.rows.thread)) {
+            if !lets {
+                (*bm25, *marks, *cosine) = (0.0, 0, 0.0);
+                continue;
             }
-            let thread = self.rows.thread[row] as usize;
-            found.thread_marks[thread] |= found.marks[row];
-            found.thread_cosine[thread] = found.thread_cosine[thread].max(found.cosine[row]);
+            if *thread == 0 {
+                continue;
+            }
+            if *thread != current {
+                threads[current as usize] = together;
+                current = *thread;
+                together = threads[current as usize];
+            }
+            together = (together.0 | *marks, together.1.max(*cosine));
         }
+        threads[current as usize] = together;
+        let shares = Shares::of(&terms);
+        found.threads = threads.into_iter().map(|(marks, cosine)| (shares.share(marks), cosine)).collect();
         let entities = query.entities.iter().filter_map(|id| self.rows.entities.find(id)).collect();
         let time = time::Asked::read(query.text, query.now, &self.zone);
-        (Asked { terms, abouts, entities, time }, found)
+        let lengths = (0..=score::LONG).map(score::length).collect();
+        (Asked { empty, shares, abouts, entities, time, lengths }, found)
     }
 
-    /// How much of each `about` the question names: 1 if every word of it.
-    fn abouts(&self, question: &[words::Term]) -> Vec<f32> {
-        let mut abouts = vec![0.0; self.rows.abouts.count()];
-        for (name, number) in self.rows.abouts.iter() {
-            let terms = words::question(name);
-            let named = terms.iter().filter(|term| question.contains(term)).count();
-            if named > 0 {
-                abouts[number as usize] = named as f32 / terms.len() as f32;
-            }
-        }
-        abouts
-    }
-
-    /// All rows with some evidence and enough relevance.
+    /// The most relevant of the rows with some evidence and enough relevance, and some more.
     fn candidates(&self, query: &Query, asked: &Asked, found: &Found, minute: f64) -> Vec<Candidate> {
-        let mut candidates = Vec::new();
-        let (floor, _) = score::scale(query.mode);
+        let mut candidates = Vec::with_capacity(BATCH);
+        let (mut least, _) = score::scale(query.mode);
+        let about = if asked.entities.is_empty() { asked.abouts.iter().copied().fold(0.0, f32::max) } else { 1.0 };
+        // A little more, because sums of the same numbers in another order differ in the last digits.
+        let most = Signals::most(about, !asked.time.spans.is_empty(), asked.time.when) + 1e-5;
         let doubtful = |row| query.min_confidence > 0.0 && !self.trusted(query, row, minute);
         for row in (0..self.rows.rows.len()).filter(|row| found.mask[*row]) {
             let sum = if plain(query.mode) {
                 found.bm25[row] + found.cosine[row]
             } else {
-                self.signals(asked, found, row).map_or(0.0, |signals| signals.sum())
+                match self.context(asked, found, row) {
+                    Some(signals) if signals.sum() + most >= least => self.completed(signals, asked, row).sum(),
+                    _ => continue,
+                }
             };
-            if sum > floor && !doubtful(row) {
-                candidates.push(Candidate { row: row as u32, sum });
+            if sum <= 0.0 || sum < least || doubtful(row) {
+                continue;
+            }
+            candidates.push(Candidate { row: row as u32, sum });
+            if candidates.len() == BATCH {
+                candidates.select_nth_unstable_by(score::GATE - 1, |a, b| self.order(a, b));
+                candidates.truncate(score::GATE);
+                least = candidates[score::GATE - 1].sum;
             }
         }
         candidates
+    }
+
+    /// The more relevant first, then the later.
+    fn order(&self, a: &Candidate, b: &Candidate) -> std::cmp::Ordering {
+        b.sum.total_cmp(&a.sum).then_with(|| self.later(a.row, b.row))
     }
 
     fn trusted(&self, query: &Query, row: usize, minute: f64) -> bool {
         self.rows.kind(row) == Kind::Episode || self.rows.rows[row].confidence_at(minute) >= query.min_confidence
     }
 
-    /// The signals of a row; none without evidence.
-    fn signals(&self, asked: &Asked, found: &Found, row: usize) -> Option<Signals> {
+    /// What a row and its surroundings have in common with the question; none without evidence.
+    #[inline(always)]
+    fn context(&self, asked: &Asked, found: &Found, row: usize) -> Option<Signals> {
         let (before, after) = self.rows.links[row];
-        let link = |row: u32, side: fn(&(u32, u32)) -> u32| {
-            if row == NONE { NONE } else { side(&self.rows.links[row as usize]) }
-        };
-        let marks = |row: u32| if row == NONE { 0 } else { found.marks[row as usize] };
-        let near = found.marks[row]
-            | marks(before)
-            | marks(after)
-            | marks(link(before, |(before, _)| *before))
-            | marks(link(after, |(_, after)| *after));
         let meaning = found.cosine[row];
-        let meaning_near = match before {
-            NONE => meaning,
-            before => (meaning + score::BEFORE * found.cosine[before as usize]) * self.joint[row],
-        };
-        let words_near = share(&asked.terms, near);
+        let (mut near, mut meaning_near, mut answer) = (found.marks[row], meaning, 0.0);
+        if before != NONE {
+            let before = before as usize;
+            near |= found.marks[before];
+            meaning_near = (meaning + score::BEFORE * found.cosine[before]) * self.joint[row];
+            if self.rows.form[before] & ASKS > 0 {
+                answer = found.bm25[before];
+            }
+            let second = self.rows.links[before].0;
+            if second != NONE {
+                near |= found.marks[second as usize];
+            }
+        }
+        if after != NONE {
+            near |= found.marks[after as usize];
+            let second = self.rows.links[after as usize].1;
+            if second != NONE {
+                near |= found.marks[second as usize];
+            }
+        }
+        let words_near = asked.shares.share(near);
         if words_near < score::SOME_WORDS && meaning.max(meaning_near) < score::SOME_MEANING {
             return None;
         }
-        let thread = self.rows.thread[row] as usize;
-        let (thread_marks, meaning_thread) = match thread {
-            0 => (near, meaning),
-            thread => (found.thread_marks[thread], found.thread_cosine[thread]),
+        let (words_thread, meaning_thread) = match self.rows.thread[row] {
+            0 => (words_near, meaning),
+            thread => found.threads[thread as usize],
         };
-        let cold = &self.rows.rows[row];
-        let form = self.rows.form[row];
-        let answers = before != NONE && self.rows.form[before as usize] & ASKS > 0;
-        let named = cold.entity > 0 && asked.entities.contains(&cold.entity);
+        let words = found.bm25[row];
         Some(Signals {
-            words: found.bm25[row],
+            words,
             words_near,
-            words_thread: share(&asked.terms, thread_marks),
-            answer: if answers { found.bm25[before as usize] } else { 0.0 },
+            words_thread,
+            answer,
             meaning,
             meaning_near,
             meaning_thread,
-            about: if named { 1.0 } else { asked.abouts[cold.about as usize] },
+            ..Signals::default()
+        })
+    }
+
+    /// The same with what the row itself adds.
+    #[inline(always)]
+    fn completed(&self, context: Signals, asked: &Asked, row: usize) -> Signals {
+        let form = self.rows.form[row];
+        let named = !asked.entities.is_empty() && asked.entities.contains(&self.rows.rows[row].entity);
+        Signals {
+            about: if named { 1.0 } else { asked.abouts[self.rows.about[row] as usize] },
             span: asked.time.matches(self.rows.at[row]),
             when: f32::from(u8::from(asked.time.when && form & DATED > 0)),
-            length: f32::from(self.lexical.length(row).min(50)).ln_1p() / 4.0,
+            length: asked.lengths[self.lexical.length(row).min(score::LONG) as usize],
             asks: f32::from(u8::from(form & ASKS > 0)),
-        })
+            ..context
+        }
     }
 
     fn hit(
@@ -191,14 +231,15 @@ impl Index {
         let row = candidate.row as usize;
         let cold = &self.rows.rows[row];
         let (floor, whole) = scale;
-        let signals = self.signals(asked, found, row).filter(|_| !plain(query.mode));
-        let mut parts = signals.map(|signals| signals.parts(floor, whole)).unwrap_or_else(|| Parts {
-            bm25: found.bm25[row],
-            cosine: found.cosine[row],
-            words: found.bm25[row] / whole,
-            meaning: found.cosine[row] / whole,
-            ..Parts::default()
-        });
+        let context = self.context(asked, found, row).filter(|_| !plain(query.mode));
+        let mut parts =
+            context.map(|context| self.completed(context, asked, row).parts(floor, whole)).unwrap_or_else(|| Parts {
+                bm25: found.bm25[row],
+                cosine: found.cosine[row],
+                words: found.bm25[row] / whole,
+                meaning: found.cosine[row] / whole,
+                ..Parts::default()
+            });
         parts.relevance = (candidate.sum - floor) / whole;
         parts.importance = cold.importance;
         parts.recency = cold.recency_at(minute);
@@ -212,14 +253,37 @@ impl Index {
     }
 }
 
-/// The share of a question's weight that the marked terms have.
-fn share(terms: &[Weighed], mut marks: u32) -> f32 {
-    let mut sum = 0.0;
-    while marks != 0 {
-        sum += terms[marks.trailing_zeros() as usize].share;
-        marks &= marks - 1;
+/// The share of a question's weight that marked terms have, read from a table for each eight terms.
+struct Shares(Vec<[f32; 256]>);
+
+impl Shares {
+    fn of(terms: &[Weighed]) -> Self {
+        let table = |terms: &[Weighed]| {
+            let share = |marks: usize| {
+                let marked = terms.iter().enumerate().filter(|(bit, _)| marks >> bit & 1 == 1);
+                marked.map(|(_, term)| term.share).sum()
+            };
+            std::array::from_fn(share)
+        };
+        Self(terms.chunks(8).map(table).collect())
     }
-    sum.min(1.0)
+
+    #[inline(always)]
+    fn share(&self, marks: u32) -> f32 {
+        let mut sum = 0.0;
+        for (eight, table) in self.0.iter().enumerate() {
+            sum += table[(marks >> (8 * eight)) as usize & 0xff];
+        }
+        sum.min(1.0)
+    }
+}
+
+/// Without a vector, words must do.
+fn with_vector(query: &Query) -> Mode {
+    match query.mode {
+        Mode::Hybrid if query.vector.is_empty() => Mode::Keyword,
+        mode => mode,
+    }
 }
 
 fn plain(mode: Mode) -> bool {

@@ -266,3 +266,74 @@ pub fn says_when(text: &str) -> bool {
     });
     found
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Asked on Saturday, 15 June 2024.
+    fn asked(question: &str) -> Asked {
+        Asked::read(question, "2024-06-15T12:00:00Z".parse().unwrap(), &TimeZone::UTC)
+    }
+
+    fn spans(question: &str) -> Vec<String> {
+        let day = |second: i64| Timestamp::from_second(second).unwrap().to_zoned(TimeZone::UTC).date();
+        let spans = asked(question).spans;
+        spans
+            .iter()
+            .map(|(a, b)| if day(*a) == day(*b) { day(*a).to_string() } else { format!("{}/{}", day(*a), day(*b)) })
+            .collect()
+    }
+
+    #[test]
+    fn days_that_a_question_names_are_read() {
+        for (question, want) in [
+            ("What did I eat yesterday?", "2024-06-14"),
+            ("What was decided on 5 March 2024?", "2024-03-05"),
+            ("What was decided on March 5th, 2024?", "2024-03-05"),
+            ("the 5th of March 2024", "2024-03-05"),
+            ("on 2024-03-05", "2024-03-05"),
+            ("Where were we in March 2024?", "2024-03-01/2024-03-31"),
+            ("What happened in 2022?", "2022-01-01/2022-12-31"),
+            ("plans for last week", "2024-06-03/2024-06-09"),
+            ("this weekend", "2024-06-15/2024-06-16"),
+            ("last month", "2024-05-01/2024-05-31"),
+            ("next year", "2025-01-01/2025-12-31"),
+            ("What did she say last Friday?", "2024-06-14"),
+            ("three days ago", "2024-06-12"),
+            ("a year ago", "2022-12-18/2023-12-13"),
+            ("last summer", "2023-06-01/2023-08-31"),
+            ("in the winter of 2023", "2022-12-01/2023-02-28"),
+        ] {
+            assert_eq!(spans(question), [want], "{question}");
+        }
+    }
+
+    #[test]
+    fn a_month_without_a_year_may_be_of_any() {
+        let june = asked("What did we do in June?");
+        let at = |day: &str| june.matches(format!("{day}T12:00:00Z").parse::<Timestamp>().unwrap().as_second());
+        assert_eq!([at("2023-06-30"), at("2022-06-01"), at("2023-07-05"), at("2023-09-01")], [1.0, 1.0, 0.5, 0.0]);
+    }
+
+    #[test]
+    fn what_only_sounds_like_time_is_not() {
+        for question in ["May I march on?", "at platform 9", "the next train", "31 of them", "fall over", ""] {
+            assert_eq!(spans(question), [] as [&str; 0], "{question}");
+        }
+    }
+
+    #[test]
+    fn questions_for_a_time_and_texts_that_say_it_are_known() {
+        assert!(asked("When did she move?").when && asked("How long have they been married?").when);
+        assert!(!asked("Who moved?").when);
+        for text in
+            ["I went yesterday", "two years ago", "we met in May", "on 5 May", "since 2019", "every week", "on Tuesday"]
+        {
+            assert!(says_when(text), "{text}");
+        }
+        for text in ["I may go", "the may pole", "they march on", "a nice day"] {
+            assert!(!says_when(text), "{text}");
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! Meaning: rows of `i8` vectors in one block, scanned whole.
 
+const LANES: usize = 32;
+
 /// Vectors of one length. Only their directions count.
 pub struct Vectors {
     dim: usize,
@@ -91,12 +93,53 @@ fn scan_with(rows: &[i8], question: &[i16], products: &mut [f32]) {
     }
 }
 
-/// In whole numbers, so that no order of adding changes the result.
+/// In whole numbers, so that no order of adding changes the result; in lanes, which become wide registers.
 #[inline(always)]
 fn dot(a: &[i8], b: &[i16]) -> i32 {
-    let mut sum = 0;
-    for (a, b) in a.iter().zip(b) {
-        sum += i32::from(i16::from(*a)) * i32::from(*b);
+    let mut sums = [0; LANES];
+    let (a_lanes, a_rest) = a.as_chunks::<LANES>();
+    let (b_lanes, b_rest) = b.as_chunks::<LANES>();
+    for (a, b) in a_lanes.iter().zip(b_lanes) {
+        for (sum, (a, b)) in sums.iter_mut().zip(a.iter().zip(b)) {
+            *sum += i32::from(*a) * i32::from(*b);
+        }
     }
-    sum
+    let rest: i32 = a_rest.iter().zip(b_rest).map(|(a, b)| i32::from(*a) * i32::from(*b)).sum();
+    sums.iter().sum::<i32>() + rest
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn cosines_are_those_of_the_directions() {
+        for dim in [1, 4, 31, 32, 33, 100] {
+            let mut vectors = Vectors::new(dim);
+            let a: Vec<i8> = (0..dim).map(|n| (n * 37 % 255) as u8 as i8).collect();
+            let b: Vec<i8> = (0..dim).map(|n| (n * 91 % 255 + 1) as u8 as i8).collect();
+            let half: Vec<i8> = b.iter().map(|x| -(x / 2)).collect();
+            [&a, &b, &half].iter().for_each(|vector| vectors.push(vector));
+            vectors.push(&[]);
+            let mut cosines = [0.0; 4];
+            vectors.cosines(&b, &mut cosines);
+            let product = |x: &[i8], y: &[i8]| x.iter().zip(y).map(|(x, y)| f32::from(*x) * f32::from(*y)).sum::<f32>();
+            let want = product(&a, &b) / (product(&a, &a) * product(&b, &b)).sqrt().max(1e-9);
+            assert!((cosines[0] - want).abs() < 1e-5, "{dim}: {cosines:?}, {want}");
+            assert!((cosines[1] - 1.0).abs() < 1e-5, "{dim}: {cosines:?}");
+            assert!(cosines[2] < -0.97 || half.iter().all(|x| *x == 0), "{dim}: {cosines:?}");
+            assert_eq!(cosines[3], 0.0);
+            assert!((vectors.between(0, 1) - want).abs() < 1e-5);
+        }
+    }
+
+    #[test]
+    fn wide_and_plain_registers_give_the_same() {
+        let rows: Vec<i8> = (0..256 * 5).map(|n| (n * 7919 % 256) as u8 as i8).collect();
+        let question: Vec<i16> = (0..256).map(|n| n % 255 - 127).collect();
+        let (mut one, mut other) = ([0.0; 5], [0.0; 5]);
+        scan(&rows, &question, &mut one);
+        scan_with(&rows, &question, &mut other);
+        assert_eq!(one, other);
+    }
 }

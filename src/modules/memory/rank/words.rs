@@ -26,7 +26,7 @@ const STOP: &[&str] = &[
 pub type Term = u64;
 
 /// How many spellings are remembered with their stems; stemming is the dearest part of taking in a text.
-const REMEMBERED: usize = 1 << 14;
+const REMEMBERED: usize = 1 << 13;
 /// Longer "words" are keys and encodings; their beginning will do.
 const LONGEST: usize = 40;
 

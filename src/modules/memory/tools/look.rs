@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{With, define, id, id_of, kind, memory_type, shown, text};
+use crate::modules::memory::job_names;
 use crate::tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_get", "memory_stats", "memory_why"];
@@ -23,7 +24,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
             with,
             Meta { reads_private: false, ..meta() },
             memory_stats,
-            "How much is remembered, in which states.",
+            "How much is remembered, in which states, and what the jobs that tidy it did last, have before them and cost.",
             json!({"scope": text(64, "Only of this scope and of `global`")}),
             &[]
         ),
@@ -47,6 +48,8 @@ async fn memory_stats(call: ToolCall, _: With) -> Result<Value, ToolError> {
     let rows = call.query("SELECT memory_stats($1)", &[&call.text("scope")]).await?;
     let mut stats: Value = rows.first().map(|r| r.get(0)).unwrap_or_default();
     stats["butler"] = json!(call.butler.as_str());
+    let rows = call.query("SELECT memory_job_state($1)", &[&job_names()]).await?;
+    stats["jobs"] = rows.first().map(|r| r.get(0)).unwrap_or_default();
     Ok(stats)
 }
 
