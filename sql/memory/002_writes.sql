@@ -359,10 +359,19 @@ BEGIN
     END IF;
 END $$;
 
--- Whether a row changed since only by being recalled: no event has touched it after that change.
+-- Whether what an event did still stands: it was not taken back, or the taking back was.
+CREATE FUNCTION memory_in_force(event uuid) RETURNS boolean
+LANGUAGE plpgsql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+BEGIN
+    RETURN NOT EXISTS (SELECT 1 FROM memory_events u WHERE u.undoes = event AND memory_in_force(u.id));
+END $$;
+
+-- Whether a row changed since only by being recalled: no event has touched it after that change but such as were taken back.
 CREATE FUNCTION memory_only_touched(which uuid, since bigint) RETURNS boolean
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT NOT EXISTS (SELECT 1 FROM memory_history h WHERE h.memory_id = which AND h.change > since)
+    SELECT NOT EXISTS (
+        SELECT 1 FROM memory_history h JOIN memory_events e ON e.id = h.event_id
+        WHERE h.memory_id = which AND h.change > since AND e.undoes IS NULL AND memory_in_force(e.id))
 $$;
 
 -- How many of the facts that hold speak of each of these entities, and in how many of them these words stand.

@@ -290,7 +290,8 @@ async fn entities_are_found_tied_and_merged_and_a_merge_is_taken_back() {
     // Something newer stands on it; that goes first.
     assert_eq!(refused(&mcp, "memory_undo", json!({"event": merged["event"]})).await.0, "not_undone");
     mcp.ok("memory_undo", json!({"event": last_event(&mcp, id(&newer)).await})).await;
-    mcp.ok("memory_undo", json!({"event": merged["event"]})).await;
+    let back = mcp.ok("memory_undo", json!({"event": merged["event"]})).await;
+    assert_eq!(back["undone"], true, "{back}");
     assert_eq!(get(&mcp, "fact", id(&home)).await["validity"], "active");
     assert_eq!(get(&mcp, "fact", id(&newer)).await["entity_id"], json!(addy));
     let two = mcp.ok("entity_get", json!({"entity_id": addy})).await;

@@ -165,6 +165,7 @@ old aged age
 /// Words that may stand on one side alone.
 pub const LIGHT: &str = "
 a an the this that these those there here it its is are was were be been being am
+kept located situated
 have has had having own owns owned owning possess possesses
 i me my mine myself we us our ours you your yours he him his himself she her hers herself they them their theirs
 who whom whose which what

@@ -15,7 +15,7 @@ use super::gate::normal;
 use super::groups::{GROUPS, LIGHT};
 
 /// Vectors that are less alike than this speak of different things, whatever their words are.
-const FAR: f32 = 0.30;
+const FAR: f32 = 0.15;
 
 /// Whether `a` and `b` say the same of the same subject. `cosine`: how alike their vectors are, where both have one.
 pub fn same_meaning(a: &str, b: &str, cosine: Option<f32>) -> bool {
@@ -44,6 +44,8 @@ pub fn cosine(a: &[i8], b: &[i8]) -> Option<f32> {
 #[derive(PartialEq, Eq, Debug)]
 struct Sense {
     tokens: Vec<Token>,
+    /// Where the first `is` stands: what is on its sides may change places.
+    turn: Option<usize>,
     past: bool,
 }
 
@@ -69,7 +71,7 @@ const TELLING: &[&str] = &["from", "to", "since", "until", "till", "by", "every"
 
 impl Sense {
     fn of(text: &str) -> Self {
-        let mut sense = Self { tokens: Vec::new(), past: false };
+        let mut sense = Self { tokens: Vec::new(), turn: None, past: false };
         let (mut past, mut present) = (false, false);
         let mut tie: Option<String> = None;
         let words = words(text);
@@ -83,6 +85,9 @@ impl Sense {
             let next = words.get(n + 1).map(|w| w.to_lowercase()).unwrap_or_default();
             past |= is_past(&word);
             present |= matches!(&*word, "is" | "are" | "am");
+            if matches!(&*word, "is" | "are" | "am" | "was" | "were") && sense.turn.is_none() {
+                sense.turn = Some(sense.tokens.len());
+            }
             let (key, used) = match read(&word, &next) {
                 Read::Token(key, used) => (key, used),
                 Read::Nothing(used) => {
@@ -109,6 +114,15 @@ impl Sense {
             }
             sense.tokens.push(Token { key, tie: held });
         }
+        // A day of a month stands where its month does.
+        for n in 0..sense.tokens.len() {
+            let day = sense.tokens[n].key.starts_with('#') && !sense.tokens[n].key.contains(':');
+            let beside = [n.checked_sub(1), Some(n + 1)].into_iter().flatten();
+            let month = beside.filter_map(|m| sense.tokens.get(m)).find(|t| t.key.starts_with("month "));
+            if let Some(tie) = month.filter(|_| day).map(|m| m.tie.clone()) {
+                sense.tokens[n].tie = tie;
+            }
+        }
         sense.past = past && !present;
         sense
     }
@@ -122,7 +136,23 @@ impl Sense {
         let fixed = |tokens: &[Token], others: &HashSet<&Token>| -> Vec<String> {
             tokens.iter().filter(|t| t.tie.is_none() || !others.contains(t)).map(|t| t.key.clone()).collect()
         };
-        fixed(&self.tokens, &two) == fixed(&other.tokens, &one)
+        let loose = |tokens: &[Token], others: &HashSet<&Token>| -> Vec<String> {
+            let mut keys: Vec<String> =
+                tokens.iter().filter(|t| t.tie.is_some() && others.contains(t)).map(|t| t.key.clone()).collect();
+            keys.sort();
+            keys
+        };
+        let agree = |a: &[Token], b: &[Token]| fixed(a, &two) == fixed(b, &one) && loose(a, &two) == loose(b, &one);
+        agree(&self.tokens, &other.tokens)
+            || agree(&self.turned(), &other.tokens)
+            || agree(&self.tokens, &other.turned())
+    }
+
+    /// With the sides of its `is` in each other's place: `Bea is the friend`, `the friend is Bea`.
+    fn turned(&self) -> Vec<Token> {
+        let mut tokens = self.tokens.clone();
+        tokens.rotate_left(self.turn.filter(|at| *at <= self.tokens.len()).unwrap_or(0));
+        tokens
     }
 }
 
@@ -211,6 +241,7 @@ fn words(text: &str) -> Vec<String> {
     let chars: Vec<char> = text.replace(['\u{2018}', '\u{2019}'], "'").chars().collect();
     let mut out: Vec<String> = Vec::new();
     let mut word = String::new();
+    let mut currency = None;
     for (n, c) in chars.iter().enumerate() {
         let (before, after) = (n.checked_sub(1).and_then(|p| chars.get(p)), chars.get(n + 1));
         let between_digits = before.is_some_and(char::is_ascii_digit) && after.is_some_and(char::is_ascii_digit);
@@ -227,9 +258,13 @@ fn words(text: &str) -> Vec<String> {
             let whole = std::mem::take(&mut word);
             let bare = whole.strip_suffix("'s").or_else(|| whole.strip_suffix("'S")).map(str::to_owned);
             out.push(bare.unwrap_or(whole));
+            out.extend(currency.take().map(String::from));
         }
         if within {
             word.push(*c);
+        } else if "€$£".contains(*c) && after.is_some_and(char::is_ascii_digit) {
+            // $40 is 40 $.
+            currency = Some(*c);
         } else if "%€$£°".contains(*c) {
             out.push(c.to_string());
         }
@@ -238,6 +273,7 @@ fn words(text: &str) -> Vec<String> {
         let bare = word.strip_suffix("'s").map(str::to_owned);
         out.push(bare.unwrap_or(word));
     }
+    out.extend(currency.map(String::from));
     out
 }
 
@@ -257,7 +293,11 @@ fn phrase(word: &str, next: &str) -> Option<Read> {
         ("at", "least") => token("at least"),
         ("at", "most") => token("at most"),
         ("going", "to") => token("will"),
-        ("each", "day" | "week" | "month" | "year") => Some(Read::Token("every".to_owned(), 0)),
+        ("every" | "each" | "per", "day" | "night" | "morning" | "evening" | "hour" | "week" | "month" | "year") => {
+            Some(Read::Nothing(0))
+        }
+        ("wake" | "wakes" | "woke" | "waking", "up") => token("~wake"),
+        ("go" | "goes" | "going" | "went", verb) if verb.len() > 5 && verb.ends_with("ing") => Some(Read::Nothing(0)),
         ("not", "only") | ("right", "now") | ("a", "lot") | ("as", "well") | ("of", "course") | ("these", "days") => {
             Some(Read::Nothing(1))
         }
@@ -364,7 +404,7 @@ fn number(word: &str, next: &str) -> Option<(String, usize)> {
     ];
     const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
     if word.starts_with(|c: char| c.is_ascii_digit() || c == '+') {
-        return Some((format!("#{}", figures(word)), 0));
+        return Some((format!("#{}", figures(word)), usize::from(next == "times")));
     }
     if let Some((_, tens)) = TENS.iter().find(|(name, _)| *name == word) {
         let ones = SMALL.iter().skip(1).take(9).position(|s| *s == next);
@@ -374,7 +414,7 @@ fn number(word: &str, next: &str) -> Option<(String, usize)> {
         });
     }
     if let Some(n) = SMALL.iter().position(|s| *s == word) {
-        return Some((format!("#{n}"), 0));
+        return Some((format!("#{n}"), usize::from(next == "times")));
     }
     if let Some(n) = NTH.iter().position(|s| *s == word) {
         return Some((format!("#{n}"), 0));

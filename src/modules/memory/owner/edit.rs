@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::core::fact_text;
-use super::super::tools::{With, id, kind, moment, origin, settled, vector};
+use super::super::tools::{With, id, kind, moment, origin, settled, stepped, vector};
 use super::super::write::{self, Edit, Kind, Permanence};
 use crate::tools::{ToolCall, ToolError};
 
@@ -44,6 +44,8 @@ pub(super) async fn memory_edit(call: ToolCall, with: With) -> Result<Value, Too
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
     let done = write::edit(&mut tx, &origin, kind, which, &edit, reason).await;
-    let event = settled(&call, &with, tx, done).await?;
+    let event = settled(tx, done).await?;
+    drop(lease);
+    stepped(&call, &with).await;
     Ok(json!({"edited": true, "memory_type": kind.as_str(), "id": which, "event": event}))
 }

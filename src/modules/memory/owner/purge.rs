@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::super::tools::{With, id, kind, origin, settled};
+use super::super::tools::{With, id, kind, origin, settled, stepped};
 use super::super::write::{Kind, Origin, Rows, WriteError};
 use super::owners;
 use crate::tools::{ToolCall, ToolError};
@@ -24,7 +24,9 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
             let _ = tx.rollback().await;
             continue;
         }
-        let told = settled(&call, &with, tx, done).await?;
+        let told = settled(tx, done).await?;
+        drop(lease);
+        stepped(&call, &with).await;
         return Ok(answer(kind, which, &told));
     }
     Err(ToolError::Internal("no try to purge".into()))

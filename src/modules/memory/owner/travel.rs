@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::super::core::fact_text;
 use super::super::rank::spoken;
-use super::super::tools::{With, settled};
+use super::super::tools::{With, settled, stepped};
 use super::super::write::{Rows, Vector, WriteError};
 use super::{PAGE, owners};
 use crate::store::StoreError;
@@ -52,7 +52,9 @@ pub(super) async fn memory_import(call: ToolCall, with: With) -> Result<Value, T
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
     let done = bring_in(&mut tx, &rows).await;
-    let done = settled(&call, &with, tx, done).await?;
+    let done = settled(tx, done).await?;
+    drop(lease);
+    stepped(&call, &with).await;
     Ok(json!({"lines": given.len(), "outcomes": done}))
 }
 

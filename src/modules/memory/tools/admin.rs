@@ -4,7 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{With, define, settled};
+use super::{With, define};
 use crate::modules::memory::core::fact_text;
 use crate::modules::memory::rank::spoken;
 use crate::modules::memory::write::{Rows, WriteError};
@@ -139,10 +139,7 @@ async fn memory_reembed(call: ToolCall, with: With) -> Result<Value, ToolError> 
     let vectors = with.memory.embedder.embed(&texts).await.map_err(|e| {
         ToolError::refused("unavailable", format!("There are no vectors just now; nothing was changed: {e}."))
     })?;
-    let mut lease = call.lease().await?;
-    let mut tx = call.begin(&mut lease).await?;
-    let done = embedded(&mut tx, model, &batch, &vectors).await;
-    let done = settled(&call, &with, tx, done).await?;
+    let done = in_tx!(&call, &with, |tx| embedded(&mut tx, model, &batch, &vectors));
     let pending = bare(&call, model, COUNTED).await?.len();
     Ok(json!({"dry_run": false, "model": model, "pending": pending, "reembedded": done}))
 }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{With, define, id, id_of, kind, memory_type, origin, permanence_of, settled, shown, text};
+use super::{With, define, id, id_of, kind, memory_type, origin, permanence_of, shown, text};
 use crate::modules::memory::write::{self, Kind, Permanence, WriteError};
 use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -78,20 +78,10 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
     ])
 }
 
-/// Does `work` in the call's own transaction.
-macro_rules! in_tx {
-    ($call:ident, $with:ident, |$tx:ident, $origin:ident| $work:expr) => {{
-        let $origin = origin(&$call, &$with).await?;
-        let mut lease = $call.lease().await?;
-        let mut $tx = $call.begin(&mut lease).await?;
-        let done = $work.await;
-        settled(&$call, &$with, $tx, done).await?
-    }};
-}
-
 async fn memory_confirm(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (kind, which) = (kind(&call), id(&call, "memory_id")?);
-    let event = in_tx!(call, with, |tx, origin| write::confirm(&mut tx, &origin, kind, which));
+    let origin = origin(&call, &with).await?;
+    let event = in_tx!(&call, &with, |tx| write::confirm(&mut tx, &origin, kind, which));
     Ok(json!({"confirmed": true, "id": which, "event": event}))
 }
 
@@ -113,32 +103,36 @@ fn named(done: Result<Uuid, WriteError>) -> Result<Uuid, WriteError> {
 
 async fn memory_mark_helpful(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let which = id(&call, "rule_id")?;
-    let event = in_tx!(call, with, |tx, origin| async { named(write::mark_helpful(&mut tx, &origin, which).await) });
+    let origin = origin(&call, &with).await?;
+    let event = in_tx!(&call, &with, |tx| async { named(write::mark_helpful(&mut tx, &origin, which).await) });
     judged(&call, which, event).await
 }
 
 async fn memory_mark_harmful(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (which, reason) = (id(&call, "rule_id")?, call.text("reason"));
-    let event =
-        in_tx!(call, with, |tx, origin| async { named(write::mark_harmful(&mut tx, &origin, which, reason).await) });
+    let origin = origin(&call, &with).await?;
+    let event = in_tx!(&call, &with, |tx| async { named(write::mark_harmful(&mut tx, &origin, which, reason).await) });
     judged(&call, which, event).await
 }
 
 async fn memory_forget(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (kind, which, reason) = (kind(&call), id(&call, "memory_id")?, call.text("reason"));
-    let event = in_tx!(call, with, |tx, origin| write::forget(&mut tx, &origin, kind, which, reason));
+    let origin = origin(&call, &with).await?;
+    let event = in_tx!(&call, &with, |tx| write::forget(&mut tx, &origin, kind, which, reason));
     Ok(json!({"forgotten": true, "id": which, "event": event}))
 }
 
 async fn memory_reclassify(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (kind, which) = (kind(&call), id(&call, "memory_id")?);
     let to = permanence_of(&call, "permanence_target", Permanence::Standard);
-    let event = in_tx!(call, with, |tx, origin| write::reclassify(&mut tx, &origin, kind, which, to));
+    let origin = origin(&call, &with).await?;
+    let event = in_tx!(&call, &with, |tx| write::reclassify(&mut tx, &origin, kind, which, to));
     Ok(json!({"id": which, "permanence": to, "decay_rate": to.decay_rate(), "event": event}))
 }
 
 async fn memory_undo(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (which, reason) = (id(&call, "event")?, call.text("reason"));
-    in_tx!(call, with, |tx, origin| write::undo(&mut tx, &origin, which, reason));
+    let origin = origin(&call, &with).await?;
+    in_tx!(&call, &with, |tx| write::undo(&mut tx, &origin, which, reason));
     Ok(json!({"undone": true, "event": which}))
 }

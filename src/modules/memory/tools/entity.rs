@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{With, define, id, id_of, list, origin, settled, strings, text};
+use super::{With, define, id, id_of, list, origin, strings, text};
 use crate::modules::memory::write::{Rows, WriteError, merge_entities};
 use crate::tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -81,22 +81,23 @@ async fn create(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let name = call.text("canonical_name").unwrap_or_default().trim().to_owned();
     let kind = kind_of(call.text("entity_type").unwrap_or("other"));
     let more = call.args.get("metadata").cloned().unwrap_or_else(|| json!({}));
-    let mut lease = call.lease().await?;
-    let mut tx = call.begin(&mut lease).await?;
-    let made = tx
-        .rows("SELECT shared.entity_create($1, $2, $3, $4)", &[&kind, &name, &list(&call, "aliases"), &more])
-        .await
-        .map_err(WriteError::from);
-    let made = made.and_then(|rows| {
-        let id: Option<Uuid> = rows.first().and_then(|r| r.get(0));
-        let there = || {
-            let why = format!("There is a {} named {name} already; find it with memory_entity_resolve.", type_of(kind));
-            WriteError::Refused { code: "already_there", message: why }
-        };
-        id.ok_or_else(there)
-    });
-    let id = settled(&call, &with, tx, made).await?;
+    let aliases = list(&call, "aliases");
+    let id = in_tx!(&call, &with, |tx| made(&mut tx, kind, &name, &aliases, &more));
     Ok(json!({"entity_id": id}))
+}
+
+async fn made(
+    tx: &mut EffectTx<'_, '_>,
+    kind: &str,
+    name: &str,
+    aliases: &[String],
+    more: &Value,
+) -> Result<Uuid, WriteError> {
+    let rows = tx.rows("SELECT shared.entity_create($1, $2, $3, $4)", &[&kind, &name, &aliases, &more]).await?;
+    rows.first().and_then(|r| r.get::<_, Option<Uuid>>(0)).ok_or_else(|| {
+        let why = format!("There is a {} named {name} already; find it with memory_entity_resolve.", type_of(kind));
+        WriteError::Refused { code: "already_there", message: why }
+    })
 }
 
 async fn get(call: ToolCall, _: With) -> Result<Value, ToolError> {
@@ -131,10 +132,7 @@ async fn update(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let asked = id(&call, "entity_id")?;
     let aliases = call.args.contains_key("aliases").then(|| list(&call, "aliases"));
     let (name, more) = (call.text("canonical_name").map(str::trim), call.args.get("metadata"));
-    let mut lease = call.lease().await?;
-    let mut tx = call.begin(&mut lease).await?;
-    let done = changed(&mut tx, asked, name, aliases, more).await;
-    let now = settled(&call, &with, tx, done).await?;
+    let now = in_tx!(&call, &with, |tx| changed(&mut tx, asked, name, aliases, more));
     shown(&call, now).await
 }
 
@@ -155,8 +153,5 @@ async fn changed(
 async fn merge(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (source, target) = (id(&call, "source_entity_id")?, id(&call, "target_entity_id")?);
     let origin = origin(&call, &with).await?;
-    let mut lease = call.lease().await?;
-    let mut tx = call.begin(&mut lease).await?;
-    let done = merge_entities(&mut tx, &origin, source, target).await;
-    settled(&call, &with, tx, done).await
+    Ok(in_tx!(&call, &with, |tx| merge_entities(&mut tx, &origin, source, target)))
 }

@@ -15,6 +15,22 @@ macro_rules! tool {
     }};
 }
 
+/// Does `work` in the call's own transaction. The connection is given back before another one reads for the index.
+macro_rules! in_tx {
+    ($call:expr, $with:expr, |$tx:ident| $work:expr) => {{
+        let done = {
+            let mut lease = $call.lease().await?;
+            let mut $tx = $call.begin(&mut lease).await?;
+            let done = $work.await;
+            $crate::modules::memory::tools::settled($tx, done).await
+        };
+        if done.is_ok() {
+            $crate::modules::memory::tools::stepped($call, $with).await;
+        }
+        done?
+    }};
+}
+
 mod admin;
 mod change;
 mod entity;
@@ -259,20 +275,11 @@ pub(super) async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolE
     })
 }
 
-/// Ends a call's transaction as its work ended, and makes what was written searchable.
-pub(super) async fn settled<T>(
-    call: &ToolCall,
-    with: &With,
-    tx: EffectTx<'_, '_>,
-    done: Result<T, WriteError>,
-) -> Result<T, ToolError> {
+/// Ends a call's transaction as its work ended.
+pub(super) async fn settled<T>(tx: EffectTx<'_, '_>, done: Result<T, WriteError>) -> Result<T, ToolError> {
     match done {
         Ok(done) => {
             tx.commit().await?;
-            // It is committed: what is not searchable yet will be at the next look.
-            if let Err(e) = with.memory.step(&call.context().tenant_id).await {
-                tracing::warn!(butler = %call.butler, error = %e, "what was remembered is not searchable yet");
-            }
             Ok(done)
         }
         Err(refused) => {
@@ -280,6 +287,14 @@ pub(super) async fn settled<T>(
             let _ = tx.rollback().await;
             Err(refused.into())
         }
+    }
+}
+
+/// Makes what was committed searchable.
+pub(super) async fn stepped(call: &ToolCall, with: &With) {
+    // What is not searchable yet will be at the next look.
+    if let Err(e) = with.memory.step(&call.context().tenant_id).await {
+        tracing::warn!(butler = %call.butler, error = %e, "what was remembered is not searchable yet");
     }
 }
 

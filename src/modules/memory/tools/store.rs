@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use super::{
     With, define, importance, list, maybe_id, moment, number, origin, own_butler, permanence, permanence_of,
-    retention_class, scope, sensitivity, session_id, settled, strings, telling, text, vector,
+    retention_class, scope, sensitivity, session_id, strings, telling, text, vector,
 };
 use crate::modules::memory::core::fact_text;
 use crate::modules::memory::gate::hide_secrets;
@@ -102,10 +102,7 @@ async fn memory_store_episode(call: ToolCall, with: With) -> Result<Value, ToolE
         speaker,
         vector,
     };
-    let mut lease = call.lease().await?;
-    let mut tx = call.begin(&mut lease).await?;
-    let done = store_episode(&mut tx, &origin, &episode).await;
-    Ok(json!(settled(&call, &with, tx, done).await?))
+    Ok(json!(in_tx!(&call, &with, |tx| store_episode(&mut tx, &origin, &episode))))
 }
 
 async fn memory_store_fact(call: ToolCall, with: With) -> Result<Value, ToolError> {
@@ -136,10 +133,7 @@ async fn fact_of(call: &ToolCall, with: &With) -> Result<NewFact, ToolError> {
 /// Stores a fact in the call's own transaction.
 pub(super) async fn stored(call: &ToolCall, with: &With, fact: &NewFact) -> Result<Value, ToolError> {
     let origin = origin(call, with).await?;
-    let mut lease = call.lease().await?;
-    let mut tx = call.begin(&mut lease).await?;
-    let done = store_fact(&mut tx, &origin, fact).await;
-    Ok(json!(settled(call, with, tx, done).await?))
+    Ok(json!(in_tx!(call, with, |tx| store_fact(&mut tx, &origin, fact))))
 }
 
 async fn memory_store_rule(call: ToolCall, with: With) -> Result<Value, ToolError> {
@@ -154,8 +148,5 @@ async fn memory_store_rule(call: ToolCall, with: With) -> Result<Value, ToolErro
         vector,
         ..NewRule::new(content)
     };
-    let mut lease = call.lease().await?;
-    let mut tx = call.begin(&mut lease).await?;
-    let done = store_rule(&mut tx, &origin, &rule).await;
-    Ok(json!(settled(&call, &with, tx, done).await?))
+    Ok(json!(in_tx!(&call, &with, |tx| store_rule(&mut tx, &origin, &rule))))
 }
