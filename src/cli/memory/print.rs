@@ -248,12 +248,23 @@ pub fn stats(out: Out, stats: &Value, zone: &TimeZone) {
             field(out, name, &readable(value, zone));
             continue;
         };
-        let told: Vec<String> = parts
-            .iter()
-            .map(|(part, value)| (part, readable(value, zone)))
-            .filter(|(_, value)| !value.is_empty())
-            .map(|(part, value)| format!("{value} {}", part.replace('_', " ")))
-            .collect();
-        field(out, name, &told.join(", "));
+        // One line for each job; for everything else the counts in one.
+        for (part, value) in parts.iter().filter(|(_, value)| value.is_object()) {
+            field(out, part, &counts(value, zone));
+        }
+        field(out, name, &counts(value, zone));
     }
+}
+
+fn counts(of: &Value, zone: &TimeZone) -> String {
+    let told: Vec<String> = of
+        .as_object()
+        .into_iter()
+        .flatten()
+        .filter(|(_, value)| !value.is_object())
+        .map(|(part, value)| (part, readable(value, zone)))
+        .filter(|(_, value)| !value.is_empty())
+        .map(|(part, value)| format!("{} {value}", part.replace('_', " ")))
+        .collect();
+    told.join(", ")
 }
