@@ -329,7 +329,10 @@ BEGIN
         RETURN;
     END IF;
     IF e.memory_type <> 'entity' AND NOT EXISTS (SELECT 1 FROM memory_history m WHERE m.event_id = event) THEN
-        RETURN QUERY SELECT e.memory_type, e.memory_id, 'nothing is kept of what was before it'::text;
+        RETURN QUERY SELECT e.memory_type, e.memory_id,
+            CASE WHEN memory_row(e.memory_type, e.memory_id) ->> 'purged_at' IS NOT NULL
+                 THEN 'it was purged, and nothing is kept of it'
+                 ELSE 'nothing is kept of what was before it' END;
         RETURN;
     END IF;
     RETURN QUERY

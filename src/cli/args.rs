@@ -75,6 +75,8 @@ pub enum Command {
     /// What butlers' sessions did and do
     #[command(subcommand)]
     Sessions(Sessions),
+    /// What a butler remembers: see it, question it, correct it
+    Memory(MemoryArgs),
     /// What butlers do by themselves, and when
     #[command(subcommand)]
     Schedule(super::schedule::Schedule),
@@ -166,6 +168,16 @@ pub struct TriggerArgs {
     /// Show what would run and what it may cost, and start nothing
     #[arg(long, conflicts_with = "follow")]
     pub dry_run: bool,
+}
+
+/// `memory`
+#[derive(Debug, Args)]
+pub struct MemoryArgs {
+    /// Whose memory [default: the only butler's that has one]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub butler: Option<String>,
+    #[command(subcommand)]
+    pub what: super::memory::Memory,
 }
 
 /// `chat`

@@ -5,7 +5,7 @@ use serde_json::Value;
 use crate::support::Household;
 
 /// Who is who, which every butler may read and none may write.
-const OPEN: [&str; 3] = ["entities", "contacts", "contact_identities"];
+const OPEN: [&str; 4] = ["entities", "contacts", "contact_identities", "memory_catalog"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_role_reaches_another_schema_or_the_daemons_own_tables() {

@@ -199,8 +199,9 @@ async fn butler_starts_with_valid_memory_module_config() {
     }
     // One with wrong settings fails alone, and says where.
     let (_model, wrong) = self::household("[modules.memory.retrieval]\nmin_confidence = 3\n").await;
-    let (code, _, err) = wrong.cli(&["check"]);
-    assert!(code == 2 && err.contains("min_confidence") && err.contains("health/butler.toml"), "{err}");
+    let (code, out, err) = wrong.cli(&["check"]);
+    let said = format!("{out}{err}");
+    assert!(code == 2 && said.contains("min_confidence") && said.contains("health/butler.toml"), "{code}: {said}");
 }
 
 /// Scenario: Butler without memory module runs normally; one that switched it off as well.

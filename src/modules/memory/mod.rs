@@ -10,6 +10,7 @@ mod fulltext;
 pub mod gate;
 mod groups;
 mod jobs;
+mod owner;
 pub mod predicates;
 pub mod rank;
 mod reembed;
@@ -93,7 +94,9 @@ impl Module for MemoryModule {
         if !self.settings.enabled {
             return Ok(Manifest::default());
         }
-        Ok(Manifest { tools: asking::NAMES.iter().copied().chain(tools::names()).map(str::to_owned).collect() })
+        Ok(Manifest {
+            tools: asking::NAMES.iter().copied().chain(tools::names()).chain(owner::NAMES).map(str::to_owned).collect(),
+        })
     }
     fn credentials(&self) -> Vec<Credential> {
         let key = self.settings.embedding.key.iter().filter(|_| self.settings.enabled);
@@ -128,6 +131,6 @@ impl Module for MemoryModule {
         }
         let memory = self.memory()?;
         let with = With { memory: memory.clone(), runs: Some(jobs::on_demand(memory, &cx.due)) };
-        Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).collect())
+        Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).chain(owner::tools(&with)?).collect())
     }
 }

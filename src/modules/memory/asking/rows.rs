@@ -37,7 +37,7 @@ pub(super) async fn of(lease: &mut Lease, ids: &[Uuid], now: Timestamp) -> Resul
         return Ok(HashMap::new());
     }
     let rows = lease.read(ROWS, &[&ids, &now]).await.map_err(StoreError::query("reading memories"))?;
-    Ok(rows.iter().map(|row| shown(row)).map(|shown| (shown.id, shown)).collect())
+    Ok(rows.iter().map(shown).map(|shown| (shown.id, shown)).collect())
 }
 
 /// A row of [`ROWS`], or of a statement with the same columns.

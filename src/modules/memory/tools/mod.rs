@@ -113,23 +113,23 @@ pub(super) fn define(
 }
 
 /// Metadata of a tool that is handed a memory's text: that stands in its row and is not to stay in the record of the call.
-fn telling(meta: Meta, arguments: &[&str]) -> Meta {
+pub(super) fn telling(meta: Meta, arguments: &[&str]) -> Meta {
     Meta { sensitive: arguments.iter().map(|a| (*a).to_owned()).collect(), ..meta }
 }
 
-fn text(most: u32, what: &str) -> Value {
+pub(super) fn text(most: u32, what: &str) -> Value {
     json!({"type": "string", "minLength": 1, "maxLength": most, "description": what})
 }
 
-fn id_of(what: &str) -> Value {
+pub(super) fn id_of(what: &str) -> Value {
     json!({"type": "string", "format": "uuid", "description": format!("Which {what}")})
 }
 
-fn memory_type() -> Value {
+pub(super) fn memory_type() -> Value {
     json!({"type": "string", "enum": ["episode", "fact", "rule"], "description": "What kind of memory it is"})
 }
 
-fn permanence(default: Permanence) -> Value {
+pub(super) fn permanence(default: Permanence) -> Value {
     json!({"type": "string", "enum": Permanence::NAMES, "default": default.as_str(), "description":
         "How long it is likely to stay so: permanent (a birthday), stable (a home), standard, volatile (a plan), ephemeral (a mood)"})
 }
@@ -142,7 +142,7 @@ fn strings(most: u32, what: &str) -> Value {
     json!({"type": "array", "maxItems": most, "items": {"type": "string", "minLength": 1, "maxLength": 200}, "description": what})
 }
 
-fn sensitivity() -> Value {
+pub(super) fn sensitivity() -> Value {
     json!({"type": "string", "enum": ["normal", "sensitive", "secret"], "description":
         "`sensitive` keeps it from other butlers; normal without it"})
 }
@@ -153,7 +153,7 @@ fn retention_class() -> Value {
 }
 
 /// An id among the arguments. Its form was checked by the schema.
-fn id(call: &ToolCall, name: &str) -> Result<Uuid, ToolError> {
+pub(super) fn id(call: &ToolCall, name: &str) -> Result<Uuid, ToolError> {
     maybe_id(call, name)?.ok_or_else(|| ToolError::refused("invalid_arguments", format!("{name} is missing")))
 }
 
@@ -163,7 +163,7 @@ fn maybe_id(call: &ToolCall, name: &str) -> Result<Option<Uuid>, ToolError> {
     given.parse().map(Some).map_err(wrong)
 }
 
-fn kind(call: &ToolCall) -> Kind {
+pub(super) fn kind(call: &ToolCall) -> Kind {
     match call.text("memory_type") {
         Some("episode") => Kind::Episode,
         Some("rule") => Kind::Rule,
@@ -172,7 +172,7 @@ fn kind(call: &ToolCall) -> Kind {
 }
 
 /// A moment among the arguments: with an offset, or a day or a time of the owner's.
-fn moment(call: &ToolCall, name: &str) -> Result<Option<Timestamp>, ToolError> {
+pub(super) fn moment(call: &ToolCall, name: &str) -> Result<Option<Timestamp>, ToolError> {
     let Some(given) = call.text(name).map(str::trim) else { return Ok(None) };
     if let Ok(moment) = given.parse::<Timestamp>() {
         return Ok(Some(moment));
@@ -224,7 +224,7 @@ fn session_id(given: &str) -> Uuid {
 }
 
 /// The vector of what is to be kept; without, it is found by its words until there is one.
-async fn vector(with: &With, about: Option<&str>, said: &str) -> Option<Vector> {
+pub(super) async fn vector(with: &With, about: Option<&str>, said: &str) -> Option<Vector> {
     let memory = &with.memory;
     match memory.vector(&spoken(about, said)).await {
         Ok(numbers) => Some(Vector { model: memory.embedder.model().to_owned(), numbers }),
@@ -251,7 +251,7 @@ fn scope(call: &ToolCall) -> Result<String, ToolError> {
 }
 
 /// Who writes, and what the session was told so far.
-async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolError> {
+pub(super) async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolError> {
     let mut told = std::collections::HashSet::new();
     if let Some(session) = call.session() {
         told.extend(with.memory.told(session));
@@ -276,7 +276,7 @@ async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolError> {
 }
 
 /// Ends a call's transaction as its work ended.
-async fn settled<T>(tx: EffectTx<'_, '_>, done: Result<T, WriteError>) -> Result<T, ToolError> {
+pub(super) async fn settled<T>(tx: EffectTx<'_, '_>, done: Result<T, WriteError>) -> Result<T, ToolError> {
     match done {
         Ok(done) => {
             tx.commit().await?;
@@ -291,7 +291,7 @@ async fn settled<T>(tx: EffectTx<'_, '_>, done: Result<T, WriteError>) -> Result
 }
 
 /// Makes what was committed searchable.
-async fn stepped(call: &ToolCall, with: &With) {
+pub(super) async fn stepped(call: &ToolCall, with: &With) {
     // What is not searchable yet will be at the next look.
     if let Err(e) = with.memory.step(&call.context().tenant_id).await {
         tracing::warn!(butler = %call.butler, error = %e, "what was remembered is not searchable yet");

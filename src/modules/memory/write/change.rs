@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::fact::{confirmation, standing};
-use super::{Kind, Origin, Permanence, Rows, Vector, WriteError, admitted, event, link, lock, now, patch, row};
+use super::{
+    Kind, Origin, Permanence, Rows, Vector, WriteError, admitted, event, link, lock, now, patch, predicate_name, row,
+};
 use crate::modules::memory::gate::{MAX_EPISODE, MAX_FACT, content_hash, topic_hash};
 
 /// Says that it is still so.
@@ -63,17 +65,42 @@ pub async fn reclassify(
     Ok(done)
 }
 
-/// How a memory is to be, where that is said.
+/// How a memory is to be, where that is said. A part that the memory's kind does not have is refused.
 #[derive(Clone, Debug, Default)]
 pub struct Edit {
     pub content: Option<String>,
-    /// Of the new text.
+    pub subject: Option<String>,
+    pub predicate: Option<String>,
+    /// Of the words as they are then.
     pub vector: Option<Vector>,
     pub importance: Option<f64>,
     pub confidence: Option<f64>,
+    pub permanence: Option<Permanence>,
+    pub valid_from: Option<jiff::Timestamp>,
+    pub valid_to: Option<jiff::Timestamp>,
     pub tags: Option<Vec<String>>,
     pub sensitivity: Option<String>,
     pub retention_class: Option<String>,
+}
+
+impl Edit {
+    /// The first part that a memory of this kind does not have.
+    fn foreign_to(&self, kind: Kind) -> Option<&'static str> {
+        let of_facts = [
+            ("subject", self.subject.is_some()),
+            ("predicate", self.predicate.is_some()),
+            ("valid_from", self.valid_from.is_some()),
+            ("valid_to", self.valid_to.is_some()),
+        ];
+        let of_beliefs = [
+            ("confidence", self.confidence.is_some()),
+            ("permanence", self.permanence.is_some()),
+            ("tags", self.tags.is_some()),
+        ];
+        let mut wrong = of_facts.iter().filter(|_| kind != Kind::Fact);
+        let mut more = of_beliefs.iter().filter(|_| kind == Kind::Episode);
+        wrong.find(|(_, given)| *given).or_else(|| more.find(|(_, given)| *given)).map(|(name, _)| *name)
+    }
 }
 
 /// Changes a memory in its place; how it was is kept with the event.
@@ -85,26 +112,63 @@ pub async fn edit(
     edit: &Edit,
     reason: Option<&str>,
 ) -> Result<Uuid, WriteError> {
+    if let Some(name) = edit.foreign_to(kind) {
+        let why = format!("Not changed: an {name} is nothing that an {} has.", kind.as_str());
+        return Err(WriteError::refused(
+            "invalid_arguments",
+            why.replace("an rule", "a rule").replace("an fact", "a fact"),
+        ));
+    }
     let most = if kind == Kind::Episode { MAX_EPISODE } else { MAX_FACT };
     let content = edit.content.as_deref().map(|text| admitted(text, most)).transpose()?;
+    let predicate = edit.predicate.as_deref().map(predicate_name).transpose()?;
     lock(tx).await?;
-    row(tx, kind, id).await?;
-    let done = event(tx, origin, "edited", kind.as_str(), id, reason, json!({})).await?;
+    let before = row(tx, kind, id).await?;
     let mut given = serde_json::Map::new();
     let mut set = |name: &str, value: Option<Value>| value.map(|v| given.insert(name.to_owned(), v));
     set("importance", edit.importance.map(|n| json!(n.clamp(0.0, 10.0))));
     set("confidence", edit.confidence.map(|n| json!(n.clamp(0.0, 1.0))));
+    set("permanence", edit.permanence.map(|p| json!(p.as_str())));
+    set("decay_rate", edit.permanence.map(|p| json!(p.decay_rate())));
+    set("valid_from", edit.valid_from.map(|t| json!(t)));
+    set("valid_to", edit.valid_to.map(|t| json!(t)));
     set("tags", edit.tags.as_ref().map(|t| json!(t)));
     set("sensitivity", edit.sensitivity.as_ref().map(|s| json!(s)));
     set("retention_class", edit.retention_class.as_ref().map(|s| json!(s)));
-    if let Some(content) = content {
-        set("content_hash", Some(json!(content_hash(&content))));
+    set("subject", edit.subject.as_ref().map(|s| json!(s.trim())));
+    set("predicate", predicate.as_ref().map(|p| json!(p)));
+    if edit.subject.is_some() || predicate.is_some() {
+        let was = |name: &str| before[name].as_str().unwrap_or_default();
+        let subject = edit.subject.as_deref().map_or_else(|| was("subject"), str::trim);
+        let entity = before["entity_id"].as_str().and_then(|id| id.parse().ok());
+        let topic = topic_hash(was("scope"), entity, subject, predicate.as_deref().unwrap_or_else(|| was("predicate")));
+        set("topic_hash", Some(json!(topic)));
+    }
+    if let Some(content) = &content {
+        set("content_hash", Some(json!(content_hash(content))));
         set("content", Some(json!(content)));
         set("last_confirmed_at", Some(json!(now(tx).await?)));
+    }
+    if given.is_empty() {
+        return Err(WriteError::refused(
+            "invalid_arguments",
+            "Nothing was to be changed; say what is to be otherwise.",
+        ));
+    }
+    // Which parts, and not what they say: the event holds no text.
+    let parts: Vec<&String> = given.keys().collect();
+    let parts = json!({"parts": parts});
+    if content.is_some() || edit.subject.is_some() || predicate.is_some() {
         Vector::put(edit.vector.as_ref(), &mut given);
     }
-    patch(tx, kind, id, Value::Object(given)).await?;
-    Ok(done)
+    let done = event(tx, origin, "edited", kind.as_str(), id, reason, parts).await?;
+    match patch(tx, kind, id, Value::Object(given)).await {
+        Err(WriteError::Store(e)) if e.db().is_some_and(|db| db.code().code() == "23505") => Err(WriteError::refused(
+            "conflict",
+            "Not changed: of this subject and predicate another value holds already. Edit or forget that one.",
+        )),
+        other => other.map(|()| done),
+    }
 }
 
 const DAY: i64 = 86_400;

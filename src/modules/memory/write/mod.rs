@@ -181,7 +181,7 @@ impl Vector {
         json!(hex)
     }
 
-    fn put(vector: Option<&Self>, row: &mut Map<String, Value>) {
+    pub(in crate::modules::memory) fn put(vector: Option<&Self>, row: &mut Map<String, Value>) {
         row.insert("embedding".into(), vector.map_or(Value::Null, Vector::column));
         row.insert("embedding_model".into(), json!(vector.map(|v| &v.model)));
     }

@@ -1,0 +1,51 @@
+//! `memory_edit`
+
+use serde_json::{Value, json};
+
+use super::super::core::fact_text;
+use super::super::tools::{With, id, kind, moment, origin, settled, stepped, vector};
+use super::super::write::{self, Edit, Kind, Permanence};
+use crate::tools::{ToolCall, ToolError};
+
+pub(super) async fn memory_edit(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let (kind, which) = (kind(&call), id(&call, "memory_id")?);
+    let given = |name: &str| call.text(name).map(str::to_owned);
+    let number = |name: &str| call.args.get(name).and_then(Value::as_f64);
+    let mut edit = Edit {
+        content: given("content"),
+        subject: given("subject"),
+        predicate: given("predicate"),
+        importance: number("importance"),
+        confidence: number("confidence"),
+        permanence: call.text("permanence").and_then(Permanence::from_name),
+        sensitivity: given("sensitivity"),
+        valid_from: moment(&call, "valid_from")?,
+        valid_to: moment(&call, "valid_to")?,
+        ..Edit::default()
+    };
+    if edit.content.is_some() || edit.subject.is_some() || edit.predicate.is_some() {
+        let rows = call.query("SELECT memory_row($1, $2)", &[&kind.as_str(), &which]).await?;
+        let row: Value = rows.first().and_then(|r| r.get::<_, Option<Value>>(0)).unwrap_or_default();
+        let part = |name: &str, edited: &Option<String>| {
+            edited.clone().unwrap_or_else(|| row[name].as_str().unwrap_or_default().to_owned())
+        };
+        let content = part("content", &edit.content);
+        edit.vector = match kind {
+            Kind::Fact => {
+                let said = fact_text(&part("predicate", &edit.predicate), &content);
+                vector(&with, Some(&part("subject", &edit.subject)), &said).await
+            }
+            Kind::Rule => vector(&with, None, &content).await,
+            Kind::Episode => vector(&with, row["speaker"].as_str(), &content).await,
+        };
+    }
+    let reason = call.text("reason");
+    let origin = origin(&call, &with).await?;
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    let done = write::edit(&mut tx, &origin, kind, which, &edit, reason).await;
+    let event = settled(tx, done).await?;
+    drop(lease);
+    stepped(&call, &with).await;
+    Ok(json!({"edited": true, "memory_type": kind.as_str(), "id": which, "event": event}))
+}

@@ -1,0 +1,84 @@
+//! `memory_purge`: forgetting for good.
+
+use serde_json::{Value, json};
+
+use super::super::tools::{With, id, kind, origin, settled, stepped};
+use super::super::write::{Kind, Origin, Rows, WriteError};
+use super::owners;
+use crate::tools::{ToolCall, ToolError};
+
+/// Writers that stand in each other's way: the purge tries so often.
+const TRIES: usize = 5;
+
+pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let (kind, which) = (kind(&call), id(&call, "memory_id")?);
+    let origin = origin(&call, &with).await?;
+    for attempt in 1.. {
+        let mut lease = call.lease().await?;
+        let mut tx = call.begin(&mut lease).await?;
+        let done = purge(&mut tx, &origin, kind, which).await;
+        if let Err(WriteError::Store(e)) = &done
+            && e.db().is_some_and(|db| db.code().code() == "40P01")
+            && attempt < TRIES
+        {
+            let _ = tx.rollback().await;
+            continue;
+        }
+        let told = settled(tx, done).await?;
+        drop(lease);
+        stepped(&call, &with).await;
+        return Ok(answer(kind, which, &told));
+    }
+    Err(ToolError::Internal("no try to purge".into()))
+}
+
+async fn purge(tx: &mut dyn Rows, origin: &Origin, kind: Kind, which: uuid::Uuid) -> Result<Value, WriteError> {
+    let by = json!({"actor": origin.actor, "session_id": origin.session, "request_id": origin.request});
+    let rows = tx.rows("SELECT memory_purge($1, $2, $3)", &[&kind.as_str(), &which, &by]).await.map_err(owners)?;
+    let told: Option<Value> = rows.first().and_then(|r| r.get(0));
+    told.ok_or_else(|| WriteError::Refused {
+        code: "not_found",
+        message: format!("There is no {} {which}.", kind.as_str()),
+    })
+}
+
+fn answer(kind: Kind, which: uuid::Uuid, told: &Value) -> Value {
+    let mut notes = Vec::new();
+    if told["before"] == "purged" {
+        notes.push("It was purged before: its own words are not known any more, so nothing was looked for.".to_owned());
+    } else if told["looked_for"] == false {
+        notes.push(
+            "What it said is one short word, a number or a name of the house's own, which stands for itself elsewhere: it was \
+             taken out of the memory alone."
+                .to_owned(),
+        );
+    } else if told["whole_values_only"] == true {
+        notes.push(
+            "Some of what it said is under 12 characters: that was taken out only where it is a whole value, never inside other \
+             words."
+                .to_owned(),
+        );
+    }
+    let some = |name: &str| told[name].as_object().is_some_and(|o| !o.is_empty());
+    if some("kept") {
+        notes.push(
+            "It stands still where `kept` says: as somebody's name or address, or in a row that can't be changed."
+                .into(),
+        );
+    }
+    if told["running"].as_i64() > Some(0) {
+        notes.push(
+            "Sessions are running now; what they were told before they may still write down. Purge what comes of it."
+                .into(),
+        );
+    }
+    for (name, what) in [("sources", "Where it came from"), ("derived", "What was made of it")] {
+        if told[name].as_array().is_some_and(|l| !l.is_empty()) {
+            notes.push(format!("{what} may still tell of it in other words: see `{name}`."));
+        }
+    }
+    notes.push("Backups and exports that were made before still have it.".into());
+    json!({"purged": true, "memory_type": kind.as_str(), "id": which, "event": told["event"], "cleaned": told["cleaned"],
+           "kept": told["kept"], "sources": told["sources"], "derived": told["derived"], "running": told["running"],
+           "notes": notes})
+}
