@@ -96,7 +96,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
             return Err("the index is not there after two minutes".into());
         }
     }
-    let rounds = if plan.is_quick() { 100 } else { 1000 };
+    let rounds: u32 = if plan.is_quick() { 100 } else { 1000 };
     let questions: Vec<String> = (0..rounds).map(|_| random.words(6)).collect();
     for question in &questions {
         caller.call("memory_search", json!({"query": question, "limit": 10})).await?;
@@ -116,7 +116,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         let sql = "SELECT percentile_cont(0.5) WITHIN GROUP (ORDER BY duration_us) / 1000.0,
                           percentile_cont(0.99) WITHIN GROUP (ORDER BY duration_us) / 1000.0
                    FROM (SELECT duration_us FROM general.tool_calls WHERE tool = $1 ORDER BY id DESC LIMIT $2) c";
-        let row = client.query_one(sql, &[&tool, &i64::try_from(rounds)?]).await?;
+        let row = client.query_one(sql, &[&tool, &i64::from(rounds)]).await?;
         let (p50, p99): (f64, f64) = (row.get(0), row.get(1));
         let verdict = Verdict::at_most(p50, most, "ms");
         table::note(&format!(
