@@ -19,7 +19,7 @@ pub struct Catalog {
 
 impl Default for Catalog {
     fn default() -> Self {
-        let mut factories: Vec<Box<dyn Factory>> = vec![
+        let factories: Vec<Box<dyn Factory>> = vec![
             Box::new(super::approvals::ApprovalsFactory),
             Box::new(super::log::LogFactory),
             Box::new(super::memory::MemoryFactory),
@@ -27,7 +27,7 @@ impl Default for Catalog {
             Box::new(super::webhook::WebhookFactory),
         ];
         #[cfg(debug_assertions)]
-        factories.extend(super::probe::factories());
+        let factories = factories.into_iter().chain(super::probe::factories()).collect();
         Self { factories }
     }
 }

@@ -129,7 +129,7 @@ impl Bench<'_> {
     async fn claimed(&self, messages: usize, client: &Client) -> Result<(), Failed> {
         client.batch_execute(CLAIMS).await?;
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = reqwest::Client::new();
+        let http = butlerd::base::http_client("http://127.0.0.1").build()?;
         let url = format!("http://127.0.0.1:{}/api/ingest", self.admin);
         let (mut from_answer, mut from_request) = (Vec::new(), Vec::new());
         for n in 0..messages {

@@ -57,7 +57,11 @@ impl Caller {
                 told["token"].as_str().ok_or("no token")?.to_owned()
             }
         };
-        Ok(Self { http: reqwest::Client::new(), url: format!("http://127.0.0.1:{port}/mcp"), token })
+        Ok(Self {
+            http: butlerd::base::http_client("http://127.0.0.1").build()?,
+            url: format!("http://127.0.0.1:{port}/mcp"),
+            token,
+        })
     }
 
     pub async fn call(&self, tool: &str, arguments: Value) -> Result<Value, Failed> {

@@ -59,7 +59,10 @@ async fn start(household: &Household) -> Result<(Child, Door), Failed> {
         let info: Value = serde_json::from_str(&text).unwrap_or_default();
         if let Some(admin) = info["admin"].as_str() {
             let token = std::fs::read_to_string(household.data().join("run/operator.token"))?.trim().to_owned();
-            return Ok((child, Door { http: reqwest::Client::new(), admin: admin.to_owned(), token }));
+            return Ok((
+                child,
+                Door { http: butlerd::base::http_client("http://127.0.0.1").build()?, admin: admin.to_owned(), token },
+            ));
         }
         if let Some(status) = child.try_wait()? {
             let log = std::fs::read_to_string(household.log())?;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use crate::support::tally::died;
 use crate::support::{Daemon, Household, eventually, model};
 
 /// A household whose Health and General butlers remember; `more` goes into Health's settings of memory.
@@ -255,4 +256,25 @@ async fn butler_with_custom_retrieval_weights() {
         [true, false],
         "the exact one is first by the usual weights, the important one by importance alone"
     );
+}
+
+/// Dies between the episode and the note that it is stored: the next start finds the one that is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn killed_after_a_session_was_remembered_it_is_remembered_once() {
+    let (_model, household) = household("").await;
+    let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "memory.episode_stored").start().await;
+    daemon.mcp("general").try_call("trigger", json!({"prompt": "what about my car"})).await;
+    died(&mut daemon, "memory.episode_stored").await;
+    drop(daemon);
+    let _daemon = household.start().await;
+    let db = household.owner().await;
+    eventually("the session is remembered", || async {
+        let sql = "SELECT (SELECT count(*) FROM general.memory_episodes),
+                          (SELECT count(*) FROM general.sessions WHERE remember = 'stored')";
+        let row = db.query_one(sql, &[]).await.map_err(|e| e.to_string())?;
+        let (episodes, stored): (i64, i64) = (row.get(0), row.get(1));
+        assert!(episodes <= 1, "one episode, not {episodes}");
+        if (episodes, stored) == (1, 1) { Ok(()) } else { Err(format!("{episodes} and {stored}")) }
+    })
+    .await;
 }
