@@ -34,12 +34,13 @@ bench-recall file=env('BUTLERD_EVAL_DATA', ''):
     cargo bench --bench house -- recall '{{file}}'
 
 # The long forms of what `cargo test` does for seconds: 10,000 messages under 50 kills, 1,000 deliveries under 20, a
-# database that is away for 20 s and for 5 minutes, 10,000 days of schedules, a thousand sessions that misbehave. About
+# database that is away for 20 s and for 5 minutes, 10,000 operations of memory, 10,000 days of schedules, a thousand sessions that misbehave. About
 # two hours; `STORM_MESSAGES`, `STORM_KILLS`, `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` say otherwise, and
 # `STORM_TELL=1` shows how far it is.
 soak:
     STORM_MESSAGES=${STORM_MESSAGES:-10000} STORM_KILLS=${STORM_KILLS:-50} cargo test --test it inbound_storm -- --nocapture
     NOTIFIES=${NOTIFIES:-1000} NOTIFY_KILLS=${NOTIFY_KILLS:-20} cargo test --test it delivery_storm -- --nocapture
+    MEMORY_OPS=${MEMORY_OPS:-10000} cargo test --test it memory_tenants
     CUT_SECONDS=20 cargo test --test it inbound_database
     CUT_SECONDS=300 cargo test --test it inbound_database
     SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release --lib scheduler::due

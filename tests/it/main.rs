@@ -42,6 +42,7 @@ mod lifecycle;
 mod memory;
 mod memory_jobs;
 mod memory_owner;
+mod memory_tenants;
 mod memory_writes;
 mod misbehave;
 mod notices;

@@ -1,0 +1,107 @@
+//! Two tenants and two butlers write and search at once, and nobody is told what is another's: not by a tool, not out of
+//! an index, not by SQL as a butler's role.
+//!
+//! `MEMORY_OPS` makes it longer: `just soak`.
+
+use futures_util::{StreamExt, stream};
+use serde_json::{Value, json};
+
+use crate::support::Household;
+
+const BUTLERS: [&str; 2] = ["health", "general"];
+const TENANTS: [&str; 2] = ["owner", "neighbour"];
+
+fn operations() -> usize {
+    std::env::var("MEMORY_OPS").ok().and_then(|text| text.parse().ok()).unwrap_or(400)
+}
+
+/// A household whose two butlers remember.
+fn household() -> Household {
+    Household::new().replace("health/butler.toml", "[modules.health]", "[modules.memory]\n\n[modules.health]").replace(
+        "general/butler.toml",
+        "[butler.shutdown]",
+        "[modules.memory]\n\n[butler.shutdown]",
+    )
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_tenants_and_two_butlers_at_once_cross_no_row() {
+    let household = household();
+    let daemon = household.start().await;
+    let (code, out, err) = household.cli(&["token", "new", "--tenant", "neighbour", "--scope", "tools", "--json"]);
+    assert_eq!(code, 0, "{err}");
+    let token: Value = serde_json::from_str(&out).expect("JSON");
+    let neighbour = token["token"].as_str().expect("a token").to_owned();
+    let whole = operations();
+    stream::iter(0..whole)
+        .for_each_concurrent(8, |n| {
+            let (tenant, butler) = (TENANTS[n % 2], BUTLERS[n / 2 % 2]);
+            let mcp = match tenant {
+                "owner" => daemon.mcp(butler),
+                _ => daemon.mcp(butler).with_token(Some(&neighbour)),
+            };
+            async move {
+                let own = format!("{tenant} of {butler}");
+                if n / 4 % 3 == 0 {
+                    let given = json!({"subject": format!("shelf {n}"), "predicate": format!("holds_{n}"), "scope": butler,
+                        "content": format!("{own} keeps the jar number {n} with plums and cinnamon")});
+                    let stored = mcp.ok("memory_store_fact", given).await;
+                    assert_eq!(stored["status"], "stored", "{n}: {stored}");
+                    // On its return it is found.
+                    let found = mcp.ok("memory_search", json!({"query": format!("jar number {n} shelf {n}"), "limit": 50})).await;
+                    let mark = format!("number {n} with");
+                    let there = found["results"].as_array().expect("results").iter().any(|r| r["content"].as_str().is_some_and(|c| c.contains(&mark)));
+                    assert!(there || found["answered_by"] == "full_text", "{n}: {found}");
+                    return;
+                }
+                let mode = ["hybrid", "semantic", "keyword"][n % 3];
+                let asked = json!({"query": format!("jar with plums {n}"), "mode": mode, "limit": 50});
+                let found = mcp.ok("memory_search", asked).await;
+                for result in found["results"].as_array().expect("results") {
+                    let content = result["content"].as_str().expect("text");
+                    assert!(content.starts_with(&own), "{own} was told: {content}");
+                }
+                let told = mcp.ok("memory_context", json!({"trigger_prompt": format!("where is the jar with plums {n}")})).await;
+                let block = told["context"].as_str().expect("a block");
+                for line in block.lines().filter(|line| line.contains("keeps the jar")) {
+                    assert!(line.contains(&own), "{own} was told: {line}");
+                }
+            }
+        })
+        .await;
+    for butler in BUTLERS {
+        let role = household.role(butler).await;
+        let all = format!(
+            "SELECT content FROM {butler}.memory_facts UNION ALL SELECT content FROM shared.memory_catalog WHERE live"
+        );
+        assert!(role.query(&all, &[]).await.expect("rows").is_empty(), "no tenant, no row");
+        for tenant in TENANTS {
+            role.batch_execute(&format!("SET butlerd.tenant = '{tenant}'")).await.expect("a setting");
+            let rows = role.query(&all, &[]).await.expect("rows");
+            assert!(!rows.is_empty(), "{tenant} of {butler} has some");
+            for row in rows {
+                let content: String = row.get(0);
+                assert!(content.starts_with(&format!("{tenant} of {butler}")), "{tenant} at {butler} sees: {content}");
+            }
+        }
+    }
+}
+
+/// Nothing answers where vectors are made: memories are kept and found by their words, and sessions go their way.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn without_its_embedder_memory_works_by_words() {
+    let broken = "[modules.memory.embedding]\nprovider = \"endpoint\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\
+                  dimensions = 64\n\n[modules.health]";
+    let household = Household::new().replace("health/butler.toml", "[modules.health]", broken);
+    let daemon = household.start().await;
+    let health = daemon.mcp("health");
+    let given = json!({"subject": "owner", "predicate": "tea", "content": "likes chamomile tea in the evening"});
+    assert_eq!(health.ok("memory_store_fact", given).await["status"], "stored");
+    let found = health.ok("memory_search", json!({"query": "chamomile tea"})).await;
+    assert_eq!(found["results"][0]["content"], "likes chamomile tea in the evening", "{found}");
+    let told = health.ok("memory_context", json!({"trigger_prompt": "make some tea"})).await;
+    assert!(told["context"].as_str().is_some_and(|block| block.contains("chamomile")), "{told}");
+    assert!(daemon.log().contains("without its vector"), "a warning is logged");
+    let pending = health.ok("memory_reembed_pending_count", json!({})).await;
+    assert_eq!((&pending["pending"], &pending["model"]), (&json!(1), &json!("m")), "{pending}");
+}
