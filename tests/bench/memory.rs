@@ -82,16 +82,15 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     let household = Household::new(0)?;
     remembering(&household)?;
     let daemon = Daemon::start(&household, &[]).await?;
-    let (client, connection) = boot::owner(&household, "butlers")?.connect(tokio_postgres::NoTls).await?;
-    butlerd::base::task::spawn(butlerd::base::task::Kind::Job, "bench", connection);
+    let client = connect(&household).await?;
     let mut random = Random(42);
     fill(&client, "owner", 100_000, &mut random).await?;
     fill(&client, "small", 10_000, &mut random).await?;
     client.batch_execute("ANALYZE").await?;
+    drop(client);
     daemon.stop().await?;
     let daemon = Daemon::start(&household, &[]).await?;
-    let port = daemon.ready.ports[MODEL];
-    cold(&household, port).await?;
+    let (port, client) = (daemon.ready.ports[MODEL], connect(&household).await?);
     let caller = Caller::of(&household, port, None)?;
     let begun = Instant::now();
     while caller.call("memory_search", json!({"query": "warm"})).await?["answered_by"] != "index" {
@@ -100,6 +99,8 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
             return Err("the index is not there after two minutes".into());
         }
     }
+    // With nothing else to do than this one.
+    cold(&household, port).await?;
     let rounds: u32 = if plan.is_quick() { 100 } else { 1000 };
     let questions: Vec<String> = (0..rounds).map(|_| random.words(6)).collect();
     for question in &questions {
@@ -134,6 +135,12 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     table::note(&format!("the index takes {mb:.1} MB   {}", Verdict::at_most(mb, INDEX_MB, "MB")));
     drop(client);
     daemon.stop().await
+}
+
+async fn connect(household: &Household) -> Result<Client, Failed> {
+    let (client, connection) = boot::owner(household, "butlers")?.connect(tokio_postgres::NoTls).await?;
+    butlerd::base::task::spawn(butlerd::base::task::Kind::Job, "bench", connection);
+    Ok(client)
 }
 
 /// How soon a cold index of 10,000 answers, and how long who asks meanwhile waits.

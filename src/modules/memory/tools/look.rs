@@ -44,10 +44,13 @@ async fn memory_get(call: ToolCall, _: With) -> Result<Value, ToolError> {
     Ok(shown(&call, kind(&call), id(&call, "memory_id")?).await?.unwrap_or_default())
 }
 
-async fn memory_stats(call: ToolCall, _: With) -> Result<Value, ToolError> {
+async fn memory_stats(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let rows = call.query("SELECT memory_stats($1)", &[&call.text("scope")]).await?;
     let mut stats: Value = rows.first().map(|r| r.get(0)).unwrap_or_default();
     stats["butler"] = json!(call.butler.as_str());
+    // Null: it is not there, and is made when somebody asks.
+    let index = with.memory.index_size(&call.context().tenant_id);
+    stats["index"] = index.map_or(Value::Null, |(memories, bytes)| json!({"memories": memories, "bytes": bytes}));
     let rows = call.query("SELECT memory_job_state($1)", &[&job_names()]).await?;
     stats["jobs"] = rows.first().map(|r| r.get(0)).unwrap_or_default();
     Ok(stats)
