@@ -27,8 +27,8 @@ const EPISODE: &str = "memory_store_episode";
 const LOOK: Duration = Duration::from_secs(30);
 /// So many sessions are taken in for one look.
 const AT_ONCE: i64 = 50;
-/// After so many tries an episode that its tool refuses stays out.
-const MAX_OBSERVED: usize = 6000;
+/// Of a prompt, so many bytes are asked with.
+const MAX_QUESTION: usize = 6000;
 
 /// A butler's memory, as its spawner sees it. The tools come when they are all there.
 pub(super) struct Remembering {
@@ -50,7 +50,7 @@ impl Remembering {
 
     async fn ask(&self, wish: &Trigger) -> Result<(Value, Trust), (&'static str, String)> {
         let mut args = Map::new();
-        args.insert("trigger_prompt".into(), json!(text::truncate(&wish.prompt, MAX_OBSERVED)));
+        args.insert("trigger_prompt".into(), json!(text::truncate(&wish.prompt, MAX_QUESTION)));
         args.insert("butler".into(), json!(self.butler.as_str()));
         let caller = Caller::daemon(wish.request.clone());
         let cancelled = CancellationToken::new();

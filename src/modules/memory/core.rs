@@ -143,11 +143,6 @@ impl Memory {
         shard.is_warm().then(|| shard.size())
     }
 
-    /// Gives the tenant's index up, as if it had been evicted.
-    pub fn cool(&self, tenant: &TenantId) {
-        self.shards.forget(tenant);
-    }
-
     /// Notes that a session was shown these memories: what it says of them is nothing new.
     pub fn has_shown(&self, session: SessionId, ids: &[Uuid]) {
         let mut told = self.told.lock().unwrap_or_else(PoisonError::into_inner);

@@ -49,10 +49,6 @@ impl Shards {
         shard
     }
 
-    pub fn forget(&self, tenant: &TenantId) {
-        self.all.lock().unwrap_or_else(PoisonError::into_inner).remove(tenant);
-    }
-
     /// Gives up what was used longest ago while all take more than they may; `but` stays.
     pub fn evict(&self, but: &TenantId) {
         let mut all = self.all.lock().unwrap_or_else(PoisonError::into_inner);
