@@ -103,6 +103,10 @@ CREATE TABLE memory_facts (
     created_at         timestamptz NOT NULL DEFAULT shared.clock(),
     forgotten_at       timestamptz,
     purged_at          timestamptz,
+    -- Whether it says by its subject that it is about the owner. A column, because under row-level security no index
+    -- serves an expression.
+    of_owner           boolean GENERATED ALWAYS AS (lower(subject) IN
+                       ('owner', 'the owner', 'user', 'the user', 'me', 'i', 'self')) STORED,
     search             tsvector GENERATED ALWAYS AS
                        (to_tsvector('english', subject || ' ' || replace(predicate, '_', ' ') || ' ' || content)) STORED
 );
@@ -110,7 +114,8 @@ SELECT shared.tenant_table('memory_facts');
 CREATE INDEX memory_facts_changed ON memory_facts (tenant_id, change);
 CREATE INDEX memory_facts_same ON memory_facts (tenant_id, content_hash);
 CREATE INDEX memory_facts_topic ON memory_facts (tenant_id, topic_hash);
-CREATE INDEX memory_facts_about ON memory_facts (tenant_id, lower(subject));
+CREATE INDEX memory_facts_of_owner ON memory_facts (tenant_id, importance DESC, created_at DESC, id)
+    WHERE of_owner AND forgotten_at IS NULL;
 CREATE INDEX memory_facts_of_entity ON memory_facts (entity_id) WHERE entity_id IS NOT NULL;
 CREATE INDEX memory_facts_to_entity ON memory_facts (object_entity_id) WHERE object_entity_id IS NOT NULL;
 CREATE INDEX memory_facts_of_source ON memory_facts (source_episode_id) WHERE source_episode_id IS NOT NULL;

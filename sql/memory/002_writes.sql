@@ -21,7 +21,7 @@ BEGIN
     IF event IS NOT NULL THEN
         INSERT INTO memory_history (event_id, memory_type, memory_id, change, before, tenant_id)
         VALUES (event, rtrim(replace(TG_TABLE_NAME, 'memory_', ''), 's'), NEW.id, NEW.change,
-                CASE WHEN TG_OP = 'UPDATE' THEN to_jsonb(OLD) - 'embedding' - 'search' - 'change' END, NEW.tenant_id)
+                CASE WHEN TG_OP = 'UPDATE' THEN to_jsonb(OLD) - 'embedding' - 'search' - 'of_owner' - 'change' END, NEW.tenant_id)
         ON CONFLICT (event_id, memory_id) DO UPDATE SET change = excluded.change;
     END IF;
     RETURN NEW;

@@ -92,7 +92,7 @@ CREATE FUNCTION memory_outside(of jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS
         || CASE WHEN r ? 'tags' THEN '{"tags": []}' ELSE '{}' END::jsonb
         || CASE WHEN r ? 'speaker' THEN '{"speaker": null, "last_error": null}' ELSE '{}' END::jsonb
         || '{"content": "", "metadata": {}}' END
-    FROM (SELECT of - '{search,embedding,embedding_model,change,seq,tenant_id,claim_id,claimed_by,lease_until,available_at}'::text[]) o (r)
+    FROM (SELECT of - '{search,of_owner,embedding,embedding_model,change,seq,tenant_id,claim_id,claimed_by,lease_until,available_at}'::text[]) o (r)
 $$;
 
 -- Whether a memory is there and not forgotten.

@@ -125,6 +125,7 @@ fn telling_parts(row: &Value) -> Map<String, Value> {
         "change",
         "seq",
         "search",
+        "of_owner",
         "embedding",
         "embedding_model",
         "content_hash",
