@@ -19,8 +19,8 @@ meta: {reads_private: true, effect: none}
 SELECT m.id, m.kind, m.value, m.unit, m.measured_at, m.notes
   FROM measurements m
  WHERE (:kind::text IS NULL OR m.kind = :kind::text)
-   AND m.measured_at >= measurement_bound('start_date', :start_date::text, false)
-   AND m.measured_at < measurement_bound('end_date', :end_date::text, true)
+   AND m.measured_at >= shared.bound('start_date', :start_date::text, false)
+   AND m.measured_at < shared.bound('end_date', :end_date::text, true)
    AND (m.deleted_at IS NOT NULL) = coalesce(:deleted::boolean, false)
  ORDER BY m.measured_at DESC, m.id
  LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0);
