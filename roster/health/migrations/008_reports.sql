@@ -88,5 +88,5 @@ AS $$
                          'schedule', m.schedule, 'active', m.active,
                          'adherence', medication_adherence(m.id, $1, $2)) ORDER BY lower(m.name), m.id)
       FROM medications m
-     WHERE m.active OR m.stopped_at >= $1
+     WHERE (m.active OR m.stopped_at >= $1) AND m.created_at < $2
 $$;
