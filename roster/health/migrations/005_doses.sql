@@ -1,7 +1,7 @@
 -- What was due when, and what became of it; how long the stock lasts.
 
--- The moments at which a medication was or will be due, from one to before another. Both ends are finite, or the later
--- of the plan's beginning and the earlier of its end.
+-- The moments at which a medication was or will be due, from one to before another, at most three years ahead; no end
+-- given is no moment.
 CREATE FUNCTION medication_slots(of_medication uuid, from_at timestamptz, until_at timestamptz)
 RETURNS TABLE (slot_at timestamptz)
 LANGUAGE sql STABLE
@@ -9,9 +9,11 @@ SET search_path FROM CURRENT
 AS $$
     SELECT s.slot_at
       FROM medication_plans p
-      CROSS JOIN LATERAL generate_series(greatest(p.from_at, $2)::date::timestamp,
-                                         least(p.until_at, $3, (p.end_date + 1)::timestamptz)::date::timestamp,
-                                         interval '1 day') d(day)
+      CROSS JOIN LATERAL generate_series(
+            greatest(p.from_at, $2)::date::timestamp,
+            least(p.until_at, coalesce($3, p.from_at), (p.end_date + 1)::timestamptz,
+                  shared.clock() + interval '3 years')::date::timestamp,
+            interval '1 day') d(day)
       CROSS JOIN LATERAL unnest(p.times) t(at)
       CROSS JOIN LATERAL (SELECT (d.day::date + t.at)::timestamptz AS slot_at) s
      WHERE p.medication_id = $1
