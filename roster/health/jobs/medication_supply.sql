@@ -14,7 +14,7 @@ SELECT m.name, m.dosage, t.what
                            ELSE to_char(s.runs_out_on, 'FMDay, YYYY-MM-DD') END) AS what
          WHERE s.runs_out_on - shared.today() IN (7, 3, 1, 0)
         UNION ALL
-        SELECT CASE m.end_date - shared.today() WHEN 0 THEN 'the course ends today.' ELSE 'the course ends tomorrow.' END
+        SELECT format('the course ends %s.', CASE m.end_date - shared.today() WHEN 0 THEN 'today' ELSE 'tomorrow' END)
          WHERE m.end_date - shared.today() IN (1, 0)) t
  WHERE m.active
  ORDER BY lower(m.name), t.what;

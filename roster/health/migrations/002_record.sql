@@ -75,7 +75,8 @@ BEGIN
 END
 $$;
 
--- The id of a row that is on record, where a tool names one; any other is refused. `live`: a deleted one too.
+-- The id that a tool names, if such a row is on record; any other is refused, and with `live` a deleted one too. A tool
+-- asks it beside its comparison with the id, where it is looked at even if the table is empty.
 CREATE FUNCTION health_known(what text, given uuid, live boolean)
 RETURNS uuid
 LANGUAGE plpgsql STABLE
@@ -96,7 +97,8 @@ BEGIN
     IF given IS NULL THEN
         RETURN NULL;
     END IF;
-    EXECUTE format('SELECT coalesce(deleted_at, ''-infinity'') FROM %I WHERE id = $1', held.in_table) INTO gone USING given;
+    EXECUTE format('SELECT coalesce(deleted_at, ''-infinity'') FROM %I WHERE id = $1', held.in_table)
+       INTO gone USING given;
     IF gone IS NULL THEN
         RAISE EXCEPTION 'There is no % with that id; % shows them.', what, held.shown_by USING ERRCODE = '22023';
     ELSIF live AND gone > '-infinity' THEN

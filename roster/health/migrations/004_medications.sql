@@ -1,8 +1,8 @@
 -- Medications, the plan by which each is taken, the doses that were taken or left out, and what is left in the box.
 --
--- A medication with times of day has a plan, and then it is decidable which dose was due when, which was missed, and when
--- the box is empty. A plan is never changed, only closed and followed by a new one, so that what was due last month stays
--- what it was. One without times is taken as needed: its doses are counted, none is missed.
+-- A medication with times of day has a plan, and then it is decidable which dose was due when, which was missed, and
+-- when the box is empty. A plan is never changed, only closed and followed by a new one, so that what was due last month
+-- stays what it was. One without times is taken as needed: its doses are counted, none is missed.
 
 CREATE TABLE medications (
     id             uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -118,10 +118,11 @@ AS $$
 DECLARE
     times CONSTANT int := cardinality(m.schedule);
     said CONSTANT text := lower(m.frequency);
-    often text := (regexp_match(said, '^(once|twice|three times|four times|[1-9] ?(?:x|times)) (?:daily|a day|per day)$'))[1];
+    often text := (regexp_match(
+        said, '^(once|twice|three times|four times|[1-9] ?(?:x|times)) (?:daily|a day|per day)$'))[1];
 BEGIN
-    often := CASE often WHEN 'once' THEN '1' WHEN 'twice' THEN '2' WHEN 'three times' THEN '3' WHEN 'four times' THEN '4'
-                        ELSE left(often, 1) END;
+    often := CASE often WHEN 'once' THEN '1' WHEN 'twice' THEN '2' WHEN 'three times' THEN '3'
+                        WHEN 'four times' THEN '4' ELSE left(often, 1) END;
     RETURN CASE
         WHEN m.every_days < 1 OR m.every_days > 366 THEN 'every_days must be between 1 (each day) and 366.'
         WHEN m.units_per_dose <= 0 OR m.units_per_dose > 1000 THEN
@@ -134,9 +135,10 @@ BEGIN
         WHEN cardinality(m.weekdays) > 0 AND m.every_days > 1 THEN
             'Give weekdays or every_days, not both.'
         WHEN times > 0 AND said ~ '(as needed|when needed|if needed|on demand|\mprn\M)' THEN
-            format('frequency is "%s", and what is taken as needed has no schedule. Leave the schedule out.', m.frequency)
-        WHEN times > 0 AND cardinality(m.weekdays) = 0 AND m.every_days = 1 AND said ~ '(week|month|every other|every second)'
-             AND said !~ '(daily|a day|per day)' THEN
+            format('frequency is "%s", and what is taken as needed has no schedule. Leave the schedule out.',
+                   m.frequency)
+        WHEN times > 0 AND cardinality(m.weekdays) = 0 AND m.every_days = 1
+             AND said ~ '(week|month|every other|every second)' AND said !~ '(daily|a day|per day)' THEN
             format('frequency is "%s", but the schedule would hold every day. Give weekdays (["mon"]) or every_days.',
                    m.frequency)
         WHEN times > 0 AND often::int <> times THEN
@@ -236,8 +238,8 @@ BEGIN
     END IF;
     SELECT * INTO taken FROM medications m WHERE m.id = NEW.medication_id;
     IF TG_OP = 'INSERT' AND NOT taken.active AND NEW.taken_at > taken.stopped_at THEN
-        RAISE EXCEPTION '% was stopped at %. If it is taken again, medication_restore first; a dose from before needs its '
-                        'taken_at.', taken.name, to_json(date_trunc('second', taken.stopped_at)) #>> '{}'
+        RAISE EXCEPTION '% was stopped at %. If it is taken again, medication_restore first; a dose from before needs '
+                        'its taken_at.', taken.name, to_json(date_trunc('second', taken.stopped_at)) #>> '{}'
             USING ERRCODE = '22023';
     END IF;
     IF TG_OP = 'UPDATE' AND NEW.deleted_at IS NULL THEN

@@ -24,9 +24,9 @@ AS $$
      ORDER BY 1
 $$;
 
--- What became of each due dose of a span. A dose belongs to the due time before it, a late one too; up to four hours early
--- (half the distance to the time before, where times are close) it belongs to the next. `missed` is said after two hours,
--- `pending` before that.
+-- What became of each due dose of a span. A dose belongs to the due time before it, a late one too; up to four hours
+-- early (half the distance to the time before, where times are close) it belongs to the next. `missed` is said after two
+-- hours, `pending` before that.
 CREATE FUNCTION medication_due(of_medication uuid, from_at timestamptz, until_at timestamptz)
 RETURNS TABLE (slot_at timestamptz, status text, dose_id uuid)
 LANGUAGE sql STABLE
@@ -35,7 +35,8 @@ AS $$
     WITH slots AS (
         -- Some days more at both ends, for the neighbours of the first and the last.
         SELECT s.slot_at,
-               s.slot_at - least(interval '4 hours', (s.slot_at - lag(s.slot_at) OVER (ORDER BY s.slot_at)) / 2) AS opens
+               s.slot_at - least(interval '4 hours',
+                                 (s.slot_at - lag(s.slot_at) OVER (ORDER BY s.slot_at)) / 2) AS opens
           FROM medication_slots($1, $2 - interval '2 days', least($3, shared.clock()) + interval '370 days') s
     ), windows AS (
         SELECT s.slot_at, s.opens, lead(s.opens, 1, 'infinity') OVER (ORDER BY s.slot_at) AS closes FROM slots s
@@ -58,14 +59,16 @@ AS $$
 $$;
 
 -- How faithfully a medication was taken. By its plan where it had one in the span: percent is of what was due and is
--- decided. Else of what was logged: `due` and `missed` are then unknown. percent is null where there is nothing to count.
+-- decided. Else of what was logged: `due` and `missed` are then unknown. percent is null where there is nothing to
+-- count.
 CREATE FUNCTION medication_adherence(of_medication uuid, from_at timestamptz, until_at timestamptz)
 RETURNS jsonb
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     WITH planned AS (
-        SELECT count(*) FILTER (WHERE u.status = 'taken') AS taken, count(*) FILTER (WHERE u.status = 'skipped') AS skipped,
+        SELECT count(*) FILTER (WHERE u.status = 'taken') AS taken,
+               count(*) FILTER (WHERE u.status = 'skipped') AS skipped,
                count(*) FILTER (WHERE u.status = 'missed') AS missed, count(*) AS due
           FROM medication_due($1, $2, $3) u
     ), logged AS (
@@ -94,9 +97,10 @@ AS $$
         SELECT m.id, m.units_per_dose,
                greatest(m.stock - m.units_per_dose * greatest(
                    (SELECT count(*) FROM medication_doses o
-                     WHERE o.medication_id = m.id AND o.deleted_at IS NULL AND NOT o.skipped AND o.taken_at > m.stock_at),
-                   (SELECT count(*) FROM medication_due(m.id, m.stock_at, shared.clock()) u WHERE u.status <> 'skipped')),
-                   0) AS stock_left
+                     WHERE o.medication_id = m.id AND o.deleted_at IS NULL AND NOT o.skipped
+                       AND o.taken_at > m.stock_at),
+                   (SELECT count(*) FROM medication_due(m.id, m.stock_at, shared.clock()) u
+                     WHERE u.status <> 'skipped')), 0) AS stock_left
           FROM medications m
          WHERE m.id = $1 AND m.stock IS NOT NULL
     )

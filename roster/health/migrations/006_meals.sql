@@ -33,8 +33,8 @@ BEGIN
         ELSIF jsonb_typeof(part.value) <> 'number' THEN
             RETURN format('nutrition: "%s" must be a number.', part.key);
         ELSIF part.value::numeric < 0 OR part.value::numeric > part.high THEN
-            RETURN format('nutrition: "%s": %s is not plausible for one meal, it lies outside 0 to %s. Check the unit, or '
-                          'ask the person.', part.key, part.value, part.high);
+            RETURN format('nutrition: "%s": %s is not plausible for one meal, it lies outside 0 to %s. Check the unit, '
+                          'or ask the person.', part.key, part.value, part.high);
         END IF;
     END LOOP;
     RETURN NULL;
@@ -63,7 +63,8 @@ COMMENT ON COLUMN meals.mood_before IS '1 is very low, 10 very good.';
 SELECT shared.tenant_table('meals');
 
 -- The same food at the same moment is one meal: meal_log relies on this.
-CREATE UNIQUE INDEX meals_one_each ON meals (tenant_id, eaten_at, type, md5(lower(description))) WHERE deleted_at IS NULL;
+CREATE UNIQUE INDEX meals_one_each ON meals (tenant_id, eaten_at, type, md5(lower(description)))
+    WHERE deleted_at IS NULL;
 CREATE INDEX meals_by_time ON meals (tenant_id, eaten_at);
 
 CREATE FUNCTION meal_before_write()

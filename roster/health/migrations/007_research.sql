@@ -35,11 +35,13 @@ BEGIN
     NEW.tags := health_tags(NEW.tags);
     IF NEW.source_url !~* '^https?://[^\s/]+' OR length(NEW.source_url) > 2000 THEN
         RAISE EXCEPTION 'source_url is "%". It must be a whole address, such as https://example.org/page; a book or a '
-                        'person as the source goes into the content.', left(NEW.source_url, 200) USING ERRCODE = '22023';
+                        'person as the source goes into the content.', left(NEW.source_url, 200)
+            USING ERRCODE = '22023';
     END IF;
     SELECT * INTO twin
       FROM research o
-     WHERE o.tenant_id = NEW.tenant_id AND lower(o.title) = lower(NEW.title) AND o.deleted_at IS NULL AND o.id <> NEW.id;
+     WHERE o.tenant_id = NEW.tenant_id AND lower(o.title) = lower(NEW.title) AND o.deleted_at IS NULL
+       AND o.id <> NEW.id;
     IF FOUND AND NEW.deleted_at IS NULL AND (TG_OP = 'UPDATE' OR NEW.content <> twin.content) THEN
         RAISE EXCEPTION 'There is a note with the title "%" already, of %: %. research_update changes it; another '
                         'note needs another title.', twin.title, twin.created_at::date, twin.id USING ERRCODE = '22023';

@@ -1,7 +1,7 @@
 -- What several tools and jobs tell about a span of the record.
 
--- The course of one kind of measurement in a span: no row where there is no reading. A direction is how far the straight
--- line through the readings goes over them, against the smallest change that counts for the kind.
+-- The course of one kind of measurement in a span: no row where there is no reading. A direction is how far the
+-- straight line through the readings goes over them, against the smallest change that counts for the kind.
 CREATE FUNCTION measurement_course(of_kind text, from_at timestamptz, until_at timestamptz)
 RETURNS TABLE (kind text, measure text, unit text, count int, first float8, first_at timestamptz, last float8,
                last_at timestamptz, min float8, max float8, average float8, change float8, slope_per_week float8,
@@ -60,8 +60,8 @@ RETURNS TABLE (name text, count int, average_severity numeric, worst int, last_a
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
-    SELECT (array_agg(s.name ORDER BY s.occurred_at DESC))[1], count(*)::int, round(avg(s.severity), 1), max(s.severity),
-           max(s.occurred_at)
+    SELECT (array_agg(s.name ORDER BY s.occurred_at DESC))[1], count(*)::int, round(avg(s.severity), 1),
+           max(s.severity), max(s.occurred_at)
       FROM symptoms s
      WHERE s.deleted_at IS NULL AND s.occurred_at >= $1 AND s.occurred_at < $2
      GROUP BY lower(s.name)

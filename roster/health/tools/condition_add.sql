@@ -1,8 +1,8 @@
 /*---
 description: >-
-  Put a condition on record: a diagnosis, an allergy, an injury, a pregnancy. Only what the person says that they have or
-  had; never conclude one from symptoms or measurements. Returns the row with its id; already_listed is true if it was on
-  record before, which is then kept once.
+  Put a condition on record: a diagnosis, an allergy, an injury, a pregnancy. Only what the person says that they have
+  or had; never conclude one from symptoms or measurements. Returns the row with its id; already_listed is true if it
+  was on record before, which is then kept once.
 args:
   name: {type: string, required: true, description: "What it is called, in the person's words: migraine."}
   status: {type: string, enum: [active, managed, resolved], description: "active: it troubles them; managed: under

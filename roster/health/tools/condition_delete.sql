@@ -9,5 +9,5 @@ meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE conditions c
    SET deleted_at = coalesce(c.deleted_at, shared.clock())
- WHERE c.id = health_known('condition', :condition_id::uuid, false)
+ WHERE c.id = :condition_id::uuid AND health_known('condition', :condition_id::uuid, false) IS NOT NULL
 RETURNING c.id, c.name, c.status, c.diagnosed_at, c.notes, c.deleted_at;

@@ -15,10 +15,12 @@ SELECT c.id, c.name, c.status, c.diagnosed_at, c.notes,
        (SELECT count(*)::int FROM symptoms s
          WHERE s.condition_id = c.id AND s.deleted_at IS NULL
            AND s.occurred_at >= shared.clock() - interval '30 days') AS symptoms_30_days,
-       (SELECT max(s.occurred_at) FROM symptoms s WHERE s.condition_id = c.id AND s.deleted_at IS NULL) AS last_symptom_at
+       (SELECT max(s.occurred_at) FROM symptoms s
+         WHERE s.condition_id = c.id AND s.deleted_at IS NULL) AS last_symptom_at
   FROM conditions c
  WHERE (:status::text IS NULL OR c.status = :status::text)
-   AND (:name::text IS NULL OR position(lower(health_text('name', :name::text, 200)) IN lower(c.name)) > 0)
+   AND (:name::text IS NULL OR health_text('name', :name::text, 200) > '')
+   AND (:name::text IS NULL OR position(lower(btrim(:name::text)) IN lower(c.name)) > 0)
    AND (c.deleted_at IS NOT NULL) = coalesce(:deleted::boolean, false)
  ORDER BY array_position('{active,managed,resolved}'::text[], c.status), lower(c.name), c.id
  LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0);

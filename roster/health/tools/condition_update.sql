@@ -1,7 +1,7 @@
 /*---
 description: >-
-  Change the state of a condition, or correct what is on record about it. Give only what changes; the rest stays. What it
-  said before comes back as previous and is kept.
+  Change the state of a condition, or correct what is on record about it. Give only what changes; the rest stays. What
+  it said before comes back as previous and is kept.
 args:
   condition_id: {type: string, format: uuid, required: true, description: "The id that condition_add or condition_list
     gave."}
@@ -18,5 +18,5 @@ UPDATE conditions c
        status = coalesce(:status::text, c.status),
        diagnosed_at = coalesce(shared.moment('diagnosed_at', :diagnosed_at::text)::date, c.diagnosed_at),
        notes = nullif(coalesce(health_note('notes', :notes::text), c.notes), '')
- WHERE c.id = health_known('condition', :condition_id::uuid, true)
+ WHERE c.id = :condition_id::uuid AND health_known('condition', :condition_id::uuid, true) IS NOT NULL
 RETURNING c.id, c.name, c.status, c.diagnosed_at, c.notes, c.revisions -> -1 AS previous;

@@ -1,7 +1,7 @@
 /*---
 description: >-
-  Meals, newest first, of one type or all, within a span of days. For sums and averages use nutrition_summary. If as many
-  rows come back as limit allows there may be more: ask again with offset.
+  Meals, newest first, of one type or all, within a span of days. For sums and averages use nutrition_summary. If as
+  many rows come back as limit allows there may be more: ask again with offset.
 args:
   type: {type: string, enum: [breakfast, lunch, dinner, snack], description: "Leave it out for all."}
   start_date: {type: string, description: "First day, YYYY-MM-DD in the owner's time zone, or a moment in RFC 3339
@@ -22,7 +22,8 @@ SELECT m.id, m.type, m.description, m.eaten_at, m.nutrition, m.mood_before, m.sa
  WHERE health_span(:start_date::text, :end_date::text)
    AND (:type::text IS NULL OR m.type = :type::text)
    AND (:tags::text[] IS NULL OR m.tags @> health_tags(:tags::text[]))
-   AND (:query::text IS NULL OR position(lower(health_text('query', :query::text, 200)) IN lower(m.description)) > 0)
+   AND (:query::text IS NULL OR health_text('query', :query::text, 200) > '')
+   AND (:query::text IS NULL OR position(lower(btrim(:query::text)) IN lower(m.description)) > 0)
    AND m.eaten_at >= shared.bound('start_date', :start_date::text, false)
    AND m.eaten_at < shared.bound('end_date', :end_date::text, true)
    AND (m.deleted_at IS NOT NULL) = coalesce(:deleted::boolean, false)

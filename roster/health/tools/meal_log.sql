@@ -15,8 +15,8 @@ args:
   mood_before: {type: integer, minimum: 1, maximum: 10, description: "How they felt before, 1 very low to 10 very good,
     if they said so."}
   satisfaction: {type: integer, minimum: 1, maximum: 10, description: "How content they were with it, if they said so."}
-  symptom_notes: {type: string, description: "How it agreed with them: bloated after an hour. A complaint with a severity
-    is a symptom_log besides."}
+  symptom_notes: {type: string, description: "How it agreed with them: bloated after an hour. A complaint with a
+    severity is a symptom_log besides."}
   tags: {type: array, items: {type: string}, description: "Words to find it by: restaurant, gluten, late."}
   notes: {type: string, description: "Anything else, in the person's words."}
 returns: row

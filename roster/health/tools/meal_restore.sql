@@ -8,5 +8,5 @@ meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE meals m
    SET deleted_at = NULL
- WHERE m.id = health_known('meal', :meal_id::uuid, false)
+ WHERE m.id = :meal_id::uuid AND health_known('meal', :meal_id::uuid, false) IS NOT NULL
 RETURNING m.id, m.type, m.description, m.eaten_at, m.nutrition;

@@ -28,6 +28,6 @@ UPDATE meals m
        symptom_notes = nullif(coalesce(health_note('symptom_notes', :symptom_notes::text), m.symptom_notes), ''),
        tags = coalesce(:tags::text[], m.tags),
        notes = nullif(coalesce(health_note('notes', :notes::text), m.notes), '')
- WHERE m.id = health_known('meal', :meal_id::uuid, true)
+ WHERE m.id = :meal_id::uuid AND health_known('meal', :meal_id::uuid, true) IS NOT NULL
 RETURNING m.id, m.type, m.description, m.eaten_at, m.nutrition, m.mood_before, m.satisfaction, m.symptom_notes, m.tags,
           m.notes, m.revisions -> -1 AS previous;

@@ -10,5 +10,5 @@ meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE medication_doses d
    SET deleted_at = coalesce(d.deleted_at, shared.clock())
- WHERE d.id = health_known('dose', :dose_id::uuid, false)
+ WHERE d.id = :dose_id::uuid AND health_known('dose', :dose_id::uuid, false) IS NOT NULL
 RETURNING d.id, d.medication_id, d.taken_at, d.skipped, d.dosage, d.notes, d.deleted_at;

@@ -8,5 +8,5 @@ meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE medication_doses d
    SET deleted_at = NULL
- WHERE d.id = health_known('dose', :dose_id::uuid, false)
+ WHERE d.id = :dose_id::uuid AND health_known('dose', :dose_id::uuid, false) IS NOT NULL
 RETURNING d.id, d.medication_id, d.taken_at, d.skipped, d.dosage, d.notes;

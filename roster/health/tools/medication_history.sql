@@ -36,4 +36,4 @@ SELECT m.id AS medication_id, m.name, m.dosage, m.frequency, m.schedule, m.activ
           FROM (SELECT u.slot_at FROM medication_due(m.id, s.from_at, s.until_at) u
                  WHERE u.status = 'missed' ORDER BY u.slot_at DESC LIMIT 50) u) AS missed_at
   FROM medications m CROSS JOIN span s
- WHERE m.id = medication_known(:medication_id::uuid);
+ WHERE m.id = :medication_id::uuid AND medication_known(:medication_id::uuid) IS NOT NULL;

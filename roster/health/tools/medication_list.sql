@@ -16,6 +16,7 @@ SELECT m.id, m.name, m.dosage, m.frequency, m.schedule, m.weekdays, m.every_days
        s.stock_left, s.runs_out_on
   FROM medications m LEFT JOIN LATERAL medication_stock(m.id) s ON m.active
  WHERE (m.active OR NOT coalesce(:active_only::boolean, true))
-   AND (:name::text IS NULL OR position(lower(health_text('name', :name::text, 200)) IN lower(m.name)) > 0)
+   AND (:name::text IS NULL OR health_text('name', :name::text, 200) > '')
+   AND (:name::text IS NULL OR position(lower(btrim(:name::text)) IN lower(m.name)) > 0)
  ORDER BY m.active DESC, lower(m.name), m.id
  LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0);

@@ -22,7 +22,7 @@ SELECT m.id,
                 shared.clock()),
        coalesce(:skipped::boolean, false), m.dosage, nullif(health_note('notes', :notes::text), '')
   FROM medications m
- WHERE m.id = medication_known(:medication_id::uuid)
+ WHERE m.id = :medication_id::uuid AND medication_known(:medication_id::uuid) IS NOT NULL
 ON CONFLICT (tenant_id, medication_id, taken_at) WHERE deleted_at IS NULL
 DO UPDATE SET skipped = excluded.skipped, notes = coalesce(excluded.notes, d.notes)
 RETURNING d.id, d.medication_id, (SELECT m.name FROM medications m WHERE m.id = d.medication_id) AS name, d.dosage,

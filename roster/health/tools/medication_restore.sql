@@ -9,5 +9,5 @@ meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE medications m
    SET active = true, stopped_at = NULL, stop_reason = NULL
- WHERE m.id = medication_known(:medication_id::uuid)
+ WHERE m.id = :medication_id::uuid AND medication_known(:medication_id::uuid) IS NOT NULL
 RETURNING m.id, m.name, m.dosage, m.frequency, m.schedule, m.active;

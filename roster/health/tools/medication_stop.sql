@@ -14,5 +14,5 @@ UPDATE medications m
    SET active = false,
        stopped_at = coalesce(m.stopped_at, health_past('stopped_at', :stopped_at::text), shared.clock()),
        stop_reason = CASE WHEN m.active THEN nullif(health_note('reason', :reason::text), '') ELSE m.stop_reason END
- WHERE m.id = medication_known(:medication_id::uuid)
+ WHERE m.id = :medication_id::uuid AND medication_known(:medication_id::uuid) IS NOT NULL
 RETURNING m.id, m.name, m.dosage, m.frequency, m.active, m.stopped_at, m.stop_reason;

@@ -18,29 +18,31 @@ WITH trip AS (
             OR shared.refuse('Give both start_date and end_date, or neither.'))
        AND (shared.day('end_date', :end_date::text) - shared.today() BETWEEN 0 AND 365 OR :end_date::text IS NULL
             OR shared.refuse('end_date must be today or a day of the next 365: the amounts are for a journey to come.'))
-), taken AS (
-    SELECT m.name, m.id, jsonb_build_object(
-               'id', m.id, 'name', m.name, 'dosage', m.dosage, 'frequency', m.frequency, 'schedule', m.schedule,
-               'weekdays', m.weekdays, 'every_days', m.every_days, 'end_date', m.end_date, 'notes', m.notes,
-               'stock_left', s.stock_left, 'runs_out_on', s.runs_out_on,
-               'doses_away', n.doses, 'units_away', trim_scale(n.doses * m.units_per_dose),
-               'enough', s.runs_out_on IS NULL OR s.runs_out_on > t.to_on) AS medication,
-           s.stock_left IS NULL OR n.doses IS NULL AS unknown
-      FROM medications m CROSS JOIN trip t
-      LEFT JOIN LATERAL medication_stock(m.id) s ON true
-      LEFT JOIN LATERAL (
-            SELECT count(*) AS doses
-              FROM medication_slots(m.id, greatest(t.from_on::timestamptz, shared.clock()),
-                                    (t.to_on + 1)::timestamptz)) n
-             ON t.to_on IS NOT NULL AND cardinality(m.schedule) > 0
-     WHERE m.active
 )
 SELECT shared.clock() AS as_of, current_setting('TimeZone') AS time_zone, t.from_on AS start_date, t.to_on AS end_date,
-       (SELECT coalesce(jsonb_agg(CASE WHEN k.unknown THEN k.medication || '{"enough": null}' ELSE k.medication END
-                                  ORDER BY lower(k.name), k.id), '[]') FROM taken k) AS medications,
-       (SELECT coalesce(jsonb_agg(jsonb_build_object('name', c.name, 'status', c.status, 'notes', c.notes)
-                                  ORDER BY lower(c.name)), '[]')
-          FROM conditions c WHERE c.deleted_at IS NULL AND c.status <> 'resolved') AS conditions
+       k.medications, c.conditions
   FROM trip t
- WHERE EXISTS (SELECT FROM taken)
-    OR EXISTS (SELECT FROM conditions c WHERE c.deleted_at IS NULL AND c.status <> 'resolved');
+  CROSS JOIN LATERAL (
+        SELECT coalesce(jsonb_agg(jsonb_build_object(
+                            'id', m.id, 'name', m.name, 'dosage', m.dosage, 'frequency', m.frequency,
+                            'schedule', m.schedule, 'weekdays', m.weekdays, 'every_days', m.every_days,
+                            'end_date', m.end_date, 'notes', m.notes, 'stock_left', s.stock_left,
+                            'runs_out_on', s.runs_out_on, 'doses_away', n.doses,
+                            'units_away', trim_scale(n.doses * m.units_per_dose),
+                            'enough', CASE WHEN s.stock_left IS NOT NULL AND n.doses IS NOT NULL
+                                           THEN s.runs_out_on IS NULL OR s.runs_out_on > t.to_on END)
+                        ORDER BY lower(m.name), m.id), '[]') AS medications
+          FROM medications m
+          LEFT JOIN LATERAL medication_stock(m.id) s ON true
+          LEFT JOIN LATERAL (
+                SELECT count(*) AS doses
+                  FROM medication_slots(m.id, greatest(t.from_on::timestamptz, shared.clock()),
+                                        (t.to_on + 1)::timestamptz)) n
+                 ON t.to_on IS NOT NULL AND cardinality(m.schedule) > 0
+         WHERE m.active) k
+  CROSS JOIN LATERAL (
+        SELECT coalesce(jsonb_agg(jsonb_build_object('name', c.name, 'status', c.status, 'notes', c.notes)
+                                  ORDER BY lower(c.name)), '[]') AS conditions
+          FROM conditions c
+         WHERE c.deleted_at IS NULL AND c.status <> 'resolved') c
+ WHERE k.medications <> '[]' OR c.conditions <> '[]';

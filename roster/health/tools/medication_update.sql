@@ -39,6 +39,6 @@ UPDATE medications m
        units_per_dose = coalesce(:units_per_dose::numeric, m.units_per_dose),
        remind_missed = coalesce(:remind_missed::boolean, m.remind_missed),
        notes = nullif(coalesce(health_note('notes', :notes::text), m.notes), '')
- WHERE m.id = medication_known(:medication_id::uuid)
+ WHERE m.id = :medication_id::uuid AND medication_known(:medication_id::uuid) IS NOT NULL
 RETURNING m.id, m.name, m.dosage, m.frequency, m.schedule, m.weekdays, m.every_days, m.start_date, m.end_date, m.stock,
           m.units_per_dose, m.remind_missed, m.notes, m.active, m.revisions -> -1 AS previous;

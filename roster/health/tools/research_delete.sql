@@ -9,5 +9,5 @@ meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE research r
    SET deleted_at = coalesce(r.deleted_at, shared.clock())
- WHERE r.id = health_known('note of research', :research_id::uuid, false)
+ WHERE r.id = :research_id::uuid AND health_known('note of research', :research_id::uuid, false) IS NOT NULL
 RETURNING r.id, r.title, r.deleted_at;

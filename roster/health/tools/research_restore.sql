@@ -8,5 +8,5 @@ meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE research r
    SET deleted_at = NULL
- WHERE r.id = health_known('note of research', :research_id::uuid, false)
+ WHERE r.id = :research_id::uuid AND health_known('note of research', :research_id::uuid, false) IS NOT NULL
 RETURNING r.id, r.title, r.tags, r.source_url, r.condition_id;

@@ -1,8 +1,8 @@
 /*---
 description: >-
-  The notes of research about a condition or with some tags, to be summed up: how many there are, their tags with counts,
-  and the newest with as much text as fits. You write the summary, naming titles and sources; left_out says how many
-  notes are not among the texts. None found: there is no such note.
+  The notes of research about a condition or with some tags, to be summed up: how many there are, their tags with
+  counts, and the newest with as much text as fits. You write the summary, naming titles and sources; left_out says how
+  many notes are not among the texts. None found: there is no such note.
 args:
   condition_id: {type: string, format: uuid, description: "Only notes about this condition. Leave it out for all."}
   tags: {type: array, items: {type: string}, description: "Only notes with all of these tags."}
@@ -13,7 +13,8 @@ WITH found AS (
     SELECT r.*, c.name AS condition
       FROM research r LEFT JOIN conditions c ON c.id = r.condition_id
      WHERE r.deleted_at IS NULL
-       AND (:condition_id::uuid IS NULL OR r.condition_id = health_known('condition', :condition_id::uuid, false))
+       AND (:condition_id::uuid IS NULL OR health_known('condition', :condition_id::uuid, false) IS NOT NULL)
+       AND (:condition_id::uuid IS NULL OR r.condition_id = :condition_id::uuid)
        AND (:tags::text[] IS NULL OR r.tags @> health_tags(:tags::text[]))
 ), shown AS (
     SELECT * FROM found f ORDER BY f.created_at DESC, f.id LIMIT 12

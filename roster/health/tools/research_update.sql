@@ -19,5 +19,5 @@ UPDATE research r
        tags = coalesce(:tags::text[], r.tags),
        source_url = nullif(coalesce(btrim(:source_url::text), r.source_url), ''),
        condition_id = coalesce(health_known('condition', :condition_id::uuid, true), r.condition_id)
- WHERE r.id = health_known('note of research', :research_id::uuid, true)
+ WHERE r.id = :research_id::uuid AND health_known('note of research', :research_id::uuid, true) IS NOT NULL
 RETURNING r.id, r.title, r.tags, r.source_url, r.condition_id, r.updated_at, r.revisions -> -1 AS previous;

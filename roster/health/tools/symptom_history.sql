@@ -1,7 +1,7 @@
 /*---
 description: >-
-  All symptoms, newest first, within a span of days. By name or severity use symptom_search. If as many rows come back as
-  limit allows there may be more: ask again with offset.
+  All symptoms, newest first, within a span of days. By name or severity use symptom_search. If as many rows come back
+  as limit allows there may be more: ask again with offset.
 args:
   start_date: {type: string, description: "First day, YYYY-MM-DD in the owner's time zone, or a moment in RFC 3339
     with its offset. Leave it out for no lower end."}

@@ -8,5 +8,5 @@ meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE symptoms s
    SET deleted_at = NULL
- WHERE s.id = health_known('symptom', :symptom_id::uuid, false)
+ WHERE s.id = :symptom_id::uuid AND health_known('symptom', :symptom_id::uuid, false) IS NOT NULL
 RETURNING s.id, s.name, s.severity, s.condition_id, s.occurred_at, s.notes;

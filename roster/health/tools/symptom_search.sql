@@ -20,9 +20,11 @@ SELECT s.id, s.name, s.severity, s.occurred_at, s.notes, s.condition_id, c.name 
  WHERE health_span(:start_date::text, :end_date::text)
    AND (:min_severity::int IS NULL OR :max_severity::int IS NULL OR :min_severity::int <= :max_severity::int
         OR shared.refuse('min_severity is above max_severity, which nothing can match. Exchange them.'))
-   AND (:name::text IS NULL OR position(lower(health_text('name', :name::text, 200)) IN lower(s.name)) > 0)
+   AND (:name::text IS NULL OR health_text('name', :name::text, 200) > '')
+   AND (:name::text IS NULL OR position(lower(btrim(:name::text)) IN lower(s.name)) > 0)
    AND s.severity BETWEEN coalesce(:min_severity::int, 1) AND coalesce(:max_severity::int, 10)
-   AND (:condition_id::uuid IS NULL OR s.condition_id = health_known('condition', :condition_id::uuid, false))
+   AND (:condition_id::uuid IS NULL OR health_known('condition', :condition_id::uuid, false) IS NOT NULL)
+   AND (:condition_id::uuid IS NULL OR s.condition_id = :condition_id::uuid)
    AND s.occurred_at >= shared.bound('start_date', :start_date::text, false)
    AND s.occurred_at < shared.bound('end_date', :end_date::text, true)
    AND s.deleted_at IS NULL

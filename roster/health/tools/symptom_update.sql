@@ -21,5 +21,5 @@ UPDATE symptoms s
                            ELSE coalesce(health_known('condition', :condition_id::uuid, true), s.condition_id) END,
        notes = nullif(coalesce(health_note('notes', :notes::text), s.notes), ''),
        occurred_at = coalesce(health_past('occurred_at', :occurred_at::text), s.occurred_at)
- WHERE s.id = health_known('symptom', :symptom_id::uuid, true)
+ WHERE s.id = :symptom_id::uuid AND health_known('symptom', :symptom_id::uuid, true) IS NOT NULL
 RETURNING s.id, s.name, s.severity, s.condition_id, s.occurred_at, s.notes, s.revisions -> -1 AS previous;

@@ -1,9 +1,10 @@
 /*---
 description: >-
   How a week, month or quarter went against the one before it, over the whole record: each kind of measurement with its
-  course, each symptom with count and severity, adherence of each medication, sums of meals. `present` is the period that
-  ends now, `before` the same number of days before it. A kind that is missing has no readings there: that is not known,
-  not zero. For one kind over other days use measurement_trend. None found: neither period has anything on record.
+  course, each symptom with count and severity, adherence of each medication, sums of meals. `present` is the period
+  that ends now, `before` the same number of days before it. A kind that is missing has no readings there: that is not
+  known, not zero. For one kind over other days use measurement_trend. None found: neither period has anything on
+  record.
 args:
   period: {type: string, enum: [week, month, quarter], default: week, description: "7, 30 or 90 days, today included."}
 returns: row
