@@ -1,8 +1,8 @@
 -- Medications, the plan by which each is taken, the doses that were taken or left out, and what is left in the box.
 --
 -- A medication with times of day has a plan, and then it is decidable which dose was due when, which was missed, and
--- when the box is empty. A plan is never changed, only closed and followed by a new one, so that what was due last month
--- stays what it was. One without times is taken as needed: its doses are counted, none is missed.
+-- when the box is empty. A plan is never changed, only closed and followed by a new one, so that what was due last
+-- month stays what it was. One without times is taken as needed: its doses are counted, none is missed.
 
 CREATE TABLE medications (
     id             uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -179,8 +179,11 @@ BEGIN
         RAISE EXCEPTION '% % is on the list already, as medication %. Nothing changed.', twin.name, twin.dosage, twin.id
             USING ERRCODE = '22023';
     ELSIF lower(NEW.frequency) <> lower(twin.frequency)
-          OR cardinality(NEW.schedule) > 0 AND (NEW.schedule, NEW.weekdays) <> (twin.schedule, twin.weekdays) THEN
-        RAISE EXCEPTION '% % is on the list already, % (medication %). medication_update changes how it is taken.',
+          OR cardinality(NEW.schedule) > 0
+             AND (NEW.schedule, NEW.weekdays, NEW.every_days) <> (twin.schedule, twin.weekdays, twin.every_days)
+          OR NEW.stock <> coalesce(twin.stock, -1) OR NEW.end_date <> coalesce(twin.end_date, 'infinity') THEN
+        RAISE EXCEPTION '% % is on the list already, % (medication %). medication_update changes '
+                        'how it is taken, for how long, and the stock.',
             twin.name, twin.dosage, concat_ws(' at ', twin.frequency, nullif(array_to_string(twin.schedule, ', '), '')),
             twin.id USING ERRCODE = '22023';
     END IF;

@@ -25,19 +25,22 @@ AS $$
 $$;
 
 -- What became of each due dose of a span. A dose belongs to the due time before it, a late one too; up to four hours
--- early (half the distance to the time before, where times are close) it belongs to the next. `missed` is said after two
--- hours, `pending` before that.
+-- early (half the distance to the time before, where times are close) it belongs to the next. `missed` is said after
+-- two hours, `pending` before that.
 CREATE FUNCTION medication_due(of_medication uuid, from_at timestamptz, until_at timestamptz)
 RETURNS TABLE (slot_at timestamptz, status text, dose_id uuid)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     WITH slots AS (
-        -- Some days more at both ends, for the neighbours of the first and the last.
+        -- Some days more at both ends, for the neighbours of the first and the last due time.
         SELECT s.slot_at,
                s.slot_at - least(interval '4 hours',
                                  (s.slot_at - lag(s.slot_at) OVER (ORDER BY s.slot_at)) / 2) AS opens
-          FROM medication_slots($1, $2 - interval '2 days', least($3, shared.clock()) + interval '370 days') s
+          FROM medication_slots(
+                   $1, $2 - interval '2 days',
+                   least($3, shared.clock()) + make_interval(days => 8 + coalesce(
+                       (SELECT max(p.every_days) FROM medication_plans p WHERE p.medication_id = $1), 0))) s
     ), windows AS (
         SELECT s.slot_at, s.opens, lead(s.opens, 1, 'infinity') OVER (ORDER BY s.slot_at) AS closes FROM slots s
     )

@@ -31,6 +31,7 @@ ON CONFLICT (tenant_id, eaten_at, type, md5(lower(description))) WHERE deleted_a
 DO UPDATE SET nutrition = coalesce(excluded.nutrition, m.nutrition), notes = coalesce(excluded.notes, m.notes),
               mood_before = coalesce(excluded.mood_before, m.mood_before),
               satisfaction = coalesce(excluded.satisfaction, m.satisfaction),
-              symptom_notes = coalesce(excluded.symptom_notes, m.symptom_notes)
+              symptom_notes = coalesce(excluded.symptom_notes, m.symptom_notes),
+              tags = CASE WHEN excluded.tags = '{}' THEN m.tags ELSE excluded.tags END
 RETURNING m.id, m.type, m.description, m.eaten_at, m.nutrition, m.mood_before, m.satisfaction, m.symptom_notes, m.tags,
           m.notes, (m.xmax <> 0) AS already_logged;
