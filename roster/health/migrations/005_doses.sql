@@ -120,5 +120,9 @@ RETURNS timestamptz
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
-    SELECT min(s.slot_at) FROM medication_slots($1, shared.clock(), shared.clock() + interval '370 days') s
+    SELECT min(s.slot_at)
+      FROM (SELECT greatest(shared.clock(), max(p.start_date)::timestamptz)
+                   + make_interval(days => 8 + max(p.every_days)) AS until_at
+              FROM medication_plans p WHERE p.medication_id = $1) h
+      CROSS JOIN LATERAL medication_slots($1, shared.clock(), h.until_at) s
 $$;
