@@ -11,7 +11,7 @@ SELECT x.line
                || said_day(d.expiry_date) || '.' AS line, d.expiry_date AS day, d.id
           FROM documents d
          WHERE d.deleted_at IS NULL AND d.expiry_date - shared.today() IN (90, 30, 7)
-           AND d.type IN ('passport', 'id_card', 'visa', 'driving_licence', 'insurance', 'vaccination')
+           AND document_lasts(d.type)
            -- A renewed one is no news, nor is one of a trip that was cancelled or is over.
            AND NOT EXISTS (SELECT FROM documents o
                             WHERE o.deleted_at IS NULL AND o.type = d.type AND lower(o.holder) = lower(d.holder)

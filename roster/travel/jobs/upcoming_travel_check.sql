@@ -11,8 +11,8 @@ SELECT x.line
          WHERE t.cancelled_at IS NULL AND t.start_date - shared.today() IN (0, 1, 7)
         UNION ALL
         SELECT 2, b.starts_on,
-               format('Check-in for %s opens 24 hours before it leaves: %s by the clock of the place%s.', booking_label(b),
-                      said_time(b.starts_on, b.starts_local - interval '24 hours'),
+               format('Check-in for %s opens 24 hours before it leaves: %s by the clock of the place%s.',
+                      booking_label(b), said_time(b.starts_on, b.starts_local - interval '24 hours'),
                       coalesce(' (' || coalesce(b.pnr, b.confirmation_number) || ')', '')),
                b.id
           FROM bookings b JOIN trips t ON t.id = b.trip_id AND t.cancelled_at IS NULL

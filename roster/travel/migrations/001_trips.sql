@@ -136,7 +136,8 @@ BEGIN
     IF t.id IS NULL THEN
         RAISE EXCEPTION 'There is no trip with that id; list_trips shows them.' USING ERRCODE = '22023';
     ELSIF must_be_live AND t.cancelled_at IS NOT NULL THEN
-        RAISE EXCEPTION 'The trip "%" was cancelled. trip_restore brings it back first.', t.name USING ERRCODE = '22023';
+        RAISE EXCEPTION 'The trip "%" was cancelled. trip_restore brings it back first.', t.name
+            USING ERRCODE = '22023';
     END IF;
     RETURN t;
 END
@@ -183,7 +184,8 @@ DECLARE
 BEGIN
     SELECT * INTO c FROM checklist_items WHERE id = wanted;
     IF c.id IS NULL THEN
-        RAISE EXCEPTION 'There is no checklist item with that id; trip_checklist_list shows them.' USING ERRCODE = '22023';
+        RAISE EXCEPTION 'There is no checklist item with that id; trip_checklist_list shows them.'
+            USING ERRCODE = '22023';
     ELSIF (trip_of(c.trip_id, true)).id IS NULL THEN
         RETURN NULL;
     END IF;
@@ -206,7 +208,8 @@ SET search_path FROM CURRENT
 AS $$
     SELECT jsonb_strip_nulls(jsonb_build_object(
         'id', t.id, 'name', t.name, 'destination', t.destination, 'start_date', t.start_date, 'end_date', t.end_date,
-        'status', trip_status(t), 'days_until_departure', CASE WHEN t.start_date >= shared.today() THEN t.start_date - shared.today() END,
+        'status', trip_status(t),
+        'days_until_departure', CASE WHEN t.start_date >= shared.today() THEN t.start_date - shared.today() END,
         'notes', t.notes, 'cancel_reason', t.cancel_reason))
 $$;
 
@@ -222,7 +225,8 @@ AS $$
 $$;
 
 -- A day, or a day with its time, for a sentence.
-CREATE FUNCTION said_day(day date) RETURNS text LANGUAGE sql IMMUTABLE AS $$ SELECT to_char(day, 'FMDy FMDD Mon YYYY') $$;
+CREATE FUNCTION said_day(day date) RETURNS text LANGUAGE sql IMMUTABLE AS
+$$ SELECT to_char(day, 'FMDy FMDD Mon YYYY') $$;
 CREATE FUNCTION said_time(day date, local timestamp) RETURNS text LANGUAGE sql IMMUTABLE AS
 $$ SELECT coalesce(to_char(local, 'FMDy FMDD Mon YYYY, HH24:MI'), to_char(day, 'FMDy FMDD Mon YYYY')) $$;
 
@@ -265,6 +269,10 @@ AS $$
                 || coalesce(b.name, b.provider, b.address) END
       FROM booking_kinds() k WHERE k.kind = b.kind
 $$;
+
+-- Documents whose end matters: without them nobody travels, drives or is insured.
+CREATE FUNCTION document_lasts(type text) RETURNS boolean LANGUAGE sql IMMUTABLE AS
+$$ SELECT type IN ('passport', 'id_card', 'visa', 'driving_licence', 'insurance', 'vaccination') $$;
 
 CREATE FUNCTION document_label(d documents) RETURNS text
 LANGUAGE sql IMMUTABLE

@@ -59,13 +59,15 @@ $$;
 CREATE FUNCTION booking_keys(part text) RETURNS text[] LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
     SELECT CASE part
            WHEN 'leg' THEN ARRAY['number', 'seat', 'departure_airport_station', 'departure_city', 'departure_at',
-                                 'departure_zone', 'arrival_airport_station', 'arrival_city', 'arrival_at', 'arrival_zone']
+                                 'departure_zone', 'arrival_airport_station', 'arrival_city', 'arrival_at',
+                                 'arrival_zone']
            WHEN 'stay' THEN ARRAY['address', 'city', 'check_in', 'check_out', 'zone']
            ELSE ARRAY['address', 'city', 'starts_at', 'ends_at', 'zone'] END
         || ARRAY['provider', 'name', 'confirmation_number', 'pnr', 'price', 'currency', 'notes']
 $$;
 
--- The booking with what was given laid over it (a null takes a key away), checked as a whole. A new one has only its kind.
+-- The booking with what was given laid over it (a null takes a key away), checked as a whole. A new one has only its
+-- kind.
 CREATE FUNCTION booking_with(b bookings, given jsonb) RETURNS bookings
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -120,27 +122,28 @@ BEGIN
         END IF;
     END IF;
     IF (b.price IS NULL) <> (b.currency IS NULL) THEN
-        RAISE EXCEPTION 'price and currency go together: give both (129.90 and EUR) or neither.' USING ERRCODE = '22023';
+        RAISE EXCEPTION 'price and currency go together: give both (129.90 and EUR) or neither.'
+            USING ERRCODE = '22023';
     END IF;
     b.price := shared.money('price', b.price, b.currency);
 
     IF b.pnr !~ '^[A-Z0-9]{5,8}$' THEN
-        RAISE EXCEPTION 'pnr is "%". A record locator has 5 to 8 letters and digits, such as X7K9QP. Any other number goes '
-            'to confirmation_number, exactly as it was written.', b.pnr USING ERRCODE = '22023';
+        RAISE EXCEPTION 'pnr is "%". A record locator has 5 to 8 letters and digits, such as X7K9QP. Any other number '
+            'goes to confirmation_number, exactly as it was written.', b.pnr USING ERRCODE = '22023';
     END IF;
     IF b.kind = 'flight' THEN
         FOR spot IN SELECT * FROM (VALUES ('departure_airport_station', b.from_place, 'departure_city'),
                                           ('arrival_airport_station', b.to_place, 'arrival_city')) s(key, code, city)
                      WHERE s.code !~ '^[A-Za-z]{3}$' LOOP
-            RAISE EXCEPTION '% is "%". Of a flight it is the IATA code of the airport, three letters such as FRA; the name '
-                'of the city goes to %.', spot.key, spot.code, spot.city USING ERRCODE = '22023';
+            RAISE EXCEPTION '% is "%". Of a flight it is the IATA code of the airport, three letters such as FRA; the '
+                'name of the city goes to %.', spot.key, spot.code, spot.city USING ERRCODE = '22023';
         END LOOP;
         b.from_place := upper(b.from_place);
         b.to_place := upper(b.to_place);
         b.number := upper(replace(b.number, ' ', ''));
         IF b.number !~ '^([A-Z][A-Z0-9]|[0-9][A-Z])[A-Z]?\d{1,4}[A-Z]?$' THEN
-            RAISE EXCEPTION 'number is "%". A flight number is the code of the airline and up to four digits, such as LH232.',
-                b.number USING ERRCODE = '22023';
+            RAISE EXCEPTION 'number is "%". A flight number is the code of the airline and up to four digits, such as '
+                'LH232.', b.number USING ERRCODE = '22023';
         END IF;
     END IF;
 
@@ -173,14 +176,15 @@ BEGIN
             RAISE EXCEPTION 'A % needs from where and to where: departure_airport_station or departure_city, and '
                 'arrival_airport_station or arrival_city.', b.kind USING ERRCODE = '22023';
         ELSIF lower(b.from_place) = lower(b.to_place) THEN
-            RAISE EXCEPTION 'Departure and arrival are both %. Correct one of them.', b.from_place USING ERRCODE = '22023';
+            RAISE EXCEPTION 'Departure and arrival are both %. Correct one of them.', b.from_place
+                USING ERRCODE = '22023';
         ELSIF b.ends_at <= b.starts_at THEN
-            RAISE EXCEPTION 'arrival_at (%) is not after departure_at (%). Check the day and the offsets: each time has the '
-                'offset of its own place.', local_text(b.ends_on, b.ends_at, b.ends_local),
+            RAISE EXCEPTION 'arrival_at (%) is not after departure_at (%). Check the day and the offsets: each time '
+                'has the offset of its own place.', local_text(b.ends_on, b.ends_at, b.ends_local),
                 local_text(b.starts_on, b.starts_at, b.starts_local) USING ERRCODE = '22023';
         ELSIF b.ends_at - b.starts_at > k.most THEN
-            RAISE EXCEPTION 'From departure_at to arrival_at it would be % hours, too long for one %. Check the days; of '
-                'several legs record each.', round(extract(epoch FROM b.ends_at - b.starts_at) / 3600), b.kind
+            RAISE EXCEPTION 'From departure_at to arrival_at it would be % hours, too long for one %. Check the days; '
+                'of several legs record each.', round(extract(epoch FROM b.ends_at - b.starts_at) / 3600), b.kind
                 USING ERRCODE = '22023';
         END IF;
     ELSE
@@ -195,7 +199,8 @@ BEGIN
             RAISE EXCEPTION 'ends_at (%) lies before starts_at (%).', local_text(b.ends_on, b.ends_at, b.ends_local),
                 local_text(b.starts_on, b.starts_at, b.starts_local) USING ERRCODE = '22023';
         ELSIF b.ends_on - b.starts_on > 366 THEN
-            RAISE EXCEPTION '% to % is longer than a year. Check the years.', b.starts_on, b.ends_on USING ERRCODE = '22023';
+            RAISE EXCEPTION '% to % is longer than a year. Check the years.', b.starts_on, b.ends_on
+                USING ERRCODE = '22023';
         END IF;
     END IF;
     RETURN b;
@@ -204,16 +209,16 @@ $$;
 
 -- The places that a booking is at: airports, stations and cities, in lower case.
 CREATE FUNCTION booking_places(b bookings) RETURNS text[] LANGUAGE sql IMMUTABLE AS $$
-    SELECT array_remove(ARRAY[lower(b.from_place), lower(b.from_city), lower(b.to_place), lower(b.to_city), lower(b.city)],
-                        NULL)
+    SELECT array_remove(ARRAY[lower(b.from_place), lower(b.from_city), lower(b.to_place), lower(b.to_city),
+                              lower(b.city)], NULL)
 $$;
 
 CREATE FUNCTION booking_last_day(b bookings) RETURNS date LANGUAGE sql IMMUTABLE AS
 $$ SELECT greatest(b.starts_on, b.ends_on) $$;
 
 -- The booking on record that this one is, told again or changed by its provider; null: it is new. What tells bookings
--- apart: the way of a leg or the name of a house; then the same locator within three days, or the same time or number on
--- the same day without a locator that differs.
+-- apart: the way of a leg or the name of a house; then the same locator within three days, or the same time or number
+-- on the same day without a locator that differs.
 CREATE FUNCTION booking_twin(b bookings) RETURNS bookings
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
@@ -224,7 +229,8 @@ AS $$
               FROM bookings x JOIN trips t ON t.id = x.trip_id AND t.cancelled_at IS NULL
              WHERE x.kind = b.kind AND x.cancelled_at IS NULL AND x.id IS DISTINCT FROM b.id
                AND x.starts_on BETWEEN b.starts_on - 3 AND b.starts_on + 3
-               AND lower(coalesce(x.from_place, x.from_city)) IS NOT DISTINCT FROM lower(coalesce(b.from_place, b.from_city))
+               AND lower(coalesce(x.from_place, x.from_city))
+                   IS NOT DISTINCT FROM lower(coalesce(b.from_place, b.from_city))
                AND lower(coalesce(x.to_place, x.to_city)) IS NOT DISTINCT FROM lower(coalesce(b.to_place, b.to_city))
            ) s(o, same_mark, other_mark)
      WHERE CASE WHEN b.from_place IS NOT NULL OR b.from_city IS NOT NULL THEN
@@ -271,7 +277,8 @@ BEGIN
 
     WITH near AS (
         SELECT x AS trip, x.start_date <= last AND x.end_date >= b.starts_on AS at_once,
-               EXISTS (SELECT FROM unnest(places) p WHERE lower(x.destination) LIKE '%' || p || '%' OR p = lower(x.name))
+               EXISTS (SELECT FROM unnest(places) p
+                        WHERE lower(x.destination) LIKE '%' || p || '%' OR p = lower(x.name))
                OR EXISTS (SELECT FROM bookings o WHERE o.trip_id = x.id AND o.cancelled_at IS NULL
                              AND booking_places(o) && places) AS same_place
           FROM trips x
@@ -292,7 +299,8 @@ BEGIN
         SELECT x.* INTO t
           FROM trips x
           JOIN LATERAL (SELECT o.* FROM bookings o
-                         WHERE o.trip_id = x.id AND o.cancelled_at IS NULL AND coalesce(o.to_place, o.to_city) IS NOT NULL
+                         WHERE o.trip_id = x.id AND o.cancelled_at IS NULL
+                           AND coalesce(o.to_place, o.to_city) IS NOT NULL
                          ORDER BY o.starts_at DESC LIMIT 1) o ON true
          WHERE x.cancelled_at IS NULL AND x.end_date < b.starts_on AND x.end_date >= b.starts_on - 45
            AND (lower(o.to_place) = lower(b.from_place) OR lower(o.to_city) = lower(b.from_city))

@@ -24,9 +24,9 @@ BEGIN
            SET (trip_id, provider, name, number, from_place, from_city, to_place, to_city, city, address,
                 starts_on, starts_at, starts_local, start_zone, ends_on, ends_at, ends_local, end_zone,
                 confirmation_number, pnr, seat, price, currency, notes)
-             = (b.trip_id, b.provider, b.name, b.number, b.from_place, b.from_city, b.to_place, b.to_city, b.city, b.address,
-                b.starts_on, b.starts_at, b.starts_local, b.start_zone, b.ends_on, b.ends_at, b.ends_local, b.end_zone,
-                b.confirmation_number, b.pnr, b.seat, b.price, b.currency, b.notes),
+             = (b.trip_id, b.provider, b.name, b.number, b.from_place, b.from_city, b.to_place, b.to_city, b.city,
+                b.address, b.starts_on, b.starts_at, b.starts_local, b.start_zone, b.ends_on, b.ends_at, b.ends_local,
+                b.end_zone, b.confirmation_number, b.pnr, b.seat, b.price, b.currency, b.notes),
                updated_at = shared.clock(),
                changes = changes || jsonb_build_object('at', shared.clock(), 'reason', why, 'before', before)
          WHERE id = b.id;
@@ -83,8 +83,8 @@ BEGIN
     END IF;
     IF given ? 'trip_id' THEN
         IF given ->> 'trip_id' !~* '^[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}$' THEN
-            RAISE EXCEPTION 'trip_id is "%", which is no id. list_trips shows the ids; leave it out to have the trip found.',
-                given ->> 'trip_id' USING ERRCODE = '22023';
+            RAISE EXCEPTION 'trip_id is "%", which is no id. list_trips shows the ids; leave it out to have the trip '
+                'found.', given ->> 'trip_id' USING ERRCODE = '22023';
         END IF;
         t := trip_of((given ->> 'trip_id')::uuid, true);
     END IF;
@@ -96,8 +96,8 @@ BEGIN
     twin := booking_twin(b);
     IF twin.id IS NOT NULL THEN
         IF t.id <> twin.trip_id THEN
-            RAISE EXCEPTION 'That booking is on record already, as % of the trip "%". update_itinerary with a trip_id in its '
-                'booking moves it.', twin.id, (trip_of(twin.trip_id, false)).name USING ERRCODE = '22023';
+            RAISE EXCEPTION 'That booking is on record already, as % of the trip "%". update_itinerary with a trip_id '
+                'in its booking moves it.', twin.id, (trip_of(twin.trip_id, false)).name USING ERRCODE = '22023';
         END IF;
         b := booking_with(twin, given - own);
         before := booking_put(b, 'recorded again');
@@ -109,17 +109,17 @@ BEGIN
         IF t.id IS NULL THEN
             at_place := coalesce(at_place, b.to_city, b.to_place, b.city, b.from_city);
             IF at_place IS NULL THEN
-                RAISE EXCEPTION 'No trip is at that time, and where this one goes to is not known. Give destination, or the '
-                    'trip_id of the trip it belongs to (list_trips).' USING ERRCODE = '22023';
+                RAISE EXCEPTION 'No trip is at that time, and where this one goes to is not known. Give destination, '
+                    'or the trip_id of the trip it belongs to (list_trips).' USING ERRCODE = '22023';
             END IF;
             INSERT INTO trips (name, destination, start_date, end_date)
             VALUES (coalesce(said, 'Trip to ' || at_place), at_place, b.starts_on, booking_last_day(b))
             RETURNING * INTO t;
             made := true;
         END IF;
-        INSERT INTO bookings (trip_id, kind, provider, name, number, from_place, from_city, to_place, to_city, city, address,
-                              starts_on, starts_at, starts_local, start_zone, ends_on, ends_at, ends_local, end_zone,
-                              confirmation_number, pnr, seat, price, currency, notes)
+        INSERT INTO bookings (trip_id, kind, provider, name, number, from_place, from_city, to_place, to_city, city,
+                              address, starts_on, starts_at, starts_local, start_zone, ends_on, ends_at, ends_local,
+                              end_zone, confirmation_number, pnr, seat, price, currency, notes)
         VALUES (t.id, b.kind, b.provider, b.name, b.number, b.from_place, b.from_city, b.to_place, b.to_city, b.city,
                 b.address, b.starts_on, b.starts_at, b.starts_local, b.start_zone, b.ends_on, b.ends_at, b.ends_local,
                 b.end_zone, b.confirmation_number, b.pnr, b.seat, b.price, b.currency, b.notes)
@@ -151,10 +151,11 @@ DECLARE
 BEGIN
     SELECT string_agg(format('"%s"', key), ', ') INTO stray FROM jsonb_object_keys(patch) key WHERE key <> ALL (keys);
     IF stray IS NOT NULL THEN
-        RAISE EXCEPTION 'A trip has no %. The keys of a patch are %. The status follows from the dates; trip_cancel and '
-            'booking_cancel cancel.', stray, array_to_string(keys, ', ') USING ERRCODE = '22023';
+        RAISE EXCEPTION 'A trip has no %. The keys of a patch are %. The status follows from the dates; trip_cancel '
+            'and booking_cancel cancel.', stray, array_to_string(keys, ', ') USING ERRCODE = '22023';
     ELSIF patch = '{}' THEN
-        RAISE EXCEPTION 'The patch is empty. Give what changes: %.', array_to_string(keys, ', ') USING ERRCODE = '22023';
+        RAISE EXCEPTION 'The patch is empty. Give what changes: %.', array_to_string(keys, ', ')
+            USING ERRCODE = '22023';
     END IF;
     t.name := coalesce(nullif(btrim(patch ->> 'name'), ''), t.name);
     t.destination := coalesce(nullif(btrim(patch ->> 'destination'), ''), t.destination);
@@ -182,14 +183,15 @@ BEGIN
     END IF;
 
     IF jsonb_typeof(coalesce(patch -> 'bookings', '[]')) <> 'array' THEN
-        RAISE EXCEPTION 'bookings must be a list of objects, each with a booking_id and what changes.' USING ERRCODE = '22023';
+        RAISE EXCEPTION 'bookings must be a list of objects, each with a booking_id and what changes.'
+            USING ERRCODE = '22023';
     END IF;
     FOR part IN SELECT value FROM jsonb_array_elements(coalesce(patch -> 'bookings', '[]')) LOOP
         SELECT * INTO b FROM bookings x
          WHERE x.id::text = part ->> 'booking_id' AND x.trip_id = t.id AND x.cancelled_at IS NULL;
         IF b.id IS NULL THEN
-            RAISE EXCEPTION 'This trip has no booking with the id "%"; trip_summary shows them. A new one is recorded with '
-                'record_booking.', coalesce(part ->> 'booking_id', '(none given)') USING ERRCODE = '22023';
+            RAISE EXCEPTION 'This trip has no booking with the id "%"; trip_summary shows them. A new one is recorded '
+                'with record_booking.', coalesce(part ->> 'booking_id', '(none given)') USING ERRCODE = '22023';
         END IF;
         b := booking_with(b, part - ARRAY['booking_id', 'trip_id']);
         target := t;
@@ -217,8 +219,9 @@ BEGIN
            AND (x.starts_on < t.start_date OR booking_last_day(x) > t.end_date)
          ORDER BY x.starts_on LIMIT 1;
         IF b.id IS NOT NULL THEN
-            RAISE EXCEPTION '% (% to %) would lie outside the trip from % to %. Change or cancel that booking first (id %), '
-                'or take other dates.', booking_label(b), b.starts_on, booking_last_day(b), t.start_date, t.end_date, b.id
+            RAISE EXCEPTION '% (% to %) would lie outside the trip from % to %. Change or cancel that booking first '
+                '(id %), or take other dates.', booking_label(b), b.starts_on, booking_last_day(b), t.start_date,
+                t.end_date, b.id
                 USING ERRCODE = '22023';
         END IF;
     END IF;

@@ -28,12 +28,14 @@ AS $$
                lead(o.kind) OVER w AS next_kind
           FROM own o WHERE o.part = 'leg' WINDOW w AS (ORDER BY o.starts_at, o.id)
     ), nights AS (
-        SELECT n::date AS night, (SELECT count(*) FROM own s WHERE s.part = 'stay' AND n >= s.starts_on AND n < s.ends_on) AS beds,
+        SELECT n::date AS night,
+               (SELECT count(*) FROM own s WHERE s.part = 'stay' AND n >= s.starts_on AND n < s.ends_on) AS beds,
                EXISTS (SELECT FROM own l WHERE l.part = 'leg' AND n >= l.starts_on AND n < l.ends_on) AS on_the_way
           FROM generate_series(t.start_date::timestamp, t.end_date - interval '1 day', interval '1 day') n
          WHERE t.end_date - t.start_date <= 366
     ), spans AS (
-        SELECT CASE WHEN beds = 0 THEN 'night_without_bed' ELSE 'two_beds' END AS what, min(night) AS night, count(*) AS n
+        SELECT CASE WHEN beds = 0 THEN 'night_without_bed' ELSE 'two_beds' END AS what, min(night) AS night,
+               count(*) AS n
           FROM (SELECT *, night - (row_number() OVER (PARTITION BY beds > 0 ORDER BY night))::int AS island
                   FROM nights WHERE beds > 1 OR beds = 0 AND NOT on_the_way) x
          GROUP BY beds = 0, beds > 0, island, 1
@@ -53,8 +55,8 @@ AS $$
                 WHEN next_origin <> goal
                 THEN label || ' arrives at ' || upper(goal) || ', but ' || next_label || ' leaves from another airport '
                      || (extract(epoch FROM next_at - ends_at) / 60)::int || ' minutes later.'
-                ELSE 'Only ' || (extract(epoch FROM next_at - ends_at) / 60)::int || ' minutes between ' || label || ' and '
-                     || next_label || '.' END
+                ELSE 'Only ' || (extract(epoch FROM next_at - ends_at) / 60)::int || ' minutes between ' || label
+                     || ' and ' || next_label || '.' END
       FROM legs
      WHERE next_at < ends_at
         OR kind = 'flight' AND next_kind = 'flight' AND next_origin <> goal AND next_at < ends_at + interval '12 hours'
@@ -76,8 +78,9 @@ AS $$
                  AND starts_on >= shared.today()
     UNION ALL
     SELECT 'check_in', true, starts_on, id,
-           'Check-in for ' || label || CASE WHEN starts_at - interval '24 hours' <= shared.clock() THEN ' should be open since '
-                                            ELSE ' usually opens ' END
+           'Check-in for ' || label
+           || CASE WHEN starts_at - interval '24 hours' <= shared.clock() THEN ' should be open since '
+                   ELSE ' usually opens ' END
            || said_time(starts_on, starts_local - interval '24 hours') || ', by the clock of the place of departure.'
       FROM own
      WHERE kind = 'flight' AND starts_at > shared.clock() AND starts_at <= shared.clock() + interval '48 hours'
@@ -86,7 +89,7 @@ AS $$
            document_label(d) || CASE WHEN d.expiry_date < shared.today() THEN ' expired on ' ELSE ' expires on ' END
            || said_day(d.expiry_date) || ', before the trip ends.'
       FROM trip_documents(t) d
-     WHERE d.expiry_date < t.end_date AND d.type IN ('passport', 'id_card', 'visa', 'driving_licence', 'insurance', 'vaccination')
+     WHERE d.expiry_date < t.end_date AND document_lasts(d.type)
     UNION ALL
     SELECT 'passport_short', false, d.expiry_date, NULL,
            document_label(d) || ' expires on ' || said_day(d.expiry_date)
@@ -140,7 +143,8 @@ BEGIN
      WHERE b.trip_id = t.id AND (b.cancelled_at IS NULL OR with_cancelled);
     IF with_documents THEN
         got := got || jsonb_build_object('documents', (
-            SELECT coalesce(jsonb_agg(document_json(d) ORDER BY d.type, d.holder, d.id), '[]') FROM trip_documents(t) d));
+            SELECT coalesce(jsonb_agg(document_json(d) ORDER BY d.type, d.holder, d.id), '[]')
+              FROM trip_documents(t) d));
     END IF;
     IF with_timeline THEN
         got := got || jsonb_build_object('timeline', (

@@ -18,7 +18,8 @@ meta: {reads_private: true, effect: idempotent, sensitive: [metadata]}
 ---*/
 INSERT INTO documents AS d (trip_id, type, holder, blob_ref, expiry_date, metadata)
 SELECT CASE WHEN :trip_id::uuid IS NOT NULL THEN (trip_of(:trip_id::uuid, true)).id END, :type::text,
-       coalesce(btrim(:holder::text), ''), nullif(btrim(:blob_ref::text), ''), x.expiry, coalesce(:metadata::jsonb, '{}')
+       coalesce(btrim(:holder::text), ''), nullif(btrim(:blob_ref::text), ''), x.expiry,
+       coalesce(:metadata::jsonb, '{}')
   FROM (SELECT shared.day('expiry_date', :expiry_date::text) AS expiry) x
  WHERE CASE WHEN x.expiry IS NULL AND :type::text IN ('passport', 'id_card')
             THEN shared.refuse('A ' || replace(:type::text, '_', ' ') || ' has an expiry_date. Ask the person for it.')

@@ -12,7 +12,8 @@ UPDATE documents d
    AND CASE WHEN d.deleted_at IS NOT NULL AND EXISTS (
                 SELECT FROM documents o
                  WHERE o.deleted_at IS NULL AND o.type = d.type AND lower(o.holder) = lower(d.holder)
-                   AND (o.trip_id, o.expiry_date, o.blob_ref) IS NOT DISTINCT FROM (d.trip_id, d.expiry_date, d.blob_ref))
+                   AND (o.trip_id, o.expiry_date, o.blob_ref)
+                       IS NOT DISTINCT FROM (d.trip_id, d.expiry_date, d.blob_ref))
             THEN shared.refuse('The same document was noted anew. Nothing changed; document_list shows it.')
             ELSE true END
 RETURNING d.id, d.trip_id, d.type, nullif(d.holder, '') AS holder, d.expiry_date, d.metadata;

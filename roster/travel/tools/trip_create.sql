@@ -16,7 +16,8 @@ meta: {reads_private: true, effect: idempotent}
 INSERT INTO trips AS t (name, destination, start_date, end_date, notes)
 SELECT btrim(:name::text), btrim(:destination::text), d.first, d.last, nullif(btrim(:notes::text), '')
   FROM (SELECT shared.day('start_date', :start_date::text) AS first, shared.day('end_date', :end_date::text) AS last) d
- WHERE CASE WHEN d.last < d.first THEN shared.refuse(format('end_date (%s) lies before start_date (%s).', d.last, d.first))
+ WHERE CASE WHEN d.last < d.first
+            THEN shared.refuse(format('end_date (%s) lies before start_date (%s).', d.last, d.first))
             WHEN d.last > d.first + 1100 THEN shared.refuse('A trip of more than three years is none. Check the years.')
             WHEN btrim(:name::text) = '' OR btrim(:destination::text) = ''
             THEN shared.refuse('name and destination must not be empty.')

@@ -12,6 +12,6 @@ UPDATE trips t
    AND CASE WHEN t.cancelled_at IS NOT NULL
                  AND EXISTS (SELECT FROM trips o WHERE o.cancelled_at IS NULL AND lower(o.name) = lower(t.name)
                                 AND o.start_date = t.start_date)
-            THEN shared.refuse(format('There is a trip "%s" on those days already. Rename that one with update_itinerary '
-                                      'first, or cancel it.', t.name)) ELSE true END
+            THEN shared.refuse(format('There is a trip "%s" on those days already. Rename that one with '
+                                      'update_itinerary first, or cancel it.', t.name)) ELSE true END
 RETURNING t.id, t.name, t.destination, t.start_date, t.end_date, trip_status(t) AS status;

@@ -23,7 +23,7 @@ SELECT t.id, t.name, t.destination, t.start_date, t.end_date, trip_status(t) AS 
  WHERE t.cancelled_at IS NULL AND t.end_date >= shared.today()
    AND t.start_date <= shared.today() + coalesce(:within_days::int, 14)
    AND (SELECT CASE WHEN :within_days::int > 731
-                    THEN shared.refuse('within_days looks at most two years (731 days) ahead; list_trips shows all trips.')
+                    THEN shared.refuse('within_days is at most two years (731 days); list_trips shows all trips.')
                     ELSE true END)
  ORDER BY t.start_date, t.id
  LIMIT 100;
