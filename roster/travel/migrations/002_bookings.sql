@@ -229,9 +229,9 @@ AS $$
               FROM bookings x JOIN trips t ON t.id = x.trip_id AND t.cancelled_at IS NULL
              WHERE x.kind = b.kind AND x.cancelled_at IS NULL AND x.id IS DISTINCT FROM b.id
                AND x.starts_on BETWEEN b.starts_on - 3 AND b.starts_on + 3
-               AND lower(coalesce(x.from_place, x.from_city))
-                   IS NOT DISTINCT FROM lower(coalesce(b.from_place, b.from_city))
-               AND lower(coalesce(x.to_place, x.to_city)) IS NOT DISTINCT FROM lower(coalesce(b.to_place, b.to_city))
+               AND (coalesce(b.from_place, b.from_city) IS NULL
+                    OR (lower(x.from_place) = lower(b.from_place) OR lower(x.from_city) = lower(b.from_city))
+                       AND (lower(x.to_place) = lower(b.to_place) OR lower(x.to_city) = lower(b.to_city)))
            ) s(o, same_mark, other_mark)
      WHERE CASE WHEN b.from_place IS NOT NULL OR b.from_city IS NOT NULL THEN
                 CASE WHEN same_mark THEN (o).number IS NULL OR b.number IS NULL OR (o).number = b.number
