@@ -1,6 +1,6 @@
 -- Collections of items: lists, notes, plans, whatever has no record of its own. An item is a JSON object with tags;
 -- what its keys are the person's wishes say, except for two that mean the same everywhere: `due`, a day or a moment,
--- and `done`, true or false.
+-- and `done`, true or false. The tools are called item_…: entity_… are memory's, for people, organizations and places.
 
 CREATE TABLE collections (
     id          uuid PRIMARY KEY DEFAULT gen_random_uuid(),

@@ -3,7 +3,7 @@ description: >-
   Trips that begin in 7 days, tomorrow or today, with what is open, and flights of tomorrow, whose check-in opens today.
 notify:
   template: "{line}"
-  priority: high
+  priority: medium
 ---*/
 SELECT x.line
   FROM (SELECT 1 AS part, t.start_date AS day, trip_line(t) AS line, t.id

@@ -48,6 +48,11 @@ BEGIN
     ELSIF b.starts_on > t.end_date + 60 OR last < t.start_date - 60 THEN
         RAISE EXCEPTION 'The booking is on %, the trip "%" is from % to %. Check the date and the trip.',
             b.starts_on, t.name, t.start_date, t.end_date USING ERRCODE = '22023';
+    ELSIF EXISTS (SELECT FROM trips o
+                   WHERE o.id <> t.id AND o.cancelled_at IS NULL AND lower(o.name) = lower(t.name)
+                     AND o.start_date = least(t.start_date, b.starts_on)) THEN
+        RAISE EXCEPTION 'Another trip "%" begins on % too. Rename one of the two with update_itinerary, or give the '
+            'trip_id that is meant.', t.name, least(t.start_date, b.starts_on) USING ERRCODE = '22023';
     END IF;
     UPDATE trips
        SET start_date = least(t.start_date, b.starts_on), end_date = greatest(t.end_date, last),

@@ -107,7 +107,8 @@ CREATE FUNCTION trip_line(t trips) RETURNS text
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
-    SELECT t.name || ' (' || said_day(t.start_date) || ' to ' || said_day(t.end_date) || ') begins '
+    SELECT t.name || ' (' || said_day(t.start_date)
+           || CASE WHEN t.end_date > t.start_date THEN ' to ' || said_day(t.end_date) ELSE '' END || ') begins '
            || CASE t.start_date - shared.today() WHEN 0 THEN 'today' WHEN 1 THEN 'tomorrow'
                    ELSE 'in ' || (t.start_date - shared.today()) || ' days' END || '.'
            || coalesce(' First: ' || (
