@@ -24,15 +24,19 @@ AS $$
          WHERE b.trip_id = t.id AND b.cancelled_at IS NULL
     ), legs AS (
         SELECT o.*, lead(o.label) OVER w AS next_label, lead(o.starts_at) OVER w AS next_at,
-               lead(o.starts_local) OVER w AS next_local, lead(o.origin) OVER w AS next_origin,
+               lead(o.origin) OVER w AS next_origin, lead(o.from_place) OVER w AS next_airport,
                lead(o.kind) OVER w AS next_kind
-          FROM own o WHERE o.part = 'leg' WINDOW w AS (ORDER BY o.starts_at, o.id)
+          -- Two people on one train, booked apart, are one leg.
+          FROM (SELECT DISTINCT ON (starts_at, kind, origin, goal) * FROM own WHERE part = 'leg'
+                 ORDER BY starts_at, kind, origin, goal, id) o
+        WINDOW w AS (ORDER BY o.starts_at, o.id)
     ), nights AS (
         SELECT n::date AS night,
-               (SELECT count(*) FROM own s WHERE s.part = 'stay' AND n >= s.starts_on AND n < s.ends_on) AS beds,
+               (SELECT count(DISTINCT lower(s.label)) FROM own s
+                 WHERE s.part = 'stay' AND n >= s.starts_on AND n < s.ends_on) AS beds,
                EXISTS (SELECT FROM own l WHERE l.part = 'leg' AND n >= l.starts_on AND n < l.ends_on) AS on_the_way
           FROM generate_series(t.start_date::timestamp, t.end_date - interval '1 day', interval '1 day') n
-         WHERE t.end_date - t.start_date <= 366
+         WHERE t.end_date - t.start_date <= 366 AND n >= shared.today()
     ), spans AS (
         SELECT CASE WHEN beds = 0 THEN 'night_without_bed' ELSE 'two_beds' END AS what, min(night) AS night,
                count(*) AS n
@@ -48,27 +52,29 @@ AS $$
            || CASE n WHEN 1 THEN 'the night' ELSE n || ' nights' END || ' from ' || said_day(night) || '.'
       FROM spans WHERE EXISTS (SELECT FROM own)
     UNION ALL
-    SELECT CASE WHEN next_at < ends_at THEN 'clash' WHEN next_origin <> goal THEN 'change_of_airport'
-                ELSE 'short_connection' END, true, ends_on, id,
+    SELECT CASE WHEN next_at < ends_at THEN 'clash' WHEN next_origin = goal THEN 'short_connection'
+                ELSE 'change_of_airport' END, true, ends_on, id,
            CASE WHEN next_at < ends_at
                 THEN next_label || ' leaves before ' || label || ' has arrived.'
-                WHEN next_origin <> goal
-                THEN label || ' arrives at ' || upper(goal) || ', but ' || next_label || ' leaves from another airport '
-                     || (extract(epoch FROM next_at - ends_at) / 60)::int || ' minutes later.'
-                ELSE 'Only ' || (extract(epoch FROM next_at - ends_at) / 60)::int || ' minutes between ' || label
-                     || ' and ' || next_label || '.' END
+                WHEN next_origin = goal
+                THEN 'Only ' || (extract(epoch FROM next_at - ends_at) / 60)::int || ' minutes between ' || label
+                     || ' and ' || next_label || '.'
+                ELSE label || ' arrives at ' || to_place || ', but ' || next_label || ' leaves from ' || next_airport
+                     || ' ' || (extract(epoch FROM next_at - ends_at) / 60)::int || ' minutes later.' END
       FROM legs
-     WHERE next_at < ends_at
-        OR kind = 'flight' AND next_kind = 'flight' AND next_origin <> goal AND next_at < ends_at + interval '12 hours'
-        OR next_origin = goal AND next_at < ends_at + CASE WHEN next_kind = 'flight' THEN interval '60 minutes'
-                                                           ELSE interval '10 minutes' END
+     WHERE next_at > shared.clock()
+       AND (next_at < ends_at
+            OR kind = 'flight' AND next_kind = 'flight' AND next_airport <> to_place
+               AND next_at < ends_at + interval '12 hours'
+            OR next_origin = goal AND next_at < ends_at + CASE next_kind WHEN 'flight' THEN interval '60 minutes'
+                                                               ELSE interval '10 minutes' END)
     UNION ALL
     SELECT 'clash', true, r.starts_on, r.id, r.label || ' begins while you are under way with ' || l.label || '.'
       FROM own r JOIN own l ON l.part = 'leg' AND r.starts_at > l.starts_at AND r.starts_at < l.ends_at
-     WHERE r.part = 'reservation' AND r.kind NOT IN ('car', 'parking')
+     WHERE r.part = 'reservation' AND r.kind NOT IN ('car', 'parking') AND r.starts_at > shared.clock()
     UNION ALL
-    SELECT 'no_way_back', false, t.end_date, NULL, 'No way back to ' || upper(left(f.origin, 1)) || substr(
-               CASE WHEN f.kind = 'flight' THEN upper(f.origin) ELSE f.origin END, 2) || ' is on record.'
+    SELECT 'no_way_back', false, t.end_date, NULL,
+           'No way back to ' || coalesce(f.from_place, f.from_city) || ' is on record.'
       FROM (SELECT * FROM legs WHERE kind <> 'transfer' ORDER BY starts_at LIMIT 1) f
      WHERE NOT EXISTS (SELECT FROM legs l WHERE l.starts_at > f.starts_at
                           AND (l.goal = f.origin OR lower(l.to_city) = lower(f.from_city)))
