@@ -18,6 +18,7 @@ CREATE TABLE contacts (
     listed             boolean NOT NULL DEFAULT true,
     details            jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(details) = 'object'),
     metadata           jsonb NOT NULL DEFAULT '{}' CHECK (jsonb_typeof(metadata) = 'object'),
+    is_owner           boolean NOT NULL DEFAULT false,
     entity_id          uuid,
     stay_in_touch_days integer CHECK (stay_in_touch_days BETWEEN 1 AND 3650),
     stay_in_touch_from timestamptz,
@@ -32,6 +33,7 @@ CREATE TABLE contacts (
 );
 COMMENT ON COLUMN contacts.name IS 'How the person calls them; made of first and last name where nothing else is said.';
 COMMENT ON COLUMN contacts.details IS 'Free facts that came with the contact; quick facts have a table of their own.';
+COMMENT ON COLUMN contacts.is_owner IS 'The person of the household, whom ties such as "my sister" begin at.';
 COMMENT ON COLUMN contacts.entity_id IS 'Who this is for the whole household: shared.entities.';
 COMMENT ON COLUMN contacts.last_contact_at IS 'When the person was last in touch with them: kept by the interactions.';
 COMMENT ON COLUMN contacts.stay_in_touch_from IS 'From when the days run while there was no contact since.';
@@ -42,6 +44,7 @@ SELECT shared.tenant_table('contacts');
 
 CREATE INDEX contacts_by_name ON contacts (tenant_id, lower(name)) WHERE archived_at IS NULL;
 CREATE INDEX contacts_by_entity ON contacts (tenant_id, entity_id);
+CREATE UNIQUE INDEX contacts_one_owner ON contacts (tenant_id) WHERE is_owner;
 
 -- The contact that a model named, as the id to go on with: of one that was merged it is the one it was merged into.
 -- Null stays null. It is refused where there is none, or where it is archived.
@@ -99,6 +102,9 @@ BEGIN
                          nullif(concat_ws(' ', NEW.first_name, NEW.last_name), ''), NEW.nickname);
     IF NEW.name IS NULL THEN
         RAISE EXCEPTION 'A contact needs a name: give name, or first_name and last_name, or at least a nickname.'
+            USING ERRCODE = '22023';
+    ELSIF length(NEW.details::text) > 20000 OR length(NEW.metadata::text) > 20000 THEN
+        RAISE EXCEPTION 'details and metadata hold at most 20000 characters each; use fact_set for single facts.'
             USING ERRCODE = '22023';
     ELSIF NEW.avatar_url !~* '^https?://' THEN
         RAISE EXCEPTION 'avatar_url is "%". It must be a web address that begins with https://.', NEW.avatar_url
