@@ -49,6 +49,7 @@ CREATE FUNCTION contact_info_add(which uuid, of_type text, given text, named tex
 RETURNS TABLE (id uuid, contact_id uuid, type text, value text, label text, is_primary boolean, already_there boolean,
                messages_reach boolean, also_of jsonb)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+#variable_conflict use_column
 DECLARE
     norm CONSTANT text := info_plain(of_type, given);
     i contact_info;
@@ -80,6 +81,7 @@ END $$;
 CREATE FUNCTION contact_info_set_deleted(which uuid, gone boolean)
 RETURNS TABLE (id uuid, contact_id uuid, type text, value text, label text, is_primary boolean, deleted_at timestamptz)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+#variable_conflict use_column
 DECLARE
     i contact_info;
 BEGIN
