@@ -26,8 +26,8 @@ BEGIN
         -- 2024 had a 29 February.
         given := make_date(coalesce(of_year, 2024), of_month, of_day);
     EXCEPTION WHEN datetime_field_overflow THEN
-        RAISE EXCEPTION 'There is no day % in month %%. Correct day, month or year.', of_day, of_month,
-            coalesce(' of ' || of_year, '') USING ERRCODE = '22023';
+        RAISE EXCEPTION 'There is no day % in month %. Correct day, month or year.', of_day,
+            concat_ws(' of ', of_month, of_year) USING ERRCODE = '22023';
     END;
     IF of_year IS NOT NULL AND given > shared.today() THEN
         RAISE EXCEPTION '% lies in the future. year is when it began, such as the year of birth; leave it out if it is not '
@@ -60,8 +60,8 @@ BEGIN
     ORDER BY o.created_at LIMIT 1;
     there := d.id IS NOT NULL;
     IF there AND ((d.month, d.day) <> (of_month, of_day) OR d.year <> of_year) THEN
-        RAISE EXCEPTION 'The % is on record as day % of month %%, as date %. If that is wrong, date_remove it, then add the '
-            'right one.', d.label, d.day, d.month, coalesce(' of ' || d.year, ''), d.id USING ERRCODE = '22023';
+        RAISE EXCEPTION 'The % is on record as day % of month %, as date %. If that is wrong, date_remove it, then add the '
+            'right one.', d.label, d.day, concat_ws(' of ', d.month, d.year), d.id USING ERRCODE = '22023';
     ELSIF there THEN
         UPDATE important_dates o SET year = coalesce(o.year, of_year) WHERE o.id = d.id RETURNING o.* INTO d;
     ELSE
