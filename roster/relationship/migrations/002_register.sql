@@ -120,11 +120,14 @@ DECLARE
     c contacts;
 BEGIN
     SELECT * INTO c FROM contacts o WHERE o.id = which FOR UPDATE;
-    IF c.is_owner THEN
+    IF c.id IS NULL THEN
+        PERFORM contact_there('contact_id', which);
+    ELSIF c.is_owner THEN
         RAISE EXCEPTION 'This is the person themself; ties begin at them, so they stay.' USING ERRCODE = '22023';
     ELSIF c.archived_at IS NULL THEN
-        UPDATE contacts n SET archived_at = shared.clock() WHERE n.id = contact_there('contact_id', which)
+        UPDATE contacts n SET archived_at = shared.clock() WHERE n.id = which
         RETURNING n.* INTO c;
+        PERFORM contact_roles_follow(which);
     END IF;
     RETURN contact_shown(c);
 END $$;

@@ -121,6 +121,8 @@ BEGIN
             GET DIAGNOSTICS n = ROW_COUNT;
             back := back || jsonb_build_object(spot.rel, coalesce((back ->> spot.rel)::int, 0) + n);
         END LOOP;
+        -- What hangs on rows that went back has followed them.
+        SELECT * INTO t FROM contacts o WHERE o.id = c.merged_into;
         t := jsonb_populate_record(t, (SELECT coalesce(jsonb_object_agg(b.key, b.value), '{}')
             FROM jsonb_each(c.merged -> 'before') b WHERE to_jsonb(t) -> b.key = c.merged -> 'filled' -> b.key));
         IF t.details = c.details || (c.merged -> 'details') THEN
