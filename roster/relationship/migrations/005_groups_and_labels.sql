@@ -182,3 +182,29 @@ BEGIN
     END IF;
     RETURN found;
 END $$;
+
+-- Groups and their members, or those of one contact.
+CREATE FUNCTION groups_of(which uuid, most integer, skip integer)
+RETURNS TABLE (id uuid, name text, type text, members integer) LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+BEGIN
+    which := contact_there('contact_id', which);
+    RETURN QUERY
+    SELECT g.id, g.name, g.type, count(c.id)::int
+    FROM groups g LEFT JOIN group_members m ON m.group_id = g.id AND m.deleted_at IS NULL
+    LEFT JOIN contacts c ON c.id = m.contact_id AND c.archived_at IS NULL
+    GROUP BY g.id HAVING which IS NULL OR bool_or(c.id = which)
+    ORDER BY folded(g.name), g.id LIMIT most OFFSET skip;
+END $$;
+
+-- Labels and how many have them, or those of one contact.
+CREATE FUNCTION labels_of(which uuid, most integer, skip integer)
+RETURNS TABLE (id uuid, name text, color text, contacts integer) LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+BEGIN
+    which := contact_there('contact_id', which);
+    RETURN QUERY
+    SELECT l.id, l.name, l.color, count(c.id)::int
+    FROM labels l LEFT JOIN contact_labels m ON m.label_id = l.id AND m.deleted_at IS NULL
+    LEFT JOIN contacts c ON c.id = m.contact_id AND c.archived_at IS NULL
+    GROUP BY l.id HAVING which IS NULL OR bool_or(c.id = which)
+    ORDER BY folded(l.name), l.id LIMIT most OFFSET skip;
+END $$;

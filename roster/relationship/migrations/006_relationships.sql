@@ -150,6 +150,7 @@ LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
 DECLARE
     w record;
     r relationships;
+    on_record text;
     there boolean := false;
     remark CONSTANT text := short_text('notes', more, 2000);
 BEGIN
@@ -173,14 +174,13 @@ BEGIN
     WHERE o.deleted_at IS NULL AND (o.contact_a = from_contact AND o.contact_b = to_contact AND f.kind = w.kind
           OR o.contact_a = to_contact AND o.contact_b = from_contact AND b.kind = w.kind)
     ORDER BY o.created_at LIMIT 1;
+    on_record := CASE WHEN r.contact_a = from_contact THEN r.type ELSE r.reverse END;
     IF r.id IS NULL THEN
         INSERT INTO relationships AS o (contact_a, contact_b, type, reverse, relationship_type_id, notes)
         VALUES (from_contact, to_contact, w.forward_label, w.reverse_label, w.id, remark) RETURNING o.* INTO r;
-    ELSIF w.forward_label NOT IN (w.kind, CASE WHEN r.contact_a = from_contact THEN r.type ELSE r.reverse END)
-          AND w.kind <> CASE WHEN r.contact_a = from_contact THEN r.type ELSE r.reverse END THEN
+    ELSIF w.forward_label <> w.kind AND on_record <> w.kind AND w.forward_label <> on_record THEN
         RAISE EXCEPTION '% is on record as % of % already, not as %. relationship_remove that first if it is wrong.',
-            (SELECT c.name FROM contacts c WHERE c.id = to_contact),
-            CASE WHEN r.contact_a = from_contact THEN r.type ELSE r.reverse END,
+            (SELECT c.name FROM contacts c WHERE c.id = to_contact), on_record,
             (SELECT c.name FROM contacts c WHERE c.id = from_contact), w.forward_label USING ERRCODE = '22023';
     ELSE
         there := true;
