@@ -172,7 +172,7 @@ END $$;
 -- Contacts in which each word of the query stands somewhere: names, work, details, facts, labels, ways to reach them.
 -- Those whose name it is come first.
 CREATE FUNCTION contacts_found(query text, in_archive boolean, most integer, skip integer)
-RETURNS TABLE (contact contacts) LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+RETURNS SETOF contacts LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
     wanted CONSTANT text[] := words_of(query);
 BEGIN
@@ -181,7 +181,7 @@ BEGIN
             'out for all contacts.', query USING ERRCODE = '22023';
     END IF;
     RETURN QUERY
-    SELECT c FROM contacts c
+    SELECT c.* FROM contacts c
     WHERE (c.archived_at IS NOT NULL) = in_archive AND (query IS NULL OR NOT EXISTS (
         SELECT 1 FROM unnest(wanted) w WHERE strpos(folded(concat_ws(' ', c.name, c.first_name, c.last_name, c.nickname,
             c.company, c.job_title, nullif(c.details, '{}')::text,
