@@ -126,6 +126,42 @@ BEGIN
     END IF;
 END $$;
 
+-- Logs the same interaction with every member of a group; members that are archived are named and left out.
+CREATE FUNCTION interaction_put_group(for_group uuid, of_type text, which_way text, told text, at text, minutes integer,
+                                      more jsonb)
+RETURNS TABLE (group_id uuid, group_name text, logged integer, already_logged integer, interactions jsonb, skipped jsonb)
+LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+#variable_conflict use_column
+DECLARE
+    m record;
+    put record;
+BEGIN
+    group_id := group_there(for_group);
+    SELECT g.name INTO group_name FROM groups g WHERE g.id = for_group;
+    logged := 0;
+    already_logged := 0;
+    interactions := '[]';
+    skipped := '[]';
+    -- In one order whoever calls, so that two calls never wait for each other.
+    FOR m IN SELECT c.id, c.name, c.archived_at FROM group_members b JOIN contacts c ON c.id = b.contact_id
+             WHERE b.group_id = for_group AND b.deleted_at IS NULL ORDER BY c.id LOOP
+        IF m.archived_at IS NOT NULL THEN
+            skipped := skipped || jsonb_build_object('contact_id', m.id, 'contact_name', m.name, 'why', 'archived');
+            CONTINUE;
+        END IF;
+        SELECT p.* INTO put FROM interaction_put(m.id, for_group, of_type, which_way, told, at, minutes, more) p;
+        logged := logged + (NOT put.already)::int;
+        already_logged := already_logged + put.already::int;
+        interactions := interactions || jsonb_build_object('id', (put.i).id, 'contact_id', m.id, 'contact_name', m.name,
+                                                           'already_logged', put.already);
+    END LOOP;
+    IF interactions = '[]' THEN
+        RAISE EXCEPTION 'The group "%" has no member to log it for; group_add_member adds one.', group_name
+            USING ERRCODE = '22023';
+    END IF;
+    RETURN NEXT;
+END $$;
+
 -- Takes an interaction out of the record (`gone`) or back into it. No row: there is none of this kind.
 CREATE FUNCTION interaction_keep(which uuid, gone boolean, OUT i interactions)
 LANGUAGE plpgsql SET search_path FROM CURRENT AS $$

@@ -53,21 +53,17 @@ BEGIN
     END IF;
 END $$;
 
--- The words that are searched for, at least one.
-CREATE FUNCTION search_words(query text) RETURNS text[] LANGUAGE plpgsql IMMUTABLE AS $$
+-- Whether every word of the query stands in the text, capitals and accents aside.
+CREATE FUNCTION has_words(searched text, query text) RETURNS boolean
+LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
 DECLARE
-    words text[] := array_remove(regexp_split_to_array(lower(query), '[^[:alnum:]]+'), '');
+    wanted CONSTANT text[] := words_of(query);
 BEGIN
-    IF cardinality(words) = 0 THEN
-        RAISE EXCEPTION 'query is "%", which has no word to search for.', left(query, 60) USING ERRCODE = '22023';
+    IF wanted = '{}' THEN
+        RAISE EXCEPTION 'query is "%", which holds no word to search for.', left(query, 60) USING ERRCODE = '22023';
     END IF;
-    RETURN words;
+    RETURN (SELECT bool_and(strpos(folded(searched), w) > 0) FROM unnest(wanted) w);
 END $$;
-
--- Whether every word stands in the text.
-CREATE FUNCTION has_words(searched text, words text[]) RETURNS boolean LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
-    SELECT bool_and(position(w IN lower(searched)) > 0) FROM unnest(words) w
-$$;
 
 CREATE TABLE tasks (
     id           uuid PRIMARY KEY DEFAULT gen_random_uuid(),

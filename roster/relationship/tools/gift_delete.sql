@@ -6,4 +6,4 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.g).id, (p.g).contact_id, (p.g).description, (p.g).status, (p.g).deleted_at FROM gift_keep(:gift_id::uuid, true) p;
+SELECT p.id, p.contact_id, p.description, p.status, p.deleted_at FROM gift_keep(:gift_id::uuid, true) p;

@@ -6,4 +6,4 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.g).id, (p.g).contact_id, (p.g).description, (p.g).occasion, (p.g).status FROM gift_keep(:gift_id::uuid, false) p;
+SELECT p.id, p.contact_id, p.description, p.occasion, p.status FROM gift_keep(:gift_id::uuid, false) p;

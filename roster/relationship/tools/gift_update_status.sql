@@ -11,6 +11,6 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.g).id, (p.g).contact_id, (p.g).description, (p.g).occasion, (p.g).status, (p.g).given_on,
-       (p.g).revisions -> -1 AS previous
-  FROM gift_move(:gift_id::uuid, :status::text, :correction::boolean, :given_on::text) p(g);
+SELECT p.id, p.contact_id, p.description, p.occasion, p.status, p.given_on,
+       p.revisions -> -1 AS previous
+  FROM gift_move(:gift_id::uuid, :status::text, :correction::boolean, :given_on::text) p;

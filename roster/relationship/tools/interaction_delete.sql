@@ -8,5 +8,5 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.i).id, (p.i).contact_id, (p.i).type, (p.i).summary, (p.i).occurred_at, (p.i).deleted_at
+SELECT p.id, p.contact_id, p.type, p.summary, p.occurred_at, p.deleted_at
   FROM interaction_keep(:interaction_id::uuid, true) p;

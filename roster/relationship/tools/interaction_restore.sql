@@ -6,5 +6,5 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.i).id, (p.i).contact_id, (p.i).type, (p.i).direction, (p.i).summary, (p.i).occurred_at
+SELECT p.id, p.contact_id, p.type, p.direction, p.summary, p.occurred_at
   FROM interaction_keep(:interaction_id::uuid, false) p;

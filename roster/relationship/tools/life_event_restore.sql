@@ -6,5 +6,5 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.e).id, (p.e).contact_id, (p.e).type_name, (p.e).summary, (p.e).happened_at
+SELECT p.id, p.contact_id, p.type_name, p.summary, p.happened_at
   FROM life_event_keep(:life_event_id::uuid, false) p;

@@ -7,4 +7,4 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT s.*, (p.l).deleted_at FROM loan_keep(:loan_id::uuid, true) p(l), loan_shown(p.l) s;
+SELECT s.*, p.deleted_at FROM loan_keep(:loan_id::uuid, true) p, loan_shown(p) s;

@@ -6,4 +6,4 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT s.* FROM loan_keep(:loan_id::uuid, false) p(l), loan_shown(p.l) s;
+SELECT s.* FROM loan_keep(:loan_id::uuid, false) p, loan_shown(p) s;

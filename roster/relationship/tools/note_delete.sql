@@ -7,4 +7,4 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.n).id, (p.n).contact_id, (p.n).title, (p.n).content, (p.n).deleted_at FROM note_keep(:note_id::uuid, true) p;
+SELECT p.id, p.contact_id, p.title, p.content, p.deleted_at FROM note_keep(:note_id::uuid, true) p;

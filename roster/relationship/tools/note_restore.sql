@@ -6,5 +6,5 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.n).id, (p.n).contact_id, (p.n).title, (p.n).content, (p.n).emotion, (p.n).created_at
+SELECT p.id, p.contact_id, p.title, p.content, p.emotion, p.created_at
   FROM note_keep(:note_id::uuid, false) p;

@@ -15,9 +15,9 @@ SELECT n.id, n.contact_id, c.name AS contact_name, n.title, n.content, n.emotion
   FROM notes n
   JOIN contacts c ON c.id = n.contact_id
  WHERE asks_about(:contact_id::uuid)
-   AND search_words(:query::text) IS NOT NULL
+   AND has_words('', :query::text) IS NOT NULL
    AND n.contact_id = coalesce((SELECT contact_there('contact_id', :contact_id::uuid)), n.contact_id)
    AND n.deleted_at IS NULL
-   AND has_words(concat_ws(' ', n.title, n.content, n.emotion), (SELECT search_words(:query::text)))
+   AND has_words(concat_ws(' ', n.title, n.content, n.emotion), :query::text)
  ORDER BY n.created_at DESC, n.id
  LIMIT coalesce(:limit::int, 20) OFFSET coalesce(:offset::int, 0);

@@ -8,4 +8,4 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT s.* FROM reminder_keep(:reminder_id::uuid, true) p(r), reminder_shown(p.r) s;
+SELECT s.* FROM reminder_keep(:reminder_id::uuid, true) p, reminder_shown(p) s;

@@ -7,4 +7,4 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.t).id, (p.t).contact_id, (p.t).title, (p.t).deleted_at FROM task_keep(:task_id::uuid, true) p;
+SELECT p.id, p.contact_id, p.title, p.deleted_at FROM task_keep(:task_id::uuid, true) p;

@@ -6,5 +6,5 @@ args:
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
-SELECT (p.t).id, (p.t).contact_id, (p.t).title, (p.t).due_on, (p.t).completed_at IS NOT NULL AS completed
+SELECT p.id, p.contact_id, p.title, p.due_on, p.completed_at IS NOT NULL AS completed
   FROM task_keep(:task_id::uuid, false) p;
