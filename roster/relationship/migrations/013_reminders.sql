@@ -226,8 +226,9 @@ END $$;
 CREATE FUNCTION job_span(job text, step interval, OUT since timestamptz, OUT until timestamptz)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 BEGIN
-    SELECT r.fire_at, (SELECT max(d.fire_at) FROM schedule_runs d
-                       WHERE d.task_id = t.id AND d.state = 'done' AND d.fire_at < r.fire_at)
+    SELECT r.fire_at, (SELECT d.fire_at FROM schedule_runs d
+                       WHERE d.task_id = t.id AND d.state = 'done' AND d.fire_at < r.fire_at
+                       ORDER BY d.fire_at DESC LIMIT 1)
       INTO until, since
       FROM scheduled_tasks t JOIN schedule_runs r ON r.task_id = t.id
      WHERE t.job_name = job AND r.state = 'running'

@@ -48,6 +48,7 @@ SELECT f.at, f.kind, f.contact_id, c.name AS contact_name, f.text, f.id
   FROM feed f
   JOIN contacts c ON c.id = f.contact_id
  WHERE asks_about(:contact_id::uuid)
+   AND shared.bound('start_date', :start_date::text, false) < shared.bound('end_date', :end_date::text, true)
    AND f.contact_id = coalesce((SELECT contact_there('contact_id', :contact_id::uuid)), f.contact_id)
    AND (:kind::text IS NULL OR f.kind = :kind::text)
    AND f.at >= shared.bound('start_date', :start_date::text, false)

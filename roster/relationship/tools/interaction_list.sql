@@ -19,6 +19,7 @@ SELECT i.id, i.type, i.direction, i.summary, i.occurred_at, i.duration_minutes, 
        (SELECT g.name FROM groups g WHERE g.id = i.group_id) AS group_name
   FROM interactions i
  WHERE asks_about(:contact_id::uuid)
+   AND shared.bound('start_date', :start_date::text, false) < shared.bound('end_date', :end_date::text, true)
    AND i.contact_id = (SELECT contact_there('contact_id', :contact_id::uuid))
    AND i.type = coalesce((SELECT as_word('type', :type::text)), i.type)
    AND (:direction::text IS NULL OR i.direction = :direction::text)
