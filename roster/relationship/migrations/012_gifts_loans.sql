@@ -155,6 +155,15 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
       LEFT JOIN contacts b ON b.id = l.borrower_contact_id
 $$;
 
+-- Who lends or borrows, as a loan's row has them: the person's own contact is null.
+CREATE FUNCTION loan_party(argument text, which uuid) RETURNS uuid
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+DECLARE
+    found CONSTANT uuid := contact_there(argument, which);
+BEGIN
+    RETURN (SELECT c.id FROM contacts c WHERE c.id = found AND NOT c.is_owner);
+END $$;
+
 -- Notes a loan. The same one of the same day, still open, is kept once.
 CREATE FUNCTION loan_put(with_contact uuid, sum numeric, which_way text, what text, lender uuid, borrower uuid,
                          cents bigint, in_currency text, on_day text, until_day text, OUT l loans, OUT already boolean)
@@ -198,11 +207,10 @@ BEGIN
                 'the first two or the last two.' USING ERRCODE = '22023';
         END IF;
     END IF;
-    giver := contact_there('lender_contact_id', giver);
-    taker := contact_there('borrower_contact_id', taker);
-    IF giver = taker THEN
-        RAISE EXCEPTION 'Lender and borrower are the same contact. Nobody owes money to themselves.'
-            USING ERRCODE = '22023';
+    giver := loan_party('lender_contact_id', giver);
+    taker := loan_party('borrower_contact_id', taker);
+    IF giver IS NOT DISTINCT FROM taker THEN
+        RAISE EXCEPTION 'Lender and borrower are the same. Nobody owes money to themselves.' USING ERRCODE = '22023';
     END IF;
     PERFORM writing_about('contact_id', w.id) FROM unnest(ARRAY[giver, taker]) w(id) WHERE w.id IS NOT NULL ORDER BY w.id;
     UPDATE loans o SET due_on = coalesce(due, o.due_on), description = coalesce(o.description, note),

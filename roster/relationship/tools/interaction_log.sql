@@ -20,7 +20,8 @@ returns: row
 meta: {reads_private: true, effect: once}
 ---*/
 SELECT (p.i).id, (p.i).contact_id, c.name AS contact_name, (p.i).type, (p.i).direction, (p.i).summary,
-       (p.i).occurred_at, (p.i).duration_minutes, (p.i).metadata, c.last_contact_at, p.already AS already_logged
+       (p.i).occurred_at, (p.i).duration_minutes, (p.i).metadata,
+       greatest(c.last_contact_at, (p.i).occurred_at) AS last_contact_at, p.already AS already_logged
   FROM interaction_put(:contact_id::uuid, NULL, :type::text, :direction::text, :summary::text, :occurred_at::text,
                        :duration_minutes::int, :metadata::jsonb) p
   JOIN contacts c ON c.id = (p.i).contact_id;
