@@ -11,9 +11,12 @@ $$;
 CREATE FUNCTION folded(given text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
 $$ SELECT regexp_replace(normalize(lower(btrim(given)), NFKD), '[\u0300-\u036f]', '', 'g') $$;
 
--- Its words in that form: letters and digits.
-CREATE FUNCTION words_of(given text) RETURNS text[] LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS
-$$ SELECT array_remove(regexp_split_to_array(folded(given), '[^[:alnum:]@.+''-]+'), '') $$;
+-- Its words in that form, without what stands around them: of "Anna's" it is anna.
+CREATE FUNCTION words_of(given text) RETURNS text[] LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
+    SELECT coalesce(array_agg(w.word ORDER BY s.n) FILTER (WHERE w.word <> ''), '{}')
+    FROM regexp_split_to_table(translate(folded(given), '’', ''''), '[^[:alnum:]@.+''-]+') WITH ORDINALITY s(piece, n)
+    CROSS JOIN LATERAL (SELECT regexp_replace(btrim(s.piece, '.+''-'), '''s$', '') AS word) w
+$$;
 
 -- What was given, without what was not.
 CREATE FUNCTION only_given(given jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS
@@ -144,10 +147,14 @@ BEGIN
         at := c.merged_into;
     END LOOP;
     IF c.id IS NULL THEN
-        RETURN NULL;
+        SELECT * INTO c FROM contacts o WHERE o.entity_id = shared.entity_standing(which) AND o.merged_into IS NULL
+        ORDER BY o.archived_at IS NOT NULL, o.created_at, o.id LIMIT 1;
+        IF c.id IS NULL THEN
+            RETURN NULL;
+        END IF;
     END IF;
     RETURN contact_shown(c)
-        || CASE WHEN c.id <> which THEN jsonb_build_object('merged_from', which) ELSE '{}' END
+        || CASE WHEN at <> which THEN jsonb_build_object('merged_from', which) ELSE '{}' END
         || jsonb_build_object(
         'contact_info', (SELECT coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'type', i.type, 'value', i.value,
                 'label', i.label, 'is_primary', i.is_primary) ORDER BY i.type, NOT i.is_primary, i.created_at, i.id), '[]')
