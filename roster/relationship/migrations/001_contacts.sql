@@ -46,8 +46,9 @@ CREATE INDEX contacts_by_name ON contacts (tenant_id, lower(name)) WHERE archive
 CREATE INDEX contacts_by_entity ON contacts (tenant_id, entity_id);
 CREATE UNIQUE INDEX contacts_one_owner ON contacts (tenant_id) WHERE is_owner;
 
--- The contact that a model named, as the id to go on with: of one that was merged it is the one it was merged into.
--- Null stays null. It is refused where there is none, or where it is archived.
+-- The contact that a model named, as the id to go on with: of one that was merged it is the one it was merged into, and an
+-- entity's id means the contact that stands for it. Null stays null. It is refused where there is none, or where it is
+-- archived.
 CREATE FUNCTION contact_there(argument text, which uuid) RETURNS uuid
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
@@ -62,6 +63,10 @@ BEGIN
         EXIT WHEN c.id IS NULL OR c.merged_into IS NULL;
         at := c.merged_into;
     END LOOP;
+    IF c.id IS NULL THEN
+        SELECT * INTO c FROM contacts o WHERE o.entity_id = shared.entity_standing(which) AND o.merged_into IS NULL
+        ORDER BY o.archived_at IS NOT NULL, o.created_at, o.id LIMIT 1;
+    END IF;
     IF c.id IS NULL THEN
         RAISE EXCEPTION 'There is no contact with that % (%). contact_search or contact_resolve gives the id of a contact.',
             argument, which USING ERRCODE = '22023';

@@ -11,9 +11,12 @@ $$;
 CREATE FUNCTION folded(given text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
 $$ SELECT regexp_replace(normalize(lower(btrim(given)), NFKD), '[\u0300-\u036f]', '', 'g') $$;
 
--- Its words in that form: letters and digits.
-CREATE FUNCTION words_of(given text) RETURNS text[] LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS
-$$ SELECT array_remove(regexp_split_to_array(folded(given), '[^[:alnum:]@.+''-]+'), '') $$;
+-- Its words in that form, without what stands around them: of "Anna's" it is anna.
+CREATE FUNCTION words_of(given text) RETURNS text[] LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
+    SELECT coalesce(array_agg(w.word ORDER BY s.n) FILTER (WHERE w.word <> ''), '{}')
+    FROM regexp_split_to_table(translate(folded(given), '’', ''''), '[^[:alnum:]@.+''-]+') WITH ORDINALITY s(piece, n)
+    CROSS JOIN LATERAL (SELECT regexp_replace(btrim(s.piece, '.+''-'), '''s$', '') AS word) w
+$$;
 
 -- What was given, without what was not.
 CREATE FUNCTION only_given(given jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS
@@ -144,10 +147,14 @@ BEGIN
         at := c.merged_into;
     END LOOP;
     IF c.id IS NULL THEN
-        RETURN NULL;
+        SELECT * INTO c FROM contacts o WHERE o.entity_id = shared.entity_standing(which) AND o.merged_into IS NULL
+        ORDER BY o.archived_at IS NOT NULL, o.created_at, o.id LIMIT 1;
+        IF c.id IS NULL THEN
+            RETURN NULL;
+        END IF;
     END IF;
     RETURN contact_shown(c)
-        || CASE WHEN c.id <> which THEN jsonb_build_object('merged_from', which) ELSE '{}' END
+        || CASE WHEN at <> which THEN jsonb_build_object('merged_from', which) ELSE '{}' END
         || jsonb_build_object(
         'contact_info', (SELECT coalesce(jsonb_agg(jsonb_build_object('id', i.id, 'type', i.type, 'value', i.value,
                 'label', i.label, 'is_primary', i.is_primary) ORDER BY i.type, NOT i.is_primary, i.created_at, i.id), '[]')
@@ -172,7 +179,7 @@ END $$;
 -- Contacts in which each word of the query stands somewhere: names, work, details, facts, labels, ways to reach them.
 -- Those whose name it is come first.
 CREATE FUNCTION contacts_found(query text, in_archive boolean, most integer, skip integer)
-RETURNS TABLE (contact contacts) LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+RETURNS SETOF contacts LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
     wanted CONSTANT text[] := words_of(query);
 BEGIN
@@ -181,7 +188,7 @@ BEGIN
             'out for all contacts.', query USING ERRCODE = '22023';
     END IF;
     RETURN QUERY
-    SELECT c FROM contacts c
+    SELECT c.* FROM contacts c
     WHERE (c.archived_at IS NOT NULL) = in_archive AND (query IS NULL OR NOT EXISTS (
         SELECT 1 FROM unnest(wanted) w WHERE strpos(folded(concat_ws(' ', c.name, c.first_name, c.last_name, c.nickname,
             c.company, c.job_title, nullif(c.details, '{}')::text,

@@ -88,6 +88,8 @@ BEGIN
     PERFORM contact_roles_follow(target);
     RETURN contact_shown(now_t) || jsonb_build_object('merged_from', source, 'moved', counts, 'stayed_behind', stayed,
         'taken_over', (SELECT coalesce(jsonb_agg(k ORDER BY k), '[]') FROM jsonb_object_keys(filled) k));
+EXCEPTION WHEN SQLSTATE 'BD002' THEN
+    RAISE EXCEPTION 'Nobody is merged on the word of a stranger; ask the owner.' USING ERRCODE = '22023';
 END $$;
 
 -- Brings an archived contact back. Of one that was merged the merge is taken back: its rows return to it, and the other
@@ -146,4 +148,6 @@ BEGIN
     PERFORM contact_roles_follow(c.id);
     RETURN contact_shown(c) || '{"restored": true}'
         || CASE WHEN t.id IS NOT NULL THEN jsonb_build_object('was_merged_into', t.id, 'moved_back', back) ELSE '{}' END;
+EXCEPTION WHEN SQLSTATE 'BD002' THEN
+    RAISE EXCEPTION 'No merge is taken back on the word of a stranger; ask the owner.' USING ERRCODE = '22023';
 END $$;

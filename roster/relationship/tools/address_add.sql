@@ -4,7 +4,7 @@ description: >-
   comes back with already_there true and takes over what is new.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   label: {type: string, default: Home, description: "Which one it is: Home, Work, Holiday."}
   line_1: {type: string, required: true, description: "Street and number."}
   line_2: {type: string, description: "Flat, floor, c/o."}

@@ -3,7 +3,7 @@ description: >-
   The postal addresses of a contact, the current ones first.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}
   offset: {type: integer, default: 0, minimum: 0, description: "Skip so many rows."}
   deleted: {type: boolean, default: false, description: "True lists the removed ones instead, for address_restore."}

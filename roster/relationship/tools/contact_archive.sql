@@ -4,7 +4,7 @@ description: >-
   being found and counted; contact_restore brings it back. For one who is on record twice take contact_merge.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
 returns: value
 meta: {reads_private: true, effect: idempotent}
 ---*/

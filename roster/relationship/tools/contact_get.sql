@@ -6,7 +6,7 @@ description: >-
   their own.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   allow_missing: {type: boolean, default: false, description: "True returns null where there is none, in the place of a
     refusal."}
 returns: value

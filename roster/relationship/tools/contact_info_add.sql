@@ -5,7 +5,7 @@ description: >-
   messages now reach them there, and that what they write from there is theirs.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   type: {type: string, required: true, enum: [email, phone, telegram, whatsapp, signal, matrix, linkedin, instagram,
     facebook, website, other], description: "What it is. LinkedIn and the like: the account's name or its web
     address."}

@@ -3,7 +3,7 @@ description: >-
   How a contact is reached: e-mail addresses, numbers, accounts, the primary one of each type first.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   type: {type: string, enum: [email, phone, telegram, whatsapp, signal, matrix, linkedin, instagram, facebook, website,
     other], description: "Only of this type."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}

@@ -12,7 +12,6 @@ args:
 returns: rows
 meta: {reads_private: true, effect: none}
 ---*/
-SELECT (f.contact).id, (f.contact).name, (f.contact).nickname, (f.contact).company, (f.contact).job_title,
-       (f.contact).last_contact_at, (f.contact).entity_id, (f.contact).merged_into, (f.contact).archived_at
+SELECT f.id, f.name, f.nickname, f.company, f.job_title, f.last_contact_at, f.entity_id, f.merged_into, f.archived_at
   FROM contacts_found(:query::text, coalesce(:archived::boolean, false), coalesce(:limit::int, 20),
                       coalesce(:offset::int, 0)) f;

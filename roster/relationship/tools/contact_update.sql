@@ -5,7 +5,7 @@ description: >-
   was so already.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   name: {type: string, description: "How the person calls them. Left out, it is made of first and last name."}
   first_name: {type: string, description: "First name."}
   last_name: {type: string, description: "Family name."}

@@ -5,7 +5,7 @@ description: >-
   reminder_create.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   label: {type: string, required: true, description: "What day it is: birthday, anniversary, name day, death, …"}
   month: {type: integer, required: true, minimum: 1, maximum: 12, description: "Month, 1 to 12."}
   day: {type: integer, required: true, minimum: 1, maximum: 31, description: "Day of the month."}

@@ -4,7 +4,7 @@ description: >-
   all contacts together, upcoming_dates.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}
   offset: {type: integer, default: 0, minimum: 0, description: "Skip so many rows."}
   deleted: {type: boolean, default: false, description: "True lists the removed ones instead, for date_restore."}

@@ -5,7 +5,7 @@ description: >-
   number.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   tier: {type: integer, enum: [5, 15, 50, 150, 500, 1500], description: "The circle. Leave it out to take the contact
     out of all circles."}
 returns: row

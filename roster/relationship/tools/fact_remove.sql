@@ -3,7 +3,7 @@ description: >-
   Take away a fact that is wrong or no longer so and has no new value. fact_restore brings it back.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   key: {type: string, required: true, description: "The key, as fact_list shows it."}
 returns: row
 meta: {reads_private: true, effect: idempotent}

@@ -3,7 +3,7 @@ description: >-
   Bring back the fact that was removed last under a key. fact_list with deleted true lists them.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   key: {type: string, required: true, description: "The key, as fact_list shows it."}
 returns: row
 meta: {reads_private: true, effect: idempotent}

@@ -6,7 +6,7 @@ description: >-
   thoughts to note_create.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   key: {type: string, required: true, description: "What the fact is about, in a word or two."}
   value: {type: string, required: true, description: "What is so, in the person's words."}
 returns: row

@@ -4,7 +4,7 @@ description: >-
 args:
   group_id: {type: string, format: uuid, required: true, description: "The group, by the id that group_list gave."}
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/

@@ -5,7 +5,7 @@ args:
   label_id: {type: string, format: uuid, required: true, description: "The label, by the id that label_list or
     label_create gave."}
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/

@@ -4,7 +4,7 @@ description: >-
   yet. The days run from the last interaction, which interaction_log notes.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
-    contact_search gave."}
+    contact_search gave; its entity_id serves too."}
   frequency_days: {type: integer, minimum: 1, maximum: 3650, description: "Days: weekly is 7, monthly 30, quarterly 90.
     Leave it out to stop it."}
 returns: row
