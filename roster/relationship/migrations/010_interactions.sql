@@ -111,7 +111,8 @@ BEGIN
      WHERE o.id = (SELECT t.id FROM interactions t
                    WHERE t.contact_id = whose AND t.type = kind AND t.deleted_at IS NULL
                      AND CASE WHEN given IS NULL
-                              THEN t.occurred_at > shared.clock() - interval '10 minutes' AND t.summary IS NOT DISTINCT FROM what
+                              THEN t.occurred_at > shared.clock() - interval '10 minutes'
+                                   AND t.summary IS NOT DISTINCT FROM what
                               ELSE t.occurred_at = given AND coalesce(t.summary = what, true) END
                      AND coalesce(t.direction = which_way, true)
                      AND coalesce(t.duration_minutes = minutes, true)

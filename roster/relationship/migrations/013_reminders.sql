@@ -19,8 +19,8 @@ BEGIN
         a := CASE WHEN m[1] = '*' THEN low ELSE m[2]::integer END;
         b := CASE WHEN m[1] = '*' OR m[3] IS NULL AND m[4] IS NOT NULL THEN high ELSE coalesce(m[3], m[2])::integer END;
         IF m IS NULL OR a < low OR b > high OR b < a OR m[4]::integer = 0 THEN
-            RAISE EXCEPTION 'cron: "%" is no % (% to %). An expression is minute, hour, day of the month, month, weekday: '
-                '"0 9 * * 1" is each Monday at nine.', part, called, low, high USING ERRCODE = '22023';
+            RAISE EXCEPTION 'cron: "%" is no % (% to %). An expression is minute, hour, day of the month, month, '
+                'weekday: "0 9 * * 1" is each Monday at nine.', part, called, low, high USING ERRCODE = '22023';
         END IF;
         found := found || ARRAY(SELECT generate_series(a, b, coalesce(m[4]::integer, 1)));
     END LOOP;
@@ -58,7 +58,8 @@ BEGIN
             -- Where both are given either of them will do, as cron has it.
             hit := extract(day FROM d)::integer = ANY (days);
             IF f[3] NOT LIKE '*%' AND f[5] NOT LIKE '*%' THEN
-                hit := hit OR extract(dow FROM d)::integer = ANY (weekdays) OR extract(isodow FROM d)::integer = ANY (weekdays);
+                hit := hit OR extract(dow FROM d)::integer = ANY (weekdays)
+                       OR extract(isodow FROM d)::integer = ANY (weekdays);
             ELSE
                 hit := hit AND (extract(dow FROM d)::integer = ANY (weekdays)
                                 OR extract(isodow FROM d)::integer = ANY (weekdays));
@@ -155,7 +156,14 @@ BEGIN
     n.cron := short_text('cron', by_cron, 200);
     n.due_at := coalesce(due, starts);
     n.timezone := coalesce(short_text('timezone', in_zone, 60), current_setting('TimeZone'));
-    n.until_at := nullif(shared.bound('until_at', last_at, true) - interval '1 microsecond', 'infinity');
+    IF in_zone IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_timezone_names z WHERE z.name = n.timezone) THEN
+        RAISE EXCEPTION 'timezone is "%". It must be the name of a zone such as Europe/Vienna; left out, it is the '
+            'owner''s.', n.timezone USING ERRCODE = '22023';
+    END IF;
+    -- A day counts whole, in the reminder's zone.
+    n.until_at := CASE WHEN last_at ~ '^\d{4}-\d{2}-\d{2}$'
+                       THEN (shared.day('until_at', last_at) + 1)::timestamp AT TIME ZONE n.timezone - interval '1 microsecond'
+                       ELSE shared.moment('until_at', last_at) END;
     n.calendar_event_id := short_text('calendar_event_id', event_id, 200);
     n.type := coalesce(of_type, kind, CASE WHEN n.cron IS NULL THEN 'one_time' ELSE 'recurring' END);
 
@@ -182,9 +190,6 @@ BEGIN
             USING ERRCODE = '22023';
     ELSIF n.due_at > shared.clock() + interval '50 years' THEN
         RAISE EXCEPTION 'due_at lies more than fifty years ahead. Check the year.' USING ERRCODE = '22023';
-    ELSIF in_zone IS NOT NULL AND NOT EXISTS (SELECT 1 FROM pg_timezone_names z WHERE z.name = n.timezone) THEN
-        RAISE EXCEPTION 'timezone is "%". It must be the name of a zone such as Europe/Vienna; left out, it is the '
-            'owner''s.', n.timezone USING ERRCODE = '22023';
     ELSIF reminder_next(n, shared.clock()) IS NULL THEN
         RAISE EXCEPTION 'This reminder would never come. Check due_at, cron and until_at.' USING ERRCODE = '22023';
     END IF;

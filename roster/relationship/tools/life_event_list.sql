@@ -17,7 +17,7 @@ SELECT e.id, e.contact_id, c.name AS contact_name, e.type_name, k.category, k.la
   JOIN contacts c ON c.id = e.contact_id
   LEFT JOIN life_event_kinds() k ON k.name = e.type_name
  WHERE asks_about(:contact_id::uuid)
-   AND life_event_type('type_name', :type_name::text) IS NOT DISTINCT FROM life_event_type('type_name', :type_name::text)
+   AND (:type_name::text IS NULL OR life_event_type('type_name', :type_name::text) IS NOT NULL)
    AND e.contact_id = coalesce((SELECT contact_there('contact_id', :contact_id::uuid)), e.contact_id)
    AND e.type_name = coalesce((SELECT life_event_type('type_name', :type_name::text)), e.type_name)
    AND (e.deleted_at IS NOT NULL) = coalesce(:deleted::boolean, false)

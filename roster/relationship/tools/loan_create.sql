@@ -17,7 +17,8 @@ args:
   lender_contact_id: {type: string, format: uuid, description: "Who gave the money."}
   borrower_contact_id: {type: string, format: uuid, description: "Who got the money and owes it."}
   lent_on: {type: string, description: "The day, YYYY-MM-DD. Left out: today."}
-  due_on: {type: string, description: "By which day it is to be paid back, YYYY-MM-DD, if that was agreed."}
+  due_on: {type: string, description: "By which day it is to be paid back, YYYY-MM-DD, if that was agreed. Nobody is
+    told then; for that take reminder_create."}
 returns: row
 meta: {reads_private: true, effect: once}
 ---*/
