@@ -19,7 +19,8 @@ CREATE FUNCTION only_given(given jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS
 $$ SELECT coalesce(jsonb_object_agg(g.key, g.value), '{}') FROM jsonb_each(given) g WHERE g.value <> 'null' $$;
 
 -- One object over another: its keys replace, and a key that is null goes.
-CREATE FUNCTION json_over(old jsonb, more jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
+CREATE FUNCTION json_over(old jsonb, more jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
 BEGIN
     IF jsonb_typeof(more) <> 'object' THEN
         RAISE EXCEPTION 'details and metadata are objects such as {"hobby": "chess"}.' USING ERRCODE = '22023';
@@ -175,8 +176,24 @@ BEGIN
                 'is_their', t.is_their)), '[]') FROM ties_of(c.id, 100, 0) t));
 END $$;
 
--- Contacts in which each word of the query stands somewhere: names, work, details, facts, labels, ways to reach them.
--- Those whose name it is come first. What strangers brought is a list of its own.
+-- All that somebody is found by, as it is compared.
+CREATE FUNCTION contact_text(c contacts) RETURNS text LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+BEGIN
+    RETURN folded(concat_ws(' ', c.name, c.first_name, c.last_name, c.nickname, c.company, c.job_title,
+        nullif(c.details, '{}')::text,
+        (SELECT string_agg(f.key || ' ' || f.value, ' ') FROM quick_facts f
+         WHERE f.contact_id = c.id AND f.deleted_at IS NULL),
+        (SELECT string_agg(i.value, ' ') FROM contact_info i WHERE i.contact_id = c.id AND i.deleted_at IS NULL),
+        (SELECT string_agg(concat_ws(' ', a.city, a.country), ' ') FROM addresses a
+         WHERE a.contact_id = c.id AND a.deleted_at IS NULL),
+        (SELECT string_agg(l.name, ' ') FROM contact_labels m JOIN labels l ON l.id = m.label_id
+         WHERE m.contact_id = c.id AND m.deleted_at IS NULL),
+        (SELECT string_agg(concat_ws(' ', g.name, m.role), ' ') FROM group_members m JOIN groups g ON g.id = m.group_id
+         WHERE m.contact_id = c.id AND m.deleted_at IS NULL)));
+END $$;
+
+-- Contacts in which each word of the query stands somewhere: names, work, details, facts, labels, groups, towns, ways to
+-- reach them. Those whose name it is come first. What strangers brought is a list of its own.
 CREATE FUNCTION contacts_found(query text, in_archive boolean, of_strangers boolean, most integer, skip integer)
 RETURNS SETOF contacts LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
@@ -188,14 +205,8 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT c.* FROM contacts c
-    WHERE (c.trust = 'stranger') = of_strangers AND (c.archived_at IS NOT NULL) = in_archive AND (query IS NULL OR NOT EXISTS (
-        SELECT 1 FROM unnest(wanted) w WHERE strpos(folded(concat_ws(' ', c.name, c.first_name, c.last_name, c.nickname,
-            c.company, c.job_title, nullif(c.details, '{}')::text,
-            (SELECT string_agg(f.key || ' ' || f.value, ' ') FROM quick_facts f
-             WHERE f.contact_id = c.id AND f.deleted_at IS NULL),
-            (SELECT string_agg(i.value, ' ') FROM contact_info i WHERE i.contact_id = c.id AND i.deleted_at IS NULL),
-            (SELECT string_agg(l.name, ' ') FROM contact_labels m JOIN labels l ON l.id = m.label_id
-             WHERE m.contact_id = c.id AND m.deleted_at IS NULL))), w) = 0))
+    WHERE (c.trust = 'stranger') = of_strangers AND (c.archived_at IS NOT NULL) = in_archive
+      AND (query IS NULL OR NOT EXISTS (SELECT 1 FROM unnest(wanted) w WHERE strpos(contact_text(c), w) = 0))
     ORDER BY CASE WHEN folded(query) IN (c.name_key, folded(c.nickname)) THEN 0
                   WHEN words_of(concat_ws(' ', c.name, c.nickname)) && wanted THEN 1 ELSE 2 END,
              c.name_key, c.created_at, c.id

@@ -198,7 +198,8 @@ END $$;
 CREATE TRIGGER before_write BEFORE INSERT OR UPDATE ON addresses FOR EACH ROW EXECUTE FUNCTION address_before_write();
 
 -- The address of an id, for a tool that works on it.
-CREATE FUNCTION address_there(which uuid, gone boolean) RETURNS uuid LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+CREATE FUNCTION address_there(which uuid, gone boolean) RETURNS uuid
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
     a addresses;
 BEGIN
@@ -228,9 +229,11 @@ BEGIN
     ORDER BY o.created_at, o.id LIMIT 1;
     there := a.id IS NOT NULL;
     IF there THEN
-        UPDATE addresses n SET line_2 = coalesce(nullif(fresh.line_2, ''), n.line_2), label = coalesce(fresh.label, n.label),
+        UPDATE addresses n SET line_2 = coalesce(nullif(fresh.line_2, ''), n.line_2),
+            label = coalesce(nullif(fresh.label, 'Home'), n.label),
             province = coalesce(nullif(fresh.province, ''), n.province),
-            country = coalesce(nullif(fresh.country, ''), n.country), is_current = n.is_current OR coalesce(fresh.is_current, false)
+            country = coalesce(nullif(fresh.country, ''), n.country),
+            is_current = n.is_current OR coalesce(fresh.is_current, false)
         WHERE n.id = a.id RETURNING n.* INTO a;
     ELSE
         INSERT INTO addresses AS n (contact_id, label, line_1, line_2, city, province, postal_code, country, is_current)

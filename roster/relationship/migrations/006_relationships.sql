@@ -16,7 +16,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         ('love',   'spouse',            'spouse',            'spouse',            ''),
         ('love',   'wife',              'spouse',            'spouse',            ''),
         ('love',   'husband',           'spouse',            'spouse',            'hubby'),
-        ('love',   'ex-partner',        'ex-partner',        'ex-partner',        'ex ex_husband ex_wife ex_girlfriend ex_boyfriend'),
+        ('love',   'ex-partner',        'ex-partner',        'ex-partner',        'ex ex_husband ex_wife'),
         ('family', 'parent',            'child',             'parent',            ''),
         ('family', 'mother',            'child',             'parent',            'mum mom mama mommy mummy'),
         ('family', 'father',            'child',             'parent',            'dad papa daddy'),

@@ -1,7 +1,8 @@
 /*---
 description: >-
-  Contacts in which every word of the query stands somewhere: in names, work, details, facts, labels or ways to reach
-  them. For whom a name means in a sentence take contact_resolve, for a number or an address contact_search_by_info.
+  Contacts in which every word of the query stands somewhere: in names, work, details, facts, labels, groups, towns or
+  ways to reach them. For whom a name means in a sentence take contact_resolve, for a number or an address
+  contact_search_by_info.
 args:
   query: {type: string, description: "One or more words or beginnings of words. Leave it out for all contacts by
     name."}
