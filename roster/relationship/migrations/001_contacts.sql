@@ -4,9 +4,14 @@
 -- contact_merge finds it by that key and moves its rows along. What a tool is given as a contact goes through
 -- contact_there(), whose result is the id to write.
 
+-- Letters as they are compared: small, and without their accents.
+CREATE FUNCTION folded(given text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
+$$ SELECT regexp_replace(normalize(lower(btrim(given)), NFKD), '[\u0300-\u036f]', '', 'g') $$;
+
 CREATE TABLE contacts (
     id                 uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     name               text NOT NULL CHECK (name <> ''),
+    name_key           text NOT NULL GENERATED ALWAYS AS (folded(name)) STORED,
     first_name         text,
     last_name          text,
     nickname           text,
@@ -32,6 +37,7 @@ CREATE TABLE contacts (
     revisions          jsonb NOT NULL DEFAULT '[]'
 );
 COMMENT ON COLUMN contacts.name IS 'How the person calls them; made of first and last name where nothing else is said.';
+COMMENT ON COLUMN contacts.name_key IS 'The name as it is compared; a column, so that a look for one name reads no other row.';
 COMMENT ON COLUMN contacts.details IS 'Free facts that came with the contact; quick facts have a table of their own.';
 COMMENT ON COLUMN contacts.is_owner IS 'The person of the household, whom ties such as "my sister" begin at.';
 COMMENT ON COLUMN contacts.entity_id IS 'Who this is for the whole household: shared.entities.';
@@ -42,7 +48,7 @@ COMMENT ON COLUMN contacts.merged IS 'What the merge moved, so that contact_rest
 COMMENT ON COLUMN contacts.revisions IS 'What the row said before each change, oldest first.';
 SELECT shared.tenant_table('contacts');
 
-CREATE INDEX contacts_by_name ON contacts (tenant_id, lower(name)) WHERE archived_at IS NULL;
+CREATE INDEX contacts_by_name ON contacts (tenant_id, name_key);
 CREATE INDEX contacts_by_entity ON contacts (tenant_id, entity_id);
 CREATE UNIQUE INDEX contacts_one_owner ON contacts (tenant_id) WHERE is_owner;
 
@@ -132,3 +138,29 @@ END $$;
 
 CREATE TRIGGER before_write BEFORE INSERT OR UPDATE ON contacts
     FOR EACH ROW EXECUTE FUNCTION contact_before_write();
+
+-- What a stranger says stands beside what the household knows, never in its place: a stranger may bring new contacts, with
+-- what hangs on them, and nothing else is written on their word.
+CREATE FUNCTION stranger_guard() RETURNS trigger LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+DECLARE
+    fine boolean;
+BEGIN
+    fine := CASE WHEN TG_OP = 'UPDATE' THEN OLD.trust = 'stranger' OR to_jsonb(NEW) - 'name_key' = to_jsonb(OLD) - 'name_key'
+                 WHEN TG_TABLE_NAME = 'contacts' THEN NOT (to_jsonb(NEW) -> 'is_owner')::boolean
+                 ELSE EXISTS (SELECT 1 FROM contacts c
+                              WHERE c.id = (to_jsonb(NEW) ->> 'contact_id')::uuid AND c.trust = 'stranger') END;
+    IF fine THEN
+        RETURN NEW;
+    END IF;
+    RAISE EXCEPTION 'What the register says is not changed on the word of a stranger. Ask the owner whether it shall be, or '
+        'keep what the stranger says with note_create.' USING ERRCODE = '22023';
+END $$;
+
+-- Gives a table of the register that guard.
+CREATE FUNCTION guarded_table(table_name text) RETURNS void LANGUAGE plpgsql SET search_path FROM CURRENT AS $$
+BEGIN
+    EXECUTE format('CREATE TRIGGER a_stranger_guard BEFORE INSERT OR UPDATE ON %I FOR EACH ROW
+                    WHEN (current_setting(''butlerd.trust'', true) = ''stranger'' AND NOT shared.undoing())
+                    EXECUTE FUNCTION stranger_guard()', table_name);
+END $$;
+SELECT guarded_table('contacts');

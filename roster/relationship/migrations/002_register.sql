@@ -3,15 +3,11 @@
 -- A contact as tools show it; what is not known is left out.
 CREATE FUNCTION contact_shown(c contacts) RETURNS jsonb LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
     SELECT jsonb_object_agg(o.key, o.value)
-    FROM jsonb_each(to_jsonb(c) - '{tenant_id,trust,revisions,merged,stay_in_touch_from}'::text[]) o
+    FROM jsonb_each(to_jsonb(c) - '{tenant_id,trust,name_key,revisions,merged,stay_in_touch_from}'::text[]) o
     WHERE o.value NOT IN ('null', '{}') AND (o.key, o.value) <> ('is_owner', 'false')
 $$;
 
--- Letters as they are compared: small, and without their accents.
-CREATE FUNCTION folded(given text) RETURNS text LANGUAGE sql IMMUTABLE PARALLEL SAFE AS
-$$ SELECT regexp_replace(normalize(lower(btrim(given)), NFKD), '[\u0300-\u036f]', '', 'g') $$;
-
--- Its words in that form, without what stands around them: of "Anna's" it is anna.
+-- Words as they are compared, without what stands around them: of "Anna's" it is anna.
 CREATE FUNCTION words_of(given text) RETURNS text[] LANGUAGE sql IMMUTABLE SET search_path FROM CURRENT AS $$
     SELECT coalesce(array_agg(w.word ORDER BY s.n) FILTER (WHERE w.word <> ''), '{}')
     FROM regexp_split_to_table(translate(folded(given), '’', ''''), '[^[:alnum:]@.+''-]+') WITH ORDINALITY s(piece, n)
@@ -23,7 +19,8 @@ CREATE FUNCTION only_given(given jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS
 $$ SELECT coalesce(jsonb_object_agg(g.key, g.value), '{}') FROM jsonb_each(given) g WHERE g.value <> 'null' $$;
 
 -- One object over another: its keys replace, and a key that is null goes.
-CREATE FUNCTION json_over(old jsonb, more jsonb) RETURNS jsonb LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
+CREATE FUNCTION json_over(old jsonb, more jsonb) RETURNS jsonb
+LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
 BEGIN
     IF jsonb_typeof(more) <> 'object' THEN
         RAISE EXCEPTION 'details and metadata are objects such as {"hobby": "chess"}.' USING ERRCODE = '22023';
@@ -40,6 +37,8 @@ DECLARE
     c contacts;
     called text;
     differs text;
+    -- What strangers brought is looked at on a stranger's word alone: it lowers whoever sees it.
+    low CONSTANT boolean := shared.trust() = 'stranger';
 BEGIN
     SELECT coalesce(jsonb_object_agg(g.key, CASE jsonb_typeof(g.value) WHEN 'string' THEN to_jsonb(btrim(g.value #>> '{}'))
                                                                        ELSE g.value END), '{}')
@@ -49,7 +48,8 @@ BEGIN
 
     -- Two calls with one name make one person.
     PERFORM pg_advisory_xact_lock(hashtextextended('relationship.contacts ' || shared.tenant(), 0));
-    SELECT * INTO c FROM contacts o WHERE folded(o.name) = folded(called) AND o.merged_into IS NULL
+    SELECT * INTO c FROM contacts o
+    WHERE o.name_key = folded(called) AND o.merged_into IS NULL AND (o.trust <> 'stranger' OR low)
     ORDER BY o.archived_at IS NOT NULL, o.created_at, o.id LIMIT 1;
     IF c.id IS NOT NULL AND NOT coalesce(another, false) THEN
         SELECT string_agg(g.key, ', ' ORDER BY g.key) INTO differs FROM jsonb_each(given) g
@@ -176,9 +176,25 @@ BEGIN
                 'is_their', t.is_their)), '[]') FROM ties_of(c.id, 100, 0) t));
 END $$;
 
--- Contacts in which each word of the query stands somewhere: names, work, details, facts, labels, ways to reach them.
--- Those whose name it is come first.
-CREATE FUNCTION contacts_found(query text, in_archive boolean, most integer, skip integer)
+-- All that somebody is found by, as it is compared.
+CREATE FUNCTION contact_text(c contacts) RETURNS text LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+BEGIN
+    RETURN folded(concat_ws(' ', c.name, c.first_name, c.last_name, c.nickname, c.company, c.job_title,
+        nullif(c.details, '{}')::text,
+        (SELECT string_agg(f.key || ' ' || f.value, ' ') FROM quick_facts f
+         WHERE f.contact_id = c.id AND f.deleted_at IS NULL),
+        (SELECT string_agg(i.value, ' ') FROM contact_info i WHERE i.contact_id = c.id AND i.deleted_at IS NULL),
+        (SELECT string_agg(concat_ws(' ', a.city, a.country), ' ') FROM addresses a
+         WHERE a.contact_id = c.id AND a.deleted_at IS NULL),
+        (SELECT string_agg(l.name, ' ') FROM contact_labels m JOIN labels l ON l.id = m.label_id
+         WHERE m.contact_id = c.id AND m.deleted_at IS NULL),
+        (SELECT string_agg(concat_ws(' ', g.name, m.role), ' ') FROM group_members m JOIN groups g ON g.id = m.group_id
+         WHERE m.contact_id = c.id AND m.deleted_at IS NULL)));
+END $$;
+
+-- Contacts in which each word of the query stands somewhere: names, work, details, facts, labels, groups, towns, ways to
+-- reach them. Those whose name it is come first. What strangers brought is a list of its own.
+CREATE FUNCTION contacts_found(query text, in_archive boolean, of_strangers boolean, most integer, skip integer)
 RETURNS SETOF contacts LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
     wanted CONSTANT text[] := words_of(query);
@@ -189,16 +205,10 @@ BEGIN
     END IF;
     RETURN QUERY
     SELECT c.* FROM contacts c
-    WHERE (c.archived_at IS NOT NULL) = in_archive AND (query IS NULL OR NOT EXISTS (
-        SELECT 1 FROM unnest(wanted) w WHERE strpos(folded(concat_ws(' ', c.name, c.first_name, c.last_name, c.nickname,
-            c.company, c.job_title, nullif(c.details, '{}')::text,
-            (SELECT string_agg(f.key || ' ' || f.value, ' ') FROM quick_facts f
-             WHERE f.contact_id = c.id AND f.deleted_at IS NULL),
-            (SELECT string_agg(i.value, ' ') FROM contact_info i WHERE i.contact_id = c.id AND i.deleted_at IS NULL),
-            (SELECT string_agg(l.name, ' ') FROM contact_labels m JOIN labels l ON l.id = m.label_id
-             WHERE m.contact_id = c.id AND m.deleted_at IS NULL))), w) = 0))
-    ORDER BY CASE WHEN folded(query) IN (folded(c.name), folded(c.nickname)) THEN 0
+    WHERE (c.trust = 'stranger') = of_strangers AND (c.archived_at IS NOT NULL) = in_archive
+      AND (query IS NULL OR NOT EXISTS (SELECT 1 FROM unnest(wanted) w WHERE strpos(contact_text(c), w) = 0))
+    ORDER BY CASE WHEN folded(query) IN (c.name_key, folded(c.nickname)) THEN 0
                   WHEN words_of(concat_ws(' ', c.name, c.nickname)) && wanted THEN 1 ELSE 2 END,
-             folded(c.name), c.created_at, c.id
+             c.name_key, c.created_at, c.id
     LIMIT most OFFSET skip;
 END $$;

@@ -14,6 +14,7 @@ CREATE TABLE contact_info (
 );
 COMMENT ON COLUMN contact_info.plain IS 'The value as it is compared: small letters, a number without its blanks.';
 SELECT shared.tenant_table('contact_info');
+SELECT guarded_table('contact_info');
 -- One value of one person stands once: contact_info_add relies on it.
 CREATE UNIQUE INDEX contact_info_once ON contact_info (tenant_id, contact_id, type, plain) WHERE deleted_at IS NULL;
 CREATE INDEX contact_info_by_value ON contact_info (tenant_id, plain) WHERE deleted_at IS NULL;
@@ -54,6 +55,7 @@ DECLARE
     norm CONSTANT text := info_plain(of_type, given);
     i contact_info;
     found_there boolean;
+    reached boolean;
     others jsonb;
 BEGIN
     which := contact_there('contact_id', which);
@@ -70,11 +72,12 @@ BEGIN
     ON CONFLICT (tenant_id, contact_id, type, plain) WHERE deleted_at IS NULL
     DO UPDATE SET label = coalesce(excluded.label, n.label), is_primary = n.is_primary OR excluded.is_primary
     RETURNING n.* INTO i;
+    reached := contact_reach(which, of_type, norm);
     SELECT jsonb_agg(jsonb_build_object('contact_id', c.id, 'name', c.name) ORDER BY c.name, c.id) INTO others
     FROM contact_info o JOIN contacts c ON c.id = o.contact_id
     WHERE o.plain = norm AND o.type = of_type AND o.deleted_at IS NULL AND c.id <> which AND c.archived_at IS NULL;
     RETURN QUERY SELECT i.id, i.contact_id, i.type, i.value, i.label, i.is_primary, found_there,
-                        contact_reach(which, of_type, norm), coalesce(others, '[]');
+                        reached, coalesce(others, '[]');
 END $$;
 
 -- Takes a way to reach somebody away, or brings it back.
@@ -132,7 +135,7 @@ BEGIN
              THEN 'number'
         WHEN strpos(i.plain, wanted) > 0 OR strpos(lower(i.value), wanted) > 0 THEN 'part' END AS how) m
     WHERE i.deleted_at IS NULL AND c.archived_at IS NULL AND (of_type IS NULL OR i.type = of_type) AND m.how IS NOT NULL
-    ORDER BY array_position(ARRAY['exact', 'number', 'part'], m.how), folded(c.name), i.created_at, i.id
+    ORDER BY array_position(ARRAY['exact', 'number', 'part'], m.how), c.name_key, i.created_at, i.id
     LIMIT most OFFSET skip;
 END $$;
 
@@ -154,6 +157,7 @@ CREATE TABLE addresses (
 );
 COMMENT ON COLUMN addresses.country IS 'ISO 3166-1, two letters.';
 SELECT shared.tenant_table('addresses');
+SELECT guarded_table('addresses');
 CREATE INDEX addresses_of ON addresses (tenant_id, contact_id) WHERE deleted_at IS NULL;
 
 CREATE FUNCTION address_shown(a addresses) RETURNS jsonb LANGUAGE sql STABLE SET search_path FROM CURRENT AS
@@ -194,7 +198,8 @@ END $$;
 CREATE TRIGGER before_write BEFORE INSERT OR UPDATE ON addresses FOR EACH ROW EXECUTE FUNCTION address_before_write();
 
 -- The address of an id, for a tool that works on it.
-CREATE FUNCTION address_there(which uuid, gone boolean) RETURNS uuid LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+CREATE FUNCTION address_there(which uuid, gone boolean) RETURNS uuid
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
     a addresses;
 BEGIN
@@ -224,9 +229,11 @@ BEGIN
     ORDER BY o.created_at, o.id LIMIT 1;
     there := a.id IS NOT NULL;
     IF there THEN
-        UPDATE addresses n SET line_2 = coalesce(nullif(fresh.line_2, ''), n.line_2), label = coalesce(fresh.label, n.label),
+        UPDATE addresses n SET line_2 = coalesce(nullif(fresh.line_2, ''), n.line_2),
+            label = coalesce(nullif(fresh.label, 'Home'), n.label),
             province = coalesce(nullif(fresh.province, ''), n.province),
-            country = coalesce(nullif(fresh.country, ''), n.country), is_current = n.is_current OR coalesce(fresh.is_current, false)
+            country = coalesce(nullif(fresh.country, ''), n.country),
+            is_current = n.is_current OR coalesce(fresh.is_current, false)
         WHERE n.id = a.id RETURNING n.* INTO a;
     ELSE
         INSERT INTO addresses AS n (contact_id, label, line_1, line_2, city, province, postal_code, country, is_current)

@@ -12,6 +12,7 @@ CREATE TABLE important_dates (
 );
 COMMENT ON COLUMN important_dates.year IS 'The year it began, where it is known: of a birth, a wedding.';
 SELECT shared.tenant_table('important_dates');
+SELECT guarded_table('important_dates');
 CREATE UNIQUE INDEX important_dates_once ON important_dates (tenant_id, contact_id, lower(label), month, day)
     WHERE deleted_at IS NULL;
 CREATE INDEX important_dates_by_day ON important_dates (tenant_id, month, day) WHERE deleted_at IS NULL;
@@ -114,7 +115,7 @@ BEGIN
     FROM important_dates d JOIN contacts c ON c.id = d.contact_id
     CROSS JOIN LATERAL (SELECT shared.next_anniversary(d.month, d.day, shared.today()) AS next) n
     WHERE d.deleted_at IS NULL AND c.archived_at IS NULL AND n.next - shared.today() <= ahead
-    ORDER BY n.next, folded(c.name), d.label, d.id;
+    ORDER BY n.next, c.name_key, d.label, d.id;
 END $$;
 
 CREATE TABLE quick_facts (
@@ -130,6 +131,7 @@ CREATE TABLE quick_facts (
 COMMENT ON COLUMN quick_facts.key IS 'Small letters, words joined by _: favourite_food.';
 COMMENT ON COLUMN quick_facts.revisions IS 'What the value was before, oldest first.';
 SELECT shared.tenant_table('quick_facts');
+SELECT guarded_table('quick_facts');
 CREATE UNIQUE INDEX quick_facts_one_value ON quick_facts (tenant_id, contact_id, key) WHERE deleted_at IS NULL;
 
 -- A key as it is kept: "Favourite food" and "favourite-food" are one.

@@ -3,11 +3,13 @@
 CREATE TABLE groups (
     id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     name       text NOT NULL CHECK (name <> ''),
+    name_key   text NOT NULL GENERATED ALWAYS AS (lower(name)) STORED,
     type       text,
     created_at timestamptz NOT NULL DEFAULT shared.clock()
 );
 SELECT shared.tenant_table('groups');
-CREATE UNIQUE INDEX groups_by_name ON groups (tenant_id, lower(name));
+SELECT guarded_table('groups');
+CREATE UNIQUE INDEX groups_by_name ON groups (tenant_id, name_key);
 
 CREATE TABLE group_members (
     id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -18,6 +20,7 @@ CREATE TABLE group_members (
     deleted_at timestamptz
 );
 SELECT shared.tenant_table('group_members');
+SELECT guarded_table('group_members');
 CREATE UNIQUE INDEX group_members_once ON group_members (tenant_id, group_id, contact_id);
 CREATE INDEX group_members_of ON group_members (tenant_id, contact_id);
 
@@ -44,11 +47,11 @@ BEGIN
     IF n IS NULL THEN
         RAISE EXCEPTION 'name is empty: a group needs one, such as Chess club.' USING ERRCODE = '22023';
     END IF;
-    INSERT INTO groups AS o (name, type) VALUES (n, t) ON CONFLICT (tenant_id, lower(name)) DO NOTHING
+    INSERT INTO groups AS o (name, type) VALUES (n, t) ON CONFLICT (tenant_id, name_key) DO NOTHING
     RETURNING o.* INTO g;
     made := g.id IS NOT NULL;
     IF NOT made THEN
-        SELECT * INTO g FROM groups o WHERE lower(o.name) = lower(n) FOR UPDATE;
+        SELECT * INTO g FROM groups o WHERE o.name_key = lower(n) FOR UPDATE;
         IF g.type <> t THEN
             RAISE EXCEPTION 'There is a group called % already, of type % (id %). Use it, or give the new one another name.',
                 g.name, g.type, g.id USING ERRCODE = '22023';
@@ -99,11 +102,13 @@ END $$;
 CREATE TABLE labels (
     id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     name       text NOT NULL CHECK (name <> ''),
+    name_key   text NOT NULL GENERATED ALWAYS AS (lower(name)) STORED,
     color      text CHECK (color ~ '^#[0-9a-f]{6}$'),
     created_at timestamptz NOT NULL DEFAULT shared.clock()
 );
 SELECT shared.tenant_table('labels');
-CREATE UNIQUE INDEX labels_by_name ON labels (tenant_id, lower(name));
+SELECT guarded_table('labels');
+CREATE UNIQUE INDEX labels_by_name ON labels (tenant_id, name_key);
 
 CREATE TABLE contact_labels (
     id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -113,6 +118,7 @@ CREATE TABLE contact_labels (
     deleted_at timestamptz
 );
 SELECT shared.tenant_table('contact_labels');
+SELECT guarded_table('contact_labels');
 CREATE UNIQUE INDEX contact_labels_once ON contact_labels (tenant_id, label_id, contact_id);
 CREATE INDEX contact_labels_of ON contact_labels (tenant_id, contact_id);
 
@@ -131,9 +137,9 @@ BEGIN
     ELSIF c !~ '^#[0-9a-f]{6}$' THEN
         RAISE EXCEPTION 'color is "%". It must be a colour such as #3366cc, or left out.', coloured USING ERRCODE = '22023';
     END IF;
-    SELECT EXISTS (SELECT 1 FROM labels o WHERE lower(o.name) = lower(n)) INTO there;
+    SELECT EXISTS (SELECT 1 FROM labels o WHERE o.name_key = lower(n)) INTO there;
     RETURN QUERY INSERT INTO labels AS o (name, color) VALUES (n, c)
-    ON CONFLICT (tenant_id, lower(name)) DO UPDATE SET color = coalesce(excluded.color, o.color)
+    ON CONFLICT (tenant_id, name_key) DO UPDATE SET color = coalesce(excluded.color, o.color)
     RETURNING o.id, o.name, o.color, there;
 END $$;
 
@@ -176,7 +182,7 @@ CREATE FUNCTION label_named(called text) RETURNS uuid LANGUAGE plpgsql STABLE SE
 DECLARE
     found uuid;
 BEGIN
-    SELECT l.id INTO found FROM labels l WHERE lower(l.name) = lower(btrim(called));
+    SELECT l.id INTO found FROM labels l WHERE l.name_key = lower(btrim(called));
     IF found IS NULL THEN
         RAISE EXCEPTION 'There is no label called "%"; label_list shows them.', called USING ERRCODE = '22023';
     END IF;

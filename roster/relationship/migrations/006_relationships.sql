@@ -16,7 +16,7 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE AS $$
         ('love',   'spouse',            'spouse',            'spouse',            ''),
         ('love',   'wife',              'spouse',            'spouse',            ''),
         ('love',   'husband',           'spouse',            'spouse',            'hubby'),
-        ('love',   'ex-partner',        'ex-partner',        'ex-partner',        'ex ex_husband ex_wife ex_girlfriend ex_boyfriend'),
+        ('love',   'ex-partner',        'ex-partner',        'ex-partner',        'ex ex_husband ex_wife'),
         ('family', 'parent',            'child',             'parent',            ''),
         ('family', 'mother',            'child',             'parent',            'mum mom mama mommy mummy'),
         ('family', 'father',            'child',             'parent',            'dad papa daddy'),
@@ -104,6 +104,7 @@ CREATE TABLE relationships (
 COMMENT ON COLUMN relationships.type IS 'What contact_b is to contact_a.';
 COMMENT ON COLUMN relationships.reverse IS 'What contact_a is to contact_b.';
 SELECT shared.tenant_table('relationships');
+SELECT guarded_table('relationships');
 CREATE UNIQUE INDEX relationships_once ON relationships (tenant_id, contact_a, contact_b, type) WHERE deleted_at IS NULL;
 CREATE INDEX relationships_back ON relationships (tenant_id, contact_b) WHERE deleted_at IS NULL;
 
@@ -118,7 +119,8 @@ LANGUAGE sql STABLE SET search_path FROM CURRENT AS $$
           UNION ALL
           SELECT r.id, r.contact_a, r.reverse, r.type, r.notes
           FROM relationships r WHERE r.contact_b = which AND r.deleted_at IS NULL) t
-    JOIN contacts c ON c.id = t.other AND c.archived_at IS NULL
+    -- One by one: a join that reads all contacts would see those of strangers too.
+    CROSS JOIN LATERAL (SELECT * FROM contacts o WHERE o.id = t.other AND o.archived_at IS NULL LIMIT 1) c
     LEFT JOIN relationship_words() w ON w.forward_label = t.is_their
     ORDER BY array_position(ARRAY['love', 'family', 'friend', 'work', 'other'], w."group"), c.name, t.is_their, t.id
     LIMIT most OFFSET skip
@@ -267,5 +269,5 @@ BEGIN
     SELECT c.id, c.entity_id, c.name, n.steps, n.way
     FROM (SELECT DISTINCT ON (w.id) w.id, w.steps, w.way FROM walk w WHERE w.steps > 0 ORDER BY w.id, w.steps, w.way) n
     JOIN contacts c ON c.id = n.id
-    ORDER BY n.steps, folded(c.name), c.id LIMIT most OFFSET skip;
+    ORDER BY n.steps, c.name_key, c.id LIMIT most OFFSET skip;
 END $$;

@@ -66,5 +66,5 @@ BEGIN
     WHERE c.archived_at IS NULL AND c.stay_in_touch_days IS NOT NULL AND in_touch_due(c) < shared.today()
       AND (of_group IS NULL OR EXISTS (SELECT 1 FROM group_members m WHERE m.group_id = of_group
                                        AND m.contact_id = c.id AND m.deleted_at IS NULL))
-    ORDER BY shared.today() - in_touch_due(c) DESC, folded(c.name), c.id LIMIT most OFFSET skip;
+    ORDER BY shared.today() - in_touch_due(c) DESC, c.name_key, c.id LIMIT most OFFSET skip;
 END $$;

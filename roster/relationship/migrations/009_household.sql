@@ -113,7 +113,8 @@ LANGUAGE sql SET search_path FROM CURRENT AS $$
 $$;
 
 -- Whom a name or a word such as "my sister" means.
-CREATE FUNCTION contact_resolve(said text, hint text) RETURNS jsonb LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
+CREATE FUNCTION contact_resolve(said text, hint text) RETURNS jsonb
+LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 DECLARE
     wanted CONSTANT text := folded(regexp_replace(btrim(said), '^(my|our|the)\s+', '', 'i'));
     words CONSTANT text[] := words_of(wanted);
@@ -123,6 +124,7 @@ DECLARE
     found jsonb;
     best jsonb;
     ahead numeric;
+    level text[];
 BEGIN
     IF words = '{}' THEN
         RAISE EXCEPTION 'name is "%", which holds no letter. Give a name, or a word such as sister.', said
@@ -135,55 +137,54 @@ BEGIN
     SELECT * INTO me FROM contacts c WHERE c.is_owner;
     IF wanted IN ('me', 'myself', 'i', 'owner', 'user', 'self') THEN
         RETURN CASE WHEN me.id IS NULL THEN '{"match": "none", "candidates": []}'
-                    ELSE jsonb_build_object('match', 'exact', 'contact_id', me.id, 'name', me.name, 'candidates', '[]'::jsonb) END;
+                    ELSE jsonb_build_object('match', 'exact', 'contact_id', me.id, 'entity_id', me.entity_id,
+                                            'name', me.name, 'candidates', '[]'::jsonb) END;
     END IF;
 
-    SELECT coalesce(jsonb_agg(jsonb_build_object('contact_id', r.id, 'entity_id', r.entity_id, 'name', r.name, 'score',
-               r.score, 'why', r.why) ORDER BY r.score DESC, r.name, r.id), '[]') INTO found
-    FROM (
-        SELECT m.id, m.entity_id, m.name, array_to_string(array_remove(ARRAY[m.why, k.why], NULL), '; ') AS why,
-               m.score + k.score + coalesce(5 - array_position(ARRAY[5, 15, 50, 150], m.dunbar_tier), 0)
-               + CASE WHEN m.last_contact_at > shared.clock() - interval '30 days' THEN 3 ELSE 0 END AS score
+    -- What known people and strangers brought is looked at only where the household's own has nobody: whoever sees it is
+    -- believed no more than they are.
+    FOREACH level SLICE 1 IN ARRAY ARRAY[['owner', 'system'], ['known', 'known'], ['stranger', 'stranger']] LOOP
+        SELECT coalesce(jsonb_agg(jsonb_build_object('contact_id', r.id, 'entity_id', r.entity_id, 'name', r.name, 'score',
+                   r.score, 'why', r.why) ORDER BY r.score DESC, r.name, r.id), '[]') INTO found
         FROM (
-            SELECT c.*, b.score, b.why
-            FROM contacts c LEFT JOIN shared.entity_names() n ON n.id = c.entity_id
-            CROSS JOIN LATERAL (SELECT words_of(concat_ws(' ', c.name, c.first_name, c.last_name, c.nickname)) AS own) o
+            SELECT m.id, m.entity_id, m.name, array_to_string(array_remove(ARRAY[m.why, k.why], NULL), '; ') AS why,
+                   m.score + k.score + coalesce(5 - array_position(ARRAY[5, 15, 50, 150], m.dunbar_tier), 0)
+                   + CASE WHEN m.last_contact_at > shared.clock() - interval '30 days' THEN 3 ELSE 0 END AS score
+            FROM (
+                SELECT c, c.id, c.entity_id, c.name, c.dunbar_tier, c.last_contact_at, b.score, b.why
+                FROM contacts c LEFT JOIN shared.entity_names() n ON n.id = c.entity_id
+                CROSS JOIN LATERAL (SELECT words_of(concat_ws(' ', c.name, c.first_name, c.last_name, c.nickname)) AS own) o
+                CROSS JOIN LATERAL (
+                    SELECT 110 AS score, 'the person''s ' || t.is_their AS why
+                    FROM ties_of(me.id, 1000, 0) t WHERE t.contact_id = c.id AND t.is_their = word
+                    UNION ALL
+                    SELECT 105, 'the person''s ' || t.is_their
+                    FROM ties_of(me.id, 1000, 0) t JOIN relationship_words() w ON w.forward_label = t.is_their
+                    WHERE t.contact_id = c.id AND w.kind = word
+                    UNION ALL
+                    SELECT 100, 'noted as ' || r.role FROM jsonb_array_elements_text(n.roles) r(role)
+                    WHERE folded(r.role) = wanted
+                    UNION ALL
+                    SELECT 100, 'the name' WHERE wanted IN (c.name_key, folded(concat_ws(' ', c.first_name, c.last_name)))
+                    UNION ALL
+                    SELECT 95, 'the nickname' WHERE wanted = folded(c.nickname)
+                    UNION ALL
+                    SELECT 80, 'another name' FROM unnest(n.aliases) a WHERE folded(a) = wanted
+                    UNION ALL
+                    SELECT 60, 'part of the name' WHERE words <@ o.own
+                    UNION ALL
+                    SELECT 45, 'how the name begins' WHERE NOT EXISTS (SELECT 1 FROM unnest(words) w WHERE NOT EXISTS (
+                        SELECT 1 FROM unnest(o.own) x WHERE starts_with(x, w)))
+                    ORDER BY 1 DESC LIMIT 1) b
+                WHERE c.trust = ANY (level) AND c.archived_at IS NULL AND NOT c.is_owner) m
             CROSS JOIN LATERAL (
-                SELECT 110 AS score, 'the person''s ' || t.is_their AS why
-                FROM ties_of(me.id, 1000, 0) t WHERE t.contact_id = c.id AND t.is_their = word
-                UNION ALL
-                SELECT 105, 'the person''s ' || t.is_their
-                FROM ties_of(me.id, 1000, 0) t JOIN relationship_words() w ON w.forward_label = t.is_their
-                WHERE t.contact_id = c.id AND w.kind = word
-                UNION ALL
-                SELECT 100, 'noted as ' || r.role FROM jsonb_array_elements_text(n.roles) r(role)
-                WHERE folded(r.role) = wanted
-                UNION ALL
-                SELECT 100, 'the name' WHERE wanted IN (folded(c.name), folded(concat_ws(' ', c.first_name, c.last_name)))
-                UNION ALL
-                SELECT 95, 'the nickname' WHERE wanted = folded(c.nickname)
-                UNION ALL
-                SELECT 80, 'another name' FROM unnest(n.aliases) a WHERE folded(a) = wanted
-                UNION ALL
-                SELECT 60, 'part of the name' WHERE words <@ o.own
-                UNION ALL
-                SELECT 45, 'how the name begins' WHERE NOT EXISTS (SELECT 1 FROM unnest(words) w WHERE NOT EXISTS (
-                    SELECT 1 FROM unnest(o.own) x WHERE starts_with(x, w)))
-                ORDER BY 1 DESC LIMIT 1) b
-            WHERE c.archived_at IS NULL AND NOT c.is_owner) m
-        CROSS JOIN LATERAL (SELECT least(3, count(*)) * 8 AS score, 'fits ' || string_agg(w, ', ') AS why FROM unnest(clues) w
-            WHERE strpos(folded(concat_ws(' ', m.name, m.nickname, m.company, m.job_title, m.details::text,
-                (SELECT string_agg(f.key || ' ' || f.value, ' ') FROM quick_facts f
-                 WHERE f.contact_id = m.id AND f.deleted_at IS NULL),
-                (SELECT string_agg(concat_ws(' ', a.city, a.country), ' ') FROM addresses a
-                 WHERE a.contact_id = m.id AND a.deleted_at IS NULL),
-                (SELECT string_agg(l.name, ' ') FROM contact_labels x JOIN labels l ON l.id = x.label_id
-                 WHERE x.contact_id = m.id AND x.deleted_at IS NULL),
-                (SELECT string_agg(concat_ws(' ', g.name, x.role), ' ') FROM group_members x
-                 JOIN groups g ON g.id = x.group_id WHERE x.contact_id = m.id AND x.deleted_at IS NULL),
-                (SELECT string_agg(concat_ws(' ', t.name, t.is_their, t.who_is_their), ' ') FROM ties_of(m.id, 50, 0) t))),
-                w) > 0) k
-        ORDER BY score DESC, m.name, m.id LIMIT 10) r;
+                SELECT least(3, count(*)) * 8 AS score, 'fits ' || string_agg(w, ', ') AS why FROM unnest(clues) w
+                WHERE strpos(contact_text(m.c), w) > 0 OR EXISTS (
+                    SELECT 1 FROM ties_of(m.id, 50, 0) t
+                    WHERE strpos(folded(concat_ws(' ', t.name, t.is_their, t.who_is_their)), w) > 0)) k
+            ORDER BY score DESC, m.name, m.id LIMIT 10) r;
+        EXIT WHEN found <> '[]';
+    END LOOP;
 
     best := found -> 0;
     ahead := (best ->> 'score')::numeric - coalesce((found -> 1 ->> 'score')::numeric, 0);
@@ -192,6 +193,7 @@ BEGIN
     ELSIF ahead < 8 THEN
         RETURN jsonb_build_object('match', 'ambiguous', 'candidates', found);
     END IF;
-    RETURN jsonb_build_object('match', CASE WHEN (best ->> 'score')::numeric >= 80 AND ahead >= 20 THEN 'exact' ELSE 'likely' END,
+    RETURN jsonb_build_object(
+        'match', CASE WHEN (best ->> 'score')::numeric >= 80 AND ahead >= 20 THEN 'exact' ELSE 'likely' END,
         'contact_id', best -> 'contact_id', 'entity_id', best -> 'entity_id', 'name', best -> 'name', 'candidates', found);
 END $$;

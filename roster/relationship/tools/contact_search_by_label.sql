@@ -13,5 +13,5 @@ SELECT c.id, c.name, c.nickname, c.company, c.last_contact_at
        LATERAL (SELECT c.*
                   FROM contact_labels m JOIN contacts c ON c.id = m.contact_id
                  WHERE m.label_id = l.id AND m.deleted_at IS NULL AND c.archived_at IS NULL
-                 ORDER BY folded(c.name), c.id
+                 ORDER BY c.name_key, c.id
                  LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0)) c;

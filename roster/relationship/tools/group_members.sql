@@ -16,5 +16,5 @@ SELECT m.contact_id, m.name, m.role, m.deleted_at
                   FROM group_members m JOIN contacts c ON c.id = m.contact_id
                  WHERE m.group_id = g.id AND c.archived_at IS NULL
                    AND (m.deleted_at IS NOT NULL) = coalesce(:deleted::boolean, false)
-                 ORDER BY folded(c.name), c.id
+                 ORDER BY c.name_key, c.id
                  LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0)) m;
