@@ -53,16 +53,15 @@ BEGIN
     END IF;
 END $$;
 
--- Whether every word of the query stands in the text, capitals and accents aside.
-CREATE FUNCTION has_words(searched text, query text) RETURNS boolean
-LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
+-- The words that are searched for, at least one, as folded() has them.
+CREATE FUNCTION search_words(query text) RETURNS text[] LANGUAGE plpgsql IMMUTABLE SET search_path FROM CURRENT AS $$
 DECLARE
     wanted CONSTANT text[] := words_of(query);
 BEGIN
     IF wanted = '{}' THEN
         RAISE EXCEPTION 'query is "%", which holds no word to search for.', left(query, 60) USING ERRCODE = '22023';
     END IF;
-    RETURN (SELECT bool_and(strpos(folded(searched), w) > 0) FROM unnest(wanted) w);
+    RETURN wanted;
 END $$;
 
 CREATE TABLE tasks (

@@ -31,27 +31,32 @@ WITH feed AS (
     SELECT g.given_on::timestamptz, 'gift_given', g.contact_id, concat_ws(', for ', g.description, g.occasion), g.id
       FROM gifts g WHERE g.deleted_at IS NULL AND g.given_on IS NOT NULL
     UNION ALL
-    SELECT CASE k WHEN 'loan' THEN l.lent_on::timestamptz ELSE l.settled_at END, k, w.id,
-           concat_ws(': ', format('%s %s lent by %s to %s', s.amount, s.currency, s.lender, s.borrower), s.description),
-           l.id
+    SELECT v.at, v.kind, w.contact_id, NULL, l.id
       FROM loans l
-           CROSS JOIN LATERAL loan_shown(l) s
-           CROSS JOIN LATERAL (VALUES (l.lender_contact_id), (l.borrower_contact_id)) w(id)
-           CROSS JOIN (VALUES ('loan'), ('loan_settled')) v(k)
-     WHERE l.deleted_at IS NULL AND w.id IS NOT NULL AND (k = 'loan' OR l.settled_at IS NOT NULL)
+           CROSS JOIN LATERAL (VALUES (l.lender_contact_id), (l.borrower_contact_id)) w(contact_id)
+           CROSS JOIN LATERAL (VALUES (l.lent_on::timestamptz, 'loan'), (l.settled_at, 'loan_settled')) v(at, kind)
+     WHERE l.deleted_at IS NULL AND w.contact_id IS NOT NULL AND v.at IS NOT NULL
     UNION ALL
-    SELECT CASE k WHEN 'task' THEN t.created_at ELSE t.completed_at END, k, t.contact_id, t.title, t.id
-      FROM tasks t CROSS JOIN (VALUES ('task'), ('task_completed')) v(k)
-     WHERE t.deleted_at IS NULL AND (k = 'task' OR t.completed_at IS NOT NULL)
+    SELECT v.at, v.kind, t.contact_id, t.title, t.id
+      FROM tasks t
+           CROSS JOIN LATERAL (VALUES (t.created_at, 'task'), (t.completed_at, 'task_completed')) v(at, kind)
+     WHERE t.deleted_at IS NULL AND v.at IS NOT NULL
+), page AS (
+    SELECT *
+      FROM feed f
+     WHERE asks_about(:contact_id::uuid)
+       AND shared.bound('start_date', :start_date::text, false) < shared.bound('end_date', :end_date::text, true)
+       AND f.contact_id = coalesce((SELECT contact_there('contact_id', :contact_id::uuid)), f.contact_id)
+       AND (:kind::text IS NULL OR f.kind = :kind::text)
+       AND f.at >= shared.bound('start_date', :start_date::text, false)
+       AND f.at < shared.bound('end_date', :end_date::text, true)
+     ORDER BY f.at DESC, f.kind, f.id, f.contact_id
+     LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0)
 )
-SELECT f.at, f.kind, f.contact_id, c.name AS contact_name, f.text, f.id
-  FROM feed f
-  JOIN contacts c ON c.id = f.contact_id
- WHERE asks_about(:contact_id::uuid)
-   AND shared.bound('start_date', :start_date::text, false) < shared.bound('end_date', :end_date::text, true)
-   AND f.contact_id = coalesce((SELECT contact_there('contact_id', :contact_id::uuid)), f.contact_id)
-   AND (:kind::text IS NULL OR f.kind = :kind::text)
-   AND f.at >= shared.bound('start_date', :start_date::text, false)
-   AND f.at < shared.bound('end_date', :end_date::text, true)
- ORDER BY f.at DESC, f.kind, f.id
- LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0);
+SELECT p.at, p.kind, p.contact_id, (SELECT c.name FROM contacts c WHERE c.id = p.contact_id) AS contact_name,
+       -- A loan's text names two contacts: put together for this page alone.
+       coalesce(p.text, (SELECT concat_ws(': ', format('%s %s lent by %s to %s', s.amount, s.currency, s.lender,
+                                                       s.borrower), s.description)
+                           FROM loans l, loan_shown(l) s WHERE l.id = p.id)) AS text, p.id
+  FROM page p
+ ORDER BY p.at DESC, p.kind, p.id, p.contact_id;

@@ -12,12 +12,17 @@ args:
 returns: rows
 meta: {reads_private: true, reads_untrusted: true, effect: none}
 ---*/
+WITH page AS (
+    SELECT *
+      FROM loans l
+     WHERE asks_about(:contact_id::uuid)
+       AND (:contact_id::uuid IS NULL
+            OR (SELECT contact_there('contact_id', :contact_id::uuid)) IN (l.lender_contact_id, l.borrower_contact_id))
+       AND (:settled::boolean IS NULL OR (l.settled_at IS NOT NULL) = :settled::boolean)
+       AND (l.deleted_at IS NOT NULL) = coalesce(:deleted::boolean, false)
+     ORDER BY l.settled_at IS NOT NULL, l.lent_on DESC, l.created_at DESC, l.id
+     LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0)
+)
 SELECT s.*
-  FROM loans l, loan_shown(l) s
- WHERE asks_about(:contact_id::uuid)
-   AND (:contact_id::uuid IS NULL
-        OR (SELECT contact_there('contact_id', :contact_id::uuid)) IN (l.lender_contact_id, l.borrower_contact_id))
-   AND (:settled::boolean IS NULL OR (l.settled_at IS NOT NULL) = :settled::boolean)
-   AND (l.deleted_at IS NOT NULL) = coalesce(:deleted::boolean, false)
- ORDER BY l.settled_at IS NOT NULL, l.lent_on DESC, l.created_at DESC, l.id
- LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0);
+  FROM page p, loan_shown(p) s
+ ORDER BY p.settled_at IS NOT NULL, p.lent_on DESC, p.created_at DESC, p.id;

@@ -15,9 +15,10 @@ SELECT n.id, n.contact_id, c.name AS contact_name, n.title, n.content, n.emotion
   FROM notes n
   JOIN contacts c ON c.id = n.contact_id
  WHERE asks_about(:contact_id::uuid)
-   AND has_words('', :query::text) IS NOT NULL
+   AND search_words(:query::text) IS NOT NULL
    AND n.contact_id = coalesce((SELECT contact_there('contact_id', :contact_id::uuid)), n.contact_id)
    AND n.deleted_at IS NULL
-   AND has_words(concat_ws(' ', n.title, n.content, n.emotion), :query::text)
+   AND NOT EXISTS (SELECT 1 FROM unnest((SELECT search_words(:query::text))) w
+                   WHERE strpos(folded(concat_ws(' ', n.title, n.content, n.emotion)), w) = 0)
  ORDER BY n.created_at DESC, n.id
  LIMIT coalesce(:limit::int, 20) OFFSET coalesce(:offset::int, 0);
