@@ -140,7 +140,7 @@ AS $$
             SELECT l.day, l.amount, l.currency FROM ledger l
              WHERE l.direction = 'debit' AND l.merchant_key = money_merchant_key(s.service)
              ORDER BY l.posted_at DESC, l.id LIMIT 1) c ON true
-         WHERE s.status <> 'cancelled' AND (of_currency IS NULL OR s.currency = of_currency)
+         WHERE (s.status <> 'cancelled' OR c.day > s.cancelled_at::date) AND (of_currency IS NULL OR s.currency = of_currency)
     ), judged AS (
         SELECT k.*, array_remove(ARRAY[
                    CASE WHEN k.amount > 0 AND k.charged_on IS NULL THEN 'no_charge_found' END,
@@ -149,7 +149,8 @@ AS $$
                          AND (k.charged_on + shared.frequency_step(k.frequency) * 2)::date < shared.today()
                         THEN 'not_charged_lately' END,
                    CASE WHEN k.status = 'paused' AND (k.charged_on + shared.frequency_step(k.frequency))::date >= shared.today()
-                        THEN 'charged_though_paused' END], NULL) AS findings
+                        THEN 'charged_though_paused' END,
+                   CASE WHEN k.status = 'cancelled' THEN 'charged_though_cancelled' END], NULL) AS findings
           FROM kept k
     )
     SELECT jsonb_build_object(
