@@ -219,8 +219,8 @@ BEGIN
 END
 $$;
 
--- The debits that may have paid a pending bill: same currency, a merchant that fits the payee, from three weeks before the
--- date to 45 days after it, not used for another bill. `exact`: the amount is the bill's, and nothing else fits as well.
+-- The debits that may have paid a pending bill: same currency, a merchant that fits the payee, about the
+-- due date, not used for another bill. `exact`: the amount is the bill's, and nothing else fits as well.
 CREATE FUNCTION money_bill_matches(lookback int, of_payee text)
 RETURNS TABLE (bill_id uuid, payee text, due_date date, bill_amount numeric, currency text, transaction_id uuid,
                merchant text, paid_on date, paid_amount numeric, exact boolean)
@@ -231,9 +231,16 @@ AS $$
         SELECT b.id AS bill_id, b.payee, b.due_date, b.amount AS bill_amount, b.currency, l.id AS transaction_id, l.merchant,
                l.day AS paid_on, l.amount AS paid_amount
           FROM bills b
-          JOIN ledger l ON l.currency = b.currency AND l.direction = 'debit' AND l.day BETWEEN b.due_date - 21 AND b.due_date + 45
-           AND (l.merchant_key = b.payee_key OR l.merchant_key LIKE '%' || b.payee_key || '%'
-                OR length(l.merchant_key) >= 4 AND b.payee_key LIKE '%' || l.merchant_key || '%')
+         CROSS JOIN LATERAL (
+            -- Half the distance to the next one, so that one month's payment is not taken for the other's.
+            SELECT CASE WHEN b.frequency IN ('daily', 'weekly', 'biweekly') THEN 3 WHEN b.frequency = 'monthly' THEN 14
+                        ELSE 21 END AS early,
+                   CASE WHEN b.frequency IN ('daily', 'weekly', 'biweekly') THEN 3 WHEN b.frequency = 'monthly' THEN 14
+                        ELSE 45 END AS late) w
+          JOIN ledger l ON l.currency = b.currency AND l.direction = 'debit'
+           AND l.day BETWEEN b.due_date - w.early AND b.due_date + w.late
+           AND (position(b.payee_key IN l.merchant_key) > 0
+                OR length(l.merchant_key) >= 4 AND position(l.merchant_key IN b.payee_key) > 0)
          WHERE b.status = 'pending' AND l.day >= shared.today() - lookback
            AND (of_payee IS NULL OR b.payee ILIKE money_pattern('payee', of_payee))
            AND (b.account_id IS NULL OR l.account_id IS NULL OR b.account_id = l.account_id)
