@@ -23,7 +23,7 @@ WITH window_ends AS (
            money_spent(s.category, s.currency, s.first_day, s.last_day, s.upto::timestamptz) AS spent
       FROM spans s
 )
-SELECT s.category, s.spent, s.amount, s.currency, round(s.spent * 100 / s.amount)::int AS percent,
+SELECT s.category, money_text(s.spent, s.currency) AS spent, money_text(s.amount, s.currency) AS amount, s.currency, round(s.spent * 100 / s.amount)::int AS percent,
        CASE WHEN s.spent > s.amount THEN 'more than planned' WHEN s.spent >= s.amount * s.alert_threshold THEN 'used up'
             ELSE 'getting close' END AS what,
        s.first_day, s.last_day

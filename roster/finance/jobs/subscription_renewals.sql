@@ -6,7 +6,7 @@ notify:
   template: "{service}: {amount} {currency} {how_often}, {due}"
   priority: medium
 ---*/
-SELECT s.service, s.amount, s.currency, replace(s.frequency, 'biweekly', 'every two weeks') AS how_often,
+SELECT s.service, money_text(s.amount, s.currency) AS amount, s.currency, replace(s.frequency, 'biweekly', 'every two weeks') AS how_often,
        CASE s.days WHEN 1 THEN format('tomorrow, %s', s.renewal) ELSE format('in %s days, on %s', s.days, s.renewal) END AS due
   FROM (SELECT x.*, money_renewal(x) AS renewal, money_renewal(x) - shared.today() AS days
           FROM subscriptions x

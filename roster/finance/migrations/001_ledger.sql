@@ -95,6 +95,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$ SELECT CASE WHEN length(regexp_replace(trim_scale(n)::text, '\D', '', 'g')) <= 15 THEN to_jsonb(trim_scale(n))
                   ELSE to_jsonb(trim_scale(n)::text) END $$;
 
+-- An amount for people, with as many decimals as its currency has.
+CREATE FUNCTION money_text(amount numeric, of_currency text)
+RETURNS text
+LANGUAGE sql IMMUTABLE
+AS $$ SELECT round(amount, shared.currency_digits(of_currency))::text $$;
+
 -- A category as it is kept: lower case, single blanks.
 CREATE FUNCTION money_category(given text)
 RETURNS text
