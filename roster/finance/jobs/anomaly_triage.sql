@@ -10,6 +10,4 @@ SELECT a.transaction_id, a.posted_at, a.merchant, a.category, a.amount, a.curren
        a.score
   FROM (SELECT date_trunc('day', shared.clock() AT TIME ZONE current_setting('TimeZone') - interval '21 hours')
                + interval '21 hours') w(upto),
-       LATERAL money_anomalies((w.upto - interval '1 day')::timestamptz, w.upto::timestamptz, true, 2.5) a
- -- A statement of long ago that was recorded now is no news.
- WHERE a.posted_at > shared.clock() - interval '14 days';
+       LATERAL money_anomalies((w.upto - interval '1 day')::timestamptz, w.upto::timestamptz, true, 2.5) a;

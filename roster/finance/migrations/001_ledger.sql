@@ -220,7 +220,7 @@ $$;
 CREATE TRIGGER before_write BEFORE INSERT OR UPDATE ON transactions
     FOR EACH ROW EXECUTE FUNCTION transaction_before_write();
 CREATE TRIGGER no_secrets BEFORE INSERT OR UPDATE ON transactions
-    FOR EACH ROW EXECUTE FUNCTION money_no_secrets('merchant', 'description', 'payment_method', 'tax_note', 'metadata');
+    FOR EACH ROW EXECUTE FUNCTION money_no_secrets('merchant', 'description', 'payment_method', 'tags', 'tax_note', 'metadata');
 
 -- The transactions that count, with the owner's day of each.
 CREATE VIEW ledger WITH (security_invoker = true) AS
@@ -265,6 +265,13 @@ BEGIN
         IF unit <> (SELECT a.currency FROM accounts a WHERE a.id = of_id)
            AND EXISTS (SELECT 1 FROM transactions t WHERE t.account_id = of_id) THEN
             RAISE EXCEPTION 'The account has transactions, so its currency stays. Track another account for %.', unit
+                USING ERRCODE = '22023';
+        ELSIF EXISTS (SELECT 1 FROM accounts a
+                       WHERE a.id <> of_id AND lower(a.institution) = lower(btrim(of_institution)) AND a.type = of_type
+                         AND a.currency = unit AND (coalesce(a.last_four, ''), coalesce(lower(a.name), ''))
+                           = (SELECT coalesce(tail, o.last_four, ''), coalesce(nullif(lower(btrim(of_name)), ''), lower(o.name), '')
+                                FROM accounts o WHERE o.id = of_id)) THEN
+            RAISE EXCEPTION 'Another account is just that already; list_accounts shows it. Nothing changed.'
                 USING ERRCODE = '22023';
         END IF;
         RETURN QUERY

@@ -191,6 +191,7 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
+    twin uuid;
     old  transactions := transaction_live('transaction_id', of_id);
     unit CONSTANT text := coalesce(shared.currency('currency', change ->> 'currency'), old.currency);
     worth CONSTANT numeric := coalesce(shared.money('amount', (change ->> 'amount')::numeric, unit), old.amount);
@@ -208,6 +209,18 @@ BEGIN
             'that id takes the split back.', old.split_of USING ERRCODE = '22023';
     ELSIF unit <> old.currency THEN
         PERFORM shared.money('amount', worth, unit);
+    END IF;
+    SELECT x.id INTO twin FROM transactions x
+     WHERE x.id <> of_id AND old.split_of IS NULL AND x.split_of IS NULL AND coalesce(x.deleted_why, '') <> 'deleted'
+       AND (x.posted_at, lower(x.merchant), x.amount, x.currency, x.direction, x.copy)
+         = (coalesce(shared.moment('posted_at', change ->> 'posted_at'), old.posted_at),
+            lower(coalesce(nullif(btrim(change ->> 'merchant'), ''), old.merchant)), worth, unit,
+            coalesce(change ->> 'direction', old.direction), old.copy)
+       AND x.account_id IS NOT DISTINCT FROM coalesce((change ->> 'account_id')::uuid, old.account_id)
+       AND x.external_ref IS NOT DISTINCT FROM old.external_ref;
+    IF FOUND THEN
+        RAISE EXCEPTION 'Corrected so it would be the same as %, which is there already. If both are one purchase, use '
+            'delete_transaction for this one. Nothing changed.', twin USING ERRCODE = '22023';
     END IF;
     SELECT jsonb_object_agg(k, to_jsonb(old) -> k) INTO previous FROM jsonb_object_keys(change) k;
     UPDATE transactions x
@@ -331,6 +344,9 @@ BEGIN
                tax_deductible = x.tax_deductible OR twin.tax_deductible, tax_note = coalesce(x.tax_note, twin.tax_note)
          WHERE x.id = of_id;
         UPDATE transactions x SET deleted_at = shared.clock(), deleted_why = 'merged', merged_into = of_id WHERE x.id = one;
+        -- A bill that the other one paid is paid by this one.
+        UPDATE bills b SET transaction_id = of_id
+         WHERE b.transaction_id = one AND NOT EXISTS (SELECT 1 FROM bills o WHERE o.transaction_id = of_id);
         merged := merged + 1;
     END LOOP;
     SELECT * INTO entry FROM transactions x WHERE x.id = of_id;

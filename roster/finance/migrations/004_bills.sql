@@ -112,6 +112,15 @@ BEGIN
         END IF;
     END IF;
 
+    IF old.status = 'cancelled' AND NOT given ? 'status' THEN
+        RAISE EXCEPTION 'The bill of % due % was cancelled. If it is to be paid after all, call this with status pending.',
+            old.payee, old.due_date USING ERRCODE = '22023';
+    ELSIF EXISTS (SELECT 1 FROM bills x
+                   WHERE x.id <> old.id AND x.payee_key = money_merchant_key(payer) AND x.due_date = b.due_date
+                     AND x.account_id IS NOT DISTINCT FROM coalesce(b.account_id, old.account_id)) THEN
+        RAISE EXCEPTION 'Another bill of % is due on % already; list_bills shows it. Nothing changed.', payer, b.due_date
+            USING ERRCODE = '22023';
+    END IF;
     already_tracked := old.id IS NOT NULL;
     IF already_tracked THEN
         previous_amount := CASE WHEN old.amount <> b.amount OR old.currency <> b.currency THEN old.amount END;

@@ -83,7 +83,9 @@ AS $$
         SELECT l.* FROM ledger l WHERE l.direction = 'debit' AND l.counts AND l.posted_at > since - interval '1 year'
     ), fresh AS (
         SELECT s.* FROM spending s
+         -- A statement of long ago that is recorded now is no news.
          WHERE CASE WHEN by_recording THEN s.created_at >= since AND s.created_at < until
+                                           AND s.posted_at > since - interval '14 days'
                     ELSE s.posted_at >= since AND s.posted_at < until END
     ), compared AS (
         SELECT f.id, c.kind, c.n, c.usual, c.high,

@@ -121,8 +121,9 @@ AS $$
         SELECT b.currency, b.amount FROM bills b, present p
          WHERE b.status = 'pending' AND b.due_date <= p.last_day
         UNION ALL
-        SELECT s.currency, s.amount FROM subscriptions s, present p
-         WHERE s.auto_renew AND money_renewal(s) > shared.today() AND money_renewal(s) <= p.last_day
+        SELECT s.currency, s.amount
+          FROM subscriptions s, present p, money_later_dates(s.renews_from, s.frequency, shared.today(), p.last_day) d
+         WHERE s.auto_renew AND s.status = 'active'
     ), currencies AS (
         SELECT d.currency FROM debits d UNION SELECT u.currency FROM due u
     ), sums AS (

@@ -16,7 +16,7 @@ meta: {reads_private: true, reads_untrusted: true, effect: none}
 SELECT b.id, b.payee, b.amount, b.currency, b.due_date,
        CASE WHEN b.status = 'pending' AND b.due_date < shared.today() THEN 'overdue' ELSE b.status END AS status,
        b.frequency, b.autopay, b.predicted, b.payment_method, b.account_id, b.statement_period_start, b.statement_period_end,
-       b.paid_at, b.paid_amount, b.transaction_id
+       b.paid_at, b.paid_amount, b.transaction_id, b.metadata
   FROM bills b
  WHERE money_span(:start_date::text, :end_date::text) AND money_pattern('payee', :payee::text) IS DISTINCT FROM ''
    AND (:payee::text IS NULL OR b.payee ILIKE money_pattern('payee', :payee::text))

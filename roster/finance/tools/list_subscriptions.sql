@@ -15,7 +15,7 @@ meta: {reads_private: true, reads_untrusted: true, effect: none}
 ---*/
 SELECT s.id, s.service, s.amount, s.currency, s.frequency, money_renewal(s) AS next_renewal,
        money_renewal(s) - shared.today() AS days_until, s.status, s.auto_renew, s.payment_method, s.account_id, s.prices,
-       s.cancelled_at, s.cancel_reason
+       s.cancelled_at, s.cancel_reason, s.metadata
   FROM subscriptions s
  WHERE money_pattern('service', :service::text) IS DISTINCT FROM ''
    AND (s.status = :status::text OR :status::text IS NULL AND s.status <> 'cancelled')

@@ -10,14 +10,20 @@ args:
 returns: rows
 meta: {reads_private: true, reads_untrusted: true, effect: none}
 ---*/
-SELECT s.id, s.posted_at, s.merchant, s.description, s.amount, s.currency, s.category,
-       coalesce(s.mapped, s.usual) AS suggestion,
-       CASE WHEN s.mapped IS NOT NULL THEN 'mapping' WHEN s.usual IS NOT NULL THEN 'history' END AS basis
-  FROM (SELECT l.id, l.posted_at, l.merchant, l.description, l.amount, l.currency, l.category,
-               money_mapped_category(l.merchant_key) AS mapped,
-               (SELECT mode() WITHIN GROUP (ORDER BY h.category) FROM ledger h
-                 WHERE h.merchant_key = l.merchant_key AND h.id <> l.id AND h.category <> 'uncategorized') AS usual
-          FROM money_transactions(:transaction_ids::uuid[]) l
-         WHERE :transaction_ids::uuid[] IS NOT NULL OR l.category = 'uncategorized') s
- ORDER BY s.posted_at DESC, s.id
- LIMIT :limit::int;
+WITH asked AS MATERIALIZED (
+    SELECT l.* FROM money_transactions(:transaction_ids::uuid[]) l
+     WHERE :transaction_ids::uuid[] IS NOT NULL OR l.category = 'uncategorized'
+     ORDER BY l.posted_at DESC, l.id
+     LIMIT :limit::int
+), known AS (
+    SELECT a.id, money_mapped_category(a.merchant_key) AS mapped,
+           (SELECT mode() WITHIN GROUP (ORDER BY h.category) FROM ledger h
+             WHERE h.merchant_key = a.merchant_key AND h.id <> a.id AND h.category <> 'uncategorized') AS usual
+      FROM asked a
+)
+SELECT a.id, a.posted_at, a.merchant, a.description, a.amount, a.currency, a.category,
+       coalesce(k.mapped, k.usual) AS suggestion,
+       CASE WHEN k.mapped IS NOT NULL THEN 'mapping' WHEN k.usual IS NOT NULL THEN 'history' END AS basis
+  FROM asked a
+  JOIN known k ON k.id = a.id
+ ORDER BY a.posted_at DESC, a.id;
