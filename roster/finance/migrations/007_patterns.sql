@@ -79,53 +79,50 @@ RETURNS TABLE (transaction_id uuid, posted_at timestamptz, merchant text, catego
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
-    WITH spending AS (
-        SELECT l.* FROM ledger l WHERE l.direction = 'debit' AND l.counts AND l.posted_at > since - interval '1 year'
-    ), fresh AS (
-        SELECT s.* FROM spending s
-         -- A statement of long ago that is recorded now is no news.
-         WHERE CASE WHEN by_recording THEN s.created_at >= since AND s.created_at < until
-                                           AND s.posted_at > since - interval '14 days'
-                    ELSE s.posted_at >= since AND s.posted_at < until END
+    WITH spending AS MATERIALIZED (
+        SELECT l.id, l.posted_at, l.merchant, l.merchant_key, l.category, l.amount, l.currency,
+               -- A statement of long ago that is recorded now is no news.
+               CASE WHEN by_recording THEN l.created_at >= since AND l.created_at < until
+                                           AND l.posted_at > since - interval '14 days'
+                    ELSE l.posted_at >= since AND l.posted_at < until END AS fresh
+          FROM ledger l
+         WHERE l.direction = 'debit' AND l.counts AND l.posted_at > since - interval '1 year'
+    ), earlier AS MATERIALIZED (
+        SELECT k.kind, k.name, s.currency, count(*)::int AS n, array_agg(s.amount) AS amounts,
+               percentile_disc(0.5) WITHIN GROUP (ORDER BY s.amount) AS usual,
+               percentile_disc(0.95) WITHIN GROUP (ORDER BY s.amount) AS high
+          FROM spending s,
+               LATERAL (VALUES ('merchant', s.merchant_key), ('category', s.category), ('all', '')) k(kind, name)
+         WHERE NOT s.fresh
+         GROUP BY k.kind, k.name, s.currency
     ), compared AS (
-        SELECT f.id, c.kind, c.n, c.usual, c.high,
-               (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY abs(h.amount - c.usual))
-                  FROM spending h
-                 WHERE h.currency = f.currency AND h.posted_at < f.posted_at AND h.id <> f.id
-                   AND (c.kind = 'merchant' AND h.merchant_key = f.merchant_key
-                        OR c.kind = 'category' AND h.category = f.category)) AS scatter
-          FROM fresh f
-         CROSS JOIN LATERAL (
-            SELECT k.kind, count(h.id)::int AS n, percentile_disc(0.5) WITHIN GROUP (ORDER BY h.amount) AS usual,
-                   percentile_disc(0.95) WITHIN GROUP (ORDER BY h.amount) AS high
-              FROM (VALUES ('merchant'), ('category'), ('all')) k(kind)
-              LEFT JOIN spending h ON h.currency = f.currency AND h.posted_at < f.posted_at AND h.id <> f.id
-               AND (k.kind = 'merchant' AND h.merchant_key = f.merchant_key
-                    OR k.kind = 'category' AND h.category = f.category OR k.kind = 'all')
-             GROUP BY k.kind) c
+        -- What a charge is held against: its merchant if that is known well enough, else its category; a merchant never
+        -- seen is held against everything besides.
+        SELECT s.*, e.kind AS against, e.n, e.usual, e.high,
+               (SELECT percentile_disc(0.5) WITHIN GROUP (ORDER BY abs(a - e.usual)) FROM unnest(e.amounts) a) AS scatter
+          FROM spending s
+          LEFT JOIN earlier m ON m.kind = 'merchant' AND m.name = s.merchant_key AND m.currency = s.currency
+          JOIN earlier e ON e.currency = s.currency
+           AND (e.kind = 'merchant' AND e.name = s.merchant_key AND e.n >= 4
+                OR e.kind = 'category' AND e.name = s.category AND e.n >= 8 AND coalesce(m.n, 0) < 4
+                OR e.kind = 'all' AND e.n >= 20 AND m.n IS NULL)
+         WHERE s.fresh AND s.amount > e.usual * 1.3
     ), judged AS (
-        SELECT f.id, v.kind, v.usual, v.n,
+        SELECT c.*,
                -- 1.4826 turns the middle distance into what a standard deviation would be.
-               round((f.amount - v.usual) / greatest(1.4826 * v.scatter, v.usual * 0.1), 1) AS score, v.high, f.amount
-          FROM fresh f
-          JOIN compared v ON v.id = f.id
-         WHERE v.kind = 'merchant' AND v.n >= 4
-            OR v.kind = 'category' AND v.n >= 8
-               AND NOT EXISTS (SELECT 1 FROM compared m WHERE m.id = f.id AND m.kind = 'merchant' AND m.n >= 4)
-            OR v.kind = 'all' AND v.n >= 20
-               AND EXISTS (SELECT 1 FROM compared m WHERE m.id = f.id AND m.kind = 'merchant' AND m.n = 0)
+               round((c.amount - c.usual) / greatest(1.4826 * c.scatter, c.usual * 0.1), 1) AS far
+          FROM compared c
     ), named AS (
-        SELECT DISTINCT ON (j.id) j.id, j.usual, j.n, CASE WHEN j.kind = 'all' THEN NULL ELSE j.score END AS score,
-               CASE j.kind WHEN 'merchant' THEN 'unusual_for_merchant' WHEN 'category' THEN 'unusual_for_category'
-                           ELSE 'large_at_new_merchant' END AS kind
+        SELECT DISTINCT ON (j.id) j.id, j.usual, j.n, CASE WHEN j.against <> 'all' THEN j.far END AS score,
+               CASE j.against WHEN 'merchant' THEN 'unusual_for_merchant' WHEN 'category' THEN 'unusual_for_category'
+                              ELSE 'large_at_new_merchant' END AS kind
           FROM judged j
-         WHERE CASE WHEN j.kind = 'all' THEN j.amount > j.high
-                    ELSE j.score >= sensitivity AND j.amount > j.usual * 1.3 END
-         ORDER BY j.id, array_position(ARRAY['merchant', 'category', 'all'], j.kind)
+         WHERE CASE WHEN j.against = 'all' THEN j.amount > j.high ELSE j.far >= sensitivity END
+         ORDER BY j.id, array_position(ARRAY['merchant', 'category', 'all'], j.against)
     )
     SELECT f.id, f.posted_at, f.merchant, f.category, f.amount, f.currency, n.kind, n.usual, n.n, n.score
       FROM named n
-      JOIN fresh f ON f.id = n.id
+      JOIN spending f ON f.id = n.id
      ORDER BY f.posted_at DESC, f.id
 $$;
 
