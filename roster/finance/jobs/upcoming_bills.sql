@@ -1,13 +1,14 @@
 /*---
 description: >-
-  Unpaid bills seven days and one day before their date, on the day, and once they are overdue: the day after, then weekly.
-  Those that are debited by themselves are told the day before only.
+  Unpaid bills seven days and one day before their date, on the day, and once they are overdue: the day after, then
+  weekly. Those that are debited by themselves are told the day before only.
 notify:
   head: "Bills:"
   template: "{payee}: {amount} {currency}{expected}, {due}"
   priority: medium
 ---*/
-SELECT b.payee, money_text(b.amount, b.currency) AS amount, b.currency, CASE WHEN b.predicted THEN ' (expected)' ELSE '' END AS expected,
+SELECT b.payee, money_text(b.amount, b.currency) AS amount, b.currency,
+       CASE WHEN b.predicted THEN ' (expected)' ELSE '' END AS expected,
        CASE WHEN b.autopay THEN format('will be debited tomorrow, %s', b.due_date)
             WHEN days > 1 THEN format('due in %s days, on %s', days, b.due_date)
             WHEN days = 1 THEN format('due tomorrow, %s', b.due_date)

@@ -2,8 +2,8 @@
 --
 -- An amount is an exact decimal and never stands without its currency; nothing here adds up amounts of two currencies.
 -- Which way the money went is said by `direction`, so that an amount is never below zero. A transaction that no longer
--- counts keeps its row: `deleted_at` says since when, `deleted_why` how (deleted, merged into another, split into parts,
--- or a part of a split that was taken back).
+-- counts keeps its row: `deleted_at` says since when, `deleted_why` how (deleted, merged into another, split into
+-- parts, or a part of a split that was taken back).
 --
 -- Refusals are raised with SQLSTATE 22023 and written for the model that made the call: what was wrong, what to do
 -- instead.
@@ -27,7 +27,8 @@ BEGIN
     FOR found IN SELECT m[1] FROM regexp_matches(given, '(?<![0-9A-Za-z])(\d(?:[ -]?\d){12,18})(?![0-9A-Za-z])', 'g') m
     LOOP
         digits := regexp_replace(found, '\D', '', 'g');
-        CONTINUE WHEN digits !~ '^(4\d{12}(\d{3})?(\d{3})?|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|3[068]\d{12}|35\d{14}|6\d{15,18})$';
+        CONTINUE WHEN digits !~ ('^(4\d{12}(\d{3})?(\d{3})?|5[1-5]\d{14}|2[2-7]\d{14}|3[47]\d{13}|3[068]\d{12}'
+                                 || '|35\d{14}|6\d{15,18})$');
         -- The check digit of a card: from the right, every second digit doubled, its digits added.
         SELECT sum(CASE WHEN (length(digits) - place) % 2 = 0 THEN d ELSE (2 * d) / 10 + (2 * d) % 10 END) INTO total
           FROM (SELECT place, substr(digits, place, 1)::int AS d FROM generate_series(1, length(digits)) place) each;
@@ -76,8 +77,8 @@ BEGIN
         END IF;
         CASE money_secret(given)
             WHEN 'card' THEN
-                RAISE EXCEPTION '% holds the number of a card. Card numbers are not kept; leave it out, or write its last '
-                    'four digits only.', field USING ERRCODE = '22023';
+                RAISE EXCEPTION '% holds the number of a card. Card numbers are not kept; leave it out, or write its '
+                    'last four digits only.', field USING ERRCODE = '22023';
             WHEN 'iban' THEN
                 RAISE EXCEPTION '% holds a whole IBAN. An account is kept by its last four digits only (last_four of '
                     'track_account).', field USING ERRCODE = '22023';
@@ -115,11 +116,12 @@ LANGUAGE sql IMMUTABLE PARALLEL SAFE
 AS $$
     SELECT coalesce(nullif(string_agg(word, ' ' ORDER BY place), ''), lower(btrim(given)))
       FROM regexp_split_to_table(
-               regexp_replace(lower(btrim(given)), '^(paypal|pp|sq|sumup|sp|izettle|zettle|stripe|klarna|google|amzn mktp)\s*\*\s*', ''),
+               regexp_replace(lower(btrim(given)),
+                              '^(paypal|pp|sq|sumup|sp|izettle|zettle|stripe|klarna|google|amzn mktp)\s*\*\s*', ''),
                '[^[:alnum:]äöüßéèêàâçñáíóúøåæ&]+') WITH ORDINALITY words(word, place)
      WHERE word <> '' AND word !~ '\d{3,}' AND word !~ '^\d+$'
-       AND word NOT IN ('gmbh', 'ag', 'kg', 'ug', 'ev', 'inc', 'ltd', 'llc', 'sa', 'sarl', 'bv', 'co', 'corp', 'plc', 'com',
-                        'de', 'www', 'the')
+       AND word NOT IN ('gmbh', 'ag', 'kg', 'ug', 'ev', 'inc', 'ltd', 'llc', 'sa', 'sarl', 'bv', 'co', 'corp', 'plc',
+                        'com', 'de', 'www', 'the')
 $$;
 
 CREATE TABLE accounts (
@@ -183,7 +185,8 @@ COMMENT ON COLUMN transactions.revisions IS 'What the row said before each corre
 
 SELECT shared.tenant_table('transactions');
 
--- A transaction is told apart by these, so that recording it twice keeps one row: also when it was merged or split since.
+-- A transaction is told apart by these, so that recording it twice keeps one row: also when it was merged or split
+-- since.
 CREATE UNIQUE INDEX transactions_one ON transactions
     (tenant_id, posted_at, lower(merchant), amount, currency, direction,
      coalesce(account_id, '00000000-0000-0000-0000-000000000000'), coalesce(external_ref, ''), copy)
@@ -204,8 +207,8 @@ BEGIN
     END IF;
     NEW.merchant_key := money_merchant_key(NEW.merchant);
     IF NEW.posted_at::date > shared.today() THEN
-        RAISE EXCEPTION 'posted_at is %, which is still to come. A transaction has happened; what is due later is kept with '
-            'track_bill or track_subscription.', NEW.posted_at::date USING ERRCODE = '22023';
+        RAISE EXCEPTION 'posted_at is %, which is still to come. A transaction has happened; what is due later is '
+            'kept with track_bill or track_subscription.', NEW.posted_at::date USING ERRCODE = '22023';
     ELSIF NEW.posted_at < '1950-01-01' THEN
         RAISE EXCEPTION 'posted_at is %. Check the year.', NEW.posted_at::date USING ERRCODE = '22023';
     END IF;
@@ -220,7 +223,8 @@ $$;
 CREATE TRIGGER before_write BEFORE INSERT OR UPDATE ON transactions
     FOR EACH ROW EXECUTE FUNCTION transaction_before_write();
 CREATE TRIGGER no_secrets BEFORE INSERT OR UPDATE ON transactions
-    FOR EACH ROW EXECUTE FUNCTION money_no_secrets('merchant', 'description', 'payment_method', 'tags', 'tax_note', 'metadata');
+    FOR EACH ROW EXECUTE FUNCTION money_no_secrets('merchant', 'description', 'payment_method', 'tags', 'tax_note',
+                                                   'metadata');
 
 -- The transactions that count, with the owner's day of each.
 CREATE VIEW ledger WITH (security_invoker = true) AS
@@ -269,7 +273,8 @@ BEGIN
         ELSIF EXISTS (SELECT 1 FROM accounts a
                        WHERE a.id <> of_id AND lower(a.institution) = lower(btrim(of_institution)) AND a.type = of_type
                          AND a.currency = unit AND (coalesce(a.last_four, ''), coalesce(lower(a.name), ''))
-                           = (SELECT coalesce(tail, o.last_four, ''), coalesce(nullif(lower(btrim(of_name)), ''), lower(o.name), '')
+                           = (SELECT coalesce(tail, o.last_four, ''),
+                                     coalesce(nullif(lower(btrim(of_name)), ''), lower(o.name), '')
                                 FROM accounts o WHERE o.id = of_id)) THEN
             RAISE EXCEPTION 'Another account is just that already; list_accounts shows it. Nothing changed.'
                 USING ERRCODE = '22023';
@@ -314,4 +319,7 @@ CREATE FUNCTION money_filter(of_currency text, of_account uuid)
 RETURNS boolean
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
-AS $$ SELECT shared.currency('currency', of_currency) IS DISTINCT FROM '' AND account_known(of_account) IS NOT DISTINCT FROM of_account $$;
+AS $$
+    SELECT shared.currency('currency', of_currency) IS DISTINCT FROM ''
+       AND account_known(of_account) IS NOT DISTINCT FROM of_account
+$$;

@@ -44,13 +44,14 @@ AS $$
     SELECT m.category
       FROM merchant_mappings m
      WHERE m.deleted_at IS NULL
-       AND (m.merchant_key = of_key OR m.source = 'rule' AND of_key LIKE money_pattern('merchant_pattern', m.merchant_key))
+       AND (m.merchant_key = of_key
+            OR m.source = 'rule' AND of_key LIKE money_pattern('merchant_pattern', m.merchant_key))
      ORDER BY m.source = 'rule' DESC, m.merchant_key = of_key DESC, length(m.merchant_key) DESC, m.merchant_key
      LIMIT 1
 $$;
 
--- Learns from every merchant that fits the pattern, if there is one, with at least two categorised transactions, of which four in five agree. Rules stay, and
--- what was forgotten stays forgotten.
+-- Learns from every merchant that fits the pattern, if there is one, with at least two categorised transactions, of
+-- which four in five agree. Rules stay, and what was forgotten stays forgotten.
 CREATE FUNCTION merchant_learn(fits text)
 RETURNS SETOF merchant_mappings
 LANGUAGE sql
@@ -130,7 +131,8 @@ BEGIN
      WHERE m.id = of_id
     RETURNING m.* INTO changed;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'There is no mapping with that id; recall_merchant_mappings shows them.' USING ERRCODE = '22023';
+        RAISE EXCEPTION 'There is no mapping with that id; recall_merchant_mappings shows them.'
+            USING ERRCODE = '22023';
     END IF;
     RETURN changed;
 END

@@ -33,8 +33,8 @@ LANGUAGE plpgsql
 SET search_path FROM CURRENT
 AS $$
 DECLARE
-    known  CONSTANT text[] := '{posted_at,merchant,amount,currency,category,direction,description,payment_method,account_id,
-        receipt_url,external_ref,source_message_id,tags,metadata,repeat,source}';
+    known  CONSTANT text[] := '{posted_at,merchant,amount,currency,category,direction,description,payment_method,
+        account_id,receipt_url,external_ref,source_message_id,tags,metadata,repeat,source}';
     stray  text;
     raw    numeric;
     t      transactions;
@@ -80,7 +80,8 @@ BEGIN
     t.source_message_id := nullif(btrim(given ->> 'source_message_id'), '');
 
     -- Two calls that record the same at once come here one after the other.
-    PERFORM pg_advisory_xact_lock(hashtextextended('finance transactions ' || current_setting('butlerd.tenant', true), 0));
+    PERFORM pg_advisory_xact_lock(
+        hashtextextended('finance transactions ' || current_setting('butlerd.tenant', true), 0));
     SELECT x.* INTO entry
       FROM transactions x
      WHERE x.split_of IS NULL AND coalesce(x.deleted_why, '') <> 'deleted'
@@ -108,9 +109,9 @@ BEGIN
         t.category := money_mapped_category(money_merchant_key(t.merchant));
         category_from := CASE WHEN t.category IS NULL THEN 'unknown' ELSE 'mapping' END;
     END IF;
-    INSERT INTO transactions AS x (account_id, posted_at, merchant, merchant_key, description, amount, currency, direction,
-                                   category, payment_method, receipt_url, external_ref, source_message_id, source, tags,
-                                   metadata, copy)
+    INSERT INTO transactions AS x (account_id, posted_at, merchant, merchant_key, description, amount, currency,
+                                   direction, category, payment_method, receipt_url, external_ref, source_message_id,
+                                   source, tags, metadata, copy)
     VALUES (t.account_id, t.posted_at, t.merchant, '', nullif(btrim(given ->> 'description'), ''), t.amount, t.currency,
             t.direction, coalesce(t.category, 'uncategorized'), nullif(btrim(given ->> 'payment_method'), ''),
             nullif(btrim(given ->> 'receipt_url'), ''), t.external_ref, t.source_message_id,
@@ -156,7 +157,8 @@ BEGIN
     IF jsonb_typeof(list) <> 'array' OR jsonb_array_length(list) = 0 THEN
         RAISE EXCEPTION 'transactions must be a list with at least one transaction.' USING ERRCODE = '22023';
     ELSIF jsonb_array_length(list) > 500 THEN
-        RAISE EXCEPTION 'transactions has % lines; at most 500 are recorded in one call. Send the rest in further calls.',
+        RAISE EXCEPTION 'transactions has % lines; at most 500 are recorded in one call. Send the rest in further '
+            'calls.',
             jsonb_array_length(list) USING ERRCODE = '22023';
     END IF;
     PERFORM account_known(of_account);
@@ -202,13 +204,14 @@ BEGIN
     IF change = '{}' THEN
         RAISE EXCEPTION 'Nothing is to change. Give the fields that were wrong.' USING ERRCODE = '22023';
     ELSIF old.version <> expected_version THEN
-        RAISE EXCEPTION 'The transaction has version % by now, not %. Look at it with list_transactions before you change it.',
+        RAISE EXCEPTION 'The transaction has version % by now, not %. Look at it with list_transactions before you '
+            'change it.',
             old.version, expected_version USING ERRCODE = '22023';
     ELSIF worth = 0 THEN
         RAISE EXCEPTION 'amount is 0. If it never happened, use delete_transaction.' USING ERRCODE = '22023';
     ELSIF old.split_of IS NOT NULL AND (change ? 'amount' OR change ? 'currency') THEN
-        RAISE EXCEPTION 'It is a part of the split transaction %, whose parts make up its amount. restore_transaction with '
-            'that id takes the split back.', old.split_of USING ERRCODE = '22023';
+        RAISE EXCEPTION 'It is a part of the split transaction %, whose parts make up its amount. restore_transaction '
+            'with that id takes the split back.', old.split_of USING ERRCODE = '22023';
     ELSIF unit <> old.currency THEN
         PERFORM shared.money('amount', worth, unit);
     END IF;
@@ -259,10 +262,11 @@ BEGIN
     END IF;
     t := transaction_live('transaction_id', of_id);
     IF t.split_of IS NOT NULL THEN
-        RAISE EXCEPTION 'It is a part of the split transaction %. restore_transaction with that id takes the split back; '
-            'then the whole can be deleted.', t.split_of USING ERRCODE = '22023';
+        RAISE EXCEPTION 'It is a part of the split transaction %. restore_transaction with that id takes the split '
+            'back; then the whole can be deleted.', t.split_of USING ERRCODE = '22023';
     END IF;
-    UPDATE transactions x SET deleted_at = shared.clock(), deleted_why = 'deleted' WHERE x.id = of_id RETURNING x.* INTO t;
+    UPDATE transactions x SET deleted_at = shared.clock(), deleted_why = 'deleted' WHERE x.id = of_id
+        RETURNING x.* INTO t;
     RETURN t;
 END
 $$;
@@ -279,8 +283,8 @@ DECLARE
 BEGIN
     SELECT * INTO old FROM transactions x WHERE x.id = of_id;
     IF NOT FOUND THEN
-        RAISE EXCEPTION 'There is no transaction with that id; list_transactions with deleted set to true shows what can '
-            'be restored.' USING ERRCODE = '22023';
+        RAISE EXCEPTION 'There is no transaction with that id; list_transactions with deleted set to true shows what '
+            'can be restored.' USING ERRCODE = '22023';
     ELSIF old.deleted_why = 'unsplit' THEN
         RAISE EXCEPTION 'It was a part of a split that was taken back; the whole counts again, as %.', old.split_of
             USING ERRCODE = '22023';
@@ -328,16 +332,18 @@ BEGIN
     FOR one IN SELECT DISTINCT d FROM unnest(duplicates) d ORDER BY d LOOP
         CONTINUE WHEN EXISTS (SELECT 1 FROM transactions x WHERE x.id = one AND x.merged_into = of_id);
         twin := transaction_live('duplicate_ids', one);
-        IF (twin.amount, twin.currency, twin.direction) IS DISTINCT FROM (kept.amount, kept.currency, kept.direction) THEN
-            RAISE EXCEPTION 'The transaction % is % % (%), the one to keep % % (%). Only the same amount the same way can be '
-                'one purchase. Nothing was merged.', one, twin.amount, twin.currency, twin.direction, kept.amount,
-                kept.currency, kept.direction USING ERRCODE = '22023';
+        IF (twin.amount, twin.currency, twin.direction)
+           IS DISTINCT FROM (kept.amount, kept.currency, kept.direction) THEN
+            RAISE EXCEPTION 'The transaction % is % % (%), the one to keep % % (%). Only the same amount the same way '
+                'can be one purchase. Nothing was merged.', one, twin.amount, twin.currency, twin.direction,
+                kept.amount, kept.currency, kept.direction USING ERRCODE = '22023';
         ELSIF twin.split_of IS NOT NULL THEN
             RAISE EXCEPTION 'The transaction % is a part of the split transaction %, which can not be merged.', one,
                 twin.split_of USING ERRCODE = '22023';
         END IF;
         UPDATE transactions x
-           SET description = coalesce(x.description, twin.description), receipt_url = coalesce(x.receipt_url, twin.receipt_url),
+           SET description = coalesce(x.description, twin.description),
+               receipt_url = coalesce(x.receipt_url, twin.receipt_url),
                payment_method = coalesce(x.payment_method, twin.payment_method),
                account_id = coalesce(x.account_id, twin.account_id),
                source_message_id = coalesce(x.source_message_id, twin.source_message_id),
@@ -345,7 +351,8 @@ BEGIN
                tags = ARRAY(SELECT DISTINCT tag FROM unnest(x.tags || twin.tags) tag ORDER BY tag),
                tax_deductible = x.tax_deductible OR twin.tax_deductible, tax_note = coalesce(x.tax_note, twin.tax_note)
          WHERE x.id = of_id;
-        UPDATE transactions x SET deleted_at = shared.clock(), deleted_why = 'merged', merged_into = of_id WHERE x.id = one;
+        UPDATE transactions x SET deleted_at = shared.clock(), deleted_why = 'merged', merged_into = of_id
+         WHERE x.id = one;
         -- A bill that the other one paid is paid by this one.
         UPDATE bills b SET transaction_id = of_id
          WHERE b.transaction_id = one AND NOT EXISTS (SELECT 1 FROM bills o WHERE o.transaction_id = of_id);
@@ -367,33 +374,35 @@ DECLARE
     total numeric;
 BEGIN
     IF whole.split_of IS NOT NULL THEN
-        RAISE EXCEPTION 'It is a part of the split transaction % already. restore_transaction with that id takes the split '
-            'back, so that it can be divided anew.', whole.split_of USING ERRCODE = '22023';
+        RAISE EXCEPTION 'It is a part of the split transaction % already. restore_transaction with that id takes the '
+            'split back, so that it can be divided anew.', whole.split_of USING ERRCODE = '22023';
     ELSIF jsonb_typeof(splits) <> 'array' OR jsonb_array_length(splits) < 2 THEN
         RAISE EXCEPTION 'splits needs at least two parts, each {"amount": 12.50, "category": "groceries"}.'
             USING ERRCODE = '22023';
     ELSIF EXISTS (SELECT 1 FROM jsonb_array_elements(splits) s
                    WHERE jsonb_typeof(s) <> 'object' OR coalesce(s ->> 'amount', '') !~ '^\d+(\.\d+)?$'
                       OR (s ->> 'amount')::numeric = 0 OR money_category(s ->> 'category') IS NULL) THEN
-        RAISE EXCEPTION 'Every part needs an amount above zero and a category: {"amount": 12.50, "category": "groceries"}.'
+        RAISE EXCEPTION 'Every part needs an amount above zero and a category: '
+            '{"amount": 12.50, "category": "groceries"}.'
             USING ERRCODE = '22023';
     END IF;
     SELECT sum(shared.money('amount', (s ->> 'amount')::numeric, whole.currency)) INTO total
       FROM jsonb_array_elements(splits) s;
     IF total <> whole.amount THEN
-        RAISE EXCEPTION 'The parts make % %, the transaction is % %. They must be the same; % % %.', total, whole.currency,
-            whole.amount, whole.currency, abs(whole.amount - total), whole.currency,
+        RAISE EXCEPTION 'The parts make % %, the transaction is % %. They must be the same; % % %.', total,
+            whole.currency, whole.amount, whole.currency, abs(whole.amount - total), whole.currency,
             CASE WHEN total < whole.amount THEN 'are missing' ELSE 'are too much' END USING ERRCODE = '22023';
     END IF;
     UPDATE transactions x SET deleted_at = shared.clock(), deleted_why = 'split' WHERE x.id = of_id;
     RETURN QUERY
-    INSERT INTO transactions AS x (account_id, posted_at, merchant, merchant_key, description, amount, currency, direction,
-                                   category, payment_method, receipt_url, source_message_id, source, tags, metadata, split_of)
+    INSERT INTO transactions AS x (account_id, posted_at, merchant, merchant_key, description, amount, currency,
+                                   direction, category, payment_method, receipt_url, source_message_id, source, tags,
+                                   metadata, split_of)
     SELECT whole.account_id, whole.posted_at, coalesce(nullif(btrim(s ->> 'merchant'), ''), whole.merchant), '',
            coalesce(nullif(btrim(s ->> 'description'), ''), whole.description),
            shared.money('amount', (s ->> 'amount')::numeric, whole.currency), whole.currency, whole.direction,
-           money_category(s ->> 'category'), whole.payment_method, whole.receipt_url, whole.source_message_id, whole.source,
-           whole.tags, whole.metadata, whole.id
+           money_category(s ->> 'category'), whole.payment_method, whole.receipt_url, whole.source_message_id,
+           whole.source, whole.tags, whole.metadata, whole.id
       FROM jsonb_array_elements(splits) s
     RETURNING x.*;
 END

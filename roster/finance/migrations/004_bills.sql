@@ -1,7 +1,8 @@
 -- Bills and subscriptions: what is to be paid, and when it comes again.
 --
--- A recurring bill is a row for each date. Paying one makes the next, counted from the first date of the series, so that
--- the 31st stays the last day of each month. The next one's amount is only expected (`predicted`) until the bill comes.
+-- A recurring bill is a row for each date. Paying one makes the next, counted from the first date of the series, so
+-- that the 31st stays the last day of each month. The next one's amount is only expected (`predicted`) until the bill
+-- comes.
 
 CREATE TABLE bills (
     id                     uuid PRIMARY KEY DEFAULT gen_random_uuid(),
@@ -75,6 +76,7 @@ DECLARE
     old   bills;
     payer CONSTANT text := nullif(btrim(regexp_replace(given ->> 'payee', '\s+', ' ', 'g')), '');
     asked CONSTANT text := coalesce(given ->> 'status', CASE WHEN given ? 'bill_id' THEN NULL ELSE 'pending' END);
+    reopened CONSTANT boolean := coalesce(given ->> 'status' IN ('pending', 'cancelled'), false);
 BEGIN
     given := jsonb_strip_nulls(given);
     IF payer IS NULL THEN
@@ -90,7 +92,8 @@ BEGIN
         RAISE EXCEPTION 'amount is 0. A bill has something to pay; if it is paid already, use mark_bill_paid.'
             USING ERRCODE = '22023';
     ELSIF b.statement_period_end < b.statement_period_start THEN
-        RAISE EXCEPTION 'statement_period_end lies before statement_period_start. Exchange them.' USING ERRCODE = '22023';
+        RAISE EXCEPTION 'statement_period_end lies before statement_period_start. Exchange them.'
+            USING ERRCODE = '22023';
     ELSIF given ? 'paid_at' AND coalesce(asked, 'pending') <> 'paid' THEN
         RAISE EXCEPTION 'paid_at is given, but status is not paid. Say status paid too, or leave paid_at out.'
             USING ERRCODE = '22023';
@@ -107,19 +110,21 @@ BEGIN
             SELECT * INTO old FROM bills x
              WHERE x.payee_key = money_merchant_key(payer) AND x.predicted AND x.status = 'pending'
                AND x.currency = b.currency AND (x.account_id = b.account_id OR b.account_id IS NULL)
-               AND abs(x.due_date - b.due_date) <= CASE WHEN x.frequency IN ('daily', 'weekly', 'biweekly') THEN 3 ELSE 14 END
+               AND abs(x.due_date - b.due_date)
+                   <= CASE WHEN x.frequency IN ('daily', 'weekly', 'biweekly') THEN 3 ELSE 14 END
              ORDER BY abs(x.due_date - b.due_date), x.id LIMIT 1;
         END IF;
     END IF;
 
     IF old.status = 'cancelled' AND NOT given ? 'status' THEN
-        RAISE EXCEPTION 'The bill of % due % was cancelled. If it is to be paid after all, call this with status pending.',
+        RAISE EXCEPTION 'The bill of % due % was cancelled. If it is to be paid after all, call this with status '
+            'pending.',
             old.payee, old.due_date USING ERRCODE = '22023';
     ELSIF EXISTS (SELECT 1 FROM bills x
                    WHERE x.id <> old.id AND x.payee_key = money_merchant_key(payer) AND x.due_date = b.due_date
                      AND x.account_id IS NOT DISTINCT FROM coalesce(b.account_id, old.account_id)) THEN
-        RAISE EXCEPTION 'Another bill of % is due on % already; list_bills shows it. Nothing changed.', payer, b.due_date
-            USING ERRCODE = '22023';
+        RAISE EXCEPTION 'Another bill of % is due on % already; list_bills shows it. Nothing changed.',
+            payer, b.due_date USING ERRCODE = '22023';
     END IF;
     already_tracked := old.id IS NOT NULL;
     IF already_tracked THEN
@@ -129,7 +134,8 @@ BEGIN
            SET payee = payer, payee_key = money_merchant_key(payer), amount = b.amount, currency = b.currency,
                due_date = b.due_date,
                frequency = coalesce(given ->> 'frequency', x.frequency),
-               first_due = CASE WHEN x.due_date <> b.due_date OR coalesce(given ->> 'frequency', x.frequency) <> x.frequency
+               first_due = CASE WHEN x.due_date <> b.due_date
+                                     OR coalesce(given ->> 'frequency', x.frequency) <> x.frequency
                                 THEN b.due_date ELSE x.first_due END,
                autopay = coalesce((given ->> 'autopay')::boolean, x.autopay),
                predicted = coalesce((given ->> 'predicted')::boolean, false),
@@ -139,10 +145,10 @@ BEGIN
                statement_period_start = coalesce(b.statement_period_start, x.statement_period_start),
                statement_period_end = coalesce(b.statement_period_end, x.statement_period_end),
                metadata = x.metadata || coalesce(given -> 'metadata', '{}'), updated_at = shared.clock(),
-               status = CASE WHEN given ->> 'status' IN ('pending', 'cancelled') THEN given ->> 'status' ELSE x.status END,
-               paid_at = CASE WHEN given ->> 'status' IN ('pending', 'cancelled') THEN NULL ELSE x.paid_at END,
-               paid_amount = CASE WHEN given ->> 'status' IN ('pending', 'cancelled') THEN NULL ELSE x.paid_amount END,
-               transaction_id = CASE WHEN given ->> 'status' IN ('pending', 'cancelled') THEN NULL ELSE x.transaction_id END
+               status = CASE WHEN reopened THEN given ->> 'status' ELSE x.status END,
+               paid_at = CASE WHEN NOT reopened THEN x.paid_at END,
+               paid_amount = CASE WHEN NOT reopened THEN x.paid_amount END,
+               transaction_id = CASE WHEN NOT reopened THEN x.transaction_id END
          WHERE x.id = old.id
         RETURNING x.* INTO bill;
     ELSE
@@ -193,7 +199,8 @@ BEGIN
             RAISE EXCEPTION 'That transaction paid another bill already: %. Choose the one that paid this bill.', other
                 USING ERRCODE = '22023';
         ELSIF paying.currency <> old.currency OR paying.direction <> 'debit' THEN
-            RAISE EXCEPTION 'The bill is in %, to be paid; the transaction is a % in %. Choose the one that paid this bill.',
+            RAISE EXCEPTION 'The bill is in %, to be paid; the transaction is a % in %. Choose the one that paid this '
+                'bill.',
                 old.currency, paying.direction, paying.currency USING ERRCODE = '22023';
         END IF;
     END IF;
@@ -209,16 +216,16 @@ BEGIN
         RETURNING x.* INTO bill;
     END IF;
 
-    due := CASE WHEN bill.frequency <> 'one_time' THEN shared.next_date(bill.first_due, bill.frequency, bill.due_date) END;
-    IF due IS NOT NULL THEN
+    IF bill.frequency <> 'one_time' THEN
+        due := shared.next_date(bill.first_due, bill.frequency, bill.due_date);
         -- The next one may be known already, also when its bill came with another date.
         SELECT * INTO next_bill FROM bills x
          WHERE x.previous_bill_id = of_id
             OR x.payee_key = bill.payee_key AND x.due_date = due AND x.account_id IS NOT DISTINCT FROM bill.account_id
          ORDER BY (x.previous_bill_id = of_id) DESC NULLS LAST LIMIT 1;
         IF NOT FOUND THEN
-            INSERT INTO bills AS x (payee, payee_key, amount, currency, due_date, frequency, first_due, autopay, predicted,
-                                    payment_method, account_id, previous_bill_id, metadata)
+            INSERT INTO bills AS x (payee, payee_key, amount, currency, due_date, frequency, first_due, autopay,
+                                    predicted, payment_method, account_id, previous_bill_id, metadata)
             VALUES (bill.payee, bill.payee_key, bill.amount, bill.currency, due, bill.frequency, bill.first_due,
                     bill.autopay, true, bill.payment_method, bill.account_id, bill.id, bill.metadata)
             RETURNING x.* INTO next_bill;
@@ -237,8 +244,8 @@ LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     WITH pairs AS (
-        SELECT b.id AS bill_id, b.payee, b.due_date, b.amount AS bill_amount, b.currency, l.id AS transaction_id, l.merchant,
-               l.day AS paid_on, l.amount AS paid_amount
+        SELECT b.id AS bill_id, b.payee, b.due_date, b.amount AS bill_amount, b.currency, l.id AS transaction_id,
+               l.merchant, l.day AS paid_on, l.amount AS paid_amount
           FROM bills b
          CROSS JOIN LATERAL (
             -- Half the distance to the next one, so that one month's payment is not taken for the other's.

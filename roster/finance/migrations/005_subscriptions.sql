@@ -69,8 +69,8 @@ CREATE FUNCTION money_yearly(amount numeric, frequency text)
 RETURNS numeric
 LANGUAGE sql IMMUTABLE
 AS $$
-    SELECT amount * CASE frequency WHEN 'daily' THEN 365 WHEN 'weekly' THEN 52 WHEN 'biweekly' THEN 26 WHEN 'monthly' THEN 12
-                                   WHEN 'quarterly' THEN 4 WHEN 'semiannual' THEN 2 ELSE 1 END
+    SELECT amount * CASE frequency WHEN 'daily' THEN 365 WHEN 'weekly' THEN 52 WHEN 'biweekly' THEN 26
+                                   WHEN 'monthly' THEN 12 WHEN 'quarterly' THEN 4 WHEN 'semiannual' THEN 2 ELSE 1 END
 $$;
 
 -- Tracks a subscription, given as the arguments of track_subscription; the same service again is corrected.
@@ -93,7 +93,8 @@ BEGIN
     END IF;
     SELECT * INTO old FROM subscriptions x WHERE x.service_key = lower(called);
     IF old.status = 'cancelled' AND NOT given ? 'status' THEN
-        RAISE EXCEPTION '% was cancelled on %. If it runs again, call this with status active; if not, leave it as it is.',
+        RAISE EXCEPTION '% was cancelled on %. If it runs again, call this with status active; if not, leave it as it '
+            'is.',
             old.service, old.cancelled_at::date USING ERRCODE = '22023';
     ELSIF renewal < shared.today() AND NOT coalesce((given ->> 'auto_renew')::boolean, old.auto_renew, true)
           AND coalesce(given ->> 'status', 'active') = 'active' THEN

@@ -30,8 +30,8 @@ AS $$
                                   ELSE 'year' END, day::timestamp) f
 $$;
 
--- What was spent on a category from one day to another, as far as it was on record at a moment: debits less refunds, which
--- are the credits of the same category. Of "all" it is the debits of every category; transfers are no spending.
+-- What was spent on a category from one day to another, as far as it was on record at a moment: debits less refunds,
+-- which are the credits of the same category. Of "all" it is the debits of every category; transfers are no spending.
 CREATE FUNCTION money_spent(of_category text, of_currency text, first_day date, last_day date, known_at timestamptz)
 RETURNS numeric
 LANGUAGE sql STABLE
@@ -44,7 +44,8 @@ AS $$
 $$;
 
 -- Sets a budget; the same category, period and currency again changes it, and brings one back that was removed.
-CREATE FUNCTION budget_put(of_category text, of_amount numeric, of_period text, of_currency text, warn numeric, alert numeric)
+CREATE FUNCTION budget_put(of_category text, of_amount numeric, of_period text, of_currency text, warn numeric,
+                           alert numeric)
 RETURNS TABLE (budget budgets, already_set boolean, previous_amount numeric)
 LANGUAGE plpgsql
 SET search_path FROM CURRENT
@@ -65,8 +66,8 @@ BEGIN
     IF coalesce(warn, old.warn_threshold, 0.8) <= 0
        OR coalesce(warn, old.warn_threshold, 0.8) > coalesce(alert, old.alert_threshold, 1.0)
        OR coalesce(alert, old.alert_threshold, 1.0) > 10 THEN
-        RAISE EXCEPTION 'warn_threshold is %, alert_threshold %. They are shares of the amount, the first not above the '
-            'second: 0.8 and 1.0 are 80 and 100 percent.', coalesce(warn, old.warn_threshold, 0.8),
+        RAISE EXCEPTION 'warn_threshold is %, alert_threshold %. They are shares of the amount, the first not above '
+            'the second: 0.8 and 1.0 are 80 and 100 percent.', coalesce(warn, old.warn_threshold, 0.8),
             coalesce(alert, old.alert_threshold, 1.0) USING ERRCODE = '22023';
     END IF;
     already_set := old.id IS NOT NULL AND old.deleted_at IS NULL;
@@ -98,8 +99,8 @@ BEGIN
         RAISE EXCEPTION 'There is no % budget for "%"; budget_list shows them%.', of_period, of_category,
             CASE WHEN ended THEN '' ELSE ' with removed set to true' END USING ERRCODE = '22023';
     ELSIF many > 1 THEN
-        RAISE EXCEPTION 'There is a % budget for "%" in more than one currency. Say which currency is meant.', of_period,
-            of_category USING ERRCODE = '22023';
+        RAISE EXCEPTION 'There is a % budget for "%" in more than one currency. Say which currency is meant.',
+            of_period, of_category USING ERRCODE = '22023';
     END IF;
     SELECT * INTO old FROM budgets x
      WHERE x.category = money_category(of_category) AND x.period = of_period AND (unit IS NULL OR x.currency = unit);

@@ -1,7 +1,8 @@
 -- Sums over the ledger. Each sum is of one currency.
 
 -- Spending and income of a span, by category, merchant, month, week, account, payment method or tag.
-CREATE FUNCTION money_summary(from_day text, to_day text, group_by text, of_category text, of_account uuid, of_currency text)
+CREATE FUNCTION money_summary(from_day text, to_day text, group_by text, of_category text, of_account uuid,
+                              of_currency text)
 RETURNS jsonb
 LANGUAGE plpgsql STABLE
 SET search_path FROM CURRENT
@@ -9,14 +10,16 @@ AS $$
 DECLARE
     -- Without a beginning it is the month of the end, so far.
     last_day  CONSTANT date := coalesce(shared.day('end_date', to_day), shared.today());
-    first_day CONSTANT date := coalesce(shared.day('start_date', from_day), date_trunc('month', last_day::timestamp)::date);
+    first_day CONSTANT date := coalesce(shared.day('start_date', from_day),
+                                        date_trunc('month', last_day::timestamp)::date);
     wanted    CONSTANT text := money_category(of_category);
     totals jsonb;
     parts  jsonb;
 BEGIN
     PERFORM money_filter(of_currency, of_account);
     IF last_day < first_day THEN
-        RAISE EXCEPTION 'end_date % lies before start_date %. Exchange them.', last_day, first_day USING ERRCODE = '22023';
+        RAISE EXCEPTION 'end_date % lies before start_date %. Exchange them.', last_day, first_day
+            USING ERRCODE = '22023';
     END IF;
     WITH entries AS (
         SELECT l.*, CASE group_by
@@ -38,11 +41,12 @@ BEGIN
          GROUP BY GROUPING SETS ((e.currency), (e.currency, e.part))
     )
     SELECT coalesce(jsonb_agg(jsonb_build_object('currency', s.currency, 'spent', money_json(s.spent),
-                        'received', money_json(s.received), 'net', money_json(s.received - s.spent), 'transactions', s.n)
+                        'received', money_json(s.received), 'net', money_json(s.received - s.spent),
+                        'transactions', s.n)
                     ORDER BY s.currency) FILTER (WHERE s.whole), '[]'),
            coalesce(jsonb_agg(jsonb_build_object('group', s.part, 'currency', s.currency, 'spent', money_json(s.spent),
-                        'received', money_json(s.received), 'net', money_json(s.received - s.spent), 'transactions', s.n,
-                        'percent_of_spent', round(s.spent * 100 / nullif((
+                        'received', money_json(s.received), 'net', money_json(s.received - s.spent),
+                        'transactions', s.n, 'percent_of_spent', round(s.spent * 100 / nullif((
                             SELECT w.spent FROM sums w WHERE w.whole AND w.currency = s.currency), 0), 1))
                     ORDER BY s.currency, CASE WHEN group_by IN ('month', 'week') THEN s.part END, s.spent DESC, s.part)
                     FILTER (WHERE NOT s.whole), '[]')
@@ -53,8 +57,8 @@ BEGIN
 END
 $$;
 
--- What each month's spending was, against the month before or the same month a year before. The running month is compared
--- with the same days of the other one.
+-- What each month's spending was, against the month before or the same month a year before. The running month is
+-- compared with the same days of the other one.
 CREATE FUNCTION money_trends(comparison text, months int, of_category text, of_currency text)
 RETURNS TABLE (month text, currency text, spent numeric, compared_month text, compared_spent numeric, change numeric,
                change_percent numeric, complete boolean)
@@ -62,7 +66,8 @@ LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     WITH span AS (
-        SELECT (date_trunc('month', shared.today()::timestamp) - make_interval(months => n))::date AS first_day, n = 0 AS running,
+        SELECT (date_trunc('month', shared.today()::timestamp) - make_interval(months => n))::date AS first_day,
+               n = 0 AS running,
                CASE comparison WHEN 'year_over_year' THEN interval '1 year' ELSE interval '1 month' END AS back
           FROM generate_series(0, months - 1) n
     ), pairs AS (
@@ -98,8 +103,8 @@ $$;
 -- What this month's spending will come to: what is spent, and what was spent on average in the rest of the last three
 -- months that are on record, or what is known to be due if that is more.
 CREATE FUNCTION money_forecast(of_currency text)
-RETURNS TABLE (month text, currency text, spent_so_far numeric, usual_rest numeric, known_due numeric, projected numeric,
-               usual_month numeric, based_on_months int, days_left int)
+RETURNS TABLE (month text, currency text, spent_so_far numeric, usual_rest numeric, known_due numeric,
+               projected numeric, usual_month numeric, based_on_months int, days_left int)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
@@ -147,8 +152,8 @@ $$;
 
 -- Money in and out, by week, month or quarter.
 CREATE FUNCTION money_flow(period text, periods int, breakdown boolean, of_currency text)
-RETURNS TABLE (first_day date, last_day date, currency text, income numeric, spending numeric, net numeric, complete boolean,
-               income_by_category jsonb, spending_by_category jsonb)
+RETURNS TABLE (first_day date, last_day date, currency text, income numeric, spending numeric, net numeric,
+               complete boolean, income_by_category jsonb, spending_by_category jsonb)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
@@ -156,7 +161,8 @@ AS $$
         SELECT DISTINCT p.first_day, p.last_day
           FROM generate_series(0, periods - 1) n,
                LATERAL money_period(period, (shared.today() - n * CASE period WHEN 'weekly' THEN interval '7 days'
-                                             WHEN 'monthly' THEN interval '1 month' ELSE interval '3 months' END)::date) p
+                                             WHEN 'monthly' THEN interval '1 month'
+                                             ELSE interval '3 months' END)::date) p
     ), parts AS (
         SELECT s.first_day, s.last_day, l.currency, l.direction, l.category, sum(l.amount) AS amount
           FROM span s
@@ -167,8 +173,10 @@ AS $$
     SELECT p.first_day, p.last_day, p.currency, coalesce(sum(p.amount) FILTER (WHERE p.direction = 'credit'), 0),
            coalesce(sum(p.amount) FILTER (WHERE p.direction = 'debit'), 0),
            sum(CASE p.direction WHEN 'credit' THEN p.amount ELSE -p.amount END), p.last_day < shared.today(),
-           CASE WHEN breakdown THEN jsonb_object_agg(p.category, money_json(p.amount)) FILTER (WHERE p.direction = 'credit') END,
-           CASE WHEN breakdown THEN jsonb_object_agg(p.category, money_json(p.amount)) FILTER (WHERE p.direction = 'debit') END
+           CASE WHEN breakdown THEN jsonb_object_agg(p.category, money_json(p.amount))
+               FILTER (WHERE p.direction = 'credit') END,
+           CASE WHEN breakdown THEN jsonb_object_agg(p.category, money_json(p.amount))
+               FILTER (WHERE p.direction = 'debit') END
       FROM parts p
      GROUP BY p.first_day, p.last_day, p.currency
      ORDER BY p.first_day DESC, p.currency
@@ -176,7 +184,8 @@ $$;
 
 -- What all accounts came to at the end of each month, and today: of each account the last balance known by then.
 CREATE FUNCTION money_net_worth(months int, of_currency text)
-RETURNS TABLE (as_of date, currency text, net_worth numeric, assets numeric, debts numeric, change numeric, accounts jsonb)
+RETURNS TABLE (as_of date, currency text, net_worth numeric, assets numeric, debts numeric, change numeric,
+               accounts jsonb)
 LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
@@ -192,7 +201,8 @@ AS $$
          WHERE of_currency IS NULL OR b.currency = upper(of_currency)
          ORDER BY d.day, lower(b.institution), lower(b.account), b.currency, b.as_of_date DESC
     ), sums AS (
-        SELECT k.day, k.currency, sum(k.balance) AS worth, coalesce(sum(k.balance) FILTER (WHERE k.balance > 0), 0) AS assets,
+        SELECT k.day, k.currency, sum(k.balance) AS worth,
+               coalesce(sum(k.balance) FILTER (WHERE k.balance > 0), 0) AS assets,
                coalesce(-sum(k.balance) FILTER (WHERE k.balance < 0), 0) AS debts,
                jsonb_agg(jsonb_build_object('account', k.account, 'institution', k.institution,
                              'balance', money_json(k.balance), 'as_of_date', k.as_of_date)
@@ -219,7 +229,8 @@ DECLARE
 BEGIN
     FOREACH one IN ARRAY coalesce(ids, '{}') LOOP
         PERFORM transaction_live('transaction_ids', one);
-        UPDATE transactions x SET tax_deductible = deductible, tax_note = CASE WHEN deductible THEN coalesce(note, x.tax_note) END
+        UPDATE transactions x
+           SET tax_deductible = deductible, tax_note = CASE WHEN deductible THEN coalesce(note, x.tax_note) END
          WHERE x.id = one AND (x.tax_deductible, coalesce(x.tax_note, '')) IS DISTINCT FROM
                               (deductible, CASE WHEN deductible THEN coalesce(note, x.tax_note, '') ELSE '' END);
         changed := changed + FOUND::int;
@@ -227,15 +238,16 @@ BEGIN
     RETURN jsonb_build_object('year', wanted, 'changed', changed,
         'totals', (SELECT coalesce(jsonb_agg(jsonb_build_object('currency', t.currency, 'amount', money_json(t.amount),
                               'transactions', t.n) ORDER BY t.currency), '[]')
-                     FROM (SELECT l.currency, sum(CASE l.direction WHEN 'debit' THEN l.amount ELSE -l.amount END) AS amount,
-                                  count(*) AS n
+                     FROM (SELECT l.currency, count(*) AS n,
+                                  sum(CASE l.direction WHEN 'debit' THEN l.amount ELSE -l.amount END) AS amount
                              FROM ledger l WHERE l.tax_deductible AND extract(year FROM l.day) = wanted
                             GROUP BY l.currency) t),
         'flagged', money_tax_list(wanted, true), 'candidates', money_tax_list(wanted, false));
 END
 $$;
 
--- The newest 100 transactions of a year that are flagged, or that are not and are of a kind that tax offices often accept.
+-- The newest 100 transactions of a year that are flagged, or that are not and are of a kind that tax offices often
+-- accept.
 CREATE FUNCTION money_tax_list(of_year int, flagged boolean)
 RETURNS jsonb
 LANGUAGE sql STABLE
@@ -247,8 +259,9 @@ AS $$
       FROM (SELECT l.* FROM ledger l
              WHERE extract(year FROM l.day) = of_year AND l.tax_deductible = flagged
                AND (flagged OR l.direction = 'debit' AND (
-                    l.category IN ('donation', 'donations', 'charity', 'childcare', 'work', 'office', 'business', 'education',
-                                   'tax advice', 'taxes', 'health', 'medical', 'insurance', 'repairs', 'household services')
+                    l.category IN ('donation', 'donations', 'charity', 'childcare', 'work', 'office', 'business',
+                                   'education', 'tax advice', 'taxes', 'health', 'medical', 'insurance', 'repairs',
+                                   'household services')
                     OR l.tags && ARRAY['tax', 'work', 'business', 'donation']))
              ORDER BY l.day DESC, l.id LIMIT 100) t
 $$;

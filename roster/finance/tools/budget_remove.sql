@@ -1,7 +1,7 @@
 /*---
 description: >-
-  Remove the budget of a category. Transactions stay as they are; budget_restore brings the budget back. changed is false if
-  it was removed already.
+  Remove the budget of a category. Transactions stay as they are; budget_restore brings the budget back. changed is
+  false if it was removed already.
 args:
   category: {type: string, required: true, description: "The category of the budget, from budget_list."}
   period: {type: string, enum: [weekly, monthly, quarterly, yearly], required: true, description: "Its period."}

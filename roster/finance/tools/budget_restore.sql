@@ -1,6 +1,7 @@
 /*---
 description: >-
-  Bring back a budget that was removed, with its amount and thresholds. budget_list with removed set to true lists them.
+  Bring back a budget that was removed, with its amount and thresholds. budget_list with removed set to true lists
+  them.
 args:
   category: {type: string, required: true, description: "The category of the budget."}
   period: {type: string, enum: [weekly, monthly, quarterly, yearly], required: true, description: "Its period."}

@@ -1,8 +1,8 @@
 /*---
 description: >-
-  Note that the person has cancelled a subscription: no more reminders, no part of the audit. It does not cancel anything at
-  the provider; the person must do that, so ask if it is done. changed is false if it was cancelled already.
-  restore_subscription takes it back.
+  Note that the person has cancelled a subscription: no more reminders, no part of the audit. It does not cancel
+  anything at the provider; the person must do that, so ask if it is done. changed is false if it was cancelled
+  already. restore_subscription takes it back.
 args:
   subscription_id: {type: string, format: uuid, required: true, description: "From list_subscriptions."}
   reason: {type: string, maxLength: 500, description: "Why, in the person's words."}

@@ -1,10 +1,11 @@
 /*---
 description: >-
-  Pairs of transactions that may be one purchase recorded twice: same amount, currency and direction, and the same merchant
-  within three days, or the same reference of the bank. Two purchases recorded as such on purpose are left out. It changes
-  nothing; merge_duplicates with keep_id and duplicate_id makes one of them.
+  Pairs of transactions that may be one purchase recorded twice: same amount, currency and direction, and the same
+  merchant within three days, or the same reference of the bank. Two purchases recorded as such on purpose are left
+  out. It changes nothing; merge_duplicates with keep_id and duplicate_id makes one of them.
 args:
-  days_back: {type: integer, default: 30, minimum: 1, maximum: 730, description: "How many days back the later one lies."}
+  days_back: {type: integer, default: 30, minimum: 1, maximum: 730, description: "How many days back the later one
+    lies."}
   currency: {type: string, description: "Only this currency, ISO 4217."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many pairs."}
   offset: {type: integer, default: 0, minimum: 0, description: "Skip so many pairs."}
@@ -12,8 +13,8 @@ returns: rows
 meta: {reads_private: true, reads_untrusted: true, effect: none}
 ---*/
 WITH near AS MATERIALIZED (
-    SELECT l.id, l.merchant, l.merchant_key, l.amount, l.currency, l.direction, l.posted_at, l.day, l.external_ref, l.copy,
-           l.created_at
+    SELECT l.id, l.merchant, l.merchant_key, l.amount, l.currency, l.direction, l.posted_at, l.day, l.external_ref,
+           l.copy, l.created_at
       FROM ledger l
      WHERE money_filter(:currency::text, NULL) AND l.split_of IS NULL
        AND l.posted_at >= (shared.today() - :days_back::int - 3)::timestamptz

@@ -1,8 +1,9 @@
 /*---
 description: >-
-  Keep track of what may count for the tax return. With transaction_ids it flags them (or takes the flag away); without it
-  only lists. It returns the year's flagged transactions with their sum for each currency (refunds taken off), and
-  candidates: unflagged ones of kinds that tax offices often accept. Whether they do is for the person or their adviser.
+  Keep track of what may count for the tax return. With transaction_ids it flags them (or takes the flag away);
+  without it only lists. It returns the year's flagged transactions with their sum for each currency (refunds taken
+  off), and candidates: unflagged ones of kinds that tax offices often accept. Whether they do is for the person or
+  their adviser.
 args:
   year: {type: integer, minimum: 1950, maximum: 2200, description: "The year to list. Left out: this year."}
   transaction_ids: {type: array, items: {type: string, format: uuid}, description: "The transactions to flag, from

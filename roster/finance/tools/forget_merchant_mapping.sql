@@ -1,7 +1,7 @@
 /*---
 description: >-
-  Forget which category a merchant's new transactions get, because the mapping is wrong. Transactions on record stay as they
-  are; bulk_recategorize changes those. restore_merchant_mapping takes it back.
+  Forget which category a merchant's new transactions get, because the mapping is wrong. Transactions on record stay
+  as they are; bulk_recategorize changes those. restore_merchant_mapping takes it back.
 args:
   mapping_id: {type: string, format: uuid, required: true, description: "From recall_merchant_mappings."}
 returns: row

@@ -1,9 +1,10 @@
 /*---
 description: >-
-  The accounts that are known, with their ids, how many transactions each has and the day of the latest. For what stands on
-  them use net_worth_history.
+  The accounts that are known, with their ids, how many transactions each has and the day of the latest. For what
+  stands on them use net_worth_history.
 args:
-  type: {type: string, enum: [checking, savings, credit, investment, loan, cash, other], description: "Only this kind."}
+  type: {type: string, enum: [checking, savings, credit, investment, loan, cash, other], description: "Only this
+    kind."}
   currency: {type: string, description: "Only this currency, ISO 4217."}
   include_closed: {type: boolean, default: false, description: "True lists closed accounts too."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}

@@ -3,8 +3,8 @@ description: >-
   Transactions, newest first, narrowed by whatever is given. Use it to find single entries and their ids; for sums use
   spending_summary. If as many rows come back as limit allows there may be more: ask again with offset.
 args:
-  start_date: {type: string, description: "First day, YYYY-MM-DD in the owner's time zone, or a moment in RFC 3339. Leave it
-    out for no lower end."}
+  start_date: {type: string, description: "First day, YYYY-MM-DD in the owner's time zone, or a moment in RFC 3339.
+    Leave it out for no lower end."}
   end_date: {type: string, description: "Last day, which counts whole, or a moment. Leave it out for no upper end."}
   category: {type: string, description: "Exactly this category."}
   merchant: {type: string, description: "Any part of the merchant's name; * stands for any text."}

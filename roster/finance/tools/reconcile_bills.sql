@@ -1,8 +1,8 @@
 /*---
 description: >-
-  Compare the unpaid bills with the ledger. A bill that exactly one transaction fits (payee, currency and amount, about the
-  due date) is marked as paid and linked; where the amount differs or several fit it comes back as doubtful, to be settled
-  with mark_bill_paid after asking the person.
+  Compare the unpaid bills with the ledger. A bill that exactly one transaction fits (payee, currency and amount,
+  about the due date) is marked as paid and linked; where the amount differs or several fit it comes back as doubtful,
+  to be settled with mark_bill_paid after asking the person.
 args:
   lookback_days: {type: integer, default: 90, minimum: 1, maximum: 730, description: "How many days back to look at
     transactions."}

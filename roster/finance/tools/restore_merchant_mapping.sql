@@ -1,7 +1,7 @@
 /*---
 description: >-
-  Bring back a mapping of a merchant to a category that was forgotten. recall_merchant_mappings with forgotten set to true
-  lists them.
+  Bring back a mapping of a merchant to a category that was forgotten. recall_merchant_mappings with forgotten set to
+  true lists them.
 args:
   mapping_id: {type: string, format: uuid, required: true, description: "The id of the forgotten mapping."}
 returns: row

@@ -1,7 +1,7 @@
 /*---
 description: >-
-  Bring back a transaction that was deleted, merged into another or split. Of a split one the parts go (parts_removed) and
-  the whole counts again. list_transactions with deleted set to true lists what can be restored.
+  Bring back a transaction that was deleted, merged into another or split. Of a split one the parts go (parts_removed)
+  and the whole counts again. list_transactions with deleted set to true lists what can be restored.
 args:
   transaction_id: {type: string, format: uuid, required: true, description: "The id of the transaction."}
 returns: row

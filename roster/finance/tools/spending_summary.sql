@@ -1,8 +1,9 @@
 /*---
 description: >-
-  How much was spent and received in a span of days: totals for each currency, and the same by group, the largest first.
-  Currencies are never added up. Transfers between own accounts are left out (ask for category_filter transfer to see them),
-  and refunds stand under received. Use it for "what did we spend on …"; the entries behind a sum are in list_transactions.
+  How much was spent and received in a span of days: totals for each currency, and the same by group, the largest
+  first. Currencies are never added up. Transfers between own accounts are left out (ask for category_filter transfer
+  to see them), and refunds stand under received. Use it for "what did we spend on …"; the entries behind a sum are in
+  list_transactions.
 args:
   start_date: {type: string, description: "First day, YYYY-MM-DD. Left out: the first of the month of end_date."}
   end_date: {type: string, description: "Last day, which counts whole. Left out: today."}

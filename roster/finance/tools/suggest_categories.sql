@@ -1,11 +1,11 @@
 /*---
 description: >-
-  Suggest a category for transactions: by the person's rule or what was learned for the merchant (mapping), else by what the
-  same merchant mostly had (history). suggestion is null where neither knows: decide from the merchant and description, or
-  ask. It changes nothing; update_transaction does.
+  Suggest a category for transactions: by the person's rule or what was learned for the merchant (mapping), else by
+  what the same merchant mostly had (history). suggestion is null where neither knows: decide from the merchant and
+  description, or ask. It changes nothing; update_transaction does.
 args:
-  transaction_ids: {type: array, items: {type: string, format: uuid}, description: "From list_transactions. Leave it out for
-    the newest that are uncategorized."}
+  transaction_ids: {type: array, items: {type: string, format: uuid}, description: "From list_transactions. Leave it
+    out for the newest that are uncategorized."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}
 returns: rows
 meta: {reads_private: true, reads_untrusted: true, effect: none}

@@ -1,9 +1,9 @@
 /*---
 description: >-
-  Track a bill: what is to be paid, to whom, and by when. Use it when the person or a mail tells of one, and to correct one.
-  The same payee and due date again corrects the one there (already_tracked is true, previous_amount and previous_due_date
-  say what changed); a recurring bill that was only expected about then becomes the real one. When it has been paid use
-  mark_bill_paid. It pays nothing.
+  Track a bill: what is to be paid, to whom, and by when. Use it when the person or a mail tells of one, and to
+  correct one. The same payee and due date again corrects the one there (already_tracked is true, previous_amount and
+  previous_due_date say what changed); a recurring bill that was only expected about then becomes the real one. When
+  it has been paid use mark_bill_paid. It pays nothing.
 args:
   payee: {type: string, required: true, maxLength: 200, description: "Who is to be paid."}
   amount: {type: number, required: true, description: "How much, above zero."}
@@ -11,8 +11,8 @@ args:
   due_date: {type: string, required: true, description: "By when, YYYY-MM-DD."}
   frequency: {type: string, enum: [one_time, daily, weekly, biweekly, monthly, quarterly, semiannual, yearly],
     description: "How often it comes again; once paid, the next one is made by itself. Left out: one_time."}
-  status: {type: string, enum: [pending, paid, cancelled], description: "Left out: pending. cancelled for a bill that need not
-    be paid; pending opens it again. Whether it is overdue is told from the date."}
+  status: {type: string, enum: [pending, paid, cancelled], description: "Left out: pending. cancelled for a bill that
+    need not be paid; pending opens it again. Whether it is overdue is told from the date."}
   payment_method: {type: string, maxLength: 100, description: "How it is paid. No card numbers."}
   account_id: {type: string, format: uuid, description: "From which account, from list_accounts."}
   statement_period_start: {type: string, description: "First day of what is billed, YYYY-MM-DD."}
@@ -22,8 +22,8 @@ args:
   metadata: {type: object, description: "Anything else worth keeping, such as an invoice number."}
   autopay: {type: boolean, description: "True if it is debited by itself: reminders then only say so."}
   predicted: {type: boolean, description: "True if the amount is only expected."}
-  bill_id: {type: string, format: uuid, description: "The bill to correct, from upcoming_bills or list_bills, when its payee
-    or due date was wrong. Leave it out for a new one."}
+  bill_id: {type: string, format: uuid, description: "The bill to correct, from upcoming_bills or list_bills, when its
+    payee or due date was wrong. Leave it out for a new one."}
 returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/

@@ -1,7 +1,7 @@
 /*---
 description: >-
-  Correct a transaction. Give only what changes; the rest stays. What it said before comes back as previous and is kept.
-  For many transactions of one merchant use bulk_recategorize; for one that never happened delete_transaction.
+  Correct a transaction. Give only what changes; the rest stays. What it said before comes back as previous and is
+  kept. For many transactions of one merchant use bulk_recategorize; for one that never happened delete_transaction.
 args:
   transaction_id: {type: string, format: uuid, required: true, description: "From list_transactions."}
   category: {type: string, maxLength: 60, description: "The right category."}
@@ -15,8 +15,8 @@ args:
   account_id: {type: string, format: uuid, description: "The right account, from list_accounts."}
   tags: {type: array, items: {type: string}, description: "The new tags, which replace the old ones."}
   metadata: {type: object, description: "Keys to add or replace."}
-  expected_version: {type: integer, description: "The version that list_transactions showed; if it changed since, the call is
-    refused."}
+  expected_version: {type: integer, description: "The version that list_transactions showed; if it changed since, the
+    call is refused."}
   reason: {type: string, maxLength: 500, description: "Why, for the record."}
 returns: row
 meta: {reads_private: true, effect: idempotent}
