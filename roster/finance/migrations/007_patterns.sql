@@ -154,8 +154,7 @@ AS $$
                    CASE WHEN k.status = 'active' AND k.amount > 0
                          AND (k.charged_on + shared.frequency_step(k.frequency) * 2)::date < shared.today()
                         THEN 'not_charged_lately' END,
-                   CASE WHEN k.status = 'paused'
-                         AND (k.charged_on + shared.frequency_step(k.frequency))::date >= shared.today()
+                   CASE WHEN k.status = 'paused' AND k.charged_on > coalesce(k.updated_at, k.created_at)::date
                         THEN 'charged_though_paused' END,
                    CASE WHEN k.status = 'cancelled' THEN 'charged_though_cancelled' END], NULL) AS findings
           FROM kept k

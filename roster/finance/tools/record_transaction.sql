@@ -35,8 +35,8 @@ meta: {reads_private: true, effect: once}
 SELECT t.id, t.posted_at, t.merchant, t.amount, t.currency, t.direction, t.category, r.category_from, t.description,
        t.account_id, t.tags, r.already_recorded
   FROM transaction_record(jsonb_strip_nulls(jsonb_build_object(
-           'posted_at', coalesce(:posted_at::text, shared.today()::text), 'merchant', :merchant::text, 'amount',
-               :amount::numeric,
+           'posted_at', coalesce(:posted_at::text, shared.today()::text), 'merchant', :merchant::text,
+           'amount', :amount::numeric,
            'currency', :currency::text, 'category', :category::text, 'direction', :direction::text,
            'description', :description::text, 'payment_method', :payment_method::text, 'account_id', :account_id::text,
            'receipt_url', :receipt_url::text, 'external_ref', :external_ref::text,
