@@ -13,6 +13,7 @@ mod order;
 mod probe;
 mod roster;
 mod set;
+mod vcard;
 mod webhook;
 
 pub use catalog::{Catalog, StrictCatalog};
