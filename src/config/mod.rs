@@ -31,6 +31,7 @@ pub use butler::{
     BufferSection, ButlerBudgets, ButlerConfig, DbSection, EnvSection, RuntimeSection, ScheduleEntry, SessionsSection,
     ShutdownSection, SwitchboardSection,
 };
+pub use check::nearest;
 pub use daemon::{
     AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
     OwnerConfig, SpawnerConfig, TelemetryConfig,
@@ -38,6 +39,7 @@ pub use daemon::{
 pub use environment::{Environment, Overrides};
 pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
+pub use node::{Node, Value as NodeValue};
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, Finding, Place, SHARED_DIR};
 pub use skills::Skill;

@@ -11,14 +11,17 @@ use crate::base::text;
 /// How much of a wrong value a mistake repeats, in bytes.
 const SHOWN_BYTES: usize = 60;
 
+/// A value of the file, and where it stands.
 #[derive(Debug, Clone)]
-pub(super) struct Node {
+pub struct Node {
+    /// From 1; that of its key, where it has one. `None`: it stands in no file.
     pub line: Option<usize>,
     pub value: Value,
 }
 
+/// What TOML knows.
 #[derive(Debug, Clone)]
-pub(super) enum Value {
+pub enum Value {
     Text(String),
     Int(i64),
     Float(f64),
@@ -28,8 +31,9 @@ pub(super) enum Value {
     Table(Vec<Entry>),
 }
 
+/// A key of a table, and what it holds.
 #[derive(Debug, Clone)]
-pub(super) struct Entry {
+pub struct Entry {
     pub key: String,
     pub node: Node,
 }
@@ -37,7 +41,7 @@ pub(super) struct Entry {
 /// A file that is no TOML: the parser's reason and the line.
 ///
 /// The reason never contains the line itself: it could hold a password.
-pub(super) struct SyntaxError {
+pub struct SyntaxError {
     pub line: Option<usize>,
     pub reason: String,
 }

@@ -64,6 +64,11 @@ impl SqlTool {
         Ok(Self { name, file: file.to_owned(), header, statement })
     }
 
+    /// The JSON Schema of its arguments.
+    pub fn schema(&self) -> &Value {
+        &self.header.schema
+    }
+
     pub(super) fn fail(&self, line: usize, problem: impl Into<String>) -> SqlToolError {
         SqlToolError { file: self.file.clone(), line, problem: problem.into() }
     }

@@ -1,0 +1,122 @@
+//! Looking at a roster without serving it: what `butlerd check` tells beyond what a start needs to know.
+//!
+//! A rule looks at one butler whose `butler.toml` and skills are right, and at the files of its directory. What only a
+//! database can tell is `butler/rehearsal.rs`'s.
+
+mod files;
+mod jobs;
+mod prompts;
+mod scenarios;
+mod statements;
+mod words;
+
+use std::collections::BTreeSet;
+
+use serde_json::Value;
+
+use super::catalog::Catalog;
+use super::contract::Module;
+use crate::config::{self, ButlerConfig, Finding, Place};
+use crate::tools::skill_tools;
+use crate::tools::sql::SqlToolError;
+
+/// For looking at a roster without serving it: every mistake of a module's settings is told, and of the files that they
+/// speak of.
+pub struct StrictCatalog {
+    catalog: Catalog,
+    /// The tools that every butler has, and those that the one of this name has besides.
+    own_tools: fn(&str) -> Vec<&'static str>,
+}
+
+impl StrictCatalog {
+    pub fn new(own_tools: fn(&str) -> Vec<&'static str>) -> Self {
+        Self { catalog: Catalog::default(), own_tools }
+    }
+
+    /// The butler's modules; `None`: one of them can't be made, so what it brings isn't known.
+    fn modules(&self, butler: &ButlerConfig) -> Option<Vec<Box<dyn Module>>> {
+        let module = |(name, table): (&String, &Value)| {
+            self.catalog.find(butler.name.as_str(), name)?.build(table, &butler.name, &butler.dir).ok()
+        };
+        butler.modules.iter().map(module).collect()
+    }
+}
+
+/// The tools of a butler, by where they come from.
+struct Tools {
+    /// The house's own, those of its skills among them.
+    house: BTreeSet<String>,
+    /// Of modules other than the roster's own.
+    modules: BTreeSet<String>,
+    /// The roster's own: the files in `tools/`, whether or not they are loaded.
+    own: BTreeSet<String>,
+}
+
+impl Tools {
+    fn has(&self, tool: &str) -> bool {
+        self.house.contains(tool) || self.modules.contains(tool) || self.own.contains(tool)
+    }
+
+    fn all(&self) -> impl Iterator<Item = &str> {
+        self.house.iter().chain(&self.modules).chain(&self.own).map(String::as_str)
+    }
+}
+
+/// What is known of a butler besides its settings.
+struct Known<'a> {
+    butler: &'a ButlerConfig,
+    /// `None`: one of its modules can't be made, which was told.
+    modules: Option<&'a [Box<dyn Module>]>,
+    /// `None`: what a module brings isn't known.
+    tools: Option<Tools>,
+    own_tools: fn(&str) -> Vec<&'static str>,
+}
+
+impl<'a> Known<'a> {
+    fn of(
+        butler: &'a ButlerConfig,
+        modules: Option<&'a [Box<dyn Module>]>,
+        own_tools: fn(&str) -> Vec<&'static str>,
+    ) -> Self {
+        let skills = skill_tools(&butler.skills);
+        let house = own_tools(butler.name.as_str()).into_iter().map(str::to_owned);
+        let house = house.chain(skills.iter().map(|tool| tool.def.name.clone())).collect();
+        let own: BTreeSet<String> = files::stems(&butler.dir.join("tools"), "sql").into_iter().collect();
+        let manifests: Option<Vec<_>> = modules.and_then(|all| all.iter().map(|m| m.manifest().ok()).collect());
+        let tools = manifests.map(|all| {
+            // The roster's own module declares the files, so what is left is the others'.
+            let declared = all.into_iter().flat_map(|manifest| manifest.tools);
+            Tools { house, modules: declared.filter(|tool| !own.contains(tool)).collect(), own }
+        });
+        Self { butler, modules, tools, own_tools }
+    }
+}
+
+/// A key of `butler.toml`.
+fn key(path: &[&str]) -> Place {
+    Place::Key(path.iter().map(|segment| (*segment).to_owned()).collect())
+}
+
+fn finding(place: Place, problem: impl Into<String>, expected: impl Into<String>) -> Finding {
+    Finding { place, problem: problem.into(), expected: expected.into() }
+}
+
+fn in_file(e: SqlToolError) -> Finding {
+    finding(Place::Line(e.file, e.line), e.problem, "")
+}
+
+impl config::Catalog for StrictCatalog {
+    fn module(&self, name: &str) -> bool {
+        self.catalog.module(name)
+    }
+    fn check_module(&self, butler: &str, name: &str, table: &Value) -> Vec<String> {
+        self.catalog.find(butler, name).map(|f| f.check(table)).unwrap_or_default()
+    }
+    fn check_butler(&self, butler: &ButlerConfig) -> Vec<Finding> {
+        let modules = self.modules(butler);
+        let known = Known::of(butler, modules.as_deref(), self.own_tools);
+        let rules: [fn(&Known<'_>) -> Vec<Finding>; 6] =
+            [files::check, prompts::check, jobs::check, statements::check, words::check, scenarios::check];
+        rules.iter().flat_map(|rule| rule(&known)).collect()
+    }
+}
