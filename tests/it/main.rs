@@ -50,6 +50,7 @@ mod people;
 mod routing;
 mod runtimes;
 mod sandbox;
+mod scenarios;
 mod schedules;
 mod schedules_crash;
 mod schedules_jobs;
