@@ -39,7 +39,6 @@ pub use daemon::{
 pub use environment::{Environment, Overrides};
 pub use load::{Household, load, load_config};
 pub use mistake::{Mistake, Refused};
-pub use node::{Node, Value as NodeValue};
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, Finding, Place, SHARED_DIR};
 pub use skills::Skill;

@@ -11,17 +11,14 @@ use crate::base::text;
 /// How much of a wrong value a mistake repeats, in bytes.
 const SHOWN_BYTES: usize = 60;
 
-/// A value of the file, and where it stands.
 #[derive(Debug, Clone)]
-pub struct Node {
-    /// From 1; that of its key, where it has one. `None`: it stands in no file.
+pub(super) struct Node {
     pub line: Option<usize>,
     pub value: Value,
 }
 
-/// What TOML knows.
 #[derive(Debug, Clone)]
-pub enum Value {
+pub(super) enum Value {
     Text(String),
     Int(i64),
     Float(f64),
@@ -31,9 +28,8 @@ pub enum Value {
     Table(Vec<Entry>),
 }
 
-/// A key of a table, and what it holds.
 #[derive(Debug, Clone)]
-pub struct Entry {
+pub(super) struct Entry {
     pub key: String,
     pub node: Node,
 }
@@ -41,7 +37,7 @@ pub struct Entry {
 /// A file that is no TOML: the parser's reason and the line.
 ///
 /// The reason never contains the line itself: it could hold a password.
-pub struct SyntaxError {
+pub(super) struct SyntaxError {
     pub line: Option<usize>,
     pub reason: String,
 }

@@ -22,4 +22,4 @@ pub use contract::{
     Think, Unthought,
 };
 pub use set::{ModuleStates, Modules, switch_key};
-pub use strict::StrictCatalog;
+pub use strict::{Mentions, StrictCatalog};

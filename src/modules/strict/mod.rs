@@ -19,18 +19,25 @@ use super::contract::Module;
 use crate::config::{self, ButlerConfig, Finding, Place};
 use crate::tools::skill_tools;
 use crate::tools::sql::SqlToolError;
+use scenarios::ReadScenarios;
+
+pub use scenarios::Mentions;
+
+/// The names of the tools that a butler has by itself.
+pub type OwnTools = fn(&str) -> Vec<&'static str>;
 
 /// For looking at a roster without serving it: every mistake of a module's settings is told, and of the files that they
 /// speak of.
 pub struct StrictCatalog {
     catalog: Catalog,
     /// The tools that every butler has, and those that the one of this name has besides.
-    own_tools: fn(&str) -> Vec<&'static str>,
+    own_tools: OwnTools,
+    scenarios: ReadScenarios,
 }
 
 impl StrictCatalog {
-    pub fn new(own_tools: fn(&str) -> Vec<&'static str>) -> Self {
-        Self { catalog: Catalog::default(), own_tools }
+    pub fn new(own_tools: OwnTools, scenarios: ReadScenarios) -> Self {
+        Self { catalog: Catalog::default(), own_tools, scenarios }
     }
 
     /// The butler's modules; `None`: one of them can't be made, so what it brings isn't known.
@@ -69,15 +76,13 @@ struct Known<'a> {
     modules: Option<&'a [Box<dyn Module>]>,
     /// `None`: what a module brings isn't known.
     tools: Option<Tools>,
-    own_tools: fn(&str) -> Vec<&'static str>,
+    own_tools: OwnTools,
+    scenarios: ReadScenarios,
 }
 
 impl<'a> Known<'a> {
-    fn of(
-        butler: &'a ButlerConfig,
-        modules: Option<&'a [Box<dyn Module>]>,
-        own_tools: fn(&str) -> Vec<&'static str>,
-    ) -> Self {
+    fn of(butler: &'a ButlerConfig, modules: Option<&'a [Box<dyn Module>]>, by: &StrictCatalog) -> Self {
+        let own_tools = by.own_tools;
         let skills = skill_tools(&butler.skills);
         let house = own_tools(butler.name.as_str()).into_iter().map(str::to_owned);
         let house = house.chain(skills.iter().map(|tool| tool.def.name.clone())).collect();
@@ -88,7 +93,7 @@ impl<'a> Known<'a> {
             let declared = all.into_iter().flat_map(|manifest| manifest.tools);
             Tools { house, modules: declared.filter(|tool| !own.contains(tool)).collect(), own }
         });
-        Self { butler, modules, tools, own_tools }
+        Self { butler, modules, tools, own_tools, scenarios: by.scenarios }
     }
 }
 
@@ -114,7 +119,7 @@ impl config::Catalog for StrictCatalog {
     }
     fn check_butler(&self, butler: &ButlerConfig) -> Vec<Finding> {
         let modules = self.modules(butler);
-        let known = Known::of(butler, modules.as_deref(), self.own_tools);
+        let known = Known::of(butler, modules.as_deref(), self);
         let rules: [fn(&Known<'_>) -> Vec<Finding>; 6] =
             [files::check, prompts::check, jobs::check, statements::check, words::check, scenarios::check];
         rules.iter().flat_map(|rule| rule(&known)).collect()
