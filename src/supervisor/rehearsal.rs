@@ -10,7 +10,7 @@ use crate::butler::core_chains;
 use crate::config::{ButlerConfig, Config, Mistake};
 use crate::modules::{Catalog, Modules};
 use crate::store::migrate::{Chain, MigrationError};
-use crate::store::{Database, StoreError, describe};
+use crate::store::{Database, Store, StoreError, describe};
 use crate::tools::sql::{self, SqlToolError, Use};
 
 /// How long the scratch database may take to stop.
@@ -24,17 +24,7 @@ pub async fn rehearse(config: &Config, butlers: &[ButlerConfig]) -> Result<Vec<M
     config.daemon.data_dir = scratch.path().join("data");
     config.database.url = None;
     let ground = lay(&config, &Clock::default(), &|_| {}).await.map_err(|e| e.to_string())?;
-    let mut found = Ok(Vec::new());
-    for butler in butlers {
-        match (of_butler(&ground.db, butler).await, &mut found) {
-            (Ok(more), Ok(all)) => all.extend(more),
-            (Err(e), _) => {
-                found = Err(format!("{}: {e}", butler.name));
-                break;
-            }
-            (Ok(_), Err(_)) => {}
-        }
-    }
+    let found = everything(&ground.db, butlers).await;
     ground.db.close().await;
     if let Some(cluster) = &ground.cluster {
         cluster.stop(STOPPING).await;
@@ -42,24 +32,47 @@ pub async fn rehearse(config: &Config, butlers: &[ButlerConfig]) -> Result<Vec<M
     found
 }
 
-async fn of_butler(db: &Database, butler: &ButlerConfig) -> Result<Vec<Mistake>, StoreError> {
+async fn everything(db: &Database, butlers: &[ButlerConfig]) -> Result<Vec<Mistake>, String> {
+    let mut found = Vec::new();
+    let mut ready = Vec::new();
+    // All tables of all butlers are there before anything is prepared, as on any day but the first.
+    for butler in butlers {
+        match tables(db, butler).await.map_err(|e| format!("{}: {e}", butler.name))? {
+            Ok(store) => ready.push((butler, store)),
+            Err(wrong) => found.extend(wrong),
+        }
+    }
+    for (butler, store) in ready {
+        found.extend(statements(&store, butler).await.map_err(|e| format!("{}: {e}", butler.name))?);
+    }
+    Ok(found)
+}
+
+/// Makes the butler's tables. The inner error: what is wrong with its own migrations; then its statements have nothing to
+/// stand on.
+async fn tables(db: &Database, butler: &ButlerConfig) -> Result<Result<Store, Option<Mistake>>, StoreError> {
     let (name, schema) = (&butler.name, &butler.db.schema);
     let store = db.provision(name, schema).await?;
     let core = core_chains(name)?;
     db.migrate(name, schema, &core.iter().collect::<Vec<_>>()).await?;
     // What its text shows to be wrong was told without a database.
-    let Ok(own) = Chain::from_dir(name.as_str(), &butler.dir.join("migrations")) else { return Ok(Vec::new()) };
+    let Ok(own) = Chain::from_dir(name.as_str(), &butler.dir.join("migrations")) else { return Ok(Err(None)) };
     match db.migrate(name, schema, &[&own]).await {
         Ok(_) => {}
-        Err(StoreError::Migration(e)) => return Ok(of_migration(butler, &own, e).into_iter().collect()),
+        Err(StoreError::Migration(e)) => return Ok(Err(of_migration(butler, &own, e))),
         Err(e) => return Err(e),
     }
     let mut modules = Modules::load(&Catalog::default(), name, &butler.dir, &butler.modules);
     modules.migrate(db, name, schema).await;
+    Ok(Ok(store))
+}
+
+/// What is wrong with the butler's tools and jobs.
+async fn statements(store: &Store, butler: &ButlerConfig) -> Result<Vec<Mistake>, StoreError> {
     let mut lease = store.tenant(&TenantId::owner()).await?;
     let mut wrong: Vec<SqlToolError> = Vec::new();
     let tools = butler.dir.join("tools");
-    if butler.modules.contains_key(name.as_str())
+    if butler.modules.contains_key(butler.name.as_str())
         && let Ok(files) = sql::load_dir(&tools, Use::Tool)
     {
         wrong.extend(sql::refused(&mut lease, &files).await);

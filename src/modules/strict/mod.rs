@@ -87,11 +87,12 @@ impl<'a> Known<'a> {
         let house = own_tools(butler.name.as_str()).into_iter().map(str::to_owned);
         let house = house.chain(skills.iter().map(|tool| tool.def.name.clone())).collect();
         let own: BTreeSet<String> = files::stems(&butler.dir.join("tools"), "sql").into_iter().collect();
-        let manifests: Option<Vec<_>> = modules.and_then(|all| all.iter().map(|m| m.manifest().ok()).collect());
-        let tools = manifests.map(|all| {
-            // The roster's own module declares the files, so what is left is the others'.
-            let declared = all.into_iter().flat_map(|manifest| manifest.tools);
-            Tools { house, modules: declared.filter(|tool| !own.contains(tool)).collect(), own }
+        let names = butler.modules.keys();
+        let others = modules.map(|all| names.zip(all).filter(|(name, _)| **name != *butler.name.as_str()));
+        let declared: Option<Vec<_>> = others.and_then(|all| all.map(|(_, m)| m.manifest().ok()).collect());
+        let tools = declared.map(|all| {
+            let modules = all.into_iter().flat_map(|manifest| manifest.tools).collect();
+            Tools { house, modules, own }
         });
         Self { butler, modules, tools, own_tools, scenarios: by.scenarios }
     }
