@@ -243,7 +243,7 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
         let tx = client.transaction().await.map_err(failed)?;
         tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(schema))).await.map_err(failed)?;
         let before = owners_functions(&tx, schema).await.map_err(failed)?;
-        if let Err(source) = tx.batch_execute(&m.sql).await {
+        if let Err(source) = run_file(&tx, schema, &m.sql, !m.shipped).await {
             tx.rollback().await.map_err(failed)?;
             let line = match error_line(&m.sql, &source) {
                 Some(line) => Some(line),
@@ -302,6 +302,22 @@ async fn failing_line(client: &mut Client, schema: &str, sql: &str) -> Option<us
         }
     }
     None
+}
+
+/// Runs a file. `kept`: the rows before each change in the tables that it makes are kept, so that calls can be taken back.
+pub(super) async fn run_file(
+    tx: &Transaction<'_>,
+    schema: &str,
+    sql: &str,
+    kept: bool,
+) -> Result<(), tokio_postgres::Error> {
+    if !kept {
+        return tx.batch_execute(sql).await;
+    }
+    let known: Vec<u32> = tx.query_one("SELECT shared.tables_of($1)", &[&schema]).await?.get(0);
+    tx.batch_execute(sql).await?;
+    tx.execute("SELECT shared.keep_rows($1, $2)", &[&schema, &known]).await?;
+    Ok(())
 }
 
 /// Tables that hold no household's rows: the history itself and the map of roles.
