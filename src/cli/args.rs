@@ -44,7 +44,7 @@ pub enum Command {
     /// Run the household until SIGTERM or Ctrl-C
     Serve(ServeArgs),
     /// Check the settings and the roster, and tell every mistake
-    Check,
+    Check(CheckArgs),
     /// Play the scenarios of the roster (`roster/<butler>/tests/`) in a scratch household
     Test(TestArgs),
     /// Look at the settings, the machine and the daemon, and say what to do
@@ -120,6 +120,14 @@ pub enum Command {
     /// butlerd's own agent; sessions start it
     #[command(hide = true)]
     Agent,
+}
+
+/// `check`
+#[derive(Debug, Clone, Default, Args)]
+pub struct CheckArgs {
+    /// Don't try the roster's SQL on a database of its own, which is made for it and thrown away
+    #[arg(long)]
+    pub offline: bool,
 }
 
 /// `test`

@@ -77,7 +77,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
     match cli.command.unwrap_or_else(|| Command::Serve(args::ServeArgs::default())) {
         Command::Agent => Ok(crate::agent::main()),
         Command::Serve(args) => serve::run(desk, args),
-        Command::Check => check::run(&desk),
+        Command::Check(args) => check::run(&desk, &args),
         Command::Test(args) => test::run(&desk, args),
         Command::Doctor(postgres) => doctor::run(desk, postgres),
         Command::Demo(args) => serve::demo(args),

@@ -7,10 +7,12 @@ mod embedded;
 mod entry;
 mod foundation;
 mod notify;
+mod rehearsal;
 mod serve;
 mod tree;
 
 pub use embedded::Embedded;
 pub use foundation::{FoundationError, cache_dir, owner_login};
+pub use rehearsal::rehearse;
 pub use serve::{AdminDoor, Hooks, Prepare, ServeError, serve, serve_with, with_causes};
 pub use tree::Supervisor;

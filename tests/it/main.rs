@@ -48,6 +48,7 @@ mod misbehave;
 mod notes;
 mod notices;
 mod people;
+mod rosters;
 mod routing;
 mod runtimes;
 mod sandbox;

@@ -29,8 +29,10 @@ const ROOMS: &[&[&str]] = &[
     &["butler"],
     &["supervisor"],
     &["admin"],
-    // The demo and the scenarios have a household of their own; the doctor asks a running daemon.
-    &["demo", "doctor", "scenario"],
+    // These have a household of their own.
+    &["demo", "scenario"],
+    // It asks a running daemon.
+    &["doctor"],
     &["cli"],
 ];
 

@@ -62,9 +62,16 @@ impl Factory for MemoryFactory {
 const EMBED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Who makes vectors, by the settings.
-fn embedder(settings: &Embedding, cx: &ModuleContext) -> Result<Arc<dyn Embedder>, String> {
+async fn embedder(settings: &Embedding, cx: &ModuleContext) -> Result<Arc<dyn Embedder>, String> {
     Ok(match settings.provider {
         Provider::Static => Arc::new(embed::Fixed),
+        #[cfg(feature = "local-embedding")]
+        Provider::Local => {
+            let dir = settings.model_dir.as_ref().ok_or("embedding: a local model has a model_dir")?;
+            Arc::new(embed::Local::open(dir).await.map_err(|e| e.to_string())?)
+        }
+        #[cfg(not(feature = "local-embedding"))]
+        Provider::Local => return Err("embedding: this build has no local models".to_owned()),
         Provider::Endpoint => {
             let (Some(url), Some(model), Some(dimensions)) = (&settings.url, &settings.model, settings.dimensions)
             else {
@@ -112,7 +119,7 @@ impl Module for MemoryModule {
         if !self.settings.enabled {
             return Ok(());
         }
-        let embedder = embedder(&self.settings.embedding, cx)?;
+        let embedder = embedder(&self.settings.embedding, cx).await?;
         let memory = Arc::new(Memory::new(&cx.butler, self.settings.clone(), &cx.store, embedder));
         // The owner's own is there by the time that somebody asks.
         memory.warm(&TenantId::owner());
