@@ -203,7 +203,7 @@ named called costs cost price prices priced
 
 /// Stems and groups that make of a value something that does not hold: it is over, to come, wished for, or nearly so.
 pub const UNDOING: &str = "
-~leave ~move ~end ~sell ~want ~plan ~need ~dislike ~hate will may might could ~can lose cancel drop replac chang switch exchang
+~leave ~move ~sell ~want ~plan ~need ~dislike ~hate will may might could ~can lose cancel drop replac chang switch exchang
 expect hope consid think believ try ask appli seem almost near rough approxim former past old soon away instead rather els other anoth
 avoid reject refus forget miss deni doubt fail contrari opposit outsid
 ";
@@ -236,7 +236,8 @@ allergy: allergy
 condition: diagnosed suffer condition ill
 medication: medication take
 speaks: speak talk language know
-skill: can able good know skill
+favorite favourite: like love best favourite prefer
+skill: play can able good know skill
 owns: own belong possess keep
 pet: pet keep
 goal: want goal aim wish target

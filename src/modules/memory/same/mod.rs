@@ -18,7 +18,7 @@ mod tests;
 
 use super::gate::normal;
 use near::{alike, taken_for_granted, undoes};
-use read::{Sense, Token};
+use read::{Role, Sense, Token};
 
 /// Vectors that are less alike than this speak of different things, whatever their words are.
 const FAR: f32 = 0.15;
@@ -105,12 +105,13 @@ fn verbs(left: &[Token]) -> bool {
     left.iter().all(|t| t.soft || near::verb(&t.stem))
 }
 
-/// Whether what both say holds a value that no other word could stand for: a number, a date, a name.
+/// Whether what both say holds a value that no other word could stand for: a number, a date, a name, unless it is but
+/// somebody's in one of them.
 fn value(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
-    pairs.iter().any(|(n, m)| {
-        let (x, y) = (&a.tokens[*n], &b.tokens[*m]);
-        x.is_number() || x.is_date() || (x.name || y.name) && x.owner == y.owner
-    })
+    let both = || pairs.iter().map(|(n, m)| (&a.tokens[*n], &b.tokens[*m]));
+    let owns = |t: &Token| t.role == Role::Owner;
+    both().all(|(x, y)| !x.name && !y.name || owns(x) == owns(y))
+        && both().any(|(x, y)| x.is_number() || x.is_date() || x.name || y.name)
 }
 
 /// Which token of the one has which of the other as its counterpart: the same words first.

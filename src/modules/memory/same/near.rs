@@ -22,13 +22,21 @@ pub(super) fn verb(stem: &str) -> bool {
     STEMS.contains(stem)
 }
 
+/// Who collects is a collector, and who plays the violin a violinist.
+fn doer(who: &str, what: &str) -> bool {
+    what.len() >= 5 && who.strip_prefix(what).is_some_and(|end| ["er", "or", "ist"].contains(&end))
+}
+
 pub(super) fn stem(word: &str) -> String {
     Stemmer::create(Algorithm::English).stem(word).into_owned()
 }
 
 /// Whether one may stand for the other.
 pub(super) fn alike(a: &Token, b: &Token) -> bool {
-    a.key == b.key || !a.is_firm() && !b.is_firm() && synonyms(&a.stem, &b.stem)
+    a.key == b.key
+        || !a.is_firm()
+            && !b.is_firm()
+            && (synonyms(&a.stem, &b.stem) || doer(&a.stem, &b.stem) || doer(&b.stem, &a.stem))
 }
 
 /// The form in which an irregular one stands in a dictionary.
@@ -86,11 +94,11 @@ pub(super) fn taken_for_granted(predicate: &str) -> String {
         text.push(' ');
         text.push_str(&alias.replace('_', " "));
     }
-    // The last word of `phone_number` or `target_price` says what kind of thing it is.
-    let last = predicate.rsplit('_').next().unwrap_or_default();
+    // Each word of `favourite_drink` or `phone_number` says what kind of thing it is.
+    let parts = predicate.split('_');
     for line in IMPLIED.lines() {
         if let Some((names, words)) = line.split_once(':')
-            && names.split_whitespace().any(|n| n == predicate || n == last)
+            && names.split_whitespace().any(|n| n == predicate || parts.clone().any(|part| part == n))
         {
             text.push_str(words);
         }

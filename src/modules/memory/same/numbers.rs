@@ -96,6 +96,8 @@ pub(super) fn read(words: &[String]) -> Option<Number> {
     match (word(0), word(1)) {
         // Once a year is yearly.
         ("once", "a" | "per" | "every" | "each") => Some((Vec::new(), 1)),
+        ("pair", "of") => Some((vec!["#2".into()], 2)),
+        ("half", "an") if word(2) == "hour" => Some((vec!["#30".into(), "~minute".into()], 3)),
         ("once", _) => one("#1"),
         ("twice", _) => one("#2"),
         ("every" | "each", "other") => Some((vec!["#2".into()], 2)),

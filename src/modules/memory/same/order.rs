@@ -17,6 +17,7 @@ pub(super) fn agrees(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
         && counts(a, b, pairs)
         && names(a, b, pairs)
         && !swapped(a, b, pairs)
+        && !rejoined(a, b, pairs)
         && !passed(a, b, pairs)
 }
 
@@ -40,11 +41,23 @@ fn leaders(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
             return true;
         }
         match (next(&a.tokens, *n), next(&b.tokens, *m)) {
-            (Some(x), Some(y)) => pairs.contains(&(x, y)),
+            (Some(x), Some(y)) => pairs.contains(&(x, y)) || beside(a, b, pairs, (*n, *m), (x, y)),
             // At the end it speaks of what is before.
             _ => true,
         }
     })
+}
+
+/// Eats no meat, does not eat meat: what the negation stands by are the same two.
+fn beside(a: &Sense, b: &Sense, pairs: &[(usize, usize)], no: (usize, usize), next: (usize, usize)) -> bool {
+    let within = |doing: usize, done: usize, no: usize| doing + 1 == no && done == no + 1;
+    if a.tokens[no.0].key != NEGATION {
+        return false;
+    }
+    let there = |n: usize| pairs.iter().find(|(x, _)| *x == n).map(|(_, y)| *y);
+    let here = |m: usize| pairs.iter().find(|(_, y)| *y == m).map(|(x, _)| *x);
+    there(next.0).is_some_and(|doing| within(doing, next.1, no.1)) && here(next.1) == Some(next.0 + 1)
+        || here(next.1).is_some_and(|doing| within(doing, next.0, no.0)) && there(next.0) == Some(next.1 + 1)
 }
 
 /// Whether it makes something else of what follows it.
@@ -131,6 +144,26 @@ fn swapped(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
         let (q, q2) = (follows(&a.tokens, p), follows(&b.tokens, x2));
         x != p && q.is_some() && q.and_then(there) == q2
     })
+}
+
+/// The tall man with the dog is not the man with the tall dog: a word before another than it was.
+fn rejoined(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
+    let there = |n: usize| pairs.iter().find(|(x, _)| *x == n).map(|(_, y)| *y);
+    let here = |m: usize| pairs.iter().find(|(_, y)| *y == m).map(|(x, _)| *x);
+    let plain = |t: &Token| !t.is_firm() && !t.soft && !t.name && !does(t);
+    pairs.iter().filter(|(x, x2)| plain(&a.tokens[*x]) && plain(&b.tokens[*x2])).any(|(x, x2)| {
+        let (one, two) = (run(&a.tokens, *x), run(&b.tokens, *x2));
+        let lost = Some(x + 1).filter(|y| one.contains(y) && plain(&a.tokens[*y])).and_then(there);
+        let won = Some(x2 + 1).filter(|y2| two.contains(y2) && plain(&b.tokens[*y2])).and_then(here);
+        lost.is_some_and(|y2| !two.contains(&y2)) && won.is_some_and(|y| !one.contains(&y))
+    })
+}
+
+/// The words that stand right beside one another around this one.
+fn run(tokens: &[Token], at: usize) -> std::ops::Range<usize> {
+    let first = (0..=at).rev().find(|n| !tokens[*n].glued).unwrap_or(0);
+    let end = (at + 1..tokens.len()).find(|n| !tokens[*n].glued).unwrap_or(tokens.len());
+    first..end
 }
 
 /// A name that does in the one what is done to it in the other.

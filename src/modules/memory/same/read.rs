@@ -129,6 +129,8 @@ impl Sense {
                     || ["every", "each"].contains(&before) && token.key == "~day"
                     || word == "daily";
                 token.glued = std::mem::replace(&mut glued, true);
+                // By the lake is at the lake; one dog is a dog.
+                token.soft |= stands_by || word == "one" && used == 1;
                 token.owner = said[n].owner;
                 token.role = if said[n].owner { Role::Owner } else { role };
                 token.past = is_past(word) && !participle(before, word);
@@ -138,6 +140,12 @@ impl Sense {
                 role = small_word(word).unwrap_or_default();
             }
             n += used;
+        }
+        // Where something may not be it says as much whether it can, may or must not.
+        if sense.tokens.iter().any(|t| t.key == NEGATION) {
+            for token in &mut sense.tokens {
+                token.soft |= token.key == "~can" || token.word == "must";
+            }
         }
         sense
     }
@@ -162,7 +170,7 @@ fn key(word: &str) -> String {
 fn small_word(word: &str) -> Option<Role> {
     Some(match word {
         "of" => Role::Owner,
-        "by" => Role::By,
+        "by" | "via" => Role::By,
         "from" => Role::From,
         "to" | "into" => Role::To,
         "in" | "on" | "at" | "with" | "as" => Role::At,
@@ -250,6 +258,8 @@ fn phrase(word: &str, next: &str) -> Option<(Vec<String>, usize)> {
         }
         ("cannot" | "can't" | "couldn't", "stand" | "bear" | "abide") => token("~hate"),
         (negation, "like" | "enjoy") if negates(negation) => token("~dislike"),
+        ("instead", "of") | ("rather", "than") => token("instead"),
+        ("because", "of") | ("due" | "owing" | "thanks", "to") => Some((Vec::new(), 2)),
         ("at", "least") => token("at least"),
         ("at", "most") => token("at most"),
         ("more", "than") => token("over"),
