@@ -41,7 +41,7 @@ fn leaders(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
             return true;
         }
         match (next(&a.tokens, *n), next(&b.tokens, *m)) {
-            (Some(x), Some(y)) => pairs.contains(&(x, y)) || beside(a, b, pairs, (*n, *m), (x, y)),
+            (Some(x), Some(y)) => pairs.contains(&(x, y)) || beside(a, pairs, (*n, *m), (x, y)),
             // At the end it speaks of what is before.
             _ => true,
         }
@@ -49,7 +49,7 @@ fn leaders(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
 }
 
 /// Eats no meat, does not eat meat: what the negation stands by are the same two.
-fn beside(a: &Sense, b: &Sense, pairs: &[(usize, usize)], no: (usize, usize), next: (usize, usize)) -> bool {
+fn beside(a: &Sense, pairs: &[(usize, usize)], no: (usize, usize), next: (usize, usize)) -> bool {
     let within = |doing: usize, done: usize, no: usize| doing + 1 == no && done == no + 1;
     if a.tokens[no.0].key != NEGATION {
         return false;
