@@ -45,6 +45,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Check the settings and the roster, and tell every mistake
     Check,
+    /// Play the scenarios of the roster (`roster/<butler>/tests/`) in a scratch household
+    Test(TestArgs),
     /// Look at the settings, the machine and the daemon, and say what to do
     Doctor(PostgresArgs),
     /// Show it all at work, with a scripted model, in a scratch directory
@@ -77,6 +79,9 @@ pub enum Command {
     Sessions(Sessions),
     /// What a butler remembers: see it, question it, correct it
     Memory(MemoryArgs),
+    /// What butlers noted for their own sessions to come
+    #[command(subcommand)]
+    Notes(super::notes::Notes),
     /// What butlers do by themselves, and when
     #[command(subcommand)]
     Schedule(super::schedule::Schedule),
@@ -105,6 +110,8 @@ pub enum Command {
     /// Who writes under which identity, and so is no stranger
     #[command(subcommand)]
     Contacts(Contacts),
+    /// Take back what a tool call, or a whole session, changed; without an argument: what can be taken back
+    Undo(super::undo::Undo),
     /// Butlers' tools
     #[command(subcommand)]
     Tool(Tool),
@@ -113,6 +120,17 @@ pub enum Command {
     /// butlerd's own agent; sessions start it
     #[command(hide = true)]
     Agent,
+}
+
+/// `test`
+#[derive(Debug, Clone, Default, Args)]
+pub struct TestArgs {
+    /// Only these butlers [default: all]
+    #[arg(value_name = "BUTLER")]
+    pub butlers: Vec<String>,
+    /// Only scenarios whose name has this in it
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
 }
 
 /// `serve`

@@ -17,6 +17,7 @@ mod inbox;
 mod ingest;
 mod lines;
 mod memory;
+mod notes;
 mod out;
 mod preview;
 mod problem;
@@ -28,10 +29,12 @@ mod serve;
 mod session;
 mod status;
 mod switchboard;
+mod test;
 mod timeline;
 mod token;
 mod tool;
 mod trigger;
+mod undo;
 
 use std::future::Future;
 
@@ -75,6 +78,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Agent => Ok(crate::agent::main()),
         Command::Serve(args) => serve::run(desk, args),
         Command::Check => check::run(&desk),
+        Command::Test(args) => test::run(&desk, args),
         Command::Doctor(postgres) => doctor::run(desk, postgres),
         Command::Demo(args) => serve::demo(args),
         Command::Backup(args) => backup::backup(desk, args),
@@ -100,6 +104,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Deliveries(what) => desk.call(|caller| deliveries::run(caller, what)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
+        Command::Notes(what) => desk.call(|caller| notes::run(caller, what)),
         Command::Memory(args) => desk.call(|caller| memory::run(caller, args)),
         Command::Schedule(what) => desk.call(|caller| schedule::run(caller, what)),
         Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),
@@ -111,6 +116,10 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Db(what) => desk.call(|caller| db::run(caller, what)),
         Command::Rules(what) => desk.call(|caller| switchboard::rules(caller, what)),
         Command::Contacts(what) => desk.call(|caller| switchboard::contacts(caller, what)),
+        Command::Undo(args) => {
+            let wish = undo::prepare(args)?;
+            desk.call(|caller| undo::run(caller, wish))
+        }
         Command::Tool(what) => {
             let wish = tool::prepare(what)?;
             desk.call(|caller| tool::run(caller, wish))

@@ -3,12 +3,14 @@
 //! What never happens here: a butler that fails taking another along, a failure that no status names, a stop that
 //! leaves a child behind.
 
+mod embedded;
 mod entry;
 mod foundation;
 mod notify;
 mod serve;
 mod tree;
 
+pub use embedded::Embedded;
 pub use foundation::{FoundationError, cache_dir, owner_login};
-pub use serve::{AdminDoor, Hooks, ServeError, serve, serve_with, with_causes};
+pub use serve::{AdminDoor, Hooks, Prepare, ServeError, serve, serve_with, with_causes};
 pub use tree::Supervisor;

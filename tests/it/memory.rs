@@ -19,9 +19,11 @@ async fn household(more: &str) -> (ScriptedModel, Household) {
         {"when": ".", "steps": [{"say": "Done."}]},
     ]))
     .await;
-    let household = Household::with_model(&model)
-        .replace("health/butler.toml", "[modules.health]", &format!("[modules.memory]\n{more}\n[modules.health]"))
-        .replace("general/butler.toml", "[butler.shutdown]", "[modules.memory]\n\n[butler.shutdown]");
+    let household = Household::with_model(&model).replace(
+        "health/butler.toml",
+        "[modules.memory]",
+        &format!("[modules.memory]\n{more}"),
+    );
     (model, household)
 }
 

@@ -6,7 +6,7 @@ use crate::inbound::{ended, ingest, message};
 use crate::support::{Daemon, Household, Mcp, model};
 
 fn household() -> Household {
-    Household::new().replace("health/butler.toml", "[modules.health]", "[modules.health]\n\n[modules.memory]\n")
+    Household::new()
 }
 
 async fn fact(mcp: &Mcp, subject: &str, predicate: &str, content: &str) -> Value {
@@ -341,8 +341,8 @@ async fn episodes_preferences_and_predicates() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_the_module_there_is_no_tool_and_no_table() {
-    let off = "[modules.health]\n\n[modules.memory]\nenabled = false\n";
-    let household = Household::new().replace("health/butler.toml", "[modules.health]", off);
+    let off = "[modules.memory]\nenabled = false\n";
+    let household = Household::new().replace("health/butler.toml", "[modules.memory]", off);
     let daemon = household.start().await;
     for butler in ["health", "finance"] {
         let tools = daemon.mcp(butler).tools().await;
@@ -449,11 +449,7 @@ async fn from_stranger(daemon: &Daemon, id: &str, text: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_strangers_word_stands_beside_and_changes_nothing() {
     let model = obedient().await;
-    let household = Household::with_model(&model).replace(
-        "health/butler.toml",
-        "[modules.health]",
-        "[modules.health]\n\n[modules.memory]\n",
-    );
+    let household = Household::with_model(&model);
     let daemon = household.start().await;
     let mcp = daemon.mcp("health");
     let db = household.owner().await;
