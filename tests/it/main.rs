@@ -41,6 +41,7 @@ mod isolation;
 mod lifecycle;
 mod memory;
 mod memory_jobs;
+mod memory_life;
 mod memory_owner;
 mod memory_tenants;
 mod memory_writes;

@@ -9,7 +9,7 @@ use super::{
     FORGOTTEN, Kind, Origin, Outcome, Permanence, Rows, Vector, WriteError, admitted, event, link, lock, patch, put,
 };
 use crate::modules::memory::gate::{MAX_FACT, content_hash};
-use crate::modules::memory::same::same_meaning;
+use crate::modules::memory::same::{About, same_meaning};
 
 /// A rule that is to be stored.
 #[derive(Clone, Debug)]
@@ -73,7 +73,8 @@ pub async fn store_rule(tx: &mut dyn Rows, origin: &Origin, rule: &NewRule) -> R
         let scope: String = row.get("scope");
         let likeness = Vector::likeness(rule.vector.as_ref(), row.get("embedding"), row.get("embedding_model"));
         let says = scope == rule.scope
-            && (row.get::<_, String>("content_hash") == hash || same_meaning(&content, row.get("content"), likeness));
+            && (row.get::<_, String>("content_hash") == hash
+                || same_meaning(&About::default(), &content, row.get("content"), likeness));
         if !keyed && !says {
             continue;
         }

@@ -69,7 +69,9 @@ town
 city
 country
 road street
-near close nearby
+near close nearby beside alongside
+under below beneath underneath
+can may able allowed permitted
 far distant
 cook cooks cooked cooking
 eat eats ate eaten eating
@@ -105,10 +107,18 @@ km kilometre kilometres kilometer kilometers
 cm centimetre centimetres centimeter centimeters
 m metre metres meter meters
 g gram grams
+mg milligram milligrams
+microgram micrograms µg mcg
+litre litres liter liters
+second seconds sec secs
+kw kilowatt kilowatts
+gb gigabyte gigabytes
+cent cents
+degree degrees °
 euro euros eur €
 dollar dollars usd $
 pound pounds gbp £
-percent %
+percent percentage %
 money cash
 pay pays paid paying
 cost costs price prices priced
@@ -138,14 +148,16 @@ visit visits visited visiting
 fly flies flew flown flight flights
 drive drives drove driven driving
 help helps helped helping assist assists assisted
-need needs needed require requires required
-must obliged obligatory
+need needs needed require requires required must obliged obligatory
 difficult hard tough
 easy simple
 important essential
 wrong incorrect
 colour color colours colors
 grey gray
+wood wooden
+wool woollen woolen
+gold golden
 theatre theater
 centre center
 glasses spectacles
@@ -168,10 +180,160 @@ a an the this that these those there here it its is are was were be been being a
 kept located situated
 have has had having own owns owned owning possess possesses
 i me my mine myself we us our ours you your yours he him his himself she her hers herself they them their theirs
-who whom whose which what
+who whom whose which what where
 and of in on at to for by with from as into onto about
 do does did doing done
 so very really quite rather just also too actually basically simply indeed currently presently now still
 mr mrs ms
+every each both per
 that's it's he's she's i'm they're we're you're i've they've we've
+";
+
+/// Words that may stand on one side alone, though they say a little: how often in general, what kind of thing a value is,
+/// and verbs that lend themselves to anything.
+pub const SOFT: &str = "
+always usually generally normally regularly typically often
+when whenever while if some several
+city town year colour color number name size type kind brand model price time place person thing things
+get gets got getting go goes going went come comes came coming take takes took taken taking keep keeps keeping
+make makes making put puts putting use uses used using become becomes became
+should would
+named called costs cost price prices priced
+";
+
+/// Stems and groups that make of a value something that does not hold: it is over, to come, wished for, or nearly so.
+pub const UNDOING: &str = "
+~leave ~move ~sell ~want ~plan ~need ~dislike ~hate will may might could ~can lose cancel drop replac chang switch exchang
+expect hope consid think believ try ask appli seem almost near rough approxim former past old soon away instead rather els other anoth
+avoid reject refus forget miss deni doubt fail contrari opposit outsid
+";
+
+/// What a predicate says by itself, so that its contents may say it or not.
+pub const IMPLIED: &str = "
+favorite_food: dish meal food
+color colour: painted
+price cost costs rent fee rate: costs pays price monthly
+deadline due expires ends until: due deadline expires ends valid runs
+time start opening starts: starts begins opens
+location address lives_in: stands lies sits hangs place kept located
+model brand: made built
+school studies_at: attends goes pupil student
+diet: eats
+subscription: pays
+day date on: happens
+lives_in: live home house flat address room
+birthday: born birth day date
+age: age aged old years
+height: tall height high big measures
+weight: weight weighed weighs scales
+goal_weight: weigh weight goal target
+occupation: run owner lead work job profession employed
+works_at works_for: work job employed employer
+likes: like love enjoy fond adore great much
+dislikes: dislike hate detest loathe
+hobby: do play
+allergy: allergy
+condition: diagnosed suffer condition ill
+medication: medication take
+speaks: speak talk language know
+favorite favourite: like love best favourite prefer
+skill: play can able good know skill
+owns: own belong possess keep
+pet: pet keep
+goal: want goal aim wish target
+plan: plan want will wish intend
+habit: usually habit routine does
+visited: visited was went been trip
+child parent_of: child
+married_to: married spouse husband wife
+friend_of partner_of: friend partner
+symptom measurement: felt measured
+meal: ate eat meal
+met: met meeting
+transaction: paid pay bought cost spent
+interaction: called talked phone contact
+trip: went travel trip
+name: name called
+phone: number telephone
+";
+
+/// Irregular forms, each after the word that a dictionary has.
+pub const FORMS: &str = "
+eat ate eaten
+drink drank drunk
+run ran
+swim swam swum
+write wrote written
+drive drove driven
+fly flew flown
+leave left
+teach taught
+speak spoke spoken
+give gave given
+see saw seen
+win won
+lose lost
+sell sold
+grow grew grown
+begin began begun
+know knew known
+pay paid
+break broke broken
+choose chose chosen
+sleep slept
+tell told
+say said
+think thought
+feel felt
+find found
+hold held
+lead led
+spend spent
+stand stood
+wear wore worn
+buy bought
+bring brought
+catch caught
+build built
+send sent
+lend lent
+bend bent
+meet met
+sit sat
+lie lay lain lying
+hang hung
+draw drew drawn
+sow sown
+sew sewn
+show shown
+throw threw thrown
+blow blew blown
+ring rang rung
+sing sang sung
+sink sank sunk
+ride rode ridden
+rise rose risen
+bite bit bitten
+hide hid hidden
+fall fell fallen
+forget forgot forgotten
+freeze froze frozen
+steal stole stolen
+shake shook shaken
+wake woke woken
+swell swollen
+shut shutting
+feed fed
+child children
+foot feet
+tooth teeth
+mouse mice
+goose geese
+man men
+woman women
+knife knives
+life lives
+leaf leaves
+half halves
+die dying
 ";
