@@ -51,6 +51,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// How the daemon, its butlers and their modules are
     Status,
+    /// Take up new, changed and removed butlers of the roster; the others' work goes on
+    Reload,
     /// Give a butler something to do and wait for the answer
     Trigger(TriggerArgs),
     /// Talk to the household, or to one butler

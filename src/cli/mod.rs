@@ -22,6 +22,7 @@ mod preview;
 mod problem;
 mod prompt;
 mod reach;
+mod reload;
 mod schedule;
 mod secret;
 mod serve;
@@ -88,6 +89,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
             Ok(0)
         }
         Command::Status => desk.call(status::run),
+        Command::Reload => desk.call(reload::run),
         Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),
         Command::Chat(args) => desk.call(|caller| chat::run(caller, args)),
         Command::Ingest { file } => {

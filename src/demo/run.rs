@@ -94,6 +94,7 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
             // Nobody listens any more only when the demo itself was given up.
             let _ = tell.send(supervisor);
         })),
+        hangups: None,
     };
     let serving = serve_with(household, catalog, stop.clone(), admin::spawn, hooks);
     let mut serving = task::spawn(task::Kind::Actor, "demo-household", serving);

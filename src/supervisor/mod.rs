@@ -6,9 +6,12 @@
 mod entry;
 mod foundation;
 mod notify;
+mod place;
+mod reload;
 mod serve;
 mod tree;
 
 pub use foundation::{FoundationError, cache_dir, owner_login};
+pub use reload::{Change, ReloadError, Reloaded, ReloadedButler};
 pub use serve::{AdminDoor, Hooks, ServeError, serve, serve_with, with_causes};
 pub use tree::Supervisor;

@@ -47,6 +47,7 @@ mod memory_writes;
 mod misbehave;
 mod notices;
 mod people;
+mod reload;
 mod routing;
 mod runtimes;
 mod sandbox;
