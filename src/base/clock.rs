@@ -35,6 +35,13 @@ impl Clock {
         self.offset_ms.load(Ordering::Relaxed) != 0
     }
 
+    /// Sets the clock: it shows `at` now and goes on from there; with `None` it is the system's again. For households
+    /// that are thrown away.
+    pub fn set(&self, at: Option<Timestamp>) {
+        let by = at.map(|at| i64::try_from(at.duration_since(Timestamp::now()).as_millis()).unwrap_or(i64::MAX));
+        self.offset_ms.store(by.unwrap_or(0), Ordering::Relaxed);
+    }
+
     /// Moves the clock by `by`, on top of earlier moves.
     pub fn advance(&self, by: SignedDuration) {
         let ms = i64::try_from(by.as_millis()).unwrap_or(i64::MAX);

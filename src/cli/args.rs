@@ -45,6 +45,8 @@ pub enum Command {
     Serve(ServeArgs),
     /// Check the settings and the roster, and tell every mistake
     Check,
+    /// Play the scenarios of the roster (`roster/<butler>/tests/`) in a scratch household
+    Test(TestArgs),
     /// Look at the settings, the machine and the daemon, and say what to do
     Doctor(PostgresArgs),
     /// Show it all at work, with a scripted model, in a scratch directory
@@ -115,6 +117,17 @@ pub enum Command {
     /// butlerd's own agent; sessions start it
     #[command(hide = true)]
     Agent,
+}
+
+/// `test`
+#[derive(Debug, Clone, Default, Args)]
+pub struct TestArgs {
+    /// Only these butlers [default: all]
+    #[arg(value_name = "BUTLER")]
+    pub butlers: Vec<String>,
+    /// Only scenarios whose name has this in it
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
 }
 
 /// `serve`

@@ -29,6 +29,7 @@ mod serve;
 mod session;
 mod status;
 mod switchboard;
+mod test;
 mod timeline;
 mod token;
 mod tool;
@@ -76,6 +77,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Agent => Ok(crate::agent::main()),
         Command::Serve(args) => serve::run(desk, args),
         Command::Check => check::run(&desk),
+        Command::Test(args) => test::run(&desk, args),
         Command::Doctor(postgres) => doctor::run(desk, postgres),
         Command::Demo(args) => serve::demo(args),
         Command::Backup(args) => backup::backup(desk, args),

@@ -28,7 +28,7 @@ pub fn demo(args: DemoArgs) -> Outcome {
     on_all_cores(crate::demo::run(DemoOptions { runtime: args.runtime, keep: args.keep }))
 }
 
-fn on_all_cores<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
+pub(super) fn on_all_cores<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build();
     let runtime = runtime
         .map_err(|e| Problem::new(FAILED, "runtime", format!("The async runtime can't be started: {e}."), ""))?;

@@ -1,24 +1,22 @@
 //! `butlerd demo`: a whole household in a scratch directory does one real piece of work, told as it happens.
 
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Instant;
 
 use include_dir::{Dir, include_dir};
-use tokio::sync::{broadcast, oneshot};
-use tokio_util::sync::CancellationToken;
+use tokio::sync::broadcast;
 
 use super::model::{DEMO_PROMPT, ScriptedModel, demo_script};
 use super::story;
 use crate::admin;
-use crate::base::{Clock, RequestContext, Secret, TenantId, Trust, task};
+use crate::base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
 use crate::config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
 use crate::modules::Catalog;
 use crate::spawner::adapters::{adapter, key_names};
 use crate::spawner::child::Nursery;
 use crate::spawner::{SessionEvent, SessionResult, SessionState, Trigger};
-use crate::supervisor::{Hooks, Supervisor, serve_with, with_causes};
+use crate::supervisor::{Embedded, Prepare, Supervisor, with_causes};
 use crate::telemetry::start_log;
 
 static ROSTER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/roster");
@@ -53,14 +51,15 @@ pub async fn run(options: DemoOptions) -> i32 {
 async fn try_run(options: DemoOptions) -> Result<(), Failed> {
     let started = Instant::now();
     let runtime = choose_runtime(options.runtime).await?;
-    let scratch = Scratch::new(runtime)?;
+    let scratch = Scratch::new("demo").map_err(|e| format!("the scratch directory: {e}"))?;
+    lay_roster(&scratch, runtime).map_err(|e| format!("the roster in {}: {e}", scratch.path().display()))?;
     let script = demo_script().map_err(|e| e.to_string())?;
     let model = ScriptedModel::start(script).await.map_err(|e| format!("the scripted model: {e}"))?;
-    story::opening(runtime, &scratch.dir, &model.base_url());
+    story::opening(runtime, scratch.path(), &model.base_url());
     let overrides = Overrides {
         config_file: None,
-        data_dir: Some(scratch.dir.join("data")),
-        roster: Some(scratch.dir.join("roster")),
+        data_dir: Some(scratch.path().join("data")),
+        roster: Some(scratch.path().join("roster")),
         ports: Some(Ports::Auto),
         log: Some("error".to_owned()),
         set: vec![
@@ -71,59 +70,35 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
         ..Overrides::default()
     };
     // The demo is the same everywhere: no configuration file of the working directory takes part.
-    let environment = Environment { working_dir: scratch.dir.clone(), ..Environment::of_process() };
+    let environment = Environment { working_dir: scratch.path().to_owned(), ..Environment::of_process() };
     let catalog = Catalog::default();
     let household = load(&overrides, &environment, &catalog).map_err(|e| e.to_string())?;
     start_log(&household.config.telemetry).map_err(|e| e.to_string())?;
-    let stop = CancellationToken::new();
-    let (tell, told) = oneshot::channel();
     // The other butlers stay native.
     let wanted = [RuntimeKind::Native, runtime].map(|kind| key_names(kind, Api::Anthropic));
-    let hooks = Hooks {
-        prepare: Some(Box::new(move |house| {
-            Box::pin(async move {
-                let key = Secret::new(KEY.to_owned());
-                for name in wanted.iter().filter_map(|names| names.first()) {
-                    if let Err(e) = house.credentials.set(&TenantId::owner(), name, &key).await {
-                        tracing::error!(error = %e, "the demo's key was not stored");
-                    }
+    let prepare: Prepare = Box::new(move |house| {
+        Box::pin(async move {
+            let key = Secret::new(KEY.to_owned());
+            for name in wanted.iter().filter_map(|names| names.first()) {
+                if let Err(e) = house.credentials.set(&TenantId::owner(), name, &key).await {
+                    tracing::error!(error = %e, "the demo's key was not stored");
                 }
-            })
-        })),
-        ready: Some(Box::new(move |supervisor| {
-            // Nobody listens any more only when the demo itself was given up.
-            let _ = tell.send(supervisor);
-        })),
-        hangups: None,
-    };
-    let serving = serve_with(household, catalog, stop.clone(), admin::spawn, hooks);
-    let mut serving = task::spawn(task::Kind::Actor, "demo-household", serving);
-    let supervisor = tokio::select! {
-        supervisor = told => supervisor.map_err(|_| "the household did not start".to_owned())?,
-        ended = &mut serving => {
-            return Err(match ended {
-                Ok(Err(e)) => with_causes(&e),
-                _ => "the household ended before it was ready".to_owned(),
-            });
-        }
-    };
+            }
+        })
+    });
+    let household = Embedded::start(household, admin::spawn, Some(prepare)).await?;
+    let supervisor = household.supervisor.clone();
     story::household(&supervisor.status().await, started.elapsed());
     let done = work(&supervisor).await;
     if done.is_ok() {
-        story::going_on(&supervisor.status().await, &scratch.dir.join("data"), options.keep);
+        story::going_on(&supervisor.status().await, &scratch.path().join("data"), options.keep);
         if options.keep {
             interrupted().await;
         }
     }
-    stop.cancel();
-    let ended = serving.await;
+    let ended = household.end().await;
     model.shutdown().await;
-    done?;
-    match ended {
-        Ok(Ok(())) => Ok(()),
-        Ok(Err(e)) => Err(with_causes(&e)),
-        Err(e) => Err(e.to_string()),
-    }
+    done.and(ended)
 }
 
 /// Waits for Ctrl-C or a SIGTERM: that is how a kept demo ends.
@@ -187,36 +162,14 @@ async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Fail
     }
 }
 
-/// The demo's directory, removed at its end.
-struct Scratch {
-    dir: PathBuf,
-}
-
-impl Scratch {
-    fn new(runtime: RuntimeKind) -> Result<Self, Failed> {
-        // Short, because the database's socket lies below it, and passable for the unprivileged users when we are root.
-        let dir = std::env::temp_dir().join(format!("butlerd-demo-{}", std::process::id()));
-        let made = (|| {
-            std::fs::create_dir(&dir)?;
-            std::fs::set_permissions(&dir, std::fs::Permissions::from_mode(0o711))?;
-            std::fs::create_dir(dir.join("roster"))?;
-            ROSTER.extract(dir.join("roster"))?;
-            if runtime != RuntimeKind::Native {
-                set_runtime(&dir.join("roster/health/butler.toml"), runtime)?;
-            }
-            Ok::<_, std::io::Error>(())
-        })();
-        let scratch = Self { dir };
-        made.map_err(|e| format!("the scratch directory {}: {e}", scratch.dir.display()))?;
-        Ok(scratch)
-    }
-}
-
-impl Drop for Scratch {
-    fn drop(&mut self) {
-        if let Err(e) = std::fs::remove_dir_all(&self.dir) {
-            eprintln!("The scratch directory {} was not removed: {e}", self.dir.display());
-        }
+/// Lays the shipped roster down there.
+fn lay_roster(scratch: &Scratch, runtime: RuntimeKind) -> std::io::Result<()> {
+    let roster = scratch.path().join("roster");
+    std::fs::create_dir(&roster)?;
+    ROSTER.extract(&roster)?;
+    match runtime {
+        RuntimeKind::Native => Ok(()),
+        other => set_runtime(&roster.join("health/butler.toml"), other),
     }
 }
 

@@ -3,6 +3,7 @@
 //! What never happens here: a butler that fails taking another along, a failure that no status names, a stop that
 //! leaves a child behind.
 
+mod embedded;
 mod entry;
 mod foundation;
 mod notify;
@@ -11,7 +12,8 @@ mod reload;
 mod serve;
 mod tree;
 
+pub use embedded::Embedded;
 pub use foundation::{FoundationError, cache_dir, owner_login};
 pub use reload::{Change, ReloadError, Reloaded, ReloadedButler};
-pub use serve::{AdminDoor, Hooks, ServeError, serve, serve_with, with_causes};
+pub use serve::{AdminDoor, Hooks, Prepare, ServeError, serve, serve_with, with_causes};
 pub use tree::Supervisor;

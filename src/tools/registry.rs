@@ -125,6 +125,11 @@ impl ToolSet {
         self.inner.entries.contains_key(name)
     }
 
+    /// The module that a tool belongs to; `None`: butlerd's core, or there is no such tool.
+    pub fn module(&self, name: &str) -> Option<&str> {
+        self.inner.entries.get(name).and_then(|e| e.gate.as_ref()).map(|gate| &*gate.module)
+    }
+
     /// Whether only the house itself may call this tool.
     pub fn is_internal(&self, name: &str) -> bool {
         self.inner.entries.get(name).is_some_and(|e| e.tool.def.meta.internal)

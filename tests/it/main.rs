@@ -51,6 +51,7 @@ mod reload;
 mod routing;
 mod runtimes;
 mod sandbox;
+mod scenarios;
 mod schedules;
 mod schedules_crash;
 mod schedules_jobs;

@@ -29,8 +29,8 @@ const ROOMS: &[&[&str]] = &[
     &["butler"],
     &["supervisor"],
     &["admin"],
-    // The demo opens the admin port of its household; the doctor asks a running daemon.
-    &["demo", "doctor"],
+    // The demo and the scenarios have a household of their own; the doctor asks a running daemon.
+    &["demo", "doctor", "scenario"],
     &["cli"],
 ];
 

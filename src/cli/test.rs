@@ -1,0 +1,67 @@
+//! `butlerd test`
+
+use std::collections::BTreeMap;
+
+use serde_json::json;
+
+use super::args::TestArgs;
+use super::out::{Out, Tone, count};
+use super::problem::{FAILED, Problem};
+use super::serve::on_all_cores;
+use super::{Desk, Outcome};
+use crate::scenario::{Report, run as play};
+
+pub fn run(desk: &Desk, args: TestArgs) -> Outcome {
+    let played = on_all_cores(play(&desk.overrides, &desk.environment, &args.butlers, args.only.as_deref()))?;
+    let reports = played.map_err(|why| Problem::new(FAILED, "test", format!("Nothing was tested: {why}"), ""))?;
+    Ok(show(desk.out, &reports))
+}
+
+/// Tells what came of it. Returns the exit code.
+fn show(out: Out, reports: &[Report]) -> i32 {
+    let good = reports.iter().all(Report::is_good);
+    if out.json {
+        out.value(&json!({"ok": good, "butlers": reports}));
+        return if good { 0 } else { FAILED };
+    }
+    for report in reports {
+        for failure in &report.failures {
+            let about = match failure.scenario.as_str() {
+                "" => String::new(),
+                name => format!("\"{name}\": "),
+            };
+            out.line(&format!("{}:{}: {about}{}", failure.file.display(), failure.line, failure.problem));
+        }
+        let mut by_lack: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+        for (tool, lacks) in report.lacking.iter().flatten() {
+            by_lack.entry(lacks.join(", ")).or_default().push(tool);
+        }
+        for (lacks, tools) in by_lack {
+            out.line(&format!("{}: no evidence of {lacks} for {}", report.butler, tools.join(", ")));
+        }
+    }
+    for report in reports {
+        let (tone, word) = if report.is_good() { (Tone::Good, "ok") } else { (Tone::Bad, "FAILED") };
+        let failed = match report.failures.len() {
+            0 => String::new(),
+            n => format!(", {n} failed"),
+        };
+        out.line(&format!(
+            "{:14} {}  {} of {} proven, {}, {}{failed}",
+            report.butler,
+            out.paint(tone, word),
+            report.proven,
+            count(report.tools, "tool"),
+            count(report.scenarios, "scenario"),
+            count(report.steps, "step"),
+        ));
+    }
+    let sum = |of: fn(&Report) -> usize| reports.iter().map(of).sum::<usize>();
+    out.line(&format!(
+        "{} with success, refusal and tenant scenarios, of {}; {} played.",
+        count(sum(|r| r.proven), "tool"),
+        sum(|r| r.tools),
+        count(sum(|r| r.scenarios), "scenario"),
+    ));
+    if good { 0 } else { FAILED }
+}

@@ -1,0 +1,136 @@
+//! Playing one scenario.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::{Map, Value, json};
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::evidence::only_the_schema_refuses;
+use super::file::{Act, Proves, Scenario, Step};
+use super::matching::{Kept, differs, fill, fill_map, part};
+use crate::access::{Caller, Grant, GrantScope, Holder};
+use crate::base::{Clock, TenantId};
+use crate::butler::Butler;
+use crate::store::Store;
+use crate::tools::sql::SqlJob;
+
+/// Where scenarios of one butler are played.
+pub struct Stage {
+    pub butler: Butler,
+    pub store: Store,
+    pub jobs: BTreeMap<String, Arc<SqlJob>>,
+    pub clock: Clock,
+}
+
+/// The step at which a scenario went wrong: its line, and how.
+pub type Wrong = (usize, String);
+
+impl Stage {
+    /// Plays it as the tenant `as_tenant`, which nobody else uses.
+    pub async fn play(&self, scenario: &Scenario, as_tenant: &str) -> Result<(), Wrong> {
+        let mut kept = Kept::new();
+        for step in &scenario.steps {
+            let tenant = match &step.tenant {
+                None => as_tenant.to_owned(),
+                Some(other) => format!("{as_tenant}-{other}"),
+            };
+            let tenant = TenantId::new(&tenant).map_err(|e| (step.line, format!("as: {e}")))?;
+            self.clock.set(step.now.or(scenario.now));
+            let wrong = |why: String| (step.line, why);
+            let got = self.step(scenario, step, &tenant, &kept).await.map_err(wrong)?;
+            for (name, path) in &step.keep {
+                let value = part(&got, path).filter(|v| !v.is_null());
+                let value = value.ok_or_else(|| wrong(format!("keep: the result has no {path}: {got}")))?;
+                kept.insert(name.clone(), value.clone());
+            }
+        }
+        Ok(())
+    }
+
+    async fn step(&self, scenario: &Scenario, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
+        let got = match &step.act {
+            Act::Rows(sql) => self.rows(sql, tenant, kept).await?,
+            Act::Job { job, args } => self.job(job, args, tenant, kept).await?,
+            Act::Call { tool, args } => self.call(scenario, step, tool, fill_map(args, kept)?, tenant).await?,
+        };
+        if let Some(expected) = &step.expect
+            && let Some(how) = differs(&fill(expected, kept)?, &got)
+        {
+            return Err(how);
+        }
+        let nothing = [json!([]), json!(null), json!({"found": false})];
+        if step.nothing && !nothing.contains(&got) {
+            return Err(format!("something was found: {got}"));
+        }
+        Ok(got)
+    }
+
+    async fn call(
+        &self,
+        scenario: &Scenario,
+        step: &Step,
+        tool: &str,
+        args: Map<String, Value>,
+        tenant: &TenantId,
+    ) -> Result<Value, String> {
+        let grant = Grant {
+            holder: Holder::Operator { id: Uuid::nil(), label: "scenario".to_owned() },
+            tenant: tenant.clone(),
+            butler: None,
+            tools: None,
+            scopes: [GrantScope::Tools].into(),
+            expires_at: None,
+        };
+        let caller = Caller::of(Arc::new(grant), &self.clock, "scenario");
+        let reply = self.butler.tools().call(tool, args, caller, CancellationToken::new()).await;
+        let reply = reply.ok_or_else(|| format!("{} has no tool `{tool}`", self.butler.name()))?;
+        let problem = (reply.is_error || reply.json["status"] == "error")
+            .then(|| reply.json["error"].as_str().unwrap_or_default().to_owned());
+        match (&step.refused, problem) {
+            (None, None) => {}
+            (None, Some(problem)) => return Err(format!("{tool} was refused: {problem}")),
+            (Some(_), None) => return Err(format!("{tool} was not refused: {}", reply.json)),
+            (Some(part), Some(problem)) if !problem.contains(part) => {
+                return Err(format!("{tool} was refused in other words: {problem}"));
+            }
+            (Some(_), Some(problem)) => {
+                let of_trade = reply.json["code"] != "invalid_arguments";
+                let def = self.butler.tools().definitions().find(|def| def.name == tool);
+                let evidence = scenario.proves == Some(Proves::Refusal) && scenario.tools.iter().any(|t| t == tool);
+                if evidence && !of_trade && !def.is_some_and(|def| only_the_schema_refuses(def)) {
+                    let why = "that is a mistake of form, which any tool refuses; show a mistake of the trade";
+                    return Err(format!("{tool}: {problem}: {why}"));
+                }
+            }
+        }
+        Ok(reply.json)
+    }
+
+    /// Rows as the butler's own role sees them. `$name` in the statement becomes the value, as a literal.
+    async fn rows(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
+        let mut sql = sql.trim().trim_end_matches(';').to_owned();
+        // Longer names first, so that none is taken for the begin of another.
+        let mut names: Vec<(&String, &Value)> = kept.iter().collect();
+        names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+        for (name, value) in names {
+            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+            sql = sql.replace(&format!("${name}"), &format!("'{}'", text.replace('\'', "''")));
+        }
+        let mut lease = self.store.tenant(tenant).await.map_err(|e| e.to_string())?;
+        let wrapped = format!("SELECT to_jsonb(q) FROM ({sql}) q");
+        let rows = lease.query_read_only(&wrapped, &[]).await;
+        let rows = rows.map_err(|e| format!("rows: {}", crate::store::describe(&e)))?;
+        Ok(Value::Array(rows.iter().map(|row| row.get(0)).collect()))
+    }
+
+    async fn job(&self, job: &str, args: &Map<String, Value>, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
+        let Some(found) = self.jobs.get(job) else {
+            return Err(format!("{} has no job `{job}`", self.butler.name()));
+        };
+        let args = Value::Object(fill_map(args, kept)?);
+        let (rows, _) = found.rows(&self.store, tenant, Some(&args)).await.map_err(|e| e.to_string())?;
+        Ok(Value::Array(rows.into_iter().map(Value::Object).collect()))
+    }
+}

@@ -1,0 +1,183 @@
+//! All scenarios of a roster, in a household of their own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::evidence::{Coverage, unproven};
+use super::file::{Scenario, ScenarioFile, read_dir};
+use super::play::Stage;
+use crate::admin;
+use crate::base::{Scratch, TenantId};
+use crate::butler::Butler;
+use crate::config::{Environment, Overrides, Ports, load};
+use crate::modules::Catalog;
+use crate::supervisor::{Embedded, Supervisor};
+use crate::telemetry::start_log;
+use crate::tools::sql::prepare_jobs;
+
+/// What went wrong where.
+#[derive(Debug, Clone, Serialize)]
+pub struct Failure {
+    pub file: PathBuf,
+    pub line: usize,
+    /// The scenario; empty where it is not about one.
+    pub scenario: String,
+    pub problem: String,
+}
+
+/// What one butler's scenarios came to.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub butler: String,
+    pub scenarios: usize,
+    pub steps: usize,
+    /// Of its own trade.
+    pub tools: usize,
+    /// Those with evidence of all three kinds.
+    pub proven: usize,
+    /// The tools that lack some, with what they lack. Unknown (`None`) where only some scenarios were played.
+    pub lacking: Option<Vec<(String, Vec<&'static str>)>>,
+    pub failures: Vec<Failure>,
+}
+
+impl Report {
+    pub fn is_good(&self) -> bool {
+        self.failures.is_empty() && self.lacking.as_ref().is_none_or(Vec::is_empty)
+    }
+}
+
+/// Plays the scenarios of these butlers (none named: all), only those whose name has `only` in it. The error is a
+/// sentence for the person: there is nothing to play on.
+pub async fn run(
+    overrides: &Overrides,
+    environment: &Environment,
+    butlers: &[String],
+    only: Option<&str>,
+) -> Result<Vec<Report>, String> {
+    let scratch = Scratch::new("test").map_err(|e| format!("the scratch directory: {e}"))?;
+    // The machine's settings say where the roster is and where PostgreSQL's programs are; nothing of theirs is touched.
+    let overrides = Overrides {
+        data_dir: Some(scratch.path().join("data")),
+        ports: Some(Ports::Auto),
+        log: Some("off".to_owned()),
+        ..overrides.clone()
+    };
+    let mut household = load(&overrides, environment, &Catalog::default()).map_err(|e| e.to_string())?;
+    household.config.database.url = None;
+    household.config.telemetry.otlp = None;
+    // A clock that jumps would set them all off.
+    for butler in &mut household.butlers {
+        butler.schedules.clear();
+    }
+    let names: Vec<String> = household.butlers.iter().map(|b| b.name.to_string()).collect();
+    if let Some(unknown) = butlers.iter().find(|b| !names.contains(b)) {
+        if let Some(broken) = household.broken.iter().find(|b| b.name == **unknown) {
+            return Err(format!(
+                "{unknown} is parked: {}",
+                broken.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+            ));
+        }
+        return Err(format!("there is no butler `{unknown}`; there are: {}", names.join(", ")));
+    }
+    start_log(&household.config.telemetry).map_err(|e| e.to_string())?;
+    let places: Vec<(String, PathBuf, String)> = household
+        .butlers
+        .iter()
+        .filter(|b| butlers.is_empty() || butlers.contains(&b.name.to_string()))
+        .map(|b| (b.name.to_string(), b.dir.clone(), b.db.schema.clone()))
+        .collect();
+    let house = Embedded::start(household, admin::spawn, None).await?;
+    let mut reports = Vec::new();
+    for (name, dir, schema) in places {
+        reports.push(of_butler(&house.supervisor, &name, dir, &schema, only).await);
+    }
+    house.end().await?;
+    Ok(reports)
+}
+
+async fn of_butler(supervisor: &Supervisor, name: &str, dir: PathBuf, schema: &str, only: Option<&str>) -> Report {
+    let mut report = Report {
+        butler: name.to_owned(),
+        scenarios: 0,
+        steps: 0,
+        tools: 0,
+        proven: 0,
+        lacking: None,
+        failures: Vec::new(),
+    };
+    let fail =
+        |file: &PathBuf, problem: String| Failure { file: file.clone(), line: 1, scenario: String::new(), problem };
+    let files = match read_dir(&dir) {
+        Ok(files) => files,
+        Err(wrong) => {
+            report.failures.extend(wrong.into_iter().map(|w| fail(&dir, w)));
+            return report;
+        }
+    };
+    let (stage, wrong) = match stage(supervisor, name, &dir, schema).await {
+        Ok(ready) => ready,
+        Err(why) => {
+            report.failures.push(fail(&dir, why));
+            return report;
+        }
+    };
+    report.failures.extend(wrong.into_iter().map(|w| fail(&dir, w)));
+    let mut coverage = Coverage::of(&stage.butler, &supervisor.butlers());
+    let wanted = |s: &&Scenario| only.is_none_or(|part| s.name.contains(part));
+    for file in &files {
+        for scenario in file.scenarios.iter().filter(wanted) {
+            report.scenarios += 1;
+            report.steps += scenario.steps.len();
+            match play(&stage, file, scenario, report.scenarios).await {
+                Ok(()) => coverage.add(scenario),
+                Err(failure) => report.failures.push(failure),
+            }
+        }
+    }
+    report.tools = coverage.tools();
+    report.proven = coverage.complete();
+    report.lacking = only.is_none().then(|| coverage.lacking());
+    report
+}
+
+async fn play(stage: &Stage, file: &ScenarioFile, scenario: &Scenario, number: usize) -> Result<(), Failure> {
+    let failed = |line: usize, problem: String| Failure {
+        file: file.path.clone(),
+        line,
+        scenario: scenario.name.clone(),
+        problem,
+    };
+    if let Some(why) = unproven(scenario, &stage.butler) {
+        return Err(failed(scenario.line, why));
+    }
+    stage.play(scenario, &format!("scenario{number}")).await.map_err(|(line, why)| failed(line, why))
+}
+
+/// What a butler's scenarios are played on, and what of the butler does not work. The error: it is not up.
+async fn stage(
+    supervisor: &Supervisor,
+    name: &str,
+    dir: &std::path::Path,
+    schema: &str,
+) -> Result<(Stage, Vec<String>), String> {
+    let butler: Butler = supervisor.butler(name)?;
+    let mut wrong = Vec::new();
+    for (module, state) in butler.modules().all() {
+        if let Some(error) = &state.failure_error {
+            wrong.push(format!("the module `{module}` does not work: {error}"));
+        }
+    }
+    let house = supervisor.house();
+    let store = house.db.provision(butler.name(), schema).await.map_err(|e| e.to_string())?;
+    let mut jobs = BTreeMap::new();
+    let mut lease = store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
+    match prepare_jobs(&mut lease, &dir.join("jobs")).await {
+        Ok(ready) => jobs.extend(ready.into_iter().map(|(name, job)| (name, Arc::new(job)))),
+        Err(list) => wrong.extend(list.iter().map(ToString::to_string)),
+    }
+    drop(lease);
+    Ok((Stage { butler, store, jobs, clock: supervisor.clock().clone() }, wrong))
+}
