@@ -74,12 +74,17 @@ CREATE TABLE tool_calls (
     detail      text,
     effect      text NOT NULL CHECK (effect IN ('none', 'idempotent', 'once')),
     called_at   timestamptz NOT NULL,
-    duration_us bigint NOT NULL
+    duration_us bigint NOT NULL,
+    -- The transaction that wrote this row: of a call with an effect, the one in which it changed what it changed. By
+    -- them shared.row_changes has the rows before.
+    txid        xid8 NOT NULL DEFAULT pg_current_xact_id(),
+    tx_at       timestamptz NOT NULL DEFAULT transaction_timestamp()
 );
 SELECT shared.tenant_table('tool_calls');
 -- A call that was let through has its effect once, whoever else believes to hold it.
 CREATE UNIQUE INDEX tool_calls_approved ON tool_calls (caller)
     WHERE outcome = 'ok' AND effect <> 'none' AND caller LIKE 'approval %';
+CREATE INDEX tool_calls_of_transaction ON tool_calls (tx_at) WHERE effect <> 'none';
 CREATE INDEX tool_calls_of_session ON tool_calls (session_id, id) WHERE session_id IS NOT NULL;
 
 -- What happened in a session, in order: written as it comes, of bounded size, without secrets. How the session ended

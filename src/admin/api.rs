@@ -81,6 +81,20 @@ pub trait Api {
     #[method(name = "sessions_events", param_kind = map, with_extensions)]
     async fn sessions_events(&self, id: Uuid, after: Option<i32>) -> RpcResult<EventPage>;
 
+    /// The newest calls of one butler or of all whose rows can be put back, at most `limit` (1 to 200, else 20). Scope
+    /// `read`.
+    #[method(name = "undo_list", param_kind = map, with_extensions)]
+    async fn undo_list(&self, butler: Option<String>, limit: Option<u32>) -> RpcResult<Vec<UndoableCall>>;
+
+    /// Puts the rows that a call changed back as they were: all, or none when something newer stands on one. Scope
+    /// `admin`.
+    #[method(name = "undo_call", param_kind = map, with_extensions)]
+    async fn undo_call(&self, butler: String, call: i64) -> RpcResult<Undone>;
+
+    /// The same for all calls of a session, the newest first. Scope `admin`.
+    #[method(name = "undo_session", param_kind = map, with_extensions)]
+    async fn undo_session(&self, id: Uuid) -> RpcResult<Undone>;
+
     /// All that is on record of an id, over all butlers: of a session, a request, a trace, or a schedule's last runs.
     /// Scope `read`.
     #[method(name = "timeline", param_kind = map, with_extensions)]
@@ -366,4 +380,38 @@ pub enum LiveEvent {
     Missed {
         missed: u64,
     },
+}
+
+/// A call whose rows can be put back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct UndoableCall {
+    /// Its name for people: `health/123`.
+    pub call: String,
+    pub butler: String,
+    pub tool: String,
+    pub called_at: Timestamp,
+    /// Null: a person called, not a session.
+    pub session_id: Option<Uuid>,
+    /// How many rows it changed.
+    pub rows: i64,
+}
+
+/// A call that was taken back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct TakenBack {
+    pub call: String,
+    pub tool: String,
+    pub rows: i64,
+}
+
+/// What was taken back.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub struct Undone {
+    pub butler: String,
+    /// The record of this undo, by which it can be taken back itself.
+    pub undo: String,
+    /// The newest first.
+    pub calls: Vec<TakenBack>,
+    /// The tools of calls that changed what is not kept.
+    pub left: Vec<String>,
 }

@@ -26,6 +26,7 @@ mod server;
 mod sessions;
 mod timeline;
 mod tokens;
+mod undo;
 
 pub use api::{
     ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,

@@ -12,14 +12,14 @@ use uuid::Uuid;
 
 use super::api::{
     ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
-    Timeline, ToolAnswer, ToolInfo,
+    Timeline, ToolAnswer, ToolInfo, UndoableCall, Undone,
 };
 use super::approvals::{ActionPage, RuleWish};
 use super::deliveries::Change;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
-use super::{approvals, deliveries, live, messages, schedules, sessions, timeline, tokens};
+use super::{approvals, deliveries, live, messages, schedules, sessions, timeline, tokens, undo};
 use crate::access::{Caller, Edge, Grant, TokenInfo};
 use crate::approvals::{Action, Rule};
 use crate::base::{ButlerName, TenantId, task};
@@ -495,6 +495,28 @@ impl ApiServer for Rpc {
         may(ext, Need::Household)?;
         self.supervisor.house().operators.revoke(id).await.map_err(Failure::from)?;
         Ok(Revoked { id })
+    }
+
+    async fn undo_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        limit: Option<u32>,
+    ) -> RpcResult<Vec<UndoableCall>> {
+        let grant = may(ext, Need::Look)?;
+        Ok(undo::list(self, &grant, butler.as_deref(), limit).await?)
+    }
+
+    async fn undo_call(&self, ext: &Extensions, butler: String, call: i64) -> RpcResult<Undone> {
+        let grant = may(ext, Need::Manage)?;
+        let butler = self.butler(&grant, &butler).await?;
+        Ok(undo::undo(self, &grant, &butler, undo::What::Call(call)).await?)
+    }
+
+    async fn undo_session(&self, ext: &Extensions, id: Uuid) -> RpcResult<Undone> {
+        let grant = may(ext, Need::Manage)?;
+        let butler = undo::butler_of(self, &grant, id).await?;
+        Ok(undo::undo(self, &grant, &butler, undo::What::Session(id)).await?)
     }
 
     async fn tool_list(&self, ext: &Extensions, butler: String) -> RpcResult<Vec<ToolInfo>> {

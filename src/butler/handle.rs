@@ -38,6 +38,11 @@ impl Butler {
         &self.core.config.name
     }
 
+    /// Where its tables are.
+    pub fn schema(&self) -> &str {
+        &self.core.config.db.schema
+    }
+
     /// The butler's tools, for calls from within the house.
     pub fn tools(&self) -> &ToolSet {
         &self.tools

@@ -109,6 +109,8 @@ pub enum Command {
     /// Who writes under which identity, and so is no stranger
     #[command(subcommand)]
     Contacts(Contacts),
+    /// Take back what a tool call, or a whole session, changed; without an argument: what can be taken back
+    Undo(super::undo::Undo),
     /// Butlers' tools
     #[command(subcommand)]
     Tool(Tool),

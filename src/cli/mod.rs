@@ -34,6 +34,7 @@ mod timeline;
 mod token;
 mod tool;
 mod trigger;
+mod undo;
 
 use std::future::Future;
 
@@ -115,6 +116,10 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Db(what) => desk.call(|caller| db::run(caller, what)),
         Command::Rules(what) => desk.call(|caller| switchboard::rules(caller, what)),
         Command::Contacts(what) => desk.call(|caller| switchboard::contacts(caller, what)),
+        Command::Undo(args) => {
+            let wish = undo::prepare(args)?;
+            desk.call(|caller| undo::run(caller, wish))
+        }
         Command::Tool(what) => {
             let wish = tool::prepare(what)?;
             desk.call(|caller| tool::run(caller, wish))

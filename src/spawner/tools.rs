@@ -120,7 +120,7 @@ async fn sessions_get(call: ToolCall) -> Result<Value, ToolError> {
     let mut shown = show(row);
     let calls = call
         .query(
-            "SELECT tool, arguments, outcome, detail, effect, called_at, duration_us FROM tool_calls
+            "SELECT id, tool, arguments, outcome, detail, effect, called_at, duration_us FROM tool_calls
              WHERE session_id = $1 ORDER BY called_at, id",
             &[&id],
         )

@@ -242,7 +242,7 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
         let tx = client.transaction().await.map_err(failed)?;
         tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(schema))).await.map_err(failed)?;
         let before = owners_functions(&tx, schema).await.map_err(failed)?;
-        tx.batch_execute(&m.sql).await.map_err(failed)?;
+        run_file(&tx, schema, &m.sql, !m.shipped).await.map_err(failed)?;
         refuse_without_tenant(&tx, schema, m).await?;
         let after = owners_functions(&tx, schema).await.map_err(failed)?;
         if let Some((name, _)) = after.into_iter().find(|f| !m.shipped && !before.contains(f)) {
@@ -275,6 +275,22 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
         tracing::info!(schema, chain = chain.name, version = m.version, name = m.name, "migration applied");
     }
     Ok(todo.len())
+}
+
+/// Runs a file. `kept`: the rows before each change in the tables that it makes are kept, so that calls can be taken back.
+pub(super) async fn run_file(
+    tx: &Transaction<'_>,
+    schema: &str,
+    sql: &str,
+    kept: bool,
+) -> Result<(), tokio_postgres::Error> {
+    if !kept {
+        return tx.batch_execute(sql).await;
+    }
+    let known: Vec<u32> = tx.query_one("SELECT shared.tables_of($1)", &[&schema]).await?.get(0);
+    tx.batch_execute(sql).await?;
+    tx.execute("SELECT shared.keep_rows($1, $2)", &[&schema, &known]).await?;
+    Ok(())
 }
 
 /// Tables that hold no household's rows: the history itself and the map of roles.

@@ -9,7 +9,7 @@ use tokio_postgres::{GenericClient, Transaction};
 use super::StoreError;
 use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::database::{GROUND, ROLE_EXISTS, grants, role_name, role_password, role_statements};
-use super::migrate::{Chain, MigrationError, digest, ensure_history, error_line, search_path};
+use super::migrate::{Chain, MigrationError, digest, ensure_history, error_line, run_file, search_path};
 use crate::base::{ButlerName, Secret};
 
 /// A butler's place in a database.
@@ -156,7 +156,9 @@ pub async fn rebuild(
             source,
         };
         tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(&a.schema))).await.map_err(failed)?;
-        tx.batch_execute(&a.sql).await.map_err(failed)?;
+        let own = places.iter().any(|p| p.schema == a.schema && p.butler == a.chain);
+        let shipped = !own && !Chain::shipped(&a.chain)?.migrations.is_empty();
+        run_file(tx, &a.schema, &a.sql, !shipped).await.map_err(failed)?;
         if let Some(role) = roles.get(a.schema.as_str()) {
             tx.batch_execute(&grants(&a.schema, role)).await.map_err(failed)?;
         }

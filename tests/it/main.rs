@@ -62,5 +62,6 @@ mod trace;
 mod transcript;
 mod triage;
 mod two_daemons;
+mod undo;
 mod unit_file;
 mod webhook;

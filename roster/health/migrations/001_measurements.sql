@@ -92,38 +92,6 @@ BEGIN
 END
 $$;
 
--- A moment that a model named, or the beginning of a day of the owner's. Words such as "yesterday" are refused: the
--- server would take them from its own clock.
-CREATE FUNCTION measurement_moment(argument text, given text)
-RETURNS timestamptz
-LANGUAGE plpgsql STABLE
-AS $$
-BEGIN
-    IF given ~ '^\d{4}-\d{2}-\d{2}$' OR given ~ '^\d{4}-\d{2}-\d{2}[Tt ]\d{2}:\d{2}' OR given IS NULL THEN
-        RETURN given::timestamptz;
-    END IF;
-    RAISE EXCEPTION '% is "%". It must be a day (2026-03-31) or a moment with its offset (2026-03-31T07:30:00+02:00).',
-        argument, given USING ERRCODE = '22023';
-END
-$$;
-
--- One end of a span: a day, which counts whole, or a moment, which counts too. The end is returned as the first instant
--- after the span, so that `<` is the comparison for both; no end given is no end.
-CREATE FUNCTION measurement_bound(argument text, given text, is_end boolean)
-RETURNS timestamptz
-LANGUAGE plpgsql STABLE
-SET search_path FROM CURRENT
-AS $$
-BEGIN
-    IF given IS NULL THEN
-        RETURN CASE WHEN is_end THEN 'infinity' ELSE '-infinity' END;
-    ELSIF is_end AND given ~ '^\d{4}-\d{2}-\d{2}$' THEN
-        RETURN (given::date + 1)::timestamptz;
-    END IF;
-    RETURN measurement_moment(argument, given) + CASE WHEN is_end THEN interval '1 microsecond' ELSE interval '0' END;
-END
-$$;
-
 CREATE TABLE measurements (
     id          uuid PRIMARY KEY DEFAULT gen_random_uuid(),
     kind        text NOT NULL
@@ -160,6 +128,9 @@ DECLARE
     problem text;
     twin    uuid;
 BEGIN
+    IF shared.undoing() THEN
+        RETURN NEW;
+    END IF;
     IF TG_OP = 'INSERT'
        OR (NEW.kind, NEW.value, NEW.measured_at, NEW.notes)
           IS DISTINCT FROM (OLD.kind, OLD.value, OLD.measured_at, OLD.notes) THEN

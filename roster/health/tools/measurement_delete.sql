@@ -9,6 +9,6 @@ returns: row
 meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE measurements m
-   SET deleted_at = shared.clock()
- WHERE m.id = :measurement_id::uuid AND m.deleted_at IS NULL
+   SET deleted_at = coalesce(m.deleted_at, shared.clock())
+ WHERE m.id = :measurement_id::uuid AND health_known('measurement', :measurement_id::uuid, false) IS NOT NULL
 RETURNING m.id, m.kind, m.value, m.unit, m.measured_at, m.notes, m.deleted_at;

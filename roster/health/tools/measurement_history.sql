@@ -18,9 +18,11 @@ meta: {reads_private: true, effect: none}
 ---*/
 SELECT m.id, m.kind, m.value, m.unit, m.measured_at, m.notes
   FROM measurements m
- WHERE (:kind::text IS NULL OR m.kind = :kind::text)
-   AND m.measured_at >= measurement_bound('start_date', :start_date::text, false)
-   AND m.measured_at < measurement_bound('end_date', :end_date::text, true)
+ -- Said twice: by itself it is looked at even where there is no row, so that a wrong day is always refused.
+ WHERE shared.bound('start_date', :start_date::text, false) < shared.bound('end_date', :end_date::text, true)
+   AND (:kind::text IS NULL OR m.kind = :kind::text)
+   AND m.measured_at >= shared.bound('start_date', :start_date::text, false)
+   AND m.measured_at < shared.bound('end_date', :end_date::text, true)
    AND (m.deleted_at IS NOT NULL) = coalesce(:deleted::boolean, false)
  ORDER BY m.measured_at DESC, m.id
  LIMIT coalesce(:limit::int, 50) OFFSET coalesce(:offset::int, 0);

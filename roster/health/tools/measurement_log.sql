@@ -17,7 +17,7 @@ returns: row
 meta: {reads_private: true, effect: once}
 ---*/
 INSERT INTO measurements AS m (kind, value, measured_at, notes)
-VALUES (:kind::text, :value::jsonb, coalesce(measurement_moment('measured_at', :measured_at::text), shared.clock()),
+VALUES (:kind::text, :value::jsonb, coalesce(shared.moment('measured_at', :measured_at::text), shared.clock()),
         nullif(:notes::text, ''))
 ON CONFLICT (tenant_id, kind, measured_at, value) WHERE deleted_at IS NULL
 DO UPDATE SET notes = coalesce(excluded.notes, m.notes)

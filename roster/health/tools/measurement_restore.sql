@@ -8,5 +8,5 @@ meta: {reads_private: true, effect: idempotent}
 ---*/
 UPDATE measurements m
    SET deleted_at = NULL
- WHERE m.id = :measurement_id::uuid AND m.deleted_at IS NOT NULL
+ WHERE m.id = :measurement_id::uuid AND health_known('measurement', :measurement_id::uuid, false) IS NOT NULL
 RETURNING m.id, m.kind, m.value, m.unit, m.measured_at, m.notes;

@@ -12,34 +12,6 @@ args:
 returns: row
 meta: {reads_private: true, effect: none}
 ---*/
-WITH asked AS (
-    SELECT k.kind, k.field, k.unit, k.notable, coalesce(:days::int, 30) AS days
-      FROM measurement_kinds() k
-     WHERE k.kind = :kind::text AND k.place = 1
-), readings AS (
-    SELECT (m.value ->> a.field)::numeric AS n, (m.value ->> 'diastolic')::numeric AS diastolic, m.measured_at,
-           extract(epoch FROM m.measured_at) / 604800 AS week
-      FROM measurements m, asked a
-     WHERE m.kind = :kind::text AND m.deleted_at IS NULL
-       AND m.measured_at >= shared.clock() - make_interval(days => coalesce(:days::int, 30))
-), summary AS (
-    SELECT count(*)::int AS count,
-           (array_agg(n ORDER BY measured_at))[1] AS first, min(measured_at) AS first_at,
-           (array_agg(n ORDER BY measured_at DESC))[1] AS last, max(measured_at) AS last_at,
-           min(n) AS min, max(n) AS max, avg(n) AS average, avg(diastolic) AS diastolic_average,
-           regr_slope(n, week) AS slope, max(week) - min(week) AS weeks
-      FROM readings
-)
-SELECT a.kind, a.field AS measure, a.unit, a.days, s.count,
-       s.first::float8 AS first, s.first_at, s.last::float8 AS last, s.last_at,
-       s.min::float8 AS min, s.max::float8 AS max, round(s.average, 2)::float8 AS average,
-       (s.last - s.first)::float8 AS change,
-       CASE WHEN s.weeks * 7 >= 3 THEN round(s.slope::numeric, 3)::float8 END AS slope_per_week,
-       -- How far the line goes over the span of the readings, against the smallest change that counts for the kind.
-       CASE WHEN s.slope IS NULL THEN NULL
-            WHEN s.slope * s.weeks >= a.notable THEN 'rising'
-            WHEN s.slope * s.weeks <= -a.notable THEN 'falling'
-            ELSE 'steady' END AS direction,
-       round(s.diastolic_average, 2)::float8 AS diastolic_average
-  FROM asked a CROSS JOIN summary s
- WHERE s.count > 0;
+SELECT c.kind, c.measure, c.unit, coalesce(:days::int, 30) AS days, c.count, c.first, c.first_at, c.last, c.last_at,
+       c.min, c.max, c.average, c.change, c.slope_per_week, c.direction, c.diastolic_average
+  FROM measurement_course(:kind::text, shared.clock() - make_interval(days => coalesce(:days::int, 30)), 'infinity') c;

@@ -16,7 +16,7 @@ meta: {reads_private: true, effect: idempotent}
 UPDATE measurements m
    SET kind = coalesce(:kind::text, m.kind),
        value = coalesce(:value::jsonb, m.value),
-       measured_at = coalesce(measurement_moment('measured_at', :measured_at::text), m.measured_at),
+       measured_at = coalesce(shared.moment('measured_at', :measured_at::text), m.measured_at),
        notes = nullif(coalesce(:notes::text, m.notes), '')
- WHERE m.id = :measurement_id::uuid AND m.deleted_at IS NULL
+ WHERE m.id = :measurement_id::uuid AND health_known('measurement', :measurement_id::uuid, true) IS NOT NULL
 RETURNING m.id, m.kind, m.value, m.unit, m.measured_at, m.notes, m.revisions -> -1 AS previous;

@@ -1,0 +1,13 @@
+/*---
+description: >-
+  Put a stopped medication back on the list, as it was. Its schedule holds again from now on; nothing of the time
+  between counts as missed. medication_list with active_only set to false lists the stopped ones.
+args:
+  medication_id: {type: string, format: uuid, required: true, description: "The id of the stopped medication."}
+returns: row
+meta: {reads_private: true, effect: idempotent}
+---*/
+UPDATE medications m
+   SET active = true, stopped_at = NULL, stop_reason = NULL
+ WHERE m.id = :medication_id::uuid AND medication_known(:medication_id::uuid) IS NOT NULL
+RETURNING m.id, m.name, m.dosage, m.frequency, m.schedule, m.active;

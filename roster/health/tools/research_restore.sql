@@ -1,0 +1,12 @@
+/*---
+description: >-
+  Bring back a deleted note of research. research_search with deleted set to true lists them.
+args:
+  research_id: {type: string, format: uuid, required: true, description: "The id of the deleted note."}
+returns: row
+meta: {reads_private: true, effect: idempotent}
+---*/
+UPDATE research r
+   SET deleted_at = NULL
+ WHERE r.id = :research_id::uuid AND health_known('note of research', :research_id::uuid, false) IS NOT NULL
+RETURNING r.id, r.title, r.tags, r.source_url, r.condition_id;

@@ -1,0 +1,14 @@
+/*---
+description: >-
+  Take away an address that is wrong. address_restore with the same id brings it back. One they moved away from stays:
+  it only is no longer current.
+args:
+  address_id: {type: string, format: uuid, required: true, description: "The id that address_list or contact_get
+    gave."}
+returns: row
+meta: {reads_private: true, effect: idempotent}
+---*/
+UPDATE addresses a
+   SET deleted_at = coalesce(a.deleted_at, shared.clock())
+ WHERE a.id = address_there(:address_id::uuid, true)
+RETURNING a.id, a.contact_id, a.label, a.line_1, a.city, a.deleted_at;

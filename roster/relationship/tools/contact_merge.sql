@@ -1,0 +1,13 @@
+/*---
+description: >-
+  Make two contacts that are one person into one. All that hangs on the source goes over to the target, and the target
+  takes over what it does not say itself; the source is archived. moved tells how many rows went over, stayed_behind
+  how many both had. contact_restore with the source's id takes it back. Ask the person first, unless they said
+  themselves that the two are one.
+args:
+  source_id: {type: string, format: uuid, required: true, description: "The contact that goes."}
+  target_id: {type: string, format: uuid, required: true, description: "The contact that stays."}
+returns: value
+meta: {reads_private: true, effect: idempotent}
+---*/
+SELECT contact_merge(:source_id::uuid, :target_id::uuid);

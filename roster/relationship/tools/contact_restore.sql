@@ -1,0 +1,11 @@
+/*---
+description: >-
+  Bring back an archived contact. Of one that was merged into another the merge is taken back: what came from it
+  returns to it. contact_search with archived true lists them.
+args:
+  contact_id: {type: string, format: uuid, required: true, description: "The archived contact, or the source of a
+    merge."}
+returns: value
+meta: {reads_private: true, effect: idempotent}
+---*/
+SELECT contact_restore(:contact_id::uuid);

@@ -1,0 +1,12 @@
+/*---
+description: >-
+  The labels with the number of contacts that have them, by name; all, or those of one contact.
+args:
+  contact_id: {type: string, format: uuid, description: "Only labels of this contact."}
+  limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}
+  offset: {type: integer, default: 0, minimum: 0, description: "Skip so many rows."}
+returns: rows
+meta: {reads_private: true, effect: none}
+---*/
+SELECT l.id, l.name, l.color, l.contacts
+  FROM labels_of(:contact_id::uuid, coalesce(:limit::int, 50), coalesce(:offset::int, 0)) l;

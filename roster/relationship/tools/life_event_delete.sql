@@ -1,0 +1,12 @@
+/*---
+description: >-
+  Take a life event that should not have been logged out of the record; life_event_restore with the same id brings it
+  back.
+args:
+  life_event_id: {type: string, format: uuid, required: true, description: "The id that life_event_log or life_event_list
+    gave."}
+returns: row
+meta: {reads_private: true, effect: idempotent}
+---*/
+SELECT p.id, p.contact_id, p.type_name, p.summary, p.happened_at, p.deleted_at
+  FROM life_event_keep(:life_event_id::uuid, true) p;
