@@ -15,8 +15,10 @@ mod events;
 mod follow;
 mod inbox;
 mod ingest;
+mod init;
 mod lines;
 mod memory;
+mod new;
 mod out;
 mod preview;
 mod problem;
@@ -77,6 +79,8 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
     match cli.command.unwrap_or_else(|| Command::Serve(args::ServeArgs::default())) {
         Command::Agent => Ok(crate::agent::main()),
         Command::Serve(args) => serve::run(desk, args),
+        Command::Init(args) => init::run(desk, args),
+        Command::New(what) => new::run(&desk, what),
         Command::Check => check::run(&desk),
         Command::Test(args) => test::run(&desk, args),
         Command::Doctor(postgres) => doctor::run(desk, postgres),

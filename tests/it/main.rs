@@ -56,6 +56,7 @@ mod schedules;
 mod schedules_crash;
 mod schedules_jobs;
 mod scheduling;
+mod setup;
 mod skills;
 mod tidy;
 mod trace;
