@@ -15,14 +15,17 @@ mod events;
 mod follow;
 mod inbox;
 mod ingest;
+mod init;
 mod lines;
 mod memory;
+mod new;
 mod notes;
 mod out;
 mod preview;
 mod problem;
 mod prompt;
 mod reach;
+mod reload;
 mod schedule;
 mod secret;
 mod serve;
@@ -78,6 +81,8 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Agent => Ok(crate::agent::main()),
         Command::Serve(args) => serve::run(desk, args),
         Command::Check(args) => check::run(&desk, &args),
+        Command::Init(args) => init::run(desk, args),
+        Command::New(what) => new::run(&desk, what),
         Command::Test(args) => test::run(&desk, args),
         Command::Doctor(postgres) => doctor::run(desk, postgres),
         Command::Demo(args) => serve::demo(args),
@@ -92,6 +97,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
             Ok(0)
         }
         Command::Status => desk.call(status::run),
+        Command::Reload => desk.call(reload::run),
         Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),
         Command::Chat(args) => desk.call(|caller| chat::run(caller, args)),
         Command::Ingest { file } => {

@@ -298,7 +298,8 @@ impl Candidate {
         fill_defaults(&ButlerFile::TABLE, &mut map);
         match serde_json::from_value(Json::Object(map)) {
             Ok(parsed) => {
-                let config = ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed, skills);
+                let digest = |shared: &[String]| super::digest::of(&config.daemon.roster, &self.dir, shared);
+                let config = ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed, skills, digest);
                 for finding in one.catalog.check_butler(&config) {
                     let mistake = self.located(finding, &one.node, shown);
                     one.checker.mistakes.push(mistake);

@@ -29,6 +29,7 @@ const ROOMS: &[&[&str]] = &[
     &["butler"],
     &["supervisor"],
     &["admin"],
+    &["setup"],
     // These have a household of their own.
     &["demo", "scenario"],
     // It asks a running daemon.
@@ -57,9 +58,15 @@ const LIMIT_ARCHITECTURE: usize = 300;
 /// Where things happen that happen in one place only.
 const CLOCK: &[&str] = &["src/base/clock.rs"];
 const TASKS: &[&str] = &["src/base/task.rs"];
-/// Children of sessions, the database server, a look at the machine, and `psql` for the owner.
-const PROCESSES: &[&str] =
-    &["src/spawner/child/", "src/spawner/child.rs", "src/store/cluster/", "src/doctor", "src/cli/"];
+/// Children of sessions, the database server, a look at the machine, systemd for root, and `psql` for the owner.
+const PROCESSES: &[&str] = &[
+    "src/spawner/child/",
+    "src/spawner/child.rs",
+    "src/store/cluster/",
+    "src/doctor",
+    "src/setup/service.rs",
+    "src/cli/",
+];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
 const VENDORS: &[&str] = &[
     "src/spawner/adapters",
