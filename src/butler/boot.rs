@@ -29,7 +29,7 @@ use crate::spawner::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
 use crate::store::migrate::{Chain, MigrationError};
 use crate::switchboard::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
 use crate::tools::sql::{SqlToolError, prepare_jobs};
-use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, skill_tools};
+use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
 
 /// A boot that came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -221,6 +221,7 @@ pub async fn boot(
         .run("tools", async {
             let own = core_tools()
                 .into_iter()
+                .chain(note_tools())
                 .chain(skill_tools(&config.skills))
                 .chain(session_tools())
                 .chain(schedule_tools(&schedules))

@@ -79,6 +79,9 @@ pub enum Command {
     Sessions(Sessions),
     /// What a butler remembers: see it, question it, correct it
     Memory(MemoryArgs),
+    /// What butlers noted for their own sessions to come
+    #[command(subcommand)]
+    Notes(super::notes::Notes),
     /// What butlers do by themselves, and when
     #[command(subcommand)]
     Schedule(super::schedule::Schedule),

@@ -17,6 +17,7 @@ mod inbox;
 mod ingest;
 mod lines;
 mod memory;
+mod notes;
 mod out;
 mod preview;
 mod problem;
@@ -103,6 +104,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Deliveries(what) => desk.call(|caller| deliveries::run(caller, what)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
+        Command::Notes(what) => desk.call(|caller| notes::run(caller, what)),
         Command::Memory(args) => desk.call(|caller| memory::run(caller, args)),
         Command::Schedule(what) => desk.call(|caller| schedule::run(caller, what)),
         Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),

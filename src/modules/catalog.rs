@@ -21,6 +21,7 @@ impl Default for Catalog {
             Box::new(super::log::LogFactory),
             Box::new(super::memory::MemoryFactory),
             Box::new(super::file::FileFactory),
+            Box::new(super::vcard::VcardFactory),
             Box::new(super::webhook::WebhookFactory),
         ];
         #[cfg(debug_assertions)]

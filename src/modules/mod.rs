@@ -14,6 +14,7 @@ mod probe;
 mod roster;
 mod set;
 mod strict;
+mod vcard;
 mod webhook;
 
 pub use catalog::Catalog;
