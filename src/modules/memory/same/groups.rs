@@ -181,7 +181,7 @@ kept located situated
 have has had having own owns owned owning possess possesses
 i me my mine myself we us our ours you your yours he him his himself she her hers herself they them their theirs
 who whom whose which what where
-and of in on at to for by with from as into onto about
+and of in on at to for by via upon with from as into onto about
 do does did doing done
 so very really quite rather just also too actually basically simply indeed currently presently now still
 mr mrs ms

@@ -28,13 +28,28 @@ const MOST_AROUND: usize = 3;
 
 /// Whether `a` and `b` say the same of the same subject. `cosine`: how alike their vectors are, where both have one.
 pub fn same_meaning(about: &About, a: &str, b: &str, cosine: Option<f32>) -> bool {
-    if normal(a) == normal(b) {
-        return true;
+    Said::new(a).means(about, b, cosine)
+}
+
+/// A text, read once to be compared with many.
+#[derive(Debug)]
+pub struct Said {
+    plain: String,
+    sense: Sense,
+}
+
+impl Said {
+    pub fn new(text: &str) -> Self {
+        Self { plain: normal(text), sense: Sense::of(text) }
     }
-    if cosine.is_some_and(|c| c < FAR) {
-        return false;
+
+    /// Whether it says the same as `other` does, as [`same_meaning`] takes it.
+    pub fn means(&self, about: &About, other: &str, cosine: Option<f32>) -> bool {
+        if self.plain == normal(other) {
+            return true;
+        }
+        cosine.is_none_or(|c| c >= FAR) && agree(about, &self.sense, &Sense::of(other))
     }
-    agree(about, &Sense::of(a), &Sense::of(b))
 }
 
 /// How alike two vectors are, from -1 to 1; none where they are of different lengths or have no direction.

@@ -13,7 +13,7 @@ use super::{
 };
 use crate::modules::memory::gate::{self, MAX_FACT, content_hash, topic_hash};
 use crate::modules::memory::predicates::{Predicate, resolve};
-use crate::modules::memory::same::{About, same_meaning};
+use crate::modules::memory::same::{About, Said};
 
 /// A fact that is to be stored.
 #[derive(Clone, Debug)]
@@ -157,6 +157,7 @@ pub(super) struct Coming<'a> {
     pub(super) kind: &'static str,
     pub(super) predicate: Predicate,
     about: About,
+    said: Said,
     entity: Option<Uuid>,
     object: Option<Uuid>,
     /// When it happened; of what is so, from when on.
@@ -167,18 +168,28 @@ pub(super) struct Coming<'a> {
 impl Coming<'_> {
     /// Whether the other says the same: of facts that have a time, about the same time.
     pub(super) fn says(&self, other: &Rival) -> bool {
-        if self.kind == "temporal" && other.kind == "temporal" {
-            let apart = match (self.valid_from, other.valid_from) {
-                (Some(a), Some(b)) => a.duration_since(b).abs().as_secs(),
-                (None, None) => 0,
-                _ => i64::MAX,
-            };
-            // Without a time of its own it counts as of when it was said.
-            let most = if self.fact.valid_at.is_some() { 0 } else { 12 * 3600 };
-            if apart > most {
-                return false;
-            }
+        self.at_the_time_of(other) && self.in_the_words_of(other)
+    }
+
+    /// Whether it only says again what a session was told: that it happened, where it doesn't say when.
+    fn repeats(&self, told: &Rival) -> bool {
+        (self.fact.valid_at.is_none() || self.at_the_time_of(told)) && self.in_the_words_of(told)
+    }
+
+    fn at_the_time_of(&self, other: &Rival) -> bool {
+        if self.kind != "temporal" || other.kind != "temporal" {
+            return true;
         }
+        let apart = match (self.valid_from, other.valid_from) {
+            (Some(a), Some(b)) => a.duration_since(b).abs().as_secs(),
+            (None, None) => 0,
+            _ => i64::MAX,
+        };
+        // Without a time of its own it counts as of when it was said.
+        apart <= if self.fact.valid_at.is_some() { 0 } else { 12 * 3600 }
+    }
+
+    fn in_the_words_of(&self, other: &Rival) -> bool {
         if self.object.is_some() && other.object.is_some() && self.object != other.object {
             return false;
         }
@@ -186,7 +197,7 @@ impl Coming<'_> {
             return true;
         }
         let likeness = Vector::likeness(self.fact.vector.as_ref(), other.embedding.as_deref(), other.model.as_deref());
-        same_meaning(&self.about, &self.content, &other.content, likeness)
+        self.said.means(&self.about, &other.content, likeness)
     }
 
     pub(super) fn of_topic(&self, other: &Rival) -> bool {
@@ -278,6 +289,7 @@ pub async fn store_fact(tx: &mut dyn Rows, origin: &Origin, fact: &NewFact) -> R
         _ => "property",
     };
     let coming = Coming {
+        said: Said::new(&content),
         hash: content_hash(&content),
         topic: topic_hash(&fact.scope, entity, &fact.subject, &predicate.name),
         content,
@@ -329,7 +341,8 @@ async fn decide(
     // Nothing is confirmed across the line between strangers and the household.
     let peers = || rivals.iter().filter(|r| r.active && r.stranger == coming.stranger);
     let told = rivals.iter().filter(|r| r.active && origin.told.contains(&r.id));
-    if let Some(known) = told.into_iter().find(|r| (coming.of_topic(r) || coming.same_subject(r)) && coming.says(r)) {
+    if let Some(known) = told.into_iter().find(|r| (coming.of_topic(r) || coming.same_subject(r)) && coming.repeats(r))
+    {
         return Ok(done(known.id, Outcome::Known));
     }
     if let Some(place) = earlier(coming, rivals) {
