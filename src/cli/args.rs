@@ -155,14 +155,14 @@ pub struct InitArgs {
     /// Take the model's key from standard input
     #[arg(long)]
     pub key_stdin: bool,
-    /// Which butlers, besides those that every household has [default: all that are shipped]
+    /// Which butlers, besides switchboard, messenger and general [default: all that are shipped]
     #[arg(long, value_name = "NAMES", value_delimiter = ',')]
     pub butlers: Option<Vec<String>>,
     /// Install and start it as a service of systemd; where that can't be, say what root would do
     #[arg(long)]
     pub service: bool,
     /// Print the unit file, and do nothing
-    #[arg(long, exclusive = true)]
+    #[arg(long)]
     pub print_unit: bool,
 }
 

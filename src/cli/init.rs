@@ -156,7 +156,11 @@ async fn keep(config: &Config, name: &'static str, key: &Secret<String>) -> Resu
 /// Says what comes next, and lets the doctor look.
 fn finish(desk: &Desk, begun: &Begun, key: Option<&str>, service: Option<&Service>, found: &Found) -> Outcome {
     let out = desk.out;
-    let report = doctor::look(&desk.overrides, &desk.environment)?;
+    let mut report = doctor::look(&desk.overrides, &desk.environment)?;
+    if let Some(key) = key {
+        // Without a daemon the doctor can't see what is stored; we have just stored it.
+        report.settle("keys", key, format!("{key} is kept; the daemon finds it when it starts"));
+    }
     let left = service.is_some_and(|service| !service.installed);
     let code = if left || report.problems > 0 { FAILED } else { 0 };
     if out.json {

@@ -13,6 +13,7 @@ use crate::base::{Clock, Secret, TenantId};
 use crate::config::{Api, CORE_BUTLERS, Config, Environment, Overrides, RuntimeKind, Zone};
 use crate::spawner::adapters::key_names;
 use crate::supervisor::{on_ground, with_causes};
+use crate::switchboard::FALLBACK;
 
 /// What a person says of the household that is to be.
 #[derive(Debug, Clone)]
@@ -20,7 +21,7 @@ pub struct Start {
     pub owner: String,
     pub zone: Zone,
     pub runtime: RuntimeKind,
-    /// The butlers besides the core ones; `None`: all that are shipped.
+    /// The butlers besides those that every household has; `None`: all that are shipped.
     pub butlers: Option<Vec<String>>,
 }
 
@@ -52,7 +53,8 @@ pub fn look(overrides: &Overrides, environment: &Environment) -> Found {
 
 /// Writes settings and roster where there are none yet; what is there stays.
 pub fn begin(found: &Found, overrides: &Overrides, start: &Start) -> Result<Begun, SetupError> {
-    let mut wanted: Vec<&str> = CORE_BUTLERS.to_vec();
+    // Whatever no other butler answers for goes to one of them.
+    let mut wanted: Vec<&str> = CORE_BUTLERS.into_iter().chain([FALLBACK]).collect();
     let shipped = names();
     match &start.butlers {
         None => wanted = shipped.clone(),
@@ -62,7 +64,9 @@ pub fn begin(found: &Found, overrides: &Overrides, start: &Start) -> Result<Begu
                     let sentence = format!("No butler `{name}` is shipped; there are: {}.", shipped.join(", "));
                     return Err(SetupError::wish(sentence, "One of your own: butlerd new butler NAME, afterwards."));
                 };
-                wanted.push(known);
+                if !wanted.contains(known) {
+                    wanted.push(known);
+                }
             }
         }
     }

@@ -73,7 +73,6 @@ async fn a_new_butler_serves_at_once_and_a_removed_one_leaves_its_data() {
     assert_eq!(code, 0, "{done}");
     let garden = of(&done, "garden");
     assert_eq!((garden["change"].as_str(), garden["state"].as_str()), (Some("added"), Some("up")), "{done}");
-    assert!(garden["ms"].as_f64().is_some_and(|ms| ms < 2000.0), "{garden}");
     let others = done["butlers"].as_array().expect("a list").iter().filter(|b| b["name"] != "garden");
     assert!(others.into_iter().all(|b| b["change"] == "unchanged"), "{done}");
     let tools = mcp(&daemon, "garden").await;
