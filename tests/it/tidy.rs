@@ -29,9 +29,10 @@ const ROOMS: &[&[&str]] = &[
     &["butler"],
     &["supervisor"],
     &["admin"],
+    &["scenario"],
     &["setup"],
-    // These have a household of their own.
-    &["demo", "scenario"],
+    // It has a household of its own, as the scenarios do.
+    &["demo"],
     // It asks a running daemon.
     &["doctor"],
     &["cli"],
