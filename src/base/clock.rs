@@ -38,7 +38,8 @@ impl Clock {
     /// Sets the clock: it shows `at` now and goes on from there; with `None` it is the system's again. For households
     /// that are thrown away.
     pub fn set(&self, at: Option<Timestamp>) {
-        let by = at.map(|at| i64::try_from(at.duration_since(Timestamp::now()).as_millis()).unwrap_or(i64::MAX));
+        // Never before it, by the part of a millisecond that is not kept.
+        let by = at.map(|at| i64::try_from(at.duration_since(Timestamp::now()).as_millis() + 1).unwrap_or(i64::MAX));
         self.offset_ms.store(by.unwrap_or(0), Ordering::Relaxed);
     }
 

@@ -49,7 +49,7 @@ pub enum Command {
     #[command(subcommand)]
     New(super::new::New),
     /// Check the settings and the roster, and tell every mistake
-    Check,
+    Check(CheckArgs),
     /// Play the scenarios of the roster (`roster/<butler>/tests/`) in a scratch household
     Test(TestArgs),
     /// Look at the settings, the machine and the daemon, and say what to do
@@ -86,6 +86,9 @@ pub enum Command {
     Sessions(Sessions),
     /// What a butler remembers: see it, question it, correct it
     Memory(MemoryArgs),
+    /// What butlers noted for their own sessions to come
+    #[command(subcommand)]
+    Notes(super::notes::Notes),
     /// What butlers do by themselves, and when
     #[command(subcommand)]
     Schedule(super::schedule::Schedule),
@@ -124,6 +127,14 @@ pub enum Command {
     /// butlerd's own agent; sessions start it
     #[command(hide = true)]
     Agent,
+}
+
+/// `check`
+#[derive(Debug, Clone, Default, Args)]
+pub struct CheckArgs {
+    /// Don't try the roster's SQL on a database of its own, which is made for it and thrown away
+    #[arg(long)]
+    pub offline: bool,
 }
 
 /// `test`

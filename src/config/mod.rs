@@ -32,6 +32,7 @@ pub use butler::{
     BufferSection, ButlerBudgets, ButlerConfig, DbSection, EnvSection, RuntimeSection, ScheduleEntry, SessionsSection,
     ShutdownSection, SwitchboardSection,
 };
+pub use check::nearest;
 pub use daemon::{
     AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
     OwnerConfig, SpawnerConfig, TelemetryConfig,

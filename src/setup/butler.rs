@@ -15,6 +15,7 @@ use crate::base::ButlerName;
 use crate::butler::own_tools;
 use crate::config::{Catalog as _, Config, Environment, Overrides, SHARED_DIR, load, load_config};
 use crate::modules::{Catalog, StrictCatalog};
+use crate::scenario::mentions;
 
 static TEMPLATE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/src/setup/template");
 
@@ -95,7 +96,7 @@ struct Other {
 
 /// What `butlerd check` says of this butler; `None`: nothing.
 pub(super) fn mistakes(overrides: &Overrides, environment: &Environment, name: &str) -> Option<String> {
-    let broken = match load(overrides, environment, &StrictCatalog::new(own_tools)) {
+    let broken = match load(overrides, environment, &StrictCatalog::new(own_tools, mentions)) {
         Ok(household) => household.broken,
         Err(refused) => refused.broken,
     };

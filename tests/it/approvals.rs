@@ -51,7 +51,7 @@ fn household(model: &ScriptedModel) -> Household {
     Household::with_model(model)
         .write("health/tools/vault_put.sql", VAULT)
         .write("health/tools/leak.sql", LEAK)
-        .write("health/migrations/002_vault.sql", TABLES)
+        .migration("health", "vault", TABLES)
         .replace(
             "health/butler.toml",
             "[modules.health]",
@@ -449,7 +449,7 @@ async fn an_approved_call_that_hangs_is_broken_off_and_told() {
     let household = Household::with_model(&model)
         .write("health/tools/vault_put.sql", VAULT)
         .write("health/tools/leak.sql", LEAK)
-        .write("health/migrations/002_vault.sql", TABLES)
+        .migration("health", "vault", TABLES)
         .replace("health/butler.toml", "[modules.health]", gates)
         .env("BUTLERD_NOTICE_SECONDS", "1");
     let mut daemon = household.start().await;

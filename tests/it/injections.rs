@@ -81,13 +81,11 @@ fn household(model: &ScriptedModel) -> Household {
     Household::with_model(model)
         .env("BUTLERD_OWNER__IDENTITIES__TELEGRAM", "4711")
         .write("health/tools/leak.sql", tool)
-        .write("health/migrations/002_leaks.sql", table)
+        .migration("health", "leaks", table)
         .write("general/tools/leak.sql", tool)
-        .write("general/migrations/001_leaks.sql", table)
+        .migration("general", "leaks", table)
         .env("BUTLERD_SPAWNER__MAX_SESSIONS", "16")
         .replace("health/butler.toml", "max_concurrent_sessions = 3", "max_concurrent_sessions = 12")
-        .replace("health/butler.toml", "[modules.health]", "[modules.memory]\n\n[modules.health]")
-        .replace("general/butler.toml", "[butler.shutdown]", "[modules.general]\n\n[butler.shutdown]")
 }
 
 async fn visit(household: &Arc<Household>, daemon: &Daemon, case: &Case, n: usize, visit: &Visit) {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::support::{Household, eventually, model};
 
 async fn failed_migration(sql: &str) -> String {
-    let household = Household::new().write("health/migrations/002_more.sql", sql);
+    let household = Household::new().migration("health", "more", sql);
     let daemon = household.start().await;
     let failed = daemon.butler("health").await["modules"]["health"].clone();
     assert_eq!(
@@ -36,7 +36,7 @@ async fn migrations_that_would_show_other_tenants_are_refused() {
         assert!(words.iter().all(|w| error.contains(w)), "{sql}: {error}");
     }
     let fine = "CREATE VIEW mine WITH (security_invoker = true) AS SELECT * FROM measurements;";
-    let household = Household::new().write("health/migrations/002_more.sql", fine);
+    let household = Household::new().migration("health", "more", fine);
     let daemon = household.start().await;
     assert_eq!(daemon.butler("health").await["modules"]["health"]["health"], "active");
 }
@@ -59,7 +59,7 @@ async fn tools_that_hide_what_they_do_are_refused_or_held_to_it() {
         CREATE FUNCTION sly(x text) RETURNS text LANGUAGE plpgsql STABLE AS $$
         BEGIN EXECUTE format('INSERT INTO quiet (t) VALUES (%L)', x); RETURN x; END $$;";
     let household = Household::new()
-        .write("health/migrations/002_more.sql", migration)
+        .migration("health", "more", migration)
         .write("health/tools/sly.sql", &format!("{head}SELECT sly(:t::text)\n"))
         .write("health/tools/big.sql", &format!("{}INSERT INTO quiet (t) VALUES (:t::text) RETURNING 10::numeric ^ 40 AS n, 'infinity'::timestamptz AS at\n", head.replace("value", "row")))
         .write("health/tools/quiet_list.sql", "/*---\ndescription: d\nreturns: rows\n---*/\nSELECT t FROM quiet\n");

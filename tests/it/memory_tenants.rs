@@ -17,11 +17,7 @@ fn operations() -> usize {
 
 /// A household whose two butlers remember.
 fn household() -> Household {
-    Household::new().replace("health/butler.toml", "[modules.health]", "[modules.memory]\n\n[modules.health]").replace(
-        "general/butler.toml",
-        "[butler.shutdown]",
-        "[modules.memory]\n\n[butler.shutdown]",
-    )
+    Household::new()
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -90,9 +86,9 @@ async fn two_tenants_and_two_butlers_at_once_cross_no_row() {
 /// Nothing answers where vectors are made: memories are kept and found by their words, and sessions go their way.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn without_its_embedder_memory_works_by_words() {
-    let broken = "[modules.memory.embedding]\nprovider = \"endpoint\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\
-                  dimensions = 64\n\n[modules.health]";
-    let household = Household::new().replace("health/butler.toml", "[modules.health]", broken);
+    let broken = "[modules.memory]\n\n[modules.memory.embedding]\nprovider = \"endpoint\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\
+                  dimensions = 64\n";
+    let household = Household::new().replace("health/butler.toml", "[modules.memory]", broken);
     let daemon = household.start().await;
     let health = daemon.mcp("health");
     let given = json!({"subject": "owner", "predicate": "tea", "content": "likes chamomile tea in the evening"});

@@ -92,3 +92,12 @@ fn a_scenario_that_does_not_hold_is_told_with_its_place() {
     let (code, said) = test(&household.roster(), &["health"]);
     assert!(code == 1 && said.contains("wrong.toml:2: "), "{code} {said}");
 }
+
+#[test]
+fn every_tool_of_the_shipped_roster_has_its_scenarios_and_they_hold() {
+    let (code, said) = test(&Path::new(env!("CARGO_MANIFEST_DIR")).join("roster"), &[]);
+    assert_eq!(code, 0, "{said}");
+    let last = said.lines().last().expect("a summary");
+    let numbers: Vec<usize> = last.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
+    assert!(numbers[0] == numbers[1] && numbers[0] >= 133, "every tool, and at least those of the trade: {last}");
+}

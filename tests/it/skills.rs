@@ -89,8 +89,23 @@ async fn nothing_but_a_butler_s_own_skills_can_be_read() {
     let health = daemon.mcp("health");
     let listed = health.ok("skill_list", json!({})).await;
     let names: Vec<&Value> = listed.as_array().expect("skills").iter().map(|s| &s["name"]).collect();
-    assert_eq!(names, ["looking-back", "measurements", "recurring-work", "weighing"]);
-    assert_eq!(listed[2]["files"], json!(["cron.md"]));
+    assert_eq!(
+        names,
+        [
+            "butler-memory",
+            "butler-notifications",
+            "health-check-in",
+            "looking-back",
+            "measurements",
+            "medications",
+            "memory-taxonomy",
+            "recurring-work",
+            "trend-interpreter",
+            "weekly-health-summary",
+            "weighing"
+        ]
+    );
+    assert_eq!(listed[7]["files"], json!(["cron.md"]));
     let read = health.ok("skill_read", json!({"name": "recurring-work", "file": "./cron.md"})).await;
     assert!(read["text"].as_str().is_some_and(|t| t.contains("30 7 * * *")), "{read}");
     let refused = async |arguments: Value| {
@@ -104,7 +119,7 @@ async fn nothing_but_a_butler_s_own_skills_can_be_read() {
     };
     for name in ["packing", "hidden", "../travel/skills/packing", "shared/skills/hidden"] {
         let sentence = refused(json!({"name": name})).await;
-        assert!(sentence.ends_with("there are: looking-back, measurements, recurring-work, weighing."), "{sentence}");
+        assert!(sentence.ends_with("there are: butler-memory, butler-notifications, health-check-in, looking-back, measurements, medications, memory-taxonomy, recurring-work, trend-interpreter, weekly-health-summary, weighing."), "{sentence}");
     }
     for file in [
         "../measurements/SKILL.md",

@@ -29,9 +29,12 @@ const ROOMS: &[&[&str]] = &[
     &["butler"],
     &["supervisor"],
     &["admin"],
+    &["scenario"],
     &["setup"],
-    // The demo and the scenarios have a household of their own; the doctor asks a running daemon.
-    &["demo", "doctor", "scenario"],
+    // It has a household of its own, as the scenarios do.
+    &["demo"],
+    // It asks a running daemon.
+    &["doctor"],
     &["cli"],
 ];
 

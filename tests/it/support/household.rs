@@ -104,6 +104,13 @@ impl Household {
         self
     }
 
+    /// Adds the next migration of a butler.
+    pub fn migration(self, butler: &str, name: &str, sql: &str) -> Self {
+        let dir = self.roster().join(butler).join("migrations");
+        let next = std::fs::read_dir(&dir).map_or(0, Iterator::count) + 1;
+        self.write(&format!("{butler}/migrations/{next:03}_{name}.sql"), sql)
+    }
+
     /// Replaces text in a file of the roster.
     pub fn replace(self, path: &str, from: &str, to: &str) -> Self {
         let before = std::fs::read_to_string(self.roster().join(path)).expect("the file");
