@@ -44,10 +44,10 @@ pub enum Command {
     /// Run the household until SIGTERM or Ctrl-C
     Serve(ServeArgs),
     /// Begin: settings, butlers and a key, so that you can write to your household a minute later
-    Init(InitArgs),
+    Init(super::init::InitArgs),
     /// Make a butler, or a tool of one, as files that work and are yours to change
     #[command(subcommand)]
-    New(New),
+    New(super::new::New),
     /// Check the settings and the roster, and tell every mistake
     Check(CheckArgs),
     /// Play the scenarios of the roster (`roster/<butler>/tests/`) in a scratch household
@@ -135,44 +135,6 @@ pub struct CheckArgs {
     /// Don't try the roster's SQL on a database of its own, which is made for it and thrown away
     #[arg(long)]
     pub offline: bool,
-}
-
-/// `init`
-#[derive(Debug, Clone, Default, Args)]
-pub struct InitArgs {
-    /// Your name, as butlers call you
-    #[arg(long, value_name = "NAME")]
-    pub owner: Option<String>,
-    /// Your time zone, such as Europe/Berlin [default: this machine's]
-    #[arg(long, value_name = "ZONE")]
-    pub zone: Option<String>,
-    /// What runs the sessions: `claude-code`, `codex`, `gemini` or `native` [default: native]
-    #[arg(long, value_name = "RUNTIME")]
-    pub runtime: Option<RuntimeKind>,
-    /// Take the model's key from this variable of the environment
-    #[arg(long, value_name = "VARIABLE", conflicts_with = "key_stdin")]
-    pub key_from_env: Option<String>,
-    /// Take the model's key from standard input
-    #[arg(long)]
-    pub key_stdin: bool,
-    /// Which butlers, besides switchboard, messenger and general [default: all that are shipped]
-    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
-    pub butlers: Option<Vec<String>>,
-    /// Install and start it as a service of systemd; where that can't be, say what root would do
-    #[arg(long)]
-    pub service: bool,
-    /// Print the unit file, and do nothing
-    #[arg(long)]
-    pub print_unit: bool,
-}
-
-/// `new`
-#[derive(Debug, Clone, Subcommand)]
-pub enum New {
-    /// A butler with one table, tool, skill, schedule and file of tests
-    Butler { name: String },
-    /// A tool of a butler: SQL with its header, and tests
-    Tool { butler: String, name: String },
 }
 
 /// `test`

@@ -3,9 +3,9 @@
 use std::io::IsTerminal;
 use std::path::PathBuf;
 
+use clap::Args;
 use serde_json::json;
 
-use super::args::InitArgs;
 use super::doctor;
 use super::out::Tone;
 use super::problem::{FAILED, Problem};
@@ -18,6 +18,35 @@ use crate::setup::{
     Begun, Found, ROSTER, SETTINGS, Service, Start, begin, install, key_name, known_key, look, obstacle, store_key,
     unit,
 };
+
+/// `init`
+#[derive(Debug, Clone, Default, Args)]
+pub struct InitArgs {
+    /// Your name, as butlers call you
+    #[arg(long, value_name = "NAME")]
+    pub owner: Option<String>,
+    /// Your time zone, such as Europe/Berlin [default: this machine's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// What runs the sessions: `claude-code`, `codex`, `gemini` or `native` [default: native]
+    #[arg(long, value_name = "RUNTIME")]
+    pub runtime: Option<RuntimeKind>,
+    /// Take the model's key from this variable of the environment
+    #[arg(long, value_name = "VARIABLE", conflicts_with = "key_stdin")]
+    pub key_from_env: Option<String>,
+    /// Take the model's key from standard input
+    #[arg(long)]
+    pub key_stdin: bool,
+    /// Which butlers, besides switchboard, messenger and general [default: all that are shipped]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub butlers: Option<Vec<String>>,
+    /// Install and start it as a service of systemd; where that can't be, say what root would do
+    #[arg(long)]
+    pub service: bool,
+    /// Print the unit file, and do nothing
+    #[arg(long)]
+    pub print_unit: bool,
+}
 
 pub fn run(mut desk: Desk, args: InitArgs) -> Outcome {
     let out = desk.out;

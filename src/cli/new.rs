@@ -1,10 +1,20 @@
 //! `butlerd new`
 
-use super::args::New;
+use clap::Subcommand;
+
 use super::out::Tone;
 use super::problem::{FAILED, Problem, USAGE};
 use super::{Desk, Outcome};
 use crate::setup::{SetupError, new_butler, new_tool};
+
+/// `new`
+#[derive(Debug, Clone, Subcommand)]
+pub enum New {
+    /// A butler with one table, tool, skill, schedule and file of tests
+    Butler { name: String },
+    /// A tool of a butler: SQL with its header, and tests
+    Tool { butler: String, name: String },
+}
 
 impl From<SetupError> for Problem {
     fn from(error: SetupError) -> Self {
