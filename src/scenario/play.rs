@@ -16,6 +16,7 @@ use crate::access::{CallGuard, Caller, Exposure, Grant, GrantScope, Holder, Tool
 use crate::base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
 use crate::butler::Butler;
 use crate::store::Store;
+use crate::tools::Effect;
 use crate::tools::sql::SqlJob;
 
 /// So long something may take that comes to be by itself, and so often it is looked at.
@@ -63,6 +64,17 @@ impl Stage {
         tenant: &TenantId,
         kept: &Kept,
     ) -> Result<Value, String> {
+        // What has an effect is called once.
+        let reads = match &step.act {
+            Act::Call { tool, .. } => {
+                let def = self.butler.tools().definitions().find(|def| def.name == *tool);
+                def.is_some_and(|def| def.effect() == Effect::None)
+            }
+            _ => true,
+        };
+        if step.eventually && !reads {
+            return Err("`eventually` is for what only reads; this call has an effect".to_owned());
+        }
         let deadline = Instant::now() + IN_TIME;
         loop {
             let got = self.step(scenario, step, tenant, kept).await;
