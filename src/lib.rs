@@ -17,6 +17,7 @@ pub mod messenger;
 pub mod modules;
 pub mod scenario;
 pub mod scheduler;
+pub mod setup;
 pub mod spawner;
 pub mod store;
 pub mod supervisor;

@@ -214,12 +214,12 @@ END $$;
 CREATE FUNCTION memory_fact_rivals(topic text, hash text, source uuid, key text, told uuid[])
 RETURNS TABLE (id uuid, kind text, subject text, predicate text, scope text, content text, content_hash text,
                topic_hash text, entity_id uuid, object_entity_id uuid, embedding bytea, embedding_model text,
-               validity text, valid_from timestamptz, trust text, source_episode_id uuid, forgotten_at timestamptz,
+               validity text, valid_from timestamptz, valid_to timestamptz, learned_at timestamptz, trust text, source_episode_id uuid, forgotten_at timestamptz,
                purged_at timestamptz, idempotency_key text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT f.id, f.kind, f.subject, f.predicate, f.scope, f.content, f.content_hash, f.topic_hash, f.entity_id,
-           f.object_entity_id, f.embedding, f.embedding_model, f.validity, f.valid_from, f.trust, f.source_episode_id,
-           f.forgotten_at, f.purged_at, f.idempotency_key
+           f.object_entity_id, f.embedding, f.embedding_model, f.validity, f.valid_from, f.valid_to,
+           f.learned_at, f.trust, f.source_episode_id, f.forgotten_at, f.purged_at, f.idempotency_key
     FROM memory_facts f
     WHERE f.tenant_id = shared.tenant()
       AND (f.topic_hash = topic OR f.content_hash = hash OR f.idempotency_key = key OR f.id = ANY(told)

@@ -162,3 +162,24 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
                 FROM costs c)) ELSE '{}' END)
     FROM jsonb_object_keys(names) AS n(job)
 $$;
+
+-- Lets episodes that were given up wait for consolidation again, as if it had never been tried: all of them, or this one.
+-- How many there are.
+CREATE FUNCTION memory_retry(which uuid) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    believed text := shared.trust();
+    again bigint;
+BEGIN
+    IF believed <> 'owner' THEN
+        RAISE EXCEPTION 'only the owner may do this with memories' USING ERRCODE = 'BD003';
+    END IF;
+    PERFORM memory_lock();
+    PERFORM set_config('butlerd.trust', 'system', true);
+    UPDATE memory_episodes e SET consolidation = 'pending', attempts = 0, last_error = NULL, settled_at = NULL,
+        available_at = clock_timestamp()
+    WHERE e.tenant_id = shared.tenant() AND e.consolidation = 'dead_letter' AND e.forgotten_at IS NULL
+      AND (which IS NULL OR e.id = which);
+    GET DIAGNOSTICS again = ROW_COUNT;
+    PERFORM set_config('butlerd.trust', believed, true);
+    RETURN again;
+END $$;

@@ -17,6 +17,7 @@ use crate::butler::HouseStatus;
 use crate::messenger::{Changed, Delivery};
 use crate::spawner::budget::{By, Costs};
 use crate::spawner::{EventPage, Preview, SessionEvent, SessionResult};
+use crate::supervisor::Reloaded;
 use crate::switchboard::Reopened;
 use crate::switchboard::inbox::Entry;
 
@@ -26,6 +27,11 @@ pub trait Api {
     /// The household: database, butlers, modules. Scope `read`.
     #[method(name = "status", param_kind = map, with_extensions)]
     async fn status(&self) -> RpcResult<HouseStatus>;
+
+    /// Takes up the roster as it is now: new, changed and removed butlers, and nobody else. Answers when all is done; a
+    /// butler that is drained takes as long as its sessions, at most its own shutdown timeout. Scope `admin`.
+    #[method(name = "reload", param_kind = map, with_extensions)]
+    async fn reload(&self) -> RpcResult<Reloaded>;
 
     /// Starts a session of a butler and answers when it is over. The session goes on when the caller hangs up.
     /// Scope `tools`.

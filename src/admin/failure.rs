@@ -63,6 +63,21 @@ impl From<Failure> for ErrorObjectOwned {
     }
 }
 
+impl From<crate::supervisor::ReloadError> for Failure {
+    fn from(e: crate::supervisor::ReloadError) -> Self {
+        use crate::supervisor::ReloadError;
+        match e {
+            ReloadError::Config(refused) => {
+                let told: Vec<String> = refused.mistakes().map(ToString::to_string).collect();
+                let message =
+                    format!("Nothing was reloaded, because the configuration has mistakes:\n{}", told.join("\n"));
+                Self::new("configuration", message)
+            }
+            ReloadError::Ending => Self::new("stopping", "Nothing was reloaded: the household is being stopped."),
+        }
+    }
+}
+
 const DATABASE_AWAY: &str = "The database can't be reached just now. Nothing was changed; try again later.";
 
 impl From<crate::store::StoreError> for Failure {

@@ -27,7 +27,7 @@ use crate::butler::{Butler, HouseStatus};
 use crate::messenger::{Changed, Delivery};
 use crate::spawner::budget::{By, Costs, Period};
 use crate::spawner::{EventPage, Preview, SessionResult, Trigger};
-use crate::supervisor::Supervisor;
+use crate::supervisor::{Reloaded, Supervisor};
 use crate::switchboard::Reopened;
 use crate::switchboard::inbox::Entry;
 use crate::tools::Effect;
@@ -228,6 +228,15 @@ impl ApiServer for Rpc {
         let mut status = self.supervisor.status().await;
         status.butlers.retain(|b| rights::reaches(&grant, &b.name));
         Ok(status)
+    }
+
+    async fn reload(&self, ext: &Extensions) -> RpcResult<Reloaded> {
+        may(ext, Need::Household)?;
+        let supervisor = self.supervisor.clone();
+        // A task of its own: what was begun is brought to its end when the caller hangs up.
+        let running = task::spawn(task::Kind::Request, "reload", async move { supervisor.reload().await });
+        let done = running.await.map_err(|e| Failure::internal("The reload", &e))?;
+        Ok(done.map_err(Failure::from)?)
     }
 
     async fn trigger(

@@ -19,6 +19,8 @@ pub(crate) fn house() -> HouseStatus {
         port,
         failed_phase: None,
         error: None,
+        note: None,
+        removed: false,
         restarts: 0,
         model: Some(model(true, None)),
         modules: BTreeMap::new(),

@@ -32,7 +32,8 @@ async fn ask(rpc: &Rpc, grant: &Arc<Grant>, butler: &Butler, tool: &str, args: V
 
 /// The butlers that the grant reaches: those that can be asked, and why the others can't.
 pub(super) async fn reached(rpc: &Rpc, grant: &Grant) -> (Vec<Butler>, Vec<Unavailable>) {
-    let names = rpc.supervisor.status().await.butlers.into_iter().map(|b| b.name);
+    let butlers = rpc.supervisor.status().await.butlers.into_iter();
+    let names = butlers.filter(|b| !b.removed).map(|b| b.name);
     let (mut up, mut down) = (Vec::new(), Vec::new());
     for name in names.filter(|name| rights::reaches(grant, name)) {
         match rpc.supervisor.butler(&name) {

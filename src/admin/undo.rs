@@ -120,6 +120,7 @@ pub(super) async fn undo(rpc: &Rpc, grant: &Arc<Grant>, butler: &Butler, what: W
         return Err(Failure::new("nothing_to_undo", format!("{why} {hint}")));
     }
     let mut taken = Vec::new();
+    let mut failed = None;
     for call in &kept {
         let sql = format!(
             "SELECT shared.undo(c.txid, c.tx_at) FROM \"{schema}\".tool_calls c WHERE c.id = $1 AND c.tenant_id = $2"
@@ -131,11 +132,14 @@ pub(super) async fn undo(rpc: &Rpc, grant: &Arc<Grant>, butler: &Butler, what: W
                 rows: rows.first().map_or(0, |row| i64::from(row.get::<_, i32>(0))),
             }),
             Err(e) => {
-                drop(tx);
-                drop(lease);
-                return Err(refusal(rpc, grant, butler, call, e).await);
+                failed = Some((call, e));
+                break;
             }
         }
+    }
+    if let Some((call, e)) = failed {
+        tx.rollback().await.map_err(step())?;
+        return Err(refusal(rpc, grant, butler, call, e).await);
     }
     let record = json!({"calls": taken.iter().map(|t| &t.call).collect::<Vec<_>>()});
     let sql = format!(

@@ -19,17 +19,17 @@ use super::status::PhaseTime;
 use super::tools::self_tools;
 use crate::access::Edge;
 use crate::approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
-use crate::base::{TenantId, crash, task};
+use crate::base::{ButlerName, TenantId, crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
 use crate::messenger::{MESSENGER, Pump, messenger_tools};
 use crate::modules::{ModuleContext, Modules, Phase, memory};
 use crate::scheduler::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
 use crate::spawner::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
-use crate::store::migrate::Chain;
+use crate::store::migrate::{Chain, MigrationError};
 use crate::switchboard::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
 use crate::tools::sql::{SqlToolError, prepare_jobs};
-use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, skill_tools};
+use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
 
 /// A boot that came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -124,11 +124,7 @@ pub async fn boot(
     phases.run("environment", async { check_environment(config) }).await?;
     let store = phases.run("database", house.db.provision(name, schema)).await?;
     let core_chain = phases.run("core migrations", async {
-        let chain = Chain::shipped("core")?;
-        let mut chains = vec![chain];
-        if name.as_str() == SWITCHBOARD {
-            chains.push(Chain::shipped("inbox")?);
-        }
+        let chains = core_chains(name)?;
         house.db.migrate(name, schema, &chains.iter().collect::<Vec<_>>()).await?;
         Ok::<_, crate::store::StoreError>(())
     });
@@ -225,6 +221,7 @@ pub async fn boot(
         .run("tools", async {
             let own = core_tools()
                 .into_iter()
+                .chain(note_tools())
                 .chain(skill_tools(&config.skills))
                 .chain(session_tools())
                 .chain(schedule_tools(&schedules))
@@ -327,6 +324,12 @@ fn check_environment(config: &ButlerConfig) -> Result<(), String> {
         config.file.display(),
         missing.join(", ")
     ))
+}
+
+/// What of butlerd's own a butler's schema holds.
+pub fn core_chains(name: &ButlerName) -> Result<Vec<Chain>, MigrationError> {
+    let more = (name.as_str() == SWITCHBOARD).then_some("inbox");
+    ["core"].into_iter().chain(more).map(Chain::shipped).collect()
 }
 
 /// The butler's own chain. A failure belongs to the roster's own module where there is one.

@@ -11,7 +11,7 @@ mod routed;
 mod status;
 mod tools;
 
-pub use boot::{BootError, Running, boot};
+pub use boot::{BootError, Running, boot, core_chains};
 pub use handle::Butler;
 pub use house::House;
 pub use names::own_tools;

@@ -185,7 +185,14 @@ impl Remembering {
             let state = match over {
                 Some(over) => self.take_in(over).await,
                 // It never began, or nobody can say on whose behalf it ran.
-                None => Some("refused"),
+                None => {
+                    if begun {
+                        self.metrics.remembered("refused");
+                        tracing::warn!(butler = %self.butler, session = %id, "its end is not remembered: its stored context \
+                             can't be read, so nobody can say on whose behalf it ran");
+                    }
+                    Some("refused")
+                }
             };
             let Some(state) = state else { continue };
             crash::point("memory.episode_stored");

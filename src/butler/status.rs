@@ -51,6 +51,12 @@ pub struct ButlerStatus {
     /// Why it is parked, or why the last boot failed: phase and sentence.
     pub failed_phase: Option<String>,
     pub error: Option<String>,
+    /// What else is worth knowing: that the roster has it no more, or that it runs on with its former files.
+    #[serde(default)]
+    pub note: Option<String>,
+    /// The roster does not have it any more; its data is kept.
+    #[serde(default)]
+    pub removed: bool,
     /// Boots since the daemon started, beyond the first.
     pub restarts: u32,
     pub model: Option<ModelState>,

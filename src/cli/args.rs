@@ -43,8 +43,13 @@ pub struct Common {
 pub enum Command {
     /// Run the household until SIGTERM or Ctrl-C
     Serve(ServeArgs),
+    /// Begin: settings, butlers and a key, so that you can write to your household a minute later
+    Init(InitArgs),
+    /// Make a butler, or a tool of one, as files that work and are yours to change
+    #[command(subcommand)]
+    New(New),
     /// Check the settings and the roster, and tell every mistake
-    Check,
+    Check(CheckArgs),
     /// Play the scenarios of the roster (`roster/<butler>/tests/`) in a scratch household
     Test(TestArgs),
     /// Look at the settings, the machine and the daemon, and say what to do
@@ -53,6 +58,8 @@ pub enum Command {
     Demo(DemoArgs),
     /// How the daemon, its butlers and their modules are
     Status,
+    /// Take up new, changed and removed butlers of the roster; the others' work goes on
+    Reload,
     /// Give a butler something to do and wait for the answer
     Trigger(TriggerArgs),
     /// Talk to the household, or to one butler
@@ -79,6 +86,9 @@ pub enum Command {
     Sessions(Sessions),
     /// What a butler remembers: see it, question it, correct it
     Memory(MemoryArgs),
+    /// What butlers noted for their own sessions to come
+    #[command(subcommand)]
+    Notes(super::notes::Notes),
     /// What butlers do by themselves, and when
     #[command(subcommand)]
     Schedule(super::schedule::Schedule),
@@ -117,6 +127,52 @@ pub enum Command {
     /// butlerd's own agent; sessions start it
     #[command(hide = true)]
     Agent,
+}
+
+/// `check`
+#[derive(Debug, Clone, Default, Args)]
+pub struct CheckArgs {
+    /// Don't try the roster's SQL on a database of its own, which is made for it and thrown away
+    #[arg(long)]
+    pub offline: bool,
+}
+
+/// `init`
+#[derive(Debug, Clone, Default, Args)]
+pub struct InitArgs {
+    /// Your name, as butlers call you
+    #[arg(long, value_name = "NAME")]
+    pub owner: Option<String>,
+    /// Your time zone, such as Europe/Berlin [default: this machine's]
+    #[arg(long, value_name = "ZONE")]
+    pub zone: Option<String>,
+    /// What runs the sessions: `claude-code`, `codex`, `gemini` or `native` [default: native]
+    #[arg(long, value_name = "RUNTIME")]
+    pub runtime: Option<RuntimeKind>,
+    /// Take the model's key from this variable of the environment
+    #[arg(long, value_name = "VARIABLE", conflicts_with = "key_stdin")]
+    pub key_from_env: Option<String>,
+    /// Take the model's key from standard input
+    #[arg(long)]
+    pub key_stdin: bool,
+    /// Which butlers, besides switchboard, messenger and general [default: all that are shipped]
+    #[arg(long, value_name = "NAMES", value_delimiter = ',')]
+    pub butlers: Option<Vec<String>>,
+    /// Install and start it as a service of systemd; where that can't be, say what root would do
+    #[arg(long)]
+    pub service: bool,
+    /// Print the unit file, and do nothing
+    #[arg(long)]
+    pub print_unit: bool,
+}
+
+/// `new`
+#[derive(Debug, Clone, Subcommand)]
+pub enum New {
+    /// A butler with one table, tool, skill, schedule and file of tests
+    Butler { name: String },
+    /// A tool of a butler: SQL with its header, and tests
+    Tool { butler: String, name: String },
 }
 
 /// `test`

@@ -62,6 +62,7 @@ pub fn restore(desk: Desk, args: RestoreArgs) -> Outcome {
     let summary = run(crate::backup::restore(&into, &args.file))?;
     show(out, &summary, "Restored:");
     if !out.json {
+        out.line(&out.paint(Tone::Warn, &after_the_backup(&config.daemon.data_dir)));
         out.line(&format!(
             "The master key is {}. Start the household with `butlerd serve`.",
             summary.master_key.display()
@@ -74,6 +75,22 @@ fn show(out: Out, summary: &Summary, word: &str) {
     match out.json {
         true => out.value(summary),
         false => out.line(&format!("{} {}", out.paint(Tone::Good, word), told(summary))),
+    }
+}
+
+/// What a restore brings back that was taken out of the household after the backup.
+fn after_the_backup(data_dir: &std::path::Path) -> String {
+    let purged = data_dir.join(crate::modules::memory::PURGED);
+    match purged.is_dir() {
+        true => format!(
+            "Memories that were purged after that moment are purged again at the start, as {} says.",
+            purged.display()
+        ),
+        false => format!(
+            "Memories that were purged after that moment are in it again: purge them anew, or lay the household's directory \
+             `{}` into the data directory before you start it.",
+            crate::modules::memory::PURGED
+        ),
     }
 }
 

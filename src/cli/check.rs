@@ -1,42 +1,98 @@
 //! `butlerd check`
 
+use std::path::Path;
+
 use serde_json::json;
 
+use super::args::CheckArgs;
 use super::out::{Out, Tone, count};
-use super::problem::USAGE;
+use super::problem::{Problem, USAGE};
+use super::serve::on_all_cores;
 use super::{Desk, Outcome};
 use crate::butler::own_tools;
-use crate::config::{Household, Mistake, Refused, load};
+use crate::config::{ButlerConfig, Household, Mistake, Refused, load};
 use crate::modules::{Catalog, StrictCatalog};
+use crate::scenario::mentions;
+use crate::supervisor::rehearse;
 
-pub fn run(desk: &Desk) -> Outcome {
+pub fn run(desk: &Desk, args: &CheckArgs) -> Outcome {
     // Every mistake is told, those in modules' settings, too; a butler that has only such ones would start without the
     // module, so what would happen is asked in the way of a start.
-    let strict = load(&desk.overrides, &desk.environment, &StrictCatalog::new(own_tools));
+    let strict = load(&desk.overrides, &desk.environment, &StrictCatalog::new(own_tools, mentions));
     let start = load(&desk.overrides, &desk.environment, &Catalog::default());
-    Ok(show(desk.out, &strict, &start))
+    let mut found = Found { mistakes: told(&strict), start, untried: None };
+    if !args.offline {
+        found.rehearse()?;
+    }
+    Ok(show(desk.out, &found))
 }
 
-/// Tells every mistake, or where the household is. Returns the exit code.
-fn show(out: Out, strict: &Result<Household, Refused>, start: &Result<Household, Refused>) -> i32 {
-    let mistakes: Vec<&Mistake> = match strict {
+/// What the strict look tells, each once: what butlers share is looked at with each of them.
+fn told(strict: &Result<Household, Refused>) -> Vec<Mistake> {
+    let all: Vec<&Mistake> = match strict {
         Ok(household) => household.mistakes().collect(),
         Err(refused) => refused.mistakes().collect(),
     };
+    let mut mistakes: Vec<Mistake> = Vec::new();
+    for mistake in all {
+        if !mistakes.contains(mistake) {
+            mistakes.push(mistake.clone());
+        }
+    }
+    mistakes
+}
+
+/// All that was found.
+struct Found {
+    mistakes: Vec<Mistake>,
+    /// What a start would make of it.
+    start: Result<Household, Refused>,
+    /// Why the SQL was not tried, where it should have been.
+    untried: Option<String>,
+}
+
+impl Found {
+    /// Tries the SQL of the butlers that would start, but for those in whose SQL there are mistakes already.
+    fn rehearse(&mut self) -> Result<(), Problem> {
+        let Ok(household) = &self.start else { return Ok(()) };
+        let is_sql = |m: &&Mistake| m.file.extension().is_some_and(|e| e == "sql");
+        let broken = |butler: &ButlerConfig| {
+            let dir = butler.file.parent().unwrap_or(Path::new(""));
+            self.mistakes.iter().filter(is_sql).any(|m| m.file.starts_with(dir))
+        };
+        let butlers: Vec<ButlerConfig> = household.butlers.iter().filter(|b| !broken(b)).cloned().collect();
+        match on_all_cores(rehearse(&household.config, &butlers))? {
+            Ok(more) => self.mistakes.extend(more),
+            Err(why) => self.untried = Some(why),
+        }
+        Ok(())
+    }
+}
+
+/// Tells every mistake, or where the household is. Returns the exit code.
+fn show(out: Out, found: &Found) -> i32 {
+    let mistakes = &found.mistakes;
     if out.json {
-        out.value(&as_json(start, &mistakes));
+        out.value(&as_json(found));
     } else {
-        for mistake in &mistakes {
+        for mistake in mistakes {
             out.line(&mistake.to_string());
         }
-        out.line(&summary(out, start, mistakes.len()));
+        out.line(&summary(out, &found.start, mistakes.len()));
+        if let Some(why) = &found.untried {
+            let note = "The roster's SQL was not tried on a database (--offline leaves that out):";
+            out.line(&format!("{} {why}", out.paint(Tone::Warn, note)));
+        }
     }
     if mistakes.is_empty() { 0 } else { USAGE }
 }
 
-fn as_json(found: &Result<Household, Refused>, mistakes: &[&Mistake]) -> serde_json::Value {
-    let mut shown = json!({"ok": mistakes.is_empty(), "mistakes": mistakes});
-    if let Ok(household) = found {
+fn as_json(found: &Found) -> serde_json::Value {
+    let mut shown = json!({"ok": found.mistakes.is_empty(), "mistakes": found.mistakes});
+    if let Some(why) = &found.untried {
+        shown["untried"] = json!(why);
+    }
+    if let Ok(household) = &found.start {
         let butlers: Vec<&str> = household.butlers.iter().map(|b| b.name.as_str()).collect();
         let parked: Vec<&str> = household.broken.iter().map(|b| b.name.as_str()).collect();
         shown["roster"] = json!(household.config.daemon.roster);

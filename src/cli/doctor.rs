@@ -2,19 +2,24 @@
 
 use super::args::PostgresArgs;
 use super::out::{Out, Tone, count, one_line};
-use super::problem::FAILED;
+use super::problem::{FAILED, Problem};
 use super::{Desk, Outcome, runtime};
-use crate::config::Overrides;
+use crate::config::{Environment, Overrides};
 use crate::doctor::{Level, Report, examine};
 
 pub fn run(desk: Desk, postgres: PostgresArgs) -> Outcome {
     let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..desk.overrides };
-    let report = runtime()?.block_on(examine(&overrides, &desk.environment));
+    let report = look(&overrides, &desk.environment)?;
     match desk.out.json {
         true => desk.out.value(&report),
         false => show(desk.out, &report),
     }
     Ok(if report.problems > 0 { FAILED } else { 0 })
+}
+
+/// Looks at everything.
+pub fn look(overrides: &Overrides, environment: &Environment) -> Result<Report, Problem> {
+    Ok(runtime()?.block_on(examine(overrides, environment)))
 }
 
 /// A level's word and colour.
@@ -26,7 +31,7 @@ pub fn mark(level: Level) -> (Tone, &'static str) {
     }
 }
 
-fn show(out: Out, report: &Report) {
+pub fn show(out: Out, report: &Report) {
     let mut topic = "";
     for (i, finding) in report.findings.iter().enumerate() {
         if finding.topic != topic {

@@ -15,13 +15,17 @@ mod events;
 mod follow;
 mod inbox;
 mod ingest;
+mod init;
 mod lines;
 mod memory;
+mod new;
+mod notes;
 mod out;
 mod preview;
 mod problem;
 mod prompt;
 mod reach;
+mod reload;
 mod schedule;
 mod secret;
 mod serve;
@@ -76,7 +80,9 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
     match cli.command.unwrap_or_else(|| Command::Serve(args::ServeArgs::default())) {
         Command::Agent => Ok(crate::agent::main()),
         Command::Serve(args) => serve::run(desk, args),
-        Command::Check => check::run(&desk),
+        Command::Check(args) => check::run(&desk, &args),
+        Command::Init(args) => init::run(desk, args),
+        Command::New(what) => new::run(&desk, what),
         Command::Test(args) => test::run(&desk, args),
         Command::Doctor(postgres) => doctor::run(desk, postgres),
         Command::Demo(args) => serve::demo(args),
@@ -91,6 +97,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
             Ok(0)
         }
         Command::Status => desk.call(status::run),
+        Command::Reload => desk.call(reload::run),
         Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),
         Command::Chat(args) => desk.call(|caller| chat::run(caller, args)),
         Command::Ingest { file } => {
@@ -103,6 +110,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Deliveries(what) => desk.call(|caller| deliveries::run(caller, what)),
         Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
+        Command::Notes(what) => desk.call(|caller| notes::run(caller, what)),
         Command::Memory(args) => desk.call(|caller| memory::run(caller, args)),
         Command::Schedule(what) => desk.call(|caller| schedule::run(caller, what)),
         Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),

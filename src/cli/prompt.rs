@@ -32,6 +32,30 @@ pub fn secret(question: &str) -> Result<Secret<String>, Problem> {
     Ok(value)
 }
 
+/// Reads all of standard input, be it a terminal or not.
+pub fn piped_secret() -> Result<Secret<String>, Problem> {
+    let value = piped(&mut io::stdin().lock());
+    let value = value.map_err(|e| Problem::usage(format!("The value can't be read: {e}."), ""))?;
+    match value.expose().is_empty() {
+        true => Err(Problem::usage("Standard input is empty, and nothing was changed.", "Pipe the key in.")),
+        false => Ok(value),
+    }
+}
+
+/// Asks for a line on the terminal; an empty one stands for what is `usual`.
+pub fn line(question: &str, usual: &str) -> Result<String, Problem> {
+    let failed = |e: io::Error| Problem::new(FAILED, "interrupted", format!("Nothing was changed: {e}."), "");
+    let mut stderr = io::stderr();
+    let hint = if usual.is_empty() { String::new() } else { format!(" [{usual}]") };
+    write!(stderr, "{question}{hint}: ").and_then(|()| stderr.flush()).map_err(failed)?;
+    let mut answer = String::new();
+    if io::stdin().read_line(&mut answer).map_err(failed)? == 0 {
+        return Err(failed(io::ErrorKind::UnexpectedEof.into()));
+    }
+    let answer = answer.trim();
+    Ok(if answer.is_empty() { usual.to_owned() } else { answer.to_owned() })
+}
+
 /// All of the input but for one end of line.
 fn piped(input: &mut impl Read) -> io::Result<Secret<String>> {
     let mut bytes = Vec::with_capacity(1024);

@@ -69,7 +69,7 @@ pub async fn run(caller: Caller, wish: Wish) -> Outcome {
             // The next session finds it; a butler that did not start for want of a key tries again only when told.
             if let Ok(status) = calls.status().await {
                 for b in status.butlers.iter().filter(|b| b.failed_phase.as_deref() == Some(KEY_PHASE)) {
-                    out.aside(&format!("{} was parked for want of a key: restart butlerd to start it.", b.name));
+                    out.aside(&format!("{} was parked for want of a key: `butlerd reload` starts it.", b.name));
                 }
             }
         }

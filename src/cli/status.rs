@@ -42,6 +42,7 @@ fn butlers(list: &[ButlerStatus]) -> Table {
     for b in list {
         let state = match b.state {
             ButlerState::Up => Tone::Good,
+            ButlerState::Stopped if b.removed => Tone::Faint,
             ButlerState::Booting | ButlerState::Draining => Tone::Warn,
             ButlerState::Parked | ButlerState::Stopped => Tone::Bad,
         };

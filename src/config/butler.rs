@@ -259,12 +259,21 @@ pub struct ButlerConfig {
     pub buffer: Option<BufferSection>,
     /// `[modules.<name>]`: each a JSON object.
     pub modules: BTreeMap<String, Json>,
+    /// Another one as soon as a file changed that the butler is made of.
+    pub digest: String,
 }
 
 impl ButlerConfig {
-    pub(super) fn new(dir: PathBuf, file: PathBuf, parsed: ButlerFile, skills: Vec<Skill>) -> Self {
+    pub(super) fn new(
+        dir: PathBuf,
+        file: PathBuf,
+        parsed: ButlerFile,
+        skills: Vec<Skill>,
+        digest: impl FnOnce(&[String]) -> String,
+    ) -> Self {
         let ButlerFile { butler, runtime, buffer, modules } = parsed;
         Self {
+            digest: digest(&butler.shared_skills),
             dir,
             file,
             name: butler.name,

@@ -285,7 +285,7 @@ fn elsewhere(table: &Table, name: &str, path: &str) -> Option<String> {
 }
 
 /// The name that was probably meant: at most two letters off, fewer for short names.
-pub(super) fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
+pub fn nearest<'a>(given: &str, names: impl Iterator<Item = &'a str>) -> Option<&'a str> {
     let given = given.to_lowercase().replace('-', "_");
     let allowed = if given.chars().count() < 4 { 1 } else { 2 };
     names

@@ -35,9 +35,49 @@ pub struct Household {
     pub config_file: Option<PathBuf>,
     /// Every file that was read, as given.
     pub sources: Vec<PathBuf>,
+    /// From where it was read.
+    pub origin: Origin,
+}
+
+/// From where a household was read, to read it again.
+#[derive(Debug, Clone)]
+pub struct Origin {
+    overrides: Overrides,
+    environment: Environment,
+}
+
+impl Origin {
+    /// Reads everything again as it is now, and the roster from where it was.
+    pub fn read_again(&self, running: &Config, catalog: &dyn Catalog) -> Result<Household, Refused> {
+        let now = load(&self.overrides, &self.environment, catalog)?;
+        if now.config.daemon.roster == running.daemon.roster {
+            return Ok(now);
+        }
+        let overrides = Overrides { roster: Some(running.daemon.roster.clone()), ..self.overrides.clone() };
+        let config = now.config;
+        Ok(Household { config, ..load(&overrides, &self.environment, catalog)? })
+    }
 }
 
 impl Household {
+    /// The tables of settings that differ from another household's.
+    pub fn settings_that_differ(&self, other: &Config, prices: &Pricing) -> Vec<&'static str> {
+        let url = |c: &Config| c.database.url.as_ref().map(|url| url.expose().clone());
+        let (a, b) = (&self.config, other);
+        // Their text is their value: they hold no secret but the one that is compared for itself.
+        let same = |a: &dyn std::fmt::Debug, b: &dyn std::fmt::Debug| format!("{a:?}") == format!("{b:?}");
+        let tables = [
+            ("daemon", same(&a.daemon, &b.daemon)),
+            ("owner", same(&a.owner, &b.owner)),
+            ("database", same(&a.database, &b.database) && url(a) == url(b)),
+            ("admin", same(&a.admin, &b.admin)),
+            ("spawner", same(&a.spawner, &b.spawner)),
+            ("telemetry", same(&a.telemetry, &b.telemetry)),
+            ("pricing", same(&self.pricing, prices)),
+        ];
+        tables.into_iter().filter(|(_, same)| !same).map(|(name, _)| name).collect()
+    }
+
     /// The butler of this name, if it has no mistake.
     pub fn butler(&self, name: &ButlerName) -> Option<&ButlerConfig> {
         self.butlers.iter().find(|b| b.name == *name)
@@ -79,6 +119,7 @@ pub fn load(overrides: &Overrides, environment: &Environment, catalog: &dyn Cata
         broken: read.broken,
         config_file: settings.config_file,
         sources,
+        origin: Origin { overrides: overrides.clone(), environment: environment.clone() },
     })
 }
 

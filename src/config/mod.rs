@@ -11,6 +11,7 @@ mod annotate;
 mod butler;
 mod check;
 mod daemon;
+mod digest;
 mod environment;
 mod key;
 mod load;
@@ -31,12 +32,13 @@ pub use butler::{
     BufferSection, ButlerBudgets, ButlerConfig, DbSection, EnvSection, RuntimeSection, ScheduleEntry, SessionsSection,
     ShutdownSection, SwitchboardSection,
 };
+pub use check::nearest;
 pub use daemon::{
     AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
     OwnerConfig, SpawnerConfig, TelemetryConfig,
 };
 pub use environment::{Environment, Overrides};
-pub use load::{Household, load, load_config};
+pub use load::{Household, Origin, load, load_config};
 pub use mistake::{Mistake, Refused};
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, Finding, Place, SHARED_DIR};

@@ -1,7 +1,7 @@
 //! The roster: one directory for each butler, checked each by itself and then against each other.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
@@ -58,7 +58,7 @@ pub struct Finding {
 pub enum Place {
     /// A key of `butler.toml`, segment by segment; a number is a place in a list.
     Key(Vec<String>),
-    /// A line of a file in the butler's directory.
+    /// A line of a file of the roster.
     Line(PathBuf, usize),
 }
 
@@ -203,6 +203,18 @@ pub(super) fn parse(bytes: &[u8], checker: &mut Checker) -> Option<Node> {
     }
 }
 
+/// The path without `.` and `..`.
+fn straight(path: &Path) -> PathBuf {
+    path.components().fold(PathBuf::new(), |mut so_far, part| {
+        match part {
+            Component::ParentDir => drop(so_far.pop()),
+            Component::CurDir => {}
+            part => so_far.push(part),
+        }
+        so_far
+    })
+}
+
 impl Candidate {
     fn read(name: String, shown: &Path, config: &Config, catalog: &dyn Catalog) -> Self {
         let dir = config.daemon.roster.join(&name);
@@ -258,8 +270,9 @@ impl Candidate {
                 (self.file.clone(), node.line_of(&segments), key)
             }
             Place::Line(file, line) => {
-                let inside = file.strip_prefix(&self.dir).unwrap_or(&file);
-                (shown.join(&self.name).join(inside), Some(line), String::new())
+                let file = straight(&file);
+                let inside = self.dir.parent().and_then(|roster| file.strip_prefix(roster).ok());
+                (inside.map_or_else(|| file.clone(), |inside| shown.join(inside)), Some(line), String::new())
             }
         };
         Mistake { file, line, key, problem, expected }
@@ -285,7 +298,8 @@ impl Candidate {
         fill_defaults(&ButlerFile::TABLE, &mut map);
         match serde_json::from_value(Json::Object(map)) {
             Ok(parsed) => {
-                let config = ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed, skills);
+                let digest = |shared: &[String]| super::digest::of(&config.daemon.roster, &self.dir, shared);
+                let config = ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed, skills, digest);
                 for finding in one.catalog.check_butler(&config) {
                     let mistake = self.located(finding, &one.node, shown);
                     one.checker.mistakes.push(mistake);

@@ -4,7 +4,6 @@ use std::io::Write;
 use std::path::Path;
 use std::time::Instant;
 
-use include_dir::{Dir, include_dir};
 use tokio::sync::broadcast;
 
 use super::model::{DEMO_PROMPT, ScriptedModel, demo_script};
@@ -13,13 +12,12 @@ use crate::admin;
 use crate::base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
 use crate::config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
 use crate::modules::Catalog;
+use crate::setup::unpack;
 use crate::spawner::adapters::{adapter, key_names};
 use crate::spawner::child::Nursery;
 use crate::spawner::{SessionEvent, SessionResult, SessionState, Trigger};
 use crate::supervisor::{Embedded, Prepare, Supervisor, with_causes};
 use crate::telemetry::start_log;
-
-static ROSTER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/roster");
 
 /// How the demo shall run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -166,7 +164,7 @@ async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Fail
 fn lay_roster(scratch: &Scratch, runtime: RuntimeKind) -> std::io::Result<()> {
     let roster = scratch.path().join("roster");
     std::fs::create_dir(&roster)?;
-    ROSTER.extract(&roster)?;
+    unpack(&roster, |_| true)?;
     match runtime {
         RuntimeKind::Native => Ok(()),
         other => set_runtime(&roster.join("health/butler.toml"), other),

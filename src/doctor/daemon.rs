@@ -84,8 +84,9 @@ impl Daemon {
                 vec![Finding::problem(TOPIC, text).so("Look at its log; restart it if it hangs.")]
             }
             Daemon::Running { file, status, .. } => {
-                let up = status.butlers.iter().filter(|b| b.state == ButlerState::Up).count();
-                let (all, ready) = (status.butlers.len(), if status.ready { "ready" } else { "not ready" });
+                let here: Vec<&ButlerStatus> = status.butlers.iter().filter(|b| !b.removed).collect();
+                let up = here.iter().filter(|b| b.state == ButlerState::Up).count();
+                let (all, ready) = (here.len(), if status.ready { "ready" } else { "not ready" });
                 let text = format!(
                     "process {} at {}, {ready}, {up} of {all} butlers up; database: {}",
                     file.pid, file.admin, status.database.server
@@ -124,6 +125,10 @@ pub fn complaints(house: &HouseStatus) -> Vec<(Level, String)> {
         if let Some(error) = &b.error {
             let phase = b.failed_phase.as_deref().map(|p| format!(" (phase: {p})")).unwrap_or_default();
             told.push((Level::Problem, format!("{} is {}{phase}: {}", b.name, b.state.as_str(), short(error))));
+        }
+        if let Some(note) = &b.note {
+            let level = if b.removed { Level::Ok } else { Level::Warning };
+            told.push((level, format!("{} is {}: {}", b.name, b.state.as_str(), short(note))));
         }
         told.extend(b.modules.iter().filter_map(|(name, module)| module_complaint(b, name, module)));
         if b.interrupted_sessions > 0 {

@@ -69,6 +69,15 @@ pub struct Report {
 }
 
 impl Report {
+    /// Puts in the place of what was found on a topic about something what is known better.
+    pub fn settle(&mut self, topic: &'static str, about: &str, known: String) {
+        let mut findings = std::mem::take(&mut self.findings);
+        for finding in findings.iter_mut().filter(|f| f.topic == topic && f.text.contains(about)) {
+            *finding = Finding::ok(topic, known.clone());
+        }
+        *self = Self::new(findings);
+    }
+
     fn new(findings: Vec<Finding>) -> Self {
         let of = |level| findings.iter().filter(|f| f.level == level).count();
         Self {
@@ -108,7 +117,7 @@ mod tests {
 
     #[test]
     fn a_report_counts_what_matters() {
-        let report = Report::new(vec![
+        let mut report = Report::new(vec![
             Finding::ok("a", "fine"),
             Finding::warning("b", "so so").so("Look."),
             Finding::problem("c", "bad"),
@@ -121,5 +130,7 @@ mod tests {
             serde_json::json!({"topic": "b", "level": "warning", "text": "so so", "advice": "Look."})
         );
         assert!(shown["findings"][0].get("advice").is_none());
+        report.settle("c", "ba", "good".to_owned());
+        assert_eq!((report.problems, report.warnings, report.findings[2].text.as_str()), (1, 1, "good"));
     }
 }

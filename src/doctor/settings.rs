@@ -7,6 +7,7 @@ use super::{DELIVERS, Finding, Level};
 use crate::butler::own_tools;
 use crate::config::{ButlerConfig, Config, Environment, Household, Overrides, Refused, RuntimeKind, load, load_config};
 use crate::modules::StrictCatalog;
+use crate::scenario::mentions;
 use crate::spawner::wanted_keys;
 
 /// The settings as far as they can be read.
@@ -18,7 +19,7 @@ pub(super) struct Look {
 
 impl Look {
     pub fn at(overrides: &Overrides, environment: &Environment) -> Self {
-        let household = load(overrides, environment, &StrictCatalog::new(own_tools));
+        let household = load(overrides, environment, &StrictCatalog::new(own_tools, mentions));
         let config = match &household {
             Ok(_) => None,
             Err(_) => load_config(overrides, environment).ok(),

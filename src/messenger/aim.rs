@@ -245,7 +245,8 @@ async fn people(lease: &mut Lease, tenant: &TenantId, wanted: &str) -> Result<Ve
             "SELECT c.id, c.name, i.channel, i.identity
              FROM shared.contacts c LEFT JOIN shared.contact_identities i ON i.contact_id = c.id
              WHERE c.tenant_id = $3 AND (lower(c.name) = lower($1) OR c.id::text = $1 OR c.id IN
-                   (SELECT o.contact_id FROM shared.contact_identities o WHERE o.tenant_id = $3 AND o.identity = $2))
+                   (SELECT o.contact_id FROM shared.contact_identities o WHERE o.tenant_id = $3 AND o.identity = $2)
+                   OR c.id IN (SELECT p.contact_id FROM shared.people_called($1) p))
              ORDER BY c.id, i.channel, i.created_at",
             &[&wanted, &plain_identity(wanted), &tenant.as_str()],
         )

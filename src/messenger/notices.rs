@@ -122,7 +122,7 @@ const MEMORY: &str = "
     UNION ALL
     SELECT tenant_id, 'memory_dead_letter', '{name}', settled_at, '{name} could not learn from ' || count(*)
            || CASE count(*) WHEN 1 THEN ' episode' ELSE ' episodes' END || ' and has given up: '
-           || coalesce(min(last_error), 'no reason is on record')
+           || rtrim(coalesce(min(last_error), 'no reason is on record'), '.') || '. Try again: butlerd memory retry'
     FROM {b}.memory_episodes
     WHERE consolidation = 'dead_letter' AND forgotten_at IS NULL AND settled_at > $1 GROUP BY tenant_id, settled_at";
 

@@ -13,11 +13,14 @@ mod order;
 mod probe;
 mod roster;
 mod set;
+mod strict;
+mod vcard;
 mod webhook;
 
-pub use catalog::{Catalog, StrictCatalog};
+pub use catalog::Catalog;
 pub use contract::{
     Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext, NamedJob, Phase, State,
     Think, Unthought,
 };
 pub use set::{ModuleStates, Modules, switch_key};
+pub use strict::{Mentions, StrictCatalog};

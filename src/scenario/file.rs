@@ -8,6 +8,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_spanned::Spanned;
 
+use crate::modules::Mentions;
+
 /// What a scenario is evidence of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -200,6 +202,22 @@ fn step_of(
             session_of: raw.session_of,
         }),
     }
+}
+
+/// What the scenarios of a file's text name.
+pub fn mentions(text: &str) -> Result<Vec<Mentions>, Mistake> {
+    let of = |scenario: Scenario| {
+        let mut found = Mentions { line: scenario.line, tools: scenario.tools, ..Mentions::default() };
+        for step in scenario.steps {
+            match step.act {
+                Act::Call { tool, .. } => found.calls.push((step.line, tool)),
+                Act::Job { job, .. } => found.jobs.push((step.line, job)),
+                Act::Rows(_) | Act::Given(_) => {}
+            }
+        }
+        found
+    };
+    Ok(parse(text)?.into_iter().map(of).collect())
 }
 
 /// Reads `tests/*.toml` of a butler's directory, in the order of the names. Every mistake is told, as

@@ -16,5 +16,5 @@ mod play;
 mod run;
 
 pub use evidence::Coverage;
-pub use file::{Proves, Scenario, ScenarioFile, Step, read_dir};
+pub use file::{Proves, Scenario, ScenarioFile, Step, mentions, read_dir};
 pub use run::{Failure, Report, run};

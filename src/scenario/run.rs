@@ -12,7 +12,7 @@ use super::play::Stage;
 use crate::admin;
 use crate::base::{Scratch, TenantId};
 use crate::butler::Butler;
-use crate::config::{Environment, Overrides, Ports, load};
+use crate::config::{Environment, Overrides, Ports, Zone, load};
 use crate::modules::Catalog;
 use crate::supervisor::{Embedded, Supervisor};
 use crate::telemetry::start_log;
@@ -49,6 +49,9 @@ impl Report {
     }
 }
 
+/// Where the owner of scenarios lives.
+const ZONE: &str = "Europe/Berlin";
+
 /// Plays the scenarios of these butlers (none named: all), only those whose name has `only` in it. The error is a
 /// sentence for the person: there is nothing to play on.
 pub async fn run(
@@ -68,6 +71,10 @@ pub async fn run(
     let mut household = load(&overrides, environment, &Catalog::default()).map_err(|e| e.to_string())?;
     household.config.database.url = None;
     household.config.telemetry.otlp = None;
+    // Days are the same wherever they are played.
+    if let Some(zone) = Zone::named(ZONE) {
+        household.config.owner.time_zone = zone;
+    }
     // A clock that jumps would set them all off.
     for butler in &mut household.butlers {
         butler.schedules.clear();

@@ -25,12 +25,12 @@ use super::types::{
 use super::workspace::Workspaces;
 use crate::access::TokenBook;
 use crate::base::redact::household;
-use crate::base::{Backoff, Clock, MAX_LINEAGE_DEPTH, SessionId, crash, task, text};
+use crate::base::{Backoff, Clock, MAX_LINEAGE_DEPTH, SessionId, Trust, crash, task, text};
 use crate::config::{ButlerConfig, RuntimeKind, SpawnerConfig};
 use crate::credentials::Credentials;
 use crate::store::{Database, Store, StoreError};
 use crate::telemetry::ButlerMetrics;
-use crate::tools::Auditor;
+use crate::tools::{Auditor, notes_told};
 
 /// All that a spawner works with.
 pub struct SpawnerParts {
@@ -337,6 +337,19 @@ pub(super) fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
 impl Inner {
     fn live(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
         self.live.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What the butler noted for a session such as this. A stranger's is told nothing, as it answers to somebody whom
+    /// nobody knows.
+    pub(super) async fn notes(&self, wish: &Trigger) -> Vec<String> {
+        if wish.request.trust == Trust::Stranger {
+            return Vec::new();
+        }
+        let read = async { notes_told(&mut self.parts.store.tenant(&wish.request.tenant_id).await?).await };
+        read.await.unwrap_or_else(|e| {
+            tracing::warn!(butler = %self.parts.config.name, error = %e, "a session goes without the butler's notes");
+            Vec::new()
+        })
     }
 
     pub(super) fn candidate(&self, attempt: &Attempt) -> &Candidate {

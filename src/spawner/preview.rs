@@ -84,7 +84,8 @@ impl Inner {
             Ok((at, access)) => {
                 shown.model.clone_from(&access.model);
                 shown.price_bound = account.price_bound(access.model.as_deref());
-                self.command(wish, Attempt { id: SessionId::new(), at, access }, &mut shown);
+                let notes = self.notes(wish).await;
+                self.command(wish, Attempt { id: SessionId::new(), at, access }, &notes, &mut shown);
             }
             Err(e) => shown.refuse("no_model", e.to_string()),
         }
@@ -95,9 +96,9 @@ impl Inner {
     }
 
     /// Composes prompt and command of the child, and starts nothing.
-    fn command(&self, wish: &Trigger, attempt: Attempt, shown: &mut Preview) {
+    fn command(&self, wish: &Trigger, attempt: Attempt, notes: &[String], shown: &mut Preview) {
         shown.runtime = self.candidate(&attempt).kind.as_str().to_owned();
-        let (system_prompt, skills) = match session::system_prompt(self, wish, &attempt) {
+        let (system_prompt, skills) = match session::system_prompt(self, wish, &attempt, notes) {
             Ok(told) => told,
             Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),
         };

@@ -67,6 +67,26 @@ pub fn system_prompt(roster: &Path, butler_dir: &Path) -> Result<String, PromptE
     Ok(composer.out)
 }
 
+/// The heading of what a butler noted for its own sessions.
+const NOTES: &str = "# Notes to self";
+
+/// The system prompt with the butler's notes: below their heading, which stands last in a prompt that has it.
+pub fn with_notes(system_prompt: &str, notes: &[String]) -> String {
+    if notes.is_empty() {
+        return system_prompt.to_owned();
+    }
+    let notes = notes.join("\n");
+    let mut lines: Vec<&str> = system_prompt.lines().collect();
+    match lines.iter().rposition(|line| line.trim() == NOTES) {
+        Some(at) => {
+            lines.insert(at + 1, "");
+            lines.insert(at + 2, &notes);
+        }
+        None => lines.extend(["", NOTES, "", &notes]),
+    }
+    lines.join("\n")
+}
+
 /// The system prompt with what memory adds, after a blank line; without memory it stays as it is.
 pub fn with_memory(system_prompt: &str, memory: Option<&str>) -> String {
     match memory.map(str::trim).filter(|m| !m.is_empty()) {

@@ -46,7 +46,8 @@ pub(super) async fn run(
 async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken, meter: &Meter) -> Ending {
     let (id, parts) = (attempt.id, &inner.parts);
     let composing = trace::phase(parts, &wish.request, "compose");
-    let (system_prompt, skills) = match system_prompt(inner, wish, &attempt) {
+    let notes = inner.notes(wish).await;
+    let (system_prompt, skills) = match system_prompt(inner, wish, &attempt, &notes) {
         Ok(told) => told,
         Err(e) => return broken("the system prompt", &e),
     };
@@ -340,9 +341,11 @@ pub(super) fn system_prompt(
     inner: &Inner,
     wish: &Trigger,
     attempt: &Attempt,
+    notes: &[String],
 ) -> Result<(String, SessionSkills), PromptError> {
     let parts = &inner.parts;
-    let plain = household().clean(prompt::system_prompt(&parts.roster_dir, &parts.config.dir)?);
+    let plain = prompt::with_notes(&prompt::system_prompt(&parts.roster_dir, &parts.config.dir)?, notes);
+    let plain = household().clean(plain);
     let reading = inner.candidate(attempt).adapter.skills();
     // Built-in tools are those of the butler's own runtime, not of a fallback.
     let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };

@@ -87,6 +87,11 @@ impl Database {
         Ok(())
     }
 
+    /// All butlers that ever had a schema here, each with it.
+    pub async fn places(&self) -> Result<Vec<super::replay::Place>, StoreError> {
+        super::replay::places(self.owner.unscoped().await?.raw()).await
+    }
+
     /// The butler's schema and role, made when missing; then its store. Migrations run separately.
     pub async fn provision(&self, butler: &ButlerName, schema: &str) -> Result<Store, StoreError> {
         let role = role_name(butler);

@@ -8,10 +8,11 @@ use std::time::Instant;
 
 use include_dir::{Dir, include_dir};
 use sha2::{Digest, Sha256};
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, GenericClient, Transaction};
 
 use super::error::describe;
-use super::lexer::forbidden;
+use super::lexer::{Token, forbidden, line_of, tokens};
 
 static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/sql");
 
@@ -242,7 +243,14 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
         let tx = client.transaction().await.map_err(failed)?;
         tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(schema))).await.map_err(failed)?;
         let before = owners_functions(&tx, schema).await.map_err(failed)?;
-        run_file(&tx, schema, &m.sql, !m.shipped).await.map_err(failed)?;
+        if let Err(source) = run_file(&tx, schema, &m.sql, !m.shipped).await {
+            tx.rollback().await.map_err(failed)?;
+            let line = match error_line(&m.sql, &source) {
+                Some(line) => Some(line),
+                None => failing_line(client, schema, &m.sql).await,
+            };
+            return Err(MigrationError::Failed { file: m.file.clone(), line, source });
+        }
         refuse_without_tenant(&tx, schema, m).await?;
         let after = owners_functions(&tx, schema).await.map_err(failed)?;
         if let Some((name, _)) = after.into_iter().find(|f| !m.shipped && !before.contains(f)) {
@@ -275,6 +283,25 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
         tracing::info!(schema, chain = chain.name, version = m.version, name = m.name, "migration applied");
     }
     Ok(todo.len())
+}
+
+/// Where the statement begins that fails, when the server does not say where: they are tried one by one, and nothing is
+/// kept. `None`, if none does alone.
+async fn failing_line(client: &mut Client, schema: &str, sql: &str) -> Option<usize> {
+    let tx = client.transaction().await.ok()?;
+    tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(schema))).await.ok()?;
+    let list = tokens(sql);
+    for statement in list.split_inclusive(|(_, token)| *token == Token::Semicolon) {
+        let (Some((begin, _)), Some((last, token))) = (statement.first(), statement.last()) else { continue };
+        let end = if *token == Token::Semicolon { *last } else { sql.len() };
+        let text = &sql[*begin..end];
+        if let Err(e) = tx.batch_execute(text).await {
+            // A text that can't be cut at its semicolons breaks in places that are none.
+            let is_cut = e.code() == Some(&SqlState::SYNTAX_ERROR);
+            return (!is_cut).then(|| line_of(sql, *begin) + error_line(text, &e).map_or(0, |line| line - 1));
+        }
+    }
+    None
 }
 
 /// Runs a file. `kept`: the rows before each change in the tables that it makes are kept, so that calls can be taken back.

@@ -12,6 +12,7 @@ pub mod migrate;
 mod nodes;
 mod pool;
 pub mod replay;
+pub mod rules;
 mod tls;
 
 pub use claims::{Claim, ClaimTable, lease_seconds, renew_every};

@@ -31,6 +31,7 @@ impl Embedded {
                 // Nobody listens any more only when the start itself was given up.
                 let _ = tell.send(supervisor);
             })),
+            ..Hooks::default()
         };
         let serving = serve_with(household, Catalog::default(), stop.clone(), admin, hooks);
         let mut serving = task::spawn(task::Kind::Actor, "household", serving);

@@ -1,6 +1,7 @@
 //! One butler under supervision: booted, watched, booted again a few times, else parked.
 
 use std::collections::VecDeque;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
@@ -24,6 +25,8 @@ struct Now {
     failed_phase: Option<String>,
     error: Option<String>,
     restarts: u32,
+    note: Option<String>,
+    removed: bool,
 }
 
 /// A butler's place in the tree.
@@ -34,6 +37,8 @@ pub(super) struct Entry {
     config: Option<Arc<ButlerConfig>>,
     now: RwLock<Now>,
     pub stop: CancellationToken,
+    begun: AtomicBool,
+    ended: CancellationToken,
 }
 
 impl Entry {
@@ -51,6 +56,13 @@ impl Entry {
         Self::make(house, broken.name.clone(), String::new(), None, ButlerState::Parked, Some(error))
     }
 
+    /// A butler that the roster does not have any more, of which the database knows.
+    pub fn gone(house: &Arc<House>, name: String, schema: &str) -> Arc<Self> {
+        let entry = Self::make(house, name, String::new(), None, ButlerState::Stopped, None);
+        entry.set_removed(schema);
+        entry
+    }
+
     fn make(
         house: &Arc<House>,
         name: String,
@@ -61,8 +73,17 @@ impl Entry {
     ) -> Arc<Self> {
         house.metrics.butler_up(&name, false);
         let failed_phase = error.is_some().then(|| "configuration".to_owned());
-        let now =
-            Now { state, since: house.clock.now(), butler: None, phases: Vec::new(), failed_phase, error, restarts: 0 };
+        let now = Now {
+            state,
+            since: house.clock.now(),
+            butler: None,
+            phases: Vec::new(),
+            failed_phase,
+            error,
+            restarts: 0,
+            note: None,
+            removed: false,
+        };
         Arc::new(Self {
             name,
             description,
@@ -70,6 +91,8 @@ impl Entry {
             config,
             now: RwLock::new(now),
             stop: CancellationToken::new(),
+            begun: AtomicBool::new(false),
+            ended: CancellationToken::new(),
         })
     }
 
@@ -91,12 +114,50 @@ impl Entry {
         self.read(|n| n.state)
     }
 
+    /// What it runs with; `None`: it never did.
+    pub fn config(&self) -> Option<&Arc<ButlerConfig>> {
+        self.config.as_ref()
+    }
+
+    /// Why it does not run.
+    pub fn error(&self) -> Option<String> {
+        self.read(|n| n.error.clone())
+    }
+
+    /// What people should know of it, though it is no fault of its own.
+    pub fn set_note(&self, note: Option<String>) {
+        self.change(|n| n.note = note);
+    }
+
+    /// The roster does not have it any more.
+    pub fn set_removed(&self, schema: &str) {
+        self.change(|n| {
+            n.state = ButlerState::Stopped;
+            n.removed = true;
+            n.failed_phase = None;
+            n.error = None;
+            n.phases = Vec::new();
+            n.note = Some(format!("removed from the roster; its data is kept in schema {schema}"));
+        });
+    }
+
+    pub fn is_removed(&self) -> bool {
+        self.read(|n| n.removed)
+    }
+
+    /// Waits until it runs no more; at once, if it was never started.
+    pub async fn ended(&self) {
+        if self.begun.load(Ordering::Acquire) {
+            self.ended.cancelled().await;
+        }
+    }
+
     /// The butler's handle while it is up, else a sentence that says where it is.
     pub fn butler(&self) -> Result<Butler, String> {
         self.read(|n| match (&n.butler, n.state) {
             (Some(butler), ButlerState::Up) => Ok(butler.clone()),
             (_, state) => {
-                let why = n.error.as_ref().map(|e| format!(": {e}")).unwrap_or_default();
+                let why = n.error.as_ref().or(n.note.as_ref()).map(|e| format!(": {e}")).unwrap_or_default();
                 Err(format!("{} is {}{why}", self.name, state.as_str()))
             }
         })
@@ -104,6 +165,8 @@ impl Entry {
 
     /// Runs the butler until `stop`; `booted` fires after the first attempt, however it went.
     pub async fn supervise(self: Arc<Self>, booted: CancellationToken) {
+        self.begun.store(true, Ordering::Release);
+        let _ended = self.ended.clone().drop_guard();
         let Some(config) = self.config.clone() else {
             booted.cancel();
             self.tell_owner().await;
@@ -214,6 +277,8 @@ impl Entry {
             port: butler.as_ref().map(Butler::port),
             failed_phase: n.failed_phase.clone(),
             error: n.error.clone(),
+            note: n.note.clone(),
+            removed: n.removed,
             restarts: n.restarts,
             model,
             modules: butler.as_ref().map(|b| b.modules().all()).unwrap_or_default(),

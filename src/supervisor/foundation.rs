@@ -205,6 +205,20 @@ pub(super) async fn lay(
     Ok(Foundation { cluster, kind, db, credentials, book, operators })
 }
 
+/// Does something with the household's secrets where no daemon runs: lays the ground, and takes it up again.
+pub async fn on_ground<W, T>(config: &Config, clock: &Clock, work: W) -> Result<T, FoundationError>
+where
+    W: AsyncFnOnce(Credentials) -> T,
+{
+    let Foundation { cluster, db, credentials, .. } = lay(config, clock, &|_| {}).await?;
+    let done = work(credentials).await;
+    db.close().await;
+    if let Some(cluster) = cluster {
+        cluster.stop(Duration::from_secs(10)).await;
+    }
+    Ok(done)
+}
+
 /// Where downloads are kept: systemd's cache directory, root's `/var/cache` (the database's user can't enter root's
 /// home), else the user's cache, else the data directory's own.
 pub fn cache_dir(data_dir: &Path) -> PathBuf {

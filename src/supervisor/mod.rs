@@ -7,10 +7,15 @@ mod embedded;
 mod entry;
 mod foundation;
 mod notify;
+mod place;
+mod rehearsal;
+mod reload;
 mod serve;
 mod tree;
 
 pub use embedded::Embedded;
-pub use foundation::{FoundationError, cache_dir, owner_login};
+pub use foundation::{FoundationError, cache_dir, on_ground, owner_login};
+pub use rehearsal::rehearse;
+pub use reload::{Change, ReloadError, Reloaded, ReloadedButler};
 pub use serve::{AdminDoor, Hooks, Prepare, ServeError, serve, serve_with, with_causes};
 pub use tree::Supervisor;

@@ -2,19 +2,18 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use serde_json::json;
-use tokio::signal::unix::{SignalKind, signal};
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 
 use super::foundation::{FoundationError, lay};
 use super::notify;
+use super::place::{tell_place, write_private};
 use super::tree::Supervisor;
 use crate::access::{Edge, Grant, GrantScope, Holder, Token};
 use crate::base::{Clock, TenantId, memory, task};
@@ -111,12 +110,24 @@ where
     let io = |source| ServeError::Io { what: "signals can't be received", source };
     let (mut term, mut int) =
         (signal(SignalKind::terminate()).map_err(io)?, signal(SignalKind::interrupt()).map_err(io)?);
+    // Received from now on: one that comes early is not the end of the process, and is answered once all is up.
+    let hangups = Some(signal(SignalKind::hangup()).map_err(io)?);
     task::spawn(task::Kind::Actor, "signals", async move {
         let name = tokio::select! { _ = term.recv() => "SIGTERM", _ = int.recv() => "SIGINT" };
         tracing::info!(signal = name, "stopping");
         signals.cancel();
     });
-    serve_with(household, catalog, stop, admin, Hooks::default()).await
+    serve_with(household, catalog, stop, admin, Hooks { hangups, ..Hooks::default() }).await
+}
+
+/// Takes up the roster as it is now whenever somebody asks by SIGHUP. The log says what came of it.
+async fn on_hangups(mut hangups: Signal, supervisor: Supervisor, stop: CancellationToken) {
+    while let Some(Some(())) = stop.run_until_cancelled(hangups.recv()).await {
+        tracing::info!(signal = "SIGHUP", "reloading");
+        if let Err(e) = supervisor.reload().await {
+            tracing::error!("nothing was reloaded: {e}");
+        }
+    }
 }
 
 /// Work on the house before its first butler.
@@ -129,6 +140,8 @@ pub struct Hooks {
     pub prepare: Option<Prepare>,
     /// Is called once every butler was tried.
     pub ready: Option<Box<dyn FnOnce(Supervisor) + Send>>,
+    /// Each asks for a reload.
+    pub hangups: Option<Signal>,
 }
 
 /// The desk of this household. It claims rows under a name that is the same after a restart and another one elsewhere.
@@ -234,8 +247,7 @@ where
         prepare(house.clone()).await;
     }
     let admin_addr = listener.addr().to_string();
-    let supervisor =
-        Supervisor::new(house.clone(), household.butlers, &household.broken, ground.kind, admin_addr.clone());
+    let supervisor = Supervisor::new(house.clone(), household, ground.kind, admin_addr.clone());
     // Before a butler has a session: another daemon that starts now must not take it for nobody's.
     let mut presence = Presence::new(house.db.clone(), house.desk.node());
     presence.renew().await.map_err(FoundationError::from)?;
@@ -250,13 +262,16 @@ where
         () = supervisor.start() => {}
         () = stop.cancelled() => {}
     }
-    write_daemon_file(&run_dir.join("daemon.json"), &supervisor, &admin_addr)?;
+    tell_place(&supervisor).map_err(|source| ServeError::Io { what: "run/daemon.json can't be written", source })?;
     let ms = started.elapsed().as_millis() as u64;
     tracing::info!(ms, admin = admin_addr, "{}", supervisor.summary());
     notify::ready(&supervisor.summary());
     notify::start_watchdog(supervisor.clone());
     if let Some(ready) = hooks.ready {
         ready(supervisor.clone());
+    }
+    if let Some(hangups) = hooks.hangups {
+        task::spawn(task::Kind::Actor, "hangups", on_hangups(hangups, supervisor.clone(), stop.clone()));
     }
     housekeep(&supervisor, &mut presence, &stop).await;
     notify::stopping();
@@ -387,28 +402,4 @@ fn operator_token(house: &House, path: &Path) -> Result<(), ServeError> {
         },
     );
     write_private(path, token.expose()).map_err(io)
-}
-
-fn write_daemon_file(path: &Path, supervisor: &Supervisor, admin: &str) -> Result<(), ServeError> {
-    let content = json!({
-        "pid": std::process::id(),
-        "version": env!("CARGO_PKG_VERSION"),
-        "admin": admin,
-        "butlers": supervisor.ports(),
-        "gateway": supervisor.house().gateway.as_ref().map(Gateway::port),
-        "started_at": supervisor.clock().now(),
-    });
-    write_private(path, &content.to_string())
-        .map_err(|source| ServeError::Io { what: "run/daemon.json can't be written", source })
-}
-
-/// Writes a file that only the daemon's user can read, whole or not at all.
-fn write_private(path: &Path, content: &str) -> io::Result<()> {
-    use std::io::Write;
-    let temporary = path.with_extension("new");
-    let mut file = std::fs::OpenOptions::new().write(true).create(true).truncate(true).mode(0o600).open(&temporary)?;
-    file.write_all(content.as_bytes())?;
-    file.write_all(b"\n")?;
-    file.sync_all()?;
-    std::fs::rename(&temporary, path)
 }

@@ -1,6 +1,6 @@
 //! The household's butlers in the order of their start.
 
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
@@ -11,23 +11,31 @@ use super::entry::Entry;
 use super::foundation::DatabaseKind;
 use crate::base::{ButlerName, Clock, task};
 use crate::butler::{Butler, ButlerState, DatabaseStatus, House, HouseStatus};
-use crate::config::{BrokenButler, ButlerConfig, CORE_BUTLERS};
+use crate::config::{CORE_BUTLERS, Household, Origin, Pricing};
 use crate::store::Database;
 
 /// All butlers under supervision. Cheap to clone.
 #[derive(Clone)]
 pub struct Supervisor {
-    inner: Arc<Inner>,
+    pub(super) inner: Arc<Inner>,
 }
 
-struct Inner {
-    house: Arc<House>,
-    entries: Vec<Arc<Entry>>,
+pub(super) struct Inner {
+    pub house: Arc<House>,
+    /// In the order of their start.
+    entries: RwLock<Vec<Arc<Entry>>>,
     database: DatabaseKind,
     admin: String,
     started_at: Timestamp,
     started: Instant,
     tasks: TaskTracker,
+    /// From where the household was read.
+    pub origin: Origin,
+    pub pricing: Pricing,
+    /// Held while butlers are started as the roster says, be it the first time or again.
+    pub settling: tokio::sync::Mutex<()>,
+    /// The household ends: nothing is started any more.
+    pub closing: CancellationToken,
 }
 
 fn is_core(name: &str) -> bool {
@@ -35,60 +43,116 @@ fn is_core(name: &str) -> bool {
 }
 
 impl Supervisor {
-    /// The tree of these butlers; nothing runs yet.
-    pub fn new(
-        house: Arc<House>,
-        butlers: Vec<ButlerConfig>,
-        broken: &[BrokenButler],
-        database: DatabaseKind,
-        admin: String,
-    ) -> Self {
+    /// The tree of a household's butlers; nothing runs yet.
+    pub fn new(house: Arc<House>, household: Household, database: DatabaseKind, admin: String) -> Self {
+        let Household { butlers, broken, origin, pricing, .. } = household;
         let mut entries: Vec<Arc<Entry>> = butlers.into_iter().map(|b| Entry::new(&house, b)).collect();
         entries.extend(broken.iter().map(|b| Entry::broken(&house, b)));
-        // The core butlers start first and stop last; the others by name.
-        entries.sort_by_key(|e| (CORE_BUTLERS.iter().position(|c| *c == e.name).unwrap_or(usize::MAX), e.name.clone()));
-        let started_at = house.clock.now();
-        let inner =
-            Inner { house, entries, database, admin, started_at, started: Instant::now(), tasks: TaskTracker::new() };
+        sort(&mut entries);
+        let inner = Inner {
+            started_at: house.clock.now(),
+            house,
+            entries: RwLock::new(entries),
+            database,
+            admin,
+            started: Instant::now(),
+            tasks: TaskTracker::new(),
+            origin,
+            pricing,
+            settling: tokio::sync::Mutex::default(),
+            closing: CancellationToken::new(),
+        };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The butlers as they are now, in the order of their start.
+    pub(super) fn entries(&self) -> Vec<Arc<Entry>> {
+        self.inner.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts a butler in its place, in that of one of the same name. `false`: the household ends, and it has no place.
+    pub(super) fn place(&self, entry: &Arc<Entry>) -> bool {
+        let mut entries = self.inner.entries.write().unwrap_or_else(PoisonError::into_inner);
+        if self.inner.closing.is_cancelled() {
+            return false;
+        }
+        entries.retain(|e| e.name != entry.name);
+        entries.push(entry.clone());
+        sort(&mut entries);
+        true
+    }
+
+    /// There is nothing to tell of the butler any more.
+    pub(super) fn forget(&self, entry: &Arc<Entry>) {
+        let mut entries = self.inner.entries.write().unwrap_or_else(PoisonError::into_inner);
+        entries.retain(|e| !Arc::ptr_eq(e, entry));
+    }
+
+    /// Starts to supervise a butler; what it returns fires after the first attempt.
+    pub(super) fn launch(&self, entry: &Arc<Entry>) -> CancellationToken {
+        let booted = CancellationToken::new();
+        let supervised = self.inner.tasks.track_future(entry.clone().supervise(booted.clone()));
+        task::spawn(task::Kind::Actor, "butler-supervisor", supervised);
+        booted
     }
 
     /// Starts the core butlers, then all others, and returns once each was tried.
     pub async fn start(&self) {
+        let _settling = self.inner.settling.lock().await;
         for core in [true, false] {
-            let mut waiting = Vec::new();
-            for entry in self.inner.entries.iter().filter(|e| is_core(&e.name) == core) {
-                let booted = CancellationToken::new();
-                waiting.push(booted.clone());
-                let supervised = self.inner.tasks.track_future(entry.clone().supervise(booted));
-                task::spawn(task::Kind::Actor, "butler-supervisor", supervised);
-            }
+            let entries = self.entries();
+            let group = entries.iter().filter(|e| is_core(&e.name) == core);
+            let waiting: Vec<CancellationToken> = group.map(|e| self.launch(e)).collect();
             for booted in waiting {
                 booted.cancelled().await;
             }
         }
+        self.recall().await;
         self.inner.house.desk.set_complete(true);
+    }
+
+    /// Butlers that the database knows and the roster doesn't have: they are shown, too.
+    async fn recall(&self) {
+        let house = &self.inner.house;
+        let places = match house.db.places().await {
+            Ok(places) => places,
+            Err(e) => return tracing::warn!(error = %e, "which butlers were here once can't be read"),
+        };
+        let here = self.entries();
+        for place in places.iter().filter(|p| here.iter().all(|e| e.name != p.butler)) {
+            self.place(&Entry::gone(house, place.butler.clone(), &place.schema));
+            self.strike_out(&place.butler).await;
+        }
+    }
+
+    /// The switchboard forgets the butler.
+    pub(super) async fn strike_out(&self, butler: &str) {
+        if let Err(e) = self.inner.house.desk.strike_out(butler).await {
+            // It ages by itself, and then nothing is routed to it either.
+            tracing::warn!(butler, error = %e, "a butler that was removed is registered yet");
+        }
     }
 
     /// Stops the butlers in the reverse order of their start. Each drains its sessions within its own time, and all of
     /// them within `timeout`; what is left then is abandoned to the next start.
     pub async fn stop(&self, timeout: Duration) {
+        self.inner.closing.cancel();
         self.inner.house.desk.set_complete(false);
         let stopping = async {
             for core in [false, true] {
-                let group: Vec<_> =
-                    self.inner.entries.iter().rev().filter(|e| is_core(&e.name) == core).cloned().collect();
-                for entry in &group {
+                let mut group = self.entries();
+                group.retain(|e| is_core(&e.name) == core);
+                for entry in group.iter().rev() {
                     entry.stop.cancel();
                 }
                 for entry in group {
-                    while !matches!(entry.state(), ButlerState::Stopped | ButlerState::Parked) {
-                        tokio::time::sleep(Duration::from_millis(5)).await;
-                    }
+                    entry.ended().await;
                 }
             }
             self.inner.tasks.close();
             self.inner.tasks.wait().await;
+            // A reload that was under way has nothing left to do.
+            drop(self.inner.settling.lock().await);
         };
         if tokio::time::timeout(timeout, stopping).await.is_err() {
             tracing::error!(?timeout, "not every butler stopped in time");
@@ -101,10 +165,11 @@ impl Supervisor {
 
     /// A butler's handle while it is up; else a sentence that says why not.
     pub fn butler(&self, name: &str) -> Result<Butler, String> {
-        match self.inner.entries.iter().find(|e| e.name == name) {
+        let entries = self.entries();
+        match entries.iter().find(|e| e.name == name) {
             Some(entry) => entry.butler(),
             None => {
-                let known: Vec<&str> = self.inner.entries.iter().map(|e| e.name.as_str()).collect();
+                let known: Vec<&str> = entries.iter().map(|e| e.name.as_str()).collect();
                 Err(format!("there is no butler `{name}`; there are: {}", known.join(", ")))
             }
         }
@@ -112,20 +177,21 @@ impl Supervisor {
 
     /// The butlers that are up, in the order of their start.
     pub fn butlers(&self) -> Vec<Butler> {
-        self.inner.entries.iter().filter_map(|e| e.butler().ok()).collect()
+        self.entries().iter().filter_map(|e| e.butler().ok()).collect()
     }
 
     /// Whether the core butlers are up.
     pub fn core_up(&self) -> bool {
-        self.inner.entries.iter().filter(|e| is_core(&e.name)).all(|e| e.state() == ButlerState::Up)
+        self.entries().iter().filter(|e| is_core(&e.name)).all(|e| e.state() == ButlerState::Up)
     }
 
     /// The household as `status` shows it.
     pub async fn status(&self) -> HouseStatus {
         let inner = &self.inner;
         let database = database_status(&inner.house.db, &inner.database).await;
-        let mut butlers = Vec::with_capacity(inner.entries.len());
-        for entry in &inner.entries {
+        let entries = self.entries();
+        let mut butlers = Vec::with_capacity(entries.len());
+        for entry in &entries {
             butlers.push(entry.status().await);
         }
         HouseStatus {
@@ -142,10 +208,12 @@ impl Supervisor {
 
     /// One line for systemd: who is up, who is not.
     pub fn summary(&self) -> String {
-        let up = self.inner.entries.iter().filter(|e| e.state() == ButlerState::Up).count();
+        let mut entries = self.entries();
+        entries.retain(|e| !e.is_removed());
+        let up = entries.iter().filter(|e| e.state() == ButlerState::Up).count();
         let parked: Vec<&str> =
-            self.inner.entries.iter().filter(|e| e.state() == ButlerState::Parked).map(|e| e.name.as_str()).collect();
-        let all = self.inner.entries.len();
+            entries.iter().filter(|e| e.state() == ButlerState::Parked).map(|e| e.name.as_str()).collect();
+        let all = entries.len();
         if parked.is_empty() {
             format!("{up} of {all} butlers up")
         } else {
@@ -158,10 +226,20 @@ impl Supervisor {
         self.butlers().iter().map(|b| (b.name().clone(), b.port())).collect()
     }
 
+    /// Where the admin port is.
+    pub(super) fn admin(&self) -> &str {
+        &self.inner.admin
+    }
+
     /// The household's clock.
     pub fn clock(&self) -> &Clock {
         &self.inner.house.clock
     }
+}
+
+/// The core butlers start first and stop last; the others by name.
+fn sort(entries: &mut [Arc<Entry>]) {
+    entries.sort_by_key(|e| (CORE_BUTLERS.iter().position(|c| *c == e.name).unwrap_or(usize::MAX), e.name.clone()));
 }
 
 async fn database_status(db: &Database, kind: &DatabaseKind) -> DatabaseStatus {

@@ -50,6 +50,8 @@ pub(super) struct Inner {
     pub open: Arc<AtomicU64>,
     up: RwLock<Option<Up>>,
     targets: RwLock<BTreeMap<String, Target>>,
+    /// Butlers that are being started anew, with how they were known: things for them wait.
+    away: RwLock<BTreeMap<String, Option<Advert>>>,
     /// Whether every butler that can be there is.
     complete: watch::Sender<bool>,
     /// What the registry says of who is there.
@@ -96,6 +98,7 @@ impl Desk {
             open: Arc::default(),
             up: RwLock::default(),
             targets: RwLock::default(),
+            away: RwLock::default(),
             complete: watch::Sender::new(false),
             registry: Registry::default(),
             live: broadcast::channel(NOTICES).0,
@@ -139,7 +142,34 @@ impl Desk {
     pub fn enrol(&self, butler: &str, target: Target) {
         self.inner.registry.expect(butler);
         self.inner.targets.write().unwrap_or_else(|e| e.into_inner()).insert(butler.to_owned(), target);
+        self.no_more_expected(butler);
         self.inner.registry.look();
+    }
+
+    /// The butler is about to be started anew: until it is back, or nobody expects it any more, things for it wait.
+    pub fn expect_back(&self, butler: &str) {
+        let Some(target) = self.target(butler) else { return };
+        self.inner.away.write().unwrap_or_else(|e| e.into_inner()).insert(butler.to_owned(), target.advert);
+    }
+
+    /// Nothing waits for the butler any more.
+    pub fn no_more_expected(&self, butler: &str) {
+        self.inner.away.write().unwrap_or_else(|e| e.into_inner()).remove(butler);
+    }
+
+    /// Whether the butler is not here and will be in a moment.
+    pub(super) fn is_expected(&self, butler: &str) -> bool {
+        self.target(butler).is_none() && self.inner.away.read().unwrap_or_else(|e| e.into_inner()).contains_key(butler)
+    }
+
+    /// Whether messages that were meant for this butler can go to it, now or in a moment. One that is `named` need not
+    /// want to be known.
+    pub(super) fn reaches(&self, butler: &str, named: bool) -> bool {
+        if let Some(target) = self.target(butler) {
+            return named || target.advert.is_some();
+        }
+        let away = self.inner.away.read().unwrap_or_else(|e| e.into_inner());
+        away.get(butler).is_some_and(|advert| named || advert.is_some())
     }
 
     /// From now on nothing can.
@@ -157,10 +187,12 @@ impl Desk {
         self.inner.complete.subscribe()
     }
 
-    /// The registrations of the butlers that are up here.
+    /// The registrations of the butlers that are up here, or will be in a moment.
     pub(super) fn adverts(&self) -> Vec<(String, Advert)> {
+        let mut all = self.inner.away.read().unwrap_or_else(|e| e.into_inner()).clone();
         let targets = self.inner.targets.read().unwrap_or_else(|e| e.into_inner());
-        targets.iter().filter_map(|(name, t)| Some((name.clone(), t.advert.clone()?))).collect()
+        all.extend(targets.iter().map(|(name, target)| (name.clone(), target.advert.clone())));
+        all.into_iter().filter_map(|(name, advert)| Some((name, advert?))).collect()
     }
 
     /// A butler that is up.

@@ -19,6 +19,9 @@ use crate::store::StoreError;
 /// How often the clock is asked whether something is due; it may jump, as where a machine slept.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// What the log says of a butler whose registration was struck out.
+const REMOVED: &str = "removed";
+
 /// What a registration is worth.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
@@ -217,9 +220,9 @@ async fn renew(desk: &Desk, due: &[(String, Advert)]) -> Result<(), StoreError> 
         let (name, ttl_s, last_seen_at): (String, i32, Timestamp) = (row.get(0), row.get(4), row.get(5));
         let (was, logged): (String, Option<String>) = (row.get(6), row.get(7));
         let state = Eligibility::at(last_seen_at, ttl_s, now);
-        if was != state.as_str() || logged.is_none() {
-            let from = logged.is_some().then_some(was);
-            let reason = if from.is_none() { "registered" } else { state.reason() };
+        let anew = logged.as_deref().is_none_or(|last| last == REMOVED);
+        if was != state.as_str() || anew {
+            let (from, reason) = if anew { (logged, "registered") } else { (Some(was), state.reason()) };
             tracing::info!(
                 butler = name,
                 from = from.as_deref(),
@@ -241,6 +244,21 @@ async fn renew(desk: &Desk, due: &[(String, Advert)]) -> Result<(), StoreError> 
     tx.commit().await.map_err(failed())?;
     *desk.inner.registry.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     Ok(())
+}
+
+impl Desk {
+    /// The household has the butler no more: its registration is struck out, and that is on record.
+    pub async fn strike_out(&self, butler: &str) -> Result<(), StoreError> {
+        let (mut lease, schema) = (self.db().shared(&TenantId::owner()).await?, self.schema());
+        let sql = format!(
+            "WITH struck AS (DELETE FROM \"{schema}\".butler_registry WHERE name = $1 RETURNING name, state)
+             INSERT INTO \"{schema}\".butler_registry_eligibility_log (name, from_state, to_state, reason)
+             SELECT name, state, $2, 'removed from the roster' FROM struck"
+        );
+        lease.execute(&sql, &[&butler, &REMOVED]).await.map_err(failed())?;
+        self.inner.registry.expect(butler);
+        Ok(())
+    }
 }
 
 #[cfg(test)]

@@ -23,6 +23,9 @@ const AFFINITY: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// How long the answer to what a butler wrote first goes back to that butler.
 const REPLY: SignedDuration = SignedDuration::from_hours(72);
 
+/// A part whose butler is being started anew is handed over this much later.
+const UNTIL_BACK: Duration = Duration::from_millis(300);
+
 /// Whether somebody waits for the answer.
 pub(super) fn interactive(claimed: &Claimed) -> bool {
     somebody_waits(&claimed.context.source_channel, &claimed.envelope)
@@ -108,7 +111,7 @@ impl Pass<'_> {
         if let Some(triage) = &self.claimed.triage
             && let (Action::RouteTo, Some(butler)) = (triage.action, &triage.butler)
         {
-            if self.desk.target(butler).is_some_and(|t| t.advert.is_some() || triage.by == "pinned") {
+            if self.desk.reaches(butler, triage.by == "pinned") {
                 let by = if triage.by == "pinned" { "pinned" } else { "rule" };
                 return Ok(Ok(self.whole(butler, by)));
             }
@@ -131,8 +134,7 @@ impl Pass<'_> {
         let row = lease.query_opt(sql, &[&self.claimed.item.lane.0]).await;
         let row = row.map_err(StoreError::query("looking for the butler of a thread"))?;
         let found = row.map(|row| (row.get::<_, String>(0), row.get::<_, String>(1)));
-        let reachable = |butler: &str| self.desk.target(butler).is_some_and(|t| t.advert.is_some());
-        Ok(found.filter(|(butler, _)| reachable(butler)).map(|(butler, source)| {
+        Ok(found.filter(|(butler, _)| self.desk.reaches(butler, false)).map(|(butler, source)| {
             let by = if source == "notification" { "reply" } else { "affinity" };
             (butler, by)
         }))
@@ -199,10 +201,14 @@ impl Pass<'_> {
         };
         let (lane, channel) = (&self.claimed.item.lane, &self.claimed.context.source_channel);
         let history = self.desk.history(self.tenant(), lane, channel, Some(self.claimed.item.seq)).await?;
-        let mut first_failure = None;
+        let (mut first_failure, mut waits) = (None, false);
         for segment in segments {
             if self.lost.is_cancelled() {
                 return Ok(Tried::Lost);
+            }
+            if self.desk.is_expected(&segment.butler) {
+                waits = true;
+                continue;
             }
             let route = self.route(&segment, history.clone());
             self.hand_attachments(&route).await?;
@@ -224,6 +230,9 @@ impl Pass<'_> {
         }
         if let Some(why) = first_failure {
             return Ok(Tried::Failed(why));
+        }
+        if waits {
+            return Ok(Tried::Later(UNTIL_BACK));
         }
         crash::point("route.before_release");
         let mut lease = up.store.tenant(self.tenant()).await?;

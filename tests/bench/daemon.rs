@@ -67,7 +67,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
     });
     let (tell, told) = oneshot::channel();
     let ready = Box::new(move |supervisor: Supervisor| drop(tell.send(supervisor)));
-    let hooks = Hooks { prepare: None, ready: Some(ready) };
+    let hooks = Hooks { ready: Some(ready), ..Hooks::default() };
     let speaking = task::spawn(task::Kind::Job, "bench", async move {
         let Ok(supervisor) = told.await else { return Err(Failed::from("the household did not start")) };
         println!("{}", serde_json::to_string(&ready_line(&supervisor).await?)?);

@@ -176,6 +176,9 @@ const FULL_TEXT: &str = "SELECT id, ts_rank(search, q) FROM general.memory_facts
         LATERAL (SELECT replace(plainto_tsquery('english', $1)::text, '&', '|')::tsquery AS q) asked
     WHERE tenant_id = 'owner' AND search @@ q ORDER BY ts_rank(search, q) DESC LIMIT 10";
 
+/// Of so many persons and things the facts speak; one in two hundred speaks of the owner.
+const SUBJECTS: usize = 5000;
+
 /// Facts of made-up words, as often used as words are: the n-th of them with a frequency of 1/n.
 async fn fill(client: &Client, tenant: &str, many: usize, random: &mut Random) -> Result<(), Failed> {
     let insert = client
@@ -186,13 +189,15 @@ async fn fill(client: &Client, tenant: &str, many: usize, random: &mut Random) -
              FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bytea[]) AS t (i, s, c, e)",
         )
         .await?;
+    let about: Vec<String> = (0..SUBJECTS).map(|n| format!("{} {n}", random.words(1))).collect();
     for from in (0..many).step_by(2000) {
         let (mut ids, mut subjects, mut texts, mut vectors) = (Vec::new(), Vec::new(), Vec::new(), Vec::new());
         for n in from..many.min(from + 2000) {
-            let (subject, text) = (random.words(1), random.words(14));
+            let subject = if n % 200 == 0 { "owner".to_owned() } else { about[n % SUBJECTS].clone() };
+            let text = random.words(14);
             let vector = Fixed::vector(&spoken(Some(&subject), &format!("notes: {text}")))?;
             ids.push(Uuid::new_v4());
-            subjects.push(format!("{subject} {}", n % 5000));
+            subjects.push(subject);
             texts.push(text);
             vectors.push(vector.iter().map(|v| v.cast_unsigned()).collect::<Vec<u8>>());
         }

@@ -121,6 +121,46 @@ async fn memory_context_failure_is_fail_open() {
     episode(&db, "health", session).await;
 }
 
+/// The index can't be made: full text answers, sessions begin and end as usual, and once it can all of it is there.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn while_the_index_is_cold_sessions_start_and_end_as_usual() {
+    let (_model, household) = household(PATIENT).await;
+    let mut daemon = household.start().await;
+    fact(&daemon, "health", "owner", "target_weight", "wants to weigh 78 kg by summer").await;
+    // What only the index reads is not where it was.
+    let rename = async |from: &str, to: &str| {
+        let sql = format!("ALTER TABLE health.memory_rules RENAME COLUMN {from} TO {to}");
+        household.owner().await.batch_execute(&sql).await.expect("a new name");
+    };
+    rename("embedding", "lost").await;
+    tokio::task::block_in_place(|| daemon.stop_blocking());
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    let search = async |words: &str| daemon.mcp("health").ok("memory_search", json!({"query": words})).await;
+    let session = trigger(&daemon, "health", "Help user log weight").await;
+    let (system, row) = told(&db, "health", session).await;
+    assert!(row["state"] == "told" && system.contains("wants to weigh 78 kg by summer"), "{row} {system}");
+    let state = db.query_one("SELECT state FROM health.sessions WHERE id = $1", &[&session]).await.expect("a row");
+    assert_eq!(state.get::<_, &str>(0), "succeeded");
+    assert!(episode(&db, "health", session).await.1.contains("Help user log weight"));
+    let stored = fact(&daemon, "health", "owner", "tea", "likes chamomile tea in the evening").await;
+    assert_eq!(stored["status"], "stored", "{stored}");
+    let found = search("chamomile tea").await;
+    assert_eq!((&found["answered_by"], &found["results"][0]["id"]), (&json!("full_text"), &stored["id"]), "{found}");
+    // One can see it.
+    assert!(daemon.log().contains("index could not be made"), "a warning is logged");
+    assert_eq!(daemon.mcp("health").ok("memory_stats", json!({})).await["index"], Value::Null);
+    rename("lost", "embedding").await;
+    let found = eventually("the index answers", || async {
+        let found = search("chamomile tea").await;
+        if found["answered_by"] == "index" { Ok(found) } else { Err(found.to_string()) }
+    })
+    .await;
+    assert_eq!(found["results"][0]["id"], stored["id"], "nothing is lost: {found}");
+    assert_eq!(daemon.mcp("health").ok("memory_stats", json!({})).await["index"]["memories"], 3);
+    household.at_rest("after a cold index").await;
+}
+
 /// Scenario: Session completion triggers episode write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn session_completion_triggers_episode_write() {
@@ -214,9 +254,11 @@ async fn butler_starts_with_valid_memory_module_config() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn butler_without_memory_module_runs_normally() {
     let (_model, household) = household("enabled = false").await;
+    // The database is made anew: the one that tests begin with has the tables.
+    std::fs::remove_dir_all(household.data()).expect("the data directory");
     let daemon = household.start().await;
     let db = household.owner().await;
-    for butler in ["health", "finance"] {
+    for butler in ["health", "messenger"] {
         let tools = daemon.mcp(butler).tools().await;
         assert!(tools.iter().all(|tool| !tool.starts_with("memory_")), "{tools:?}");
         let tables =

@@ -208,6 +208,28 @@ async fn an_answer_that_is_none_is_tried_again_later_and_given_up_with_a_notice(
     .await;
     assert_eq!(told.len(), 1, "one for all that were given up together: {told:?}");
     assert!(told[0].starts_with("tally could not learn from 2 episodes and has given up: "), "{told:?}");
+    assert!(told[0].ends_with("butlerd memory retry"), "{told:?}");
+    // The owner sees them, and takes them up again.
+    let cli = |args: &[&str]| {
+        let (code, out, err) =
+            tokio::task::block_in_place(|| household.cli(&[&["memory", "--butler", "tally"], args].concat()));
+        assert_eq!(code, 0, "{args:?}: {out}{err}");
+        out
+    };
+    let stats = cli(&["stats"]);
+    assert!(stats.contains("dead letter 2"), "{stats}");
+    let again: Value = serde_json::from_str(&cli(&["retry", "--json"])).expect("JSON");
+    assert_eq!(again["again"], 2, "{again}");
+    for id in [one, two] {
+        eventually("it is tried again", || async {
+            match standing(&client, id).await {
+                (state, 1, false) if state == "failed" => Ok(()),
+                other => Err(format!("{other:?}")),
+            }
+        })
+        .await;
+    }
+    assert!(cli(&["retry"]).contains("Nothing was given up"));
 }
 
 /// Dies at this point of a run that came by itself, starts again, and looks whether all is as if it had not.

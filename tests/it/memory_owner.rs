@@ -286,6 +286,51 @@ async fn what_was_purged_is_nowhere_in_a_dump() {
     assert_eq!(code, 0, "{out}{err}");
 }
 
+/// Stops the household, takes its database away and restores this file in its place.
+async fn restored_over(household: &Household, mut daemon: Daemon, file: &str) -> (Daemon, String) {
+    tokio::task::block_in_place(|| daemon.stop_blocking());
+    std::fs::remove_dir_all(household.data().join("postgres")).expect("the database is taken away");
+    let (code, out, err) = ran(household, &["restore", file]);
+    assert_eq!(code, 0, "{out}{err}");
+    (household.start().await, out)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_backup_from_before_a_purge_does_not_bring_it_back() {
+    let (_model, household) = household("").await;
+    let daemon = household.start().await;
+    let stays = id(&told(&household, &["add", "keeps the spare key with the neighbours", "--predicate", "key"]), "id");
+    let fact = id(&told(&household, &["add", &secret(), "--predicate", "letters"]), "id");
+    let end = daemon.mcp("health").call("trigger", json!({"prompt": "where are the letters behind the boiler"})).await;
+    let db = household.owner().await;
+    episode_of(&db, &id(&end.text(), "session_id")).await;
+    let file = household.path().join("before.backup");
+    let file = file.to_str().expect("a path").to_owned();
+    assert_eq!(ran(&household, &["backup", &file]).0, 0);
+    said(&household, &["forget", &fact, "--purge"]);
+    let after = household.path().join("after.backup");
+    let after = after.to_str().expect("a path").to_owned();
+    assert_eq!(ran(&household, &["backup", &after]).0, 0);
+    drop(db);
+    // Made before the purge: it is purged again before anybody can ask.
+    let (daemon, out) = restored_over(&household, daemon, &file).await;
+    assert!(out.contains("purged again at the start"), "{out}");
+    let gone = async |when: &str| {
+        let db = household.owner().await;
+        for words in ["boiler, and then", "cupboard under the stairs", "until the spring"] {
+            let found = dump(&db, words).await;
+            assert!(found.is_empty(), "{when}: {words}: {found:#?}");
+        }
+        assert!(!found(&household, "blue letters boiler cupboard").contains(&fact), "{when}");
+        assert!(found(&household, "spare key neighbours").contains(&stays), "{when}");
+        household.at_rest(when).await;
+    };
+    gone("after the old backup").await;
+    // Made after it: there is nothing to purge.
+    let (_daemon, _) = restored_over(&household, daemon, &after).await;
+    gone("after the new backup").await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn only_the_owner_purges_and_short_words_stay_where_they_are_others() {
     let (_model, household) = household("").await;

@@ -353,6 +353,73 @@ async fn without_the_module_there_is_no_tool_and_no_table() {
     assert_eq!(count(&household, tables).await, 0);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_has_expired_is_so_again_when_somebody_confirms_it() {
+    let household = household();
+    let daemon = household.start().await;
+    let mcp = daemon.mcp("health");
+    let db = household.owner().await;
+    let expire = async |id: &str| {
+        let id: uuid::Uuid = id.parse().expect("an id");
+        let sql = "UPDATE health.memory_facts SET validity = 'expired', last_confirmed_at = last_confirmed_at - interval '2 years'
+                   WHERE id = $1";
+        assert_eq!(db.execute(sql, &[&id]).await.expect("time passes"), 1);
+    };
+    let tea = fact(&mcp, "Ada", "likes", "smoked tea with milk").await;
+    expire(id(&tea)).await;
+    let which = |of: &Value| json!({"memory_type": "fact", "memory_id": id(of)});
+    mcp.ok("memory_confirm", which(&tea)).await;
+    let back = get(&mcp, "fact", id(&tea)).await;
+    assert_eq!((&back["validity"], &back["confirmations"]), (&json!("active"), &json!(1)), "{back}");
+    let found = mcp.ok("memory_search", json!({"query": "smoked tea with milk"})).await;
+    assert_eq!(found["results"][0]["id"], tea["id"], "{found}");
+    // Told again, it is the same row.
+    expire(id(&tea)).await;
+    let again = fact(&mcp, "Ada", "likes", "smoked tea and milk").await;
+    assert_eq!((&again["status"], &again["id"]), (&json!("confirmed"), &tea["id"]), "{again}");
+    assert_eq!(get(&mcp, "fact", id(&tea)).await["validity"], "active");
+    // Where something else stands by now it does not.
+    let lyon = fact(&mcp, "Ada", "lives_in", "Lyon").await;
+    expire(id(&lyon)).await;
+    let rome = fact(&mcp, "Ada", "lives_in", "Rome").await;
+    assert_eq!(rome["status"], "stored", "{rome}");
+    let (code, why) = refused(&mcp, "memory_confirm", which(&lyon)).await;
+    assert!(code == "not_active" && why.contains("another value"), "{why}");
+    household.at_rest("after what had expired").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_is_told_late_takes_its_place_in_the_history() {
+    let household = household();
+    let daemon = household.start().await;
+    let mcp = daemon.mcp("health");
+    let said = async |content: &str, at: &str| {
+        let args = json!({"subject": "Ada", "predicate": "lives_in", "content": content, "said_at": at});
+        mcp.ok("memory_store_fact", args).await
+    };
+    let rome = said("Rome", "2025-06-01").await;
+    let lyon = said("Lyon", "2024-01-01").await;
+    assert_eq!((&lyon["status"], &lyon["superseded_id"]), (&json!("stored"), &Value::Null), "{lyon}");
+    let kiel = said("Kiel", "2024-09-01").await;
+    let known = said("lives in Lyon", "2024-03-01").await;
+    assert_eq!((&known["status"], &known["id"]), (&json!("confirmed"), &lyon["id"]), "{known}");
+    let row = async |of: &Value| get(&mcp, "fact", id(of)).await;
+    let (first, second, last) = (row(&lyon).await, row(&kiel).await, row(&rome).await);
+    assert_eq!(
+        (&first["validity"], &second["validity"], &last["validity"]),
+        (&json!("superseded"), &json!("superseded"), &json!("active"))
+    );
+    assert_eq!(
+        (&first["valid_to"], &second["valid_to"]),
+        (&second["valid_from"], &last["valid_from"]),
+        "{first} {second}"
+    );
+    // What holds was so earlier than was known.
+    assert_eq!(said("Lyon", "2023-05-01").await["id"], lyon["id"]);
+    assert!(row(&lyon).await["valid_from"].as_str().is_some_and(|from| from.starts_with("2023-0")));
+    household.at_rest("after what was told late").await;
+}
+
 /// Stores, makes rules of, forgets and recalls what it is told to.
 async fn obedient() -> butlerd::demo::model::ScriptedModel {
     let home = json!({"call": {"tool": "memory_store_fact", "arguments":

@@ -29,8 +29,12 @@ const ROOMS: &[&[&str]] = &[
     &["butler"],
     &["supervisor"],
     &["admin"],
-    // The demo and the scenarios have a household of their own; the doctor asks a running daemon.
-    &["demo", "doctor", "scenario"],
+    &["scenario"],
+    &["setup"],
+    // It has a household of its own, as the scenarios do.
+    &["demo"],
+    // It asks a running daemon.
+    &["doctor"],
     &["cli"],
 ];
 
@@ -55,9 +59,15 @@ const LIMIT_ARCHITECTURE: usize = 300;
 /// Where things happen that happen in one place only.
 const CLOCK: &[&str] = &["src/base/clock.rs"];
 const TASKS: &[&str] = &["src/base/task.rs"];
-/// Children of sessions, the database server, a look at the machine, and `psql` for the owner.
-const PROCESSES: &[&str] =
-    &["src/spawner/child/", "src/spawner/child.rs", "src/store/cluster/", "src/doctor", "src/cli/"];
+/// Children of sessions, the database server, a look at the machine, systemd for root, and `psql` for the owner.
+const PROCESSES: &[&str] = &[
+    "src/spawner/child/",
+    "src/spawner/child.rs",
+    "src/store/cluster/",
+    "src/doctor",
+    "src/setup/service.rs",
+    "src/cli/",
+];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
 const VENDORS: &[&str] = &[
     "src/spawner/adapters",

@@ -52,7 +52,7 @@ fn text() -> String {
     let text = std::fs::read_to_string(&file).unwrap_or_else(|e| panic!("{}: {e}", file.display()));
     let start = format!("ExecStart={PROGRAM} serve ");
     assert!(text.contains(&start), "the unit starts {PROGRAM}");
-    text.replace(&start, "ExecStart=/bin/sh serve ")
+    text.replace(&start, "ExecStart=/bin/sh serve ").replace(&format!("={PROGRAM} "), "=/bin/sh ")
 }
 
 struct Unit {

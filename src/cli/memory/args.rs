@@ -64,6 +64,11 @@ pub enum Memory {
         /// `-`: standard input
         file: PathBuf,
     },
+    /// Take up episodes that consolidation has given up; `stats` counts them as dead letters
+    Retry {
+        /// Only this one
+        id: Option<String>,
+    },
     /// How much is remembered, and how its upkeep stands
     Stats,
 }

@@ -76,6 +76,13 @@ pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Out
         }
         Memory::Export { file } => return travel::export(&house, file.as_deref()).await,
         Memory::Import { file } => return travel::import(&house, &file).await,
+        Memory::Retry { id } => {
+            let mut args = json!({});
+            if let Some(id) = id {
+                args["memory_id"] = json!(house.memory(&id).await?.1);
+            }
+            (house.call("memory_retry", args).await?, print::retried)
+        }
         Memory::Stats => (house.call("memory_stats", json!({})).await?, print::stats),
     };
     match out.json {

@@ -241,6 +241,19 @@ fn changes(of: &Value, zone: &TimeZone) -> String {
     told.join(", ")
 }
 
+pub fn retried(out: Out, answer: &Value, _: &TimeZone) {
+    let again = answer["again"].as_u64().unwrap_or_default();
+    out.line(&match (again, answer["run"].is_string()) {
+        (0, _) => "Nothing was given up, so nothing is taken up.".to_owned(),
+        (n, true) => format!("{} taken up again; a run is under way.", count_of(n)),
+        (n, false) => format!("{} taken up again, with the next run.", count_of(n)),
+    });
+}
+
+fn count_of(episodes: u64) -> String {
+    if episodes == 1 { "1 episode is".to_owned() } else { format!("{episodes} episodes are") }
+}
+
 pub fn stats(out: Out, stats: &Value, zone: &TimeZone) {
     field(out, "butler", text(stats, "butler"));
     for (name, value) in stats.as_object().into_iter().flatten().filter(|(name, _)| *name != "butler") {

@@ -1,6 +1,8 @@
 //! The head of a `SKILL.md`: YAML between two lines of `---`.
 
+use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::{Mutex, PoisonError};
 
 use regex::{RegexSet, RegexSetBuilder};
 use serde_json::{Map, Value};
@@ -240,9 +242,24 @@ fn source(pattern: &str) -> String {
     if words { format!(r"\b{}\b", pattern.replace(' ', r"\s+")) } else { pattern.to_owned() }
 }
 
+/// Sets that are kept, so that a skill that many butlers share is compiled once, and a reload compiles what is new.
+static COMPILED: Mutex<BTreeMap<Vec<String>, RegexSet>> = Mutex::new(BTreeMap::new());
+/// How many; a household has some dozen.
+const MAX_KEPT: usize = 500;
+
 /// Upper and lower case are alike. The engine's time is linear in the text, and its memory is bounded here.
 fn compile(sources: &[String]) -> Result<RegexSet, regex::Error> {
-    RegexSetBuilder::new(sources).case_insensitive(true).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build()
+    let mut kept = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
+    if let Some(known) = kept.get(sources) {
+        return Ok(known.clone());
+    }
+    let mut builder = RegexSetBuilder::new(sources);
+    let set = builder.case_insensitive(true).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build()?;
+    if kept.len() >= MAX_KEPT {
+        kept.clear();
+    }
+    kept.insert(sources.to_vec(), set.clone());
+    Ok(set)
 }
 
 /// What a skill may be called.

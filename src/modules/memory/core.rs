@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use super::embed::{EmbedError, Embedder};
 use super::fulltext;
+use super::owner::Ledger;
 use super::rank::{self, Filter, Hit, Kind, Parts, Query};
 use super::reembed;
 use super::settings::{Mode, Settings, Weights};
@@ -25,6 +26,8 @@ pub struct Memory {
     pub settings: Settings,
     pub store: Store,
     pub embedder: Arc<dyn Embedder>,
+    /// Where purges are written down.
+    pub ledger: Option<Ledger>,
     shards: Shards,
     /// What searches have shown to sessions, the oldest session first.
     told: Mutex<VecDeque<(SessionId, Vec<Uuid>)>>,
@@ -88,7 +91,15 @@ pub struct Found {
 impl Memory {
     pub fn new(butler: &ButlerName, settings: Settings, store: &Store, embedder: Arc<dyn Embedder>) -> Self {
         let shards = Shards::new(embedder.dim(), store.time_zone().clone(), settings.index_size.0);
-        Self { butler: butler.clone(), settings, store: store.clone(), embedder, shards, told: Mutex::default() }
+        Self {
+            butler: butler.clone(),
+            settings,
+            store: store.clone(),
+            embedder,
+            ledger: None,
+            shards,
+            told: Mutex::default(),
+        }
     }
 
     /// The vector of a text.

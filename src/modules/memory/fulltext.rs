@@ -15,11 +15,7 @@ pub(super) async fn search(
 ) -> Result<Vec<Hit>, StoreError> {
     let mut lease = store.tenant(tenant).await?;
     let wants = |kind: Kind| ask.kinds.is_empty() || ask.kinds.contains(&kind);
-    let kinds: Vec<&str> = [(Kind::Episode, "episode"), (Kind::Fact, "fact"), (Kind::Rule, "rule")]
-        .into_iter()
-        .filter(|(kind, _)| wants(*kind))
-        .map(|(_, name)| name)
-        .collect();
+    let kinds: Vec<&str> = Kind::ALL.into_iter().filter(|kind| wants(*kind)).map(Kind::as_str).collect();
     let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
     let least = ask.least_trust.map_or(0, |t| t as i32);
     let sensitivity = ask.max_sensitivity.map_or(2, i32::from);
@@ -55,11 +51,7 @@ pub(super) async fn search(
         .map_err(StoreError::query("searching memories by full text"))?;
     let hit = |row: &tokio_postgres::Row| Hit {
         id: row.get(0),
-        kind: match row.get::<_, &str>(1) {
-            "episode" => Kind::Episode,
-            "rule" => Kind::Rule,
-            _ => Kind::Fact,
-        },
+        kind: Kind::from_name(row.get(1)).unwrap_or(Kind::Fact),
         score: row.get::<_, f64>(2) as f32,
         parts: worded(row.get::<_, f64>(3) as f32),
     };

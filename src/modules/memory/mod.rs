@@ -4,12 +4,13 @@
 //! their changes. Whoever reads a row is told how far it is believed by the row's policy, so memory launders nothing.
 
 mod asking;
+mod calendar;
 mod core;
 pub mod embed;
 mod fulltext;
 pub mod gate;
-mod groups;
 mod jobs;
+mod kind;
 mod owner;
 pub mod predicates;
 pub mod rank;
@@ -36,6 +37,8 @@ use crate::tools::Tool;
 pub use core::{Ask, Memory};
 use embed::Embedder;
 pub use jobs::job_names;
+use owner::Ledger;
+pub use owner::PURGED;
 use settings::{Embedding, Provider};
 
 pub use settings::Settings;
@@ -62,9 +65,16 @@ impl Factory for MemoryFactory {
 const EMBED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Who makes vectors, by the settings.
-fn embedder(settings: &Embedding, cx: &ModuleContext) -> Result<Arc<dyn Embedder>, String> {
+async fn embedder(settings: &Embedding, cx: &ModuleContext) -> Result<Arc<dyn Embedder>, String> {
     Ok(match settings.provider {
         Provider::Static => Arc::new(embed::Fixed),
+        #[cfg(feature = "local-embedding")]
+        Provider::Local => {
+            let dir = settings.model_dir.as_ref().ok_or("embedding: a local model has a model_dir")?;
+            Arc::new(embed::Local::open(dir).await.map_err(|e| e.to_string())?)
+        }
+        #[cfg(not(feature = "local-embedding"))]
+        Provider::Local => return Err("embedding: this build has no local models".to_owned()),
         Provider::Endpoint => {
             let (Some(url), Some(model), Some(dimensions)) = (&settings.url, &settings.model, settings.dimensions)
             else {
@@ -112,8 +122,16 @@ impl Module for MemoryModule {
         if !self.settings.enabled {
             return Ok(());
         }
-        let embedder = embedder(&self.settings.embedding, cx)?;
-        let memory = Arc::new(Memory::new(&cx.butler, self.settings.clone(), &cx.store, embedder));
+        let embedder = embedder(&self.settings.embedding, cx).await?;
+        let ledger = Ledger::of(&cx.data_dir, cx.store.schema());
+        // Before anybody can ask: a backup that was restored may be older than a purge.
+        let again = ledger.carry_out(&cx.store, &cx.clock, cx.butler.as_str()).await?;
+        if again > 0 {
+            tracing::warn!(butler = %cx.butler, again, "memories that were purged had come back, and were purged again");
+        }
+        let mut memory = Memory::new(&cx.butler, self.settings.clone(), &cx.store, embedder);
+        memory.ledger = Some(ledger);
+        let memory = Arc::new(memory);
         // The owner's own is there by the time that somebody asks.
         memory.warm(&TenantId::owner());
         let _ = self.memory.set(memory);

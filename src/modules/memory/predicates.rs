@@ -87,6 +87,11 @@ pub const SEEDS: &[Seed] = &[
     event("life_event", &["milestone"]),
 ];
 
+/// The other names of a predicate that every household begins with.
+pub fn aliases(name: &str) -> &'static [&'static str] {
+    SEEDS.iter().find(|s| s.name == name).map_or(&[], |s| s.aliases)
+}
+
 /// What is known of the predicate of a fact.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Predicate {

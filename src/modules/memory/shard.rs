@@ -193,11 +193,7 @@ impl Shard {
 }
 
 fn take_in(index: &mut Index, id: Uuid, row: &Row, from: &Reader<'_>) {
-    let kind = match row.get::<_, &str>("kind") {
-        "episode" => Kind::Episode,
-        "rule" => Kind::Rule,
-        _ => Kind::Fact,
-    };
+    let kind = Kind::from_name(row.get("kind")).unwrap_or(Kind::Fact);
     let (about, predicate): (Option<&str>, Option<&str>) = (row.get("about"), row.get("predicate"));
     let content: &str = row.get("content");
     let worded = predicate.map(|predicate| fact_text(predicate, content));

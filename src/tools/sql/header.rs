@@ -59,7 +59,7 @@ enum Kind {
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Raw {
-    description: String,
+    description: Option<String>,
     #[serde(default)]
     args: Map<String, Value>,
     returns: Option<Returns>,
@@ -117,6 +117,8 @@ pub struct Header {
     pub lines: usize,
     /// The statement.
     pub sql: String,
+    /// The header's own text, from the file's first line on.
+    text: String,
 }
 
 /// A problem of the header and the line where it was found, from 1.
@@ -133,12 +135,15 @@ impl Header {
         let lead = text.len() - text.trim_start().len();
         let before = text[..lead].matches('\n').count();
         let lines = before + yaml.matches('\n').count();
+        let head = &text[..text.len() - sql.len()];
         let raw: Raw = serde_saphyr::from_str(yaml).map_err(|e| {
             let line = e.location().map_or(1, |l| usize::try_from(l.line()).unwrap_or(1));
-            (before + line, format!("the header can't be read: {}", first_line(&e.to_string())))
+            (before + line, format!("the header can't be read: {}", reason(&e.to_string())))
         })?;
-        if raw.description.trim().is_empty() {
-            return Err((before + 1, "description: a model needs to know what the tool does".to_owned()));
+        let description = raw.description.unwrap_or_default().trim().to_owned();
+        if description.is_empty() {
+            let why = "description: missing or empty; a model needs to know what the tool does";
+            return Err((line_of_key(head, "description"), why.to_owned()));
         }
         let (returns, then) = match (of, raw.returns, raw.notify, raw.prompt) {
             (Use::Tool, Some(returns), None, None) => (returns, None),
@@ -165,7 +170,7 @@ impl Header {
             }
         }
         Ok(Self {
-            description: raw.description.trim().to_owned(),
+            description,
             schema,
             args,
             returns,
@@ -173,12 +178,36 @@ impl Header {
             meta: raw.meta,
             lines,
             sql: sql.to_owned(),
+            text: head.to_owned(),
         })
+    }
+
+    /// The line of the file where a key of the header stands; the first one, if it doesn't.
+    pub fn line_of(&self, key: &str) -> usize {
+        line_of_key(&self.text, key)
+    }
+
+    /// The line of the file in which the statement begins.
+    pub fn begin(&self) -> usize {
+        let lead = self.sql.len() - self.sql.trim_start().len();
+        self.lines + 1 + self.sql[..lead].matches('\n').count()
     }
 }
 
-fn first_line(text: &str) -> &str {
-    text.lines().next().unwrap_or_default()
+fn line_of_key(header: &str, key: &str) -> usize {
+    let stands =
+        |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
+    header.lines().position(stands).map_or(1, |n| n + 1)
+}
+
+/// What a parser says, without where: that is told in our own way.
+fn reason(said: &str) -> &str {
+    let first = said.lines().next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    match first.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
+        Some((place, why)) if place.contains("column") => why,
+        _ => first,
+    }
 }
 
 type Args = Vec<(String, Option<Value>)>;
@@ -255,7 +284,8 @@ mod tests {
             ("/*---\ndescription: x\nreturns: many\n---*/", 3, "many"),
             ("/*---\ndescription: x\nreturns: row\nargs:\n  a: {}\n---*/", 5, "type"),
             ("/*---\ndescription: x\nreturns: row\nargs:\n  a: {type: strin}\n---*/", 5, "strin"),
-            ("/*---\ndescription: ''\nreturns: row\n---*/", 1, "description"),
+            ("/*---\ndescription: ''\nreturns: row\n---*/", 2, "description"),
+            ("/*---\nreturns: row\n---*/", 1, "description: missing"),
             ("/*---\ndescription: x\n---*/", 1, "returns: missing"),
             ("/*---\ndescription: x\nreturns: row\nprompt: y\n---*/", 1, "for jobs"),
         ] {

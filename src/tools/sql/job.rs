@@ -73,15 +73,17 @@ impl SqlTool {
     /// What holds of every job, whatever tables there are. `calls_writer`: a function that it calls may write.
     fn checked(&self, calls_writer: bool) -> Result<(), SqlToolError> {
         if self.statement.writes || calls_writer {
-            let text = &self.header.sql;
-            let lead = text.len() - text.trim_start().len();
-            let line = self.header.lines + 1 + text[..lead].matches('\n').count();
-            return Err(self.fail(line, "a job only reads; what it finds goes to a message or a session"));
+            return Err(
+                self.fail(self.header.begin(), "a job only reads; what it finds goes to a message or a session")
+            );
         }
         if let Some(Then::Notify(notify)) = &self.header.then
             && let Some(name) = notify.head.as_deref().and_then(|h| placeholders(h).into_iter().find(|n| n != "count"))
         {
-            return Err(self.fail(1, format!("notify.head: only {{count}} is known there, not {{{name}}}")));
+            return Err(self.fail(
+                self.header.line_of("notify"),
+                format!("notify.head: only {{count}} is known there, not {{{name}}}"),
+            ));
         }
         Ok(())
     }
@@ -100,7 +102,7 @@ async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Res
         if !shows(column.type_()) {
             let problem =
                 format!("column {}: the type {} can't be shown; cast it to text", column.name(), column.type_());
-            return Err(file.fail(file.header.lines + 1, problem));
+            return Err(file.fail(file.header.begin(), problem));
         }
     }
     let Some(then) = file.header.then.clone() else {
@@ -109,7 +111,8 @@ async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Res
     if let Then::Notify(notify) = &then {
         for name in placeholders(&notify.template) {
             if !statement.columns().iter().any(|c| c.name() == name) {
-                return Err(file.fail(1, format!("notify.template: {{{name}}} is no column of the statement")));
+                let line = file.header.line_of("notify");
+                return Err(file.fail(line, format!("notify.template: {{{name}}} is no column of the statement")));
             }
         }
     }

@@ -6,11 +6,13 @@
 
 mod header;
 mod job;
+mod rights;
 mod statement;
 mod tool;
 mod values;
 
 pub use header::{Header, Notify, Returns, Then, Use};
 pub use job::{JobError, SqlJob, check_jobs, prepare_jobs};
+pub use rights::refused;
 pub use statement::Statement;
 pub use tool::{SqlToolError, load_dir, prepare};

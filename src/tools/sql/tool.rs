@@ -58,10 +58,15 @@ impl SqlTool {
         }
         for (arg, _) in &header.args {
             if !statement.params.contains(arg) {
-                return Err(fail(1, format!("args.{arg} is not used by the statement")));
+                return Err(fail(header.line_of(arg), format!("args.{arg} is not used by the statement")));
             }
         }
         Ok(Self { name, file: file.to_owned(), header, statement })
+    }
+
+    /// The JSON Schema of its arguments.
+    pub fn schema(&self) -> &Value {
+        &self.header.schema
     }
 
     pub(super) fn fail(&self, line: usize, problem: impl Into<String>) -> SqlToolError {
@@ -148,13 +153,14 @@ async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions
     let statement = lease.prepare(&tool.statement.sql).await.map_err(|e| tool.db_error(&e))?;
     let columns = statement.columns();
     if tool.header.returns != Returns::None && columns.is_empty() {
-        return Err(tool.fail(1, "the statement returns nothing; add RETURNING, or say `returns: none`"));
+        let line = tool.header.line_of("returns");
+        return Err(tool.fail(line, "the statement returns nothing; add RETURNING, or say `returns: none`"));
     }
     for column in columns {
         if !shows(column.type_()) {
             let problem =
                 format!("column {}: the type {} can't be shown; cast it to text", column.name(), column.type_());
-            return Err(tool.fail(tool.header.lines + 1, problem));
+            return Err(tool.fail(tool.header.begin(), problem));
         }
     }
     let calls = |list: &[String]| tool.statement.functions.iter().any(|f| list.contains(f));
@@ -163,7 +169,8 @@ async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions
     let seen = tool.statement.writes || calls_volatile;
     let effect = match tool.header.meta.effect {
         Some(Effect::None) if seen => {
-            return Err(tool.fail(1, "meta.effect is none, but the statement writes"));
+            let line = tool.header.line_of("meta");
+            return Err(tool.fail(line, "meta.effect is none, but the statement writes"));
         }
         Some(declared) => declared,
         None if seen => Effect::Once,

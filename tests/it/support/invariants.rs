@@ -226,7 +226,7 @@ const BUTLERS: [(&str, &str); 10] = [
 ];
 
 /// Of a butler's memory.
-const MEMORY: [(&str, &str); 2] = [
+const MEMORY: [(&str, &str); 8] = [
     (
         "an episode in an impossible state",
         "SELECT id || ' ' || consolidation FROM {b}.memory_episodes
@@ -241,6 +241,40 @@ const MEMORY: [(&str, &str); 2] = [
            AND NOT EXISTS (SELECT 1 FROM {b}.memory_links l
                            WHERE l.source_id = e.memory_id AND l.relation = 'derived_from')",
     ),
+    (
+        "a property or an edge with two values that hold",
+        "SELECT min(f.id::text) || ' ' || count(*) FROM {b}.memory_facts f
+         WHERE f.kind IN ('property', 'edge') AND f.validity IN ('active', 'fading') AND f.forgotten_at IS NULL
+         GROUP BY f.tenant_id, f.topic_hash, f.kind, f.object_entity_id, f.trust = 'stranger' HAVING count(*) > 1",
+    ),
+    (
+        "a fact that was stored twice in the same words",
+        "SELECT min(f.id::text) || ' ' || count(*) FROM {b}.memory_facts f
+         WHERE f.kind = 'many' AND f.validity IN ('active', 'fading') AND f.forgotten_at IS NULL
+         GROUP BY f.tenant_id, f.topic_hash, f.content_hash, f.trust = 'stranger' HAVING count(*) > 1",
+    ),
+    (
+        "a fact that was replaced and has no end, or ends before it begins",
+        "SELECT f.id || ' ' || f.validity FROM {b}.memory_facts f
+         WHERE f.forgotten_at IS NULL AND f.kind <> 'temporal'
+           AND (f.validity = 'superseded' AND f.valid_to IS NULL OR f.valid_to < f.valid_from)",
+    ),
+    (
+        "words of a memory that was purged",
+        "SELECT m.id::text FROM (
+             SELECT id, content, forgotten_at, purged_at FROM {b}.memory_facts
+             UNION ALL SELECT id, content, forgotten_at, purged_at FROM {b}.memory_rules
+             UNION ALL SELECT id, content, forgotten_at, purged_at FROM {b}.memory_episodes) m
+         WHERE m.purged_at IS NOT NULL AND (m.content <> '' OR m.forgotten_at IS NULL)",
+    ),
+    (
+        "a published memory that its butler has forgotten, or never had",
+        "SELECT c.memory_id::text FROM shared.memory_catalog c
+         WHERE c.live AND c.butler = '{name}'
+           AND NOT EXISTS (SELECT 1 FROM {b}.memory_facts f WHERE f.id = c.memory_id AND f.forgotten_at IS NULL)
+           AND NOT EXISTS (SELECT 1 FROM {b}.memory_rules r WHERE r.id = c.memory_id AND r.forgotten_at IS NULL)",
+    ),
+    ("a rule that a stranger made", "SELECT r.id::text FROM {b}.memory_rules r WHERE r.trust = 'stranger'"),
 ];
 
 /// Everything that must not be, as of one moment.

@@ -42,11 +42,7 @@ pub(super) async fn of(lease: &mut Lease, ids: &[Uuid], now: Timestamp) -> Resul
 
 /// A row of [`ROWS`], or of a statement with the same columns.
 pub(super) fn shown(row: &Row) -> Shown {
-    let kind = match row.get::<_, &str>("type") {
-        "episode" => Kind::Episode,
-        "rule" => Kind::Rule,
-        _ => Kind::Fact,
-    };
+    let kind = Kind::from_name(row.get("type")).unwrap_or(Kind::Fact);
     let (about, predicate): (Option<String>, Option<String>) = (row.get("about"), row.get("predicate"));
     let (id, content): (Uuid, String) = (row.get("id"), row.get("content"));
     let (at, trust): (Timestamp, Trust) = (row.get("at"), Trust::from_name(row.get("trust")));

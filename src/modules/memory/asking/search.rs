@@ -87,7 +87,7 @@ impl Asked {
             mode: given.mode.unwrap_or(retrieval.default_mode),
             limit: given.limit.unwrap_or(retrieval.default_limit),
             min_confidence: given.min_confidence.unwrap_or(retrieval.min_confidence),
-            kinds: kinds.filter_map(|kind| kind_of(&kind)).collect(),
+            kinds: kinds.filter_map(|kind| Kind::from_name(&kind)).collect(),
             scopes: scopes(memory, given.scope.or(filters.scope)),
             butlers: filters.source_butler.into_iter().collect(),
             classes: filters.retention_class.into_iter().collect(),
@@ -105,15 +105,6 @@ impl Asked {
         };
         Ok((ask, given.explain))
     }
-}
-
-fn kind_of(name: &str) -> Option<Kind> {
-    Some(match name {
-        "episode" => Kind::Episode,
-        "fact" => Kind::Fact,
-        "rule" => Kind::Rule,
-        _ => return None,
-    })
 }
 
 /// What the butler may see: what is for all, and its own. A narrower wish is taken; a wider one is not.

@@ -4,11 +4,18 @@
 
 mod endpoint;
 mod fixed;
+#[cfg(feature = "local-embedding")]
+mod local;
 
 use async_trait::async_trait;
 
 pub use endpoint::Endpoint;
 pub use fixed::Fixed;
+#[cfg(feature = "local-embedding")]
+pub use local::Local;
+
+/// What the directory of a local model must have.
+pub const LOCAL_FILES: [&str; 3] = ["config.json", "tokenizer.json", "model.safetensors"];
 
 /// Makes vectors of texts.
 #[async_trait]
@@ -30,6 +37,9 @@ pub enum EmbedError {
     Model(String),
     #[error("no embedding from {url}: {why}")]
     Endpoint { url: String, why: String },
+    #[cfg(feature = "local-embedding")]
+    #[error("no embedding from the local model: {0}")]
+    Local(String),
 }
 
 /// Scales a vector so that its largest number is 127. What has no direction becomes zeros.

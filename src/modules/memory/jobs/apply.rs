@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::ops::AddAssign;
 use std::sync::Arc;
 
+use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
@@ -56,6 +57,7 @@ struct Page<'a, 't> {
     /// Episodes that are still there.
     live: HashSet<Uuid>,
     told: HashSet<Uuid>,
+    part: &'a [Episode],
     skipped: &'a mut Skipped,
     wrote: Wrote,
 }
@@ -105,7 +107,7 @@ pub(super) async fn write(
             .collect(),
     };
     skipped.take_in(learned.skipped);
-    let mut page = Page { tx, origin, live, told, skipped, wrote: Wrote::default() };
+    let mut page = Page { tx, origin, live, told, part, skipped, wrote: Wrote::default() };
     for (fact, vector) in facts {
         page.fact(fact, vector).await?;
     }
@@ -166,6 +168,11 @@ impl Page<'_, '_> {
         all
     }
 
+    /// When the last of these episodes happened.
+    fn said(&self, evidence: &[Uuid]) -> Option<Timestamp> {
+        self.part.iter().filter(|e| evidence.contains(&e.id)).map(|e| e.occurred_at).max()
+    }
+
     /// Ends an item that began at its savepoint: one that was refused leaves nothing behind.
     async fn settled<T>(&mut self, done: Result<T, WriteError>) -> Result<Option<T>, Not> {
         let why = match done {
@@ -223,6 +230,7 @@ impl Page<'_, '_> {
             entity: fact.entity_id,
             object: fact.object_entity_id,
             valid_at: fact.valid_at,
+            said_at: self.said(&fact.evidence),
             source_episode: fact.evidence.first().copied(),
             vector,
             ..NewFact::new(&fact.subject, &fact.predicate, &fact.content)
@@ -251,6 +259,7 @@ impl Page<'_, '_> {
                 tags: old.tags.clone(),
                 entity: old.entity_id,
                 object: old.object_entity_id,
+                said_at: self.said(&update.evidence),
                 source_episode: update.evidence.first().copied(),
                 retention_class: Some(old.retention_class.clone()),
                 sensitivity: Some(old.sensitivity.clone()),

@@ -4,7 +4,9 @@
 
 mod edit;
 mod history;
+mod ledger;
 mod purge;
+mod retry;
 mod travel;
 
 use serde_json::{Map, Value, json};
@@ -14,8 +16,10 @@ use super::write::{Permanence, WriteError};
 use crate::store::StoreError;
 use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
-pub(super) const NAMES: [&str; 6] =
-    ["memory_edit", "memory_history", "memory_purge", "memory_export", "memory_import", "memory_named"];
+pub use ledger::{DIR as PURGED, Ledger};
+
+pub(super) const NAMES: [&str; 7] =
+    ["memory_edit", "memory_history", "memory_purge", "memory_export", "memory_import", "memory_named", "memory_retry"];
 
 /// At most so many lines at once.
 const PAGE: i64 = 1000;
@@ -90,8 +94,15 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
         &["beginning"],
         for_people(Meta { reads_private: false, ..Meta::read() }),
     )?;
+    let retry = define(
+        "memory_retry",
+        "Let episodes that consolidation has given up wait for it again.",
+        json!({"memory_id": id_of("episode; all that were given up without it")}),
+        &[],
+        for_people(Meta { reads_private: false, ..Meta::write(Effect::Idempotent) }),
+    )?;
     let w = || with.clone();
-    let (a, b, c, d, e) = (w(), w(), w(), w(), w());
+    let (a, b, c, d, e, f) = (w(), w(), w(), w(), w(), w());
     Ok(vec![
         Tool::new(&edit, handler(move |call| edit::memory_edit(call, a.clone()))),
         Tool::new(&history, handler(history::memory_history)),
@@ -99,6 +110,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
         Tool::new(&export, handler(move |call| travel::memory_export(call, c.clone()))),
         Tool::new(&import, handler(move |call| travel::memory_import(call, d.clone()))),
         Tool::new(&named, handler(move |call| memory_named(call, e.clone()))),
+        Tool::new(&retry, handler(move |call| retry::memory_retry(call, f.clone()))),
     ])
 }
 

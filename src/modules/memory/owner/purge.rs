@@ -17,6 +17,13 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
         let mut lease = call.lease().await?;
         let mut tx = call.begin(&mut lease).await?;
         let done = purge(&mut tx, &origin, kind, which).await;
+        if done.is_ok()
+            && let Some(ledger) = &with.memory.ledger
+            && let Err(e) = ledger.add(&call.context().tenant_id, kind, which)
+        {
+            let _ = tx.rollback().await;
+            return Err(ToolError::Internal(format!("the purge can't be written down in the data directory: {e}")));
+        }
         if let Err(WriteError::Store(e)) = &done
             && e.db().is_some_and(|db| db.code().code() == "40P01")
             && attempt < TRIES
@@ -77,7 +84,11 @@ fn answer(kind: Kind, which: uuid::Uuid, told: &Value) -> Value {
             notes.push(format!("{what} may still tell of it in other words: see `{name}`."));
         }
     }
-    notes.push("Backups and exports that were made before still have it.".into());
+    notes.push(
+        "Backups and exports that were made before still have it; a backup that is restored into this data directory is purged \
+         of it at the next start."
+            .into(),
+    );
     json!({"purged": true, "memory_type": kind.as_str(), "id": which, "event": told["event"], "cleaned": told["cleaned"],
            "kept": told["kept"], "sources": told["sources"], "derived": told["derived"], "running": told["running"],
            "notes": notes})

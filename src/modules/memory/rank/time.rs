@@ -4,6 +4,7 @@ use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Span, Timestamp, ToSpan};
 
+use super::super::calendar::{DAYS, MONTHS};
 use super::words::each_word;
 
 /// What a question says about time.
@@ -20,21 +21,6 @@ const TOLD_AFTER: i64 = 14 * 86_400;
 /// A month without a year is looked for so many years back.
 const YEARS_BACK: i16 = 10;
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-const DAYS: [&str; 7] = ["monday", "tuesday", "wednesday", "thursday", "friday", "saturday", "sunday"];
 const NUMBERS: [&str; 13] =
     ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
 

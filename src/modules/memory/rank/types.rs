@@ -5,18 +5,8 @@ use uuid::Uuid;
 
 use crate::base::Trust;
 
+pub use super::super::kind::Kind;
 use super::score::Parts;
-
-/// What kind of memory an entry is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
-    /// Something that was said or done.
-    Episode,
-    /// Something that is so.
-    Fact,
-    /// Something to keep to.
-    Rule,
-}
 
 /// One memory as the index takes it. Texts are borrowed: the index keeps terms, not sentences.
 #[derive(Debug, Clone)]

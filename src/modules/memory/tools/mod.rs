@@ -157,18 +157,14 @@ pub(super) fn id(call: &ToolCall, name: &str) -> Result<Uuid, ToolError> {
     maybe_id(call, name)?.ok_or_else(|| ToolError::refused("invalid_arguments", format!("{name} is missing")))
 }
 
-fn maybe_id(call: &ToolCall, name: &str) -> Result<Option<Uuid>, ToolError> {
+pub(super) fn maybe_id(call: &ToolCall, name: &str) -> Result<Option<Uuid>, ToolError> {
     let Some(given) = call.text(name) else { return Ok(None) };
     let wrong = |_| ToolError::refused("invalid_arguments", format!("{name} is no id: {given}"));
     given.parse().map(Some).map_err(wrong)
 }
 
 pub(super) fn kind(call: &ToolCall) -> Kind {
-    match call.text("memory_type") {
-        Some("episode") => Kind::Episode,
-        Some("rule") => Kind::Rule,
-        _ => Kind::Fact,
-    }
+    call.text("memory_type").and_then(Kind::from_name).unwrap_or(Kind::Fact)
 }
 
 /// A moment among the arguments: with an offset, or a day or a time of the owner's.

@@ -59,7 +59,9 @@ fn fit(wanted: &str, name: &str, aliases: &[String], roles: &[&str], fuzzy: bool
 }
 
 async fn resolve(call: ToolCall, _: With) -> Result<Value, ToolError> {
-    let wanted = normal(call.text("identifier").unwrap_or_default());
+    let said = normal(call.text("identifier").unwrap_or_default());
+    // "My sister" is whoever has that role; whose, the household knows.
+    let wanted = ["my ", "our ", "the "].iter().find_map(|w| said.strip_prefix(w)).unwrap_or(&said).to_owned();
     let kind = call.text("entity_type").map(kind_of);
     let fuzzy = call.args.get("enable_fuzzy").and_then(Value::as_bool).unwrap_or(false);
     let mut found = Vec::new();

@@ -52,6 +52,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
                 "entity_id": super::id_of("entity it is about, as memory_entity_resolve tells"),
                 "object_entity_id": super::id_of("entity it ties that one to"),
                 "valid_at": text(64, "When it happened, of something that happened"),
+                "said_at": text(64, "When it was said, of what was said earlier than now and may be out of date"),
                 "idempotency_key": key, "retention_class": retention_class(), "sensitivity": sensitivity(),
             }),
             &["subject", "predicate", "content"]
@@ -122,6 +123,7 @@ async fn fact_of(call: &ToolCall, with: &With) -> Result<NewFact, ToolError> {
         entity: maybe_id(call, "entity_id")?,
         object: maybe_id(call, "object_entity_id")?,
         valid_at: moment(call, "valid_at")?,
+        said_at: moment(call, "said_at")?,
         idempotency_key: owned(call, "idempotency_key"),
         retention_class: owned(call, "retention_class"),
         sensitivity: owned(call, "sensitivity"),

@@ -19,15 +19,38 @@ pub async fn confirm(tx: &mut dyn Rows, origin: &Origin, kind: Kind, id: Uuid) -
     }
     lock(tx).await?;
     let row = row(tx, kind, id).await?;
-    if !["active", "fading"].contains(&row["validity"].as_str().unwrap_or_default()) {
+    if !["active", "fading", "expired"].contains(&row["validity"].as_str().unwrap_or_default()) {
         let validity = row["validity"].as_str().unwrap_or("gone");
         let why = format!("Not confirmed: it is {validity}. Store what is so now, or take back what made it so.");
+        return Err(WriteError::refused("not_active", why));
+    }
+    if row["validity"] == "expired" && replaced(tx, &row).await? {
+        let why = "Not confirmed: it has expired, and another value holds now. Store what is so now.";
         return Err(WriteError::refused("not_active", why));
     }
     let done = event(tx, origin, "confirmed", kind.as_str(), id, None, json!({})).await?;
     let given = confirmation(tx, &row).await?;
     patch(tx, kind, id, given).await?;
     Ok(done)
+}
+
+/// Whether another value stands where this fact stood.
+async fn replaced(tx: &mut dyn Rows, row: &Value) -> Result<bool, WriteError> {
+    let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
+    if !["property", "edge"].contains(&&*text("kind")) {
+        return Ok(false);
+    }
+    let (topic, hash, none) = (text("topic_hash"), text("content_hash"), None::<Uuid>);
+    let rivals = tx.rows("SELECT * FROM memory_fact_rivals($1, $2, $3, NULL, '{}')", &[&topic, &hash, &none]).await?;
+    Ok(rivals.iter().any(|r| {
+        r.get::<_, String>("topic_hash") == topic
+            && r.get::<_, String>("kind") == text("kind")
+            && r.get::<_, Option<Uuid>>("object_entity_id").map(|id| id.to_string()).as_deref()
+                == row["object_entity_id"].as_str()
+            && (r.get::<_, String>("trust") == "stranger") == (row["trust"] == "stranger")
+            && r.get::<_, Option<jiff::Timestamp>>("forgotten_at").is_none()
+            && ["active", "fading"].contains(&r.get::<_, &str>("validity"))
+    }))
 }
 
 /// Takes it out of what is remembered, and keeps it from coming back by itself.

@@ -6,13 +6,14 @@ use serde_json::{Map, Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::earlier::earlier;
 use super::{
     FORGOTTEN, Kind, Known, Origin, Outcome, Permanence, Rows, Vector, WriteError, admitted, confirmed, event, link,
     lock, now, patch, predicate_name, put,
 };
 use crate::modules::memory::gate::{self, MAX_FACT, content_hash, topic_hash};
 use crate::modules::memory::predicates::{Predicate, resolve};
-use crate::modules::memory::same::same_meaning;
+use crate::modules::memory::same::{About, Said};
 
 /// A fact that is to be stored.
 #[derive(Clone, Debug)]
@@ -31,6 +32,8 @@ pub struct NewFact {
     /// Makes it something that happened then.
     pub valid_at: Option<Timestamp>,
     pub valid_to: Option<Timestamp>,
+    /// When it was said, of what was said earlier than now: what was said of a property later holds against it.
+    pub said_at: Option<Timestamp>,
     pub source_episode: Option<Uuid>,
     pub idempotency_key: Option<String>,
     pub retention_class: Option<String>,
@@ -56,6 +59,7 @@ impl NewFact {
             object: None,
             valid_at: None,
             valid_to: None,
+            said_at: None,
             source_episode: None,
             idempotency_key: None,
             retention_class: None,
@@ -82,8 +86,8 @@ pub struct StoredFact {
 }
 
 /// A fact that a new one is compared with.
-struct Rival {
-    id: Uuid,
+pub(super) struct Rival {
+    pub(super) id: Uuid,
     kind: String,
     subject: String,
     predicate: String,
@@ -96,10 +100,14 @@ struct Rival {
     embedding: Option<Vec<u8>>,
     model: Option<String>,
     valid_from: Option<Timestamp>,
-    stranger: bool,
+    pub(super) valid_to: Option<Timestamp>,
+    pub(super) learned: Timestamp,
+    pub(super) stranger: bool,
     source: Option<Uuid>,
     forgotten: bool,
-    active: bool,
+    pub(super) active: bool,
+    expired: bool,
+    pub(super) superseded: bool,
     key: Option<String>,
 }
 
@@ -122,45 +130,66 @@ impl Rival {
             embedding: row.get("embedding"),
             model: row.get("embedding_model"),
             valid_from: row.get("valid_from"),
+            valid_to: row.get("valid_to"),
+            learned: row.get("learned_at"),
             stranger: trust == "stranger",
             source: row.get("source_episode_id"),
             forgotten: forgotten.is_some(),
             active: forgotten.is_none() && ["active", "fading"].contains(&&*validity),
+            expired: forgotten.is_none() && validity == "expired",
+            superseded: forgotten.is_none() && validity == "superseded",
             key: row.get("idempotency_key"),
         }
+    }
+
+    /// From when on it held, as far as is known.
+    pub(super) fn since(&self) -> Timestamp {
+        self.valid_from.unwrap_or(self.learned)
     }
 }
 
 /// A fact on its way in, with all that was found out about it.
-struct Coming<'a> {
-    fact: &'a NewFact,
+pub(super) struct Coming<'a> {
+    pub(super) fact: &'a NewFact,
     content: String,
     hash: String,
     topic: String,
-    kind: &'static str,
-    predicate: Predicate,
+    pub(super) kind: &'static str,
+    pub(super) predicate: Predicate,
+    about: About,
+    said: Said,
     entity: Option<Uuid>,
     object: Option<Uuid>,
     /// When it happened; of what is so, from when on.
-    valid_from: Option<Timestamp>,
-    stranger: bool,
+    pub(super) valid_from: Option<Timestamp>,
+    pub(super) stranger: bool,
 }
 
 impl Coming<'_> {
     /// Whether the other says the same: of facts that have a time, about the same time.
-    fn says(&self, other: &Rival) -> bool {
-        if self.kind == "temporal" && other.kind == "temporal" {
-            let apart = match (self.valid_from, other.valid_from) {
-                (Some(a), Some(b)) => a.duration_since(b).abs().as_secs(),
-                (None, None) => 0,
-                _ => i64::MAX,
-            };
-            // Without a time of its own it counts as of the moment in which it was said.
-            let most = if self.fact.valid_at.is_some() { 0 } else { 12 * 3600 };
-            if apart > most {
-                return false;
-            }
+    pub(super) fn says(&self, other: &Rival) -> bool {
+        self.at_the_time_of(other) && self.in_the_words_of(other)
+    }
+
+    /// Whether it only says again what a session was told: that it happened, where it doesn't say when.
+    fn repeats(&self, told: &Rival) -> bool {
+        (self.fact.valid_at.is_none() || self.at_the_time_of(told)) && self.in_the_words_of(told)
+    }
+
+    fn at_the_time_of(&self, other: &Rival) -> bool {
+        if self.kind != "temporal" || other.kind != "temporal" {
+            return true;
         }
+        let apart = match (self.valid_from, other.valid_from) {
+            (Some(a), Some(b)) => a.duration_since(b).abs().as_secs(),
+            (None, None) => 0,
+            _ => i64::MAX,
+        };
+        // Without a time of its own it counts as of when it was said.
+        apart <= if self.fact.valid_at.is_some() { 0 } else { 12 * 3600 }
+    }
+
+    fn in_the_words_of(&self, other: &Rival) -> bool {
         if self.object.is_some() && other.object.is_some() && self.object != other.object {
             return false;
         }
@@ -168,15 +197,15 @@ impl Coming<'_> {
             return true;
         }
         let likeness = Vector::likeness(self.fact.vector.as_ref(), other.embedding.as_deref(), other.model.as_deref());
-        same_meaning(&self.content, &other.content, likeness)
+        self.said.means(&self.about, &other.content, likeness)
     }
 
-    fn of_topic(&self, other: &Rival) -> bool {
+    pub(super) fn of_topic(&self, other: &Rival) -> bool {
         other.topic_hash == self.topic
     }
 
     /// Whether the other stands where this one would stand: one value, one edge.
-    fn displaces(&self, other: &Rival) -> bool {
+    pub(super) fn displaces(&self, other: &Rival) -> bool {
         match self.kind {
             "property" => other.kind == "property",
             "edge" => other.kind == "edge" && other.object == self.object,
@@ -189,7 +218,7 @@ impl Coming<'_> {
             && gate::same_subject((self.entity, &self.fact.subject), (other.entity, &other.subject))
     }
 
-    fn row(&self, id: Uuid, origin: &Origin, superseded: Option<Uuid>) -> Map<String, Value> {
+    pub(super) fn row(&self, id: Uuid, origin: &Origin, superseded: Option<Uuid>) -> Map<String, Value> {
         let f = self.fact;
         let mut row = Map::new();
         let mut set = |name: &str, value: Value| drop(row.insert(name.to_owned(), value));
@@ -247,8 +276,11 @@ pub async fn store_fact(tx: &mut dyn Rows, origin: &Origin, fact: &NewFact) -> R
     let predicate = resolve(&name, &known_predicates(tx).await?);
     let temporal = fact.valid_at.is_some() || predicate.temporal;
     let valid_from = match (fact.valid_at, temporal) {
-        (None, true) => Some(now(tx).await?),
-        (given, _) => given,
+        (None, true) => Some(match fact.said_at {
+            Some(said) => said,
+            None => now(tx).await?,
+        }),
+        (given, _) => given.or(fact.said_at),
     };
     let kind = match (temporal, object.is_some(), predicate.many) {
         (true, _, _) => "temporal",
@@ -257,9 +289,11 @@ pub async fn store_fact(tx: &mut dyn Rows, origin: &Origin, fact: &NewFact) -> R
         _ => "property",
     };
     let coming = Coming {
+        said: Said::new(&content),
         hash: content_hash(&content),
         topic: topic_hash(&fact.scope, entity, &fact.subject, &predicate.name),
         content,
+        about: About::new(&fact.subject, &predicate.name, kind == "property"),
         fact,
         kind,
         predicate,
@@ -307,13 +341,24 @@ async fn decide(
     // Nothing is confirmed across the line between strangers and the household.
     let peers = || rivals.iter().filter(|r| r.active && r.stranger == coming.stranger);
     let told = rivals.iter().filter(|r| r.active && origin.told.contains(&r.id));
-    if let Some(known) = told.into_iter().find(|r| (coming.of_topic(r) || coming.same_subject(r)) && coming.says(r)) {
+    if let Some(known) = told.into_iter().find(|r| (coming.of_topic(r) || coming.same_subject(r)) && coming.repeats(r))
+    {
         return Ok(done(known.id, Outcome::Known));
+    }
+    if let Some(place) = earlier(coming, rivals) {
+        let (id, status) = place.take(tx, origin, coming).await?;
+        return Ok(done(id, status));
     }
     let same = peers().find(|r| coming.of_topic(r) && coming.says(r)).or_else(|| {
         // The same sentence of the same subject under another predicate, if it is one.
         let sentence = coming.content.split_whitespace().count() >= 3;
         peers().find(|r| sentence && r.content_hash == coming.hash && coming.same_subject(r) && coming.says(r))
+    });
+    // What nobody had confirmed for long is so after all, unless something else stands in its place.
+    let same = same.or_else(|| {
+        let gone = |r: &&Rival| r.expired && r.stranger == coming.stranger && coming.of_topic(r);
+        let held = peers().any(|r| coming.of_topic(r) && coming.displaces(r));
+        rivals.iter().filter(gone).find(|r| !held && coming.says(r))
     });
     if let Some(same) = same {
         confirm_fact(tx, origin, same.id, fact).await?;
@@ -352,7 +397,12 @@ async fn decide(
 }
 
 /// One more word for what is known.
-async fn confirm_fact(tx: &mut dyn Rows, origin: &Origin, id: Uuid, fact: &NewFact) -> Result<(), WriteError> {
+pub(super) async fn confirm_fact(
+    tx: &mut dyn Rows,
+    origin: &Origin,
+    id: Uuid,
+    fact: &NewFact,
+) -> Result<(), WriteError> {
     let row = super::row(tx, Kind::Fact, id).await?;
     event(tx, origin, "confirmed", "fact", id, None, json!({})).await?;
     let mut tags: Vec<String> = serde_json::from_value(row["tags"].clone()).unwrap_or_default();
@@ -376,7 +426,7 @@ pub(super) async fn confirmation(tx: &mut dyn Rows, row: &Value) -> Result<Value
     let confirmations = row["confirmations"].as_i64().unwrap_or_default();
     let mut given = json!({"last_confirmed_at": now(tx).await?, "confidence": confirmed(confidence),
         "confirmations": confirmations + 1});
-    if row["validity"] == "fading" {
+    if ["fading", "expired"].iter().any(|v| row["validity"] == *v) {
         given["validity"] = json!("active");
     }
     Ok(given)

@@ -5,6 +5,7 @@
 //! nobody's trust; so nothing else may be read in such a transaction before, or what is written is believed as little as that.
 
 mod change;
+mod earlier;
 mod episode;
 mod fact;
 mod rule;
@@ -25,6 +26,7 @@ use super::same::cosine;
 use crate::store::{Params, StoreError, Tx};
 use crate::tools::{EffectTx, ToolError};
 
+pub use super::kind::Kind;
 pub use change::{Edit, confirm, edit, forget, mark_harmful, mark_helpful, merge_entities, reclassify, undo};
 pub use episode::{NewEpisode, StoredEpisode, store_episode};
 pub use fact::{NewFact, StoredFact, store_fact};
@@ -97,25 +99,6 @@ impl From<WriteError> for ToolError {
         match e {
             WriteError::Refused { code, message } => ToolError::refused(code, message),
             WriteError::Store(e) => ToolError::Store(e),
-        }
-    }
-}
-
-/// The kinds of memories.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Kind {
-    Episode,
-    Fact,
-    Rule,
-}
-
-impl Kind {
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::Episode => "episode",
-            Kind::Fact => "fact",
-            Kind::Rule => "rule",
         }
     }
 }

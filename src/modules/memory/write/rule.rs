@@ -9,7 +9,7 @@ use super::{
     FORGOTTEN, Kind, Origin, Outcome, Permanence, Rows, Vector, WriteError, admitted, event, link, lock, patch, put,
 };
 use crate::modules::memory::gate::{MAX_FACT, content_hash};
-use crate::modules::memory::same::same_meaning;
+use crate::modules::memory::same::{About, Said};
 
 /// A rule that is to be stored.
 #[derive(Clone, Debug)]
@@ -66,14 +66,15 @@ pub async fn store_rule(tx: &mut dyn Rows, origin: &Origin, rule: &NewRule) -> R
         ));
     }
     let rivals = tx.rows("SELECT * FROM memory_rule_rivals($1, $2)", &[&hash, &rule.idempotency_key]).await?;
-    let mut same = None;
+    let (mut same, said) = (None, Said::new(&content));
     for row in &rivals {
         let key: Option<String> = row.get("idempotency_key");
         let keyed = key.is_some() && key == rule.idempotency_key;
         let scope: String = row.get("scope");
         let likeness = Vector::likeness(rule.vector.as_ref(), row.get("embedding"), row.get("embedding_model"));
         let says = scope == rule.scope
-            && (row.get::<_, String>("content_hash") == hash || same_meaning(&content, row.get("content"), likeness));
+            && (row.get::<_, String>("content_hash") == hash
+                || said.means(&About::default(), row.get("content"), likeness));
         if !keyed && !says {
             continue;
         }

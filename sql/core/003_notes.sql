@@ -1,0 +1,15 @@
+-- What a butler noted for its own sessions to come.
+-- Runs as the owner role with search_path = <schema>, shared, public.
+
+-- A line of the section "Notes to self". A note that a stranger's or a contact's words led to is kept, and shown to the
+-- owner alone: no session is told it.
+CREATE TABLE notes (
+    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    text       text NOT NULL CHECK (text <> ''),
+    session_id uuid,
+    created_at timestamptz NOT NULL DEFAULT shared.clock(),
+    -- Taken out, or replaced by another.
+    dropped_at timestamptz
+);
+SELECT shared.tenant_table('notes');
+CREATE UNIQUE INDEX notes_once ON notes (tenant_id, (trust IN ('owner', 'system')), md5(text)) WHERE dropped_at IS NULL;

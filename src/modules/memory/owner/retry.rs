@@ -1,0 +1,42 @@
+//! `memory_retry`: takes up what consolidation has given up.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::super::tools::{With, maybe_id, settled};
+use super::super::write::{Rows, WriteError};
+use super::owners;
+use crate::tools::{ToolCall, ToolError};
+
+pub(super) async fn memory_retry(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let which = maybe_id(&call, "memory_id")?;
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    let done = retry(&mut tx, which).await;
+    let again = settled(tx, done).await?;
+    drop(lease);
+    let mut run = Value::Null;
+    if let Some(runs) = with.runs.as_ref().filter(|_| again > 0) {
+        // Where nothing has a schedule they wait for whoever asks for a run.
+        run = match runs.consolidate(&call).await {
+            Ok(started) => started["status"].clone(),
+            Err(e) => {
+                tracing::info!(butler = %call.butler, error = %e, "what waits for consolidation again waits for its next run");
+                Value::Null
+            }
+        };
+    }
+    Ok(json!({"again": again, "run": run}))
+}
+
+async fn retry(tx: &mut dyn Rows, which: Option<Uuid>) -> Result<i64, WriteError> {
+    let rows = tx.rows("SELECT memory_retry($1)", &[&which]).await.map_err(owners)?;
+    let again: i64 = rows.first().map_or(0, |row| row.get(0));
+    if let Some(id) = which.filter(|_| again == 0) {
+        return Err(WriteError::Refused {
+            code: "not_found",
+            message: format!("Consolidation has not given up an episode {id}."),
+        });
+    }
+    Ok(again)
+}

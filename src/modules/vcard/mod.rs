@@ -1,0 +1,122 @@
+//! Contacts as vCards: the text that address books exchange (RFC 6350), over the register that the relationship butler
+//! keeps.
+//!
+//! The register is the roster's: its functions `contact_cards(uuid)` and `contact_from_card(jsonb)` say what a card
+//! holds and make a contact of one. Here the text is read and written.
+
+mod card;
+
+use std::path::Path;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::contract::{Factory, Manifest, Module, ModuleContext};
+use crate::base::{ButlerName, TenantId};
+use crate::store::StoreError;
+use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+const EXPORT: &str = "contact_export_vcard";
+const IMPORT: &str = "contact_import_vcard";
+/// Of one import: bytes of text, and cards.
+const MAX_TEXT: usize = 1 << 20;
+const MAX_CARDS: usize = 500;
+
+pub(super) struct VcardFactory;
+
+impl Factory for VcardFactory {
+    fn name(&self) -> &str {
+        "vcard"
+    }
+    fn check(&self, config: &Value) -> Vec<String> {
+        let keys = config.as_object().into_iter().flat_map(|o| o.keys());
+        keys.map(|k| format!("{k}: the module vcard has no settings")).collect()
+    }
+    fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+        Ok(Box::new(VcardModule))
+    }
+}
+
+struct VcardModule;
+
+#[async_trait]
+impl Module for VcardModule {
+    fn manifest(&self) -> Result<Manifest, String> {
+        Ok(Manifest { tools: vec![EXPORT.to_owned(), IMPORT.to_owned()] })
+    }
+
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
+        let mut lease = cx.store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
+        let sql = "SELECT to_regprocedure('contact_cards(uuid)') IS NOT NULL
+                      AND to_regprocedure('contact_from_card(jsonb)') IS NOT NULL";
+        let rows = lease.read(sql, &[]).await.map_err(|e| e.to_string())?;
+        if !rows.first().is_some_and(|row| row.get(0)) {
+            return Err("this butler keeps no register of contacts: its migrations define no contact_cards(uuid) and \
+                        contact_from_card(jsonb)"
+                .to_owned());
+        }
+        let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
+            let schema = json!({"type": "object", "properties": properties, "required": required,
+                                "additionalProperties": false});
+            Definition::new(name, description, schema, meta).map(Arc::new)
+        };
+        let export = define(
+            EXPORT,
+            "One contact, or all that are listed, as vCard 4.0 text for an address book.",
+            json!({"contact_id": {"type": "string", "format": "uuid", "description":
+                "The contact, by the id that contact_resolve or contact_search gave. Leave it out for all."}}),
+            json!([]),
+            Meta::read(),
+        )?;
+        let import = define(
+            IMPORT,
+            "Take in vCard text (versions 2.1 to 4.0, one card or many). Somebody of the same name who is there already \
+             gets what is new. What a card holds that can't be taken in is told, card by card.",
+            json!({"vcf_content": {"type": "string", "minLength": 1, "maxLength": MAX_TEXT,
+                                   "description": "The text, with BEGIN:VCARD and END:VCARD"}}),
+            json!(["vcf_content"]),
+            Meta { reads_untrusted: true, ..Meta::write(Effect::Idempotent) },
+        )?;
+        Ok(vec![Tool::new(&export, handler(contact_export)), Tool::new(&import, handler(contact_import))])
+    }
+}
+
+async fn contact_export(call: ToolCall) -> Result<Value, ToolError> {
+    let which: Option<Uuid> = call.text("contact_id").and_then(|id| id.parse().ok());
+    let mut lease = call.lease().await?;
+    let rows = lease.query_read_only("SELECT * FROM contact_cards($1)", &[&which]).await.map_err(refusal)?;
+    let cards: Vec<Value> = rows.iter().map(|row| row.get(0)).collect();
+    let text: String = cards.iter().map(card::write).collect();
+    Ok(json!({"contacts": cards.len(), "vcard": text}))
+}
+
+async fn contact_import(call: ToolCall) -> Result<Value, ToolError> {
+    let (cards, strange) = card::read(call.text("vcf_content").unwrap_or_default());
+    if cards.is_empty() {
+        let why = "There is no vCard in this text. A card begins with BEGIN:VCARD, ends with END:VCARD and has a name (FN or N).";
+        return Err(ToolError::refused("invalid_value", why));
+    }
+    if cards.len() > MAX_CARDS {
+        let why = format!("These are {} cards; at most {MAX_CARDS} are taken in at once. Split the text.", cards.len());
+        return Err(ToolError::refused("too_many", why));
+    }
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    let mut taken = Vec::with_capacity(cards.len());
+    for card in &cards {
+        let rows = tx.query("SELECT contact_from_card($1)", &[card]).await?;
+        taken.extend(rows.first().map(|row| row.get::<_, Value>(0)));
+    }
+    tx.commit().await?;
+    Ok(json!({"contacts": taken, "lines_not_understood": strange}))
+}
+
+/// What the register refuses is its sentence.
+fn refusal(e: tokio_postgres::Error) -> ToolError {
+    match e.as_db_error() {
+        Some(db) if db.code().code().starts_with("22") => ToolError::refused("invalid_value", db.message().to_owned()),
+        _ => ToolError::Store(StoreError::Query { step: "reading contacts", source: e }),
+    }
+}

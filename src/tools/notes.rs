@@ -1,0 +1,136 @@
+//! What a butler notes for its own sessions to come: the section "Notes to self" of its prompt.
+
+use std::sync::{Arc, OnceLock};
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::call::{ToolCall, ToolError};
+use super::definition::{Definition, Effect, Meta, Tool, handler};
+use crate::store::{Lease, StoreError};
+
+/// Of one note, in characters.
+const MAX_NOTE: usize = 300;
+/// Notes that stand at the same time.
+const MOST: i64 = 20;
+
+/// `note_to_self`, `note_drop`, `notes_list`.
+pub fn note_tools() -> Vec<Tool> {
+    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
+    let defs = DEFS.get_or_init(definitions);
+    let handlers = [handler(note_to_self), handler(note_drop), handler(notes_list)];
+    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+}
+
+fn definitions() -> Vec<Arc<Definition>> {
+    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
+        let schema = json!({"type": "object", "properties": properties, "required": required,
+                            "additionalProperties": false});
+        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+    };
+    let id = |what: &str| json!({"type": "integer", "minimum": 1, "description": what});
+    vec![
+        define(
+            "note_to_self",
+            "Note one line for your own later sessions; it stands under \"Notes to self\" in each of them. For how to do \
+             your work (\"the owner wants weights in kg\"), not for facts about people or the day's business. There is \
+             room for 20: put a better one in the place of an old one with replaces.",
+            json!({"note": {"type": "string", "minLength": 1, "maxLength": MAX_NOTE, "description": "One line"},
+                   "replaces": id("The number of the note whose place it takes")}),
+            json!(["note"]),
+            Meta::write(Effect::Idempotent),
+        ),
+        define(
+            "note_drop",
+            "Take a note to self out that is wrong or no longer of use.",
+            json!({"note_id": id("The number in brackets before it")}),
+            json!(["note_id"]),
+            Meta::write(Effect::Idempotent),
+        ),
+        define(
+            "notes_list",
+            "All notes of this butler to itself, with who is behind each, and whether sessions are told it.",
+            json!({"dropped": {"type": "boolean", "default": false, "description": "Those taken out instead"}}),
+            json!([]),
+            Meta { operators: true, ..Meta::read() },
+        ),
+    ]
+}
+
+async fn note_to_self(call: ToolCall) -> Result<Value, ToolError> {
+    let note = call.text("note").unwrap_or_default().split_whitespace().collect::<Vec<_>>().join(" ");
+    if note.is_empty() {
+        return Err(ToolError::refused("invalid_value", "The note says nothing."));
+    }
+    let replaces = call.args.get("replaces").and_then(Value::as_i64);
+    let session = call.session().map(|s| s.0);
+    let mut lease = call.lease().await?;
+    let mut tx = call.begin(&mut lease).await?;
+    // Two sessions that note at once count one after the other.
+    tx.query("SELECT pg_advisory_xact_lock(hashtextextended('notes ' || current_schema() || shared.tenant(), 0))", &[])
+        .await?;
+    if let Some(old) = replaces {
+        let sql = "UPDATE notes SET dropped_at = shared.clock() WHERE id = $1 AND dropped_at IS NULL RETURNING id";
+        if tx.query(sql, &[&old]).await?.is_empty() {
+            let why = format!("There is no note [{old}] to replace; the numbers stand in brackets before your notes.");
+            return Err(ToolError::refused("not_found", why));
+        }
+    }
+    let told = tx.query("SELECT count(*) FROM notes WHERE dropped_at IS NULL AND trust IN ('owner', 'system')", &[]);
+    let told: i64 = told.await?.first().map_or(0, |r| r.get(0));
+    let sql = "SELECT id FROM notes WHERE dropped_at IS NULL AND text = $1
+               AND (trust IN ('owner', 'system')) = (shared.trust() IN ('owner', 'system'))";
+    let same: Option<i64> = tx.query(sql, &[&note]).await?.first().map(|r| r.get(0));
+    let (id, new) = match same {
+        Some(id) => (id, false),
+        None if told >= MOST => {
+            let why = format!(
+                "There are {MOST} notes, which is all there is room for. Say with replaces which one this \
+                               note takes the place of, or drop one with note_drop."
+            );
+            return Err(ToolError::refused("full", why));
+        }
+        None => {
+            let sql = "INSERT INTO notes (text, session_id) VALUES ($1, $2) RETURNING id";
+            let rows = tx.query(sql, &[&note, &session]).await?;
+            (rows.first().map_or(0, |r| r.get(0)), true)
+        }
+    };
+    tx.commit().await?;
+    Ok(json!({"note_id": id, "note": note, "already_there": !new}))
+}
+
+async fn note_drop(call: ToolCall) -> Result<Value, ToolError> {
+    let id = call.args.get("note_id").and_then(Value::as_i64).unwrap_or_default();
+    let sql = "UPDATE notes SET dropped_at = coalesce(dropped_at, shared.clock()) WHERE id = $1 RETURNING id, text";
+    match call.effect(sql, &[&id]).await?.first() {
+        Some(row) => Ok(json!({"note_id": row.get::<_, i64>(0), "note": row.get::<_, String>(1), "dropped": true})),
+        None => Err(ToolError::refused("not_found", format!("There is no note [{id}]."))),
+    }
+}
+
+async fn notes_list(call: ToolCall) -> Result<Value, ToolError> {
+    let dropped = call.args.get("dropped").and_then(Value::as_bool).unwrap_or(false);
+    let sql = "SELECT id, text, trust, session_id, created_at, dropped_at FROM notes
+               WHERE (dropped_at IS NOT NULL) = $1 ORDER BY id LIMIT 500";
+    let rows = call.query(sql, &[&dropped]).await?;
+    let shown = rows.iter().map(|r| {
+        let trust: String = r.get(2);
+        json!({"note_id": r.get::<_, i64>(0), "note": r.get::<_, String>(1), "trust": trust,
+               "told_to_sessions": !dropped && (trust == "owner" || trust == "system"),
+               "session_id": r.get::<_, Option<uuid::Uuid>>(3), "created_at": r.get::<_, Timestamp>(4),
+               "dropped_at": r.get::<_, Option<Timestamp>>(5)})
+    });
+    Ok(Value::Array(shown.collect()))
+}
+
+/// The notes that sessions are told, each a line, the oldest first.
+pub async fn notes_told(lease: &mut Lease) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT id, text, (created_at AT TIME ZONE current_setting('TimeZone'))::date::text FROM notes
+               WHERE dropped_at IS NULL AND trust IN ('owner', 'system') ORDER BY id LIMIT $1";
+    let rows = lease.read(sql, &[&MOST]).await.map_err(StoreError::query("reading the notes"))?;
+    let line = |r: &tokio_postgres::Row| {
+        format!("- [{}] {} ({})", r.get::<_, i64>(0), r.get::<_, String>(1), r.get::<_, String>(2))
+    };
+    Ok(rows.iter().map(line).collect())
+}

@@ -1,0 +1,5 @@
+/*---
+description: Look.
+returns: rows
+---*/
+SELECT t FROM things t

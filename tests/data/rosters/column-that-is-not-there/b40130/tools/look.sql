@@ -1,0 +1,7 @@
+/*---
+description: Look.
+returns: rows
+---*/
+SELECT id,
+    colour
+FROM things

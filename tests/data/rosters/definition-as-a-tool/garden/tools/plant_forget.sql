@@ -1,0 +1,5 @@
+/*---
+description: Forget all plants.
+returns: none
+---*/
+DROP TABLE plants

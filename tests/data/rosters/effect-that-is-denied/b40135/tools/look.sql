@@ -1,0 +1,6 @@
+/*---
+description: Look.
+meta: {effect: none}
+returns: rows
+---*/
+DELETE FROM things RETURNING id

@@ -1,0 +1,2 @@
+CREATE TABLE pots (id uuid PRIMARY KEY);
+SELECT shared.tenant_table('pots');

@@ -1,0 +1,3 @@
+DO $$ BEGIN
+    EXECUTE 'CREATE TABLE ' || 'things (id uuid)';
+END $$;

@@ -1,0 +1,6 @@
+/*---
+description: Look.
+returns: rows
+---*/
+SELECT id
+FROM thongs

@@ -1,0 +1,2 @@
+-- What plants stand in.
+CREATE TABLE pots (id uuid PRIMARY KEY);

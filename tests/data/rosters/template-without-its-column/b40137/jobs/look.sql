@@ -1,0 +1,5 @@
+/*---
+description: Look.
+notify: {template: "It is {colour}."}
+---*/
+SELECT name FROM things

@@ -1,0 +1,5 @@
+/*---
+description: All names.
+returns: rows
+---*/
+SELECT name FROM plants

@@ -1,0 +1,2 @@
+CREATE TABLE things (id uuid PRIMARY KEY, name text, at timestamptz);
+SELECT shared.tenant_table('things');

@@ -1,0 +1,1 @@
+CREATE VIEW pots AS SELECT name FROM plants;
