@@ -61,13 +61,16 @@ CREATE TABLE outbox (
     told_at         timestamptz,
     -- Of the chat: somebody has seen it.
     shown_at        timestamptz,
+    -- Of a bad end: a person has said that nothing more is to be done about it. {"at", "by", "reason"}
+    discarded       jsonb,
     CHECK ((intent = 'react') = (emoji IS NOT NULL)),
     CHECK ((intent = 'react') = (message IS NULL)),
     CHECK ((claim_id IS NULL) = (claimed_by IS NULL) AND (claim_id IS NULL) = (lease_until IS NULL)),
     CHECK (claim_id IS NULL OR state IN ('pending', 'deferred', 'sending')),
     CHECK (state <> 'sending' OR claim_id IS NOT NULL),
     CHECK ((state IN ('sent', 'unknown', 'failed', 'dead')) = (settled_at IS NOT NULL)),
-    CHECK (state NOT IN ('unknown', 'failed', 'dead') OR (reason IS NOT NULL AND last_error IS NOT NULL))
+    CHECK (state NOT IN ('unknown', 'failed', 'dead') OR (reason IS NOT NULL AND last_error IS NOT NULL)),
+    CHECK (discarded IS NULL OR state IN ('unknown', 'failed', 'dead'))
 );
 SELECT shared.tenant_table('outbox');
 CREATE UNIQUE INDEX outbox_once ON outbox (tenant_id, idempotency_key);
@@ -176,11 +179,12 @@ CREATE TRIGGER answer_is_posted AFTER INSERT ON replies FOR EACH ROW EXECUTE FUN
 CREATE FUNCTION deliveries() RETURNS TABLE (
     id uuid, seq bigint, origin text, request_id uuid, session_id uuid, kind text, intent text, channel text, target text,
     thread text, subject text, message text, emoji text, priority text, state text, reason text, last_error text,
-    due_at timestamptz, attempts integer, receipt jsonb, created_at timestamptz, settled_at timestamptz)
+    due_at timestamptz, attempts integer, receipt jsonb, created_at timestamptz, settled_at timestamptz, failures integer,
+    available_at timestamptz, discarded jsonb)
 LANGUAGE sql VOLATILE SECURITY DEFINER SET search_path = shared, pg_temp AS $$
     SELECT o.id, o.seq, o.origin, o.request_id, o.session_id, o.kind, o.intent, o.channel, o.target, o.thread, o.subject,
            o.message, o.emoji, o.priority, o.state, o.reason, o.last_error, o.due_at, o.attempts, o.receipt, o.created_at,
-           o.settled_at
+           o.settled_at, o.failures, o.available_at, o.discarded
     FROM shared.outbox o JOIN shared.butler_roles r ON r.role = session_user
     WHERE o.tenant_id = shared.tenant() AND (o.origin = r.butler OR r.butler = 'messenger')
       AND (o.trust IN ('owner', 'system') OR shared.saw(o.trust))

@@ -5,10 +5,10 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights;
 use super::rpc::Rpc;
-use crate::access::Grant;
+use crate::access::{Grant, Holder};
 use crate::base::task;
 use crate::switchboard::inbox::Entry;
-use crate::switchboard::{AgainError, Reopened, SWITCHBOARD};
+use crate::switchboard::{AgainError, Hand, Reopened, SWITCHBOARD};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;
@@ -58,11 +58,20 @@ pub(super) async fn show(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<Entry, Fa
     rpc.supervisor.house().desk.entry(&grant.tenant, id).await?.ok_or_else(|| unknown(id))
 }
 
+/// Whose hand it is.
+fn hand(grant: &Grant) -> Hand {
+    let by = match &grant.holder {
+        Holder::Operator { label, .. } => label.as_str(),
+        _ => "butlerd",
+    };
+    Hand { by: by.to_owned(), ..Hand::default() }
+}
+
 pub(super) async fn retry(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<Reopened, Failure> {
     rights::check_butler(grant, SWITCHBOARD)?;
-    let (desk, tenant) = (rpc.supervisor.house().desk.clone(), grant.tenant.clone());
+    let (desk, tenant, hand) = (rpc.supervisor.house().desk.clone(), grant.tenant.clone(), hand(grant));
     // A task of its own, here and below: what is committed is begun, even when the caller hangs up just now.
-    let work = task::spawn(task::Kind::Request, "inbox-retry", async move { desk.retry(&tenant, id).await });
+    let work = task::spawn(task::Kind::Request, "inbox-retry", async move { desk.retry(&tenant, id, &hand).await });
     Ok(work.await.map_err(|e| Failure::internal("The retry", &e))??)
 }
 
@@ -74,12 +83,9 @@ pub(super) async fn reroute(
     part: Option<i32>,
 ) -> Result<Reopened, Failure> {
     rights::check_butler(grant, SWITCHBOARD)?;
-    let (desk, tenant) = (rpc.supervisor.house().desk.clone(), grant.tenant.clone());
-    let work =
-        task::spawn(
-            task::Kind::Request,
-            "inbox-reroute",
-            async move { desk.reroute(&tenant, id, &butler, part).await },
-        );
+    let (desk, tenant, hand) = (rpc.supervisor.house().desk.clone(), grant.tenant.clone(), hand(grant));
+    let work = task::spawn(task::Kind::Request, "inbox-reroute", async move {
+        desk.reroute(&tenant, id, &butler, part, &hand).await
+    });
     Ok(work.await.map_err(|e| Failure::internal("The reroute", &e))??)
 }

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::clockwork::{Dispatcher, Jobs, Runs};
 use super::handle::{Butler, Core};
 use super::house::House;
-use super::outbound::{Replies, listen, outbound_tools};
+use super::outbound::{Replies, deliver_tool, listen, outbound_tools};
 use super::remembering::{Remembering, TakingIn};
 use super::routed::{Routed, RoutedParts, ask_tools, route_execute};
 use super::status::PhaseTime;
@@ -22,7 +22,7 @@ use crate::approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
 use crate::base::{ButlerName, TenantId, crash, task};
 use crate::config::{ButlerConfig, Ports};
 use crate::mcp::{Listener, Served, accept_loop};
-use crate::messenger::{MESSENGER, Pump};
+use crate::messenger::{MESSENGER, Pump, messenger_tools};
 use crate::modules::{ModuleContext, Modules, Phase, memory};
 use crate::scheduler::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
 use crate::spawner::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
@@ -229,7 +229,13 @@ pub async fn boot(
                 .chain([route_execute(wake.clone())])
                 .chain(outbound_tools(&house.desk, &house.post))
                 .chain(ask_tools(&house.desk))
-                .chain(if name.as_str() == SWITCHBOARD { switchboard_tools(&house.desk) } else { Vec::new() });
+                .chain(match name.as_str() {
+                    SWITCHBOARD => {
+                        switchboard_tools(&house.desk).into_iter().chain([deliver_tool(&house.post)]).collect()
+                    }
+                    MESSENGER => messenger_tools(&house.post),
+                    _ => Vec::new(),
+                });
             own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
             let unknown: Vec<&str> =
                 (keeper.gated_tools()).filter(|tool| builder.owner(tool).is_none() && !modules.declare(tool)).collect();

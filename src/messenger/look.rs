@@ -157,7 +157,7 @@ impl Post {
     /// Sends it once more: one that failed, or of which nobody knows. Of the latter the other side may get two.
     pub async fn retry(&self, tenant: &TenantId, id: Uuid) -> Result<Changed, LookError> {
         let set = "state = 'pending', reason = NULL, failures = 0, due_at = $4, available_at = clock_timestamp(),
-                   settled_at = NULL, followed_at = NULL, receipt = NULL";
+                   settled_at = NULL, followed_at = NULL, receipt = NULL, discarded = NULL";
         let never = "only one that failed, is dead or unknown can be sent again";
         self.change(tenant, id, &["failed", "dead", "unknown"], (set, &json!(null)), never, "pending").await
     }
@@ -171,15 +171,25 @@ impl Post {
         self.change(tenant, id, &["pending", "deferred"], (set, &json!({"by": by})), never, "failed").await
     }
 
+    /// Says that nothing more is to be done about one that came to a bad end. Its row stays as it is.
+    pub async fn discard(&self, tenant: &TenantId, id: Uuid, by: &str, reason: &str) -> Result<Changed, LookError> {
+        let with = json!({"at": self.clock().now().to_string(), "by": by, "reason": reason});
+        let never = "only one that failed, is dead or unknown can be discarded";
+        let bad = ["failed", "dead", "unknown"];
+        let done = self.change(tenant, id, &bad, ("discarded = $3", &with), never, "").await?;
+        Ok(Changed { state: done.before.clone(), ..done })
+    }
+
     /// Says what became of one that nobody knows of: it arrived, or it did not, and is sent again.
     pub async fn resolve(&self, tenant: &TenantId, id: Uuid, arrived: bool, by: &str) -> Result<Changed, LookError> {
         let never = "only one of which it is not known whether it arrived can be resolved";
         if !arrived {
             let set = "state = 'pending', reason = NULL, failures = 0, due_at = $4, available_at = clock_timestamp(),
-                       settled_at = NULL, followed_at = NULL";
+                       settled_at = NULL, followed_at = NULL, discarded = NULL";
             return self.change(tenant, id, &["unknown"], (set, &json!(null)), never, "pending").await;
         }
-        let set = "state = 'sent', reason = 'resolved', last_error = NULL, receipt = $3, settled_at = $4";
+        let set = "state = 'sent', reason = 'resolved', last_error = NULL, receipt = $3, settled_at = $4,
+                   discarded = NULL";
         self.change(tenant, id, &["unknown"], (set, &json!({"resolved_by": by})), never, "sent").await
     }
 

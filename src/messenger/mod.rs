@@ -35,6 +35,7 @@ mod post;
 mod pump;
 mod quiet;
 mod tool;
+mod trade;
 
 pub use aim::{Aim, NoAim};
 pub use channel::{Channel, Conversation, Outcome};
@@ -43,7 +44,8 @@ pub use look::{Attempt, Changed, Delivery, LookError, Note};
 pub use owner::OwnerNote;
 pub use post::{CHAT, Owner, Post, PostParts, Posted, Told};
 pub use pump::{Aftermath, Pump};
-pub use tool::{aim_of, deferred_until, send_called, send_tool, send_tool_name};
+pub use tool::{Wanted, aim_at, aim_of, deferred_until, send, send_called, send_tool, send_tool_name};
+pub use trade::messenger_tools;
 
 /// The butler that everything leaves through.
 pub const MESSENGER: &str = "messenger";

@@ -80,7 +80,9 @@ pub(super) fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<
 const HOUSE: &str = "
     SELECT tenant_id, 'message_dead' AS kind, request_id::text AS subject, settled_at AS happened_at,
            'A message over ' || channel || ' came to nothing: ' || coalesce(last_error, 'no reason is on record') AS told
-    FROM {s}.message_inbox WHERE state = 'dead' AND settled_at > $1
+    FROM {s}.message_inbox m WHERE state = 'dead' AND settled_at > $1
+      AND NOT EXISTS (SELECT 1 FROM {s}.request_actions a
+                      WHERE a.request_id = m.request_id AND a.action IN ('cancel', 'abort') AND a.at >= m.settled_at)
     UNION ALL
     SELECT tenant_id, 'delivery_' || state, id::text, settled_at,
            CASE state WHEN 'unknown' THEN 'It is not known whether something of ' ELSE 'Something of ' END || origin ||

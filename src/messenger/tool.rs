@@ -91,11 +91,21 @@ pub fn aim_of(post: &Post, channel: Option<&str>) -> AimOf {
         let (post, channel) = (post.clone(), channel.clone());
         Box::pin(async move {
             let channel = channel.as_deref().or_else(|| call.text("channel"));
-            let mut lease = call.lease().await?;
-            let aim = post.aim(&mut lease, &call.context().tenant_id, channel, call.text("recipient")).await?;
-            Ok(aim.ok().map(|aim| aim.told()))
+            aim_at(&post, call, channel, call.text("recipient")).await
         })
     })
+}
+
+/// Tells the door where a call goes whose channel and recipient these are.
+pub async fn aim_at(
+    post: &Post,
+    call: &ToolCall,
+    channel: Option<&str>,
+    recipient: Option<&str>,
+) -> Result<Option<tools::Aim>, ToolError> {
+    let mut lease = call.lease().await?;
+    let aim = post.aim(&mut lease, &call.context().tenant_id, channel, recipient).await?;
+    Ok(aim.ok().map(|aim| aim.told()))
 }
 
 impl Aim {
@@ -134,17 +144,39 @@ pub fn send_tool(post: &Post, channel: &str) -> Result<Tool, String> {
     Ok(Tool::new(&Arc::new(definition), sending).aimed(aim))
 }
 
+/// What somebody wants sent.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Wanted<'a> {
+    pub channel: Option<&'a str>,
+    pub recipient: Option<&'a str>,
+    pub subject: Option<&'a str>,
+    pub message: &'a str,
+    pub priority: Option<&'a str>,
+}
+
 /// Sends what a call's arguments say: `recipient`, `message`, `subject`, `priority`. `channel`: over which, if that is
 /// settled.
 pub async fn send_called(call: ToolCall, post: &Post, channel: Option<&str>) -> Result<Value, ToolError> {
+    let wanted = Wanted {
+        channel,
+        recipient: call.text("recipient"),
+        subject: call.text("subject"),
+        message: call.text("message").unwrap_or_default(),
+        priority: call.text("priority"),
+    };
+    send(&call, post, wanted).await
+}
+
+/// Sends it in the call's name.
+pub async fn send(call: &ToolCall, post: &Post, wanted: Wanted<'_>) -> Result<Value, ToolError> {
     let tenant = call.context().tenant_id.clone();
     let mut lease = call.lease().await?;
-    let aim = match post.aim(&mut lease, &tenant, channel, call.text("recipient")).await? {
+    let aim = match post.aim(&mut lease, &tenant, wanted.channel, wanted.recipient).await? {
         Ok(aim) => aim,
         Err(nobody) => return Ok(nobody.to_json()),
     };
     drop(lease);
-    let priority = call.text("priority").map(Priority::from_name).unwrap_or_default();
+    let priority = wanted.priority.map(Priority::from_name).unwrap_or_default();
     let quiet = deferred_until(post, priority);
     let letter = NewLetter {
         id: Uuid::now_v7(),
@@ -152,11 +184,11 @@ pub async fn send_called(call: ToolCall, post: &Post, channel: Option<&str>) -> 
         request: call.context(),
         session: call.session().map(|s| s.0),
         kind: "message",
-        subject: call.text("subject"),
-        message: call.text("message").unwrap_or_default(),
+        subject: wanted.subject,
+        message: wanted.message,
         priority,
         due_at: quiet.unwrap_or_else(|| post.clock().now()),
         deferred: quiet.map(|_| "quiet_hours"),
     };
-    post.send(&call, &letter).await
+    post.send(call, &letter).await
 }

@@ -61,6 +61,8 @@ pub enum Act {
     Call { tool: String, args: Map<String, Value> },
     /// Reads rows as the butler's role.
     Rows(String),
+    /// Puts there what a scenario begins with and no tool brings about, as the butler's role.
+    Given(String),
     /// Runs a job's statement.
     Job { job: String, args: Map<String, Value> },
 }
@@ -80,6 +82,10 @@ pub struct Step {
     pub refused: Option<String>,
     /// The result is that there is nothing.
     pub nothing: bool,
+    /// It comes to be by itself: looked at until it is so, for a while.
+    pub eventually: bool,
+    /// Called by a session that deals with this request, not by a person.
+    pub session_of: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -106,6 +112,7 @@ struct RawScenario {
 struct RawStep {
     call: Option<String>,
     rows: Option<String>,
+    given: Option<String>,
     job: Option<String>,
     #[serde(default)]
     args: Map<String, Value>,
@@ -118,6 +125,9 @@ struct RawStep {
     refused: Option<String>,
     #[serde(default)]
     nothing: bool,
+    #[serde(default)]
+    eventually: bool,
+    session_of: Option<String>,
 }
 
 /// A mistake in a file of scenarios: a line from 1, and a sentence.
@@ -164,16 +174,21 @@ fn step_of(
     moment: &impl Fn(&Option<String>, usize) -> Result<Option<Timestamp>, Mistake>,
 ) -> Result<Step, Mistake> {
     let fail = |what: &str| Err((line, what.to_owned()));
-    let act = match (raw.call, raw.rows, raw.job) {
-        (Some(tool), None, None) => Act::Call { tool, args: raw.args },
-        (None, Some(sql), None) if raw.args.is_empty() => Act::Rows(sql),
-        (None, None, Some(job)) => Act::Job { job, args: raw.args },
-        _ => return fail("a step has one of `call` (with `args`), `rows` (without) and `job`"),
+    let act = match (raw.call, raw.rows, raw.given, raw.job) {
+        (Some(tool), None, None, None) => Act::Call { tool, args: raw.args },
+        (None, Some(sql), None, None) if raw.args.is_empty() => Act::Rows(sql),
+        (None, None, Some(sql), None) if raw.args.is_empty() => Act::Given(sql),
+        (None, None, None, Some(job)) => Act::Job { job, args: raw.args },
+        _ => return fail("a step has one of `call` (with `args`), `rows`, `given` (both without) and `job`"),
     };
     let said = [raw.expect.is_some(), raw.refused.is_some(), raw.nothing].iter().filter(|said| **said).count();
     match act {
         _ if said > 1 => fail("a step has one of `expect`, `refused` and `nothing`"),
         Act::Rows(_) | Act::Job { .. } if raw.expect.is_none() => fail("`rows` and `job` need `expect`, a list"),
+        Act::Given(_) if said > 0 => fail("`given` expects nothing; look at it with `rows`"),
+        Act::Given(_) | Act::Job { .. } if raw.eventually => {
+            fail("`eventually` is for `rows` and for a `call` that reads")
+        }
         act => Ok(Step {
             line,
             act,
@@ -183,6 +198,8 @@ fn step_of(
             expect: raw.expect,
             refused: raw.refused,
             nothing: raw.nothing,
+            eventually: raw.eventually,
+            session_of: raw.session_of,
         }),
     }
 }
@@ -195,7 +212,7 @@ pub fn mentions(text: &str) -> Result<Vec<Mentions>, Mistake> {
             match step.act {
                 Act::Call { tool, .. } => found.calls.push((step.line, tool)),
                 Act::Job { job, .. } => found.jobs.push((step.line, job)),
-                Act::Rows(_) => {}
+                Act::Rows(_) | Act::Given(_) => {}
             }
         }
         found

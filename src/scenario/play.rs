@@ -2,19 +2,26 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use serde_json::{Map, Value, json};
+use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::evidence::only_the_schema_refuses;
 use super::file::{Act, Proves, Scenario, Step};
 use super::matching::{Kept, differs, fill, fill_map, part};
-use crate::access::{Caller, Grant, GrantScope, Holder};
-use crate::base::{Clock, TenantId};
+use crate::access::{CallGuard, Caller, Exposure, Grant, GrantScope, Holder, ToolsSeen};
+use crate::base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
 use crate::butler::Butler;
 use crate::store::Store;
+use crate::tools::Effect;
 use crate::tools::sql::SqlJob;
+
+/// So long something may take that comes to be by itself, and so often it is looked at.
+const IN_TIME: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
 
 /// Where scenarios of one butler are played.
 pub struct Stage {
@@ -39,7 +46,7 @@ impl Stage {
             let tenant = TenantId::new(&tenant).map_err(|e| (step.line, format!("as: {e}")))?;
             self.clock.set(step.now.or(scenario.now));
             let wrong = |why: String| (step.line, why);
-            let got = self.step(scenario, step, &tenant, &kept).await.map_err(wrong)?;
+            let got = self.step_in_time(scenario, step, &tenant, &kept).await.map_err(wrong)?;
             for (name, path) in &step.keep {
                 let value = part(&got, path).filter(|v| !v.is_null());
                 let value = value.ok_or_else(|| wrong(format!("keep: the result has no {path}: {got}")))?;
@@ -49,11 +56,44 @@ impl Stage {
         Ok(())
     }
 
+    /// A step; what comes to be by itself is looked at until it has.
+    async fn step_in_time(
+        &self,
+        scenario: &Scenario,
+        step: &Step,
+        tenant: &TenantId,
+        kept: &Kept,
+    ) -> Result<Value, String> {
+        // What has an effect is called once.
+        let reads = match &step.act {
+            Act::Call { tool, .. } => {
+                let def = self.butler.tools().definitions().find(|def| def.name == *tool);
+                def.is_some_and(|def| def.effect() == Effect::None)
+            }
+            _ => true,
+        };
+        if step.eventually && !reads {
+            return Err("`eventually` is for what only reads; this call has an effect".to_owned());
+        }
+        let deadline = Instant::now() + IN_TIME;
+        loop {
+            let got = self.step(scenario, step, tenant, kept).await;
+            if got.is_ok() || !step.eventually || Instant::now() > deadline {
+                return got;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
     async fn step(&self, scenario: &Scenario, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
         let got = match &step.act {
             Act::Rows(sql) => self.rows(sql, tenant, kept).await?,
+            Act::Given(sql) => self.given(sql, tenant, kept).await?,
             Act::Job { job, args } => self.job(job, args, tenant, kept).await?,
-            Act::Call { tool, args } => self.call(scenario, step, tool, fill_map(args, kept)?, tenant).await?,
+            Act::Call { tool, args } => {
+                let caller = self.caller(step, tenant, kept)?;
+                self.call(scenario, step, tool, fill_map(args, kept)?, caller).await?
+            }
         };
         if let Some(expected) = &step.expect
             && let Some(how) = differs(&fill(expected, kept)?, &got)
@@ -67,23 +107,43 @@ impl Stage {
         Ok(got)
     }
 
-    async fn call(
-        &self,
-        scenario: &Scenario,
-        step: &Step,
-        tool: &str,
-        args: Map<String, Value>,
-        tenant: &TenantId,
-    ) -> Result<Value, String> {
+    /// Who calls: a person, or a session that deals with a request.
+    fn caller(&self, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Caller, String> {
+        let holder = match &step.session_of {
+            None => Holder::Operator { id: Uuid::nil(), label: "scenario".to_owned() },
+            Some(request) => {
+                let request = fill(&Value::String(request.clone()), kept)?;
+                let request = request.as_str().and_then(|id| id.parse().ok()).ok_or("session_of: that is no id")?;
+                let root =
+                    RequestContext::root(&self.clock, tenant.clone(), "scenario", "local", "scenario", Trust::Owner);
+                Holder::Session {
+                    session: SessionId(Uuid::now_v7()),
+                    context: Arc::new(RequestContext { request_id: RequestId(request), ..root }),
+                    calls: Arc::new(CallGuard::open()),
+                    tools_seen: ToolsSeen::default(),
+                    exposure: Arc::new(Exposure::of(Trust::Owner, false)),
+                }
+            }
+        };
         let grant = Grant {
-            holder: Holder::Operator { id: Uuid::nil(), label: "scenario".to_owned() },
+            holder,
             tenant: tenant.clone(),
             butler: None,
             tools: None,
             scopes: [GrantScope::Tools].into(),
             expires_at: None,
         };
-        let caller = Caller::of(Arc::new(grant), &self.clock, "scenario");
+        Ok(Caller::of(Arc::new(grant), &self.clock, "scenario"))
+    }
+
+    async fn call(
+        &self,
+        scenario: &Scenario,
+        step: &Step,
+        tool: &str,
+        args: Map<String, Value>,
+        caller: Caller,
+    ) -> Result<Value, String> {
         let reply = self.butler.tools().call(tool, args, caller, CancellationToken::new()).await;
         let reply = reply.ok_or_else(|| format!("{} has no tool `{tool}`", self.butler.name()))?;
         let problem = (reply.is_error || reply.json["status"] == "error")
@@ -110,19 +170,20 @@ impl Stage {
 
     /// Rows as the butler's own role sees them. `$name` in the statement becomes the value, as a literal.
     async fn rows(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
-        let mut sql = sql.trim().trim_end_matches(';').to_owned();
-        // Longer names first, so that none is taken for the begin of another.
-        let mut names: Vec<(&String, &Value)> = kept.iter().collect();
-        names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
-        for (name, value) in names {
-            let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
-            sql = sql.replace(&format!("${name}"), &format!("'{}'", text.replace('\'', "''")));
-        }
+        let sql = filled(sql, kept);
         let mut lease = self.store.tenant(tenant).await.map_err(|e| e.to_string())?;
         let wrapped = format!("SELECT to_jsonb(q) FROM ({sql}) q");
         let rows = lease.query_read_only(&wrapped, &[]).await;
         let rows = rows.map_err(|e| format!("rows: {}", crate::store::describe(&e)))?;
         Ok(Value::Array(rows.iter().map(|row| row.get(0)).collect()))
+    }
+
+    /// Makes rows as the butler's own role.
+    async fn given(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
+        let mut lease = self.store.tenant(tenant).await.map_err(|e| e.to_string())?;
+        let done = lease.execute(&filled(sql, kept), &[]).await;
+        let rows = done.map_err(|e| format!("given: {}", crate::store::describe(&e)))?;
+        if rows == 0 { Err("given: the statement found no row".to_owned()) } else { Ok(Value::Null) }
     }
 
     async fn job(&self, job: &str, args: &Map<String, Value>, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
@@ -133,4 +194,17 @@ impl Stage {
         let (rows, _) = found.rows(&self.store, tenant, Some(&args)).await.map_err(|e| e.to_string())?;
         Ok(Value::Array(rows.into_iter().map(Value::Object).collect()))
     }
+}
+
+/// A statement with kept values as literals where `$name` stands.
+fn filled(sql: &str, kept: &Kept) -> String {
+    let mut sql = sql.trim().trim_end_matches(';').to_owned();
+    // Longer names first, so that none is taken for the begin of another.
+    let mut names: Vec<(&String, &Value)> = kept.iter().collect();
+    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    for (name, value) in names {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        sql = sql.replace(&format!("${name}"), &format!("'{}'", text.replace('\'', "''")));
+    }
+    sql
 }

@@ -24,6 +24,7 @@ use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Exposure, Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::redact::{Passing, household};
 use crate::base::{Secret, SessionId, crash, text};
+use crate::tools::SKILL_READ;
 
 /// The longest final text that a row keeps, in bytes.
 const MAX_RESULT: usize = 256 * 1024;
@@ -348,7 +349,12 @@ pub(super) fn system_prompt(
     let reading = inner.candidate(attempt).adapter.skills();
     // Built-in tools are those of the butler's own runtime, not of a fallback.
     let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };
-    let skills = SessionSkills::new(&parts.config.skills, &wish.prompt, reading, granted);
+    // A session of a few tools has none of the butler's workflows, and must not be told of what it can't read.
+    let own: &[_] = match &wish.wants.tools {
+        Some(only) if !only.contains(SKILL_READ) => &[],
+        _ => &parts.config.skills,
+    };
+    let skills = SessionSkills::new(own, &wish.prompt, reading, granted);
     Ok((skills.announced(plain), skills))
 }
 

@@ -7,11 +7,12 @@ use std::collections::BTreeMap;
 use std::sync::atomic::Ordering;
 
 use serde::{Deserialize, Serialize};
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::desk::Desk;
+use super::hand::Hand;
 use super::queue::Item;
 use super::types::{Lane, Tier};
 use crate::base::text::plain_identity;
@@ -46,10 +47,10 @@ pub enum AgainError {
 }
 
 /// A message's row, held until the end of the transaction.
-struct Held {
-    item: Item,
-    state: String,
-    claimed: bool,
+pub(super) struct Held {
+    pub item: Item,
+    pub state: String,
+    pub claimed: bool,
     classified: bool,
     body: String,
     channel: String,
@@ -58,23 +59,23 @@ struct Held {
 }
 
 /// One of its parts.
-struct Part {
+pub(super) struct Part {
     id: Uuid,
     n: i32,
     butler: String,
     prompt: String,
     context: Option<Value>,
-    state: String,
+    pub state: String,
     chosen_by: String,
 }
 
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+pub(super) fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("taking a message up again")
 }
 
 impl Desk {
     /// A dead message, or its dead parts, from the beginning.
-    pub async fn retry(&self, tenant: &TenantId, request: Uuid) -> Result<Reopened, AgainError> {
+    pub async fn retry(&self, tenant: &TenantId, request: Uuid, hand: &Hand) -> Result<Reopened, AgainError> {
         let mut lease = self.db().shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let held = self.hold(&mut tx, tenant, request).await?;
@@ -105,6 +106,7 @@ impl Desk {
             tx.execute(&sql, &[&request]).await.map_err(failed())?;
         }
         self.reopen(&mut tx, request, held.classified).await?;
+        self.note(&mut tx, tenant, request, "retry", hand, json!({"butlers": butlers})).await?;
         tx.commit().await.map_err(failed())?;
         drop(lease);
         self.begin_again(&held);
@@ -118,6 +120,7 @@ impl Desk {
         request: Uuid,
         butler: &str,
         only: Option<i32>,
+        hand: &Hand,
     ) -> Result<Reopened, AgainError> {
         let there: Vec<String> = self.routable().into_iter().map(|(name, _)| name).collect();
         if !there.iter().any(|name| name == butler) {
@@ -160,6 +163,7 @@ impl Desk {
         };
         self.add(&mut tx, tenant, request, &new).await?;
         self.reopen(&mut tx, request, true).await?;
+        self.note(&mut tx, tenant, request, "reroute", hand, json!({"butler": butler, "part": only})).await?;
         tx.commit().await.map_err(failed())?;
         drop(lease);
         self.begin_again(&held);
@@ -167,7 +171,7 @@ impl Desk {
         Ok(Reopened { request_id: request, butlers: vec![new.butler], taken_before, rule })
     }
 
-    async fn hold(&self, tx: &mut Tx<'_>, tenant: &TenantId, request: Uuid) -> Result<Held, AgainError> {
+    pub(super) async fn hold(&self, tx: &mut Tx<'_>, tenant: &TenantId, request: Uuid) -> Result<Held, AgainError> {
         let sql = format!(
             "SELECT state, claim_id IS NOT NULL, classified_at IS NOT NULL, body, channel, sender, thread, lane, tier, seq
              FROM \"{}\".message_inbox WHERE tenant_id = $1 AND request_id = $2 FOR UPDATE",
@@ -193,7 +197,7 @@ impl Desk {
         })
     }
 
-    async fn parts_of(&self, tx: &mut Tx<'_>, request: Uuid) -> Result<Vec<Part>, StoreError> {
+    pub(super) async fn parts_of(&self, tx: &mut Tx<'_>, request: Uuid) -> Result<Vec<Part>, StoreError> {
         let sql = format!(
             "SELECT id, n, butler, prompt, context, state, chosen_by FROM \"{}\".route_segments
              WHERE request_id = $1 ORDER BY n",
@@ -270,7 +274,12 @@ impl Desk {
     }
 
     /// Takes back what its butler has not begun; what it works on is not taken out of its hands.
-    async fn withdraw_route(&self, tx: &mut Tx<'_>, tenant: &TenantId, part: &Part) -> Result<(), AgainError> {
+    pub(super) async fn withdraw_route(
+        &self,
+        tx: &mut Tx<'_>,
+        tenant: &TenantId,
+        part: &Part,
+    ) -> Result<(), AgainError> {
         let Some(schema) = self.homes(tx, &[part.copy()]).await?.remove(&part.butler) else { return Ok(()) };
         let sql = format!("SELECT state, session_id FROM \"{schema}\".route_inbox WHERE tenant_id = $1 AND id = $2");
         let row = tx.query_opt(&sql, &[&tenant.as_str(), &part.id]).await.map_err(failed())?;

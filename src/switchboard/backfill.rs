@@ -156,7 +156,7 @@ async fn create_job(call: ToolCall) -> Result<Value, ToolError> {
         return Err(ToolError::refused("invalid_arguments", "date_from and date_to are days, as in 2026-01-31."));
     };
     if first > last {
-        return Err(ToolError::refused("invalid_arguments", format!("date_from ({from}) is after date_to ({to}).")));
+        return Err(ToolError::refused("wrong_days", format!("date_from ({from}) is after date_to ({to}).")));
     }
     let categories: Vec<&str> = call
         .args
@@ -179,6 +179,13 @@ async fn create_job(call: ToolCall) -> Result<Value, ToolError> {
 }
 
 async fn poll(call: ToolCall) -> Result<Value, ToolError> {
+    let (kind, endpoint) = (call.text("connector_type"), call.text("endpoint_identity"));
+    let gone = "SELECT 1 FROM connector_registry
+                WHERE connector_type = $1 AND endpoint_identity = $2 AND disconnected_at IS NOT NULL";
+    if !call.query(gone, &[&kind, &endpoint]).await?.is_empty() {
+        let why = "This connector was signed off; its next sign of life (connector.heartbeat) lets it work again.";
+        return Err(ToolError::refused("signed_off", why));
+    }
     let sql = format!(
         "WITH next AS (SELECT j.id FROM backfill_jobs j
                        WHERE j.connector_type = $1 AND j.endpoint_identity = $2
@@ -187,7 +194,7 @@ async fn poll(call: ToolCall) -> Result<Value, ToolError> {
          UPDATE backfill_jobs j SET status = 'active', updated_at = shared.clock() FROM next WHERE j.id = next.id
          RETURNING {COLUMNS}"
     );
-    let rows = call.effect(&sql, &[&call.text("connector_type"), &call.text("endpoint_identity")]).await?;
+    let rows = call.effect(&sql, &[&kind, &endpoint]).await?;
     Ok(match rows.first().map(job) {
         None => json!({"job": null}),
         Some(job) if job.rows_left == 0 => json!({"job": null, "retry_after_s": next_hour(call.store.clock().now())}),
@@ -268,5 +275,17 @@ async fn list(call: ToolCall) -> Result<Value, ToolError> {
     let limit = number(&call, "limit").unwrap_or(100);
     let (kind, endpoint, status) = (call.text("connector_type"), call.text("endpoint_identity"), call.text("status"));
     let rows = call.query(&sql, &[&kind, &endpoint, &status, &limit]).await?;
+    if rows.is_empty()
+        && let (Some(kind), Some(endpoint)) = (kind, endpoint)
+    {
+        let known = "SELECT 1 FROM connector_registry WHERE connector_type = $1 AND endpoint_identity = $2
+                     UNION ALL SELECT 1 FROM backfill_jobs WHERE connector_type = $1 AND endpoint_identity = $2 LIMIT 1";
+        if call.query(known, &[&kind, &endpoint]).await?.is_empty() {
+            let why = format!(
+                "No connector {kind} of {endpoint} has ever been heard of; connector_list shows which there are."
+            );
+            return Err(ToolError::refused("not_found", why));
+        }
+    }
     Ok(rows.iter().map(|row| job(row).shown).collect())
 }

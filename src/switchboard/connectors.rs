@@ -124,6 +124,10 @@ struct Status {
 
 async fn heartbeat_of(call: ToolCall) -> Result<Value, ToolError> {
     let Heartbeat { connector, status, counters, checkpoint, capabilities } = call.parse()?;
+    if status.state == "error" && status.error_message.as_deref().is_none_or(|m| m.trim().is_empty()) {
+        let why = "status.state is error, and error_message does not say which; people must be able to help it.";
+        return Err(ToolError::refused("no_reason", why));
+    }
     let now = call.store.clock().now();
     call.effect(
         "INSERT INTO connector_registry (connector_type, endpoint_identity, instance_id, version, state, error_message,

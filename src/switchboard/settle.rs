@@ -166,7 +166,7 @@ impl Desk {
     }
 
     /// A message is at its end: its lane is free.
-    async fn over(&self, item: Item, tenant: &TenantId) {
+    pub(super) async fn over(&self, item: Item, tenant: &TenantId) {
         use std::sync::atomic::Ordering;
         let fewer = |n: u64| Some(n.saturating_sub(1));
         let _ = self.inner.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);

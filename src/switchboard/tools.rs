@@ -24,6 +24,9 @@ pub fn switchboard_tools(desk: &Desk) -> Vec<Tool> {
     tools.extend(super::contacts::tools());
     tools.extend(super::connectors::tools());
     tools.extend(super::backfill::tools());
+    tools.extend(super::mail::tools(desk));
+    tools.extend(super::extractions::tools());
+    tools.extend(super::requests::tools(desk));
     tools
 }
 

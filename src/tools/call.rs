@@ -146,6 +146,40 @@ impl ToolCall {
         Ok(self.lease().await?.read(sql, params).await.map_err(StoreError::query("reading"))?)
     }
 
+    /// Reads rows as objects, a timestamp with its offset.
+    pub async fn objects(&self, sql: &str, params: Params<'_>) -> Result<Vec<Value>, ToolError> {
+        let rows = self.query(&format!("SELECT to_jsonb(q) FROM ({sql}) q"), params).await?;
+        Ok(rows.iter().map(|row| row.get(0)).collect())
+    }
+
+    /// A moment among the arguments: with an offset, or as the owner's clock shows it.
+    pub fn moment(&self, name: &str) -> Result<Option<Timestamp>, ToolError> {
+        let Some(given) = self.text(name).map(str::trim) else { return Ok(None) };
+        if let Ok(at) = given.parse::<Timestamp>() {
+            return Ok(Some(at));
+        }
+        let local = given.parse::<jiff::civil::DateTime>().ok();
+        let at = local.and_then(|local| local.to_zoned(self.store.time_zone().clone()).ok());
+        at.map(|zoned| Some(zoned.timestamp())).ok_or_else(|| {
+            let why = format!("{name} is no time: {given}. Write it as 2026-11-24T09:00, or with an offset.");
+            ToolError::refused("no_time", why)
+        })
+    }
+
+    /// The moments `since` and `until` among the arguments, in this order.
+    pub fn span(&self) -> Result<(Option<Timestamp>, Option<Timestamp>), ToolError> {
+        let (since, until) = (self.moment("since")?, self.moment("until")?);
+        if let (Some(from), Some(to)) = (since, until)
+            && from >= to
+        {
+            return Err(ToolError::refused("no_span", "until must be after since."));
+        }
+        if since.is_some_and(|from| from > self.store.clock().now()) {
+            return Err(ToolError::refused("no_span", "since lies in the future; nothing can have happened yet."));
+        }
+        Ok((since, until))
+    }
+
     fn audit_row(&self) -> AuditRow<'_> {
         AuditRow {
             session: self.session().map(|s| s.0),

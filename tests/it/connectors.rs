@@ -57,7 +57,7 @@ async fn connectors_register_by_their_heartbeat_and_backfills_keep_to_their_limi
     let days = json!({"target_categories": ["inbox"], "date_from": "2026-01-01", "date_to": "2026-01-31"});
     let mut turned = with(days.clone());
     turned["date_to"] = json!("2025-12-31");
-    refused("create_backfill_job", turned, "invalid_arguments").await;
+    refused("create_backfill_job", turned, "wrong_days").await;
     let mut wish = with(days);
     wish["rate_limit_per_hour"] = json!(10);
     wish["daily_cost_cap_cents"] = json!(50);

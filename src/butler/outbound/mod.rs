@@ -1,6 +1,7 @@
 //! What a butler says: answers, messages, reminders, and what became of them.
 
 mod aftermath;
+mod deliver;
 mod notifications;
 mod notify;
 mod remind;
@@ -10,6 +11,7 @@ use std::sync::Arc;
 use serde_json::Value;
 
 pub(super) use aftermath::{Replies, listen};
+pub(super) use deliver::deliver_tool;
 
 use notifications::notifications_tool;
 use notify::notify_tool;

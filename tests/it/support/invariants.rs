@@ -23,7 +23,8 @@ async fn owner(data: &Path) -> Result<Client, String> {
 }
 
 /// Of the switchboard's tables, `{s}`, and those of all. Each gives a line for every row that must not be.
-const MESSAGES: [(&str, &str); 9] = [
+const MESSAGES: [(&str, &str); 10] = [
+    ("a note on record that was handed to nobody", "SELECT id::text FROM {s}.mail WHERE route_id IS NULL"),
     (
         "a claim in part, or on a message that nobody works on",
         "SELECT request_id || ' ' || state FROM {s}.message_inbox
@@ -51,11 +52,13 @@ const MESSAGES: [(&str, &str); 9] = [
         "a message done without a part, or with a part that is dead",
         "SELECT m.request_id::text FROM {s}.message_inbox m
          WHERE m.state = 'done' AND coalesce(m.triage->>'action', '') NOT IN ('skip', 'metadata_only')
+           AND NOT EXISTS (SELECT 1 FROM {s}.request_actions a
+                           WHERE a.request_id = m.request_id AND a.action IN ('cancel', 'abort', 'complete'))
            AND (NOT EXISTS (SELECT 1 FROM {s}.route_segments s WHERE s.request_id = m.request_id AND s.state = 'done')
                 OR EXISTS (SELECT 1 FROM {s}.route_segments s WHERE s.request_id = m.request_id AND s.state = 'dead'))",
     ),
     (
-        // But for what somebody took up again by hand.
+        // But for what somebody took up again, or ended, by hand.
         "two messages of a lane that ended in another order than they came in",
         "SELECT a.request_id || ' after ' || b.request_id FROM (
              SELECT request_id, settled_at, lead(settled_at) OVER lane AS next, lead(request_id) OVER lane AS later
@@ -63,6 +66,8 @@ const MESSAGES: [(&str, &str); 9] = [
              WHERE state IN ('done', 'dead') AND coalesce(triage->>'action', '') NOT IN ('skip', 'metadata_only')
                AND NOT EXISTS (SELECT 1 FROM {s}.route_segments s
                                WHERE s.request_id = m.request_id AND s.state = 'rerouted')
+               AND NOT EXISTS (SELECT 1 FROM {s}.request_actions a
+                               WHERE a.request_id = m.request_id AND a.action IN ('cancel', 'abort', 'complete'))
              WINDOW lane AS (PARTITION BY tenant_id, lane ORDER BY seq)) a
          JOIN {s}.message_inbox b ON b.request_id = a.later WHERE a.settled_at > a.next",
     ),
@@ -77,6 +82,8 @@ const MESSAGES: [(&str, &str); 9] = [
          WHERE m.state IN ('done', 'dead') AND coalesce(m.triage->>'action', '') NOT IN ('skip', 'metadata_only')
            AND (m.channel = 'chat' OR m.envelope #>> '{control,policy_tier}' = 'interactive')
            AND NOT EXISTS (SELECT 1 FROM shared.replies r WHERE r.request_id = m.request_id)
+           AND NOT EXISTS (SELECT 1 FROM {s}.request_actions a
+                           WHERE a.request_id = m.request_id AND a.action IN ('cancel', 'abort', 'complete'))
            AND NOT EXISTS (SELECT 1 FROM shared.pending_actions a
                            WHERE a.request ->> 'request_id' = m.request_id::text)",
     ),
