@@ -1,0 +1,11 @@
+/*---
+description: >-
+  Bring back a transaction that was deleted, merged into another or split. Of a split one the parts go (parts_removed)
+  and the whole counts again. list_transactions with deleted set to true lists what can be restored.
+args:
+  transaction_id: {type: string, format: uuid, required: true, description: "The id of the transaction."}
+returns: row
+meta: {reads_private: true, effect: idempotent}
+---*/
+SELECT t.id, t.posted_at, t.merchant, t.amount, t.currency, t.direction, t.category, r.was, r.parts_removed
+  FROM transaction_restore(:transaction_id::uuid) r, LATERAL (SELECT (r.entry).*) t;
