@@ -1,5 +1,6 @@
 //! The only place that asks what time it is.
 
+use std::path::PathBuf;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
 
@@ -11,13 +12,18 @@ use jiff::{SignedDuration, Timestamp};
 #[derive(Clone, Debug, Default)]
 pub struct Clock {
     offset_ms: Arc<AtomicI64>,
+    /// Says the offset anew at each look; of tests that move the clock of a running daemon.
+    file: Option<Arc<PathBuf>>,
 }
 
 impl Clock {
-    /// The clock of a daemon. Builds with debug assertions move it by `BUTLERD_CLOCK_OFFSET`, such as `26h`.
+    /// The clock of a daemon. Builds with debug assertions move it by `BUTLERD_CLOCK_OFFSET`, such as `26h`, or by what
+    /// stands in the file that `BUTLERD_CLOCK_FILE` names, which may change while the daemon runs.
     pub fn of_environment() -> Self {
-        let clock = Self::default();
-        let offset = std::env::var("BUTLERD_CLOCK_OFFSET").ok().filter(|_| cfg!(debug_assertions));
+        let set = |name: &str| std::env::var(name).ok().filter(|_| cfg!(debug_assertions));
+        let file = set("BUTLERD_CLOCK_FILE").map(|path| Arc::new(PathBuf::from(path)));
+        let clock = Self { file, ..Self::default() };
+        let offset = set("BUTLERD_CLOCK_OFFSET");
         if let Some(by) = offset.and_then(|o| o.parse().ok()) {
             clock.advance(by);
         }
@@ -26,13 +32,21 @@ impl Clock {
 
     /// The present.
     pub fn now(&self) -> Timestamp {
-        let offset = SignedDuration::from_millis(self.offset_ms.load(Ordering::Relaxed));
+        let offset = SignedDuration::from_millis(self.offset());
         Timestamp::now().saturating_add(offset).unwrap_or(Timestamp::MAX)
+    }
+
+    fn offset(&self) -> i64 {
+        let own = self.offset_ms.load(Ordering::Relaxed);
+        let Some(file) = &self.file else { return own };
+        let text = std::fs::read_to_string(file.as_path()).unwrap_or_default();
+        let more = text.trim().parse::<SignedDuration>().map_or(0, |by| by.as_millis());
+        own.saturating_add(i64::try_from(more).unwrap_or(i64::MAX))
     }
 
     /// Whether somebody moved this clock. Only then must SQL be told the time.
     pub fn is_moved(&self) -> bool {
-        self.offset_ms.load(Ordering::Relaxed) != 0
+        self.offset() != 0
     }
 
     /// Sets the clock: it shows `at` now and goes on from there; with `None` it is the system's again. For households

@@ -22,6 +22,7 @@ mod claude_code;
 mod clients;
 mod connectors;
 mod crash;
+mod days;
 mod deliveries;
 mod delivery_crash;
 mod delivery_storm;

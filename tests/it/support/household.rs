@@ -43,7 +43,48 @@ fn template() -> &'static Path {
     })
 }
 
+/// The evening on which the households of [`Household::moved`] were set up, long before or after the real one.
+pub const SET_UP: &str = "2027-02-28T20:00:00+01:00";
+
+/// As [`template`], set up on the evening of [`SET_UP`]: what is due is counted from then.
+fn template_of_then() -> &'static Path {
+    static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        let household = Household::bare().with_clock();
+        household.set_clock(SET_UP);
+        let mut daemon = household.start_blocking();
+        daemon.stop_blocking();
+        let path = household.dir.path().join("data");
+        let _kept = Arc::into_inner(household.dir).map(tempfile::TempDir::keep);
+        path
+    })
+}
+
 impl Household {
+    /// As [`Household::with_model`], with a clock that [`Household::set_clock`] moves while the daemon runs. It was set
+    /// up on the evening of [`SET_UP`], and shows that.
+    pub fn moved(model: &ScriptedModel) -> Self {
+        let household = Self::bare().asking(model).with_clock();
+        copy(template_of_then(), &household.data());
+        household.set_clock(SET_UP);
+        household
+    }
+
+    fn with_clock(self) -> Self {
+        let file = self.path().join("clock").to_string_lossy().into_owned();
+        self.env("BUTLERD_CLOCK_FILE", &file)
+    }
+
+    /// Sets the clock of the running daemon and of the next ones to this time, such as `2027-03-01T08:00:00+01:00`.
+    pub fn set_clock(&self, at: &str) {
+        let at: jiff::Timestamp = at.parse().unwrap_or_else(|e| panic!("{at}: {e}"));
+        let by = at.duration_since(jiff::Timestamp::now()).as_secs() + 1;
+        // Whole or not at all: the daemon looks at any moment.
+        let (new, file) = (self.path().join("clock.new"), self.path().join("clock"));
+        std::fs::write(&new, format!("{by}s")).expect("the clock's file");
+        std::fs::rename(new, file).expect("the clock is set");
+    }
+
     /// The shipped roster and an empty data directory.
     pub fn bare() -> Self {
         let dir = scratch();
@@ -69,8 +110,11 @@ impl Household {
 
     /// As [`Household::new`], with a model that follows `script` and a key for it.
     pub fn with_model(model: &ScriptedModel) -> Self {
-        Self::new()
-            .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &model.base_url())
+        Self::new().asking(model)
+    }
+
+    fn asking(self, model: &ScriptedModel) -> Self {
+        self.env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &model.base_url())
             .env("BUTLERD_SPAWNER__ENDPOINTS__OPENAI", &model.openai_base_url())
             .env("BUTLERD_SPAWNER__ENDPOINTS__GEMINI", &model.base_url())
             .env("ANTHROPIC_API_KEY", "sk-test-key-of-the-scripted-model")
