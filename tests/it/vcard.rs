@@ -38,7 +38,9 @@ async fn cards_come_in_once_and_go_out_whole() {
 
     let out = butler.ok("contact_export_vcard", json!({"contact_id": grace})).await;
     let text = out["vcard"].as_str().expect("a text");
-    for line in ["VERSION:4.0", "FN:Grace Hopper", "ORG:Navy", "NICKNAME:Amazing Grace", "EMAIL;TYPE=", "BDAY:19061209", ";US"] {
+    for line in
+        ["VERSION:4.0", "FN:Grace Hopper", "ORG:Navy", "NICKNAME:Amazing Grace", "EMAIL;TYPE=", "BDAY:19061209", ";US"]
+    {
         assert!(text.contains(line), "{line}: {text}");
     }
     // What went out comes in elsewhere as it was.
