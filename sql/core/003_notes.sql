@@ -3,7 +3,7 @@
 
 -- A line of the section "Notes to self". A note that a stranger's or a contact's words led to is kept, and shown to the
 -- owner alone: no session is told it.
-CREATE TABLE notes (
+CREATE TABLE notes_to_self (
     id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
     text       text NOT NULL CHECK (text <> ''),
     session_id uuid,
@@ -11,5 +11,5 @@ CREATE TABLE notes (
     -- Taken out, or replaced by another.
     dropped_at timestamptz
 );
-SELECT shared.tenant_table('notes');
-CREATE UNIQUE INDEX notes_once ON notes (tenant_id, (trust IN ('owner', 'system')), md5(text)) WHERE dropped_at IS NULL;
+SELECT shared.tenant_table('notes_to_self');
+CREATE UNIQUE INDEX notes_to_self_once ON notes_to_self (tenant_id, (trust IN ('owner', 'system')), md5(text)) WHERE dropped_at IS NULL;

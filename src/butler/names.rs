@@ -35,12 +35,14 @@ const ALL: &[&str] = &[
 
 /// Of the switchboard besides.
 const SWITCHBOARDS: &[&str] = &[
+    "abort_request",
     "backfill.poll",
     "backfill.progress",
     "backfill_cancel",
     "backfill_list",
     "backfill_pause",
     "backfill_resume",
+    "cancel_request",
     "connector.heartbeat",
     "connector_disconnect",
     "connector_list",
@@ -48,7 +50,17 @@ const SWITCHBOARDS: &[&str] = &[
     "contact_identity_list",
     "contact_identity_remove",
     "create_backfill_job",
+    "deliver",
+    "extraction_log_list",
+    "extraction_log_undo",
+    "force_complete_request",
+    "get_dead_letter_stats",
     "ingest",
+    "list_replay_eligible_requests",
+    "log_extraction",
+    "manual_reroute_request",
+    "post_mail",
+    "replay_dead_letter_request",
     "route_to_butler",
     "triage_dry_run",
     "triage_rule_add",
@@ -57,8 +69,30 @@ const SWITCHBOARDS: &[&str] = &[
     "triage_rule_update",
 ];
 
+/// Of the messenger besides.
+const MESSENGERS: &[&str] = &[
+    "messenger_circuit_status",
+    "messenger_dead_letter_discard",
+    "messenger_dead_letter_inspect",
+    "messenger_dead_letter_list",
+    "messenger_dead_letter_replay",
+    "messenger_delivery_attempts",
+    "messenger_delivery_search",
+    "messenger_delivery_stats",
+    "messenger_delivery_status",
+    "messenger_delivery_trace",
+    "messenger_dry_run",
+    "messenger_queue_depth",
+    "messenger_rate_limit_status",
+    "messenger_validate_notify",
+];
+
 /// The tools that the butler of this name has without a module, but for those that come with skills.
 pub fn own_tools(butler: &str) -> Vec<&'static str> {
-    let more: &[&str] = if butler == crate::switchboard::SWITCHBOARD { SWITCHBOARDS } else { &[] };
+    let more: &[&str] = match butler {
+        crate::switchboard::SWITCHBOARD => SWITCHBOARDS,
+        crate::messenger::MESSENGER => MESSENGERS,
+        _ => &[],
+    };
     [ALL, more].concat()
 }

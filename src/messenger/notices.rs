@@ -12,6 +12,7 @@ use super::announce;
 use super::owner::OwnerNote;
 use super::post::{CHAT, Post};
 use crate::base::{Priority, TenantId, Trust, crash, text};
+use crate::scheduler::STANDS_FOR_IT;
 use crate::store::StoreError;
 
 /// Rows are looked at this often.
@@ -112,9 +113,10 @@ const BUTLER: &str = "
            CASE r.state WHEN 'failed' THEN ' failed: ' ELSE ' was left out: ' END || coalesce(r.reason, 'no reason is on record')
     FROM {b}.schedule_runs r JOIN {b}.scheduled_tasks t ON t.id = r.task_id
     WHERE r.finished_at > $1 AND CASE r.state
-          -- Whoever runs one by hand is told at once; a pause, or a run in the way of the next, is as it should be.
+          -- Whoever runs one by hand is told at once; a pause, a run in the way of the next, or a time that another run
+          -- makes up for, is as it should be.
           WHEN 'failed' THEN r.cause <> 'manual'
-          WHEN 'skipped' THEN r.cause = 'missed'
+          WHEN 'skipped' THEN r.cause = 'missed' AND r.reason NOT LIKE '%{stands}'
           ELSE false END";
 
 /// Of each butler that remembers. What was given up together is one.
@@ -138,7 +140,9 @@ async fn gather(post: &Post) -> Result<(), StoreError> {
     for row in &butlers {
         let (name, schema): (&str, &str) = (row.get(0), row.get(1));
         for source in [BUTLER].into_iter().chain(row.get::<_, bool>(2).then_some(MEMORY)) {
-            sources.push_str(&source.replace("{b}", &quoted(schema)).replace("{name}", name));
+            sources.push_str(
+                &source.replace("{b}", &quoted(schema)).replace("{name}", name).replace("{stands}", STANDS_FOR_IT),
+            );
         }
     }
     let sql = format!(

@@ -11,6 +11,8 @@ use crate::config::Missed;
 pub const ON_TIME: Duration = Duration::from_secs(60);
 /// How far back missed times are made up for, if nobody says otherwise: in seconds, a week.
 pub const WINDOW_S: i64 = 7 * 86_400;
+/// How the reason of a missed time ends that a later run makes up for: nothing is amiss then.
+pub const STANDS_FOR_IT: &str = "stands for it";
 /// At most so many missed times get a run each under `backfill`.
 pub const MOST_BACKFILLED: usize = 24;
 /// At most so many missed times get a row each; the others share one, which says from when to when and how many.
@@ -112,7 +114,7 @@ pub fn due(now: Timestamp, plan: &Plan) -> Due {
     let late = missed.split_off(missed.len() - runs);
     let reason = |t: Timestamp| match (plan.missed, late.first().copied().or(punctual)) {
         (Missed::Skip, _) => "missed; this schedule skips what it missed".to_owned(),
-        (Missed::RunOnce, Some(run)) => format!("missed; the run of {run} stands for it"),
+        (Missed::RunOnce, Some(run)) => format!("missed; the run of {run} {STANDS_FOR_IT}"),
         (Missed::Backfill, _) if age(t) <= plan.window => {
             format!("missed; at most {MOST_BACKFILLED} runs are made up for")
         }

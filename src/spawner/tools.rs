@@ -120,7 +120,7 @@ async fn sessions_get(call: ToolCall) -> Result<Value, ToolError> {
     let mut shown = show(row);
     let calls = call
         .query(
-            "SELECT id, tool, arguments, outcome, detail, effect, called_at, duration_us FROM tool_calls
+            "SELECT tool, arguments, outcome, detail, effect, called_at, duration_us, id FROM tool_calls
              WHERE session_id = $1 ORDER BY called_at, id",
             &[&id],
         )
@@ -130,7 +130,8 @@ async fn sessions_get(call: ToolCall) -> Result<Value, ToolError> {
         .map(|r| {
             json!({"tool": r.get::<_, String>(0), "arguments": r.get::<_, Value>(1), "outcome": r.get::<_, String>(2),
                    "detail": r.get::<_, Option<String>>(3), "effect": r.get::<_, String>(4),
-                   "called_at": r.get::<_, Timestamp>(5).to_string(), "duration_us": r.get::<_, i64>(6)})
+                   "called_at": r.get::<_, Timestamp>(5).to_string(), "duration_us": r.get::<_, i64>(6),
+                   "id": r.get::<_, i64>(7)})
         })
         .collect();
     if let Value::Object(o) = &mut shown {

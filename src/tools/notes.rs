@@ -70,15 +70,17 @@ async fn note_to_self(call: ToolCall) -> Result<Value, ToolError> {
     tx.query("SELECT pg_advisory_xact_lock(hashtextextended('notes ' || current_schema() || shared.tenant(), 0))", &[])
         .await?;
     if let Some(old) = replaces {
-        let sql = "UPDATE notes SET dropped_at = shared.clock() WHERE id = $1 AND dropped_at IS NULL RETURNING id";
+        let sql =
+            "UPDATE notes_to_self SET dropped_at = shared.clock() WHERE id = $1 AND dropped_at IS NULL RETURNING id";
         if tx.query(sql, &[&old]).await?.is_empty() {
             let why = format!("There is no note [{old}] to replace; the numbers stand in brackets before your notes.");
             return Err(ToolError::refused("not_found", why));
         }
     }
-    let told = tx.query("SELECT count(*) FROM notes WHERE dropped_at IS NULL AND trust IN ('owner', 'system')", &[]);
+    let told =
+        tx.query("SELECT count(*) FROM notes_to_self WHERE dropped_at IS NULL AND trust IN ('owner', 'system')", &[]);
     let told: i64 = told.await?.first().map_or(0, |r| r.get(0));
-    let sql = "SELECT id FROM notes WHERE dropped_at IS NULL AND text = $1
+    let sql = "SELECT id FROM notes_to_self WHERE dropped_at IS NULL AND text = $1
                AND (trust IN ('owner', 'system')) = (shared.trust() IN ('owner', 'system'))";
     let same: Option<i64> = tx.query(sql, &[&note]).await?.first().map(|r| r.get(0));
     let (id, new) = match same {
@@ -91,7 +93,7 @@ async fn note_to_self(call: ToolCall) -> Result<Value, ToolError> {
             return Err(ToolError::refused("full", why));
         }
         None => {
-            let sql = "INSERT INTO notes (text, session_id) VALUES ($1, $2) RETURNING id";
+            let sql = "INSERT INTO notes_to_self (text, session_id) VALUES ($1, $2) RETURNING id";
             let rows = tx.query(sql, &[&note, &session]).await?;
             (rows.first().map_or(0, |r| r.get(0)), true)
         }
@@ -102,7 +104,8 @@ async fn note_to_self(call: ToolCall) -> Result<Value, ToolError> {
 
 async fn note_drop(call: ToolCall) -> Result<Value, ToolError> {
     let id = call.args.get("note_id").and_then(Value::as_i64).unwrap_or_default();
-    let sql = "UPDATE notes SET dropped_at = coalesce(dropped_at, shared.clock()) WHERE id = $1 RETURNING id, text";
+    let sql =
+        "UPDATE notes_to_self SET dropped_at = coalesce(dropped_at, shared.clock()) WHERE id = $1 RETURNING id, text";
     match call.effect(sql, &[&id]).await?.first() {
         Some(row) => Ok(json!({"note_id": row.get::<_, i64>(0), "note": row.get::<_, String>(1), "dropped": true})),
         None => Err(ToolError::refused("not_found", format!("There is no note [{id}]."))),
@@ -111,7 +114,7 @@ async fn note_drop(call: ToolCall) -> Result<Value, ToolError> {
 
 async fn notes_list(call: ToolCall) -> Result<Value, ToolError> {
     let dropped = call.args.get("dropped").and_then(Value::as_bool).unwrap_or(false);
-    let sql = "SELECT id, text, trust, session_id, created_at, dropped_at FROM notes
+    let sql = "SELECT id, text, trust, session_id, created_at, dropped_at FROM notes_to_self
                WHERE (dropped_at IS NOT NULL) = $1 ORDER BY id LIMIT 500";
     let rows = call.query(sql, &[&dropped]).await?;
     let shown = rows.iter().map(|r| {
@@ -126,7 +129,7 @@ async fn notes_list(call: ToolCall) -> Result<Value, ToolError> {
 
 /// The notes that sessions are told, each a line, the oldest first.
 pub async fn notes_told(lease: &mut Lease) -> Result<Vec<String>, StoreError> {
-    let sql = "SELECT id, text, (created_at AT TIME ZONE current_setting('TimeZone'))::date::text FROM notes
+    let sql = "SELECT id, text, (created_at AT TIME ZONE current_setting('TimeZone'))::date::text FROM notes_to_self
                WHERE dropped_at IS NULL AND trust IN ('owner', 'system') ORDER BY id LIMIT $1";
     let rows = lease.read(sql, &[&MOST]).await.map_err(StoreError::query("reading the notes"))?;
     let line = |r: &tokio_postgres::Row| {

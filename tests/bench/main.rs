@@ -37,6 +37,7 @@ mod routing_score;
 mod soak;
 mod soaking;
 mod table;
+mod trade;
 mod trigger;
 
 use std::process::ExitCode;
@@ -156,6 +157,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("memory") {
         memory::measure(&plan).await?;
+    }
+    if wanted("trade") {
+        trade::measure(&plan).await?;
     }
     if wanted("overhead") {
         overhead::measure(&plan).await?;

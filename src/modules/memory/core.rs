@@ -18,7 +18,7 @@ use crate::base::{ButlerName, SessionId, TenantId, Trust, task};
 use crate::store::{Store, StoreError};
 
 /// A question waits so long for an index that is being made; then the database's full text answers.
-const PATIENCE: Duration = Duration::from_millis(20);
+const PATIENCE: Duration = Duration::from_millis(5);
 
 /// One butler's memory. Shared by its tools, its jobs and its hooks.
 pub struct Memory {

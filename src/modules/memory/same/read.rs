@@ -101,7 +101,13 @@ impl Sense {
             sense.past |= is_past(word) && !word.ends_with("ed");
             sense.turns |= matches!(word, "is" | "are" | "was" | "were");
             sense.present |= matches!(word, "is" | "are" | "am" | "has" | "have");
-            let modal = word == "may" && said[n].text == "may";
+            // Beside a number it is the month, however it is written.
+            let number_at = |at: Option<usize>| {
+                at.and_then(|at| lower.get(at..=at)).is_some_and(|word| numbers::read(word).is_some())
+            };
+            let dated =
+                number_at(n.checked_sub(1)) || before == "of" && number_at(n.checked_sub(2)) || number_at(Some(n + 1));
+            let modal = word == "may" && said[n].text == "may" && !dated;
             let stands_by =
                 (word, next) == ("by", "the") && !["ed", "en", "wn"].iter().any(|end| before.ends_with(end));
             let (keys, used) = match phrase(word, next) {
