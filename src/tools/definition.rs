@@ -1,7 +1,7 @@
 //! A tool: its definition for a model, its metadata for butlerd, its handler.
 
 use std::future::Future;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use futures_util::future::BoxFuture;
 use jsonschema::error::ValidationErrorKind;
@@ -90,17 +90,52 @@ pub struct Definition {
     /// JSON Schema of the arguments, an object.
     pub schema: Arc<Map<String, Value>>,
     pub meta: Meta,
-    validator: jsonschema::Validator,
+    /// Compiled at the first call: a household has hundreds of tools, and a day calls few of them.
+    validator: OnceLock<jsonschema::Validator>,
     optional: Vec<String>,
 }
 
+fn compiled(schema: &Value) -> Result<jsonschema::Validator, String> {
+    let options = jsonschema::options().should_validate_formats(true);
+    options.build(schema).map_err(|e| format!("the argument schema is wrong: {e}"))
+}
+
+/// Whether a schema is made of such plain parts that compiling it can't fail.
+fn is_plain(schema: &Value) -> bool {
+    const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "object", "array"];
+    let plain = |part: &Value| {
+        part.as_object().is_some_and(|part| {
+            part.iter().all(|(key, value)| match key.as_str() {
+                "type" => value.as_str().is_some_and(|t| TYPES.contains(&t)),
+                "description" | "format" => value.is_string(),
+                "enum" => value.as_array().is_some_and(|all| !all.is_empty()),
+                "minimum" | "maximum" => value.is_number(),
+                "minLength" | "maxLength" => value.is_u64(),
+                "default" => true,
+                _ => false,
+            })
+        })
+    };
+    let properties = schema.get("properties").and_then(Value::as_object);
+    let words = |list: &Value| list.as_array().is_some_and(|all| all.iter().all(Value::is_string));
+    schema.as_object().is_some_and(|whole| {
+        whole.iter().all(|(key, value)| match key.as_str() {
+            "type" => value == "object",
+            "additionalProperties" => value.is_boolean(),
+            "required" => words(value),
+            "properties" => true,
+            _ => false,
+        })
+    }) && properties.is_some_and(|all| all.values().all(plain))
+}
+
 impl Definition {
-    /// Compiles the schema. The error is a sentence for the tool's author.
+    /// Takes the schema. The error is a sentence for the tool's author.
     pub fn new(name: &str, description: &str, schema: Value, meta: Meta) -> Result<Self, String> {
-        let validator = jsonschema::options()
-            .should_validate_formats(true)
-            .build(&schema)
-            .map_err(|e| format!("the argument schema is wrong: {e}"))?;
+        let validator = OnceLock::new();
+        if !is_plain(&schema) {
+            let _ = validator.set(compiled(&schema)?);
+        }
         let Value::Object(schema) = schema else {
             return Err("the argument schema must be an object".to_owned());
         };
@@ -139,7 +174,11 @@ impl Definition {
         }
         let value = Value::Object(std::mem::take(args));
         // Gathering mistakes costs far more than finding none.
-        let mistakes = if self.validator.is_valid(&value) { None } else { Some(self.validator.iter_errors(&value)) };
+        let validator = self.validator.get_or_init(|| {
+            let schema = Value::Object((*self.schema).clone());
+            compiled(&schema).expect("a schema of plain parts is right")
+        });
+        let mistakes = if validator.is_valid(&value) { None } else { Some(validator.iter_errors(&value)) };
         let found: Vec<String> = mistakes
             .into_iter()
             .flatten()
