@@ -10,7 +10,7 @@ use super::evidence::{Coverage, unproven};
 use super::file::{Scenario, ScenarioFile, read_dir};
 use super::play::Stage;
 use crate::admin;
-use crate::base::{Scratch, TenantId};
+use crate::base::{HumanDuration, Scratch, TenantId};
 use crate::butler::Butler;
 use crate::config::{Environment, Overrides, Ports, Zone, load};
 use crate::modules::Catalog;
@@ -78,6 +78,10 @@ pub async fn run(
     // A clock that jumps would set them all off.
     for butler in &mut household.butlers {
         butler.schedules.clear();
+        // However it jumps, a butler that is up is there.
+        if let Some(advert) = &mut butler.switchboard {
+            advert.liveness_ttl = HumanDuration::from_secs(100 * 365 * 24 * 3600);
+        }
     }
     let names: Vec<String> = household.butlers.iter().map(|b| b.name.to_string()).collect();
     if let Some(unknown) = butlers.iter().find(|b| !names.contains(b)) {

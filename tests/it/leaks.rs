@@ -28,7 +28,7 @@ async fn migrations_that_would_show_other_tenants_are_refused() {
         ),
         (
             "CREATE FUNCTION hop(t text) RETURNS text LANGUAGE plpgsql AS $$\nBEGIN\n  RETURN set_config('butlerd.tenant', t, false);\nEND $$;",
-            ["002_more.sql:3", "set_config"],
+            ["009_more.sql:3", "set_config"],
         ),
         ("CREATE FUNCTION f() RETURNS timestamptz LANGUAGE sql AS $$ SELECT now() $$;", ["now", "shared.clock()"]),
     ] {
@@ -100,7 +100,9 @@ async fn a_schedule_launders_neither_trust_nor_lineage_and_waits_for_no_slot_of_
     let single = household.replace("general/butler.toml", "max_concurrent_sessions = 3", "max_concurrent_sessions = 1");
     let daemon = single.start().await;
     let general = daemon.mcp("general");
-    general.ok("schedule_delete", json!({"id": general.ok("schedule_list", json!({})).await[0]["id"]})).await;
+    let schedules = general.ok("schedule_list", json!({})).await;
+    let own = schedules.as_array().and_then(|all| all.iter().find(|s| s["name"] == "s")).expect("the schedule");
+    general.ok("schedule_delete", json!({"id": own["id"]})).await;
     let outer = general.ok("trigger", json!({"prompt": "outer"})).await;
     assert_eq!(outer["success"], true, "{outer}");
     assert!(outer["output"].as_str().is_some_and(|o| o.contains("no session of general is free")), "{outer}");

@@ -343,13 +343,15 @@ async fn episodes_preferences_and_predicates() {
 async fn without_the_module_there_is_no_tool_and_no_table() {
     let off = "[modules.memory]\nenabled = false\n";
     let household = Household::new().replace("health/butler.toml", "[modules.memory]", off);
+    // The database is made anew: the one that tests begin with has the tables.
+    std::fs::remove_dir_all(household.data()).expect("the data directory");
     let daemon = household.start().await;
-    for butler in ["health", "finance"] {
+    for butler in ["health", "messenger"] {
         let tools = daemon.mcp(butler).tools().await;
         assert!(!tools.iter().any(|t| t.starts_with("memory_") || t.starts_with("entity_")), "{butler}: {tools:?}");
     }
     let tables = "SELECT count(*) FROM pg_class WHERE relname LIKE 'memory\\_%' AND relkind = 'r'
-                  AND relnamespace IN ('health'::regnamespace, 'finance'::regnamespace)";
+                  AND relnamespace IN ('health'::regnamespace, 'messenger'::regnamespace)";
     assert_eq!(count(&household, tables).await, 0);
 }
 

@@ -162,7 +162,10 @@ async fn a_broken_skill_parks_its_butler_alone_and_check_says_where() {
     assert!(out.contains(told), "{out}");
     let told =
         "finance/butler.toml:5: butler.shared_skills: found \"looking-bakc\", which is not there, expected a skill";
-    assert!(out.contains(told) && out.contains("shared/skills: looking-back, recurring-work"), "{out}");
+    assert!(
+        out.contains(told) && out.contains("shared/skills: butler-memory, butler-notifications, looking-back"),
+        "{out}"
+    );
     let daemon = household.start().await;
     for butler in ["travel", "finance"] {
         assert_eq!(daemon.butler(butler).await["state"], "parked");
