@@ -62,7 +62,14 @@ BEGIN
         SELECT c.id INTO whose FROM contacts c
         WHERE c.tenant_id = shared.tenant() AND lower(c.name) = lower(person) ORDER BY c.created_at LIMIT 1;
         IF whose IS NULL THEN
-            INSERT INTO entities (kind, name) VALUES ('person', person) RETURNING id INTO entity;
+            -- A person whom the household knows already under the name is that person.
+            SELECT e.id INTO entity FROM entities e
+            WHERE e.tenant_id = shared.tenant() AND e.kind = 'person' AND lower(e.name) = lower(person)
+              AND e.merged_into IS NULL
+            ORDER BY e.created_at LIMIT 1;
+            IF entity IS NULL THEN
+                INSERT INTO entities (kind, name) VALUES ('person', person) RETURNING id INTO entity;
+            END IF;
             INSERT INTO contacts (entity_id, name) VALUES (entity, person) RETURNING id INTO whose;
         END IF;
         INSERT INTO contact_identities (contact_id, channel, identity) VALUES (whose, on_channel, as_identity);

@@ -88,36 +88,3 @@ CREATE FUNCTION people_called(called text) RETURNS TABLE (contact_id uuid) LANGU
       AND (lower(c.name) IN (said, lower(btrim(called))) OR lower(e.name) = said OR coalesce(e.details -> 'roles', '[]') ? said
            OR EXISTS (SELECT 1 FROM unnest(e.aliases) a WHERE lower(a) = said))
 $$;
-
--- As before; a person whom the household knows already under the name is that person.
-CREATE OR REPLACE FUNCTION contact_identity_add(person text, on_channel text, as_identity text)
-RETURNS TABLE (contact_id uuid, name text) LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
-#variable_conflict use_column
-DECLARE
-    whose uuid;
-    entity uuid;
-BEGIN
-    IF NOT shared.keeps_people() THEN
-        RAISE EXCEPTION 'only the switchboard notes who is who' USING ERRCODE = '42501';
-    END IF;
-    -- Two that add the same name at once make one person.
-    PERFORM pg_advisory_xact_lock(hashtextextended('shared.contacts ' || shared.tenant(), 0));
-    SELECT i.contact_id INTO whose FROM contact_identities i
-    WHERE i.tenant_id = shared.tenant() AND i.channel = on_channel AND i.identity = as_identity;
-    IF whose IS NULL THEN
-        SELECT c.id INTO whose FROM contacts c
-        WHERE c.tenant_id = shared.tenant() AND lower(c.name) = lower(person) ORDER BY c.created_at LIMIT 1;
-        IF whose IS NULL THEN
-            SELECT e.id INTO entity FROM entities e
-            WHERE e.tenant_id = shared.tenant() AND e.kind = 'person' AND lower(e.name) = lower(person)
-              AND e.merged_into IS NULL
-            ORDER BY e.created_at LIMIT 1;
-            IF entity IS NULL THEN
-                INSERT INTO entities (kind, name) VALUES ('person', person) RETURNING id INTO entity;
-            END IF;
-            INSERT INTO contacts (entity_id, name) VALUES (entity, person) RETURNING id INTO whose;
-        END IF;
-        INSERT INTO contact_identities (contact_id, channel, identity) VALUES (whose, on_channel, as_identity);
-    END IF;
-    RETURN QUERY SELECT c.id, c.name FROM contacts c WHERE c.id = whose;
-END $$;

@@ -95,7 +95,7 @@ async fn note_to_self(call: ToolCall) -> Result<Value, ToolError> {
         None => {
             let sql = "INSERT INTO notes_to_self (text, session_id) VALUES ($1, $2) RETURNING id";
             let rows = tx.query(sql, &[&note, &session]).await?;
-            (rows.first().map_or(0, |r| r.get(0)), true)
+            (rows[0].get(0), true)
         }
     };
     tx.commit().await?;
