@@ -1,4 +1,4 @@
-//! A tool of the roster in SQL beside its own statement, prepared on a connection of the same role with the same tenant:
+//! How soon a new butler serves, and a tool of the roster in SQL beside its own statement, prepared on a connection of the same role with the same tenant:
 //! what the house adds to a statement between the call's arrival and its answer.
 
 use std::time::Instant;
@@ -13,6 +13,8 @@ use crate::{Failed, Plan};
 
 /// Of the bare statement's median.
 const TARGET: f64 = 1.3;
+/// From `reload` until a new butler serves, in milliseconds.
+const NEW_MS: f64 = 2000.0;
 const BUTLER: &str = "health";
 const TOOL: &str = "measurement_latest";
 const READINGS: usize = 1000;
@@ -29,12 +31,20 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         let reading = json!({"kind": "weight", "value": {"kg": 70 + n % 20}, "measured_at": at});
         caller.call("measurement_log", reading).await?;
     }
+    let butlerd = |args: &[&str]| -> Result<Value, Failed> {
+        let mut command = std::process::Command::new(env!("CARGO_BIN_EXE_butlerd"));
+        let out = command.args(args).arg("--json").arg("--data-dir").arg(household.data());
+        let out = out.arg("--roster").arg(household.roster()).output()?;
+        let told = serde_json::from_slice(&out.stdout);
+        Ok(told.map_err(|e| format!("{args:?}: {e}: {}", String::from_utf8_lossy(&out.stderr)))?)
+    };
+    butlerd(&["new", "butler", "orchard"])?;
+    let reloaded = butlerd(&["reload"])?;
+    let orchard = reloaded["butlers"].as_array().into_iter().flatten().find(|b| b["name"] == "orchard");
+    let took = orchard.and_then(|b| b["ms"].as_f64()).ok_or_else(|| format!("no new butler: {reloaded}"))?;
+    table::note(&format!("a new butler serves {took:.0} ms after reload   {}", Verdict::at_most(took, NEW_MS, "ms")));
     let statement = statement()?;
-    let login = std::process::Command::new(env!("CARGO_BIN_EXE_butlerd"))
-        .args(["db", "url", "--butler", BUTLER, "--json", "--data-dir"])
-        .arg(household.data())
-        .output()?;
-    let login: Value = serde_json::from_slice(&login.stdout)?;
+    let login = butlerd(&["db", "url", "--butler", BUTLER])?;
     let url = login["url"].as_str().ok_or("no login")?;
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
     butlerd::base::task::spawn(butlerd::base::task::Kind::Job, "bench", connection);
