@@ -223,10 +223,15 @@ impl Supervisor {
         let schema = match old.config() {
             Some(config) => Some(config.db.schema.clone()),
             // It never ran with this daemon; an earlier one may have given it a schema.
-            None => {
-                let places = self.house().db.places().await.unwrap_or_default();
-                places.into_iter().find(|p| p.butler == old.name).map(|p| p.schema)
-            }
+            None => match self.house().db.places().await {
+                Ok(places) => places.into_iter().find(|p| p.butler == old.name).map(|p| p.schema),
+                Err(e) => {
+                    let why = format!("it is not in the roster any more; whether it has data can't be told: {e}");
+                    tracing::warn!(butler = old.name, "{why}");
+                    old.set_note(Some(why));
+                    return Some(old);
+                }
+            },
         };
         let Some(schema) = schema else {
             self.forget(&old);
