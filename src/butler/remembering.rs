@@ -153,6 +153,8 @@ struct Over {
     context: RequestContext,
     observed: String,
     importance: f64,
+    /// Whether there may be facts in it: not where a schedule looked and found nothing to do.
+    learn: bool,
 }
 
 impl Remembering {
@@ -164,7 +166,7 @@ impl Remembering {
             .query(
                 &format!(
                     "SELECT s.id, s.context -> 'request', s.trust, s.prompt, s.result, s.state, s.error, s.started_at IS NOT NULL,
-                            s.private_at IS NOT NULL,
+                            s.private_at IS NOT NULL, s.trigger_source LIKE 'schedule:%',
                             (SELECT coalesce(jsonb_agg(jsonb_build_object('tool', c.tool, 'outcome', c.outcome,
                                     'arguments', c.arguments, 'effect', c.effect) ORDER BY c.id), '[]')
                              FROM (SELECT * FROM \"{schema}\".tool_calls t WHERE t.session_id = s.id ORDER BY t.id LIMIT 40) c)
@@ -215,6 +217,7 @@ impl Remembering {
         args.insert("butler".into(), json!(self.butler.as_str()));
         args.insert("session_id".into(), json!(over.id));
         args.insert("importance".into(), json!(over.importance));
+        args.insert("learn".into(), json!(over.learn));
         args.insert("idempotency_key".into(), json!(format!("session:{}", over.id)));
         let caller = Caller::daemon(Arc::new(over.context));
         let reply = self.tools.call(EPISODE, args, caller, CancellationToken::new()).await?;
@@ -236,7 +239,7 @@ fn over(row: &tokio_postgres::Row) -> Option<Over> {
     let trust = Trust::from_name(row.get(2));
     let context = RequestContext { private: row.get(8), ..context }.with_trust_at_most(trust);
     let (prompt, result, state) = (row.get::<_, String>(3), row.get::<_, Option<String>>(4), row.get::<_, String>(5));
-    let calls: Value = row.get(9);
+    let (scheduled, calls): (bool, Value) = (row.get(9), row.get(10));
     let did: Vec<String> = calls.as_array().into_iter().flatten().filter_map(step).collect();
     let mut observed = format!("Asked: {}", text::truncate(prompt.trim(), 2000));
     if !did.is_empty() {
@@ -251,7 +254,8 @@ fn over(row: &tokio_postgres::Row) -> Option<Over> {
         }
     }
     let effects = calls.as_array().into_iter().flatten().any(|c| c["effect"] != "none" && c["outcome"] == "ok");
-    Some(Over { id: row.get(0), context, observed, importance: if effects { 6.0 } else { 5.0 } })
+    let learn = effects || !scheduled || state != "succeeded";
+    Some(Over { id: row.get(0), context, observed, importance: if effects { 6.0 } else { 5.0 }, learn })
 }
 
 /// A call in a few words: what was called with what, and how it ended where that was not well. What looks into memory

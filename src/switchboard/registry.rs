@@ -19,11 +19,14 @@ use crate::store::StoreError;
 /// How often the clock is asked whether something is due; it may jump, as where a machine slept.
 const LOOK: Duration = Duration::from_secs(2);
 
+/// Looks that are further apart than this: nobody looked in between.
+const ASLEEP: SignedDuration = SignedDuration::from_secs(30);
+
 /// What the log says of a butler whose registration was struck out.
 const REMOVED: &str = "removed";
 
 /// What a registration is worth.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Eligibility {
     Active,
@@ -42,6 +45,20 @@ impl Eligibility {
             () if age <= ttl * 2 => Eligibility::Stale,
             () => Eligibility::Quarantined,
         }
+    }
+
+    /// As [`Eligibility::at`], for one that was `was` when somebody last looked: a time in which nobody looked, as before
+    /// a start or while the machine slept, is no silence.
+    fn after(was: Option<Self>, last_seen: Timestamp, ttl_s: i32, now: Timestamp, looking_since: Timestamp) -> Self {
+        let by_row = Self::at(last_seen, ttl_s, now);
+        match was {
+            Some(was) if by_row > was => Self::at(last_seen.max(looking_since), ttl_s, now).max(was),
+            _ => by_row,
+        }
+    }
+
+    fn parse(state: &str) -> Option<Self> {
+        [Self::Active, Self::Stale, Self::Quarantined].into_iter().find(|one| one.as_str() == state)
     }
 
     pub fn as_str(self) -> &'static str {
@@ -167,13 +184,20 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 /// Renews the registrations of the butlers that are up here and notes what has become of all, while the switchboard is
 /// up. A database that is away is asked again; no boot waits for this.
 pub(super) async fn keep(desk: Desk, stop: CancellationToken) {
+    let mut looked = desk.clock().now();
+    let mut since = looked;
     loop {
+        let now = desk.clock().now();
+        if now.duration_since(looked).abs() > ASLEEP {
+            since = now;
+        }
+        looked = now;
         let adverts = desk.adverts();
         let shortest = adverts.iter().map(|(_, a)| u64::try_from(a.liveness_ttl_s).unwrap_or(1)).min();
         let pause = shortest.map_or(LOOK, |ttl| Duration::from_millis(ttl * 1000 / 3).min(LOOK));
-        let due = desk.inner.registry.due(adverts, desk.clock().now());
+        let due = desk.inner.registry.due(adverts, now);
         if !due.is_empty()
-            && let Err(e) = renew(&desk, &due).await
+            && let Err(e) = renew(&desk, &due, since).await
         {
             tracing::warn!(error = %e, "the butler registry could not be kept; it is tried again");
             // Not woken by more butlers that come up: the database is asked again after a while.
@@ -190,8 +214,8 @@ pub(super) async fn keep(desk: Desk, stop: CancellationToken) {
     }
 }
 
-/// Writes the registrations of these butlers as of now, then looks at all.
-async fn renew(desk: &Desk, due: &[(String, Advert)]) -> Result<(), StoreError> {
+/// Writes the registrations of these butlers as of now, then looks at all. Somebody has looked all the time since then.
+async fn renew(desk: &Desk, due: &[(String, Advert)], since: Timestamp) -> Result<(), StoreError> {
     let (mut lease, schema) = (desk.db().shared(&TenantId::owner()).await?, desk.schema());
     let now = desk.clock().now();
     let upsert = format!(
@@ -219,7 +243,7 @@ async fn renew(desk: &Desk, due: &[(String, Advert)]) -> Result<(), StoreError> 
     for row in &rows {
         let (name, ttl_s, last_seen_at): (String, i32, Timestamp) = (row.get(0), row.get(4), row.get(5));
         let (was, logged): (String, Option<String>) = (row.get(6), row.get(7));
-        let state = Eligibility::at(last_seen_at, ttl_s, now);
+        let state = Eligibility::after(Eligibility::parse(&was), last_seen_at, ttl_s, now, since);
         let anew = logged.as_deref().is_none_or(|last| last == REMOVED);
         if was != state.as_str() || anew {
             let (from, reason) = if anew { (logged, "registered") } else { (Some(was), state.reason()) };
@@ -290,6 +314,29 @@ mod tests {
             (86_400, Eligibility::Quarantined),
         ] {
             assert_eq!(at(seconds), state, "after {seconds} s");
+        }
+    }
+
+    #[test]
+    fn a_time_in_which_nobody_looked_is_no_silence() {
+        use Eligibility::{Active, Quarantined, Stale};
+        let start: Timestamp = "2026-11-01T08:00:00Z".parse().unwrap();
+        let after = |was, seen: i64, now: i64| {
+            let at = |seconds| start + SignedDuration::from_secs(seconds);
+            Eligibility::after(was, at(seen), 300, at(now), start)
+        };
+        for (was, seen, now, state) in [
+            (Some(Active), -86_400, 0, Active),
+            (Some(Active), -86_400, 300, Active),
+            (Some(Active), -86_400, 301, Stale),
+            (Some(Active), -86_400, 601, Quarantined),
+            (Some(Stale), -86_400, 0, Stale),
+            (Some(Quarantined), -86_400, 0, Quarantined),
+            (Some(Quarantined), 0, 10, Active),
+            (Some(Active), 10, 311, Stale),
+            (None, -86_400, 0, Quarantined),
+        ] {
+            assert_eq!(after(was, seen, now), state, "{was:?}, seen at {seen}, now {now}");
         }
     }
 

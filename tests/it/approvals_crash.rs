@@ -20,8 +20,11 @@ async fn butler() -> ScriptedModel {
 async fn killed_at(points: &[&str]) {
     let model = butler().await;
     let gate = format!("[modules.{TALLY}]\n\n[modules.approvals.gated_tools.tally_add]");
-    let household =
-        Household::with_model(&model).with_tally(1).replace("tally/butler.toml", &format!("[modules.{TALLY}]"), &gate);
+    let household = Household::few_with_model(&model).with_tally(1).replace(
+        "tally/butler.toml",
+        &format!("[modules.{TALLY}]"),
+        &gate,
+    );
     for (n, point) in points.iter().enumerate() {
         let mark = point.replace(['.', '_'], "-");
         let dying = Household::again(&household, "BUTLERD_CRASH_POINT", point);
@@ -99,8 +102,11 @@ async fn killed_while_the_outcome_is_told() {
 async fn killed_after_a_refusal() {
     let model = butler().await;
     let gate = format!("[modules.{TALLY}]\n\n[modules.approvals.gated_tools.tally_add]");
-    let household =
-        Household::with_model(&model).with_tally(1).replace("tally/butler.toml", &format!("[modules.{TALLY}]"), &gate);
+    let household = Household::few_with_model(&model).with_tally(1).replace(
+        "tally/butler.toml",
+        &format!("[modules.{TALLY}]"),
+        &gate,
+    );
     let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "approval.rejected").start().await;
     let db = household.owner().await;
     rule(&db, "count", TALLY).await;

@@ -110,7 +110,7 @@ async fn killed_with_a_tool_in_flight() {
         {"when": "wait", "steps": [{"call": {"tool": "probe_echo", "arguments": {"text": "x", "ms": 60000}}}, {"say": "over"}]},
     ]))
     .await;
-    let household = Household::with_model(&model).butler("tester", PROBE);
+    let household = Household::few_with_model(&model).butler("tester", PROBE);
     for n in 0..20u64 {
         let round = format!("round {n}: tool in flight");
         let mut daemon = household.start().await;
@@ -142,7 +142,7 @@ async fn killed_between_the_steps_of_a_session() {
         {"when": "work", "steps": [{"call": {"tool": "state_set", "arguments": {"key": "w", "value": 1}}}, {"say": "done"}]},
     ]))
     .await;
-    let household = Household::with_model(&model).butler("tester", PROBE);
+    let household = Household::few_with_model(&model).butler("tester", PROBE);
     let points = [
         "session.opened",
         "session.running",

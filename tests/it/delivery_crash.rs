@@ -42,7 +42,7 @@ async fn killed_at(household: &Household, receiver: &Receiver, point: &str, endp
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_between_any_two_steps_of_a_delivery() {
     let receiver = Receiver::start().await;
-    let household = Household::new().with_webhook(&receiver, "");
+    let household = Household::few().with_webhook(&receiver, "");
     for (point, door, wise) in [
         ("notify.committed", ("sent", 1), ("sent", 1)),
         ("outbox.claimed", ("sent", 1), ("sent", 1)),
@@ -64,7 +64,7 @@ async fn killed_between_any_two_steps_of_a_delivery() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_while_the_owner_is_told() {
     let receiver = Receiver::start().await;
-    let household = Household::new().with_webhook(&receiver, "");
+    let household = Household::few().with_webhook(&receiver, "");
     for (n, point) in ["notice.before", "notice.committed"].into_iter().enumerate() {
         let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", point).start().await;
         let arguments =

@@ -11,7 +11,7 @@ const LEASE: &str = "2";
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_worker_stopped_past_its_lease_settles_nothing_and_the_one_that_took_over_does() {
     let model = counting_model(1500).await;
-    let household = Household::with_model(&model).with_tally(1).env("BUTLERD_LEASE_SECONDS", LEASE);
+    let household = Household::few_with_model(&model).with_tally(1).env("BUTLERD_LEASE_SECONDS", LEASE);
     let daemon = household.start().await;
     let client = household.owner().await;
     rule(&client, "count: ", "tally").await;
@@ -67,7 +67,7 @@ async fn a_classification_whose_claim_is_lost_is_cancelled_and_decides_nothing()
         {"when": "count: lost", "steps": [{"call": {"tool": "tally_add", "arguments": {"mark": "lost"}}}, {"say": "k"}]},
     ]))
     .await;
-    let household = Household::with_model(&model).with_tally(1).env("BUTLERD_LEASE_SECONDS", LEASE);
+    let household = Household::few_with_model(&model).with_tally(1).env("BUTLERD_LEASE_SECONDS", LEASE);
     let daemon = household.start().await;
     let client = household.owner().await;
     let id = insist(&household.data(), &envelope("1", "chat", "think: lost", "interactive")).await;
@@ -106,7 +106,7 @@ pub const STRANGE: &str = "[butler]\nname = \"strange\"\nport = 40196\ndescripti
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_always_fails_hurts_nobody_else_and_dies_after_five_tries() {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(4).butler("strange", STRANGE);
+    let household = Household::few_with_model(&model).with_tally(4).butler("strange", STRANGE);
     let daemon = household.start().await;
     let client = household.owner().await;
     rule(&client, "count: ", "tally").await;
@@ -158,7 +158,7 @@ async fn one_that_always_fails_hurts_nobody_else_and_dies_after_five_tries() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_thread_keeps_its_order_while_others_pass() {
     let model = counting_model(150).await;
-    let household = Household::with_model(&model).with_tally(3);
+    let household = Household::few_with_model(&model).with_tally(3);
     let _daemon = household.start().await;
     let client = household.owner().await;
     rule(&client, "count: ", "tally").await;
@@ -193,7 +193,7 @@ async fn a_thread_keeps_its_order_while_others_pass() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rows_that_cannot_be_read_end_and_keep_nobody_waiting() {
     let model = counting_model(3000).await;
-    let household = Household::with_model(&model).with_tally(1);
+    let household = Household::few_with_model(&model).with_tally(1);
     let _daemon = household.start().await;
     let client = household.owner().await;
     rule(&client, "count: ", "tally").await;

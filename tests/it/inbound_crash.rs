@@ -9,7 +9,7 @@ use crate::support::{Daemon, Household, eventually, http, model};
 /// Dies at each of these points with a message under way, starts again, and looks.
 async fn killed_at(points: &[&str]) {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(1);
+    let household = Household::few_with_model(&model).with_tally(1);
     for point in points {
         let mark = point.replace(['.', ':', '_'], "-");
         let message = envelope(&mark, &mark, &format!("count: {mark}"), "interactive");
@@ -98,7 +98,7 @@ async fn killed_while_a_butler_works_on_a_message_and_ends_it() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_while_a_message_is_given_up() {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(1).butler("strange", STRANGE);
+    let household = Household::few_with_model(&model).with_tally(1).butler("strange", STRANGE);
     for point in ["give_up.before", "give_up.committed"] {
         let mut message = envelope(point, point, "count: nothing", "interactive");
         message["control"]["pinned_target"] = "strange".into();
@@ -142,7 +142,7 @@ async fn killed_after_a_butler_has_answered() {
     // Each of them twice, as models do that got no answer.
     let steps = [reply.clone(), reply, react.clone(), react, json!({"say": "Done."})];
     let model = model(json!([{"when": "(?s).*tell: ([a-z0-9-]+)", "steps": steps}])).await;
-    let household = Household::with_model(&model).with_tally(1);
+    let household = Household::few_with_model(&model).with_tally(1);
     let mut daemon = household.start().await;
     rule(&household.owner().await, "tell", "tally").await;
     // What is said twice in one session is said once; in another session it is another one's.

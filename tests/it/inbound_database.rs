@@ -67,7 +67,7 @@ async fn ended_once(household: &Household, what: &str, messages: usize, later: &
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_says_nothing_is_waited_for() {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(2);
+    let household = Household::few_with_model(&model).with_tally(2);
     let mut daemon = household.start().await;
     rule(&household.owner().await, "count: ", "tally").await;
     for n in 0..6 {
@@ -94,7 +94,7 @@ async fn a_database_that_says_nothing_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_database_that_is_gone_is_waited_for() {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(2);
+    let household = Household::few_with_model(&model).with_tally(2);
     let mut daemon = household.start().await;
     rule(&household.owner().await, "count: ", "tally").await;
     for n in 0..6 {
@@ -137,7 +137,7 @@ async fn a_database_that_is_gone_is_waited_for() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn connections_that_are_cut_again_and_again_lose_nothing() {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(2);
+    let household = Household::few_with_model(&model).with_tally(2);
     let mut daemon = household.start().await;
     let client = household.owner().await;
     rule(&client, "count: ", "tally").await;

@@ -62,7 +62,7 @@ async fn every_acknowledged_message_ends_once_while_the_daemon_is_killed() {
     let seed = setting("STORM_SEED", u64::from(std::process::id()));
     let model = counting_model(0).await;
     // One session at a time, so that a kill finds at most one that has acted and is not on record.
-    let household = Household::with_model(&model).with_tally(1);
+    let household = Household::few_with_model(&model).with_tally(1);
     let mut daemon: Daemon = household.start().await;
     rule(&household.owner().await, "count: ", "tally").await;
     let begun = Instant::now();

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::tally::{counting_model, envelope, insist};
+use crate::support::tally::{TALLY, counting_model, envelope, insist};
 use crate::support::{Household, Receiver, eventually};
 
 const BUDGET: &str = "[butler]\nname = \"miser\"\nport = 40196\ndescription = \"Spends.\"\n\n[butler.runtime]\n\
@@ -12,7 +12,7 @@ const BUDGET: &str = "[butler]\nname = \"miser\"\nport = 40196\ndescription = \"
 async fn each_way_to_fail_has_its_notice_once_and_they_come_together() {
     let model = counting_model(0).await;
     let receiver = Receiver::start().await;
-    let household = Household::with_model(&model)
+    let household = Household::few_with_model(&model)
         .with_tally(1)
         .with_webhook(&receiver, "")
         .env("BUTLERD_NOTICE_SECONDS", "3600")
@@ -39,7 +39,7 @@ async fn each_way_to_fail_has_its_notice_once_and_they_come_together() {
     message["control"]["pinned_target"] = json!("tally");
     insist(&household.data(), &message).await;
     let refused = json!({"intent": "send", "channel": "webhook", "recipient": "door", "message": "[no]"});
-    daemon.mcp("general").call("notify", refused).await;
+    daemon.mcp(TALLY).call("notify", refused).await;
     client.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
     client.batch_execute(&schedule_rows()).await.expect("runs of schedules");
     client.batch_execute(SPENT).await.expect("a session that was refused");
@@ -83,13 +83,13 @@ async fn each_way_to_fail_has_its_notice_once_and_they_come_together() {
 fn schedule_rows() -> String {
     let run = |at: &str, cause: &str, state: &str, reason: &str| {
         format!(
-            "INSERT INTO general.schedule_runs (id, task_id, fire_at, cause, state, reason, trust, created_at, finished_at)
-             SELECT gen_random_uuid(), id, now() - interval '{at}', '{cause}', '{state}', '{reason}', 'owner', now(), now() FROM general.scheduled_tasks
+            "INSERT INTO tally.schedule_runs (id, task_id, fire_at, cause, state, reason, trust, created_at, finished_at)
+             SELECT gen_random_uuid(), id, now() - interval '{at}', '{cause}', '{state}', '{reason}', 'owner', now(), now() FROM tally.scheduled_tasks
              WHERE name = 'rounds';"
         )
     };
     format!(
-        "INSERT INTO general.scheduled_tasks (id, name, cron, prompt, dispatch_mode, timezone, source, trust, enabled)
+        "INSERT INTO tally.scheduled_tasks (id, name, cron, prompt, dispatch_mode, timezone, source, trust, enabled)
          VALUES (gen_random_uuid(), 'rounds', '0 4 1 1 *', 'go', 'prompt', 'UTC', 'db', 'owner', false);{}{}",
         run("1 hour", "slot", "failed", "it broke"),
         run("2 hours", "missed", "skipped", "butlerd was not running")

@@ -186,7 +186,7 @@ async fn what_butler_toml_declares_is_synced_and_what_people_decide_stays() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn one_that_needs_its_butler_idle_waits_and_holds_up_nobody() {
     let model = counting_model(3000).await;
-    let household = Household::with_model(&model).with_tally(2);
+    let household = Household::few_with_model(&model).with_tally(2);
     let daemon = household.start().await;
     let tally = daemon.mcp("tally");
     tally.ok("schedule_create", json!({"name": "long", "in": "1s", "prompt": "count: long"})).await;

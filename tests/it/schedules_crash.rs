@@ -8,7 +8,7 @@ use crate::support::{Household, eventually};
 /// Dies at each of these points with a run on its way, starts again, and looks.
 async fn killed_at(points: &[&str]) {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(1);
+    let household = Household::few_with_model(&model).with_tally(1);
     for point in points {
         let mark = point.replace('.', "-");
         let dying = Household::again(&household, "BUTLERD_CRASH_POINT", point);
@@ -58,7 +58,7 @@ async fn killed_while_a_schedules_run_ends() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_run_by_hand_that_is_killed_has_failed_and_says_so() {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(1);
+    let household = Household::few_with_model(&model).with_tally(1);
     let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "schedule.claimed").start().await;
     let tally = daemon.mcp("tally");
     let wish = json!({"name": "by-hand", "cron": "0 0 1 1 *", "prompt": "count: by-hand"});

@@ -12,7 +12,7 @@ const FOUND: &str = "/*---\ndescription: What was counted.\nargs:\n  least: {typ
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_job_in_sql_is_silent_without_rows_and_starts_a_session_with_them() {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(1).write("tally/jobs/found.sql", FOUND);
+    let household = Household::few_with_model(&model).with_tally(1).write("tally/jobs/found.sql", FOUND);
     let daemon = household.start().await;
     let tally = daemon.mcp("tally");
     let job = json!({"name": "look", "cron": "0 0 1 1 *", "dispatch_mode": "job", "job_name": "found"});
@@ -70,7 +70,7 @@ async fn what_a_job_finds_is_told_to_the_owner_once_without_a_model() {
 
 async fn found_and_told_once(point: &str) {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(1).write("tally/jobs/tell.sql", TELL);
+    let household = Household::few_with_model(&model).with_tally(1).write("tally/jobs/tell.sql", TELL);
     let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", point).start().await;
     let client = household.owner().await;
     for mark in ["tell {mark}", "tell-two"] {
@@ -114,9 +114,9 @@ async fn a_wrong_job_fails_its_module_with_file_and_line_and_nobody_else() {
             7,
             "only reads",
         ),
-        (FOUND.replace("prompt: \"count: from-rows\"", "notify: {template: \"{nothing}\"}"), 1, "nothing"),
+        (FOUND.replace("prompt: \"count: from-rows\"", "notify: {template: \"{nothing}\"}"), 5, "nothing"),
     ] {
-        let household = Household::new().with_tally(1).write("tally/jobs/found.sql", &text);
+        let household = Household::few().with_tally(1).write("tally/jobs/found.sql", &text);
         let daemon = household.start().await;
         let states = daemon.mcp("tally").ok("module.states", json!({})).await;
         let told = states["tally"]["failure_error"].as_str().unwrap_or_default().to_owned();
@@ -129,7 +129,7 @@ async fn a_wrong_job_fails_its_module_with_file_and_line_and_nobody_else() {
 async fn people_look_at_schedules_and_run_pause_and_resume_them() {
     let model = counting_model(0).await;
     let entry = "\n[[butler.schedule]]\nname = \"evening\"\ncron = \"0 20 * * *\"\nprompt = \"count: evening\"\n";
-    let household = Household::with_model(&model).with_tally(1);
+    let household = Household::few_with_model(&model).with_tally(1);
     let toml = std::fs::read_to_string(household.roster().join("tally/butler.toml")).expect("the file");
     let household = household.write("tally/butler.toml", &format!("{toml}{entry}"));
     let mut daemon = household.start().await;
@@ -178,7 +178,7 @@ async fn people_look_at_schedules_and_run_pause_and_resume_them() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_more_urgent_of_several_goes_first() {
     let model = counting_model(0).await;
-    let household = Household::with_model(&model).with_tally(1);
+    let household = Household::few_with_model(&model).with_tally(1);
     let daemon = household.start().await;
     let tally = daemon.mcp("tally");
     let at = jiff::Timestamp::now().checked_add(jiff::SignedDuration::from_secs(3)).unwrap().to_string();

@@ -97,21 +97,35 @@ LANGUAGE sql STABLE
 SET search_path FROM CURRENT
 AS $$
     WITH held AS (
-        SELECT m.id, m.units_per_dose,
-               greatest(m.stock - m.units_per_dose * greatest(
-                   (SELECT count(*) FROM medication_doses o
-                     WHERE o.medication_id = m.id AND o.deleted_at IS NULL AND NOT o.skipped
-                       AND o.taken_at > m.stock_at),
-                   (SELECT count(*) FROM medication_due(m.id, m.stock_at, shared.clock()) u
-                     WHERE u.status <> 'skipped')), 0) AS stock_left
+        SELECT m.id, m.stock, m.stock_at, m.units_per_dose AS unit, floor(m.stock / m.units_per_dose)::int AS doses
           FROM medications m
          WHERE m.id = $1 AND m.stock IS NOT NULL
+    ), logged AS (
+        SELECT o.taken_at AS at FROM held h JOIN medication_doses o ON o.medication_id = h.id
+         WHERE o.deleted_at IS NULL AND NOT o.skipped AND o.taken_at > h.stock_at
+    ), due AS (
+        SELECT u.slot_at AS at FROM held h CROSS JOIN LATERAL medication_due(h.id, h.stock_at, shared.clock()) u
+         WHERE u.status <> 'skipped'
+    ), rest AS (
+        SELECT h.*, greatest(h.stock - h.unit * greatest((SELECT count(*) FROM logged), (SELECT count(*) FROM due)), 0)
+                    AS amount
+          FROM held h
     )
-    SELECT trim_scale(h.stock_left),
-           (SELECT s.slot_at::date
-              FROM medication_slots(h.id, shared.clock(), shared.clock() + interval '370 days') s
-             ORDER BY s.slot_at OFFSET floor(h.stock_left / h.units_per_dose)::int LIMIT 1)
-      FROM held h
+    SELECT trim_scale(r.amount),
+           CASE WHEN r.amount >= r.unit THEN
+               (SELECT s.slot_at::date
+                  FROM medication_slots(r.id, shared.clock(), shared.clock() + interval '370 days') s
+                 ORDER BY s.slot_at OFFSET floor(r.amount / r.unit)::int LIMIT 1)
+           ELSE
+               -- It is empty: the day stays the one that followed its last dose.
+               (SELECT min(s.slot_at)::date
+                  FROM (SELECT CASE WHEN r.doses = 0 THEN r.stock_at ELSE least(
+                                   (SELECT l.at FROM logged l ORDER BY l.at OFFSET greatest(r.doses - 1, 0) LIMIT 1),
+                                   (SELECT d.at FROM due d ORDER BY d.at OFFSET greatest(r.doses - 1, 0) LIMIT 1)) END
+                               AS at) e
+                 CROSS JOIN LATERAL medication_slots(r.id, e.at + interval '1 microsecond', e.at + interval '370 days') s)
+           END
+      FROM rest r
 $$;
 
 -- When the next dose is due; null for what is taken as needed, and at the end of a course.

@@ -224,20 +224,3 @@ BEGIN
             USING ERRCODE = '22023';
     END IF;
 END $$;
-
--- The span of time that a run of a job answers for, so that each moment is answered for once: from the last run that was
--- done to the one that is at work. Where no schedule runs the job it is the last `step`. What a run could not tell the
--- next one does, up to a week back.
-CREATE FUNCTION job_span(job text, step interval, OUT since timestamptz, OUT until timestamptz)
-LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
-BEGIN
-    SELECT r.fire_at, (SELECT d.fire_at FROM schedule_runs d
-                       WHERE d.task_id = t.id AND d.state = 'done' AND d.fire_at < r.fire_at
-                       ORDER BY d.fire_at DESC LIMIT 1)
-      INTO until, since
-      FROM scheduled_tasks t JOIN schedule_runs r ON r.task_id = t.id
-     WHERE t.job_name = job AND r.state = 'running'
-     ORDER BY r.started_at DESC LIMIT 1;
-    until := coalesce(until, shared.clock());
-    since := CASE WHEN FOUND THEN greatest(since, until - interval '7 days') ELSE until - step END;
-END $$;

@@ -13,9 +13,9 @@ use crate::soak::{self, proc};
 pub const FAKE: &str = "faker";
 
 impl Household {
-    /// As [`Household::new`], with the butler [`FAKE`] and patience of a second where a child should leave by itself.
+    /// As [`Household::few`], with the butler [`FAKE`] and patience of a second where a child should leave by itself.
     pub fn misbehaving() -> Self {
-        let household = Self::new().butler(FAKE, &format!("{}\n[modules.probe]\n", soak::butler(FAKE, 40191, "60s")));
+        let household = Self::few().butler(FAKE, &format!("{}\n[modules.probe]\n", soak::butler(FAKE, 40191, "60s")));
         let program = household.fake_program();
         // A copy of its own: whatever a process does to itself, this is the file that it runs.
         std::fs::copy(built(), &program).expect("a copy of the program");

@@ -43,6 +43,19 @@ fn template() -> &'static Path {
     })
 }
 
+/// As [`template`], of the two core butlers alone.
+fn template_of_few() -> &'static Path {
+    static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
+    TEMPLATE.get_or_init(|| {
+        let household = Household::bare().only_core();
+        let mut daemon = household.start_blocking();
+        daemon.stop_blocking();
+        let path = household.dir.path().join("data");
+        let _kept = Arc::into_inner(household.dir).map(tempfile::TempDir::keep);
+        path
+    })
+}
+
 /// The evening on which the households of [`Household::moved`] were set up, long before or after the real one.
 pub const SET_UP: &str = "2027-02-28T20:00:00+01:00";
 
@@ -108,6 +121,30 @@ impl Household {
         household
     }
 
+    /// As [`Household::new`], with the two core butlers alone: for tests that start it often, and for those that wait for
+    /// what no schedule of the shipped butlers may come before.
+    pub fn few() -> Self {
+        let household = Self::bare().only_core();
+        copy(template_of_few(), &household.data());
+        household
+    }
+
+    /// As [`Household::few`], with a model that follows `script` and a key for it.
+    pub fn few_with_model(model: &ScriptedModel) -> Self {
+        Self::few().asking(model)
+    }
+
+    fn only_core(self) -> Self {
+        for entry in std::fs::read_dir(self.roster()).expect("the roster").flatten() {
+            let path = entry.path();
+            let kept = ["switchboard", "messenger", "shared"].iter().any(|name| path.ends_with(name));
+            if path.is_dir() && !kept {
+                std::fs::remove_dir_all(&path).expect("the butler goes");
+            }
+        }
+        self
+    }
+
     /// As [`Household::new`], with a model that follows `script` and a key for it.
     pub fn with_model(model: &ScriptedModel) -> Self {
         Self::new().asking(model)
@@ -120,12 +157,13 @@ impl Household {
             .env("ANTHROPIC_API_KEY", "sk-test-key-of-the-scripted-model")
     }
 
-    /// Another household with the same roster and environment and a fresh data directory.
+    /// Another household with the same roster and environment and the data directory of its template.
     pub fn clone_of(other: &Household) -> Self {
         let dir = scratch();
         copy(&other.roster(), &dir.path().join("roster"));
         let household = Self { dir: Arc::new(dir), env: other.env.clone() };
-        copy(template(), &household.data());
+        let few = !other.roster().join("general").exists();
+        copy(if few { template_of_few() } else { template() }, &household.data());
         household
     }
 

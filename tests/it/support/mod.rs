@@ -11,7 +11,7 @@ pub mod tally;
 
 pub use daemon::Daemon;
 pub use fake::{FAKE, turned};
-pub use household::{Household, model};
+pub use household::{Household, SET_UP, model};
 pub use mcp::Mcp;
 pub use mcp::http;
 pub use receiver::{Receiver, SECRET};

@@ -12,7 +12,7 @@ use super::super::core::{Ask, Memory};
 use super::super::rank::Kind;
 use super::block::{Line, Section, one_line, pack};
 use super::rows::{self, Shown, episode_columns, fact_columns, rule_columns, shown};
-use crate::base::{Trust, text};
+use crate::base::{TenantId, Trust, text};
 use crate::store::{Lease, StoreError};
 use crate::tools::{ToolCall, ToolError};
 
@@ -66,19 +66,28 @@ pub(super) async fn memory_context(call: ToolCall, memory: Arc<Memory>) -> Resul
     };
     let fleet = given.include_fleet_knowledge.unwrap_or(retrieval.fleet_knowledge);
     let lately = given.include_recent_episodes.unwrap_or(retrieval.recent_episodes);
-    let mut lease = call.lease().await?;
+    let tenant = &call.context().tenant_id;
+    // The index and the database look at the same time.
+    let (found, read) = tokio::join!(search(&memory, tenant, &ask), async {
+        let mut lease = call.lease().await?;
+        let profile = profile(&mut lease, &memory, now).await?;
+        let rules = rules(&mut lease, &memory, now).await?;
+        let episodes = if lately { Some(episodes(&mut lease, now).await?) } else { None };
+        Ok::<_, ToolError>((lease, profile, rules, episodes))
+    });
+    let (mut lease, profile, rules, episodes) = read?;
     let telling = Telling { now, zone };
     let mut sections = vec![
-        telling.section("## Profile Facts", 30, profile(&mut lease, &memory, now).await?),
-        telling.section("## Task-Relevant Facts", 35, relevant(&mut lease, &memory, &call, &ask).await?),
-        telling.section("## Active Rules", 20, rules(&mut lease, &memory, now).await?),
+        telling.section("## Profile Facts", 30, profile),
+        telling.section("## Task-Relevant Facts", 35, told(&mut lease, &found?, now).await?),
+        telling.section("## Active Rules", 20, rules),
     ];
-    if lately {
-        sections.push(telling.section("## Recent Episodes", 15, episodes(&mut lease, now).await?));
+    if let Some(episodes) = episodes {
+        sections.push(telling.section("## Recent Episodes", 15, episodes));
     }
     if fleet {
         let ask = Ask { butlers: Vec::new(), scopes: vec!["global".to_owned()], ..ask };
-        let found = relevant(&mut lease, &memory, &call, &ask).await?;
+        let found = told(&mut lease, &search(&memory, tenant, &ask).await?, now).await?;
         sections.push(telling.section("## Fleet Knowledge (cross-butler)", 10, found));
     }
     drop(lease);
@@ -88,18 +97,16 @@ pub(super) async fn memory_context(call: ToolCall, memory: Arc<Memory>) -> Resul
     })
 }
 
-async fn relevant(
-    lease: &mut Lease,
-    memory: &Arc<Memory>,
-    call: &ToolCall,
-    ask: &Ask,
-) -> Result<Vec<Shown>, ToolError> {
+/// What answers the prompt, the best first.
+async fn search(memory: &Arc<Memory>, tenant: &TenantId, ask: &Ask) -> Result<Vec<Uuid>, ToolError> {
     if ask.text.is_empty() {
         return Ok(Vec::new());
     }
-    let found = memory.search(&call.context().tenant_id, ask).await?;
-    let ids: Vec<Uuid> = found.hits.iter().map(|hit| hit.id).collect();
-    let mut rows = rows::of(lease, &ids, ask.now.unwrap_or_else(|| memory.store.clock().now())).await?;
+    Ok(memory.search(tenant, ask).await?.hits.iter().map(|hit| hit.id).collect())
+}
+
+async fn told(lease: &mut Lease, ids: &[Uuid], now: Timestamp) -> Result<Vec<Shown>, ToolError> {
+    let mut rows = rows::of(lease, ids, now).await?;
     Ok(ids.iter().filter_map(|id| rows.remove(id)).collect())
 }
 

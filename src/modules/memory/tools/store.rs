@@ -30,6 +30,8 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
                 "importance": importance(5.0),
                 "occurred_at": text(64, "When it happened; now without it"),
                 "speaker": text(200, "Who said it"),
+                "learn": {"type": "boolean", "default": true,
+                          "description": "Whether facts are made from it later; false where nobody said anything new"},
                 "idempotency_key": key, "retention_class": retention_class(), "sensitivity": sensitivity(),
             }),
             &["content"]
@@ -98,7 +100,7 @@ async fn memory_store_episode(call: ToolCall, with: With) -> Result<Value, ToolE
         sensitivity: owned(&call, "sensitivity"),
         metadata: json!({}),
         keep: with.memory.settings.episodes.retention.0,
-        left_out: false,
+        left_out: call.args.get("learn") == Some(&json!(false)),
         content,
         speaker,
         vector,
