@@ -110,6 +110,14 @@ fn tone(state: &str) -> Tone {
     }
 }
 
+/// Its state; what was put aside troubles nobody any more.
+fn standing(delivery: &Delivery) -> (Tone, String) {
+    match delivery.discarded {
+        Some(_) => (Tone::Faint, format!("{}, put aside", delivery.state)),
+        None => (tone(&delivery.state), delivery.state.clone()),
+    }
+}
+
 fn said(delivery: &Delivery) -> &str {
     delivery.message.as_deref().or(delivery.emoji.as_deref()).unwrap_or_default()
 }
@@ -126,7 +134,7 @@ fn list(out: Out, found: &[Delivery], zone: &TimeZone) {
             (Tone::Plain, delivery.origin.clone()),
             (Tone::Plain, delivery.channel.clone()),
             (Tone::Plain, one_line(&delivery.target, 30)),
-            (tone(&delivery.state), delivery.state.clone()),
+            standing(delivery),
             (Tone::Plain, one_line(said(delivery), 60)),
         ]);
     }
@@ -141,7 +149,12 @@ fn show(out: Out, delivery: &Delivery, zone: &TimeZone) {
     line("by", &delivery.origin);
     line("to", &format!("{} over {}", one_line(&delivery.target, 200), delivery.channel));
     line("what", &format!("{}, {}, priority {}", delivery.kind, delivery.intent, delivery.priority));
-    line("state", &out.paint(tone(&delivery.state), &delivery.state));
+    let (tone, state) = standing(delivery);
+    line("state", &out.paint(tone, &state));
+    if let Some(aside) = &delivery.discarded {
+        let text = |key: &str| one_line(aside[key].as_str().unwrap_or_default(), 500);
+        line("put aside", &format!("by {}: {}", text("by"), text("reason")));
+    }
     if let Some(reason) = &delivery.reason {
         line("reason", reason);
     }

@@ -9,6 +9,7 @@ use super::post::{CHAT, Owner, Post};
 use crate::base::TenantId;
 use crate::base::text::plain_identity;
 use crate::store::{Lease, StoreError};
+use crate::tools::ToolError;
 
 /// Where a delivery goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -72,18 +73,14 @@ impl NoAim {
         }
     }
 
-    /// As the answer to `notify`.
-    pub fn to_json(&self) -> Value {
+    /// As the answer to `notify`: whom to ask for, or a refusal.
+    pub fn answer(&self) -> Result<Value, ToolError> {
         match self {
-            NoAim::MissingIdentifier { recipient, channel, contact } => json!({
+            NoAim::MissingIdentifier { recipient, channel, contact } => Ok(json!({
                 "status": "pending_missing_identifier", "recipient": recipient, "channel": channel,
-                "contact_id": contact, "error": self.sentence()}),
-            NoAim::Ambiguous { .. } => {
-                json!({"status": "error", "code": "ambiguous_recipient", "error": self.sentence()})
-            }
-            NoAim::NoChannel { .. } => {
-                json!({"status": "error", "code": "unknown_channel", "error": self.sentence()})
-            }
+                "contact_id": contact, "error": self.sentence()})),
+            NoAim::Ambiguous { .. } => Err(ToolError::refused("ambiguous_recipient", self.sentence())),
+            NoAim::NoChannel { .. } => Err(ToolError::refused("unknown_channel", self.sentence())),
         }
     }
 }
@@ -325,7 +322,7 @@ mod tests {
         assert_eq!(aim(None, "bob@example.org", &both).unwrap().channel, "email");
         for people in [bob(&[]), bob(&[("sms", "5")]), Vec::new()] {
             let refused = aim(Some("email"), "bob", &people).unwrap_err();
-            assert_eq!(refused.to_json()["status"], "pending_missing_identifier", "{refused:?}");
+            assert_eq!(refused.answer().unwrap()["status"], "pending_missing_identifier", "{refused:?}");
         }
         // An address that nobody is known by is nobody's, however well it looks.
         assert!(aim(Some("email"), "evil@example.org", &[]).is_err());

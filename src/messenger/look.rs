@@ -37,6 +37,9 @@ pub struct Delivery {
     pub settled_at: Option<Timestamp>,
     pub attempts: i32,
     pub receipt: Option<Value>,
+    /// Somebody put it aside: `{at, by, reason}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discarded: Option<Value>,
     /// Its tries, where one delivery is looked at.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tries: Vec<Attempt>,
@@ -87,7 +90,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 }
 
 const COLUMNS: &str = "id, origin, kind, intent, channel, target, subject, message, emoji, priority, state, reason, \
-    last_error, request_id, session_id, created_at, due_at, settled_at, attempts, receipt";
+    last_error, request_id, session_id, created_at, due_at, settled_at, attempts, receipt, discarded";
 
 fn delivery(row: &Row) -> Delivery {
     Delivery {
@@ -111,6 +114,7 @@ fn delivery(row: &Row) -> Delivery {
         settled_at: row.get(17),
         attempts: row.get(18),
         receipt: row.get(19),
+        discarded: row.get(20),
         tries: Vec::new(),
     }
 }

@@ -173,7 +173,7 @@ pub async fn send(call: &ToolCall, post: &Post, wanted: Wanted<'_>) -> Result<Va
     let mut lease = call.lease().await?;
     let aim = match post.aim(&mut lease, &tenant, wanted.channel, wanted.recipient).await? {
         Ok(aim) => aim,
-        Err(nobody) => return Ok(nobody.to_json()),
+        Err(nobody) => return nobody.answer(),
     };
     drop(lease);
     let priority = wanted.priority.map(Priority::from_name).unwrap_or_default();

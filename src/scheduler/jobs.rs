@@ -2,6 +2,7 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::Value;
+use tokio_postgres::types::ToSql;
 
 use crate::base::TenantId;
 use crate::store::{Database, StoreError};
@@ -23,12 +24,13 @@ pub(super) fn of_every_butler() -> HouseSchedule {
     HouseSchedule { name: "house-tidy".to_owned(), cron: "0 4 * * *".to_owned(), job: &[TIDY], priority: 3 }
 }
 
-/// Takes away what is only kept for looking back: transcripts and the runs of schedules.
+/// Takes away what is only kept for looking back: transcripts, the runs of schedules, and the rows before for `undo`.
 const TIDY: &str = "tidy";
 
-/// How long transcripts and runs are kept, if the job's arguments don't say otherwise.
+/// How long they are kept, if the job's arguments don't say otherwise.
 const TRANSCRIPT_DAYS: i64 = 90;
 const RUN_DAYS: i64 = 400;
+const UNDO_DAYS: i64 = 90;
 /// So many rows go in one statement, so that nobody waits for it.
 const AT_ONCE: i64 = 5000;
 
@@ -76,19 +78,28 @@ async fn tidy(cx: JobContext<'_>) -> Result<String, Result<String, StoreError>> 
              SELECT ctid FROM \"{schema}\".schedule_runs
              WHERE finished_at < $1 AND ($2 = 'owner' OR tenant_id = $2) LIMIT $3))"
     );
-    let gone = sweep(&cx, &old_events, events).await.map_err(Err)?;
-    let also = sweep(&cx, &old_runs, runs).await.map_err(Err)?;
-    Ok(format!("took away {gone} lines of old transcripts and {also} old runs of schedules"))
+    // They are stamped by the database, so they are counted by its clock.
+    let undo = days("undo_days", UNDO_DAYS)?;
+    let old_rows = format!(
+        "DELETE FROM shared.row_changes WHERE ctid = ANY(ARRAY(
+             SELECT ctid FROM shared.row_changes WHERE tx_at < transaction_timestamp() - make_interval(days => $1::bigint::int)
+                AND schema = '{schema}' AND ($2 = 'owner' OR tenant_id = $2) LIMIT $3))"
+    );
+    let gone = sweep(&cx, &old_events, &events).await.map_err(Err)?;
+    let also = sweep(&cx, &old_runs, &runs).await.map_err(Err)?;
+    let rows = sweep(&cx, &old_rows, &undo).await.map_err(Err)?;
+    Ok(format!(
+        "took away {gone} lines of old transcripts, {also} old runs of schedules and {rows} old rows kept for undo"
+    ))
 }
 
-async fn sweep(cx: &JobContext<'_>, sql: &str, before: Timestamp) -> Result<u64, StoreError> {
+/// Takes away what `sql` says of `since`, a part at a time.
+async fn sweep(cx: &JobContext<'_>, sql: &str, since: &(dyn ToSql + Sync)) -> Result<u64, StoreError> {
     let mut all = 0;
     loop {
         let mut lease = cx.db.every_tenant().await?;
-        let n = lease
-            .execute(sql, &[&before, &cx.tenant.as_str(), &AT_ONCE])
-            .await
-            .map_err(StoreError::query("tidying"))?;
+        let n =
+            lease.execute(sql, &[since, &cx.tenant.as_str(), &AT_ONCE]).await.map_err(StoreError::query("tidying"))?;
         all += n;
         if n < u64::try_from(AT_ONCE).unwrap_or(0) {
             return Ok(all);

@@ -202,7 +202,8 @@ async fn household() -> (Household, butlerd::demo::model::ScriptedModel) {
     ]))
     .await;
     let names: Vec<String> = DECLARED.iter().map(|(name, _)| format!("\"{name}\"")).collect();
-    let mut household = Household::misbehaving()
+    let mut household = Household::new()
+        .with_fake()
         .replace(
             "faker/butler.toml",
             "[modules.probe]",
@@ -358,7 +359,7 @@ async fn no_secret_is_found_anywhere() {
 /// The search finds what is there: each secret in each encoding, in rows and in files.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_search_finds_what_is_there() {
-    let household = Household::misbehaving();
+    let household = Household::new().with_fake();
     let daemon = household.start().await;
     let mut canaries = first_canaries(&household, &daemon);
     for n in 0..3 {

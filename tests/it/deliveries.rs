@@ -158,6 +158,13 @@ async fn people_see_what_failed_and_decide() {
         if counts == [1, 1, 2] { Ok(()) } else { Err(format!("{counts:?}")) }
     })
     .await;
+    // What somebody put aside stays, and it is told who did.
+    let aside = json!({"dead_letter_id": dead, "reason": "the door is gone"}).to_string();
+    let call = ["tool", "call", "messenger", "messenger_dead_letter_discard", &aside];
+    let (code, out, err) = cli(&household, &call).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let (_, out, _) = cli(&household, &["deliveries", "show", &dead]).await;
+    assert!(out.contains("dead, put aside") && out.contains("the door is gone"), "{out}");
     // A token of another butler sees nothing of it, and one that may only look changes nothing.
     let (_, out, _) = cli(&household, &["token", "new", "--butler", "health", "--scope", "admin", "--json"]).await;
     let token: Value = serde_json::from_str(&out).expect("JSON");

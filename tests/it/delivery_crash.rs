@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 
 use crate::delivery_storm::try_notify;
-use crate::support::tally::died;
+use crate::support::tally::{TALLY, died};
 use crate::support::{Household, Receiver, eventually};
 
 /// Has something sent that dies at the point, and starts again. Its row's state, and how often it arrived.
@@ -16,7 +16,7 @@ async fn killed_at(household: &Household, receiver: &Receiver, point: &str, endp
         _ => json!({"intent": "send", "channel": "webhook", "recipient": endpoint, "message": message}),
     };
     // Its answer may come before the end or not at all.
-    let _ = try_notify(&household.data(), "general", &arguments).await;
+    let _ = try_notify(&household.data(), TALLY, &arguments).await;
     died(&mut daemon, point).await;
     drop(daemon);
     let _daemon = household.start().await;
@@ -42,7 +42,7 @@ async fn killed_at(household: &Household, receiver: &Receiver, point: &str, endp
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_between_any_two_steps_of_a_delivery() {
     let receiver = Receiver::start().await;
-    let household = Household::few().with_webhook(&receiver, "");
+    let household = Household::few().with_tally(1).with_webhook(&receiver, "");
     for (point, door, wise) in [
         ("notify.committed", ("sent", 1), ("sent", 1)),
         ("outbox.claimed", ("sent", 1), ("sent", 1)),
@@ -64,12 +64,12 @@ async fn killed_between_any_two_steps_of_a_delivery() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_while_the_owner_is_told() {
     let receiver = Receiver::start().await;
-    let household = Household::few().with_webhook(&receiver, "");
+    let household = Household::few().with_tally(1).with_webhook(&receiver, "");
     for (n, point) in ["notice.before", "notice.committed"].into_iter().enumerate() {
         let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", point).start().await;
         let arguments =
             json!({"intent": "send", "channel": "webhook", "recipient": "door", "message": format!("[no] {n}")});
-        let _ = try_notify(&household.data(), "general", &arguments).await;
+        let _ = try_notify(&household.data(), TALLY, &arguments).await;
         died(&mut daemon, point).await;
         drop(daemon);
         let daemon = household.start().await;

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use crate::support::tally::random;
+use crate::support::tally::{TALLY, random};
 use crate::support::{Daemon, Household, Mcp, Receiver, eventually};
 
 const SENDERS: usize = 6;
@@ -59,7 +59,7 @@ async fn send(household: &Household, seed: u64, n: usize) {
     let arguments = json!({"intent": "send", "channel": "webhook", "recipient": endpoint(n), "message": text});
     let begun = Instant::now();
     loop {
-        if try_notify(&household.data(), "general", &arguments).await.is_some() {
+        if try_notify(&household.data(), TALLY, &arguments).await.is_some() {
             return;
         }
         // Its answer was lost: only the row says whether it was posted.
@@ -79,7 +79,7 @@ async fn every_message_leaves_once_while_the_daemon_is_killed() {
     let (messages, kills) = (setting("NOTIFIES", 80) as usize, setting("NOTIFY_KILLS", 3));
     let seed = setting("STORM_SEED", u64::from(std::process::id()));
     let mut receiver = Receiver::start().await;
-    let household = std::sync::Arc::new(Household::few().with_webhook(&receiver, "timeout = \"3s\""));
+    let household = std::sync::Arc::new(Household::few().with_tally(1).with_webhook(&receiver, "timeout = \"3s\""));
     let mut daemon: Daemon = household.start().await;
     let begun = Instant::now();
     let senders: Vec<_> = (0..SENDERS)
@@ -119,7 +119,7 @@ async fn every_message_leaves_once_while_the_daemon_is_killed() {
     household.all_delivered(&what).await;
     household.invariants(&what).await;
     let client = household.owner().await;
-    let sql = "SELECT message, state, id::text, last_error FROM shared.outbox WHERE origin = 'general'";
+    let sql = "SELECT message, state, id::text, last_error FROM shared.outbox WHERE origin = 'tally'";
     let mut rows: BTreeMap<String, (String, String, Option<String>)> = BTreeMap::new();
     for row in client.query(sql, &[]).await.expect("the deliveries") {
         let again = rows.insert(row.get(0), (row.get(1), row.get(2), row.get(3)));

@@ -39,7 +39,8 @@ fn assert_documented(runtime: &str, found: &BTreeSet<String>, declared: &[&str])
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_vendors_child_sees_exactly_what_is_documented() {
     let declared = "[butler.env]\noptional = [\"HOUSE_COLOUR\", \"NOT_SET_ANYWHERE\"]\n\n[modules.probe]";
-    let household = Household::misbehaving()
+    let household = Household::new()
+        .with_fake()
         .replace("faker/butler.toml", "[modules.probe]", declared)
         .env("ANTHROPIC_API_KEY", "sk-secret-of-the-owner")
         .env("HOUSE_COLOUR", "teal")

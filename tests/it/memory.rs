@@ -325,3 +325,39 @@ async fn killed_after_a_session_was_remembered_it_is_remembered_once() {
     })
     .await;
 }
+
+/// Nobody can say on whose behalf it ran: it is told to no memory, and that is seen.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_whose_context_cannot_be_read_is_not_remembered_and_holds_up_no_other() {
+    let (_model, household) = household("").await;
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    let first = trigger(&daemon, "general", "what about my car").await;
+    episode(&db, "general", first).await;
+    eventually("it is settled", || async {
+        let sql = "WITH wiped AS (SELECT id FROM general.sessions WHERE id = $1 AND remember = 'stored')
+                   UPDATE general.sessions s SET remember = 'pending', context = '{\"request\": {}}' FROM wiped w
+                   WHERE s.id = w.id";
+        let n = db.execute(sql, &[&first]).await.map_err(|e| e.to_string())?;
+        if n == 1 { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    db.execute("DELETE FROM general.memory_episodes WHERE session_id = $1", &[&first]).await.expect("it is gone");
+    let second = trigger(&daemon, "general", "what about my bicycle").await;
+    episode(&db, "general", second).await;
+    eventually("both are settled", || async {
+        let sql = "SELECT remember FROM general.sessions WHERE id = ANY ($1) ORDER BY id";
+        let rows = db.query(sql, &[&vec![first, second]]).await.map_err(|e| e.to_string())?;
+        let states: Vec<Option<String>> = rows.iter().map(|row| row.get(0)).collect();
+        let states: Vec<&str> = states.iter().map(|s| s.as_deref().unwrap_or_default()).collect();
+        if states == ["refused", "stored"] { Ok(()) } else { Err(format!("{states:?}")) }
+    })
+    .await;
+    let sql = "SELECT count(*) FROM general.memory_episodes WHERE session_id = $1";
+    assert_eq!(db.query_one(sql, &[&first]).await.expect("a count").get::<_, i64>(0), 0);
+    let log = daemon.log();
+    assert!(
+        log.lines().any(|l| l.contains(&first.to_string()) && l.contains("nobody can say on whose behalf")),
+        "{log}"
+    );
+}

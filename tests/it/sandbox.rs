@@ -174,7 +174,8 @@ async fn try_all(setting: &str, judge: impl Fn(Without, &Value) -> bool) {
     // A model on this machine, whose name need not be looked up: nobody asks it anything.
     let model = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let model = format!("http://{}", model.local_addr().expect("its address"));
-    let household = Household::misbehaving()
+    let household = Household::new()
+        .with_fake()
         .env("BUTLERD_SPAWNER__SANDBOX", setting)
         .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &model);
     let daemon = household.start().await;
@@ -217,7 +218,7 @@ async fn without_the_sandbox_the_same_child_gets_at_it_all() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_and_doctor_say_what_is_on() {
-    let household = Household::misbehaving();
+    let household = Household::new().with_fake();
     let daemon = household.start().await;
     let (_, report, err) = household.cli(&["doctor", "--json"]);
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|e| panic!("{e}: {report}{err}"));

@@ -171,8 +171,21 @@ async fn people_look_at_schedules_and_run_pause_and_resume_them() {
     // The house tidies in every butler: without --butler it must be said which one.
     let (code, _, err) = household.cli(&["schedule", "run", "house-tidy"]);
     assert!(code == 2 && err.contains("--butler"), "{err}");
+    let client = household.owner().await;
+    let kept = "SELECT key FROM shared.row_changes WHERE key ? 'at' ORDER BY id";
+    client
+        .batch_execute(
+            "INSERT INTO shared.row_changes (tx_at, schema, table_name, key, before, tenant_id)
+             SELECT now() - make_interval(days => at), whose, 'counted', jsonb_build_object('at', at), '{}', 'owner'
+             FROM (VALUES ('tally', 91), ('tally', 89), ('messenger', 91)) r (whose, at)",
+        )
+        .await
+        .expect("rows before");
     let tidied = json_of(&["schedule", "run", "house-tidy", "--butler", "tally", "--json"], 0);
-    assert!(tidied["result"].as_str().unwrap().contains("took away"), "{tidied}");
+    assert!(tidied["result"].as_str().unwrap().contains("1 old rows kept for undo"), "{tidied}");
+    let left = client.query(kept, &[]).await.expect("what is left");
+    let left: Vec<Value> = left.iter().map(|row| row.get(0)).collect();
+    assert_eq!(left, [json!({"at": 89}), json!({"at": 91})], "another butler's are its own");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -73,7 +73,7 @@ async fn remind(call: ToolCall, post: Post) -> Result<Value, ToolError> {
     let mut lease = call.lease().await?;
     let aim = match post.aim(&mut lease, &tenant, call.text("channel"), None).await? {
         Ok(aim) => aim,
-        Err(nobody) => return Ok(nobody.to_json()),
+        Err(nobody) => return nobody.answer(),
     };
     drop(lease);
     let letter = NewLetter {

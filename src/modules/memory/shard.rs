@@ -19,8 +19,8 @@ use crate::store::StoreError;
 
 /// What other butlers, or this one in another daemon, have written is seen after so long at the latest.
 const STALE: Duration = Duration::from_millis(250);
-/// So many changes are read at once.
-const AT_ONCE: i64 = 5000;
+/// So many changes are read at once: few enough that whoever asks meanwhile gets a turn in between.
+const AT_ONCE: i64 = 1000;
 
 const COLD: u8 = 0;
 const WARMING: u8 = 1;

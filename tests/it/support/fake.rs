@@ -15,7 +15,12 @@ pub const FAKE: &str = "faker";
 impl Household {
     /// As [`Household::few`], with the butler [`FAKE`] and patience of a second where a child should leave by itself.
     pub fn misbehaving() -> Self {
-        let household = Self::few().butler(FAKE, &format!("{}\n[modules.probe]\n", soak::butler(FAKE, 40191, "60s")));
+        Self::few().with_fake()
+    }
+
+    /// With the butler [`FAKE`], as [`Household::misbehaving`] has it.
+    pub fn with_fake(self) -> Self {
+        let household = self.butler(FAKE, &format!("{}\n[modules.probe]\n", soak::butler(FAKE, 40191, "60s")));
         let program = household.fake_program();
         // A copy of its own: whatever a process does to itself, this is the file that it runs.
         std::fs::copy(built(), &program).expect("a copy of the program");

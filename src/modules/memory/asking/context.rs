@@ -12,7 +12,7 @@ use super::super::core::{Ask, Memory};
 use super::super::rank::Kind;
 use super::block::{Line, Section, one_line, pack};
 use super::rows::{self, Shown, episode_columns, fact_columns, rule_columns, shown};
-use crate::base::{TenantId, Trust, text};
+use crate::base::{TenantId, Trust, task, text};
 use crate::store::{Lease, StoreError};
 use crate::tools::{ToolCall, ToolError};
 
@@ -68,18 +68,19 @@ pub(super) async fn memory_context(call: ToolCall, memory: Arc<Memory>) -> Resul
     let lately = given.include_recent_episodes.unwrap_or(retrieval.recent_episodes);
     let tenant = &call.context().tenant_id;
     // The index and the database look at the same time.
-    let (found, read) = tokio::join!(search(&memory, tenant, &ask), async {
-        let mut lease = call.lease().await?;
-        let profile = profile(&mut lease, &memory, now).await?;
-        let rules = rules(&mut lease, &memory, now).await?;
-        let episodes = if lately { Some(episodes(&mut lease, now).await?) } else { None };
-        Ok::<_, ToolError>((lease, profile, rules, episodes))
+    let searching = task::spawn(task::Kind::Job, "memory-context", {
+        let (memory, tenant, ask) = (memory.clone(), tenant.clone(), ask.clone());
+        async move { search(&memory, &tenant, &ask).await }
     });
-    let (mut lease, profile, rules, episodes) = read?;
+    let mut lease = call.lease().await?;
+    let profile = profile(&mut lease, &memory, now).await?;
+    let rules = rules(&mut lease, &memory, now).await?;
+    let episodes = if lately { Some(episodes(&mut lease, now).await?) } else { None };
+    let found = searching.await.map_err(|_| ToolError::Internal("the search broke off".to_owned()))??;
     let telling = Telling { now, zone };
     let mut sections = vec![
         telling.section("## Profile Facts", 30, profile),
-        telling.section("## Task-Relevant Facts", 35, told(&mut lease, &found?, now).await?),
+        telling.section("## Task-Relevant Facts", 35, told(&mut lease, &found, now).await?),
         telling.section("## Active Rules", 20, rules),
     ];
     if let Some(episodes) = episodes {
