@@ -58,61 +58,6 @@ pub(super) async fn search(
     Ok(rows.iter().map(hit).collect())
 }
 
-const SEARCH: &str = "
-WITH q AS (SELECT replace(plainto_tsquery('english', $1)::text, '&', '|')::tsquery AS q), all_of_them AS (
-    (SELECT id, 'episode' AS kind, ts_rank(search, q)::float8 AS r, importance, 1::float8 AS confidence, last_referenced_at AS used_at, occurred_at AS at, seq
-     FROM memory_episodes, q WHERE tenant_id = shared.tenant() AND search @@ q AND 'episode' = ANY($2::text[])
-       AND forgotten_at IS NULL AND (expires_at IS NULL OR expires_at > shared.clock())
-       AND $7::text IS NULL AND $8::uuid IS NULL AND $9::uuid IS NULL
-       AND (cardinality($4::text[]) = 0 OR $5 = ANY($4)) AND (cardinality($6::text[]) = 0 OR retention_class = ANY($6))
-       AND occurred_at >= coalesce($10::timestamptz, '-infinity') AND occurred_at <= coalesce($11::timestamptz, 'infinity')
-       AND array_position(ARRAY['normal', 'sensitive', 'secret'], sensitivity) <= $13::int + 1
-       AND array_position(ARRAY['stranger', 'known', 'system', 'owner'], trust) > $14::int
-     ORDER BY r DESC LIMIT 200)
-    UNION ALL
-    (SELECT id, 'fact', ts_rank(search, q)::float8 AS r, importance,
-            confidence * exp(-decay_rate * extract(epoch FROM $16::timestamptz - last_confirmed_at)::float8 / 86400),
-            last_referenced_at, coalesce(valid_from, learned_at), seq
-     FROM memory_facts, q WHERE tenant_id = shared.tenant() AND search @@ q AND 'fact' = ANY($2)
-       AND forgotten_at IS NULL AND validity IN ('active', 'fading') AND (cardinality($3::text[]) = 0 OR scope = ANY($3))
-       AND (cardinality($4) = 0 OR $5 = ANY($4)) AND (cardinality($6) = 0 OR retention_class = ANY($6))
-       AND ($7 IS NULL OR predicate = $7) AND ($8 IS NULL OR entity_id = $8) AND ($9 IS NULL OR object_entity_id = $9)
-       AND coalesce(valid_from, learned_at) >= coalesce($10, '-infinity') AND coalesce(valid_from, learned_at) <= coalesce($11, 'infinity')
-       AND ($12::timestamptz IS NULL OR valid_to IS NULL OR valid_to > $12)
-       AND array_position(ARRAY['normal', 'sensitive', 'secret'], sensitivity) <= $13 + 1
-       AND array_position(ARRAY['stranger', 'known', 'system', 'owner'], trust) > $14
-     ORDER BY r DESC LIMIT 200)
-    UNION ALL
-    (SELECT memory_id, 'fact', ts_rank(search, q)::float8 AS r, importance,
-            confidence * exp(-decay_rate * extract(epoch FROM $16 - last_confirmed_at)::float8 / 86400),
-            NULL, coalesce(valid_from, learned_at), change
-     FROM shared.memory_catalog, q WHERE tenant_id = shared.tenant() AND search @@ q AND live AND 'fact' = ANY($2) AND butler <> $5
-       AND (cardinality($3) = 0 OR 'global' = ANY($3)) AND (cardinality($4) = 0 OR butler = ANY($4))
-       AND (cardinality($6) = 0 OR retention_class = ANY($6))
-       AND ($7 IS NULL OR predicate = $7) AND ($8 IS NULL OR entity_id = $8) AND ($9 IS NULL OR object_entity_id = $9)
-       AND coalesce(valid_from, learned_at) >= coalesce($10, '-infinity') AND coalesce(valid_from, learned_at) <= coalesce($11, 'infinity')
-       AND ($12 IS NULL OR valid_to IS NULL OR valid_to > $12)
-       AND array_position(ARRAY['stranger', 'known', 'system', 'owner'], trust) > $14
-     ORDER BY r DESC LIMIT 200)
-    UNION ALL
-    (SELECT id, 'rule', ts_rank(search, q)::float8 AS r, importance,
-            confidence * exp(-decay_rate * extract(epoch FROM $16 - last_confirmed_at)::float8 / 86400),
-            last_referenced_at, learned_at, seq
-     FROM memory_rules, q WHERE tenant_id = shared.tenant() AND search @@ q AND 'rule' = ANY($2)
-       AND forgotten_at IS NULL AND validity IN ('active', 'fading') AND (cardinality($3) = 0 OR scope = ANY($3))
-       AND (cardinality($4) = 0 OR $5 = ANY($4)) AND (cardinality($6) = 0 OR retention_class = ANY($6))
-       AND $7 IS NULL AND $8 IS NULL AND $9 IS NULL
-       AND learned_at >= coalesce($10, '-infinity') AND learned_at <= coalesce($11, 'infinity')
-       AND array_position(ARRAY['normal', 'sensitive', 'secret'], sensitivity) <= $13 + 1
-       AND array_position(ARRAY['stranger', 'known', 'system', 'owner'], trust) > $14
-     ORDER BY r DESC LIMIT 200)
-), weighed AS (
-    SELECT id, kind, r / nullif(max(r) OVER (), 0) AS relevance, importance, confidence, used_at, at, seq
-    FROM all_of_them WHERE kind = 'episode' OR confidence >= $15::float8
-)
-SELECT id, kind,
-       $17::float8 * coalesce(relevance, 0) + $18::float8 * importance / 10
-           + $19::float8 * coalesce(exp(-ln(2) / 7 * extract(epoch FROM $16 - used_at)::float8 / 86400), 0)
-           + $20::float8 * confidence AS score,
-       coalesce(relevance, 0)
-FROM weighed ORDER BY score DESC, at DESC, id LIMIT $21::bigint";
+const SEARCH: &str =
+    "SELECT id, kind, score, relevance FROM memory_full_text($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+    $14, $15, $16, $17, $18, $19, $20, $21)";
