@@ -3,13 +3,13 @@
 
 -- The span of time that a run of a job answers for, so that each moment is answered for once: from the last run that was
 -- done to the one that is at work. Where no schedule runs the job it is the last `step`. What a run could not tell the
--- next one does, up to a week back.
+-- next one does, up to a week back; what passed while the schedule was paused nobody wants to be told.
 CREATE FUNCTION job_span(job text, step interval, OUT since timestamptz, OUT until timestamptz)
 LANGUAGE plpgsql STABLE SET search_path FROM CURRENT AS $$
 BEGIN
-    SELECT r.fire_at, (SELECT d.fire_at FROM schedule_runs d
-                       WHERE d.task_id = t.id AND d.state = 'done' AND d.fire_at < r.fire_at
-                       ORDER BY d.fire_at DESC LIMIT 1)
+    SELECT r.fire_at, (SELECT max(CASE d.state WHEN 'done' THEN d.fire_at ELSE coalesce(d.until_at, d.fire_at) END)
+                       FROM schedule_runs d
+                       WHERE d.task_id = t.id AND d.fire_at < r.fire_at AND (d.state = 'done' OR d.cause = 'rest'))
       INTO until, since
       FROM scheduled_tasks t JOIN schedule_runs r ON r.task_id = t.id
      WHERE t.job_name = job AND r.state = 'running'

@@ -1,6 +1,9 @@
 -- What answers a question while its index is not there.
 -- Runs as the owner role with search_path = <schema>, shared, public.
 
+-- Temporary tables of whoever calls are looked at last.
+SELECT set_config('search_path', current_setting('search_path') || ', pg_temp', true);
+
 -- The best by words, with what a row tells of itself, weighed as the index would. It shows which ones and how good, and
 -- nothing of what they say: that is read under the reader's own policies. As the owner it finds the words in their index,
 -- which no policy lets a butler's role do.

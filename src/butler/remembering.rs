@@ -167,8 +167,10 @@ impl Remembering {
                 &format!(
                     "SELECT s.id, s.context -> 'request', s.trust, s.prompt, s.result, s.state, s.error, s.started_at IS NOT NULL,
                             s.private_at IS NOT NULL, s.trigger_source LIKE 'schedule:%',
+                            EXISTS (SELECT FROM \"{schema}\".tool_calls t WHERE t.session_id = s.id
+                                    AND t.effect <> 'none' AND t.outcome = 'ok'),
                             (SELECT coalesce(jsonb_agg(jsonb_build_object('tool', c.tool, 'outcome', c.outcome,
-                                    'arguments', c.arguments, 'effect', c.effect) ORDER BY c.id), '[]')
+                                    'arguments', c.arguments) ORDER BY c.id), '[]')
                              FROM (SELECT * FROM \"{schema}\".tool_calls t WHERE t.session_id = s.id ORDER BY t.id LIMIT 40) c)
                      FROM \"{schema}\".sessions s WHERE s.remember = 'pending' AND s.completed_at IS NOT NULL
                      ORDER BY s.completed_at LIMIT $1"
@@ -239,7 +241,7 @@ fn over(row: &tokio_postgres::Row) -> Option<Over> {
     let trust = Trust::from_name(row.get(2));
     let context = RequestContext { private: row.get(8), ..context }.with_trust_at_most(trust);
     let (prompt, result, state) = (row.get::<_, String>(3), row.get::<_, Option<String>>(4), row.get::<_, String>(5));
-    let (scheduled, calls): (bool, Value) = (row.get(9), row.get(10));
+    let (scheduled, effects, calls): (bool, bool, Value) = (row.get(9), row.get(10), row.get(11));
     let did: Vec<String> = calls.as_array().into_iter().flatten().filter_map(step).collect();
     let mut observed = format!("Asked: {}", text::truncate(prompt.trim(), 2000));
     if !did.is_empty() {
@@ -253,7 +255,6 @@ fn over(row: &tokio_postgres::Row) -> Option<Over> {
             observed += &format!("\nEnded: {} ({})", state.replace('_', " "), text::truncate(why.trim(), 500));
         }
     }
-    let effects = calls.as_array().into_iter().flatten().any(|c| c["effect"] != "none" && c["outcome"] == "ok");
     let learn = effects || !scheduled || state != "succeeded";
     Some(Over { id: row.get(0), context, observed, importance: if effects { 6.0 } else { 5.0 }, learn })
 }

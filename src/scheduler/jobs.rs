@@ -78,12 +78,15 @@ async fn tidy(cx: JobContext<'_>) -> Result<String, Result<String, StoreError>> 
              SELECT ctid FROM \"{schema}\".schedule_runs
              WHERE finished_at < $1 AND ($2 = 'owner' OR tenant_id = $2) LIMIT $3))"
     );
-    // They are stamped by the database, so they are counted by its clock.
+    // They are stamped by the database, so they are counted by its clock. A call's rows go together.
     let undo = days("undo_days", UNDO_DAYS)?;
     let old_rows = format!(
-        "DELETE FROM shared.row_changes WHERE ctid = ANY(ARRAY(
-             SELECT ctid FROM shared.row_changes WHERE tx_at < transaction_timestamp() - make_interval(days => $1::bigint::int)
-                AND schema = '{schema}' AND ($2 = 'owner' OR tenant_id = $2) LIMIT $3))"
+        "DELETE FROM shared.row_changes c USING (
+             SELECT tx_at, txid FROM shared.row_changes
+             WHERE tx_at < transaction_timestamp() - make_interval(days => $1::bigint::int)
+               AND schema = '{schema}' AND ($2 = 'owner' OR tenant_id = $2)
+             GROUP BY tx_at, txid LIMIT $3) old
+         WHERE c.tx_at = old.tx_at AND c.txid = old.txid AND c.schema = '{schema}'"
     );
     let gone = sweep(&cx, &old_events, &events).await.map_err(Err)?;
     let also = sweep(&cx, &old_runs, &runs).await.map_err(Err)?;

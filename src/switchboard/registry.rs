@@ -113,19 +113,47 @@ struct Seen {
     contract: (i32, i32),
     ttl_s: i32,
     last_seen_at: Timestamp,
+    state: Eligibility,
 }
 
 /// The rows as they were last read, so that nobody who routes must wait for them.
 #[derive(Default)]
 pub(super) struct Registry {
     seen: Mutex<BTreeMap<String, Seen>>,
+    watch: Mutex<Option<Watch>>,
     wake: Notify,
+}
+
+/// Since when somebody looks, and when that was last.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    since: Timestamp,
+    looked: Timestamp,
 }
 
 impl Registry {
     /// Something may be due.
     pub fn look(&self) {
         self.wake.notify_one();
+    }
+
+    /// Somebody looks now.
+    fn looks(&self, now: Timestamp) {
+        let since = self.since(now);
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Watch { since: since.unwrap_or(now), looked: now });
+    }
+
+    /// Since when somebody has looked all the time; `None`: nobody does.
+    fn since(&self, now: Timestamp) -> Option<Timestamp> {
+        let watch = (*self.watch.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(if now.duration_since(watch.looked).abs() > ASLEEP { now } else { watch.since })
+    }
+
+    /// What a row that was read is worth by now.
+    fn worth(&self, seen: &Seen, ttl_s: i32, now: Timestamp) -> Eligibility {
+        let since = self.since(now).unwrap_or(seen.last_seen_at);
+        Eligibility::after(Some(seen.state), seen.last_seen_at, ttl_s, now, since)
     }
 
     /// The butler comes up: what an earlier run left of it says nothing.
@@ -135,14 +163,14 @@ impl Registry {
 
     /// A butler that is up here. One whose registration is not written yet is worth what a fresh one is.
     pub fn of(&self, name: &str, advert: &Advert, now: Timestamp) -> Listed {
-        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(name).map(|s| s.last_seen_at);
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         Listed {
             name: name.to_owned(),
             description: advert.description.clone(),
-            eligibility: seen.map_or(Eligibility::Active, |at| Eligibility::at(at, advert.liveness_ttl_s, now)),
+            eligibility: seen.as_ref().map_or(Eligibility::Active, |s| self.worth(s, advert.liveness_ttl_s, now)),
             contract: (advert.route_contract_min, advert.route_contract_max),
             here: true,
-            last_seen_at: seen,
+            last_seen_at: seen.map(|s| s.last_seen_at),
         }
     }
 
@@ -152,7 +180,7 @@ impl Registry {
             let listed = Listed {
                 name: name.clone(),
                 description: seen.description.clone(),
-                eligibility: Eligibility::at(seen.last_seen_at, seen.ttl_s, now),
+                eligibility: self.worth(seen, seen.ttl_s, now),
                 contract: seen.contract,
                 here: false,
                 last_seen_at: Some(seen.last_seen_at),
@@ -184,20 +212,15 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 /// Renews the registrations of the butlers that are up here and notes what has become of all, while the switchboard is
 /// up. A database that is away is asked again; no boot waits for this.
 pub(super) async fn keep(desk: Desk, stop: CancellationToken) {
-    let mut looked = desk.clock().now();
-    let mut since = looked;
     loop {
         let now = desk.clock().now();
-        if now.duration_since(looked).abs() > ASLEEP {
-            since = now;
-        }
-        looked = now;
+        desk.inner.registry.looks(now);
         let adverts = desk.adverts();
         let shortest = adverts.iter().map(|(_, a)| u64::try_from(a.liveness_ttl_s).unwrap_or(1)).min();
         let pause = shortest.map_or(LOOK, |ttl| Duration::from_millis(ttl * 1000 / 3).min(LOOK));
         let due = desk.inner.registry.due(adverts, now);
         if !due.is_empty()
-            && let Err(e) = renew(&desk, &due, since).await
+            && let Err(e) = renew(&desk, &due).await
         {
             tracing::warn!(error = %e, "the butler registry could not be kept; it is tried again");
             // Not woken by more butlers that come up: the database is asked again after a while.
@@ -214,10 +237,11 @@ pub(super) async fn keep(desk: Desk, stop: CancellationToken) {
     }
 }
 
-/// Writes the registrations of these butlers as of now, then looks at all. Somebody has looked all the time since then.
-async fn renew(desk: &Desk, due: &[(String, Advert)], since: Timestamp) -> Result<(), StoreError> {
+/// Writes the registrations of these butlers as of now, then looks at all.
+async fn renew(desk: &Desk, due: &[(String, Advert)]) -> Result<(), StoreError> {
     let (mut lease, schema) = (desk.db().shared(&TenantId::owner()).await?, desk.schema());
     let now = desk.clock().now();
+    let since = desk.inner.registry.since(now).unwrap_or(now);
     let upsert = format!(
         "INSERT INTO \"{schema}\".butler_registry (name, endpoint_url, description, modules, route_contract_min,
              route_contract_max, liveness_ttl_s, last_seen_at)
@@ -262,7 +286,8 @@ async fn renew(desk: &Desk, due: &[(String, Advert)], since: Timestamp) -> Resul
             );
             tx.execute(&sql, &[&name, &from, &state.as_str(), &reason]).await.map_err(failed())?;
         }
-        let one = Seen { description: row.get(1), contract: (row.get(2), row.get(3)), ttl_s, last_seen_at };
+        let contract = (row.get(2), row.get(3));
+        let one = Seen { description: row.get(1), contract, ttl_s, last_seen_at, state };
         seen.insert(name, one);
     }
     tx.commit().await.map_err(failed())?;
@@ -347,7 +372,8 @@ mod tests {
         let here = vec![("health".to_owned(), advert(1, 1))];
         assert_eq!(registry.due(here.clone(), now).len(), 1, "not written yet");
         assert!(registry.of("health", &here[0].1, now).routable(), "and routable all the same");
-        let seen = Seen { description: "d".into(), contract: (1, 1), ttl_s: 300, last_seen_at: now };
+        let state = Eligibility::Active;
+        let seen = Seen { description: "d".into(), contract: (1, 1), ttl_s: 300, last_seen_at: now, state };
         registry.seen.lock().unwrap().insert("health".to_owned(), seen.clone());
         registry.seen.lock().unwrap().insert("elsewhere".to_owned(), seen);
         let later = |seconds| now + SignedDuration::from_secs(seconds);
@@ -360,6 +386,13 @@ mod tests {
         };
         assert_eq!(routable(600), ["health"], "who is not here is listed, and nothing goes there");
         assert!(routable(601).is_empty());
+        // The machine slept, and woke up a moment ago.
+        registry.looks(later(50));
+        assert_eq!(routable(601), ["health"], "nobody has looked since");
+        registry.looks(later(599));
+        registry.looks(later(600));
+        assert_eq!(routable(601), ["health"], "nor for long");
+        *registry.watch.lock().unwrap() = None;
         registry.expect("health");
         assert_eq!(routable(601), ["health"], "it came up anew");
         assert!(!registry.of("x", &advert(2, 3), now).routable(), "contracts that have no version in common");

@@ -128,7 +128,7 @@ async fn butlers_are_registered_while_they_live_and_nothing_goes_to_others() {
     role.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
     let ghost = "INSERT INTO butler_registry (name, endpoint_url, description, modules, route_contract_min,
                      route_contract_max, liveness_ttl_s, last_seen_at)
-                 VALUES ('ghost', 'http://127.0.0.1:1/mcp', 'Somewhere else', '{}', 1, 1, 2, clock_timestamp())";
+                 VALUES ('ghost', 'http://127.0.0.1:1/mcp', 'Somewhere else', '{}', 1, 1, 6, clock_timestamp())";
     role.batch_execute(ghost).await.expect("a row");
     let states = async |name: &str| {
         let sql = "SELECT coalesce(from_state || '>', '') || to_state FROM butler_registry_eligibility_log

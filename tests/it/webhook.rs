@@ -51,6 +51,13 @@ async fn a_message_arrives_signed_once_and_the_butler_knows() {
     }
     let wrong = general.ok("notify", json!({"intent": "send", "channel": "pigeon", "message": "coo"})).await;
     assert_eq!(wrong["code"], "unknown_channel", "{wrong}");
+    let client = household.owner().await;
+    eventually("it is refused on record too", || async {
+        let sql = "SELECT outcome FROM general.tool_calls WHERE tool = 'notify' ORDER BY id DESC LIMIT 1";
+        let outcome: String = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
+        if outcome == "refused" { Ok(()) } else { Err(outcome) }
+    })
+    .await;
     // The messenger's own tool is a row like any other.
     let messenger = daemon.mcp("messenger");
     assert!(messenger.tools().await.contains(&"webhook_send_message".to_owned()));

@@ -101,7 +101,7 @@ AS $$
           FROM medications m
          WHERE m.id = $1 AND m.stock IS NOT NULL
     ), logged AS (
-        SELECT o.taken_at AS at FROM held h JOIN medication_doses o ON o.medication_id = h.id
+        SELECT o.id, o.taken_at AS at FROM held h JOIN medication_doses o ON o.medication_id = h.id
          WHERE o.deleted_at IS NULL AND NOT o.skipped AND o.taken_at > h.stock_at
     ), due AS (
         SELECT u.slot_at AS at FROM held h CROSS JOIN LATERAL medication_due(h.id, h.stock_at, shared.clock()) u
@@ -120,10 +120,15 @@ AS $$
                -- It is empty: the day stays the one that followed its last dose.
                (SELECT min(s.slot_at)::date
                   FROM (SELECT CASE WHEN r.doses = 0 THEN r.stock_at ELSE least(
-                                   (SELECT l.at FROM logged l ORDER BY l.at OFFSET greatest(r.doses - 1, 0) LIMIT 1),
+                                   -- A dose that was taken early belongs to the time that comes after it.
+                                   (SELECT greatest(l.at, (SELECT u.slot_at
+                                                             FROM medication_due(r.id, l.at, l.at + interval '4 hours 1 second') u
+                                                            WHERE u.dose_id = l.id))
+                                      FROM logged l ORDER BY l.at OFFSET greatest(r.doses - 1, 0) LIMIT 1),
                                    (SELECT d.at FROM due d ORDER BY d.at OFFSET greatest(r.doses - 1, 0) LIMIT 1)) END
                                AS at) e
-                 CROSS JOIN LATERAL medication_slots(r.id, e.at + interval '1 microsecond', e.at + interval '370 days') s)
+                 CROSS JOIN LATERAL medication_slots(r.id, e.at + interval '1 microsecond',
+                                                     greatest(e.at, shared.clock()) + interval '370 days') s)
            END
       FROM rest r
 $$;

@@ -1,7 +1,7 @@
 /*---
 description: >-
   The person's medications by name: dosage, frequency, schedule, the next dose that is due, and what is left of the
-  stock (stock_left, runs_out_on; null where none was counted). For what was really taken use medication_history.
+  stock (stock_left, runs_out_on: a past day is since when it is empty; null where none was counted). For what was really taken use medication_history.
 args:
   active_only: {type: boolean, default: true, description: "False lists the stopped ones too, for example for
     medication_restore."}

@@ -6,6 +6,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, Unit};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
 use super::super::core::{Ask, Memory};
@@ -68,10 +69,12 @@ pub(super) async fn memory_context(call: ToolCall, memory: Arc<Memory>) -> Resul
     let lately = given.include_recent_episodes.unwrap_or(retrieval.recent_episodes);
     let tenant = &call.context().tenant_id;
     // The index and the database look at the same time.
-    let searching = task::spawn(task::Kind::Job, "memory-context", {
+    let searching = {
         let (memory, tenant, ask) = (memory.clone(), tenant.clone(), ask.clone());
-        async move { search(&memory, &tenant, &ask).await }
-    });
+        let search = async move { search(&memory, &tenant, &ask).await };
+        // It ends with whoever asks.
+        AbortOnDropHandle::new(task::spawn(task::Kind::Job, "memory-context", search))
+    };
     let mut lease = call.lease().await?;
     let profile = profile(&mut lease, &memory, now).await?;
     let rules = rules(&mut lease, &memory, now).await?;
