@@ -243,23 +243,33 @@ impl Desk {
                 }
             }
         };
-        let again = match tried {
+        match &tried {
             // Its lane stays taken until its parts are at their end.
             Tried::HandedOn => return,
             Tried::Lost => {
                 tracing::warn!(request = %item.request, "a message's claim was lost; whoever holds it goes on");
                 return queue.leave(&item, false);
             }
-            Tried::Later(after) => self.release(&claimed, after, None).await,
-            Tried::Failed(why) if claimed.attempts >= TRIES => self.bury(&claimed, &why).await,
+            Tried::Failed(why) if claimed.attempts >= TRIES => {
+                tracing::error!(request = %item.request, error = why, "a message is dead: it failed {TRIES} times");
+            }
             Tried::Failed(why) => {
                 tracing::warn!(request = %item.request, attempt = claimed.attempts, error = why, "a message is tried again");
-                self.release(&claimed, pause(claimed.attempts), Some(&why)).await
             }
-        };
-        if let Err(e) = again {
-            // Its lease runs out, and the scanner finds it.
-            tracing::warn!(request = %item.request, error = %e, "a message could not be put back");
+            Tried::Later(_) => {}
+        }
+        let mut wait = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        // Not for ever: its lease runs out, and the scanner finds it.
+        for _ in 0..60 {
+            let settled = match &tried {
+                Tried::Failed(why) if claimed.attempts >= TRIES => self.bury(&claimed, why).await,
+                Tried::Failed(why) => self.release(&claimed, pause(claimed.attempts), Some(why)).await,
+                Tried::Later(after) => self.release(&claimed, *after, None).await,
+                Tried::HandedOn | Tried::Lost => Ok(()),
+            };
+            let Err(e) = settled else { break };
+            tracing::warn!(request = %item.request, error = %e, "a message could not be put back yet");
+            tokio::time::sleep(wait.next_delay()).await;
         }
         queue.leave(&item, false);
         queue.starved.notify_one();
@@ -344,7 +354,6 @@ impl Desk {
 
     /// A message that has failed too often: on record as dead, and whoever waits for an answer is told.
     async fn bury(&self, claimed: &Claimed, why: &str) -> Result<(), StoreError> {
-        tracing::error!(request = %claimed.item.request, error = why, "a message is dead: it failed {TRIES} times");
         let answer = super::route::interactive(claimed).then(|| {
             let context = Some(Box::new((*claimed.context).clone()));
             failure(&claimed.item, why, claimed.context.trust, context)

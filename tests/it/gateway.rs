@@ -110,6 +110,12 @@ async fn the_door_opens_for_live_sessions_and_known_paths_only() {
         &[("x-api-key", &token), ("authorization", "Bearer other")],
         &[("authorization", "Basic eDp5")],
     ];
+    // The waiting session's own, and two.
+    eventually("what was asked so far has arrived", || async {
+        let asked = model.requests().len();
+        if asked == 3 { Ok(()) } else { Err(format!("{asked} requests")) }
+    })
+    .await;
     let asked = model.requests().len();
     for headers in wrong {
         let (status, answer) = waiting.ask("/v1/messages", headers, "hello").await;
