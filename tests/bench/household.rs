@@ -75,6 +75,7 @@ impl Household {
         let text = text
             .replace(&format!("name = \"{MODEL}\""), &format!("name = \"{name}\""))
             .replace(&format!("schema = \"{MODEL}\""), &format!("schema = \"{name}\""))
+            .replace(&format!("[modules.{MODEL}]"), &format!("[modules.{name}]"))
             .replace(port, &format!("port = {}", 42000 + n));
         std::fs::write(&file, text)?;
         Ok(())
