@@ -21,7 +21,7 @@ use super::outbox::{CLAIMS, Claimed, Settled, outcome_name};
 use super::post::{Post, Told};
 use super::{BUTLERD, quiet};
 use crate::base::{Backoff, Priority, TenantId, crash, task};
-use crate::store::StoreError;
+use crate::store::{StoreError, settle};
 
 /// Rows are looked for this often even if nobody says that there are any.
 const LOOK: Duration = Duration::from_secs(15);
@@ -209,21 +209,15 @@ impl Inner {
             () = holding => work.await,
         };
         let Some((settled, outcome)) = tried else { return };
-        let mut wait = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-        // Not for ever: the lease runs out, and then it is known as under way with nobody there.
-        for _ in 0..60 {
-            match self.post.settle(claimed, &settled, outcome).await {
-                Ok(true) => {
-                    crash::point("outbox.settled");
-                    return self.over(claimed, &settled);
-                }
-                Ok(false) => {
-                    tracing::warn!(delivery = %claimed.letter.id, "somebody else holds this row; nothing was settled");
-                    return;
-                }
-                Err(e) => tracing::warn!(delivery = %claimed.letter.id, error = %e, "not settled yet"),
+        match settle("a delivery", claimed.letter.id, || self.post.settle(claimed, &settled, outcome)).await {
+            Some(true) => {
+                crash::point("outbox.settled");
+                self.over(claimed, &settled);
             }
-            tokio::time::sleep(wait.next_delay()).await;
+            Some(false) => {
+                tracing::warn!(delivery = %claimed.letter.id, "somebody else holds this row; nothing was settled");
+            }
+            None => {}
         }
     }
 

@@ -16,8 +16,8 @@ use uuid::Uuid;
 use super::dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
 use super::rows::{Claimed, Rows, Settlement};
 use crate::access::Caller;
-use crate::base::{Backoff, ButlerName, Clock, SessionId, TenantId, crash, task};
-use crate::store::{Database, Store, StoreError};
+use crate::base::{ButlerName, Clock, SessionId, TenantId, crash, task};
+use crate::store::{Database, Store, StoreError, settle};
 
 /// The longest sleep: a clock that is set forward is noticed this soon.
 const LONGEST: Duration = Duration::from_secs(60);
@@ -230,15 +230,7 @@ impl Inner {
             }
         };
         crash::point("schedule.ended");
-        let mut wait = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-        // Not for ever: the lease runs out, and then the run is taken up with what its sessions left on record.
-        for _ in 0..60 {
-            match self.conclude(claimed, &ended).await {
-                Ok(()) => break,
-                Err(e) => tracing::warn!(schedule = %claimed.task.name, error = %e, "a run is not settled yet"),
-            }
-            tokio::time::sleep(wait.next_delay()).await;
-        }
+        settle("a run", &claimed.task.name, || self.conclude(claimed, &ended)).await;
         crash::point("schedule.settled");
         ended
     }

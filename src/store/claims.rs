@@ -1,6 +1,7 @@
 //! Claims on rows: a lease by the server's clock, and an id that whoever settles the row must still hold.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 use std::sync::OnceLock;
 use std::time::Duration;
 
@@ -8,6 +9,7 @@ use uuid::Uuid;
 
 use super::database::Database;
 use super::error::StoreError;
+use crate::base::Backoff;
 
 /// How long a claim holds without being renewed, in seconds. `BUTLERD_LEASE_SECONDS` says otherwise to builds with debug
 /// assertions, for tests.
@@ -20,6 +22,23 @@ pub fn lease_seconds() -> f64 {
 /// How often a claim is renewed.
 pub fn renew_every() -> Duration {
     Duration::from_secs_f64(lease_seconds() / 3.0)
+}
+
+/// Writes how a claimed row ended, again and again while the database is away, about two minutes long. Not for ever: the
+/// lease runs out, and whoever takes the row up then goes by what is on record. `None`: it was not written.
+pub async fn settle<T, F>(what: &'static str, row: impl Display, mut write: impl FnMut() -> F) -> Option<T>
+where
+    F: Future<Output = Result<T, StoreError>>,
+{
+    let mut wait = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+    for _ in 0..60 {
+        match write().await {
+            Ok(done) => return Some(done),
+            Err(e) => tracing::warn!(%row, error = %e, "{what} is not settled yet"),
+        }
+        tokio::time::sleep(wait.next_delay()).await;
+    }
+    None
 }
 
 /// A table whose rows are claimed: it has the columns `claim_id`, `claimed_by` and `lease_until`.

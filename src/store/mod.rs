@@ -15,7 +15,7 @@ pub mod replay;
 pub mod rules;
 mod tls;
 
-pub use claims::{Claim, ClaimTable, lease_seconds, renew_every};
+pub use claims::{Claim, ClaimTable, lease_seconds, renew_every, settle};
 pub use database::{Database, DatabaseOptions, Store, derive, owner_connection};
 pub use error::{StoreError, describe};
 pub use nodes::Presence;

@@ -19,7 +19,7 @@ use super::types::{Lane, Tier, Triage};
 use crate::base::{Backoff, HumanDuration, RequestContext, RequestId, TenantId, Trust, crash, task};
 use crate::config::BufferSection;
 use crate::spawner::Spawner;
-use crate::store::{Claim, ClaimTable, Store, StoreError, lease_seconds};
+use crate::store::{Claim, ClaimTable, Store, StoreError, lease_seconds, settle};
 
 /// So many tries, then a message is dead.
 pub const TRIES: i32 = 5;
@@ -258,19 +258,7 @@ impl Desk {
             }
             Tried::Later(_) => {}
         }
-        let mut wait = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-        // Not for ever: its lease runs out, and the scanner finds it.
-        for _ in 0..60 {
-            let settled = match &tried {
-                Tried::Failed(why) if claimed.attempts >= TRIES => self.bury(&claimed, why).await,
-                Tried::Failed(why) => self.release(&claimed, pause(claimed.attempts), Some(why)).await,
-                Tried::Later(after) => self.release(&claimed, *after, None).await,
-                Tried::HandedOn | Tried::Lost => Ok(()),
-            };
-            let Err(e) = settled else { break };
-            tracing::warn!(request = %item.request, error = %e, "a message could not be put back yet");
-            tokio::time::sleep(wait.next_delay()).await;
-        }
+        settle("a message", item.request, || self.put_back(&claimed, &tried)).await;
         queue.leave(&item, false);
         queue.starved.notify_one();
     }
@@ -329,6 +317,16 @@ impl Desk {
         };
         if let Err(e) = given_back.await {
             tracing::debug!(request = %item.request, error = %e, "a claim may be left; its lease runs out");
+        }
+    }
+
+    /// What becomes of a message that was not handed on.
+    async fn put_back(&self, claimed: &Claimed, tried: &Tried) -> Result<(), StoreError> {
+        match tried {
+            Tried::Failed(why) if claimed.attempts >= TRIES => self.bury(claimed, why).await,
+            Tried::Failed(why) => self.release(claimed, pause(claimed.attempts), Some(why)).await,
+            Tried::Later(after) => self.release(claimed, *after, None).await,
+            Tried::HandedOn | Tried::Lost => Ok(()),
         }
     }
 

@@ -16,7 +16,7 @@ use crate::approvals::{Keeper, risky};
 use crate::base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task, text};
 use crate::config::ButlerConfig;
 use crate::spawner::{SessionResult, SessionState, Spawner, Trigger, TriggerError, Wants};
-use crate::store::{Claim, ClaimTable, Store, StoreError, lease_seconds};
+use crate::store::{Claim, ClaimTable, Store, StoreError, lease_seconds, settle};
 use crate::switchboard::{Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause};
 
 /// Rows are looked for this often even if nobody says that there are any.
@@ -273,15 +273,7 @@ impl Inner {
             }
         };
         crash::point("routed.tried");
-        let mut wait = crate::base::Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-        // Not for ever: the row's lease runs out, and then it is taken up with what its sessions left on record.
-        for _ in 0..60 {
-            match self.conclude(claimed, &tried).await {
-                Ok(()) => return,
-                Err(e) => tracing::warn!(butler = %self.butler(), route = %claimed.id, error = %e, "not settled yet"),
-            }
-            tokio::time::sleep(wait.next_delay()).await;
-        }
+        settle("a part of a message", claimed.id, || self.conclude(claimed, &tried)).await;
     }
 
     async fn attempt(&self, claimed: &Claimed, lost: &CancellationToken) -> Tried {
