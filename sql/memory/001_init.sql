@@ -81,7 +81,13 @@ CREATE TABLE memory_facts (
     decay_rate         real NOT NULL DEFAULT 0.008 CHECK (decay_rate >= 0),
     scope              text NOT NULL DEFAULT 'global',
     validity           text NOT NULL DEFAULT 'active'
-                       CHECK (validity IN ('active', 'fading', 'superseded', 'expired', 'retracted')),
+                       CHECK (validity IN ('active', 'fading', 'superseded', 'expired', 'retracted', 'merged')),
+    -- Of one that is merged: which fact says the same. It is one more wording of that one.
+    merged_into        uuid CHECK ((merged_into IS NOT NULL) = (validity = 'merged')),
+    -- Whether it was asked if those that are most like it say the same.
+    compared           text NOT NULL DEFAULT 'pending' CHECK (compared IN ('pending', 'done', 'given_up')),
+    compare_attempts   integer NOT NULL DEFAULT 0,
+    compare_error      text,
     tags               text[] NOT NULL DEFAULT '{}',
     metadata           jsonb NOT NULL DEFAULT '{}',
     -- When it was so, and when it was learned.
@@ -118,6 +124,8 @@ CREATE INDEX memory_facts_of_owner ON memory_facts (tenant_id, importance DESC, 
     WHERE of_owner AND forgotten_at IS NULL;
 CREATE INDEX memory_facts_of_entity ON memory_facts (entity_id) WHERE entity_id IS NOT NULL;
 CREATE INDEX memory_facts_to_entity ON memory_facts (object_entity_id) WHERE object_entity_id IS NOT NULL;
+CREATE INDEX memory_facts_wordings ON memory_facts (merged_into) WHERE merged_into IS NOT NULL;
+CREATE INDEX memory_facts_uncompared ON memory_facts (seq) WHERE compared = 'pending';
 CREATE INDEX memory_facts_of_source ON memory_facts (source_episode_id) WHERE source_episode_id IS NOT NULL;
 CREATE INDEX memory_facts_search ON memory_facts USING gin (search);
 CREATE UNIQUE INDEX memory_facts_once ON memory_facts (tenant_id, idempotency_key) WHERE idempotency_key IS NOT NULL;
@@ -181,7 +189,7 @@ CREATE TABLE memory_links (
     source_id   uuid NOT NULL,
     target_type text NOT NULL CHECK (target_type IN ('episode', 'fact', 'rule')),
     target_id   uuid NOT NULL,
-    relation    text NOT NULL CHECK (relation IN ('derived_from', 'supports', 'contradicts', 'supersedes', 'related_to')),
+    relation    text NOT NULL CHECK (relation IN ('derived_from', 'supports', 'contradicts', 'supersedes', 'related_to', 'same_as')),
     created_at  timestamptz NOT NULL DEFAULT shared.clock()
 );
 SELECT shared.tenant_table('memory_links');

@@ -21,7 +21,8 @@ BEGIN
     IF event IS NOT NULL THEN
         INSERT INTO memory_history (event_id, memory_type, memory_id, change, before, tenant_id)
         VALUES (event, rtrim(replace(TG_TABLE_NAME, 'memory_', ''), 's'), NEW.id, NEW.change,
-                CASE WHEN TG_OP = 'UPDATE' THEN to_jsonb(OLD) - 'embedding' - 'search' - 'of_owner' - 'change' END, NEW.tenant_id)
+                CASE WHEN TG_OP = 'UPDATE' THEN to_jsonb(OLD)
+                    - '{embedding,search,of_owner,change,compared,compare_attempts,compare_error}'::text[] END, NEW.tenant_id)
         ON CONFLICT (event_id, memory_id) DO UPDATE SET change = excluded.change;
     END IF;
     RETURN NEW;
@@ -31,7 +32,12 @@ CREATE TRIGGER memory_step BEFORE INSERT OR UPDATE OF butler, session_id, reques
     embedding, embedding_model, importance, retention_class, sensitivity, metadata, idempotency_key, reference_count,
     last_referenced_at, occurred_at, created_at, expires_at, forgotten_at, purged_at, trust
     ON memory_episodes FOR EACH ROW EXECUTE FUNCTION memory_step();
-CREATE TRIGGER memory_step BEFORE INSERT OR UPDATE ON memory_facts FOR EACH ROW EXECUTE FUNCTION memory_step();
+-- Nor of the asking whether facts say the same.
+CREATE TRIGGER memory_step BEFORE INSERT OR UPDATE OF kind, subject, predicate, content, content_hash, topic_hash, entity_id,
+    object_entity_id, embedding, embedding_model, importance, confidence, permanence, decay_rate, scope, validity,
+    merged_into, tags, metadata, valid_from, valid_to, learned_at, last_confirmed_at, confirmations, supersedes_id,
+    source_butler, source_episode_id, session_id, request_id, retention_class, sensitivity, idempotency_key,
+    reference_count, last_referenced_at, created_at, forgotten_at, purged_at, trust ON memory_facts FOR EACH ROW EXECUTE FUNCTION memory_step();
 CREATE TRIGGER memory_step BEFORE INSERT OR UPDATE ON memory_rules FOR EACH ROW EXECUTE FUNCTION memory_step();
 
 -- Begins an event: what the transaction changes from here on belongs to it. `did` has event_type, memory_type, memory_id,
@@ -145,14 +151,14 @@ BEGIN
     WHEN 'fact' THEN
         UPDATE memory_facts m SET (subject, predicate, content, content_hash, topic_hash, kind, entity_id,
                 object_entity_id, embedding, embedding_model, importance, confidence, permanence, decay_rate, scope,
-                validity, tags, metadata, valid_from, valid_to, last_confirmed_at, confirmations, supersedes_id,
-                source_episode_id, retention_class, sensitivity, forgotten_at, trust) =
+                validity, merged_into, tags, metadata, valid_from, valid_to, last_confirmed_at, confirmations,
+                supersedes_id, source_episode_id, retention_class, sensitivity, forgotten_at, trust) =
             (SELECT r.subject, r.predicate, r.content, r.content_hash, r.topic_hash, r.kind, r.entity_id,
                 r.object_entity_id,
                 CASE WHEN given ? 'embedding' OR r.content = m.content AND r.subject = m.subject THEN r.embedding END,
-                r.embedding_model, r.importance, r.confidence, r.permanence, r.decay_rate, r.scope, r.validity, r.tags, r.metadata, r.valid_from, r.valid_to, r.last_confirmed_at,
-                r.confirmations, r.supersedes_id, r.source_episode_id, r.retention_class, r.sensitivity, r.forgotten_at,
-                held
+                r.embedding_model, r.importance, r.confidence, r.permanence, r.decay_rate, r.scope, r.validity,
+                r.merged_into, r.tags, r.metadata, r.valid_from, r.valid_to, r.last_confirmed_at, r.confirmations,
+                r.supersedes_id, r.source_episode_id, r.retention_class, r.sensitivity, r.forgotten_at, held
              FROM jsonb_populate_record(m, given) r)
         WHERE m.id = which;
     WHEN 'rule' THEN
@@ -209,26 +215,45 @@ BEGIN
 END $$;
 
 -- With which facts a new one is to be compared: those of its topic, those of the same words, what was forgotten of the
--- same source, the one with its key, and what its session was told. Forgotten ones count: they are not to come back by
--- themselves.
+-- same source, the one with its key, and what its session was told; and each one's other wordings, which come after it with
+-- its id in `wording_of`. Forgotten ones count: they are not to come back by themselves.
 CREATE FUNCTION memory_fact_rivals(topic text, hash text, source uuid, key text, told uuid[])
-RETURNS TABLE (id uuid, kind text, subject text, predicate text, scope text, content text, content_hash text,
+RETURNS TABLE (id uuid, wording_of uuid, kind text, subject text, predicate text, scope text, content text, content_hash text,
                topic_hash text, entity_id uuid, object_entity_id uuid, embedding bytea, embedding_model text,
-               validity text, valid_from timestamptz, valid_to timestamptz, learned_at timestamptz, trust text, source_episode_id uuid, forgotten_at timestamptz,
-               purged_at timestamptz, idempotency_key text)
+               validity text, valid_from timestamptz, valid_to timestamptz, learned_at timestamptz, trust text,
+               source_episode_id uuid, forgotten_at timestamptz, purged_at timestamptz, idempotency_key text)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT f.id, f.kind, f.subject, f.predicate, f.scope, f.content, f.content_hash, f.topic_hash, f.entity_id,
-           f.object_entity_id, f.embedding, f.embedding_model, f.validity, f.valid_from, f.valid_to,
-           f.learned_at, f.trust, f.source_episode_id, f.forgotten_at, f.purged_at, f.idempotency_key
-    FROM memory_facts f
-    WHERE f.tenant_id = shared.tenant()
-      AND (f.topic_hash = topic OR f.content_hash = hash OR f.idempotency_key = key OR f.id = ANY(told)
-           OR source IS NOT NULL AND f.source_episode_id = source AND f.forgotten_at IS NOT NULL)
-    -- Of many, those that decide: the same words, the value that holds, and then the newest.
-    ORDER BY (f.idempotency_key IS NOT DISTINCT FROM key AND key IS NOT NULL) DESC,
-             (f.topic_hash = topic AND f.content_hash = hash) DESC,
-             (f.topic_hash = topic AND f.kind IN ('property', 'edge') AND f.validity IN ('active', 'fading')) DESC,
-             f.seq DESC LIMIT 500
+    WITH found AS (
+        SELECT coalesce(f.merged_into, f.id) AS id, row_number() OVER (
+            -- Of many, those that decide: the same words, the value that holds, and then the newest.
+            ORDER BY (f.idempotency_key IS NOT DISTINCT FROM key AND key IS NOT NULL) DESC,
+                     (f.topic_hash = topic AND f.content_hash = hash) DESC,
+                     (f.topic_hash = topic AND f.kind IN ('property', 'edge') AND f.validity IN ('active', 'fading')) DESC,
+                     f.seq DESC) AS place
+        FROM memory_facts f
+        WHERE f.tenant_id = shared.tenant()
+          AND (f.topic_hash = topic OR f.content_hash = hash OR f.idempotency_key = key OR f.id = ANY(told)
+               OR source IS NOT NULL AND f.source_episode_id = source AND f.forgotten_at IS NOT NULL)
+        ORDER BY place LIMIT 500),
+    once AS MATERIALIZED (SELECT o.id, min(o.place) AS place FROM found o GROUP BY o.id),
+    rows AS (
+        SELECT o.place, f.* FROM once o JOIN memory_facts f ON f.id = o.id
+        UNION ALL
+        SELECT o.place, f.* FROM once o JOIN memory_facts f ON f.merged_into = o.id)
+    SELECT r.id, r.merged_into, r.kind, r.subject, r.predicate, r.scope, r.content, r.content_hash, r.topic_hash, r.entity_id,
+           r.object_entity_id, r.embedding, r.embedding_model, r.validity, r.valid_from, r.valid_to, r.learned_at, r.trust,
+           r.source_episode_id, r.forgotten_at, r.purged_at, r.idempotency_key
+    FROM rows r ORDER BY r.place, r.merged_into IS NOT NULL, r.seq
+$$;
+
+-- What hangs on a fact: its other wordings, and what took its place.
+CREATE FUNCTION memory_fact_followers(which uuid) RETURNS TABLE (id uuid, wording boolean)
+LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
+    SELECT f.id, true FROM memory_facts f WHERE f.merged_into = which AND f.tenant_id = shared.tenant()
+    UNION ALL
+    SELECT f.id, false FROM memory_links l JOIN memory_facts f ON f.id = l.source_id
+    WHERE l.tenant_id = shared.tenant() AND l.target_id = which AND l.relation = 'supersedes' AND f.supersedes_id = which
+      AND f.merged_into IS NULL
 $$;
 
 -- With which rules a new one is to be compared: those of the same words or key, and the newest of the others.
@@ -412,6 +437,9 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
                 'superseded', count(*) FILTER (WHERE forgotten_at IS NULL AND validity = 'superseded'),
                 'expired', count(*) FILTER (WHERE forgotten_at IS NULL AND validity = 'expired'),
                 'retracted', count(*) FILTER (WHERE forgotten_at IS NULL AND validity = 'retracted'),
+                'merged', count(*) FILTER (WHERE forgotten_at IS NULL AND validity = 'merged'),
+                'to_compare', count(*) FILTER (WHERE forgotten_at IS NULL AND compared = 'pending'),
+                'not_compared', count(*) FILTER (WHERE forgotten_at IS NULL AND compared = 'given_up'),
                 'from_strangers', count(*) FILTER (WHERE forgotten_at IS NULL AND trust = 'stranger'
                                                    AND validity IN ('active', 'fading')),
                 'forgotten', count(*) FILTER (WHERE forgotten_at IS NOT NULL))
@@ -449,6 +477,9 @@ $$;
 -- leaves its number behind without its text.
 CREATE FUNCTION memory_publish() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 BEGIN
+    IF TG_OP = 'UPDATE' AND NEW.change = OLD.change THEN
+        RETURN NULL;
+    END IF;
     PERFORM shared.memory_publish(TG_TABLE_SCHEMA, NEW.tenant_id, NEW.id, NEW.trust,
         CASE WHEN NEW.scope = 'global' AND NEW.sensitivity = 'normal' AND NEW.forgotten_at IS NULL
                   AND NEW.validity IN ('active', 'fading')

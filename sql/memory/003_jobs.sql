@@ -32,6 +32,26 @@ BEGIN
     RETURN n;
 END $$;
 
+-- Notes that it was asked whether these facts say the same as others; with an error, that it could not be asked, and after
+-- so many tries is not asked any more. Their trust stays. Returns how many are given up.
+CREATE FUNCTION memory_compared(ids uuid[], error text, tries integer) RETURNS bigint
+LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
+DECLARE
+    believed text := shared.trust();
+    n bigint;
+BEGIN
+    PERFORM set_config('butlerd.trust', 'system', true);
+    WITH asked AS (
+        UPDATE memory_facts SET compare_error = left(error, 500),
+            compare_attempts = compare_attempts + CASE WHEN error IS NULL THEN 0 ELSE 1 END,
+            compared = CASE WHEN error IS NULL THEN 'done' WHEN compare_attempts + 1 >= tries THEN 'given_up' ELSE 'pending' END
+        WHERE tenant_id = shared.tenant() AND id = ANY(ids) AND compared = 'pending'
+        RETURNING compared)
+    SELECT count(*) INTO n FROM asked WHERE compared = 'given_up';
+    PERFORM set_config('butlerd.trust', believed, true);
+    RETURN n;
+END $$;
+
 -- Looks at the next facts or rules (`kind`) after one of the number `after`, and lets those fade that nobody has confirmed
 -- for long: below what their retention class is recalled at they are `fading`, below a quarter of it `expired`, above it
 -- `active` again. Only what changes is written, with an event that says how little it is believed by now; undoing what was

@@ -52,6 +52,9 @@ BEGIN
         SELECT 'fact' AS of, f.id FROM memory_facts f WHERE f.tenant_id = shared.tenant() AND f.source_episode_id = which
             AND f.forgotten_at IS NULL
         UNION ALL
+        SELECT 'fact', f.id FROM memory_facts f WHERE f.tenant_id = shared.tenant() AND f.id = (held ->> 'merged_into')::uuid
+            AND f.forgotten_at IS NULL
+        UNION ALL
         SELECT 'rule', r.id FROM memory_rules r WHERE r.tenant_id = shared.tenant() AND r.source_episode_id = which
             AND r.forgotten_at IS NULL) d;
     SELECT count(*) INTO running FROM sessions s WHERE s.tenant_id = shared.tenant() AND s.state IN ('queued', 'running');
@@ -92,7 +95,7 @@ CREATE FUNCTION memory_outside(of jsonb) RETURNS jsonb LANGUAGE sql IMMUTABLE AS
         || CASE WHEN r ? 'tags' THEN '{"tags": []}' ELSE '{}' END::jsonb
         || CASE WHEN r ? 'speaker' THEN '{"speaker": null, "last_error": null}' ELSE '{}' END::jsonb
         || '{"content": "", "metadata": {}}' END
-    FROM (SELECT of - '{search,of_owner,embedding,embedding_model,change,seq,tenant_id,claim_id,claimed_by,lease_until,available_at}'::text[]) o (r)
+    FROM (SELECT of - '{search,of_owner,embedding,embedding_model,change,seq,tenant_id,claim_id,claimed_by,lease_until,available_at,compare_attempts,compare_error}'::text[]) o (r)
 $$;
 
 -- Whether a memory is there and not forgotten.

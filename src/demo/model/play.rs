@@ -40,10 +40,13 @@ pub struct ReplyCall {
     pub arguments: Map<String, Value>,
 }
 
+/// Says something to a user's text that no script can know beforehand; `None`: the script answers.
+pub type Thinks = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+
 /// A script and how often its hurdles were met.
-#[derive(Debug)]
 pub struct Player {
     script: Script,
+    thinks: Option<Thinks>,
     met: Mutex<HashMap<(usize, usize), u32>>,
 }
 
@@ -51,8 +54,8 @@ pub struct Player {
 const SIDE_TEXT: &str = "A scripted conversation";
 
 impl Player {
-    pub fn new(script: Script) -> Self {
-        Self { script, met: Mutex::default() }
+    pub fn new(script: Script, thinks: Option<Thinks>) -> Self {
+        Self { script, thinks, met: Mutex::default() }
     }
 
     pub fn script(&self) -> &Script {
@@ -64,6 +67,12 @@ impl Player {
         let says = |text: &str| Reply::Turn(self.turn(Some(text.to_owned()), Vec::new(), None));
         if let (Some(schema), true) = (&dialog.schema, dialog.tools.is_empty()) {
             return (says(&instance(schema).to_string()), "schema".to_owned());
+        }
+        let newest = dialog.items.last();
+        if let (Some(thinks), Some(Item::User(text))) = (&self.thinks, newest)
+            && let Some(said) = thinks(text)
+        {
+            return (says(&said), "thought".to_owned());
         }
         let Some((number, at)) = self.find(dialog) else {
             return if dialog.tools.is_empty() {
@@ -273,7 +282,7 @@ mod tests {
     use super::*;
 
     fn player(script: Value) -> Player {
-        Player::new(Script::from_value(script).unwrap())
+        Player::new(Script::from_value(script).unwrap(), None)
     }
 
     fn dialog(items: &[Item], tools: &[&str]) -> Dialog {

@@ -18,7 +18,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::log::{Log, LoggedRequest};
-use super::play::{Player, Reply, TurnReply};
+use super::play::{Player, Reply, Thinks, TurnReply};
 use super::script::Script;
 use super::wire::Route;
 use crate::base::task::{self, Kind};
@@ -40,10 +40,22 @@ pub struct ScriptedModel {
 impl ScriptedModel {
     /// Binds and serves. Fails only if the loopback has no free port.
     pub async fn start(script: Script) -> std::io::Result<Self> {
+        Self::serve(script, None).await
+    }
+
+    /// As [`start`](Self::start); `thinks` is asked before the script.
+    pub async fn start_thinking(
+        script: Script,
+        thinks: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+    ) -> std::io::Result<Self> {
+        Self::serve(script, Some(Box::new(thinks))).await
+    }
+
+    async fn serve(script: Script, thinks: Option<Thinks>) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let addr = listener.local_addr()?;
         let (log, token) = (Log::default(), CancellationToken::new());
-        let shared = Arc::new(Shared { player: Player::new(script), log: log.clone() });
+        let shared = Arc::new(Shared { player: Player::new(script, thinks), log: log.clone() });
         let accepting = task::spawn(Kind::Actor, "scripted model", accept(listener, shared, token.clone()));
         Ok(Self { addr, log, stop: token.drop_guard(), accepting })
     }
@@ -80,7 +92,6 @@ impl ScriptedModel {
     }
 }
 
-#[derive(Debug)]
 struct Shared {
     player: Player,
     log: Log,

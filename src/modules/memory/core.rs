@@ -20,6 +20,9 @@ use crate::store::{Store, StoreError};
 /// A question waits so long for an index that is being made; then the database's full text answers.
 const PATIENCE: Duration = Duration::from_millis(5);
 
+/// So long where nobody waits for the answer.
+const LONG_PATIENCE: Duration = Duration::from_secs(60);
+
 /// One butler's memory. Shared by its tools, its jobs and its hooks.
 pub struct Memory {
     pub butler: ButlerName,
@@ -220,6 +223,35 @@ impl Memory {
             ..Query::new(&ask.text, &vector, Timestamp::UNIX_EPOCH)
         };
         Ok(Found { hits: shard.search(&query), by: Answered::Index })
+    }
+
+    /// The facts of this butler whose vectors are nearest to one, the nearest first; `None`: there is no index, and none
+    /// came in time.
+    pub(super) async fn nearest(
+        self: &Arc<Self>,
+        tenant: &TenantId,
+        vector: &[i8],
+        scope: &str,
+        limit: usize,
+    ) -> Result<Option<Vec<Uuid>>, StoreError> {
+        let shard = self.warm(tenant);
+        if !shard.wait(LONG_PATIENCE).await {
+            return Ok(None);
+        }
+        shard.step_if_due(&self.reader(tenant)).await?;
+        let query = Query {
+            mode: rank::Mode::PlainMeaning,
+            weights: rank::Weights { relevance: 1.0, importance: 0.0, recency: 0.0, confidence: 0.0 },
+            limit,
+            filter: Filter {
+                kinds: &[Kind::Fact],
+                scopes: &[scope],
+                butlers: &[self.butler.as_str()],
+                ..Filter::default()
+            },
+            ..Query::new("", vector, self.store.clock().now())
+        };
+        Ok(Some(shard.search(&query).into_iter().map(|hit| hit.id).collect()))
     }
 
     fn weights(&self) -> rank::Weights {

@@ -148,7 +148,7 @@ pub(super) fn read(answer: &str, asked: &Asked<'_>) -> Result<Learned, String> {
 }
 
 /// The first block marked as JSON, else what stands between the outermost braces.
-fn json_in(answer: &str) -> Result<Value, String> {
+pub(super) fn json_in(answer: &str) -> Result<Value, String> {
     const OPEN: &str = "```json";
     let block = answer.find(OPEN).map(|at| &answer[at + OPEN.len()..]);
     let block = block.map(|rest| rest.find("\n```").map_or(rest, |end| &rest[..end]));

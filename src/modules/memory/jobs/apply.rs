@@ -15,7 +15,7 @@ use super::super::write::{
     self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, store_fact, store_rule,
 };
 use super::answer::{self, Learned, Skipped};
-use super::consolidation::Not;
+use super::ask::Not;
 use super::prompt::{Known, KnownFact};
 use super::queue::Episode;
 use crate::base::{RequestContext, SessionId, crash};

@@ -14,12 +14,12 @@ use uuid::Uuid;
 use super::super::Memory;
 use super::answer::{self, Asked, Skipped};
 use super::apply::{self, Writing, Wrote};
+use super::ask::{Not, ask};
+use super::compare::{Compared, Comparing};
 use super::prompt::{Known, MAX_EPISODES, least_trust, prompt, room_of};
 use super::queue::{Episode, Queue};
-use crate::base::{RequestContext, Trust, crash};
-use crate::modules::{Job, JobCall, JobFailure, Unthought};
-use crate::spawner::{SCHEDULE, Trigger, Wants};
-use crate::store::StoreError;
+use crate::base::{Trust, crash};
+use crate::modules::{Job, JobCall, JobFailure};
 
 pub(super) struct Consolidate {
     memory: Arc<Memory>,
@@ -37,23 +37,9 @@ struct Done {
     failed: Vec<String>,
     failed_episodes: usize,
     given_up: i64,
-}
-
-/// Why a group was not learned from.
-pub(super) enum Not {
-    /// It is as it was; the sentence says what is in the way of all of them.
-    Now(String),
-    /// As the one before, and somebody should hear of it.
-    Away(String),
-    /// The try counts.
-    Failed(String),
-    Store(StoreError),
-}
-
-impl From<StoreError> for Not {
-    fn from(e: StoreError) -> Self {
-        Not::Store(e)
-    }
+    /// So many episodes were claimed and given back.
+    waiting: i64,
+    compared: Compared,
 }
 
 impl Consolidate {
@@ -82,26 +68,54 @@ impl Job for Consolidate {
                 n => format!("no model: {}. {why}", wait(n)),
             });
         }
+        let mut done = Done::default();
+        let mut most = self.memory.settings.consolidation.max_sessions as usize;
         let episodes = queue.claim(self.memory.settings.consolidation.batch).await?;
-        if episodes.is_empty() {
-            return Ok("no episode waits".to_owned());
+        let mut ended = Ok(());
+        if !episodes.is_empty() {
+            crash::point("memory.claimed");
+            ended = tokio::select! {
+                ended = self.learn(&call, &queue, episodes, &mut most, &mut done) => ended,
+                never = queue.hold() => match never {},
+            };
         }
-        crash::point("memory.claimed");
-        tokio::select! {
-            told = self.learn(&call, &queue, episodes) => told,
-            never = queue.hold() => match never {},
+        if ended.is_ok() {
+            let mut compared = Compared::default();
+            let mut comparing = Comparing { memory: &self.memory, call: &call, sessions: most, done: &mut compared };
+            ended = comparing.run().await;
+            done.compared = compared;
+        }
+        let told = done.told();
+        match ended {
+            // Where the giving back fails as well, the lease runs out.
+            Err(Not::Store(e)) => Err(e.into()),
+            Err(Not::Away(why)) => Err(JobFailure::Told(format!("{told}: {why}"))),
+            Err(Not::Now(why) | Not::Failed(why)) => Ok(format!("{told}: {why}")),
+            Ok(()) if done.in_vain() => Err(JobFailure::Told(told)),
+            Ok(()) => Ok(told),
         }
     }
 }
 
 impl Consolidate {
-    async fn learn(&self, call: &JobCall<'_>, queue: &Queue<'_>, episodes: Vec<Episode>) -> Result<String, JobFailure> {
+    /// At most `most` sessions; what is left of them stays there.
+    async fn learn(
+        &self,
+        call: &JobCall<'_>,
+        queue: &Queue<'_>,
+        episodes: Vec<Episode>,
+        most: &mut usize,
+        done: &mut Done,
+    ) -> Result<(), Not> {
         let all: Vec<Uuid> = episodes.iter().map(|e| e.id).collect();
-        let mut done = Done::default();
-        let mut stopped = None;
-        for part in parts(episodes).into_iter().take(self.memory.settings.consolidation.max_sessions as usize) {
+        let mut stopped = Ok(());
+        for part in parts(episodes) {
+            if *most == 0 {
+                break;
+            }
+            *most -= 1;
             let ids: Vec<Uuid> = part.iter().map(|e| e.id).collect();
-            match self.part(call, queue, &part, &mut done).await {
+            match self.part(call, queue, &part, done).await {
                 Ok(()) => {}
                 Err(Not::Failed(why)) => {
                     tracing::warn!(butler = %self.memory.butler, episodes = ids.len(), "episodes were not consolidated: {why}");
@@ -110,22 +124,16 @@ impl Consolidate {
                     done.failed.push(why);
                 }
                 Err(other) => {
-                    stopped = Some(other);
+                    stopped = Err(other);
                     break;
                 }
             }
         }
         // What there was no session for, and what was forgotten meanwhile.
         let released = queue.release(&all).await;
-        let told = done.told(released.as_ref().map_or(0, |n| *n));
-        match stopped {
-            None => released.map(drop)?,
-            // Where the giving back fails as well, the lease runs out.
-            Some(Not::Store(e)) => return Err(e.into()),
-            Some(Not::Away(why)) => return Err(JobFailure::Told(format!("{told}: {why}"))),
-            Some(Not::Now(why) | Not::Failed(why)) => return Ok(format!("{told}: {why}")),
-        }
-        if done.sessions == 0 && !done.failed.is_empty() { Err(JobFailure::Told(told)) } else { Ok(told) }
+        done.waiting = released.as_ref().map_or(0, |n| *n);
+        stopped?;
+        Ok(released.map(drop)?)
     }
 
     /// One session for a part of a group, and what follows from its answer.
@@ -133,37 +141,13 @@ impl Consolidate {
         let Some(first) = part.first() else { return Ok(()) };
         let known = Known::of(call.db, queue.schema, &first.tenant, part).await?;
         let trust = least_trust(part).min(Trust::System);
-        let butler = self.memory.butler.as_str();
-        let root = RequestContext::root(
-            self.memory.store.clock(),
-            first.tenant.clone(),
-            "schedule",
-            butler,
-            call.schedule,
-            trust,
-        );
-        let request = Arc::new(RequestContext { private: true, ..root });
-        let wants = Wants {
-            tools: Some(Arc::default()),
-            one_round: true,
-            apart_from_memory: true,
-            priority: Some(call.priority),
-            ..Wants::default()
-        };
-        let source = format!("{SCHEDULE}{}", call.schedule);
-        let wish = Trigger { wants, ..Trigger::new(prompt(part, &known), source, request.clone()) };
-        let result = call.think.think(wish).await.map_err(|e| match e {
-            Unthought::NotNow(why) => Not::Now(why),
-            Unthought::Away(why) => Not::Away(why),
-            Unthought::Failed(why) => Not::Failed(why),
-            Unthought::Store(e) => Not::Store(e),
-        })?;
+        let asked = ask(&self.memory, call, &first.tenant, trust, prompt(part, &known)).await?;
         crash::point("memory.thought");
         let episodes: HashSet<Uuid> = part.iter().map(|e| e.id).collect();
-        let asked = Asked { episodes: &episodes, known: &known, stranger: trust == Trust::Stranger };
-        let learned = answer::read(result.output.as_deref().unwrap_or_default(), &asked).map_err(Not::Failed)?;
+        let about = Asked { episodes: &episodes, known: &known, stranger: trust == Trust::Stranger };
+        let learned = answer::read(asked.output.as_deref().unwrap_or_default(), &about).map_err(Not::Failed)?;
         let writing =
-            Writing { request: &request, session: result.session_id, claim: queue.claim, part, known: &known };
+            Writing { request: &asked.request, session: asked.session, claim: queue.claim, part, known: &known };
         let (wrote, settled) = apply::write(&self.memory, &writing, learned, &mut done.skipped).await?;
         done.sessions += 1;
         done.episodes += settled;
@@ -173,32 +157,48 @@ impl Consolidate {
 }
 
 impl Done {
-    /// `1 session over 12 episodes: 3 facts, 1 rule, …`; `waiting`: so many were claimed and given back.
-    fn told(&self, waiting: i64) -> String {
+    /// Whether all that was tried has failed.
+    fn in_vain(&self) -> bool {
+        self.sessions + self.compared.sessions == 0 && !(self.failed.is_empty() && self.compared.failed.is_empty())
+    }
+
+    /// `1 session over 12 episodes: 3 facts, 1 rule, …; 1 session over 9 pairs of facts: 2 said the same`
+    fn told(&self) -> String {
         let Wrote { facts, updated, rules, confirmed } = self.wrote;
-        let mut told = match self.sessions {
-            0 => "nothing was consolidated".to_owned(),
-            n => format!(
+        let compared = &self.compared;
+        let learned = (self.sessions > 0).then(|| {
+            format!(
                 "{} over {}: {}, {}, {updated} changed, {confirmed} confirmed",
-                counted(n, "session"),
+                counted(self.sessions, "session"),
                 counted(self.episodes, "episode"),
                 counted(facts, "new fact"),
                 counted(rules, "new rule"),
-            ),
-        };
-        let failed = self.failed.first().map(|why| {
-            let up = match self.given_up {
+            )
+        });
+        let failed = |why: Option<&String>, what: String, given_up: i64| {
+            let up = match given_up {
                 0 => String::new(),
                 n => format!(", {n} of them given up"),
             };
-            format!("{} failed{up}: {why}", counted(self.failed_episodes, "episode"))
+            why.map(|why| format!("{what} failed{up}: {why}"))
+        };
+        let one = (compared.sessions > 0).then(|| {
+            let (sessions, pairs) = (counted(compared.sessions, "session"), counted(compared.pairs, "pair"));
+            format!("{sessions} over {pairs} of facts: {} said the same", compared.merged)
         });
-        let waiting = (waiting > 0).then(|| format!("{} for the next run", wait(waiting)));
-        for more in [self.skipped.told(), failed, waiting].into_iter().flatten() {
-            told.push_str("; ");
-            told.push_str(&more);
+        let parts = [
+            learned,
+            self.skipped.told(),
+            failed(self.failed.first(), counted(self.failed_episodes, "episode"), self.given_up),
+            (self.waiting > 0).then(|| format!("{} for the next run", wait(self.waiting))),
+            one,
+            failed(compared.failed.first(), counted(compared.failed.len(), "comparison"), compared.given_up),
+        ];
+        let parts: Vec<String> = parts.into_iter().flatten().collect();
+        match parts.is_empty() {
+            true => "no episode waits".to_owned(),
+            false => parts.join("; "),
         }
-        told
     }
 }
 

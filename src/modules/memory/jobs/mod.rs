@@ -3,7 +3,9 @@
 
 mod answer;
 mod apply;
+mod ask;
 mod cleanup;
+mod compare;
 mod consolidation;
 mod decay;
 mod demand;
@@ -63,7 +65,7 @@ pub fn job_names() -> Value {
     jobs.iter().map(|names| (names[0].to_owned(), json!(names))).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Of whom these tables of a schema have rows; of one tenant alone, unless it is the owner's.
+/// Of whom these tables of a schema have rows, each with its condition if it has one; of one tenant alone, unless it is the owner's.
 async fn every_tenant(
     db: &Database,
     schema: &str,

@@ -156,11 +156,7 @@ pub(super) fn room_of(episode: &Episode) -> usize {
 
 /// The whole prompt.
 pub(super) fn prompt(part: &[Episode], known: &Known) -> String {
-    let mut data = String::new();
-    let mut line = |value: Value| {
-        // A text can always be written to. JSON has no line breaks of its own.
-        let _ = writeln!(data, "{value}");
-    };
+    let mut lines = Vec::new();
     for fact in &known.facts {
         let mut o = Map::new();
         o.insert("existing_fact".into(), json!(fact.id));
@@ -170,19 +166,28 @@ pub(super) fn prompt(part: &[Episode], known: &Known) -> String {
         for (key, id) in [("entity_id", fact.entity_id), ("object_entity_id", fact.object_entity_id)] {
             o.extend(id.map(|id| (key.to_owned(), json!(id))));
         }
-        line(Value::Object(o));
+        lines.push(Value::Object(o));
     }
-    for (id, content) in &known.rules {
-        line(json!({"existing_rule": id, "content": content}));
-    }
+    lines.extend(known.rules.iter().map(|(id, content)| json!({"existing_rule": id, "content": content})));
     for episode in part {
         let mut o = Map::new();
         o.insert("episode".into(), json!(episode.id));
         o.insert("at".into(), json!(episode.occurred_at.to_string()));
         o.extend(episode.speaker.as_ref().map(|s| ("speaker".to_owned(), json!(s))));
         o.insert("text".into(), json!(text::truncate(&text::clean(&episode.content), MAX_EPISODE)));
-        line(Value::Object(o));
+        lines.push(Value::Object(o));
     }
+    let what = "one JSON object a line, existing facts and rules first, then episodes in their order";
+    fenced(INSTRUCTION, what, lines.into_iter())
+}
+
+/// An instruction, and after it data, an object a line, inside of a fence that nothing in it can close.
+pub(super) fn fenced(instruction: &str, what: &str, lines: impl Iterator<Item = Value>) -> String {
+    // JSON has no line breaks of its own.
+    let data = lines.fold(String::new(), |mut data, line| {
+        let _ = writeln!(data, "{line}");
+        data
+    });
     let mut fence;
     loop {
         fence = format!("memory-{}", Uuid::new_v4().simple());
@@ -190,10 +195,7 @@ pub(super) fn prompt(part: &[Episode], known: &Known) -> String {
             break;
         }
     }
-    format!(
-        "{INSTRUCTION}\nThe data, one JSON object a line, between the two lines {fence}; existing facts and rules first, \
-         then episodes in their order:\n{fence}\n{data}{fence}\n"
-    )
+    format!("{instruction}\nThe data, {what}, between the two lines {fence}:\n{fence}\n{data}{fence}\n")
 }
 
 #[cfg(test)]

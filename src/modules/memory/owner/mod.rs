@@ -150,6 +150,9 @@ fn telling_parts(row: &Value) -> Map<String, Value> {
         "lease_until",
         "available_at",
         "attempts",
+        "compared",
+        "compare_attempts",
+        "compare_error",
     ] {
         parts.remove(name);
     }

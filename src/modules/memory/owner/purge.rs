@@ -1,6 +1,7 @@
 //! `memory_purge`: forgetting for good.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
 use super::super::tools::{With, id, kind, origin, settled, stepped};
 use super::super::write::{Kind, Origin, Rows, WriteError};
@@ -17,9 +18,8 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
         let mut lease = call.lease().await?;
         let mut tx = call.begin(&mut lease).await?;
         let done = purge(&mut tx, &origin, kind, which).await;
-        if done.is_ok()
-            && let Some(ledger) = &with.memory.ledger
-            && let Err(e) = ledger.add(&call.context().tenant_id, kind, which)
+        if let (Ok((ids, _)), Some(ledger)) = (&done, &with.memory.ledger)
+            && let Err(e) = ids.iter().try_for_each(|id| ledger.add(&call.context().tenant_id, kind, *id))
         {
             let _ = tx.rollback().await;
             return Err(ToolError::Internal(format!("the purge can't be written down in the data directory: {e}")));
@@ -31,7 +31,7 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
             let _ = tx.rollback().await;
             continue;
         }
-        let told = settled(tx, done).await?;
+        let (_, told) = settled(tx, done).await?;
         drop(lease);
         stepped(&call, &with).await;
         return Ok(answer(kind, which, &told));
@@ -39,17 +39,33 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
     Err(ToolError::Internal("no try to purge".into()))
 }
 
-async fn purge(tx: &mut dyn Rows, origin: &Origin, kind: Kind, which: uuid::Uuid) -> Result<Value, WriteError> {
+/// Purges a memory, and of a fact its other wordings before it. Returns the ids of all, and what is told of it.
+async fn purge(tx: &mut dyn Rows, origin: &Origin, kind: Kind, which: Uuid) -> Result<(Vec<Uuid>, Value), WriteError> {
     let by = json!({"actor": origin.actor, "session_id": origin.session, "request_id": origin.request});
-    let rows = tx.rows("SELECT memory_purge($1, $2, $3)", &[&kind.as_str(), &which, &by]).await.map_err(owners)?;
-    let told: Option<Value> = rows.first().and_then(|r| r.get(0));
-    told.ok_or_else(|| WriteError::Refused {
-        code: "not_found",
-        message: format!("There is no {} {which}.", kind.as_str()),
-    })
+    let wordings = "SELECT id FROM memory_fact_followers($1) WHERE wording AND $2 = 'fact'";
+    let rows = tx.rows(wordings, &[&which, &kind.as_str()]).await.map_err(owners)?;
+    let ids: Vec<Uuid> = rows.iter().map(|r| r.get(0)).chain([which]).collect();
+    let (mut told, mut places) = (Value::Null, ["cleaned", "kept"].map(|name| (name, Map::new())));
+    for id in &ids {
+        let rows = tx.rows("SELECT memory_purge($1, $2, $3)", &[&kind.as_str(), id, &by]).await.map_err(owners)?;
+        told = rows.first().and_then(|r| r.get::<_, Option<Value>>(0)).ok_or_else(|| WriteError::Refused {
+            code: "not_found",
+            message: format!("There is no {} {which}.", kind.as_str()),
+        })?;
+        for (name, all) in &mut places {
+            for (place, n) in told[*name].as_object().into_iter().flatten() {
+                let before = all.get(place).and_then(Value::as_u64).unwrap_or_default();
+                all.insert(place.clone(), n.as_u64().map_or_else(|| n.clone(), |n| json!(before + n)));
+            }
+        }
+    }
+    for (name, all) in places {
+        told[name] = Value::Object(all);
+    }
+    Ok((ids, told))
 }
 
-fn answer(kind: Kind, which: uuid::Uuid, told: &Value) -> Value {
+fn answer(kind: Kind, which: Uuid, told: &Value) -> Value {
     let mut notes = Vec::new();
     if told["before"] == "purged" {
         notes.push("It was purged before: its own words are not known any more, so nothing was looked for.".to_owned());

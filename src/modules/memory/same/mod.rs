@@ -16,6 +16,8 @@ mod read;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
+
 use super::gate::normal;
 use near::{alike, taken_for_granted, undoes};
 use read::{Role, Sense, Token};
@@ -49,6 +51,16 @@ impl Said {
             return true;
         }
         cosine.is_none_or(|c| c >= FAR) && agree(about, &self.sense, &Sense::of(other))
+    }
+
+    /// Whether it can say the same as `other` at all: the numbers and dates of the one stand in the other. To decide it
+    /// somebody is needed who knows the world: who is deaf can't hear.
+    pub fn may_mean(&self, other: &str) -> bool {
+        let values = |sense: &Sense| -> BTreeSet<String> {
+            let values = sense.tokens.iter().filter(|t| !t.soft && (t.is_number() || t.is_date()));
+            values.map(|t| t.key.clone()).collect()
+        };
+        values(&self.sense) == values(&Sense::of(other))
     }
 }
 

@@ -151,3 +151,18 @@ fn vectors_are_compared_by_their_direction() {
     assert_eq!(cosine(&[1, 0], &[0, 0]), None);
     assert_eq!(cosine(&[1], &[1, 2]), None);
 }
+
+#[test]
+fn other_numbers_are_never_the_same_whoever_says_so() {
+    for (a, b, may) in [
+        ("deaf in the left ear", "can't hear on his left ear", true),
+        ("the pear tree was planted by Grandpa", "the pear tree is one that grandfather planted", true),
+        ("18 units of insulin at night", "eighteen units of insulin every night", true),
+        ("18 units of insulin at night", "16 units of insulin at night", false),
+        ("dentist on 3 May", "dentist on 4 May", false),
+        ("dentist at 8:30", "dentist", false),
+    ] {
+        assert_eq!(Said::new(a).may_mean(b), may, "{a:?} and {b:?}");
+        assert_eq!(Said::new(b).may_mean(a), may, "{b:?} and {a:?}");
+    }
+}

@@ -83,6 +83,11 @@ const SOURCE: &str = "
                               'content', CASE WHEN e.forgotten_at IS NULL THEN left(e.content, 2000) END)
     FROM memory_episodes e WHERE e.id = $1";
 
+const WORDINGS: &str = "
+    SELECT jsonb_build_object('id', f.id, 'content', CASE WHEN f.forgotten_at IS NULL THEN f.content END,
+                              'learned_at', f.learned_at, 'source_episode_id', f.source_episode_id)
+    FROM memory_facts f WHERE f.merged_into = $1 ORDER BY f.learned_at, f.id";
+
 async fn memory_why(call: ToolCall, _: With) -> Result<Value, ToolError> {
     let which = id(&call, "memory_id")?;
     let mut story = Value::Null;
@@ -123,10 +128,18 @@ async fn memory_why(call: ToolCall, _: With) -> Result<Value, ToolError> {
         add.push(("supersedes", all(said, &before).await?.pop().unwrap_or_default()));
     }
     let after = call
-        .query("SELECT l.source_id FROM memory_links l WHERE l.target_id = $1 AND l.relation = 'supersedes'", &[&which])
+        .query(
+            "SELECT f.id FROM memory_facts f JOIN memory_links l ON l.source_id = f.id
+                WHERE l.target_id = $1 AND l.relation = 'supersedes' AND f.merged_into IS NULL",
+            &[&which],
+        )
         .await?;
     if let Some(after) = after.first().map(|r| r.get::<_, uuid::Uuid>(0)) {
         add.push(("superseded_by", all(said, &after).await?.pop().unwrap_or_default()));
+    }
+    let wordings = all(WORDINGS, &which).await?;
+    if !wordings.is_empty() {
+        add.push(("also_put", json!(wordings)));
     }
     for (name, value) in add {
         story[name] = value;

@@ -5,7 +5,8 @@ use uuid::Uuid;
 
 use super::fact::{confirmation, standing};
 use super::{
-    Kind, Origin, Permanence, Rows, Vector, WriteError, admitted, event, link, lock, now, patch, predicate_name, row,
+    Kind, Origin, Permanence, Rows, Vector, WriteError, admitted, event, followers, link, lock, now, patch,
+    predicate_name, row,
 };
 use crate::modules::memory::gate::{MAX_EPISODE, MAX_FACT, content_hash, topic_hash};
 
@@ -65,7 +66,10 @@ pub async fn forget(
     row(tx, kind, id).await?;
     let done = event(tx, origin, "forgotten", kind.as_str(), id, reason, json!({})).await?;
     let at = now(tx).await?;
-    patch(tx, kind, id, json!({"forgotten_at": at})).await?;
+    let wordings = if kind == Kind::Fact { followers(tx, id, true).await? } else { Vec::new() };
+    for id in std::iter::once(id).chain(wordings) {
+        patch(tx, kind, id, json!({"forgotten_at": at})).await?;
+    }
     Ok(done)
 }
 
@@ -185,6 +189,12 @@ pub async fn edit(
         Vector::put(edit.vector.as_ref(), &mut given);
     }
     let done = event(tx, origin, "edited", kind.as_str(), id, reason, parts).await?;
+    if kind == Kind::Fact && (content.is_some() || edit.subject.is_some() || predicate.is_some()) {
+        // They say what it said before.
+        for wording in followers(tx, id, true).await? {
+            patch(tx, kind, wording, json!({"validity": "superseded", "merged_into": null})).await?;
+        }
+    }
     match patch(tx, kind, id, Value::Object(given)).await {
         Err(WriteError::Store(e)) if e.db().is_some_and(|db| db.code().code() == "23505") => Err(WriteError::refused(
             "conflict",

@@ -5,7 +5,8 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::fact::{Coming, Rival, confirm_fact};
+use super::fact::confirm_fact;
+use super::rival::{Coming, Rival};
 use super::{Kind, Origin, Outcome, Rows, WriteError, event, link, patch, put};
 
 /// Where a value belongs that was said before the one that holds.

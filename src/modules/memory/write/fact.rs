@@ -2,17 +2,18 @@
 
 use jiff::Timestamp;
 use serde::Serialize;
-use serde_json::{Map, Value, json};
+use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::earlier::earlier;
+use super::rival::{Coming, Rival, rivals};
 use super::{
     FORGOTTEN, Kind, Known, Origin, Outcome, Permanence, Rows, Vector, WriteError, admitted, confirmed, event, link,
     lock, now, patch, predicate_name, put,
 };
 use crate::modules::memory::gate::{self, MAX_FACT, content_hash, topic_hash};
-use crate::modules::memory::predicates::{Predicate, resolve};
+use crate::modules::memory::predicates::resolve;
 use crate::modules::memory::same::{About, Said};
 
 /// A fact that is to be stored.
@@ -83,178 +84,6 @@ pub struct StoredFact {
     /// A known predicate that is written nearly alike.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suggestion: Option<String>,
-}
-
-/// A fact that a new one is compared with.
-pub(super) struct Rival {
-    pub(super) id: Uuid,
-    kind: String,
-    subject: String,
-    predicate: String,
-    scope: String,
-    content: String,
-    content_hash: String,
-    topic_hash: String,
-    entity: Option<Uuid>,
-    object: Option<Uuid>,
-    embedding: Option<Vec<u8>>,
-    model: Option<String>,
-    valid_from: Option<Timestamp>,
-    pub(super) valid_to: Option<Timestamp>,
-    pub(super) learned: Timestamp,
-    pub(super) stranger: bool,
-    source: Option<Uuid>,
-    forgotten: bool,
-    pub(super) active: bool,
-    expired: bool,
-    pub(super) superseded: bool,
-    key: Option<String>,
-}
-
-impl Rival {
-    fn of(row: &Row) -> Self {
-        let validity: String = row.get("validity");
-        let forgotten: Option<Timestamp> = row.get("forgotten_at");
-        let trust: String = row.get("trust");
-        Self {
-            id: row.get("id"),
-            kind: row.get("kind"),
-            subject: row.get("subject"),
-            predicate: row.get("predicate"),
-            scope: row.get("scope"),
-            content: row.get("content"),
-            content_hash: row.get("content_hash"),
-            topic_hash: row.get("topic_hash"),
-            entity: row.get("entity_id"),
-            object: row.get("object_entity_id"),
-            embedding: row.get("embedding"),
-            model: row.get("embedding_model"),
-            valid_from: row.get("valid_from"),
-            valid_to: row.get("valid_to"),
-            learned: row.get("learned_at"),
-            stranger: trust == "stranger",
-            source: row.get("source_episode_id"),
-            forgotten: forgotten.is_some(),
-            active: forgotten.is_none() && ["active", "fading"].contains(&&*validity),
-            expired: forgotten.is_none() && validity == "expired",
-            superseded: forgotten.is_none() && validity == "superseded",
-            key: row.get("idempotency_key"),
-        }
-    }
-
-    /// From when on it held, as far as is known.
-    pub(super) fn since(&self) -> Timestamp {
-        self.valid_from.unwrap_or(self.learned)
-    }
-}
-
-/// A fact on its way in, with all that was found out about it.
-pub(super) struct Coming<'a> {
-    pub(super) fact: &'a NewFact,
-    content: String,
-    hash: String,
-    topic: String,
-    pub(super) kind: &'static str,
-    pub(super) predicate: Predicate,
-    about: About,
-    said: Said,
-    entity: Option<Uuid>,
-    object: Option<Uuid>,
-    /// When it happened; of what is so, from when on.
-    pub(super) valid_from: Option<Timestamp>,
-    pub(super) stranger: bool,
-}
-
-impl Coming<'_> {
-    /// Whether the other says the same: of facts that have a time, about the same time.
-    pub(super) fn says(&self, other: &Rival) -> bool {
-        self.at_the_time_of(other) && self.in_the_words_of(other)
-    }
-
-    /// Whether it only says again what a session was told: that it happened, where it doesn't say when.
-    fn repeats(&self, told: &Rival) -> bool {
-        (self.fact.valid_at.is_none() || self.at_the_time_of(told)) && self.in_the_words_of(told)
-    }
-
-    fn at_the_time_of(&self, other: &Rival) -> bool {
-        if self.kind != "temporal" || other.kind != "temporal" {
-            return true;
-        }
-        let apart = match (self.valid_from, other.valid_from) {
-            (Some(a), Some(b)) => a.duration_since(b).abs().as_secs(),
-            (None, None) => 0,
-            _ => i64::MAX,
-        };
-        // Without a time of its own it counts as of when it was said.
-        apart <= if self.fact.valid_at.is_some() { 0 } else { 12 * 3600 }
-    }
-
-    fn in_the_words_of(&self, other: &Rival) -> bool {
-        if self.object.is_some() && other.object.is_some() && self.object != other.object {
-            return false;
-        }
-        if other.content_hash == self.hash {
-            return true;
-        }
-        let likeness = Vector::likeness(self.fact.vector.as_ref(), other.embedding.as_deref(), other.model.as_deref());
-        self.said.means(&self.about, &other.content, likeness)
-    }
-
-    pub(super) fn of_topic(&self, other: &Rival) -> bool {
-        other.topic_hash == self.topic
-    }
-
-    /// Whether the other stands where this one would stand: one value, one edge.
-    pub(super) fn displaces(&self, other: &Rival) -> bool {
-        match self.kind {
-            "property" => other.kind == "property",
-            "edge" => other.kind == "edge" && other.object == self.object,
-            _ => false,
-        }
-    }
-
-    fn same_subject(&self, other: &Rival) -> bool {
-        other.scope == self.fact.scope
-            && gate::same_subject((self.entity, &self.fact.subject), (other.entity, &other.subject))
-    }
-
-    pub(super) fn row(&self, id: Uuid, origin: &Origin, superseded: Option<Uuid>) -> Map<String, Value> {
-        let f = self.fact;
-        let mut row = Map::new();
-        let mut set = |name: &str, value: Value| drop(row.insert(name.to_owned(), value));
-        set("id", json!(id));
-        set("kind", json!(self.kind));
-        set("subject", json!(f.subject.trim()));
-        set("predicate", json!(self.predicate.name));
-        set("content", json!(self.content));
-        set("content_hash", json!(self.hash));
-        set("topic_hash", json!(self.topic));
-        set("entity_id", json!(self.entity));
-        set("object_entity_id", json!(self.object));
-        set("importance", json!(f.importance.clamp(0.0, 10.0)));
-        set("confidence", json!(f.confidence.clamp(0.0, 1.0)));
-        set("permanence", json!(f.permanence.as_str()));
-        set("decay_rate", json!(f.permanence.decay_rate()));
-        set("scope", json!(f.scope));
-        set("tags", json!(f.tags));
-        set("metadata", f.metadata.clone());
-        set("valid_from", json!(self.valid_from));
-        set("valid_to", json!(f.valid_to));
-        set("supersedes_id", json!(superseded));
-        set("source_butler", json!(origin.butler));
-        set("source_episode_id", json!(f.source_episode));
-        set("session_id", json!(origin.session));
-        set("request_id", json!(origin.request));
-        set("idempotency_key", json!(f.idempotency_key));
-        if let Some(class) = &f.retention_class {
-            set("retention_class", json!(class));
-        }
-        if let Some(sensitivity) = &f.sensitivity {
-            set("sensitivity", json!(sensitivity));
-        }
-        Vector::put(f.vector.as_ref(), &mut row);
-        row
-    }
 }
 
 /// Takes a fact in: as a new one, in the place of another, or as one more word for what is known.
@@ -334,7 +163,7 @@ async fn decide(
     let from_same_source = |r: &Rival| fact.source_episode.is_some() && r.source == fact.source_episode;
     if rivals.iter().filter(binds).any(|r| {
         coming.of_topic(r) && (from_same_source(r) || coming.says(r))
-            || coming.same_subject(r) && r.content_hash == coming.hash
+            || coming.same_subject(r) && r.has_words(&coming.hash)
     }) {
         return Err(WriteError::refused("forgotten", FORGOTTEN));
     }
@@ -352,7 +181,7 @@ async fn decide(
     let same = peers().find(|r| coming.of_topic(r) && coming.says(r)).or_else(|| {
         // The same sentence of the same subject under another predicate, if it is one.
         let sentence = coming.content.split_whitespace().count() >= 3;
-        peers().find(|r| sentence && r.content_hash == coming.hash && coming.same_subject(r) && coming.says(r))
+        peers().find(|r| sentence && r.has_words(&coming.hash) && coming.same_subject(r) && coming.says(r))
     });
     // What nobody had confirmed for long is so after all, unless something else stands in its place.
     let same = same.or_else(|| {
@@ -430,17 +259,6 @@ pub(super) async fn confirmation(tx: &mut dyn Rows, row: &Value) -> Result<Value
         given["validity"] = json!("active");
     }
     Ok(given)
-}
-
-async fn rivals(tx: &mut dyn Rows, origin: &Origin, coming: &Coming<'_>) -> Result<Vec<Rival>, WriteError> {
-    let told: Vec<Uuid> = origin.told.iter().copied().collect();
-    let rows = tx
-        .rows(
-            "SELECT * FROM memory_fact_rivals($1, $2, $3, $4, $5)",
-            &[&coming.topic, &coming.hash, &coming.fact.source_episode, &coming.fact.idempotency_key, &told],
-        )
-        .await?;
-    Ok(rows.iter().map(Rival::of).collect())
 }
 
 /// The entity that stands for this one now.

@@ -8,6 +8,8 @@ mod change;
 mod earlier;
 mod episode;
 mod fact;
+mod merge;
+mod rival;
 mod rule;
 
 use std::collections::HashSet;
@@ -30,6 +32,7 @@ pub use super::kind::Kind;
 pub use change::{Edit, confirm, edit, forget, mark_harmful, mark_helpful, merge_entities, reclassify, undo};
 pub use episode::{NewEpisode, StoredEpisode, store_episode};
 pub use fact::{NewFact, StoredFact, store_fact};
+pub(super) use merge::merge_facts;
 pub use rule::{NewRule, StoredRule, store_rule};
 
 /// A transaction that memories are written in.
@@ -257,6 +260,12 @@ async fn row(tx: &mut dyn Rows, kind: Kind, id: Uuid) -> Result<Value, WriteErro
     let rows = tx.rows("SELECT memory_row($1, $2)", &[&kind.as_str(), &id]).await?;
     let row: Option<Value> = rows.first().and_then(|r| r.get(0));
     row.filter(|r| r["forgotten_at"].is_null()).ok_or_else(|| WriteError::unknown(kind, id))
+}
+
+/// What hangs on a fact: with `true` its other wordings, with `false` what took its place.
+async fn followers(tx: &mut dyn Rows, fact: Uuid, wordings: bool) -> Result<Vec<Uuid>, WriteError> {
+    let rows = tx.rows("SELECT id FROM memory_fact_followers($1) WHERE wording = $2", &[&fact, &wordings]).await?;
+    Ok(rows.iter().map(|r| r.get(0)).collect())
 }
 
 async fn now(tx: &mut dyn Rows) -> Result<Timestamp, WriteError> {
