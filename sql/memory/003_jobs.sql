@@ -183,12 +183,13 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     FROM jsonb_object_keys(names) AS n(job)
 $$;
 
--- Lets episodes that were given up wait for consolidation again, as if it had never been tried: all of them, or this one.
--- How many there are.
+-- Lets episodes that were given up wait for consolidation again, and facts wait to be compared, as if it had never been
+-- tried: all of them, or this one. How many there are.
 CREATE FUNCTION memory_retry(which uuid) RETURNS bigint LANGUAGE plpgsql SECURITY DEFINER SET search_path FROM CURRENT AS $$
 DECLARE
     believed text := shared.trust();
     again bigint;
+    facts bigint;
 BEGIN
     IF believed <> 'owner' THEN
         RAISE EXCEPTION 'only the owner may do this with memories' USING ERRCODE = 'BD003';
@@ -200,6 +201,10 @@ BEGIN
     WHERE e.tenant_id = shared.tenant() AND e.consolidation = 'dead_letter' AND e.forgotten_at IS NULL
       AND (which IS NULL OR e.id = which);
     GET DIAGNOSTICS again = ROW_COUNT;
+    UPDATE memory_facts f SET compared = 'pending', compare_attempts = 0, compare_error = NULL
+    WHERE f.tenant_id = shared.tenant() AND f.compared = 'given_up' AND f.forgotten_at IS NULL
+      AND (which IS NULL OR f.id = which);
+    GET DIAGNOSTICS facts = ROW_COUNT;
     PERFORM set_config('butlerd.trust', believed, true);
-    RETURN again;
+    RETURN again + facts;
 END $$;

@@ -41,6 +41,7 @@ mod injections;
 mod isolation;
 mod lifecycle;
 mod memory;
+mod memory_compare;
 mod memory_jobs;
 mod memory_life;
 mod memory_owner;

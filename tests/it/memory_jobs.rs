@@ -10,7 +10,7 @@ use crate::support::{Household, eventually, model};
 
 /// A household whose butler `tally` remembers, and does nothing about it by itself for a year. `more` is added to its
 /// `butler.toml`.
-fn remembering(household: Household, more: &str) -> Household {
+pub fn remembering(household: Household, more: &str) -> Household {
     let household = household.with_tally(1);
     let path = household.roster().join("tally/butler.toml");
     let toml = std::fs::read_to_string(path).expect("the file");
@@ -20,17 +20,17 @@ fn remembering(household: Household, more: &str) -> Household {
 }
 
 /// Runs one of tally's schedules and returns what is told of it.
-fn run(household: &Household, schedule: &str) -> Value {
+pub fn run(household: &Household, schedule: &str) -> Value {
     let (_, out, err) = household.cli(&["schedule", "run", schedule, "--butler", TALLY, "--json"]);
     serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
 }
 
-fn said(ran: &Value) -> &str {
+pub fn said(ran: &Value) -> &str {
     ran["result"].as_str().or(ran["error"].as_str()).unwrap_or_else(|| panic!("nothing is said: {ran}"))
 }
 
 /// Puts a memory into tally's tables, as its tenant's, believed so far.
-async fn put(client: &Client, kind: &str, tenant: &str, trust: &str, more: Value) -> Uuid {
+pub async fn put(client: &Client, kind: &str, tenant: &str, trust: &str, more: Value) -> Uuid {
     let id = Uuid::now_v7();
     let mut given = json!({"id": id, "content_hash": id, "topic_hash": id, "subject": "s", "predicate": "p", "content": "c",
                            "source_butler": TALLY, "butler": TALLY});

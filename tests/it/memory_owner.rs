@@ -74,7 +74,7 @@ fn found(household: &Household, words: &str) -> BTreeSet<String> {
 }
 
 /// In which tables these words stand.
-async fn dump(db: &Client, words: &str) -> Vec<String> {
+pub async fn dump(db: &Client, words: &str) -> Vec<String> {
     let tables =
         "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
                   WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^(pg_|information_schema)' ORDER BY 1";

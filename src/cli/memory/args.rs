@@ -64,7 +64,7 @@ pub enum Memory {
         /// `-`: standard input
         file: PathBuf,
     },
-    /// Take up episodes that consolidation has given up; `stats` counts them as dead letters
+    /// Take up what consolidation has given up: `stats` counts episodes as dead letters, facts as not compared
     Retry {
         /// Only this one
         id: Option<String>,

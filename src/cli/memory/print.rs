@@ -118,6 +118,13 @@ pub fn why(out: Out, story: &Value, zone: &TimeZone) {
             out.line(&format!("{}: {}", text(other, "id"), one_line(said, 300)));
         }
     }
+    let mut also = list(story, "also_put").iter().peekable();
+    if also.peek().is_some() {
+        out.line(&format!("\n{}", out.paint(Tone::Head, "It was also put as")));
+        for wording in also {
+            out.line(&format!("{}: {}", text(wording, "id"), one_line(text(wording, "content"), 300)));
+        }
+    }
     let mut links = list(story, "links").iter().peekable();
     if links.peek().is_some() {
         out.line(&format!("\n{}", out.paint(Tone::Head, "How it hangs together")));
@@ -250,8 +257,8 @@ pub fn retried(out: Out, answer: &Value, _: &TimeZone) {
     });
 }
 
-fn count_of(episodes: u64) -> String {
-    if episodes == 1 { "1 episode is".to_owned() } else { format!("{episodes} episodes are") }
+fn count_of(memories: u64) -> String {
+    if memories == 1 { "1 memory is".to_owned() } else { format!("{memories} memories are") }
 }
 
 pub fn stats(out: Out, stats: &Value, zone: &TimeZone) {

@@ -19,7 +19,7 @@ pub struct LoggedRequest {
     /// `null` where there was none or it was no JSON.
     pub body: Value,
     /// What the script did: `say`, `call NAME`, `fail 529`, `hang`, `cut`, `side` (no tools where the script wants
-    /// some), `schema`, `fallback`, `lost` (400), `fixed` (models and the like), `unknown` (404).
+    /// some), `schema`, `thought`, `fallback`, `lost` (400), `fixed` (models and the like), `unknown` (404).
     pub answer: String,
 }
 

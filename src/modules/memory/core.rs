@@ -1,6 +1,6 @@
 //! One butler's memory: its settings, its embedder, its indexes, and the way from a question to memories.
 
-use std::collections::VecDeque;
+use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -32,6 +32,8 @@ pub struct Memory {
     /// Where purges are written down.
     pub ledger: Option<Ledger>,
     shards: Shards,
+    /// Whose missing vectors are being made.
+    pub(super) embedding: Mutex<HashSet<TenantId>>,
     /// What searches have shown to sessions, the oldest session first.
     told: Mutex<VecDeque<(SessionId, Vec<Uuid>)>>,
 }
@@ -101,6 +103,7 @@ impl Memory {
             embedder,
             ledger: None,
             shards,
+            embedding: Mutex::default(),
             told: Mutex::default(),
         }
     }

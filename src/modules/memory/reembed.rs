@@ -1,6 +1,6 @@
 //! Vectors that are missing, or of another model than today's, are made in the background while searches go on.
 
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, PoisonError, Weak};
 use std::time::Duration;
 
 use super::core::{Memory, fact_text};
@@ -20,8 +20,11 @@ enum NotYet {
     Embed(#[from] super::embed::EmbedError),
 }
 
-/// Makes them until none is missing, or nobody remembers any more.
+/// Makes them until none is missing, or nobody remembers any more; unless that is being done already.
 pub(super) fn begin(memory: &Arc<Memory>, tenant: &TenantId) {
+    if !memory.embedding.lock().unwrap_or_else(PoisonError::into_inner).insert(tenant.clone()) {
+        return;
+    }
     let (memory, tenant): (Weak<Memory>, TenantId) = (Arc::downgrade(memory), tenant.clone());
     task::spawn(task::Kind::Job, "memory-vectors", async move {
         let mut pause = Backoff::new(Duration::from_secs(2), Duration::from_secs(600));
@@ -30,6 +33,7 @@ pub(super) fn begin(memory: &Arc<Memory>, tenant: &TenantId) {
             let Some(memory) = memory.upgrade() else { return };
             match some(&memory, &tenant).await {
                 Ok(0) => {
+                    memory.embedding.lock().unwrap_or_else(PoisonError::into_inner).remove(&tenant);
                     if made > 0 {
                         tracing::info!(butler = %memory.butler, made, model = memory.embedder.model(), "memories have vectors now");
                     }

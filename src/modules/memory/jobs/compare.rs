@@ -14,6 +14,7 @@ use uuid::Uuid;
 
 use super::super::Memory;
 use super::super::gate::same_subject;
+use super::super::reembed;
 use super::super::same::{Said, cosine};
 use super::super::write::{Origin, WriteError, merge_facts};
 use super::answer::json_in;
@@ -181,7 +182,7 @@ impl Comparing<'_> {
         let (mut alone, mut doubts) = (Vec::new(), Vec::new());
         for fact in &new {
             if fact.holds() && fact.model.as_deref() != Some(self.memory.embedder.model()) {
-                // Its vector is being made.
+                reembed::begin(self.memory, tenant);
                 continue;
             }
             let mut others: Vec<(f32, &Fact)> = near[&fact.id]

@@ -75,7 +75,7 @@ async fn every_tenant(
     if *tenant != TenantId::owner() {
         return Ok(vec![tenant.clone()]);
     }
-    let each: Vec<String> = tables.iter().map(|t| format!("SELECT tenant_id FROM \"{schema}\".{t}")).collect();
+    let each: Vec<String> = tables.iter().map(|t| format!("SELECT DISTINCT tenant_id FROM \"{schema}\".{t}")).collect();
     let mut lease = db.every_tenant().await?;
     let rows = lease
         .read(&format!("{} ORDER BY 1", each.join(" UNION ")), &[])

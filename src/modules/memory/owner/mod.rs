@@ -96,8 +96,8 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
     )?;
     let retry = define(
         "memory_retry",
-        "Let episodes that consolidation has given up wait for it again.",
-        json!({"memory_id": id_of("episode; all that were given up without it")}),
+        "Let episodes and facts that consolidation has given up wait for it again.",
+        json!({"memory_id": id_of("episode or fact; all that were given up without it")}),
         &[],
         for_people(Meta { reads_private: false, ..Meta::write(Effect::Idempotent) }),
     )?;

@@ -35,7 +35,7 @@ async fn retry(tx: &mut dyn Rows, which: Option<Uuid>) -> Result<i64, WriteError
     if let Some(id) = which.filter(|_| again == 0) {
         return Err(WriteError::Refused {
             code: "not_found",
-            message: format!("Consolidation has not given up an episode {id}."),
+            message: format!("Consolidation has not given up {id}."),
         });
     }
     Ok(again)

@@ -192,7 +192,7 @@ pub async fn edit(
     if kind == Kind::Fact && (content.is_some() || edit.subject.is_some() || predicate.is_some()) {
         // They say what it said before.
         for wording in followers(tx, id, true).await? {
-            patch(tx, kind, wording, json!({"validity": "superseded", "merged_into": null})).await?;
+            patch(tx, kind, wording, json!({"validity": "retracted", "merged_into": null})).await?;
         }
     }
     match patch(tx, kind, id, Value::Object(given)).await {

@@ -33,7 +33,8 @@ pub async fn merge_facts(tx: &mut dyn Rows, origin: &Origin, newer: Uuid, older:
     let displaced = fact["validity"] == "superseded"
         && wording["validity"] != "merged"
         && id_in(&wording, "supersedes_id") == Some(id);
-    if !alike || !displaced && !(holds(&fact) && holds(&wording)) {
+    let both_hold = holds(&fact) && holds(&wording);
+    if !(alike && (displaced || both_hold)) {
         return Ok(false);
     }
     let reason = Some("it says the same in other words");
