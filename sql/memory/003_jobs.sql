@@ -40,6 +40,7 @@ DECLARE
     believed text := shared.trust();
     n bigint;
 BEGIN
+    PERFORM memory_lock();
     PERFORM set_config('butlerd.trust', 'system', true);
     WITH asked AS (
         UPDATE memory_facts SET compare_error = left(error, 500),

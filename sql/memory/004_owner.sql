@@ -230,6 +230,14 @@ BEGIN
             RETURN 'forgotten';
         END IF;
     END IF;
+    -- A wording goes the way of its fact.
+    IF type = 'fact' AND here ->> 'merged_into' IS NOT NULL AND here ->> 'forgotten_at' IS NULL THEN
+        SELECT m.forgotten_at IS NOT NULL INTO same FROM memory_facts m
+        WHERE m.id = (here ->> 'merged_into')::uuid AND m.tenant_id = shared.tenant();
+        IF same IS DISTINCT FROM false THEN
+            RETURN CASE WHEN same THEN 'forgotten' ELSE 'taken' END;
+        END IF;
+    END IF;
     IF type = 'history' THEN
         -- Of what is gone nothing comes back this way.
         IF NOT memory_lives((here ->> 'memory_id')::uuid) THEN

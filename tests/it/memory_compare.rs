@@ -1,5 +1,7 @@
 //! Facts that were put down twice in other words: consolidation asks once whether they are the same, and makes them one.
 
+use std::sync::{Arc, Mutex};
+
 use butlerd::demo::model::{Script, ScriptedModel};
 use serde_json::{Value, json};
 
@@ -70,7 +72,8 @@ async fn what_says_the_same_becomes_one_that_is_known_by_all_its_wordings() {
     let mcp = daemon.mcp(TALLY);
     let first = new(&mcp, "likes", FIRST).await;
     let chandler = new(&mcp, "likes", "reading Chandler's detective stories").await;
-    let again = new(&mcp, "likes", AGAIN).await;
+    let keyed = json!({"subject": "owner", "predicate": "likes", "content": AGAIN, "idempotency_key": "letter 7"});
+    let again = mcp.ok("memory_store_fact", keyed.clone()).await["id"].as_str().expect("an id").to_owned();
     let water = [
         new(&mcp, "habit", "drinks two litres of water a day").await,
         new(&mcp, "habit", "3 litres of water each day").await,
@@ -85,6 +88,12 @@ async fn what_says_the_same_becomes_one_that_is_known_by_all_its_wordings() {
     // It is known in its new words, and of both it can be said how they came to be.
     let told = store(&mcp, "likes", AGAIN).await;
     assert_eq!((&told["status"], &told["id"]), (&json!("confirmed"), &json!(first)));
+    let told = mcp.ok("memory_store_fact", keyed).await;
+    assert_eq!(
+        (&told["status"], &told["id"]),
+        (&json!("repeated"), &json!(first)),
+        "the same call is no more evidence"
+    );
     let story = why(&mcp, &first).await;
     assert_eq!(story["also_put"][0]["content"], AGAIN, "{story}");
     assert!(story["memory"]["confirmations"].as_i64() >= Some(2), "{story}");
@@ -150,8 +159,13 @@ async fn what_was_forgotten_purged_or_corrected_does_not_live_on_in_other_words(
     let wording = new(&mcp, "owns", "a motorcycle with a sidecar from 1974").await;
     assert!(said(&run(&household, "memory-consolidation")).contains(" said the same"));
     assert_eq!(why(&mcp, &other).await["also_put"][0]["id"], json!(wording));
+    // What it said before it was corrected goes with it, in all its wordings.
+    owner(&household, &["edit", &other, "--content", "an old motorbike"]);
+    let of_wording = household.cli(&["memory", "--butler", TALLY, "edit", &wording, "--importance", "9"]);
+    assert_eq!(of_wording.0, 0, "it is nobody's wording any more: {of_wording:?}");
     owner(&household, &["forget", &other, "--purge"]);
-    for words in ["a 1974 motorbike with a sidecar", "a motorcycle with a sidecar from 1974"] {
+    for words in ["an old motorbike", "a motorcycle with a sidecar from 1974"] {
+        assert_eq!(dump(&db, "a 1974 motorbike with a sidecar").await, Vec::<String>::new());
         assert_eq!(dump(&db, words).await, Vec::<String>::new());
         let again = json!({"subject": "owner", "predicate": "owns", "content": words});
         let told = mcp.call("memory_store_fact", again).await.text();
@@ -194,6 +208,14 @@ async fn a_value_that_was_only_put_otherwise_has_not_changed() {
     let mut now = diets().await;
     assert_eq!((now[0].1.as_str(), now[1].2.as_deref(), now[2].2.as_deref()), ("active", into, into), "{now:?}");
     assert!(why(&mcp, &first).await["superseded_by"].is_null());
+    // A merge is taken back with its place, the last one first.
+    let merged = event(&why(&mcp, &third).await, "merged");
+    mcp.ok("memory_undo", json!({"event": merged})).await;
+    now = diets().await;
+    assert_eq!((now[0].1.as_str(), now[2].1.as_str(), now[2].3), ("superseded", "active", true), "{now:?}");
+    let undone = why(&mcp, &third).await;
+    mcp.ok("memory_undo", json!({"event": event(&undone, "undone")})).await;
+    assert_eq!(diets().await[0].1, "active");
     // Another value takes the place of all of it.
     let vegan = store(&mcp, "diet", "vegan, without any fish").await;
     assert_eq!(vegan["superseded_id"], json!(first), "{vegan}");
@@ -214,17 +236,15 @@ async fn a_strangers_words_are_held_against_strangers_alone() {
         put(&db, "fact", "owner", "stranger", more).await;
     }
     // They have no vectors yet, and get them because somebody wants to compare them.
-    assert_eq!(said(&run(&household, "memory-consolidation")), "no episode waits");
-    eventually("they have their vectors", || async {
-        let none = db.query_one("SELECT count(*) FROM tally.memory_facts WHERE embedding IS NULL", &[]).await;
-        match none.map_err(|e| e.to_string())?.get(0) {
+    eventually("they are compared", || async {
+        run(&household, "memory-consolidation");
+        let left = "SELECT count(*) FROM tally.memory_facts WHERE compared = 'pending'";
+        match db.query_one(left, &[]).await.map_err(|e| e.to_string())?.get(0) {
             0_i64 => Ok(()),
-            n => Err(format!("{n} without")),
+            n => Err(format!("{n} wait")),
         }
     })
     .await;
-    let ran = run(&household, "memory-consolidation");
-    assert_eq!(said(&ran), "1 session over 1 pair of facts: 1 said the same", "{ran}");
     let asked = model.requests().last().expect("a request").body.to_string();
     assert!(
         asked.contains(AGAIN) && !asked.contains(&format!("\"{FIRST}\"")) && !asked.contains(&format!("\\\"{FIRST}")),
@@ -291,4 +311,51 @@ async fn killed_while_it_compares_it_makes_them_one_once() {
         assert_eq!(told["memory"]["confirmations"], 1, "{point}: {told}");
         household.at_rest(point).await;
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_happened_twice_or_is_kept_more_secret_is_not_even_asked_about() {
+    let model = trusting().await;
+    let household = remembering(Household::few_with_model(&model), "");
+    let daemon = household.start().await;
+    let mcp = daemon.mcp(TALLY);
+    for (content, at) in
+        [("ibuprofen 400 mg after breakfast", "08:00"), ("400 mg of ibuprofen after the breakfast", "16:00")]
+    {
+        let at = format!("2026-03-01T{at}:00Z");
+        let taken = json!({"subject": "owner", "predicate": "medication_dose", "content": content, "valid_at": at});
+        assert_eq!(mcp.ok("memory_store_fact", taken).await["status"], "stored");
+    }
+    for (content, sensitivity) in [(FIRST, "normal"), (AGAIN, "sensitive")] {
+        let liked = json!({"subject": "owner", "predicate": "likes", "content": content, "sensitivity": sensitivity});
+        assert_eq!(mcp.ok("memory_store_fact", liked).await["status"], "stored");
+    }
+    assert_eq!(said(&run(&household, "memory-consolidation")), "no episode waits");
+    assert_eq!(model.requests().len(), 0);
+    assert_eq!(mcp.ok("memory_stats", json!({})).await["facts"]["to_compare"], 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_about_what_was_corrected_meanwhile_is_no_answer() {
+    let meanwhile: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>> = Arc::default();
+    let then = meanwhile.clone();
+    let model = thinking(move |_, _| {
+        if let Some(then) = then.lock().expect("nobody fails with it").take() {
+            tokio::task::block_in_place(then);
+        }
+        true
+    })
+    .await;
+    let household = Arc::new(remembering(Household::few_with_model(&model), ""));
+    let daemon = household.start().await;
+    let mcp = daemon.mcp(TALLY);
+    new(&mcp, "likes", FIRST).await;
+    let again = new(&mcp, "likes", AGAIN).await;
+    let (house, which) = (household.clone(), again.clone());
+    let correct = move || {
+        owner(&house, &["edit", &which, "--content", "likes reading Glauser's detective stories"]);
+    };
+    *meanwhile.lock().expect("nobody fails with it") = Some(Box::new(correct));
+    assert!(said(&run(&household, "memory-consolidation")).ends_with(": 0 said the same"));
+    assert_eq!(found(&mcp, "detective stories").await.len(), 2);
 }

@@ -1,19 +1,17 @@
 //! The head of a `SKILL.md`: YAML between two lines of `---`.
 
-use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::{Mutex, PoisonError};
 
-use regex::{RegexSet, RegexSetBuilder};
 use serde_json::{Map, Value};
 
+use super::triggers::{Triggers, mistake};
 use crate::config::mistake::Mistake;
 
 /// A head that was right.
 pub(super) struct Head {
     pub description: String,
     pub version: Option<String>,
-    pub triggers: RegexSet,
+    pub triggers: Triggers,
 }
 
 /// The longest head, in bytes.
@@ -24,8 +22,6 @@ const MAX_DESCRIPTION: usize = 1024;
 const MAX_PATTERNS: usize = 50;
 /// Bytes.
 const MAX_PATTERN: usize = 200;
-/// Bytes that all patterns of a skill may take when compiled, and again while they are matched.
-const MAX_COMPILED: usize = 1 << 20;
 
 const KEYS: [&str; 7] = ["name", "description", "version", "trigger_patterns", "license", "compatibility", "metadata"];
 
@@ -188,7 +184,7 @@ impl Check<'_> {
         Some(text)
     }
 
-    fn triggers(&mut self) -> Option<RegexSet> {
+    fn triggers(&mut self) -> Option<Triggers> {
         const KEY: &str = "trigger_patterns";
         let expected = format!("a list of at most {MAX_PATTERNS} words or regular expressions");
         let list = match self.map.get(KEY) {
@@ -203,63 +199,29 @@ impl Check<'_> {
                 return None;
             }
         };
-        let mut sources = Vec::new();
+        let mut patterns = Vec::new();
         for (n, item) in list.iter().enumerate() {
             let wrong = match item {
                 Value::String(text) if !text.trim().is_empty() && text.len() <= MAX_PATTERN => {
-                    let source = source(text.trim());
-                    match compile(std::slice::from_ref(&source)) {
-                        Ok(set) if set.is_match("") => format!("found \"{text}\", which fits everything"),
-                        Ok(_) => {
-                            sources.push(source);
-                            continue;
-                        }
-                        Err(e) => {
-                            let reason = e.to_string();
-                            let reason = reason.lines().rfind(|l| !l.trim().is_empty()).unwrap_or_default().trim();
-                            format!("found \"{text}\" ({})", reason.trim_start_matches("error: "))
-                        }
-                    }
+                    let Some(why) = mistake(text.trim()) else {
+                        patterns.push(text.trim().to_owned());
+                        continue;
+                    };
+                    format!("found \"{text}\"{why}")
                 }
                 other => format!("found {}", shown(other)),
             };
             let expected = format!("words or a regular expression, at most {MAX_PATTERN} bytes");
             self.note(&format!("{KEY}[{n}]"), wrong, &expected);
         }
-        match compile(&sources) {
-            Ok(set) => Some(set),
+        match Triggers::new(&patterns) {
+            Ok(triggers) => Some(triggers),
             Err(_) => {
                 self.note(KEY, "found patterns that are too large together", &expected);
                 None
             }
         }
     }
-}
-
-/// The regular expression of a pattern: letters, digits, blanks, `'` and `-` alone are words and fit as whole words.
-fn source(pattern: &str) -> String {
-    let words = pattern.chars().all(|c| c.is_alphanumeric() || c == ' ' || c == '\'' || c == '-');
-    if words { format!(r"\b{}\b", pattern.replace(' ', r"\s+")) } else { pattern.to_owned() }
-}
-
-/// Sets that are kept, so that a skill that many butlers share is compiled once, and a reload compiles what is new.
-static COMPILED: Mutex<BTreeMap<Vec<String>, RegexSet>> = Mutex::new(BTreeMap::new());
-/// How many; a household has some dozen.
-const MAX_KEPT: usize = 500;
-
-/// Upper and lower case are alike. The engine's time is linear in the text, and its memory is bounded here.
-fn compile(sources: &[String]) -> Result<RegexSet, regex::Error> {
-    let mut kept = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
-    if let Some(known) = kept.get(sources) {
-        return Ok(known.clone());
-    }
-    let mut builder = RegexSetBuilder::new(sources);
-    let set = builder.case_insensitive(true).size_limit(MAX_COMPILED).dfa_size_limit(MAX_COMPILED).build()?;
-    if kept.len() >= MAX_KEPT {
-        kept.clear();
-    }
-    kept.insert(sources.to_vec(), set.clone());
-    Ok(set)
 }
 
 /// What a skill may be called.

@@ -9,10 +9,9 @@
 
 mod files;
 mod head;
+mod triggers;
 
 use std::path::{Path, PathBuf};
-
-use regex::RegexSet;
 
 pub use files::{Limits, SkillFile, SkillFileError};
 pub use head::body;
@@ -21,6 +20,7 @@ pub(super) use head::is_name;
 use super::mistake::Mistake;
 use super::roster::SHARED_DIR;
 use files::kind;
+use triggers::Triggers;
 
 /// The file that makes a directory a skill.
 pub const SKILL_FILE: &str = "SKILL.md";
@@ -47,7 +47,7 @@ pub struct Skill {
     pub dir: PathBuf,
     /// Whether there are files beside its `SKILL.md`.
     pub has_companions: bool,
-    triggers: RegexSet,
+    triggers: Triggers,
 }
 
 impl Skill {
@@ -57,7 +57,7 @@ impl Skill {
         while !prompt.is_char_boundary(end) {
             end -= 1;
         }
-        self.triggers.matches(&prompt[..end]).iter().count()
+        self.triggers.matches(&prompt[..end])
     }
 
     /// All its files and directories, `SKILL.md` among them, parents first and by name.

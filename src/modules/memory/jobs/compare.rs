@@ -4,42 +4,30 @@
 //! The rows are the queue: a fact waits while its column `compared` says so, and what is found and that it was asked are
 //! written in one transaction.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{HashMap, VecDeque};
 use std::sync::Arc;
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::super::Memory;
-use super::super::gate::same_subject;
 use super::super::reembed;
-use super::super::same::{Said, cosine};
 use super::super::write::{Origin, WriteError, merge_facts};
 use super::answer::json_in;
 use super::ask::{Not, ask};
+use super::doubt::{Doubt, Fact, facts, parts, waiting};
 use super::every_tenant;
 use super::prompt::fenced;
 use super::queue::TRIES;
 use crate::base::{TenantId, Trust, crash};
 use crate::modules::JobCall;
-use crate::store::{Database, StoreError};
+use crate::store::StoreError;
 
 const INSTRUCTION: &str = include_str!("compare.md");
-/// So many facts are looked at before those of them that are like others are asked about.
-const PAGE: i64 = 200;
 /// With so many others a fact is compared.
 const MOST_ALIKE: usize = 2;
 /// So many neighbours are looked at for those of the same subject.
 const NEIGHBOURS: usize = 24;
-/// Vectors that are less alike hardly ever mean the same: of 46 facts that were told again in other words the least alike
-/// stood at 0.69.
-const ALIKE: f32 = 0.6;
-/// Of the pairs of one session, in bytes.
-const MAX_PAIRS: usize = 24_000;
-/// Of one that happened then: so far apart it may still be the same, in seconds.
-const APART: i64 = 12 * 3600;
 
 /// What came of comparing.
 #[derive(Debug, Default)]
@@ -49,107 +37,6 @@ pub(super) struct Compared {
     pub merged: usize,
     pub failed: Vec<String>,
     pub given_up: i64,
-}
-
-/// A fact as it is compared.
-struct Fact {
-    id: Uuid,
-    seq: i64,
-    trust: Trust,
-    kind: String,
-    subject: String,
-    predicate: String,
-    content: String,
-    scope: String,
-    entity: Option<Uuid>,
-    object: Option<Uuid>,
-    at: Option<Timestamp>,
-    vector: Vec<i8>,
-    model: Option<String>,
-    supersedes: Option<Uuid>,
-    validity: String,
-}
-
-const COLUMNS: &str =
-    "id, seq, trust, kind, subject, predicate, content, scope, entity_id, object_entity_id, valid_from,
-    embedding, embedding_model, supersedes_id, validity";
-
-impl Fact {
-    fn of(row: &Row) -> Self {
-        let bytes: Option<&[u8]> = row.get("embedding");
-        Self {
-            id: row.get("id"),
-            seq: row.get("seq"),
-            trust: Trust::from_name(row.get("trust")),
-            kind: row.get("kind"),
-            subject: row.get("subject"),
-            predicate: row.get("predicate"),
-            content: row.get("content"),
-            scope: row.get("scope"),
-            entity: row.get("entity_id"),
-            object: row.get("object_entity_id"),
-            at: row.get("valid_from"),
-            vector: bytes.unwrap_or_default().iter().map(|b| b.cast_signed()).collect(),
-            model: row.get("embedding_model"),
-            supersedes: row.get("supersedes_id"),
-            validity: row.get("validity"),
-        }
-    }
-
-    fn holds(&self) -> bool {
-        ["active", "fading"].contains(&&*self.validity)
-    }
-
-    /// The one in whose place it stands or stood.
-    fn before(&self) -> Option<Uuid> {
-        self.supersedes.filter(|_| ["property", "edge"].contains(&&*self.kind) && self.validity != "merged")
-    }
-
-    /// How alike the other one is that may say the same; `None`: it doesn't.
-    fn likeness(&self, other: &Fact) -> Option<f32> {
-        let both_hold = self.holds() && other.holds();
-        let displaced = other.validity == "superseded" && self.before() == Some(other.id);
-        let same_sort = self.kind == other.kind
-            && self.object == other.object
-            && self.scope == other.scope
-            && (self.trust == Trust::Stranger) == (other.trust == Trust::Stranger)
-            && same_subject((self.entity, &self.subject), (other.entity, &other.subject));
-        let same_time = self.kind != "temporal"
-            || match (self.at, other.at) {
-                (Some(a), Some(b)) => a.duration_since(b).abs().as_secs() <= APART,
-                (a, b) => a == b,
-            };
-        if other.seq >= self.seq || !(both_hold || displaced) || !same_sort || !same_time || self.model != other.model {
-            return None;
-        }
-        let alike = cosine(&self.vector, &other.vector).filter(|c| *c >= ALIKE)?;
-        // Whatever a model says of them: other numbers are another fact.
-        Said::new(&self.content).may_mean(&other.content).then_some(alike)
-    }
-
-    fn told(&self) -> Value {
-        let mut told = json!({"subject": self.subject, "predicate": self.predicate, "says": self.content});
-        if let Some(at) = self.at {
-            told["since"] = json!(at.to_string());
-        }
-        told
-    }
-}
-
-/// A fact with those that are like it.
-struct Doubt<'a> {
-    fact: &'a Fact,
-    others: Vec<&'a Fact>,
-}
-
-impl Doubt<'_> {
-    fn trust(&self) -> Trust {
-        self.others.iter().map(|o| o.trust).fold(self.fact.trust, Trust::min)
-    }
-
-    fn room(&self) -> usize {
-        self.others.iter().map(|o| o.content.len() + self.fact.content.len() + 300).sum()
-    }
 }
 
 /// One run: until no fact waits, or `sessions` were asked.
@@ -164,10 +51,12 @@ impl Comparing<'_> {
     pub async fn run(&mut self) -> Result<(), Not> {
         let schema = self.memory.store.schema();
         let waiting = ["memory_facts WHERE compared = 'pending' AND forgotten_at IS NULL"];
-        for tenant in every_tenant(self.call.db, schema, self.call.tenant, &waiting).await? {
-            let mut after = 0;
-            while let Some(upto) = self.page(&tenant, after).await? {
-                after = upto;
+        let tenants = every_tenant(self.call.db, schema, self.call.tenant, &waiting).await?;
+        // A page of each in turn.
+        let mut turns: VecDeque<(TenantId, i64)> = tenants.into_iter().map(|tenant| (tenant, 0)).collect();
+        while let Some((tenant, after)) = turns.pop_front() {
+            if let Some(upto) = self.page(&tenant, after).await? {
+                turns.push_back((tenant, upto));
             }
         }
         Ok(())
@@ -235,7 +124,7 @@ impl Comparing<'_> {
     async fn part(&mut self, tenant: &TenantId, part: &[Doubt<'_>]) -> Result<(), Not> {
         let pairs: Vec<(&Fact, &Fact)> =
             part.iter().flat_map(|d| d.others.iter().map(|other| (d.fact, *other))).collect();
-        let trust = part.iter().map(Doubt::trust).min().unwrap_or(Trust::Stranger).min(Trust::System);
+        let trust = part.first().map_or(Trust::Stranger, |d| d.fact.trust());
         let asked = ask(self.memory, self.call, tenant, trust, prompt(&pairs)).await?;
         crash::point("memory.compared");
         let same = read(asked.output.as_deref().unwrap_or_default()).map_err(Not::Failed)?;
@@ -252,8 +141,19 @@ impl Comparing<'_> {
         let mut tx = lease.begin().await.map_err(failed())?;
         let mut merged = 0;
         for (number, (fact, other)) in (1..).zip(&pairs) {
-            if same.contains(&number) && merge_facts(&mut tx, &origin, fact.id, other.id).await.map_err(refused)? {
-                merged += 1;
+            if !same.contains(&number) {
+                continue;
+            }
+            tx.execute("SAVEPOINT pair", &[]).await.map_err(failed())?;
+            let done = merge_facts(&mut tx, &origin, &fact.judged(), &other.judged()).await;
+            match done {
+                Ok(one) => merged += usize::from(one),
+                Err(WriteError::Store(e)) if e.is_connection() => return Err(Not::Store(e)),
+                // They stay two.
+                Err(e) => {
+                    tracing::warn!(butler = %self.memory.butler, error = %e, "two facts could not be made one");
+                    tx.execute("ROLLBACK TO SAVEPOINT pair", &[]).await.map_err(failed())?;
+                }
             }
         }
         let ids: Vec<Uuid> = part.iter().map(|d| d.fact.id).collect();
@@ -269,13 +169,6 @@ impl Comparing<'_> {
     }
 }
 
-fn refused(e: WriteError) -> Not {
-    match e {
-        WriteError::Store(e) => Not::Store(e),
-        WriteError::Refused { message, .. } => Not::Failed(message),
-    }
-}
-
 const NOTED: &str = "SELECT memory_compared($1, $2, $3)";
 
 /// Notes that these were compared, or why they could not be. Returns how many are given up.
@@ -287,52 +180,6 @@ async fn noted(memory: &Memory, tenant: &TenantId, ids: &[Uuid], error: Option<&
     let rows = lease.query(NOTED, &[&ids, &error, &TRIES]).await;
     let rows = rows.map_err(StoreError::query("noting that facts were compared"))?;
     Ok(rows.first().map_or(0, |row| row.get(0)))
-}
-
-async fn waiting(db: &Database, schema: &str, tenant: &TenantId, after: i64) -> Result<Vec<Fact>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM \"{schema}\".memory_facts
-         WHERE tenant_id = $1 AND compared = 'pending' AND forgotten_at IS NULL AND seq > $2 ORDER BY seq LIMIT $3"
-    );
-    let mut lease = db.shared(tenant).await?;
-    let rows = lease.read(&sql, &[&tenant.as_str(), &after, &PAGE]).await;
-    Ok(rows.map_err(StoreError::query("looking for facts to compare"))?.iter().map(Fact::of).collect())
-}
-
-async fn facts(
-    db: &Database,
-    schema: &str,
-    tenant: &TenantId,
-    near: &HashMap<Uuid, Vec<Uuid>>,
-) -> Result<HashMap<Uuid, Fact>, StoreError> {
-    let ids: Vec<Uuid> = near.values().flatten().copied().collect();
-    let sql = format!(
-        "SELECT {COLUMNS} FROM \"{schema}\".memory_facts WHERE tenant_id = $1 AND id = ANY($2) AND forgotten_at IS NULL"
-    );
-    let mut lease = db.shared(tenant).await?;
-    let rows = lease.read(&sql, &[&tenant.as_str(), &ids]).await;
-    let rows = rows.map_err(StoreError::query("reading the facts to compare with"))?;
-    Ok(rows.iter().map(Fact::of).map(|fact| (fact.id, fact)).collect())
-}
-
-/// Apart by how far they are believed, so that nobody's words stand beside those of somebody who is believed more; and cut
-/// to what a session can read.
-fn parts(doubts: Vec<Doubt<'_>>) -> Vec<Vec<Doubt<'_>>> {
-    let mut groups: BTreeMap<Trust, Vec<Vec<Doubt<'_>>>> = BTreeMap::new();
-    let mut left: BTreeMap<Trust, usize> = BTreeMap::new();
-    for doubt in doubts {
-        let (group, left) = (groups.entry(doubt.trust()).or_default(), left.entry(doubt.trust()).or_default());
-        let wants = doubt.room();
-        if group.is_empty() || *left < wants {
-            group.push(Vec::new());
-            *left = MAX_PAIRS;
-        }
-        *left = left.saturating_sub(wants);
-        if let Some(part) = group.last_mut() {
-            part.push(doubt);
-        }
-    }
-    groups.into_values().flatten().collect()
 }
 
 fn prompt(pairs: &[(&Fact, &Fact)]) -> String {

@@ -9,6 +9,7 @@ mod compare;
 mod consolidation;
 mod decay;
 mod demand;
+mod doubt;
 mod prompt;
 mod queue;
 

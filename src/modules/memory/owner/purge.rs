@@ -42,27 +42,47 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
 /// Purges a memory, and of a fact its other wordings before it. Returns the ids of all, and what is told of it.
 async fn purge(tx: &mut dyn Rows, origin: &Origin, kind: Kind, which: Uuid) -> Result<(Vec<Uuid>, Value), WriteError> {
     let by = json!({"actor": origin.actor, "session_id": origin.session, "request_id": origin.request});
-    let wordings = "SELECT id FROM memory_fact_followers($1) WHERE wording AND $2 = 'fact'";
-    let rows = tx.rows(wordings, &[&which, &kind.as_str()]).await.map_err(owners)?;
+    // What is read after the lock is all there is.
+    tx.rows("SELECT memory_lock()", &[]).await?;
+    let wordings = "SELECT id FROM memory_fact_wordings($1) WHERE $2 = 'fact'";
+    let rows = tx.rows(wordings, &[&which, &kind.as_str()]).await?;
     let ids: Vec<Uuid> = rows.iter().map(|r| r.get(0)).chain([which]).collect();
-    let (mut told, mut places) = (Value::Null, ["cleaned", "kept"].map(|name| (name, Map::new())));
+    let mut told = Vec::new();
     for id in &ids {
         let rows = tx.rows("SELECT memory_purge($1, $2, $3)", &[&kind.as_str(), id, &by]).await.map_err(owners)?;
-        told = rows.first().and_then(|r| r.get::<_, Option<Value>>(0)).ok_or_else(|| WriteError::Refused {
+        let one: Option<Value> = rows.first().and_then(|r| r.get(0));
+        told.push(one.ok_or_else(|| WriteError::Refused {
             code: "not_found",
             message: format!("There is no {} {which}.", kind.as_str()),
-        })?;
-        for (name, all) in &mut places {
-            for (place, n) in told[*name].as_object().into_iter().flatten() {
-                let before = all.get(place).and_then(Value::as_u64).unwrap_or_default();
-                all.insert(place.clone(), n.as_u64().map_or_else(|| n.clone(), |n| json!(before + n)));
+        })?);
+    }
+    Ok((ids.clone(), together(told, &ids)))
+}
+
+/// What was told of each, as of one.
+fn together(each: Vec<Value>, ids: &[Uuid]) -> Value {
+    let mut all = each.last().cloned().unwrap_or_default();
+    for name in ["cleaned", "kept"] {
+        let mut places = Map::new();
+        for (place, n) in each.iter().flat_map(|one| one[name].as_object().into_iter().flatten()) {
+            let before = places.get(place).and_then(Value::as_u64).unwrap_or_default();
+            places.insert(place.clone(), n.as_u64().map_or_else(|| n.clone(), |n| json!(before + n)));
+        }
+        all[name] = Value::Object(places);
+    }
+    for name in ["sources", "derived"] {
+        let mut others: Vec<&Value> = Vec::new();
+        for other in each.iter().flat_map(|one| one[name].as_array().into_iter().flatten()) {
+            if !others.contains(&other) && !ids.iter().any(|id| other["memory_id"] == json!(id)) {
+                others.push(other);
             }
         }
+        all[name] = json!(others);
     }
-    for (name, all) in places {
-        told[name] = Value::Object(all);
-    }
-    Ok((ids, told))
+    let flag = |name: &str| each.iter().map(|one| one[name] == true).collect::<Vec<bool>>();
+    all["looked_for"] = json!(flag("looked_for").iter().all(|is| *is));
+    all["whole_values_only"] = json!(flag("whole_values_only").iter().any(|is| *is));
+    all
 }
 
 fn answer(kind: Kind, which: Uuid, told: &Value) -> Value {

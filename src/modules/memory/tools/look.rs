@@ -130,7 +130,8 @@ async fn memory_why(call: ToolCall, _: With) -> Result<Value, ToolError> {
     let after = call
         .query(
             "SELECT f.id FROM memory_facts f JOIN memory_links l ON l.source_id = f.id
-                WHERE l.target_id = $1 AND l.relation = 'supersedes' AND f.merged_into IS NULL",
+                WHERE l.target_id = $1 AND l.relation = 'supersedes' AND f.merged_into IS NULL
+                ORDER BY f.supersedes_id IS NOT DISTINCT FROM $1 DESC, l.created_at DESC, f.id",
             &[&which],
         )
         .await?;

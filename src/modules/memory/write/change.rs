@@ -188,6 +188,10 @@ pub async fn edit(
     if content.is_some() || edit.subject.is_some() || predicate.is_some() {
         Vector::put(edit.vector.as_ref(), &mut given);
     }
+    if let Some(fact) = before["merged_into"].as_str() {
+        let why = format!("Not changed: it is another wording of the fact {fact}; change that one.");
+        return Err(WriteError::refused("conflict", why));
+    }
     let done = event(tx, origin, "edited", kind.as_str(), id, reason, parts).await?;
     if kind == Kind::Fact && (content.is_some() || edit.subject.is_some() || predicate.is_some()) {
         // They say what it said before.

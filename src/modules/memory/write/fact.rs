@@ -151,7 +151,7 @@ async fn decide(
         suggestion: coming.predicate.suggestion.clone(),
     };
     if let Some(key) = &fact.idempotency_key
-        && let Some(before) = rivals.iter().find(|r| r.key.as_ref() == Some(key))
+        && let Some(before) = rivals.iter().find(|r| r.has_key(key))
     {
         if before.forgotten {
             return Err(WriteError::refused("forgotten", FORGOTTEN));
@@ -160,16 +160,15 @@ async fn decide(
     }
     // What was forgotten of a stranger's claims does not bind the household.
     let binds = |r: &&Rival| r.forgotten && (coming.stranger || !r.stranger);
-    let from_same_source = |r: &Rival| fact.source_episode.is_some() && r.source == fact.source_episode;
     if rivals.iter().filter(binds).any(|r| {
-        coming.of_topic(r) && (from_same_source(r) || coming.says(r))
+        coming.of_topic(r) && (r.is_of(fact.source_episode) || coming.says(r))
             || coming.same_subject(r) && r.has_words(&coming.hash)
     }) {
         return Err(WriteError::refused("forgotten", FORGOTTEN));
     }
     // Nothing is confirmed across the line between strangers and the household.
     let peers = || rivals.iter().filter(|r| r.active && r.stranger == coming.stranger);
-    let told = rivals.iter().filter(|r| r.active && origin.told.contains(&r.id));
+    let told = rivals.iter().filter(|r| r.active && r.has_id(|id| origin.told.contains(id)));
     if let Some(known) = told.into_iter().find(|r| (coming.of_topic(r) || coming.same_subject(r)) && coming.repeats(r))
     {
         return Ok(done(known.id, Outcome::Known));

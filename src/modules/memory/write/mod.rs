@@ -32,7 +32,7 @@ pub use super::kind::Kind;
 pub use change::{Edit, confirm, edit, forget, mark_harmful, mark_helpful, merge_entities, reclassify, undo};
 pub use episode::{NewEpisode, StoredEpisode, store_episode};
 pub use fact::{NewFact, StoredFact, store_fact};
-pub(super) use merge::merge_facts;
+pub(super) use merge::{Judged, merge_facts};
 pub use rule::{NewRule, StoredRule, store_rule};
 
 /// A transaction that memories are written in.

@@ -26,16 +26,17 @@ pub(super) struct Rival {
     pub(super) valid_to: Option<Timestamp>,
     pub(super) learned: Timestamp,
     pub(super) stranger: bool,
-    pub(super) source: Option<Uuid>,
     pub(super) forgotten: bool,
     pub(super) active: bool,
     pub(super) expired: bool,
     pub(super) superseded: bool,
-    pub(super) key: Option<String>,
 }
 
-/// How a fact is put.
+/// How a fact is put, and where that came from.
 struct Wording {
+    id: Uuid,
+    key: Option<String>,
+    source: Option<Uuid>,
     content: String,
     hash: String,
     topic: String,
@@ -46,6 +47,9 @@ struct Wording {
 impl Wording {
     fn of(row: &Row) -> Self {
         Self {
+            id: row.get("id"),
+            key: row.get("idempotency_key"),
+            source: row.get("source_episode_id"),
             content: row.get("content"),
             hash: row.get("content_hash"),
             topic: row.get("topic_hash"),
@@ -56,16 +60,15 @@ impl Wording {
 }
 
 impl Rival {
-    /// Facts, each with its other wordings, which come somewhere after it.
+    /// Facts, each with its other wordings, which come somewhere after it. One that was forgotten by itself stands alone.
     fn all(rows: &[Row]) -> Vec<Self> {
         let mut rivals: Vec<Self> = Vec::new();
         for row in rows {
-            match row.get::<_, Option<Uuid>>("wording_of") {
-                None => rivals.push(Self::of(row)),
-                Some(fact) => {
-                    let fact = rivals.iter_mut().rev().find(|r| r.id == fact);
-                    fact.into_iter().for_each(|r| r.wordings.push(Wording::of(row)));
-                }
+            let one = Self::of(row);
+            let of = row.get::<_, Option<Uuid>>("wording_of");
+            match rivals.iter_mut().rev().find(|r| Some(r.id) == of && r.forgotten == one.forgotten) {
+                Some(fact) => fact.wordings.extend(one.wordings),
+                None => rivals.push(one),
             }
         }
         rivals
@@ -88,13 +91,23 @@ impl Rival {
             valid_to: row.get("valid_to"),
             learned: row.get("learned_at"),
             stranger: trust == "stranger",
-            source: row.get("source_episode_id"),
             forgotten: forgotten.is_some(),
             active: forgotten.is_none() && ["active", "fading"].contains(&&*validity),
             expired: forgotten.is_none() && validity == "expired",
             superseded: forgotten.is_none() && validity == "superseded",
-            key: row.get("idempotency_key"),
         }
+    }
+
+    pub(super) fn has_id(&self, is: impl Fn(&Uuid) -> bool) -> bool {
+        self.wordings.iter().any(|w| is(&w.id))
+    }
+
+    pub(super) fn has_key(&self, key: &str) -> bool {
+        self.wordings.iter().any(|w| w.key.as_deref() == Some(key))
+    }
+
+    pub(super) fn is_of(&self, episode: Option<Uuid>) -> bool {
+        episode.is_some() && self.wordings.iter().any(|w| w.source == episode)
     }
 
     pub(super) fn has_words(&self, hash: &str) -> bool {
