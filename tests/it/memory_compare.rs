@@ -335,9 +335,12 @@ async fn what_happened_twice_or_is_kept_more_secret_is_not_even_asked_about() {
     assert_eq!(mcp.ok("memory_stats", json!({})).await["facts"]["to_compare"], 0);
 }
 
+/// What happens while the model thinks.
+type Meanwhile = Mutex<Option<Box<dyn FnOnce() + Send>>>;
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_answer_about_what_was_corrected_meanwhile_is_no_answer() {
-    let meanwhile: Arc<Mutex<Option<Box<dyn FnOnce() + Send>>>> = Arc::default();
+    let meanwhile: Arc<Meanwhile> = Arc::default();
     let then = meanwhile.clone();
     let model = thinking(move |_, _| {
         if let Some(then) = then.lock().expect("nobody fails with it").take() {

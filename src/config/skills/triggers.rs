@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
 
-use regex_automata::meta::{BuildError, Regex};
+use regex_automata::meta::Regex;
 use regex_automata::util::syntax;
 use regex_automata::{Input, MatchKind, PatternSet};
 
@@ -20,14 +20,15 @@ pub(super) struct Triggers {
 }
 
 impl Triggers {
-    /// Fails where one of them is no expression, or they are too large together; [`mistake`] says which it is.
-    pub fn new(patterns: &[String]) -> Result<Self, BuildError> {
+    /// None where they are too large together, or one of them is none; [`mistake`] says why.
+    pub fn new(patterns: &[String]) -> Option<Self> {
         let (words, expressions): (Vec<&String>, Vec<&String>) = patterns.iter().partition(|p| is_words(p));
         let expressions: Vec<String> = expressions.into_iter().cloned().collect();
-        Ok(Self {
-            words: words.into_iter().map(|words| plain(words)).collect(),
-            expressions: (!expressions.is_empty()).then(|| compile(&expressions)).transpose()?,
-        })
+        let expressions = match expressions.is_empty() {
+            true => None,
+            false => Some(compile(&expressions)?),
+        };
+        Some(Self { words: words.into_iter().map(|words| plain(words)).collect(), expressions })
     }
 
     /// How many of them fit. Linear in the text.
@@ -91,10 +92,10 @@ const MAX_KEPT: usize = 500;
 
 /// The engine's time is linear in the text, and its memory is bounded here. Tables of literals would make it quicker, and
 /// take some hundred kilobytes for each skill.
-fn compile(sources: &[String]) -> Result<Regex, BuildError> {
+fn compile(sources: &[String]) -> Option<Regex> {
     let mut kept = COMPILED.lock().unwrap_or_else(PoisonError::into_inner);
     if let Some(known) = kept.get(sources) {
-        return Ok(known.clone());
+        return Some(known.clone());
     }
     let bounds = Regex::config()
         .match_kind(MatchKind::All)
@@ -102,12 +103,12 @@ fn compile(sources: &[String]) -> Result<Regex, BuildError> {
         .nfa_size_limit(Some(MAX_COMPILED))
         .hybrid_cache_capacity(MAX_COMPILED);
     let upper_as_lower = syntax::Config::new().case_insensitive(true);
-    let all = Regex::builder().configure(bounds).syntax(upper_as_lower).build_many(sources)?;
+    let all = Regex::builder().configure(bounds).syntax(upper_as_lower).build_many(sources).ok()?;
     if kept.len() >= MAX_KEPT {
         kept.clear();
     }
     kept.insert(sources.to_vec(), all.clone());
-    Ok(all)
+    Some(all)
 }
 
 #[cfg(test)]
