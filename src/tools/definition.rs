@@ -102,31 +102,24 @@ fn compiled(schema: &Value) -> Result<jsonschema::Validator, String> {
 
 /// Whether a schema is made of such plain parts that compiling it can't fail.
 fn is_plain(schema: &Value) -> bool {
-    const TYPES: [&str; 6] = ["string", "integer", "number", "boolean", "object", "array"];
-    let plain = |part: &Value| {
-        part.as_object().is_some_and(|part| {
-            part.iter().all(|(key, value)| match key.as_str() {
-                "type" => value.as_str().is_some_and(|t| TYPES.contains(&t)),
-                "description" | "format" => value.is_string(),
-                "enum" => value.as_array().is_some_and(|all| !all.is_empty()),
-                "minimum" | "maximum" => value.is_number(),
-                "minLength" | "maxLength" => value.is_u64(),
-                "default" => true,
-                _ => false,
-            })
-        })
-    };
-    let properties = schema.get("properties").and_then(Value::as_object);
+    const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
+    let named = |t: &Value| t.as_str().is_some_and(|t| TYPES.contains(&t));
     let words = |list: &Value| list.as_array().is_some_and(|all| all.iter().all(Value::is_string));
-    schema.as_object().is_some_and(|whole| {
-        whole.iter().all(|(key, value)| match key.as_str() {
-            "type" => value == "object",
-            "additionalProperties" => value.is_boolean(),
+    schema.as_object().is_some_and(|parts| {
+        parts.iter().all(|(key, value)| match key.as_str() {
+            "type" => named(value) || value.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(named)),
+            "description" | "format" => value.is_string(),
+            "enum" => value.as_array().is_some_and(|all| !all.is_empty()),
+            "minimum" | "maximum" => value.is_number(),
+            "minLength" | "maxLength" | "minItems" | "maxItems" => value.is_u64(),
+            "uniqueItems" => value.is_boolean(),
+            "additionalProperties" | "items" => value.is_boolean() || is_plain(value),
             "required" => words(value),
-            "properties" => true,
+            "properties" => value.as_object().is_some_and(|all| all.values().all(is_plain)),
+            "default" => true,
             _ => false,
         })
-    }) && properties.is_some_and(|all| all.values().all(plain))
+    })
 }
 
 impl Definition {
