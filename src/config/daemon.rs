@@ -84,7 +84,7 @@ section! {
         pg_bin: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/lib/postgresql/17/bin\"");
         /// A bundle of PostgreSQL's programs on this machine, for where none can be fetched.
         pg_bundle: Option<PathBuf> = Kind::Path, Default::Unset("\"/srv/postgresql-bundle.tgz\"");
-        /// How many connections the private server accepts.
+        /// How many connections the private server accepts. It accepts more where there are many butlers: three for each, and 20.
         max_connections: u16 = rules::count(10, 10_000), Default::Is("100");
         /// How many connections one butler may hold at a time. Idle ones are given back.
         pool_size: u16 = rules::count(1, 200), Default::Is("8");

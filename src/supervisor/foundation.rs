@@ -145,9 +145,16 @@ pub fn owner_login(master_key: &MasterKey) -> Secret<String> {
     Secret::new(derive(master_key.bytes(), "owner"))
 }
 
+/// How many connections the server accepts at least for so many butlers: each keeps one at rest and wants some more when it
+/// starts and works; the household's own come on top.
+fn needed_by(butlers: usize) -> u32 {
+    u32::try_from(butlers).unwrap_or(u32::MAX).saturating_mul(3).saturating_add(20)
+}
+
 /// Lays the ground. `stage` is told in a few words what happens, for systemd and the log.
 pub(super) async fn lay(
     config: &Config,
+    butlers: usize,
     clock: &Clock,
     stage: &(dyn Fn(&str) + Sync),
 ) -> Result<Foundation, FoundationError> {
@@ -178,7 +185,7 @@ pub(super) async fn lay(
             let mut options = ClusterOptions::new(data_dir.clone(), cache, password.clone());
             options.pg_bin = config.database.pg_bin.clone();
             options.bundle.file = config.database.pg_bundle.clone();
-            options.max_connections = u32::from(config.database.max_connections);
+            options.max_connections = u32::from(config.database.max_connections).max(needed_by(butlers));
             let cluster = Cluster::start(options).await?;
             let owner = cluster.connect_config("butlerd", &password);
             let kind = DatabaseKind::Embedded(cluster.binaries().to_string());
@@ -210,7 +217,7 @@ pub async fn on_ground<W, T>(config: &Config, clock: &Clock, work: W) -> Result<
 where
     W: AsyncFnOnce(Credentials) -> T,
 {
-    let Foundation { cluster, db, credentials, .. } = lay(config, clock, &|_| {}).await?;
+    let Foundation { cluster, db, credentials, .. } = lay(config, 0, clock, &|_| {}).await?;
     let done = work(credentials).await;
     db.close().await;
     if let Some(cluster) = cluster {

@@ -23,7 +23,7 @@ pub async fn rehearse(config: &Config, butlers: &[ButlerConfig]) -> Result<Vec<M
     let mut config = config.clone();
     config.daemon.data_dir = scratch.path().join("data");
     config.database.url = None;
-    let ground = lay(&config, &Clock::default(), &|_| {}).await.map_err(|e| e.to_string())?;
+    let ground = lay(&config, 0, &Clock::default(), &|_| {}).await.map_err(|e| e.to_string())?;
     let found = everything(&ground.db, butlers).await;
     ground.db.close().await;
     if let Some(cluster) = &ground.cluster {

@@ -199,7 +199,7 @@ where
     .map_err(ServeError::Admin)?;
     // Before the database is started, which would stay behind.
     let groups = claim_groups();
-    let ground = lay(config, &clock, &|text| {
+    let ground = lay(config, household.butlers.len(), &clock, &|text| {
         tracing::info!("{text}");
         notify::status(text);
     })

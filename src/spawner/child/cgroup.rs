@@ -19,7 +19,7 @@ use crate::base::SessionId;
 const OWN: &str = "daemon";
 /// How groups of sessions are called, before the id.
 const SESSION: &str = "session-";
-/// How long what a killed daemon left may take to die at boot.
+/// How long what was killed may take to leave its group.
 const PATIENCE: Duration = Duration::from_secs(5);
 
 /// Why there are no groups for sessions.
@@ -138,18 +138,11 @@ impl Groups {
                 tracing::warn!(group = %dir.display(), %error, "what the last run left is not ended by its group");
             }
         }
-        let started = Instant::now();
+        let until = Instant::now() + PATIENCE;
         for dir in left {
-            loop {
-                match fs::remove_dir(&dir) {
-                    Ok(()) => tracing::info!(group = %dir.display(), "a session of the last run is ended"),
-                    Err(e) if e.raw_os_error() == Some(libc::EBUSY) && started.elapsed() < PATIENCE => {
-                        std::thread::sleep(Duration::from_millis(2));
-                        continue;
-                    }
-                    Err(error) => tracing::warn!(group = %dir.display(), %error, "a group is not removed"),
-                }
-                break;
+            match remove(&dir, until) {
+                Ok(()) => tracing::info!(group = %dir.display(), "a session of the last run is ended"),
+                Err(error) => tracing::warn!(group = %dir.display(), %error, "a group is not removed"),
             }
         }
     }
@@ -203,9 +196,32 @@ impl Group {
 
 impl Drop for Group {
     fn drop(&mut self) {
-        if let Err(error) = fs::remove_dir(&self.dir) {
+        let told = |dir: &Path, error: &io::Error| {
             // The next start removes it.
-            tracing::warn!(group = %self.dir.display(), %error, "a session's group is not removed");
+            tracing::warn!(group = %dir.display(), %error, "a session's group is not removed");
+        };
+        match fs::remove_dir(&self.dir) {
+            Err(e) if is_busy(&e) => {
+                // The dead leave it a moment after they are gone from its list; nobody here waits for that.
+                let dir = self.dir.clone();
+                std::thread::spawn(move || remove(&dir, Instant::now() + PATIENCE).inspect_err(|e| told(&dir, e)));
+            }
+            Err(error) => told(&self.dir, &error),
+            Ok(()) => {}
+        }
+    }
+}
+
+fn is_busy(e: &io::Error) -> bool {
+    e.raw_os_error() == Some(libc::EBUSY)
+}
+
+/// Removes a group that is empty by then.
+fn remove(dir: &Path, until: Instant) -> io::Result<()> {
+    loop {
+        match fs::remove_dir(dir) {
+            Err(e) if is_busy(&e) && Instant::now() < until => std::thread::sleep(Duration::from_millis(2)),
+            done => return done,
         }
     }
 }
