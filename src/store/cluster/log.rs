@@ -99,8 +99,9 @@ impl Heard {
             // What the postmaster logs of its children's ends, and of its own.
             Severity::Log => entry.pid == Some(postmaster) && entry.said.contains("terminat"),
             // A FATAL of a session (a wrong password) is that session's affair, but a startup process also says FATAL:
-            // before "ready" everything counts, and "ready" forgets it.
-            Severity::Fatal => true,
+            // before "ready" everything counts, and "ready" forgets it. Whoever comes too early is told so by a process of
+            // their own, maybe after "ready": that explains no end.
+            Severity::Fatal => !entry.said.contains("the database system is "),
             Severity::Panic | Severity::Unmarked => true,
             Severity::Hint => hint_follows,
             Severity::Other => false,
@@ -215,6 +216,11 @@ mod tests {
              2026-11-21 01:02:03.004 UTC [7] LOG:  database system is ready to accept connections\n",
         );
         assert_eq!(heard.last_words(), None);
+        let late = hear(
+            "2026-11-21 01:02:03.004 UTC [7] LOG:  database system is ready to accept connections\n\
+             2026-11-21 01:02:03.004 UTC [9] FATAL:  the database system is starting up\n",
+        );
+        assert_eq!(late.last_words(), None);
         let heard = hear("postgres: could not access directory\n\n");
         assert_eq!(heard.last_words().as_deref(), Some("postgres: could not access directory"));
     }
