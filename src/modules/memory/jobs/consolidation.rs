@@ -85,7 +85,11 @@ impl Job for Consolidate {
             ended = comparing.run().await;
             done.compared = compared;
         }
-        let told = done.told();
+        let told = match (done.told(), &ended) {
+            (Some(told), _) => told,
+            (None, Ok(())) => "no episode waits".to_owned(),
+            (None, Err(_)) => "nothing was consolidated".to_owned(),
+        };
         match ended {
             // Where the giving back fails as well, the lease runs out.
             Err(Not::Store(e)) => Err(e.into()),
@@ -162,8 +166,9 @@ impl Done {
         self.sessions + self.compared.sessions == 0 && !(self.failed.is_empty() && self.compared.failed.is_empty())
     }
 
-    /// `1 session over 12 episodes: 3 facts, 1 rule, …; 1 session over 9 pairs of facts: 2 said the same`
-    fn told(&self) -> String {
+    /// `1 session over 12 episodes: 3 facts, 1 rule, …; 1 session over 9 pairs of facts: 2 said the same`.
+    /// None: there was nothing to do.
+    fn told(&self) -> Option<String> {
         let Wrote { facts, updated, rules, confirmed } = self.wrote;
         let compared = &self.compared;
         let learned = (self.sessions > 0).then(|| {
@@ -195,10 +200,7 @@ impl Done {
             failed(compared.failed.first(), counted(compared.failed.len(), "comparison"), compared.given_up),
         ];
         let parts: Vec<String> = parts.into_iter().flatten().collect();
-        match parts.is_empty() {
-            true => "no episode waits".to_owned(),
-            false => parts.join("; "),
-        }
+        (!parts.is_empty()).then(|| parts.join("; "))
     }
 }
 

@@ -94,7 +94,7 @@ async fn memory_why(call: ToolCall, _: With) -> Result<Value, ToolError> {
     for kind in ["fact", "rule", "episode"] {
         // Of what was forgotten only that there was something is told.
         let sql = format!(
-            "SELECT to_jsonb(m) - '{{search,embedding,change,seq,content_hash,topic_hash,claim_id,claimed_by,lease_until}}'::text[]
+            "SELECT to_jsonb(m) - '{{search,of_owner,embedding,change,seq,content_hash,topic_hash,claim_id,claimed_by,lease_until,compared,compare_attempts}}'::text[]
                     - CASE WHEN m.forgotten_at IS NULL THEN '{{}}' ELSE '{{content,subject,predicate,tags,metadata}}' END::text[]
              FROM memory_{kind}s m WHERE m.id = $1"
         );

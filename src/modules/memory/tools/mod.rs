@@ -297,7 +297,7 @@ pub(super) async fn stepped(call: &ToolCall, with: &With) {
 /// A memory as its owner may see it; none where it is not there or was forgotten.
 async fn shown(call: &ToolCall, kind: Kind, id: Uuid) -> Result<Option<Value>, ToolError> {
     let sql = format!(
-        "SELECT to_jsonb(m) - '{{search,of_owner,embedding,change,seq,content_hash,topic_hash,claim_id,claimed_by,lease_until}}'::text[]
+        "SELECT to_jsonb(m) - '{{search,of_owner,embedding,change,seq,content_hash,topic_hash,claim_id,claimed_by,lease_until,compared,compare_attempts}}'::text[]
          FROM memory_{}s m WHERE m.id = $1 AND m.forgotten_at IS NULL",
         kind.as_str()
     );
