@@ -126,7 +126,11 @@ impl Memory {
     /// Brings the tenant's index up to the rows. What was committed before is found from here on.
     pub async fn step(&self, tenant: &TenantId) -> Result<(), StoreError> {
         let shard = self.shards.of(tenant);
-        if shard.is_warm() { shard.step(&self.reader(tenant)).await } else { Ok(()) }
+        if shard.is_warm() {
+            return shard.step(&self.reader(tenant)).await;
+        }
+        shard.falls_behind();
+        Ok(())
     }
 
     /// Begins to make the tenant's index, unless it is there.

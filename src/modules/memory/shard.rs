@@ -2,7 +2,7 @@
 //! the rows' changes, given up when they take too much.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicU8, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
@@ -77,6 +77,8 @@ pub struct Shard {
     state: AtomicU8,
     warmed: Notify,
     read: tokio::sync::Mutex<Read>,
+    /// Something was written while it was being made, maybe after that was read.
+    behind: AtomicBool,
     used: AtomicU64,
 }
 
@@ -87,6 +89,7 @@ impl Shard {
             state: AtomicU8::new(COLD),
             warmed: Notify::new(),
             read: tokio::sync::Mutex::default(),
+            behind: AtomicBool::new(false),
             used: AtomicU64::new(0),
         }
     }
@@ -103,6 +106,11 @@ impl Shard {
     pub(super) fn warmed(&self) {
         self.state.store(WARM, Ordering::Release);
         self.warmed.notify_waiters();
+    }
+
+    /// The next question reads what has changed first.
+    pub(super) fn falls_behind(&self) {
+        self.behind.store(true, Ordering::Release);
     }
 
     pub(super) fn cooled(&self) {
@@ -139,7 +147,7 @@ impl Shard {
     pub(super) async fn step_if_due(&self, from: &Reader<'_>) -> Result<(), StoreError> {
         let mut read = self.read.lock().await;
         match read.at {
-            Some(at) if at.elapsed() < STALE => Ok(()),
+            Some(at) if at.elapsed() < STALE && !self.behind.swap(false, Ordering::AcqRel) => Ok(()),
             _ => self.read_on(&mut read, from).await,
         }
     }
