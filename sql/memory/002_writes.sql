@@ -246,21 +246,20 @@ LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     FROM rows r ORDER BY r.place, r.merged_into IS NOT NULL, r.seq
 $$;
 
--- The other wordings of a fact, and those that were wordings of what it said before it was edited.
-CREATE FUNCTION memory_fact_wordings(which uuid) RETURNS TABLE (id uuid)
+-- The other wordings of a fact; `former`: also of what it said before it was edited.
+CREATE FUNCTION memory_fact_wordings(which uuid, former boolean) RETURNS TABLE (id uuid)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
     SELECT f.id FROM memory_facts f WHERE f.merged_into = which AND f.tenant_id = shared.tenant()
     UNION
     SELECT f.id FROM memory_links l JOIN memory_facts f ON f.id = l.source_id
-    WHERE l.tenant_id = shared.tenant() AND l.target_id = which AND l.relation = 'same_as' AND f.validity = 'retracted'
+    WHERE former AND l.tenant_id = shared.tenant() AND l.target_id = which AND l.relation = 'same_as'
+      AND f.validity = 'retracted'
 $$;
 
--- What hangs on a fact: its other wordings, and what took its place.
-CREATE FUNCTION memory_fact_followers(which uuid) RETURNS TABLE (id uuid, wording boolean)
+-- What took a fact's place.
+CREATE FUNCTION memory_fact_successors(which uuid) RETURNS TABLE (id uuid)
 LANGUAGE sql STABLE SECURITY DEFINER SET search_path FROM CURRENT AS $$
-    SELECT f.id, true FROM memory_facts f WHERE f.merged_into = which AND f.tenant_id = shared.tenant()
-    UNION ALL
-    SELECT f.id, false FROM memory_links l JOIN memory_facts f ON f.id = l.source_id
+    SELECT f.id FROM memory_links l JOIN memory_facts f ON f.id = l.source_id
     WHERE l.tenant_id = shared.tenant() AND l.target_id = which AND l.relation = 'supersedes' AND f.supersedes_id = which
       AND f.merged_into IS NULL
 $$;

@@ -104,17 +104,20 @@ fn compiled(schema: &Value) -> Result<jsonschema::Validator, String> {
 fn is_plain(schema: &Value) -> bool {
     const TYPES: [&str; 7] = ["string", "integer", "number", "boolean", "object", "array", "null"];
     let named = |t: &Value| t.as_str().is_some_and(|t| TYPES.contains(&t));
-    let words = |list: &Value| list.as_array().is_some_and(|all| all.iter().all(Value::is_string));
+    // Twice the same word in a list is a mistake.
+    let each_once = |all: &[Value]| all.iter().enumerate().all(|(n, one)| !all[..n].contains(one));
+    let list =
+        |of: &Value, is: &dyn Fn(&Value) -> bool| of.as_array().is_some_and(|all| all.iter().all(is) && each_once(all));
     schema.as_object().is_some_and(|parts| {
         parts.iter().all(|(key, value)| match key.as_str() {
-            "type" => named(value) || value.as_array().is_some_and(|all| !all.is_empty() && all.iter().all(named)),
+            "type" => named(value) || !value.as_array().is_some_and(Vec::is_empty) && list(value, &named),
             "description" | "format" => value.is_string(),
             "enum" => value.as_array().is_some_and(|all| !all.is_empty()),
             "minimum" | "maximum" => value.is_number(),
             "minLength" | "maxLength" | "minItems" | "maxItems" => value.is_u64(),
             "uniqueItems" => value.is_boolean(),
             "additionalProperties" | "items" => value.is_boolean() || is_plain(value),
-            "required" => words(value),
+            "required" => list(value, &Value::is_string),
             "properties" => value.as_object().is_some_and(|all| all.values().all(is_plain)),
             "default" => true,
             _ => false,
@@ -251,6 +254,19 @@ mod tests {
         ] {
             let e = check(bad).unwrap_err();
             assert!(e.contains(names), "{e}");
+        }
+    }
+
+    #[test]
+    fn a_wrong_schema_is_refused_when_the_tool_is_made_and_not_at_its_first_call() {
+        for wrong in [
+            json!({"type": "object", "required": ["a", "a"], "properties": {"a": {"type": "string"}}}),
+            json!({"type": "object", "properties": {"a": {"type": ["string", "string"]}}}),
+            json!({"type": "object", "properties": {"a": {"type": []}}}),
+            json!({"type": "object", "properties": {"a": {"items": {"type": "sting"}}}}),
+        ] {
+            let made = Definition::new("t", "d", wrong.clone(), Meta::read());
+            assert!(made.err().is_some_and(|why| why.contains("schema is wrong")), "{wrong}");
         }
     }
 }

@@ -243,7 +243,7 @@ async fn a_life_told_twice_is_kept_once() {
     println!("{duplicates} truths have more than one active row before consolidation");
     assert!(duplicates * 100 <= truths * KEPT_TWICE, "{:?}", first.again);
     consolidated(&household, &db).await;
-    assert_eq!(rows_of_each(&db, &mut first).await, Vec::<String>::new(), "no truth has two rows of its own");
+    assert_eq!(not_as_told(&db, &first).await, Vec::<String>::new(), "no truth has two rows of its own");
     let once = counted(&db).await;
 
     // What changed has the value that was told last, and all others behind it.
@@ -293,9 +293,8 @@ async fn a_life_told_twice_is_kept_once() {
 /// In hundredths of all truths: how many may have a second active row until consolidation.
 const KEPT_TWICE: usize = 7;
 
-/// What is wrong with the rows that are more than wordings of others: truths that have several, beyond a value that came
-/// back after another; and rows that are wordings of another truth's.
-async fn rows_of_each(db: &Client, book: &mut Book) -> Vec<String> {
+/// Truths of which more than one row holds, and rows that are wordings of another truth's.
+async fn not_as_told(db: &Client, book: &Book) -> Vec<String> {
     let sql = "SELECT id::text, merged_into::text, validity, content FROM health.memory_facts ORDER BY seq";
     let mut own: BTreeMap<String, Vec<(String, String)>> = BTreeMap::new();
     let mut wrong = Vec::new();

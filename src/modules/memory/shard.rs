@@ -146,8 +146,11 @@ impl Shard {
     /// Reads what has changed, unless that was done a moment ago.
     pub(super) async fn step_if_due(&self, from: &Reader<'_>) -> Result<(), StoreError> {
         let mut read = self.read.lock().await;
+        if self.behind.swap(false, Ordering::AcqRel) {
+            read.at = None;
+        }
         match read.at {
-            Some(at) if at.elapsed() < STALE && !self.behind.swap(false, Ordering::AcqRel) => Ok(()),
+            Some(at) if at.elapsed() < STALE => Ok(()),
             _ => self.read_on(&mut read, from).await,
         }
     }
@@ -276,3 +279,47 @@ const PUBLISHED: &str = "
            trust
     FROM shared.memory_catalog
     WHERE tenant_id = shared.tenant() AND change > $1 AND butler <> $3 ORDER BY change LIMIT $2";
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tenant(name: &str) -> TenantId {
+        TenantId::new(name).expect("a name")
+    }
+
+    #[test]
+    fn what_was_used_longest_ago_goes_when_all_take_too_much() {
+        let shards = Shards::new(4, TimeZone::UTC, 1);
+        for (n, name) in (1..).zip(["owner", "guest", "neighbour"]) {
+            let entry = Entry {
+                id: Uuid::now_v7(),
+                kind: Kind::Fact,
+                seq: n,
+                thread: None,
+                about: None,
+                at: Timestamp::UNIX_EPOCH,
+                text: "a jar with plums",
+                vector: &[1, 2, 3, 4],
+                importance: 5.0,
+                confidence: 1.0,
+                decay: 0.0,
+                confirmed_at: None,
+                used_at: None,
+                facets: Facets::default(),
+            };
+            shards.of(&tenant(name)).index.write().expect("a lock").put(&entry);
+        }
+        let there = |name: &str| shards.all.lock().expect("a lock").contains_key(&tenant(name));
+        shards.of(&tenant("owner"));
+        shards.evict(&tenant("owner"));
+        assert!(there("owner") && !there("guest") && !there("neighbour"), "but one stays, whatever it takes");
+        assert_eq!(shards.of(&tenant("guest")).size().0, 0, "it is made anew when somebody asks");
+        let roomy = Shards::new(4, TimeZone::UTC, 1 << 30);
+        for name in ["owner", "guest"] {
+            roomy.of(&tenant(name));
+        }
+        roomy.evict(&tenant("owner"));
+        assert_eq!(roomy.all.lock().expect("a lock").len(), 2);
+    }
+}

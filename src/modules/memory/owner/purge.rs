@@ -44,7 +44,7 @@ async fn purge(tx: &mut dyn Rows, origin: &Origin, kind: Kind, which: Uuid) -> R
     let by = json!({"actor": origin.actor, "session_id": origin.session, "request_id": origin.request});
     // What is read after the lock is all there is.
     tx.rows("SELECT memory_lock()", &[]).await?;
-    let wordings = "SELECT id FROM memory_fact_wordings($1) WHERE $2 = 'fact'";
+    let wordings = "SELECT id FROM memory_fact_wordings($1, true) WHERE $2 = 'fact'";
     let rows = tx.rows(wordings, &[&which, &kind.as_str()]).await?;
     let ids: Vec<Uuid> = rows.iter().map(|r| r.get(0)).chain([which]).collect();
     let mut told = Vec::new();

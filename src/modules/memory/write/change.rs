@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::fact::{confirmation, standing};
 use super::{
-    Kind, Origin, Permanence, Rows, Vector, WriteError, admitted, event, followers, link, lock, now, patch,
-    predicate_name, row,
+    Kind, Origin, Permanence, Rows, Vector, WriteError, admitted, event, link, lock, now, patch, predicate_name, row,
+    wordings,
 };
 use crate::modules::memory::gate::{MAX_EPISODE, MAX_FACT, content_hash, topic_hash};
 
@@ -66,8 +66,8 @@ pub async fn forget(
     row(tx, kind, id).await?;
     let done = event(tx, origin, "forgotten", kind.as_str(), id, reason, json!({})).await?;
     let at = now(tx).await?;
-    let wordings = if kind == Kind::Fact { followers(tx, id, true).await? } else { Vec::new() };
-    for id in std::iter::once(id).chain(wordings) {
+    let also = if kind == Kind::Fact { wordings(tx, id).await? } else { Vec::new() };
+    for id in std::iter::once(id).chain(also) {
         patch(tx, kind, id, json!({"forgotten_at": at})).await?;
     }
     Ok(done)
@@ -195,7 +195,7 @@ pub async fn edit(
     let done = event(tx, origin, "edited", kind.as_str(), id, reason, parts).await?;
     if kind == Kind::Fact && (content.is_some() || edit.subject.is_some() || predicate.is_some()) {
         // They say what it said before.
-        for wording in followers(tx, id, true).await? {
+        for wording in wordings(tx, id).await? {
             patch(tx, kind, wording, json!({"validity": "retracted", "merged_into": null})).await?;
         }
     }

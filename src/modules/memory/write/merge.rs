@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{Kind, Origin, Rows, WriteError, confirmed, event, followers, link, lock, patch, row};
+use super::{Kind, Origin, Rows, WriteError, confirmed, event, link, lock, patch, row, wordings};
 use crate::base::Trust;
 
 /// A fact as it was when it was judged.
@@ -44,7 +44,7 @@ pub async fn merge_facts(
         fact = standing;
     }
     let Some(id) = id_in(&fact, "id").filter(|id| *id != newer.id) else { return Ok(false) };
-    let after = followers(tx, id, false).await?;
+    let after = successors(tx, id).await?;
     let displaced = fact["validity"] == "superseded"
         && wording["validity"] != "merged"
         && fact["topic_hash"] == wording["topic_hash"]
@@ -57,7 +57,7 @@ pub async fn merge_facts(
     let reason = Some("it says the same in other words");
     event(tx, origin, "merged", "fact", newer.id, reason, json!({"into": id})).await?;
     patch(tx, Kind::Fact, newer.id, json!({"validity": "merged", "merged_into": id})).await?;
-    for other in followers(tx, newer.id, true).await? {
+    for other in wordings(tx, newer.id).await? {
         patch(tx, Kind::Fact, other, json!({"merged_into": id})).await?;
     }
     let mut given = both(&fact, &wording);
@@ -65,7 +65,7 @@ pub async fn merge_facts(
         // Of the same event, because without it the place would be taken twice.
         given["validity"] = wording["validity"].clone();
         given["valid_to"] = wording["valid_to"].clone();
-        for after in followers(tx, newer.id, false).await? {
+        for after in successors(tx, newer.id).await? {
             patch(tx, Kind::Fact, after, json!({"supersedes_id": id})).await?;
             link(tx, (Kind::Fact, after), (Kind::Fact, id), "supersedes").await?;
         }
@@ -75,6 +75,12 @@ pub async fn merge_facts(
     patch(tx, Kind::Fact, id, given).await?;
     link(tx, (Kind::Fact, newer.id), (Kind::Fact, id), "same_as").await?;
     Ok(true)
+}
+
+/// What took a fact's place.
+async fn successors(tx: &mut dyn Rows, fact: Uuid) -> Result<Vec<Uuid>, WriteError> {
+    let rows = tx.rows("SELECT id FROM memory_fact_successors($1)", &[&fact]).await?;
+    Ok(rows.iter().map(|r| r.get(0)).collect())
 }
 
 fn holds(fact: &Value) -> bool {

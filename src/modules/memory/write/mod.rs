@@ -262,9 +262,9 @@ async fn row(tx: &mut dyn Rows, kind: Kind, id: Uuid) -> Result<Value, WriteErro
     row.filter(|r| r["forgotten_at"].is_null()).ok_or_else(|| WriteError::unknown(kind, id))
 }
 
-/// What hangs on a fact: with `true` its other wordings, with `false` what took its place.
-async fn followers(tx: &mut dyn Rows, fact: Uuid, wordings: bool) -> Result<Vec<Uuid>, WriteError> {
-    let rows = tx.rows("SELECT id FROM memory_fact_followers($1) WHERE wording = $2", &[&fact, &wordings]).await?;
+/// The other wordings of a fact.
+async fn wordings(tx: &mut dyn Rows, fact: Uuid) -> Result<Vec<Uuid>, WriteError> {
+    let rows = tx.rows("SELECT id FROM memory_fact_wordings($1, false)", &[&fact]).await?;
     Ok(rows.iter().map(|r| r.get(0)).collect())
 }
 

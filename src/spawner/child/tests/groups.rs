@@ -28,16 +28,6 @@ impl Base {
         names.filter(|e| e.path().is_dir()).map(|e| e.file_name().to_string_lossy().into_owned()).collect()
     }
 
-    /// Waits until no group is left: the dead leave theirs a moment after they are gone.
-    async fn emptied(&self) {
-        let waited = async {
-            while !self.groups().is_empty() {
-                tokio::time::sleep(Duration::from_millis(5)).await;
-            }
-        };
-        tokio::time::timeout(Duration::from_secs(30), waited).await.expect("no group is left");
-    }
-
     fn members(&self, session: SessionId) -> Vec<i32> {
         let text = fs::read_to_string(self.0.join(format!("session-{session}/cgroup.procs"))).unwrap_or_default();
         text.lines().filter_map(|line| line.parse().ok()).collect()
@@ -65,10 +55,11 @@ async fn a_session_is_born_into_its_group_and_the_group_ends_with_it() {
     assert_eq!(ended.survivors, [0_i32; 0], "{ended:?}");
     assert!(ended.strays > 0, "{ended:?}");
     assert_eq!(marked(session), [0_i32; 0]);
-    base.emptied().await;
+    // The dead leave theirs a moment after they are gone.
+    until("no group is left", || base.groups().is_empty()).await;
     // A child that can't start leaves none either.
     nursery.spawn(ChildSpec { program: "/no/such/program".into(), ..sh("") }).await.unwrap_err();
-    base.emptied().await;
+    until("no group is left", || base.groups().is_empty()).await;
 }
 
 #[tokio::test]
