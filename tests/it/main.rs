@@ -46,6 +46,7 @@ mod memory_jobs;
 mod memory_life;
 mod memory_owner;
 mod memory_tenants;
+mod memory_vectors;
 mod memory_writes;
 mod misbehave;
 mod notes;

@@ -5,8 +5,7 @@ use std::sync::{Arc, Mutex};
 use butlerd::demo::model::{Script, ScriptedModel};
 use serde_json::{Value, json};
 
-use crate::memory_jobs::{put, remembering, run, said};
-use crate::memory_owner::dump;
+use crate::support::memory::{dump, put, remembering, run, said};
 use crate::support::tally::{TALLY, died};
 use crate::support::{Household, Mcp, eventually};
 

@@ -5,41 +5,9 @@ use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
+use crate::support::memory::{put, remembering, run, said};
 use crate::support::tally::{TALLY, died};
 use crate::support::{Household, eventually, model};
-
-/// A household whose butler `tally` remembers, and does nothing about it by itself for a year. `more` is added to its
-/// `butler.toml`.
-pub fn remembering(household: Household, more: &str) -> Household {
-    let household = household.with_tally(1);
-    let path = household.roster().join("tally/butler.toml");
-    let toml = std::fs::read_to_string(path).expect("the file");
-    let never = |job: &str| format!("\n[modules.memory.{job}]\ncron = \"0 0 29 2 *\"\n");
-    let crons = ["consolidation", "decay", "cleanup"].map(never).concat();
-    household.write("tally/butler.toml", &format!("{toml}\n[modules.memory]\n{crons}{more}"))
-}
-
-/// Runs one of tally's schedules and returns what is told of it.
-pub fn run(household: &Household, schedule: &str) -> Value {
-    let (_, out, err) = household.cli(&["schedule", "run", schedule, "--butler", TALLY, "--json"]);
-    serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
-}
-
-pub fn said(ran: &Value) -> &str {
-    ran["result"].as_str().or(ran["error"].as_str()).unwrap_or_else(|| panic!("nothing is said: {ran}"))
-}
-
-/// Puts a memory into tally's tables, as its tenant's, believed so far.
-pub async fn put(client: &Client, kind: &str, tenant: &str, trust: &str, more: Value) -> Uuid {
-    let id = Uuid::now_v7();
-    let mut given = json!({"id": id, "content_hash": id, "topic_hash": id, "subject": "s", "predicate": "p", "content": "c",
-                           "source_butler": TALLY, "butler": TALLY});
-    given.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
-    let sql = "SELECT set_config('butlerd.tenant', $1, false), set_config('butlerd.trust', $2, false)";
-    client.query(sql, &[&tenant, &trust]).await.expect("settings");
-    client.query("SELECT tally.memory_put($1, $2)", &[&kind, &given]).await.expect("it is put");
-    id
-}
 
 async fn validity(client: &Client, id: Uuid) -> String {
     let sql = "SELECT validity FROM tally.memory_facts WHERE id = $1

@@ -6,6 +6,7 @@ use butlerd::demo::model::ScriptedModel;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 
+use crate::support::memory::dump;
 use crate::support::{Daemon, Household, eventually, model};
 
 /// What is purged: with what JSON escapes, and longer than what a line of the block shows.
@@ -71,22 +72,6 @@ fn id(of: &Value, name: &str) -> String {
 fn found(household: &Household, words: &str) -> BTreeSet<String> {
     let answer = told(household, &["search", words]);
     answer["results"].as_array().expect("results").iter().map(|r| id(r, "id")).collect()
-}
-
-/// In which tables these words stand.
-pub async fn dump(db: &Client, words: &str) -> Vec<String> {
-    let tables =
-        "SELECT format('%I.%I', n.nspname, c.relname) FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-                  WHERE c.relkind IN ('r', 'p') AND n.nspname !~ '^(pg_|information_schema)' ORDER BY 1";
-    let mut found = Vec::new();
-    for row in db.query(tables, &[]).await.expect("the tables") {
-        let table: String = row.get(0);
-        let sql = format!("SELECT left(t::text, 2000) FROM {table} t WHERE strpos(t::text, $1) > 0 LIMIT 1");
-        if let Some(row) = db.query_opt(&sql, &[&words]).await.expect("the rows") {
-            found.push(format!("{table}: {}", row.get::<_, String>(0)));
-        }
-    }
-    found
 }
 
 async fn episode_of(db: &Client, session: &str) -> String {

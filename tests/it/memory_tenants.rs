@@ -82,22 +82,3 @@ async fn two_tenants_and_two_butlers_at_once_cross_no_row() {
         }
     }
 }
-
-/// Nothing answers where vectors are made: memories are kept and found by their words, and sessions go their way.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn without_its_embedder_memory_works_by_words() {
-    let broken = "[modules.memory]\n\n[modules.memory.embedding]\nprovider = \"endpoint\"\nurl = \"http://127.0.0.1:1/v1\"\nmodel = \"m\"\n\
-                  dimensions = 64\n";
-    let household = Household::new().replace("health/butler.toml", "[modules.memory]", broken);
-    let daemon = household.start().await;
-    let health = daemon.mcp("health");
-    let given = json!({"subject": "owner", "predicate": "tea", "content": "likes chamomile tea in the evening"});
-    assert_eq!(health.ok("memory_store_fact", given).await["status"], "stored");
-    let found = health.ok("memory_search", json!({"query": "chamomile tea"})).await;
-    assert_eq!(found["results"][0]["content"], "likes chamomile tea in the evening", "{found}");
-    let told = health.ok("memory_context", json!({"trigger_prompt": "make some tea"})).await;
-    assert!(told["context"].as_str().is_some_and(|block| block.contains("chamomile")), "{told}");
-    assert!(daemon.log().contains("without its vector"), "a warning is logged");
-    let pending = health.ok("memory_reembed_pending_count", json!({})).await;
-    assert_eq!((&pending["pending"], &pending["model"]), (&json!(1), &json!("m")), "{pending}");
-}

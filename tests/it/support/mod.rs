@@ -5,7 +5,8 @@ mod fake;
 mod household;
 mod invariants;
 mod mcp;
-mod receiver;
+pub mod memory;
+pub mod receiver;
 mod runtimes;
 pub mod tally;
 

@@ -96,7 +96,7 @@ impl Receiver {
 }
 
 /// Reads one request; `None`: it was cut off.
-async fn read(stream: &mut TcpStream) -> Option<(HashMap<String, String>, String)> {
+pub async fn read(stream: &mut TcpStream) -> Option<(HashMap<String, String>, String)> {
     let mut bytes = Vec::new();
     let head = loop {
         if let Some(at) = bytes.windows(4).position(|w| w == b"\r\n\r\n") {
