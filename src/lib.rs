@@ -15,6 +15,7 @@ pub mod doctor;
 pub mod mcp;
 pub mod messenger;
 pub mod modules;
+pub mod process;
 pub mod scenario;
 pub mod scheduler;
 pub mod setup;

@@ -11,8 +11,8 @@ use crate::config::Config;
 use crate::credentials::Credentials;
 use crate::messenger::Post;
 use crate::modules::Catalog;
+use crate::process::{ChildUser, ProcessSupervisor};
 use crate::spawner::budget::Budgets;
-use crate::spawner::child::{ChildUser, Nursery};
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
 use crate::spawner::{Floor, SessionEvent};
@@ -35,7 +35,7 @@ pub struct House {
     pub events: broadcast::Sender<SessionEvent>,
     pub catalog: Catalog,
     /// Where all children are started.
-    pub nursery: Nursery,
+    pub processes: ProcessSupervisor,
     /// Sessions that may run at once in the whole household.
     pub permits: Floor,
     /// Where children reach their models, unless `[spawner] gateway` is off.

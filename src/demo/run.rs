@@ -12,9 +12,9 @@ use crate::admin;
 use crate::base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
 use crate::config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
 use crate::modules::Catalog;
+use crate::process::ProcessSupervisor;
 use crate::setup::unpack;
 use crate::spawner::adapters::{adapter, key_names};
-use crate::spawner::child::Nursery;
 use crate::spawner::{SessionEvent, SessionResult, SessionState, Trigger};
 use crate::supervisor::{Embedded, Prepare, Supervisor, with_causes};
 use crate::telemetry::start_log;
@@ -151,8 +151,8 @@ fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Insta
 /// What is wanted, if its program is there; without a wish Claude Code if it is there, else the native agent.
 async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Failed> {
     let kind = wanted.unwrap_or(RuntimeKind::ClaudeCode);
-    let nursery = Nursery::start().map_err(|e| with_causes(&e))?;
-    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&nursery).await;
+    let processes = ProcessSupervisor::start().map_err(|e| with_causes(&e))?;
+    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&processes).await;
     match (probe.problem, wanted) {
         (None, _) => Ok(kind),
         (Some(_), None) => Ok(RuntimeKind::Native),

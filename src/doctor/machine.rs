@@ -2,7 +2,7 @@
 
 use super::{Finding, Level};
 use crate::config::SandboxMode;
-use crate::spawner::child::{Kernel, Mark, delegated};
+use crate::process::{Kernel, Mark, delegated};
 
 const TOPIC: &str = "kernel";
 

@@ -8,7 +8,7 @@ use nix::unistd::{Uid, User};
 use super::{Finding, Level};
 use crate::config::Config;
 use crate::credentials::MasterKey;
-use crate::spawner::child::ChildUser;
+use crate::process::ChildUser;
 use crate::store::cluster::RunAs;
 
 const MIB: u64 = 1 << 20;

@@ -12,7 +12,6 @@ use tokio_util::task::TaskTracker;
 use super::admission::{Admission, Floor, Place, Slot, Urgency};
 use super::attempts::{Candidate, Next, candidates, next};
 use super::budget::Budgets;
-use super::child::{ChildUser, Leftover, Nursery};
 use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::memory::Memory;
@@ -28,6 +27,7 @@ use crate::base::redact::household;
 use crate::base::{Backoff, Clock, MAX_LINEAGE_DEPTH, SessionId, Trust, crash, task, text};
 use crate::config::{ButlerConfig, RuntimeKind, SpawnerConfig};
 use crate::credentials::Credentials;
+use crate::process::{ChildUser, Leftover, ProcessSupervisor};
 use crate::store::{Database, Store, StoreError};
 use crate::telemetry::ButlerMetrics;
 use crate::tools::{Auditor, notes_told};
@@ -46,7 +46,7 @@ pub struct SpawnerParts {
     pub credentials: Credentials,
     pub book: TokenBook,
     pub clock: Clock,
-    pub nursery: Nursery,
+    pub processes: ProcessSupervisor,
     /// The household's permits.
     pub permits: Floor,
     pub events: broadcast::Sender<SessionEvent>,
@@ -292,7 +292,7 @@ impl Spawner {
         let left: Vec<Leftover> =
             open.iter().filter(|i| i.own).map(|i| Leftover { session: i.session, leader: i.child.clone() }).collect();
         if !left.is_empty() {
-            match parts.nursery.kill_leftovers(&left).await {
+            match parts.processes.kill_leftovers(&left).await {
                 Ok(cleared) => tracing::warn!(
                     butler = %parts.config.name, sessions = left.len(), killed = cleared.killed,
                     survivors = ?cleared.survivors, "the last run left sessions open; they are interrupted"

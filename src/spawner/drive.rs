@@ -6,9 +6,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::{ErrorClass, Outcome, Parser, RunError, RunEvent};
-use super::child::{Child, Ended, Line, Lines, Output};
 use crate::base::redact::Redactor;
 use crate::base::text;
+use crate::process::{Child, Ended, Line, Lines, Output};
 
 /// How long what may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use super::adapters::Usage;
 use super::budget::{Bill, Meter};
-use super::child::Identity;
 use super::memory::Recalled;
 use super::types::{SessionState, Trigger};
 use crate::base::redact::household;
 use crate::base::{RequestContext, SessionId};
+use crate::process::Identity;
 use crate::store::{Database, Store, StoreError};
 
 /// The session log of one butler.

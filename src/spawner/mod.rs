@@ -8,7 +8,6 @@ mod admission;
 mod attempts;
 mod bounds;
 pub mod budget;
-pub mod child;
 mod core;
 mod drive;
 pub mod gateway;

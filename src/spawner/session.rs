@@ -9,7 +9,6 @@ use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, P
 use super::attempts::Candidate;
 use super::bounds::bounds;
 use super::budget::{Meter, Watch};
-use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::log::Ending;
@@ -24,6 +23,7 @@ use super::workspace::{SessionFile, Workspace, WorkspacePaths};
 use crate::access::{Exposure, Grant, GrantScope, Holder, Token, ToolsSeen};
 use crate::base::redact::{Passing, household};
 use crate::base::{Secret, SessionId, crash, text};
+use crate::process::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use crate::tools::SKILL_READ;
 
 /// The longest final text that a row keeps, in bytes.
@@ -194,7 +194,7 @@ async fn in_workspace(
     }
     let sandbox = bounds(inner.parts.settings.sandbox, &invocation, &composed, &inner.parts.roster_dir);
     let spec = ChildSpec { sandbox, ..spec(inner, id, &composed, &workspace.paths) };
-    let child = match inner.parts.nursery.spawn(spec).await {
+    let child = match inner.parts.processes.spawn(spec).await {
         Ok(child) => child,
         Err(e) => return broken("the child", &e),
     };

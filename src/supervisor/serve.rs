@@ -22,9 +22,9 @@ use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, loa
 use crate::mcp::{BindError, Listener};
 use crate::messenger::{Owner, Post, PostParts};
 use crate::modules::Catalog;
+use crate::process::{ChildUser, Groups, Kernel, NoGroups, ProcessSupervisor};
 use crate::spawner::Floor;
 use crate::spawner::budget::{Budgets, Ledger};
-use crate::spawner::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
 use crate::store::cluster::Cluster;
@@ -234,7 +234,7 @@ where
         }),
         events: broadcast::channel(EVENTS).0,
         catalog,
-        nursery: Nursery::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
+        processes: ProcessSupervisor::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
         permits: Floor::new(config.spawner.max_sessions as usize),
         gateway: match config.spawner.gateway {
             true => Some(Gateway::start(ground.book.clone()).map_err(ServeError::Gateway)?),

@@ -11,7 +11,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
-use butlerd::spawner::child::Kernel;
+use butlerd::process::Kernel;
 use serde_json::{Value, json};
 
 use crate::left_out::left_out;

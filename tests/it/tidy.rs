@@ -12,6 +12,7 @@ use source::{Named, Source, rust_files};
 /// The rooms from low to high. A room may use those of the lines above its own.
 const ROOMS: &[&[&str]] = &[
     &["base"],
+    &["process"],
     &["config"],
     &["telemetry"],
     &["store"],
@@ -60,14 +61,7 @@ const LIMIT_ARCHITECTURE: usize = 300;
 const CLOCK: &[&str] = &["src/base/clock.rs"];
 const TASKS: &[&str] = &["src/base/task.rs"];
 /// Children of sessions, the database server, a look at the machine, systemd for root, and `psql` for the owner.
-const PROCESSES: &[&str] = &[
-    "src/spawner/child/",
-    "src/spawner/child.rs",
-    "src/store/cluster/",
-    "src/doctor",
-    "src/setup/service.rs",
-    "src/cli/",
-];
+const PROCESSES: &[&str] = &["src/process/", "src/store/cluster/", "src/doctor", "src/setup/service.rs", "src/cli/"];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
 const VENDORS: &[&str] = &[
     "src/spawner/adapters",
@@ -271,7 +265,7 @@ fn one_place(source: &Source) -> Findings {
             || named.is(&["tokio", "task", "spawn"])
             || named.is(&["tokio", "task", "spawn_local"])
     });
-    demand(PROCESSES, "processes are started by the child supervisor (src/spawner/child)", &|named| {
+    demand(PROCESSES, "processes are started by the child supervisor (src/process)", &|named| {
         named.ends_with(&["Command", "new"]) || named.ends_with(&["process", "Command"])
     });
     found

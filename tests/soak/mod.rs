@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use butlerd::base::SessionId;
-use butlerd::spawner::child::Mark;
+use butlerd::process::Mark;
 use serde_json::Value;
 
 use proc::Process;

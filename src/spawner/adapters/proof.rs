@@ -2,7 +2,7 @@
 
 use super::{ErrorClass, Outcome, Parser, RunError, RunEvent};
 use crate::access::ToolsSeen;
-use crate::spawner::child::ExitInfo;
+use crate::process::ExitInfo;
 
 /// A parser whose word on the butler's tools counts only if the butler's server has told them under the session's
 /// token. Some programs run on without a word where that server can't be reached.

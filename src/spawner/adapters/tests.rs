@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::{Composed, Invocation};
 use crate::base::Secret;
 use crate::config::Api;
-use crate::spawner::child::ExitInfo;
+use crate::process::ExitInfo;
 use crate::spawner::workspace::WorkspacePaths;
 
 pub(super) const CODE: fn(i32) -> ExitInfo = |code| ExitInfo { code: Some(code), signal: None };

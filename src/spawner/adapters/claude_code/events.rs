@@ -9,7 +9,7 @@ use serde_json::{Value, json};
 use super::super::common::{self, Names, SERVER, number, string};
 use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
 use super::SKILL_TOOL;
-use crate::spawner::child::ExitInfo;
+use crate::process::ExitInfo;
 use crate::tools::SKILL_READ;
 
 /// One run's state.
