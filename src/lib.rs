@@ -24,4 +24,5 @@ pub mod store;
 pub mod supervisor;
 pub mod switchboard;
 pub mod telemetry;
+pub mod testkit;
 pub mod tools;

@@ -15,7 +15,7 @@ use crate::process::{ChildUser, ProcessSupervisor};
 use crate::spawner::budget::Budgets;
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
-use crate::spawner::{Floor, SessionEvent};
+use crate::spawner::{SessionEvent, SessionPermits};
 use crate::store::Database;
 use crate::switchboard::Desk;
 use crate::telemetry::Metrics;
@@ -37,7 +37,7 @@ pub struct House {
     /// Where all children are started.
     pub processes: ProcessSupervisor,
     /// Sessions that may run at once in the whole household.
-    pub permits: Floor,
+    pub permits: SessionPermits,
     /// Where children reach their models, unless `[spawner] gateway` is off.
     pub gateway: Option<Gateway>,
     /// Where sessions get their workspaces.

@@ -84,7 +84,7 @@ pub async fn beside(
     }
 }
 
-/// Puts what the gateway saw over what the child said, but for an end that was somebody's wish or the clock's.
+/// Puts what the gateway saw over what the child said, unless a person or the clock ended the session.
 pub fn correct(
     inner: &Inner,
     (id, trace): (SessionId, &TraceContext),

@@ -23,7 +23,7 @@ use crate::mcp::{BindError, Listener};
 use crate::messenger::{Owner, Post, PostParts};
 use crate::modules::Catalog;
 use crate::process::{ChildUser, Groups, Kernel, NoGroups, ProcessSupervisor};
-use crate::spawner::Floor;
+use crate::spawner::SessionPermits;
 use crate::spawner::budget::{Budgets, Ledger};
 use crate::spawner::gateway::Gateway;
 use crate::spawner::workspace::Workspaces;
@@ -235,7 +235,7 @@ where
         events: broadcast::channel(EVENTS).0,
         catalog,
         processes: ProcessSupervisor::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
-        permits: Floor::new(config.spawner.max_sessions as usize),
+        permits: SessionPermits::new(config.spawner.max_sessions as usize),
         gateway: match config.spawner.gateway {
             true => Some(Gateway::start(ground.book.clone()).map_err(ServeError::Gateway)?),
             false => None,

@@ -12,9 +12,9 @@ use tokio::io::AsyncReadExt;
 
 use butlerd::access::{CallGuard, Grant, GrantScope, Holder, Token, TokenBook};
 use butlerd::base::{Clock, RequestContext, SessionId, TenantId, Trust};
-use butlerd::demo::model::{Script, ScriptedModel};
 use butlerd::spawner::budget::{Limits, Meter};
 use butlerd::spawner::gateway::{Family, Gateway, Login, Upstream};
+use butlerd::testkit::model::{Script, ScriptedModel};
 
 use crate::part::Part;
 use crate::table::{self, median};

@@ -17,9 +17,9 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use butlerd::base::{RequestContext, TenantId, Trust};
-use butlerd::demo::model::{Script, ScriptedModel};
 use butlerd::spawner::{SessionState, Trigger};
 use butlerd::supervisor::Supervisor;
+use butlerd::testkit::model::{Script, ScriptedModel};
 
 use crate::daemon::Daemon;
 use crate::household::{Household, MODEL};

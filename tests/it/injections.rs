@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use butlerd::demo::model::ScriptedModel;
+use butlerd::testkit::model::ScriptedModel;
 use butlerd::tools::blob_ref;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;

@@ -1,6 +1,6 @@
 //! What the memory does by itself: episodes become facts, what nobody confirms fades, old episodes go.
 
-use butlerd::demo::model::ScriptedModel;
+use butlerd::testkit::model::ScriptedModel;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;

@@ -1,9 +1,9 @@
 //! Two daemons on one database: what is due is done by one of them, and neither takes the other for dead.
 
 use butlerd::credentials::MasterKey;
-use butlerd::demo::model::ScriptedModel;
 use butlerd::store::cluster::Cluster;
 use butlerd::supervisor::owner_login;
+use butlerd::testkit::model::ScriptedModel;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 

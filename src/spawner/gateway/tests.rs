@@ -9,9 +9,9 @@ use super::types::Patience;
 use super::*;
 use crate::access::{Grant, Holder, Token, TokenBook};
 use crate::base::{Clock, RequestContext, Secret, SessionId, TenantId, Trust, http_client, task};
-use crate::demo::model::{Script, ScriptedModel};
 use crate::spawner::adapters::{ErrorClass, Outcome, RunError, Usage};
 use crate::spawner::budget::{Limits, Meter};
+use crate::testkit::model::{Script, ScriptedModel};
 
 const KEY: &str = "sk-the-real-key";
 

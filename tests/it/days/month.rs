@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use butlerd::demo::model::ScriptedModel;
+use butlerd::testkit::model::ScriptedModel;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio_postgres::Client;

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use crate::base::{Secret, SseReader};
-use crate::demo::model::{Script, ScriptedModel};
+use crate::testkit::model::{Script, ScriptedModel};
 
 fn post(family: Family, path: &str) -> Option<Known> {
     family.known(&Method::POST, path)

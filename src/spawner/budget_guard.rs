@@ -17,20 +17,20 @@ const SAVE_AFTER: Duration = Duration::from_millis(250);
 
 /// Gives the attempt back if there is money and there are tokens left for it today. Else the trigger is refused, and the
 /// refusal is on record as a session that failed before it started.
-pub(super) async fn may_start(inner: &Inner, wish: &Trigger, attempt: Attempt) -> Result<Attempt, TriggerError> {
+pub(super) async fn may_start(inner: &Inner, trigger: &Trigger, attempt: Attempt) -> Result<Attempt, TriggerError> {
     let parts = &inner.parts;
-    let account = parts.budgets.account(&parts.config, &wish.request.tenant_id).await?;
+    let account = parts.budgets.account(&parts.config, &trigger.request.tenant_id).await?;
     let Err(over) = account.check(attempt.access.model.as_deref()) else { return Ok(attempt) };
     parts.metrics.session_stopped(over.class.as_str());
     let end = Ending::failed(SessionState::Failed, over.class.as_str(), over.message.as_str());
-    inner.refuse(attempt, wish, end).await?;
+    inner.refuse(attempt, trigger, end).await?;
     Err(TriggerError::Budget(over.message))
 }
 
 /// Runs a session that has its slot, with a meter of its own.
-pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
+pub(super) async fn run(inner: &Inner, trigger: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
     let parts = &inner.parts;
-    let account = match parts.budgets.account(&parts.config, &wish.request.tenant_id).await {
+    let account = match parts.budgets.account(&parts.config, &trigger.request.tenant_id).await {
         Ok(account) => account,
         Err(e) => return Ending::failed(SessionState::Failed, "unavailable", unread(&e)),
     };
@@ -38,7 +38,7 @@ pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel:
     let end = match account.check(model.as_deref()) {
         Ok(()) => {
             let meter = account.meter(model.as_deref());
-            let mut end = super::session::run(inner, wish, attempt, cancel, &meter).await;
+            let mut end = super::session::run(inner, trigger, attempt, cancel, &meter).await;
             end.settle(&meter);
             end
         }
@@ -67,7 +67,7 @@ pub(super) async fn end_when_halted(meter: &Meter, ended_by: &CancellationToken)
 
 /// Keeps the row of a running session up to date with its meter, until `over`: what it has used must not be forgotten
 /// if this process dies.
-pub(super) async fn keep_row(inner: &Inner, id: SessionId, wish: &Trigger, meter: &Meter, over: &CancellationToken) {
+pub(super) async fn keep_row(inner: &Inner, id: SessionId, trigger: &Trigger, meter: &Meter, over: &CancellationToken) {
     loop {
         tokio::select! {
             biased;
@@ -79,7 +79,7 @@ pub(super) async fn keep_row(inner: &Inner, id: SessionId, wish: &Trigger, meter
             () = over.cancelled() => return,
             () = tokio::time::sleep(SAVE_AFTER) => {}
         }
-        if let Err(e) = inner.log.spent(&wish.request, id, &meter.bill()).await {
+        if let Err(e) = inner.log.spent(&trigger.request, id, &meter.bill()).await {
             tracing::warn!(session = %id, error = %e, "what a session has used is not on record yet");
         }
     }
