@@ -1,19 +1,11 @@
-//! A session and its money: refused before it starts, metered while it runs, billed at its end.
-
-use std::convert::Infallible;
-use std::time::Duration;
+//! A session and its money: refused before it starts, given a meter while it runs, billed at its end.
 
 use tokio_util::sync::CancellationToken;
 
-use super::budget::Meter;
-use super::core::{Attempt, Inner};
 use super::log::Ending;
+use super::state::{Attempt, Inner};
 use super::types::{EventKind, SessionState, Trigger, TriggerError};
-use crate::base::SessionId;
 use crate::store::StoreError;
-
-/// What was used is put into the row this much after it is known, so that a session that ends just then has one write.
-const SAVE_AFTER: Duration = Duration::from_millis(250);
 
 /// Gives the attempt back if there is money and there are tokens left for it today. Else the trigger is refused, and the
 /// refusal is on record as a session that failed before it started.
@@ -56,31 +48,4 @@ pub(super) async fn run(inner: &Inner, trigger: &Trigger, attempt: Attempt, canc
 
 fn unread(e: &StoreError) -> String {
     format!("what was used today could not be read: {e}")
-}
-
-/// Ends the run once its meter wants it ended; beside the driving of the child, as long as that lasts.
-pub(super) async fn end_when_halted(meter: &Meter, ended_by: &CancellationToken) -> Infallible {
-    meter.halt().pulled().await;
-    ended_by.cancel();
-    std::future::pending().await
-}
-
-/// Keeps the row of a running session up to date with its meter, until `over`: what it has used must not be forgotten
-/// if this process dies.
-pub(super) async fn keep_row(inner: &Inner, id: SessionId, trigger: &Trigger, meter: &Meter, over: &CancellationToken) {
-    loop {
-        tokio::select! {
-            biased;
-            () = over.cancelled() => return,
-            () = meter.changed() => {}
-        }
-        tokio::select! {
-            biased;
-            () = over.cancelled() => return,
-            () = tokio::time::sleep(SAVE_AFTER) => {}
-        }
-        if let Err(e) = inner.log.spent(&trigger.request, id, &meter.bill()).await {
-            tracing::warn!(session = %id, error = %e, "what a session has used is not on record yet");
-        }
-    }
 }

@@ -1,89 +1,31 @@
 //! The spawner of one butler: takes triggers, admits them, runs their sessions, drains.
 
-use std::collections::HashMap;
-use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
-use tokio::sync::{broadcast, oneshot};
+use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::admission::{Admission, Place, SessionPermits, Slot, Urgency};
-use super::attempts::{Candidate, Next, candidates, next};
-use super::budget::Budgets;
-use super::gateway::Gateway;
+use super::admission::{Admission, Place, Slot, Urgency};
+use super::attempts::{Next, candidates, next};
 use super::log::{Ending, SessionLog};
 use super::memory::Memory;
-use super::model::{ModelAccess, NoModel, resolve};
-use super::trace;
+use super::model::NoModel;
+use super::state::{Attempt, Inner, SpawnerParts, check_trigger};
 use super::transcript::Transcript;
-use super::types::{
-    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError,
-};
-use super::workspace::Workspaces;
-use crate::access::TokenBook;
+use super::types::{EventKind, ModelState, SessionResult, SessionState, Trigger, TriggerError};
+use super::{budget_guard, trace};
 use crate::base::redact::household;
-use crate::base::{Backoff, Clock, MAX_LINEAGE_DEPTH, SessionId, Trust, crash, task, text};
-use crate::config::{ButlerConfig, RuntimeKind, SpawnerConfig};
-use crate::credentials::Credentials;
-use crate::process::{ChildUser, Leftover, ProcessSupervisor};
-use crate::store::{Database, Store, StoreError};
-use crate::telemetry::ButlerMetrics;
-use crate::tools::{Auditor, notes_told};
-
-/// All that a spawner works with.
-pub struct SpawnerParts {
-    pub config: Arc<ButlerConfig>,
-    pub settings: SpawnerConfig,
-    pub roster_dir: PathBuf,
-    pub workspaces: Workspaces,
-    pub db: Arc<Database>,
-    pub store: Store,
-    /// The daemon's name among those on its database: the same after a restart, another one elsewhere.
-    pub node: String,
-    pub auditor: Auditor,
-    pub credentials: Credentials,
-    pub book: TokenBook,
-    pub clock: Clock,
-    pub processes: ProcessSupervisor,
-    /// The household's permits.
-    pub permits: SessionPermits,
-    pub events: broadcast::Sender<SessionEvent>,
-    pub metrics: ButlerMetrics,
-    pub child_user: Option<ChildUser>,
-    pub budgets: Budgets,
-    /// The port of the butler's MCP server.
-    pub port: u16,
-    /// Where children reach their models; `None` puts the keys in their environment.
-    pub gateway: Option<Gateway>,
-}
+use crate::base::{Backoff, SessionId, crash, task};
+use crate::config::RuntimeKind;
+use crate::process::Leftover;
+use crate::store::{Store, StoreError};
 
 /// One butler's spawner. Cheap to clone.
 #[derive(Clone)]
 pub struct Spawner {
     inner: Arc<Inner>,
-}
-
-pub(super) struct Inner {
-    pub parts: SpawnerParts,
-    /// The butler's runtime and its fallbacks. Empty only if this build has none of them, which the configuration
-    /// refuses before.
-    candidates: Vec<Candidate>,
-    pub log: SessionLog,
-    pub transcript: Transcript,
-    admission: Admission,
-    /// Sessions that wait or run, and how to cancel each.
-    live: Mutex<HashMap<SessionId, CancellationToken>>,
-    /// No new work.
-    closing: CancellationToken,
-    /// What still runs ends now.
-    pub killing: CancellationToken,
-    tasks: TaskTracker,
-    /// Names of the butler's tools, once they are all there.
-    tools: OnceLock<Vec<String>>,
-    /// Who remembers for the butler, if somebody does.
-    memory: OnceLock<Arc<dyn Memory>>,
 }
 
 impl Spawner {
@@ -227,14 +169,14 @@ impl Spawner {
         let inner = &self.inner;
         check_trigger(&trigger)?;
         let trigger = redacted(trigger);
-        let mut span = trace::trigger(&inner.parts, &trigger);
+        let mut span = trace::trigger(inner, &trigger);
         let trigger = trigger.under(span.context());
         let (at, access) = inner.first_ready(0).await.map_err(|e| match e {
             NoModel::Credentials(crate::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
         let first = Attempt { id: SessionId::new(), at, access };
-        let first = super::budget_guard::may_start(inner, &trigger, first).await?;
+        let first = budget_guard::may_start(inner, &trigger, first).await?;
         let place = inner.admission.enter(Urgency::of(&trigger), own_session.is_some())?;
         let id = first.id;
         if let Err(e) = inner.open(&first, &trigger, None).await {
@@ -313,101 +255,7 @@ fn redacted(mut trigger: Trigger) -> Trigger {
     trigger
 }
 
-/// One session of a trigger: in which runtime, and with what.
-pub(super) struct Attempt {
-    pub id: SessionId,
-    /// Index of the runtime among the candidates.
-    pub at: usize,
-    pub access: ModelAccess,
-}
-
-/// Whether the trigger is valid by itself, whatever else there is.
-pub(super) fn check_trigger(trigger: &Trigger) -> Result<(), TriggerError> {
-    let depth = trigger.request.lineage.depth;
-    if depth > MAX_LINEAGE_DEPTH {
-        return Err(TriggerError::TooDeep(depth));
-    }
-    match trigger.prompt.len() {
-        n if n > MAX_PROMPT => Err(TriggerError::PromptSize(n)),
-        _ if trigger.prompt.trim().is_empty() => Err(TriggerError::PromptEmpty),
-        _ => Ok(()),
-    }
-}
-
 impl Inner {
-    fn live(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
-        self.live.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// What the butler noted for a session such as this. A stranger's is told nothing, as it answers to somebody whom
-    /// nobody knows.
-    pub(super) async fn notes(&self, trigger: &Trigger) -> Vec<String> {
-        if trigger.request.trust == Trust::Stranger {
-            return Vec::new();
-        }
-        let read = async { notes_told(&mut self.parts.store.tenant(&trigger.request.tenant_id).await?).await };
-        read.await.unwrap_or_else(|e| {
-            tracing::warn!(butler = %self.parts.config.name, error = %e, "a session goes without the butler's notes");
-            Vec::new()
-        })
-    }
-
-    pub(super) fn candidate(&self, attempt: &Attempt) -> &Candidate {
-        &self.candidates[attempt.at]
-    }
-
-    pub(super) fn tool_names(&self) -> &[String] {
-        self.tools.get().map(Vec::as_slice).unwrap_or_default()
-    }
-
-    /// Who remembers what comes of this trigger, if somebody does.
-    pub(super) fn memory(&self, trigger: &Trigger) -> Option<&Arc<dyn Memory>> {
-        self.memory.get().filter(|_| !trigger.wants.apart_from_memory)
-    }
-
-    /// Puts what happens in a session on record, and tells whoever watches.
-    pub(super) fn tell(&self, session: SessionId, kind: EventKind) {
-        self.transcript.tell(session, kind);
-    }
-
-    /// The first of the runtimes, from the one at `from` on, that has its key and its model; else why that one has not.
-    pub(super) async fn first_ready(&self, from: usize) -> Result<(usize, ModelAccess), NoModel> {
-        let parts = &self.parts;
-        let mut why = None;
-        for (at, candidate) in self.candidates.iter().enumerate().skip(from) {
-            match resolve(&parts.config, candidate.kind, &parts.settings, &parts.credentials).await {
-                Ok(access) => return Ok((at, access)),
-                Err(e @ NoModel::Credentials(_)) => return Err(e),
-                Err(e) => why = why.or(Some(e)),
-            }
-        }
-        Err(why.unwrap_or_else(|| NoModel::Missing(format!("{} has no runtime in this build", parts.config.name))))
-    }
-
-    /// Writes the row of an attempt, and makes it one that can be watched and cancelled.
-    async fn open(&self, attempt: &Attempt, trigger: &Trigger, retry_of: Option<SessionId>) -> Result<(), StoreError> {
-        let (runtime, model) = (self.candidates[attempt.at].kind.as_str(), attempt.access.model.as_deref());
-        let remember = self.memory(trigger).is_some();
-        self.log.open(attempt.id, trigger, runtime, model, retry_of, remember).await?;
-        crash::point("session.opened");
-        let prompt = text::truncate(&trigger.prompt, 4096);
-        self.transcript.open(attempt.id, trigger.request.tenant_id.clone());
-        self.tell(attempt.id, EventKind::Queued { source: trigger.source.clone(), prompt });
-        self.live().insert(attempt.id, CancellationToken::new());
-        Ok(())
-    }
-
-    /// Puts on record an attempt that must not begin.
-    pub(super) async fn refuse(&self, attempt: Attempt, trigger: &Trigger, end: Ending) -> Result<(), TriggerError> {
-        self.open(&attempt, trigger, None).await?;
-        if let (Some(class), Some(message)) = (end.error_class.clone(), end.error.clone()) {
-            self.tell(attempt.id, EventKind::Stopped { class, message });
-        }
-        let closed = self.close(attempt.id, trigger, end).await;
-        self.live().remove(&attempt.id);
-        closed.map(drop)
-    }
-
     /// One trigger from the queue to its last session's closed row. The slot is held all the way.
     async fn attempts(
         self: Arc<Self>,
@@ -502,7 +350,7 @@ impl Inner {
             (Some(slot), _) => slot,
             (None, None) => return (cancelled(), None),
             (None, Some(place)) => {
-                let _waiting = trace::phase(&self.parts, &trigger.request, "queue");
+                let _waiting = self.phase(&trigger.request, "queue");
                 tokio::select! {
                     slot = place.wait() => match slot {
                         Ok(slot) => slot,
@@ -515,57 +363,9 @@ impl Inner {
         if cancel.is_cancelled() {
             return (cancelled(), Some(slot));
         }
-        let end = super::budget_guard::run(&self, &trigger, attempt, &cancel).await;
+        let end = budget_guard::run(&self, &trigger, attempt, &cancel).await;
         self.transcript.flush().await;
         crash::point("session.before_close");
         (end, Some(slot))
-    }
-
-    /// Closes the row, however long the database is away, and tells the end.
-    async fn close(&self, id: SessionId, trigger: &Trigger, end: Ending) -> Result<SessionResult, TriggerError> {
-        let _settling = trace::phase(&self.parts, &trigger.request, "settle");
-        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
-        let mut tries = 0;
-        let end = end.redacted();
-        let closed = loop {
-            tries += 1;
-            // What happened is written before the end is.
-            self.transcript.flush().await;
-            match self.log.close(&trigger.request, id, &end).await {
-                Ok(closed) => break closed,
-                Err(e) if (e.is_connection() || tries < 10) && !self.killing.is_cancelled() => {
-                    tracing::warn!(session = %id, error = %e, "the session's row can't be closed yet");
-                    tokio::time::sleep(backoff.next_delay()).await;
-                }
-                // The next start closes it as interrupted.
-                Err(e) => {
-                    self.transcript.forget(id);
-                    return Err(e.into());
-                }
-            }
-        };
-        let (duration_ms, tool_calls) = closed.map_or((0, 0), |c| (c.duration_ms, c.tool_calls));
-        let result = SessionResult {
-            session_id: id,
-            state: end.state,
-            output: end.result,
-            error_class: end.error_class,
-            error: end.error,
-            duration_ms,
-            input_tokens: end.input_tokens,
-            output_tokens: end.output_tokens,
-            cost_usd: end.cost_usd.map(|d| d.normalize().to_string()),
-            tool_calls,
-        };
-        self.parts.metrics.session(result.state.as_str(), duration_ms);
-        tracing::info!(
-            butler = %self.parts.config.name, session = %id, state = result.state.as_str(), ms = duration_ms,
-            tool_calls, "session over"
-        );
-        self.transcript.close(id, EventKind::Ended(result.clone()));
-        if let Some(memory) = self.memory(trigger) {
-            memory.ended();
-        }
-        Ok(result)
     }
 }

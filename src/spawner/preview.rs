@@ -6,8 +6,8 @@ use serde::{Deserialize, Serialize};
 
 use super::Spawner;
 use super::budget::{LimitLeft, PriceBound};
-use super::core::{Attempt, Inner, check_trigger};
-use super::session;
+use super::compose;
+use super::state::{Attempt, Inner, check_trigger};
 use super::types::{Trigger, TriggerError};
 use crate::base::{HumanDuration, SessionId};
 
@@ -68,7 +68,7 @@ impl Inner {
             model,
             program: None,
             system_prompt: None,
-            user_prompt: session::user_prompt(trigger),
+            user_prompt: compose::user_prompt(trigger),
             tools: self.tool_names().to_vec(),
             built_in_tools: config.runtime.tools.clone(),
             environment: Vec::new(),
@@ -98,13 +98,13 @@ impl Inner {
     /// Composes prompt and command of the child, and starts nothing.
     fn command(&self, trigger: &Trigger, attempt: Attempt, notes: &[String], shown: &mut Preview) {
         shown.runtime = self.candidate(&attempt).kind.as_str().to_owned();
-        let (system_prompt, skills) = match session::system_prompt(self, trigger, &attempt, notes) {
+        let told = match compose::instructions(self, trigger, &attempt, notes) {
             Ok(told) => told,
             Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),
         };
-        shown.system_prompt = Some(system_prompt.clone());
-        shown.tools.retain(|name| !skills.needless_tools().contains(&name.as_str()));
-        match session::composed(self, trigger, attempt, (system_prompt, &skills)) {
+        shown.system_prompt = Some(told.system_prompt.clone());
+        shown.tools.retain(|name| !told.skills.needless_tools().contains(&name.as_str()));
+        match compose::composed(self, trigger, attempt, &told) {
             Ok(composed) => {
                 shown.program = Some(composed.program);
                 shown.environment = composed.env.into_iter().map(|(name, _)| name).collect();

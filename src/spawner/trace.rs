@@ -3,15 +3,15 @@
 
 use std::time::Duration;
 
-use super::core::{Attempt, Inner, SpawnerParts};
 use super::gateway::ModelCall;
 use super::log::Ending;
+use super::state::{Attempt, Inner};
 use super::types::{SessionResult, SessionState, Trigger, TriggerError};
-use crate::base::{RequestContext, TraceContext};
+use crate::base::TraceContext;
 use crate::telemetry::{Span, SpanKind};
 
 /// A trigger, from its acceptance to its last session's closed row.
-pub(super) fn trigger(parts: &SpawnerParts, trigger: &Trigger) -> Span {
+pub(super) fn trigger(Inner { parts, .. }: &Inner, trigger: &Trigger) -> Span {
     let (butler, request) = (parts.config.name.as_str(), &trigger.request);
     let tracer = parts.metrics.tracer();
     let mut span = tracer.open(&request.trace_context, format!("trigger {butler}"), SpanKind::Internal);
@@ -24,14 +24,9 @@ pub(super) fn trigger(parts: &SpawnerParts, trigger: &Trigger) -> Span {
     span
 }
 
-/// A part of what stands under `request`; it ends when it is dropped.
-pub(super) fn phase(parts: &SpawnerParts, request: &RequestContext, name: &'static str) -> Span {
-    parts.metrics.tracer().open(&request.trace_context, name, SpanKind::Internal)
-}
-
 /// One session; its child and the calls of its child stand under it.
 pub(super) fn session(inner: &Inner, trigger: &Trigger, attempt: &Attempt) -> Span {
-    let mut span = phase(&inner.parts, &trigger.request, "session");
+    let mut span = inner.phase(&trigger.request, "session");
     if span.is_on() {
         span.set("butlerd.butler", inner.parts.config.name.as_str());
         span.set("butlerd.session_id", attempt.id.to_string());
