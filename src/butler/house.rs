@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
-use crate::access::{OperatorTokens, TokenBook};
-use crate::base::Clock;
-use crate::config::Config;
-use crate::credentials::Credentials;
-use crate::messenger::Post;
-use crate::modules::Catalog;
-use crate::process::{ChildUser, ProcessSupervisor};
-use crate::spawner::budget::Budgets;
-use crate::spawner::gateway::Gateway;
-use crate::spawner::workspace::Workspaces;
-use crate::spawner::{SessionEvent, SessionPermits};
-use crate::store::Database;
-use crate::switchboard::Desk;
-use crate::telemetry::Metrics;
+use access::credentials::Credentials;
+use access::{OperatorTokens, TokenBook};
+use base::Clock;
+use config::Config;
+use inbox::Desk;
+use modules::Catalog;
+use outbox::Post;
+use process::{ChildUser, ProcessSupervisor};
+use sessions::budget::Budgets;
+use sessions::gateway::Gateway;
+use sessions::workspace::Workspaces;
+use sessions::{SessionEvent, SessionPermits};
+use store::Database;
+use telemetry::Metrics;
 
 /// The household's shared services.
 pub struct House {

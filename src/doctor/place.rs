@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Uid, User};
 
 use super::{Finding, Level};
-use crate::config::Config;
-use crate::credentials::MasterKey;
-use crate::process::ChildUser;
-use crate::store::cluster::RunAs;
+use access::credentials::MasterKey;
+use config::Config;
+use process::ChildUser;
+use store::cluster::RunAs;
 
 const MIB: u64 = 1 << 20;
 /// Below this PostgreSQL may refuse to write.

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::Finding;
-use crate::config::{ButlerConfig, ClisConfig, Config, RuntimeKind};
-use crate::process::ProcessSupervisor;
-use crate::spawner::adapters::{Probe, adapter};
+use config::{ButlerConfig, ClisConfig, Config, RuntimeKind};
+use process::ProcessSupervisor;
+use sessions::adapters::{Probe, adapter};
 
 const TOPIC: &str = "programs";
 

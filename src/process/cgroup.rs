@@ -13,7 +13,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
-use crate::base::SessionId;
+use base::SessionId;
 
 /// Where the daemon and the database move, because a group with controllers for those below must hold no process.
 const OWN: &str = "daemon";

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use crate::base::SessionId;
+use base::SessionId;
 
 use super::proc;
 

@@ -180,7 +180,7 @@ impl Tail {
         {
             bytes = &bytes[end + 1..];
         }
-        crate::base::text::clean(&String::from_utf8_lossy(bytes))
+        base::text::clean(&String::from_utf8_lossy(bytes))
     }
 }
 

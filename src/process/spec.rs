@@ -5,7 +5,7 @@ use std::path::PathBuf;
 
 use nix::unistd::{Uid, User};
 
-use crate::base::SessionId;
+use base::SessionId;
 
 use super::{OutputLimits, Sandbox};
 

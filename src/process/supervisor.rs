@@ -24,7 +24,7 @@ use super::preexec::{Plan, Progress};
 use super::process_tree::{Known, ProcessTree, descendants};
 use super::sandbox::SandboxPolicy;
 use super::{ChildError, ChildSpec, ExitInfo, Identity, Lines, Mark, proc};
-use crate::base::{SessionId, task};
+use base::{SessionId, task};
 
 /// Starts children, all on one thread that lives as long as any of them: a death signal is sent when the *thread* that
 /// forked ends. Clones share the thread.

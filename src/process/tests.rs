@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::cgroup::GroupLimits;
 use super::*;
-use crate::base::SessionId;
+use base::SessionId;
 
 /// A shell that runs `script`.
 fn sh(script: &str) -> ChildSpec {

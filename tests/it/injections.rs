@@ -5,11 +5,12 @@
 
 use std::sync::Arc;
 
-use butlerd::testkit::model::ScriptedModel;
-use butlerd::tools::blob_ref;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
+use tools::blob_ref;
+use tools::blob_ref;
 
 use crate::inbound::{ended, ingest, message};
 use crate::support::{Daemon, Household, eventually, model};

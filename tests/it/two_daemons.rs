@@ -1,14 +1,16 @@
 //! Two daemons on one database: what is due is done by one of them, and neither takes the other for dead.
 
-use butlerd::credentials::MasterKey;
-use butlerd::store::cluster::Cluster;
-use butlerd::supervisor::owner_login;
-use butlerd::testkit::model::ScriptedModel;
+use access::credentials::MasterKey;
 use serde_json::{Value, json};
+use store::cluster::Cluster;
+use store::cluster::Cluster;
+use supervisor::owner_login;
+use supervisor::owner_login;
+use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 
-use crate::backup::prints::{connect, server};
 use crate::support::{Daemon, Household, Receiver, eventually, model};
+use backup::prints::{connect, server};
 
 /// Every two seconds, and none of them left out.
 const BEAT: &str = "\n[[butler.schedule]]\nname = \"beat\"\ncron = \"*/2 * * * * *\"\nprompt = \"count: beat\"\n\

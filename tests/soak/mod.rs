@@ -10,9 +10,10 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use butlerd::base::SessionId;
-use butlerd::process::Mark;
+use base::SessionId;
+use process::Mark;
 use serde_json::Value;
+use sessions::child::Mark;
 
 use proc::Process;
 

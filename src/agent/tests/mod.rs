@@ -7,9 +7,9 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::base::HumanDuration;
-use crate::testkit::model::{DEMO_PROMPT, Script, ScriptedModel, demo_script};
+use base::HumanDuration;
 use servers::{Plain, Tools};
+use testkit::model::{DEMO_PROMPT, Script, ScriptedModel, demo_script};
 
 const KEY: &str = "sk-test-0123456789";
 

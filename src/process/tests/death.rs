@@ -176,7 +176,7 @@ async fn a_hundred_children_come_and_go() {
     let mut all = Vec::new();
     for i in 0..100 {
         let processes = processes.clone();
-        all.push(crate::base::task::spawn(crate::base::task::Kind::Job, "test", async move {
+        all.push(base::task::spawn(base::task::Kind::Job, "test", async move {
             let mut child = processes.spawn(sh(&format!("exit {i}"))).await.unwrap();
             let exit = child.wait().await.unwrap();
             (exit.code, child.terminate(GRACE).await.exit.unwrap().code)

@@ -91,7 +91,7 @@ async fn a_process_with_another_start_time_or_boot_is_not_touched() {
     assert_eq!(processes.kill_leftovers(&[left]).await.unwrap(), Cleared::default());
     assert!(alive(pid));
     // With all three right it is believed to be ours.
-    let reap = crate::base::task::spawn(crate::base::task::Kind::Job, "test", async move {
+    let reap = base::task::spawn(base::task::Kind::Job, "test", async move {
         until("the stranger's end", || !alive(pid)).await;
         stranger.wait().unwrap();
     });
