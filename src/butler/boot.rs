@@ -172,7 +172,7 @@ pub async fn boot(
         credentials: house.credentials.clone(),
         book: house.book.clone(),
         clock: house.clock.clone(),
-        nursery: house.nursery.clone(),
+        processes: house.processes.clone(),
         permits: house.permits.clone(),
         events: house.events.clone(),
         metrics: metrics.clone(),

@@ -12,11 +12,11 @@ use config::Config;
 use inbox::Desk;
 use modules::Catalog;
 use outbox::Post;
+use process::{ChildUser, ProcessSupervisor};
 use sessions::budget::Budgets;
-use sessions::child::{ChildUser, Nursery};
 use sessions::gateway::Gateway;
 use sessions::workspace::Workspaces;
-use sessions::{Floor, SessionEvent};
+use sessions::{SessionEvent, SessionPermits};
 use store::Database;
 use telemetry::Metrics;
 
@@ -35,9 +35,9 @@ pub struct House {
     pub events: broadcast::Sender<SessionEvent>,
     pub catalog: Catalog,
     /// Where all children are started.
-    pub nursery: Nursery,
+    pub processes: ProcessSupervisor,
     /// Sessions that may run at once in the whole household.
-    pub permits: Floor,
+    pub permits: SessionPermits,
     /// Where children reach their models, unless `[spawner] gateway` is off.
     pub gateway: Option<Gateway>,
     /// Where sessions get their workspaces.

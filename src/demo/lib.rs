@@ -1,6 +1,5 @@
-//! `butlerd demo`, and the scripted model that it and the tests use in place of a real one.
+//! `butlerd demo`: a household in a scratch directory does one piece of work, with a scripted model.
 
-pub mod model;
 mod run;
 mod story;
 

@@ -6,17 +6,17 @@ use std::time::Instant;
 
 use tokio::sync::broadcast;
 
-use super::model::{DEMO_PROMPT, ScriptedModel, demo_script};
 use super::story;
 use base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
 use config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
 use modules::Catalog;
+use process::ProcessSupervisor;
 use sessions::adapters::{adapter, key_names};
-use sessions::child::Nursery;
 use sessions::{SessionEvent, SessionResult, SessionState, Trigger};
 use setup::unpack;
 use supervisor::{Embedded, Prepare, Supervisor, with_causes};
 use telemetry::start_log;
+use testkit::model::{DEMO_PROMPT, ScriptedModel, demo_script};
 
 /// How the demo shall run.
 #[derive(Clone, Copy, Debug, Default)]
@@ -117,10 +117,10 @@ async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
     let mut events = house.events.subscribe();
     let clock: &Clock = supervisor.clock();
     let request = RequestContext::root(clock, TenantId::owner(), "cli", "demo", "owner", Trust::Owner);
-    let wish = Trigger::new(DEMO_PROMPT, "trigger", std::sync::Arc::new(request));
+    let trigger = Trigger::new(DEMO_PROMPT, "trigger", std::sync::Arc::new(request));
     story::trigger("health", DEMO_PROMPT);
     let started = Instant::now();
-    let session = health.trigger(wish);
+    let session = health.trigger(trigger);
     tokio::pin!(session);
     let result: SessionResult = loop {
         tokio::select! {
@@ -147,11 +147,11 @@ fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Insta
     }
 }
 
-/// What is wanted, if its program is there; without a wish Claude Code if it is there, else the native agent.
+/// The runtime asked for, if its program is installed; by default Claude Code if it is installed, else the native agent.
 async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Failed> {
     let kind = wanted.unwrap_or(RuntimeKind::ClaudeCode);
-    let nursery = Nursery::start().map_err(|e| with_causes(&e))?;
-    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&nursery).await;
+    let processes = ProcessSupervisor::start().map_err(|e| with_causes(&e))?;
+    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&processes).await;
     match (probe.problem, wanted) {
         (None, _) => Ok(kind),
         (Some(_), None) => Ok(RuntimeKind::Native),

@@ -2,7 +2,7 @@
 
 use super::{Finding, Level};
 use config::SandboxMode;
-use sessions::child::{Kernel, Mark, delegated};
+use process::{Kernel, Mark, delegated};
 
 const TOPIC: &str = "kernel";
 

@@ -8,7 +8,7 @@ use nix::unistd::{Uid, User};
 use super::{Finding, Level};
 use access::credentials::MasterKey;
 use config::Config;
-use sessions::child::ChildUser;
+use process::ChildUser;
 use store::cluster::RunAs;
 
 const MIB: u64 = 1 << 20;

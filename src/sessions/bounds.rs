@@ -4,9 +4,9 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::adapters::{Composed, Invocation};
-use super::child::Sandbox;
 use super::workspace::WorkspacePaths;
 use config::SandboxMode;
+use process::Sandbox;
 
 /// The sandbox of a session, if there is to be one. `roster`: where the butlers are, whom sessions don't read (their own
 /// butler's skills are copied).

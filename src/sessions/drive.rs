@@ -6,9 +6,9 @@ use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::{ErrorClass, Outcome, Parser, RunError, RunEvent};
-use super::child::{Child, Ended, Line, Lines, Output};
 use base::redact::Redactor;
 use base::text;
+use process::{Child, Ended, Line, Lines, Output};
 
 /// How long what may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -6,11 +6,11 @@ use uuid::Uuid;
 
 use super::adapters::Usage;
 use super::budget::{Bill, Meter};
-use super::child::Identity;
 use super::memory::Recalled;
 use super::types::{SessionState, Trigger};
 use base::redact::household;
 use base::{RequestContext, SessionId};
+use process::Identity;
 use store::{Database, Store, StoreError};
 
 /// The session log of one butler.

@@ -18,6 +18,15 @@ pub struct ModelAccess {
     pub upstream: Upstream,
 }
 
+impl ModelAccess {
+    /// What a child behind the gateway is told of its model: the gateway's address, and its own token in the place of
+    /// the key, under the key's name.
+    pub fn put_behind(&mut self, base_url: &str, token: Secret<String>) {
+        self.base_url = Some(base_url.to_owned());
+        self.keys = vec![(self.key_name.clone(), token)];
+    }
+}
+
 /// Why there is no model: a sentence that says what to set.
 #[derive(Debug, thiserror::Error)]
 pub enum NoModel {

@@ -7,11 +7,11 @@ use tokio_util::sync::CancellationToken;
 
 use super::adapters::ErrorClass;
 use super::budget::Meter;
-use super::core::{Attempt, Inner};
 use super::drive::{Driven, Stopped};
 use super::gateway::wire::account::{self, AccountError};
 use super::gateway::{Link, Login, ModelCall};
 use super::log::Ending;
+use super::state::{Attempt, Inner};
 use super::types::{EventKind, SessionState};
 use access::Token;
 use base::{SessionId, TraceContext};
@@ -51,7 +51,7 @@ pub async fn through_gateway(
         upstream.login = account::ready(file, &parts.credentials, &parts.settings.endpoints, &parts.clock).await?;
     }
     let link = gateway.open(attempt.id, upstream, meter.clone())?;
-    attempt.access = link.instead_of(&attempt.access, &token.expose().to_owned().into());
+    attempt.access.put_behind(link.base_url(), token.expose().to_owned().into());
     Ok((attempt, Some(link)))
 }
 
@@ -84,7 +84,7 @@ pub async fn beside(
     }
 }
 
-/// Puts what the gateway saw over what the child said, but for an end that was somebody's wish or the clock's.
+/// Puts what the gateway saw over what the child said, unless a person or the clock ended the session.
 pub fn correct(
     inner: &Inner,
     (id, trace): (SessionId, &TraceContext),

@@ -6,10 +6,10 @@ use std::fmt::Write;
 use serde_json::Value;
 
 use super::adapters::{Outcome, Parser, RunEvent, SkillAccess};
-use super::child::ExitInfo;
 use base::text;
 use config::Skill;
 use config::skills::ordered;
+use process::ExitInfo;
 use tools::{SKILL_LIST, SKILL_READ, skill_loaded};
 
 /// Skills beyond these are listed by their names alone.

@@ -3,7 +3,7 @@ use serde_json::json;
 use super::*;
 use config::skills::testing::skills_of;
 
-/// A roster with two skills; `weigh` has a file beside its text where this is wished.
+/// A roster with two skills; `weigh` has a file beside its text if asked for.
 fn skills(companion: bool) -> Vec<Skill> {
     let dir = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {

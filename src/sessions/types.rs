@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::adapters::Usage;
 use base::{RequestContext, SessionId, TraceContext};
 
-/// A wish for a session.
+/// What asks for a session.
 #[derive(Clone, Debug)]
 pub struct Trigger {
     pub prompt: String,
@@ -41,7 +41,7 @@ pub struct Wants {
 }
 
 impl Trigger {
-    /// A wish with nothing special about it.
+    /// A trigger with nothing special about it.
     pub fn new(prompt: impl Into<String>, source: impl Into<String>, request: Arc<RequestContext>) -> Self {
         Self { prompt: prompt.into(), context: None, source: source.into(), request, wants: Wants::default() }
     }

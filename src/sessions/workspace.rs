@@ -19,10 +19,10 @@ use std::path::{Component, Path, PathBuf};
 
 use self::clean::clean_tree;
 use self::remove::remove_tree;
-use super::child::ChildUser;
 use base::SessionId;
 use config::Skill;
 use config::skills::SkillFileError;
+use process::ChildUser;
 
 /// Why a workspace could not be made, filled or removed.
 #[derive(Debug, thiserror::Error)]

@@ -23,9 +23,9 @@ use inbox::{Desk, DeskParts, SWITCHBOARD};
 use mcp::{BindError, Listener};
 use modules::Catalog;
 use outbox::{Owner, Post, PostParts};
-use sessions::Floor;
+use process::{ChildUser, Groups, Kernel, NoGroups, ProcessSupervisor};
+use sessions::SessionPermits;
 use sessions::budget::{Budgets, Ledger};
-use sessions::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
 use sessions::gateway::Gateway;
 use sessions::workspace::Workspaces;
 use store::cluster::Cluster;
@@ -234,8 +234,8 @@ where
         }),
         events: broadcast::channel(EVENTS).0,
         catalog,
-        nursery: Nursery::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
-        permits: Floor::new(config.spawner.max_sessions as usize),
+        processes: ProcessSupervisor::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
+        permits: SessionPermits::new(config.spawner.max_sessions as usize),
         gateway: match config.spawner.gateway {
             true => Some(Gateway::start(ground.book.clone()).map_err(ServeError::Gateway)?),
             false => None,

@@ -17,9 +17,9 @@ use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
 use base::{RequestContext, TenantId, Trust};
-use demo::model::{Script, ScriptedModel};
 use sessions::{SessionState, Trigger};
 use supervisor::Supervisor;
+use testkit::model::{Script, ScriptedModel};
 
 use crate::daemon::Daemon;
 use crate::household::{Household, MODEL};

@@ -1,7 +1,7 @@
 //! `kill -9` between every step of an approval and the next: one call is made, and its butler is told once.
 
-use demo::model::ScriptedModel;
 use serde_json::json;
+use testkit::model::ScriptedModel;
 
 use crate::support::tally::{TALLY, died, envelope, insist, rule};
 use crate::support::{Household, eventually, model};

@@ -1,8 +1,8 @@
 //! Money and tokens: sessions that have used what they may are ended, days that are used up start nothing, and what is
 //! not known is not made up.
 
-use demo::model::ScriptedModel;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 
 use crate::support::{Daemon, Household, eventually, model};
 

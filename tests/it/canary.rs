@@ -188,7 +188,7 @@ const DECLARED: [(&str, &str); 6] = [
 ];
 
 /// A household that knows the fixed secrets, and a model that quotes keys.
-async fn household() -> (Household, demo::model::ScriptedModel) {
+async fn household() -> (Household, testkit::model::ScriptedModel) {
     let written = |secret: &str| {
         let needles = needles(secret.as_bytes()).into_iter();
         needles.map(|(_, n)| String::from_utf8_lossy(&n).into_owned()).collect::<Vec<_>>().join(" ")

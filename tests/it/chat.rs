@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
-use demo::model::{ScriptedModel, demo_script};
 use serde_json::{Value, json};
+use testkit::model::{ScriptedModel, demo_script};
 
 use crate::support::{Daemon, Household, eventually, http, model};
 

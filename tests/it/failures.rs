@@ -1,8 +1,8 @@
 //! Each way in which a model, a butler's tools or a child can fail, with each runtime's real program: the session ends
 //! within its limits, as failed, and for the right reason.
 
-use demo::model::ScriptedModel;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 
 use crate::support::{Daemon, Household, Mcp, RUNTIMES, Runtime, eventually, installed, model};
 

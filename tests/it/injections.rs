@@ -5,10 +5,10 @@
 
 use std::sync::Arc;
 
-use demo::model::ScriptedModel;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 use tools::blob_ref;
 
 use crate::inbound::{ended, ingest, message};

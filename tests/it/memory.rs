@@ -1,7 +1,7 @@
 //! Specification 000, scenario by scenario: memory is asked before a session and told after it, by the butler's own tools.
 
-use demo::model::ScriptedModel;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 use uuid::Uuid;
 

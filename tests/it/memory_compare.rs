@@ -2,8 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
-use demo::model::{Script, ScriptedModel};
 use serde_json::{Value, json};
+use testkit::model::{Script, ScriptedModel};
 
 use crate::support::memory::{dump, put, remembering, run, said};
 use crate::support::tally::{TALLY, died};

@@ -1,7 +1,7 @@
 //! What the memory does by itself: episodes become facts, what nobody confirms fades, old episodes go.
 
-use demo::model::ScriptedModel;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 use uuid::Uuid;
 

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use demo::model::ScriptedModel;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 
 use crate::support::memory::dump;

@@ -1,8 +1,8 @@
 //! One conversation through every runtime, with its real program: the same session record.
 
-use demo::model::ScriptedModel;
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 
 use crate::support::{Household, Runtime, installed, model};
 

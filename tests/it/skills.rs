@@ -2,8 +2,8 @@
 
 use std::os::unix::fs::symlink;
 
-use demo::model::ScriptedModel;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 
 use crate::left_out::left_out;
 use crate::support::{Household, model};

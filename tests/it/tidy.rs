@@ -16,19 +16,13 @@ const LIMIT_ARCHITECTURE: usize = 300;
 const CLOCK: &[&str] = &["src/base/clock.rs"];
 const TASKS: &[&str] = &["src/base/task.rs"];
 /// Children of sessions, the database server, a look at the machine, systemd for root, and `psql` for the owner.
-const PROCESSES: &[&str] = &[
-    "src/sessions/child/",
-    "src/sessions/child.rs",
-    "src/store/cluster/",
-    "src/doctor",
-    "src/setup/service.rs",
-    "src/cli/",
-];
+const PROCESSES: &[&str] = &["src/process/", "src/store/cluster/", "src/doctor", "src/setup/service.rs", "src/cli/"];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
 const VENDORS: &[&str] = &[
     "src/sessions/adapters",
     "src/sessions/gateway/wire/",
     "src/agent/",
+    "src/testkit/",
     "src/demo/",
     "src/doctor",
     "src/config/",
@@ -158,7 +152,7 @@ fn one_place(source: &Source) -> Findings {
             || named.is(&["tokio", "task", "spawn"])
             || named.is(&["tokio", "task", "spawn_local"])
     });
-    demand(PROCESSES, "processes are started by the child supervisor (src/sessions/child)", &|named| {
+    demand(PROCESSES, "processes are started by the child supervisor (src/process)", &|named| {
         named.ends_with(&["Command", "new"]) || named.ends_with(&["process", "Command"])
     });
     found

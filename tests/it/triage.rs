@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use demo::model::ScriptedModel;
+use testkit::model::ScriptedModel;
 
 use crate::inbound::{ended, ingest, message};
 use crate::support::{Daemon, Household, child_environment, model};

@@ -11,8 +11,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use base::SessionId;
+use process::Mark;
 use serde_json::Value;
-use sessions::child::Mark;
 
 use proc::Process;
 

@@ -8,8 +8,8 @@ use serde_json::{Value, json};
 
 use super::*;
 use base::HumanDuration;
-use demo::model::{DEMO_PROMPT, Script, ScriptedModel, demo_script};
 use servers::{Plain, Tools};
+use testkit::model::{DEMO_PROMPT, Script, ScriptedModel, demo_script};
 
 const KEY: &str = "sk-test-0123456789";
 

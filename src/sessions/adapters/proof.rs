@@ -1,8 +1,8 @@
 //! What a program says of its tools, held against what the butler's own server saw.
 
 use super::{ErrorClass, Outcome, Parser, RunError, RunEvent};
-use crate::child::ExitInfo;
 use access::ToolsSeen;
+use process::ExitInfo;
 
 /// A parser whose word on the butler's tools counts only if the butler's server has told them under the session's
 /// token. Some programs run on without a word where that server can't be reached.

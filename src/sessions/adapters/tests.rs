@@ -4,10 +4,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::{Composed, Invocation};
-use crate::child::ExitInfo;
 use crate::workspace::WorkspacePaths;
 use base::Secret;
 use config::Api;
+use process::ExitInfo;
 
 pub(super) const CODE: fn(i32) -> ExitInfo = |code| ExitInfo { code: Some(code), signal: None };
 

@@ -10,9 +10,8 @@ use tokio_util::sync::CancellationToken;
 use super::types::{Failure, Login, ModelCall, Upstream};
 use crate::adapters::{ErrorClass, Outcome, RunError};
 use crate::budget::{Meter, OverBudget};
-use crate::model::ModelAccess;
+use base::SessionId;
 use base::redact::household;
-use base::{Secret, SessionId};
 
 /// Calls of one session that may be under way at once. Programs make one, now and then a second for a side question.
 const AT_ONCE: usize = 16;
@@ -121,18 +120,6 @@ pub struct Link {
 }
 
 impl Link {
-    /// What the child is told of its model: the gateway's address, and its own token in the place of the key, under
-    /// the key's name.
-    pub fn instead_of(&self, access: &ModelAccess, token: &Secret<String>) -> ModelAccess {
-        ModelAccess {
-            model: access.model.clone(),
-            base_url: Some(self.base_url.clone()),
-            keys: vec![(access.key_name.clone(), token.clone())],
-            key_name: access.key_name.clone(),
-            upstream: access.upstream.clone(),
-        }
-    }
-
     /// The base address for the child's client of the session's API.
     pub fn base_url(&self) -> &str {
         &self.base_url

@@ -62,8 +62,8 @@ impl Gateway {
             stop: CancellationToken::new(),
             serving: Mutex::default(),
         });
-        let desk = shared.clone();
-        let serve = move |request| answer(desk.clone(), request);
+        let answering = shared.clone();
+        let serve = move |request| answer(answering.clone(), request);
         let serving = task::spawn(task::Kind::Actor, "gateway", accept_loop(listener, shared.stop.clone(), serve));
         *shared.serving.lock().unwrap_or_else(|e| e.into_inner()) = Some(serving);
         tracing::info!(addr = %shared.addr, "model gateway open");

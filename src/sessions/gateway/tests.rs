@@ -11,7 +11,7 @@ use crate::adapters::{ErrorClass, Outcome, RunError, Usage};
 use crate::budget::{Limits, Meter};
 use access::{Grant, Holder, Token, TokenBook};
 use base::{Clock, RequestContext, Secret, SessionId, TenantId, Trust, http_client, task};
-use demo::model::{Script, ScriptedModel};
+use testkit::model::{Script, ScriptedModel};
 
 const KEY: &str = "sk-the-real-key";
 

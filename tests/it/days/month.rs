@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use demo::model::ScriptedModel;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 
 use crate::support::{Daemon, Household, Receiver, SET_UP, eventually, model};

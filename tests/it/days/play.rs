@@ -2,9 +2,9 @@
 
 use std::collections::BTreeSet;
 
-use demo::model::ScriptedModel;
 use serde::Deserialize;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 
 use crate::support::{Daemon, Household, Receiver, eventually, http, model};

@@ -6,8 +6,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use demo::model::{Script, ScriptedModel};
 use serde_json::json;
+use testkit::model::{Script, ScriptedModel};
 
 use super::Daemon;
 

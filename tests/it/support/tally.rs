@@ -1,7 +1,7 @@
 //! A butler whose one tool counts: what it does twice is there twice. And those who send it messages, whatever dies.
 
-use demo::model::ScriptedModel;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 
 use super::{Daemon, Household, http, model};

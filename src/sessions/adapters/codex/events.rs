@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use super::super::common::{self, Names, number, string};
 use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
-use crate::child::ExitInfo;
+use process::ExitInfo;
 
 /// One run's state.
 #[derive(Default)]

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::super::common::{self, Names, number, string};
 use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
 use super::SKILL_TOOL;
-use crate::child::ExitInfo;
+use process::ExitInfo;
 use tools::SKILL_READ;
 
 /// One run's state.

@@ -2,7 +2,7 @@ use serde_json::json;
 
 use super::*;
 use base::{Secret, SseReader};
-use demo::model::{Script, ScriptedModel};
+use testkit::model::{Script, ScriptedModel};
 
 fn post(family: Family, path: &str) -> Option<Known> {
     family.known(&Method::POST, path)

@@ -7,11 +7,11 @@ use super::*;
 
 const GRACE: Duration = Duration::from_millis(100);
 
-async fn start(script: &str) -> (Nursery, Child, Lines) {
-    let nursery = Nursery::start().unwrap();
-    let mut child = nursery.spawn(sh(script)).await.unwrap();
+async fn start(script: &str) -> (ProcessSupervisor, Child, Lines) {
+    let processes = ProcessSupervisor::start().unwrap();
+    let mut child = processes.spawn(sh(script)).await.unwrap();
     let out = child.stdout.take().unwrap();
-    (nursery, child, out)
+    (processes, child, out)
 }
 
 /// After the end nothing is there any more, not even as a zombie of ours.
@@ -95,7 +95,7 @@ async fn an_orphan_stays_below_its_session_s_leader() {
     }
     let daemon = daemon.unwrap();
     until("the orphan's adoption", || proc::stat(daemon).unwrap().ppid == child.pid()).await;
-    assert!(super::super::hunt::tree(child.identity()).contains_key(&daemon));
+    assert!(super::super::process_tree::descendants(child.identity()).contains_key(&daemon));
     child.terminate(GRACE).await;
     assert!(!alive(daemon));
 }
@@ -116,9 +116,9 @@ async fn many_strays_are_all_found() {
 
 #[tokio::test]
 async fn an_other_session_s_processes_are_left_alone() {
-    let nursery = Nursery::start().unwrap();
-    let mut one = nursery.spawn(sh("sleep 1000 & wait")).await.unwrap();
-    let mut other = nursery.spawn(sh("sleep 1000 & echo $!; wait")).await.unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
+    let mut one = processes.spawn(sh("sleep 1000 & wait")).await.unwrap();
+    let mut other = processes.spawn(sh("sleep 1000 & echo $!; wait")).await.unwrap();
     let sleeper: i32 = line(&mut other.stdout.take().unwrap()).await.parse().unwrap();
     one.terminate(GRACE).await;
     assert!(alive(other.pid()) && alive(sleeper));
@@ -138,31 +138,31 @@ async fn a_dropped_child_is_killed_and_reaped() {
 
 #[tokio::test]
 async fn a_start_that_nobody_waits_for_leaves_nothing() {
-    let nursery = Nursery::start().unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
     let spec = sh("sleep 1000");
     let session = spec.session;
-    let mut birth = Box::pin(nursery.spawn(spec));
+    let mut birth = Box::pin(processes.spawn(spec));
     assert!(matches!(birth.as_mut().poll(&mut Context::from_waker(Waker::noop())), Poll::Pending));
     drop(birth);
     // Orders are carried out in their sequence: when this one is there, the other was.
-    nursery.spawn(sh("true")).await.unwrap().terminate(GRACE).await;
+    processes.spawn(sh("true")).await.unwrap().terminate(GRACE).await;
     until("its end", || marked(session).is_empty()).await;
 }
 
 #[tokio::test]
 async fn children_outlive_the_thread_that_asked_for_them() {
-    let nursery = Nursery::start().unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
     let asked = std::thread::spawn({
-        let nursery = nursery.clone();
+        let processes = processes.clone();
         move || {
             let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-            runtime.block_on(nursery.spawn(sh("sleep 1000"))).unwrap()
+            runtime.block_on(processes.spawn(sh("sleep 1000"))).unwrap()
         }
     });
     let child = asked.join().unwrap();
-    drop(nursery);
+    drop(processes);
     // A death signal would have come at once with the thread's end.
-    let mut probe = Nursery::start().unwrap().spawn(sh("true")).await.unwrap();
+    let mut probe = ProcessSupervisor::start().unwrap().spawn(sh("true")).await.unwrap();
     probe.wait().await.unwrap();
     assert!(alive(child.pid()));
     let session = child.held_session();
@@ -172,12 +172,12 @@ async fn children_outlive_the_thread_that_asked_for_them() {
 
 #[tokio::test]
 async fn a_hundred_children_come_and_go() {
-    let nursery = Nursery::start().unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
     let mut all = Vec::new();
     for i in 0..100 {
-        let nursery = nursery.clone();
+        let processes = processes.clone();
         all.push(base::task::spawn(base::task::Kind::Job, "test", async move {
-            let mut child = nursery.spawn(sh(&format!("exit {i}"))).await.unwrap();
+            let mut child = processes.spawn(sh(&format!("exit {i}"))).await.unwrap();
             let exit = child.wait().await.unwrap();
             (exit.code, child.terminate(GRACE).await.exit.unwrap().code)
         }));

@@ -12,15 +12,15 @@ use super::{Identity, Mark};
 /// Processes by pid, each with the start time that tells it from others of the same pid.
 pub(super) type Known = HashMap<i32, u64>;
 
-/// How long somebody waits for the result of a hunt. A process that is still there then (in an uninterruptible system
-/// call, say) is reported, and hunted on without anybody waiting.
+/// How long somebody waits for the result. A process that is still there then (in an uninterruptible system
+/// call, say) is reported, and killed again and again without anybody waiting.
 pub(super) const PATIENCE: Duration = Duration::from_secs(5);
 
 /// After so many looks that found nobody alive, deaths on this machine are taken for those of others.
 const MANY_LOOKS: u32 = 4;
 
 /// The search for what is left of one session.
-pub(super) struct Hunt {
+pub(super) struct ProcessTree {
     mark: Mark,
     /// The session's first process. With `held` its pid can't be anybody else's.
     leader: Option<Identity>,
@@ -38,7 +38,7 @@ pub(super) struct Hunt {
     started: Instant,
 }
 
-impl Hunt {
+impl ProcessTree {
     /// After the end of a child of ours. `known`: what was seen below it while it lived.
     pub fn after((child, group): (Unreaped, Option<Group>), leader: Identity, mark: Mark, known: Known) -> Self {
         Self { held: Some(child), group, leader: Some(leader), ..Self::of(mark, known) }
@@ -138,7 +138,7 @@ impl Hunt {
         self.leader.as_ref().map_or(0, |leader| leader.started)
     }
 
-    /// Whether somebody who waits for this hunt has waited long enough.
+    /// Whether somebody who waits for the end has waited long enough.
     pub fn is_late(&self) -> bool {
         self.started.elapsed() > PATIENCE
     }
@@ -155,7 +155,7 @@ impl Hunt {
 }
 
 /// Everything that hangs below the process `pid` now, itself included.
-pub(super) fn tree(leader: &Identity) -> Known {
+pub(super) fn descendants(leader: &Identity) -> Known {
     let mut known = Known::from([(leader.pid, leader.started)]);
     if let Ok(table) = proc::processes(u64::MAX) {
         below(&table, &mut known);

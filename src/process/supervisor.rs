@@ -1,4 +1,4 @@
-//! The thread on which children are born and buried, and the handle on each.
+//! The thread that starts children and clears away what is left of them, and the handle on each.
 
 use std::fs::File;
 use std::io;
@@ -18,18 +18,18 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::cgroup::{Group, GroupLimits, Groups};
-use super::fork::{Born, Unreaped, bear};
-use super::hunt::{Hunt, Known, tree};
+use super::fork::{Forked, Unreaped, fork_exec};
 use super::output::{Tail, keep_tail};
 use super::preexec::{Plan, Progress};
-use super::sandbox::Cage;
+use super::process_tree::{Known, ProcessTree, descendants};
+use super::sandbox::SandboxPolicy;
 use super::{ChildError, ChildSpec, ExitInfo, Identity, Lines, Mark, proc};
 use base::{SessionId, task};
 
 /// Starts children, all on one thread that lives as long as any of them: a death signal is sent when the *thread* that
 /// forked ends. Clones share the thread.
 #[derive(Clone, Debug)]
-pub struct Nursery {
+pub struct ProcessSupervisor {
     orders: Sender<Order>,
 }
 
@@ -62,24 +62,24 @@ pub struct Ended {
 }
 
 enum Order {
-    Spawn(Box<ChildSpec>, oneshot::Sender<Result<Newborn, ChildError>>),
+    Spawn(Box<ChildSpec>, oneshot::Sender<Result<Started, ChildError>>),
     /// What hangs below a process now.
     Tree(Identity, oneshot::Sender<Known>),
     /// Kill what is left of a session, and reap its leader.
-    Bury(Hunt, Option<oneshot::Sender<Cleared>>),
+    Clear(ProcessTree, Option<oneshot::Sender<Cleared>>),
 }
 
-impl Nursery {
+impl ProcessSupervisor {
     /// Starts the thread. It ends when the last clone and the last child are gone.
     pub fn start() -> Result<Self, ChildError> {
         Self::with_groups(None)
     }
 
-    /// As [`Nursery::start`], with a control group for each child.
+    /// As [`ProcessSupervisor::start`], with a control group for each child.
     pub fn with_groups(groups: Option<Groups>) -> Result<Self, ChildError> {
         let (orders, inbox) = mpsc::channel();
         let run = move || work(&inbox, groups.as_ref());
-        std::thread::Builder::new().name("nursery".into()).spawn(run).map_err(ChildError::Thread)?;
+        std::thread::Builder::new().name("children".into()).spawn(run).map_err(ChildError::Thread)?;
         Ok(Self { orders })
     }
 
@@ -90,9 +90,9 @@ impl Nursery {
         let session = spec.session;
         let (reply, answer) = oneshot::channel();
         self.orders.send(Order::Spawn(Box::new(spec), reply)).map_err(|_| ChildError::Gone)?;
-        let newborn = answer.await.map_err(|_| ChildError::Gone)??;
+        let started = answer.await.map_err(|_| ChildError::Gone)??;
         // From here on `held` kills it if anything fails.
-        let Newborn { child, group, stdout, stderr, pidfd, leader } = newborn;
+        let Started { child, group, stdout, stderr, pidfd, leader } = started;
         let pid = leader.pid;
         let orders = self.orders.clone();
         let held = Held {
@@ -123,8 +123,8 @@ impl Nursery {
         let mut answers = Vec::new();
         for left in leftovers {
             let (reply, answer) = oneshot::channel();
-            let hunt = Hunt::left_over(Mark::of(left.session), left.leader.clone());
-            self.orders.send(Order::Bury(hunt, Some(reply))).map_err(|_| ChildError::Gone)?;
+            let tree = ProcessTree::left_over(Mark::of(left.session), left.leader.clone());
+            self.orders.send(Order::Clear(tree, Some(reply))).map_err(|_| ChildError::Gone)?;
             answers.push(answer);
         }
         for answer in answers {
@@ -137,7 +137,7 @@ impl Nursery {
 }
 
 /// A child that has just been started, before a runtime watches it.
-struct Newborn {
+struct Started {
     child: Unreaped,
     group: Option<Group>,
     stdout: OwnedFd,
@@ -146,14 +146,14 @@ struct Newborn {
     leader: Identity,
 }
 
-/// The thread: carries out orders, and between them looks after what is to be buried.
+/// The thread: carries out orders, and between them kills what is left of ended sessions.
 fn work(inbox: &mpsc::Receiver<Order>, groups: Option<&Groups>) {
     // Shared with children; as long-lived as the process, because the last child may outlive this thread by a moment.
     let progress: &'static Progress = Box::leak(Box::new(Progress::new()));
-    let mut graves: Vec<(Hunt, Option<oneshot::Sender<Cleared>>)> = Vec::new();
+    let mut clearing: Vec<(ProcessTree, Option<oneshot::Sender<Cleared>>)> = Vec::new();
     let mut pause = Duration::from_millis(1);
     loop {
-        let order = if graves.is_empty() {
+        let order = if clearing.is_empty() {
             inbox.recv().map_err(|_| RecvTimeoutError::Disconnected)
         } else {
             inbox.recv_timeout(pause)
@@ -161,42 +161,42 @@ fn work(inbox: &mpsc::Receiver<Order>, groups: Option<&Groups>) {
         match order {
             Ok(Order::Spawn(spec, reply)) => {
                 let mark = Mark::of(spec.session);
-                if let Err(Ok(newborn)) = reply.send(start(&spec, mark, groups, progress)) {
+                if let Err(Ok(started)) = reply.send(start(&spec, mark, groups, progress)) {
                     // Nobody wants it any more.
-                    let Newborn { child, group, leader, .. } = newborn;
-                    graves.push((Hunt::after((child, group), leader, mark, Known::new()), None));
+                    let Started { child, group, leader, .. } = started;
+                    clearing.push((ProcessTree::after((child, group), leader, mark, Known::new()), None));
                 }
             }
-            Ok(Order::Tree(leader, reply)) => drop(reply.send(tree(&leader))),
-            Ok(Order::Bury(hunt, reply)) => {
-                graves.push((hunt, reply));
+            Ok(Order::Tree(leader, reply)) => drop(reply.send(descendants(&leader))),
+            Ok(Order::Clear(tree, reply)) => {
+                clearing.push((tree, reply));
                 pause = Duration::from_millis(1);
             }
             Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) if graves.is_empty() => return,
+            Err(RecvTimeoutError::Disconnected) if clearing.is_empty() => return,
             // Everybody else is gone: what can't be killed now never will be by us.
-            Err(RecvTimeoutError::Disconnected) if graves.iter().all(|(hunt, _)| hunt.is_late()) => return,
+            Err(RecvTimeoutError::Disconnected) if clearing.iter().all(|(tree, _)| tree.is_late()) => return,
             Err(RecvTimeoutError::Disconnected) => std::thread::sleep(pause),
         }
-        if graves.is_empty() {
+        if clearing.is_empty() {
             continue;
         }
-        let since = graves.iter().map(|(hunt, _)| hunt.since()).min().unwrap_or_default();
+        let since = clearing.iter().map(|(tree, _)| tree.since()).min().unwrap_or_default();
         let Ok(table) = proc::processes(since) else { continue };
-        graves.retain_mut(|(hunt, reply)| {
-            let done = hunt.pass(&table);
-            if (done || hunt.is_late())
+        clearing.retain_mut(|(tree, reply)| {
+            let done = tree.pass(&table);
+            if (done || tree.is_late())
                 && let Some(reply) = reply.take()
             {
-                let survivors = if done { Vec::new() } else { hunt.alive().to_vec() };
+                let survivors = if done { Vec::new() } else { tree.alive().to_vec() };
                 if !survivors.is_empty() {
                     tracing::warn!(?survivors, "processes of a session do not react to SIGKILL; butlerd keeps trying");
                 }
-                drop(reply.send(Cleared { killed: hunt.killed(), survivors }));
+                drop(reply.send(Cleared { killed: tree.killed(), survivors }));
             }
             !done
         });
-        let all_late = graves.iter().all(|(hunt, _)| hunt.is_late());
+        let all_late = clearing.iter().all(|(tree, _)| tree.is_late());
         pause = if all_late { Duration::from_secs(1) } else { (pause * 2).min(Duration::from_millis(50)) };
     }
 }
@@ -207,23 +207,23 @@ fn start(
     mark: Mark,
     groups: Option<&Groups>,
     progress: &'static Progress,
-) -> Result<Newborn, ChildError> {
+) -> Result<Started, ChildError> {
     if !spec.program.is_absolute() {
         return Err(ChildError::Relative(spec.program.clone()));
     }
     let stdin = spec.stdin.as_deref().unwrap_or(Path::new("/dev/null"));
     let stdin = open_input(stdin).map_err(|source| ChildError::Stdin { path: stdin.to_owned(), source })?;
     let path = spec.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
-    let cage = |sandbox| Cage::new(sandbox, &spec.program, path, spec.user.is_none());
-    let cage = spec.sandbox.as_ref().map(cage).transpose()?;
-    let plan = Plan::new(spec.user, &spec.limits, mark, cage, progress);
+    let policy = |sandbox| SandboxPolicy::new(sandbox, &spec.program, path, spec.user.is_none());
+    let policy = spec.sandbox.as_ref().map(policy).transpose()?;
+    let plan = Plan::new(spec.user, &spec.limits, mark, policy, progress);
     let limits = GroupLimits { memory: spec.limits.data, processes: spec.limits.session_tasks };
     let group = groups.and_then(|groups| {
         let made = groups.make(spec.session, limits);
         made.map_err(|error| tracing::warn!(%error, session = %spec.session, "a session has no control group")).ok()
     });
     progress.reset();
-    let born = bear(spec, &stdin, &plan, group.as_ref().map(Group::handle)).map_err(|source| {
+    let forked = fork_exec(spec, &stdin, &plan, group.as_ref().map(Group::handle)).map_err(|source| {
         let step = progress.step();
         let hint = match source.kind() {
             io::ErrorKind::NotFound if !spec.cwd.is_dir() => " (its working directory is gone)",
@@ -232,7 +232,7 @@ fn start(
         };
         ChildError::Start { program: spec.program.clone(), step, hint, source }
     })?;
-    let Born { child, stdout, stderr } = born;
+    let Forked { child, stdout, stderr } = forked;
     let pid = child.pid();
     let watch = |child: Unreaped, source| {
         // Both can only fail if it is dead already.
@@ -249,7 +249,7 @@ fn start(
     let Some(leader) = Identity::of(pid) else {
         return Err(watch(child, io::Error::new(io::ErrorKind::NotFound, "its entry in /proc is not readable")));
     };
-    Ok(Newborn { child, group, stdout, stderr, pidfd, leader })
+    Ok(Started { child, group, stdout, stderr, pidfd, leader })
 }
 
 /// Opens a file for a child to read: no link, nothing but a regular file or `/dev/null`.
@@ -262,7 +262,7 @@ fn open_input(path: &Path) -> io::Result<File> {
     Ok(file)
 }
 
-/// The duty to bury a child: dropped, it kills.
+/// The duty to kill a child and all below it: dropped, it does so.
 #[derive(Debug)]
 struct Held {
     body: Option<(Unreaped, Option<Group>)>,
@@ -282,13 +282,13 @@ impl Held {
         }
     }
 
-    fn bury(&mut self, known: Known, reply: Option<oneshot::Sender<Cleared>>) {
+    fn clear(&mut self, known: Known, reply: Option<oneshot::Sender<Cleared>>) {
         self.signal_group(libc::SIGKILL);
         if let Some(body) = self.body.take() {
-            let hunt = Hunt::after(body, self.leader.clone(), self.mark, known);
-            if let Err(mpsc::SendError(Order::Bury(mut hunt, _))) = self.orders.send(Order::Bury(hunt, reply)) {
+            let tree = ProcessTree::after(body, self.leader.clone(), self.mark, known);
+            if let Err(mpsc::SendError(Order::Clear(mut tree, _))) = self.orders.send(Order::Clear(tree, reply)) {
                 // The thread is gone, which only a panic in it can have done: at least this once, from here.
-                hunt.pass(&proc::processes(hunt.since()).unwrap_or_default());
+                tree.pass(&proc::processes(tree.since()).unwrap_or_default());
             }
         }
     }
@@ -296,7 +296,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.bury(Known::new(), None);
+        self.clear(Known::new(), None);
     }
 }
 
@@ -360,11 +360,11 @@ impl Child {
             let _ = tokio::time::timeout(grace, self.wait()).await;
             self.held.signal_group(libc::SIGKILL);
             // So that its exit can be told from here, before the thread reaps it.
-            let _ = tokio::time::timeout(super::hunt::PATIENCE, self.wait()).await;
+            let _ = tokio::time::timeout(super::process_tree::PATIENCE, self.wait()).await;
         }
         let exit = exit_of(&self.pidfd).ok().flatten();
         let (reply, answer) = oneshot::channel();
-        self.held.bury(known, Some(reply));
+        self.held.clear(known, Some(reply));
         let cleared = answer.await.unwrap_or_default();
         let ended = Ended { exit, strays: cleared.killed, survivors: cleared.survivors };
         self.ended = Some(ended.clone());

@@ -47,10 +47,10 @@ async fn standard_input_may_be_one_file_that_cannot_be_written() {
 
     let link = dir.path().join("link");
     std::os::unix::fs::symlink(&file, &link).unwrap();
-    let nursery = Nursery::start().unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
     for wrong in [link, dir.path().to_owned(), dir.path().join("missing")] {
         spec.stdin = Some(wrong.clone());
-        let error = nursery.spawn(spec.clone()).await.unwrap_err();
+        let error = processes.spawn(spec.clone()).await.unwrap_err();
         assert!(matches!(&error, ChildError::Stdin { path, .. } if *path == wrong), "{error:?}");
     }
 }
@@ -130,7 +130,7 @@ async fn as_root_it_is_somebody_else_without_groups_or_capabilities() {
 #[tokio::test]
 async fn its_own_binary_is_reachable_wherever_it_lies() {
     // `/proc/self/exe` in the child means what the parent is, here the test's own binary.
-    let mut spec = direct("/proc/self/exe", &["--list", "--exact", "child::tests::birth::no_such_test"]);
+    let mut spec = direct("/proc/self/exe", &["--list", "--exact", "tests::birth::no_such_test"]);
     spec.user = ChildUser::choose(None, None).unwrap();
     let said = run(spec).await;
     assert_eq!(said.ended.exit, Some(ExitInfo { code: Some(0), signal: None }), "{}", said.stderr);
@@ -138,16 +138,16 @@ async fn its_own_binary_is_reachable_wherever_it_lies() {
 
 #[tokio::test]
 async fn what_cannot_start_says_why() {
-    let nursery = Nursery::start().unwrap();
-    let error = nursery.spawn(direct("/no/such/program", &[])).await.unwrap_err();
+    let processes = ProcessSupervisor::start().unwrap();
+    let error = processes.spawn(direct("/no/such/program", &[])).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot start /no/such/program: the program itself"), "{error}");
-    let error = nursery.spawn(direct("sh", &[])).await.unwrap_err();
+    let error = processes.spawn(direct("sh", &[])).await.unwrap_err();
     assert!(matches!(error, ChildError::Relative(_)), "{error}");
-    let error = nursery.spawn(ChildSpec { cwd: "/no/such/directory".into(), ..sh("true") }).await.unwrap_err();
+    let error = processes.spawn(ChildSpec { cwd: "/no/such/directory".into(), ..sh("true") }).await.unwrap_err();
     assert!(error.to_string().contains("its working directory is gone"), "{error}");
     if !is_root() {
         let user = Some(ChildUser { uid: 65_533, gid: 65_533 });
-        let error = nursery.spawn(ChildSpec { user, ..sh("true") }).await.unwrap_err();
+        let error = processes.spawn(ChildSpec { user, ..sh("true") }).await.unwrap_err();
         assert!(error.to_string().contains("its groups failed"), "{error}");
         return;
     }
@@ -156,6 +156,6 @@ async fn what_cannot_start_says_why() {
     let program = dir.path().join("program");
     std::fs::copy("/bin/true", &program).unwrap();
     let user = Some(ChildUser { uid: 65_533, gid: 65_533 });
-    let error = nursery.spawn(ChildSpec { program, user, ..sh("") }).await.unwrap_err();
+    let error = processes.spawn(ChildSpec { program, user, ..sh("") }).await.unwrap_err();
     assert!(error.to_string().contains("may the children's user run it"), "{error}");
 }

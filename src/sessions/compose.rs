@@ -1,0 +1,153 @@
+//! What a session's child is told and how it is started. Nothing here starts or writes anything, so the preview uses it
+//! too.
+
+use super::adapters::{AdapterError, Composed, Invocation};
+use super::prompt::{self, PromptError};
+use super::skills::SessionSkills;
+use super::state::{Attempt, Inner};
+use super::types::Trigger;
+use super::workspace::WorkspacePaths;
+use access::Token;
+use base::redact::household;
+use base::{Secret, SessionId, crash};
+use process::{ChildSpec, OutputLimits, Rlimits};
+use tools::SKILL_READ;
+
+/// What the model of a session is told before it is asked.
+pub(super) struct Instructions {
+    pub system_prompt: String,
+    pub skills: SessionSkills,
+}
+
+/// What the adapter is asked to compose.
+pub(super) fn invocation(
+    inner: &Inner,
+    trigger: &Trigger,
+    Attempt { id, at, access }: Attempt,
+    paths: &WorkspacePaths,
+    told: &Instructions,
+    token: &Token,
+) -> Invocation {
+    let config = &inner.parts.config;
+    // Arguments and built-in tools are those of the butler's own runtime, not of a fallback.
+    let own = at == 0;
+    let declared = config.env.required.iter().chain(&config.env.optional);
+    let declared_env: Vec<(String, Secret<String>)> =
+        declared.filter_map(|n| Some((n.clone(), std::env::var(n).ok()?.into()))).collect();
+    for (name, value) in &declared_env {
+        household().hide_variable(name, value.expose());
+    }
+    Invocation {
+        session_id: id,
+        butler: config.name.clone(),
+        prompt: user_prompt(trigger),
+        system_prompt: told.system_prompt.clone(),
+        model: access.model,
+        mcp_url: mcp_url(inner.parts.port),
+        token: token.expose().to_owned().into(),
+        traceparent: trigger.request.trace_context.traceparent.clone(),
+        max_turns: config.sessions.max_turns,
+        one_round: trigger.wants.one_round,
+        max_output_tokens: None,
+        request_timeout: None,
+        max_retries: None,
+        granted_tools: if own { config.runtime.tools.clone() } else { Vec::new() },
+        extra_args: if own { config.runtime.args.clone() } else { Vec::new() },
+        credentials: access.keys,
+        base_url: access.base_url,
+        api: config.runtime.api,
+        workspace: paths.clone(),
+        skills: told.skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
+        declared_env,
+    }
+}
+
+/// Where the child finds its butler.
+fn mcp_url(port: u16) -> String {
+    // Nobody listens on port 1.
+    let port = if crash::fault("session.mcp_down") { 1 } else { port };
+    format!("http://127.0.0.1:{port}/mcp")
+}
+
+/// What the model is asked.
+pub(super) fn user_prompt(trigger: &Trigger) -> String {
+    prompt::user_prompt(&trigger.prompt, context_block(trigger).as_ref())
+}
+
+/// The system prompt with the skills announced; what memory adds comes later.
+pub(super) fn instructions(
+    inner: &Inner,
+    trigger: &Trigger,
+    attempt: &Attempt,
+    notes: &[String],
+) -> Result<Instructions, PromptError> {
+    let parts = &inner.parts;
+    let plain = prompt::with_notes(&prompt::system_prompt(&parts.roster_dir, &parts.config.dir)?, notes);
+    let plain = household().clean(plain);
+    let reading = inner.candidate(attempt).adapter.skills();
+    // Built-in tools are those of the butler's own runtime, not of a fallback.
+    let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };
+    // A session of a few tools has none of the butler's workflows, and must not be told of what it can't read.
+    let own: &[_] = match &trigger.wants.tools {
+        Some(only) if !only.contains(SKILL_READ) => &[],
+        _ => &parts.config.skills,
+    };
+    let skills = SessionSkills::new(own, &trigger.prompt, reading, granted);
+    Ok(Instructions { system_prompt: skills.announced(plain), skills })
+}
+
+/// What would be started for this, with a token that opens nothing and a workspace that does not exist.
+pub(super) fn composed(
+    inner: &Inner,
+    trigger: &Trigger,
+    mut attempt: Attempt,
+    told: &Instructions,
+) -> Result<Composed, AdapterError> {
+    let adapter = inner.candidate(&attempt).adapter.clone();
+    let paths = inner.parts.workspaces.paths(attempt.id);
+    let token = Token::from_text("a-token-that-opens-nothing");
+    if inner.parts.gateway.is_some() {
+        attempt.access.put_behind("http://127.0.0.1", token.expose().to_owned().into());
+    }
+    adapter.compose(&invocation(inner, trigger, attempt, &paths, told, &token))
+}
+
+/// The REQUEST CONTEXT of triggers that come from outside, and what a caller added.
+fn context_block(trigger: &Trigger) -> Option<serde_json::Value> {
+    let from_person = !matches!(trigger.request.source_channel.as_str(), "cli" | "mcp" | "schedule");
+    if !from_person && trigger.context.is_none() {
+        return None;
+    }
+    let mut block = serde_json::to_value(&*trigger.request).unwrap_or_default();
+    if let (Some(context), Some(object)) = (&trigger.context, block.as_object_mut()) {
+        object.insert("context".to_owned(), context.clone());
+    }
+    Some(block)
+}
+
+/// How the child is started; its sandbox depends on more.
+pub(super) fn spec(inner: &Inner, id: SessionId, composed: &Composed, paths: &WorkspacePaths) -> ChildSpec {
+    let parts = &inner.parts;
+    let limits = &parts.settings.limits;
+    ChildSpec {
+        program: composed.program.clone(),
+        args: composed.args.clone(),
+        env: composed.env.clone(),
+        cwd: paths.work.clone(),
+        user: parts.child_user,
+        limits: Rlimits {
+            core: Some(limits.core.0),
+            nofile: Some(limits.open_files),
+            // Counted over all processes of the user: so it holds only where children have a user of their own, and
+            // for all sessions together.
+            nproc: parts.child_user.map(|_| limits.processes * u64::from(parts.settings.max_sessions)),
+            session_tasks: Some(limits.processes),
+            fsize: Some(limits.file_size.0),
+            data: Some(limits.memory.0),
+        },
+        sandbox: None,
+        stdin: composed.stdin.as_ref().map(|p| paths.root.join(p)),
+        session: id,
+        output: OutputLimits::default(),
+    }
+}

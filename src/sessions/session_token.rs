@@ -1,0 +1,65 @@
+//! The token with which a session's child reaches its butler: valid exactly as long as the child lives.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::budget::Meter;
+use super::memory::Recalled;
+use super::state::Inner;
+use super::types::Trigger;
+use access::{Exposure, Grant, GrantScope, Holder, Token, ToolsSeen};
+use base::redact::{Passing, household};
+use base::{Secret, SessionId};
+
+/// A session's token while its child lives.
+pub(super) struct SessionToken<'a> {
+    inner: &'a Inner,
+    pub token: Token,
+    _hidden: Passing,
+    pub tools_seen: ToolsSeen,
+}
+
+impl<'a> SessionToken<'a> {
+    /// `needless`: tools that the session is not offered. `told`: what memory told it.
+    pub fn new(
+        inner: &'a Inner,
+        id: SessionId,
+        trigger: &Trigger,
+        needless: &[&str],
+        meter: &Meter,
+        told: &Recalled,
+    ) -> Result<Self, getrandom::Error> {
+        let token = Token::generate()?;
+        let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
+        let named = trigger.wants.tools.as_deref();
+        let offers = |name: &&String| named.is_none_or(|n| n.contains(*name)) && !needless.contains(&name.as_str());
+        let offered = inner.tool_names().iter().filter(offers);
+        let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
+        let grant = Grant {
+            holder: Holder::Session {
+                session: id,
+                context: trigger.request.clone(),
+                calls: meter.calls().clone(),
+                tools_seen: tools_seen.clone(),
+                exposure: Arc::new(Exposure::of(
+                    trigger.request.trust.min(told.seen),
+                    trigger.request.private || told.block.is_some(),
+                )),
+            },
+            tenant: trigger.request.tenant_id.clone(),
+            butler: Some(parts.config.name.clone()),
+            tools: Some(Arc::new(offered.cloned().collect())),
+            scopes: [GrantScope::Tools].into(),
+            expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
+        };
+        let hidden = household().hide_while(&Secret::new(token.expose().to_owned()));
+        parts.book.insert(token.sha256(), grant);
+        Ok(Self { inner, token, _hidden: hidden, tools_seen })
+    }
+}
+
+impl Drop for SessionToken<'_> {
+    fn drop(&mut self) {
+        self.inner.parts.book.remove(&self.token.sha256());
+    }
+}

@@ -1,0 +1,236 @@
+//! What one butler's spawner has and knows, for all that a session goes through.
+
+use std::collections::HashMap;
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, OnceLock};
+use std::time::Duration;
+
+use tokio::sync::broadcast;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+
+use super::admission::{Admission, SessionPermits};
+use super::attempts::Candidate;
+use super::budget::Budgets;
+use super::gateway::Gateway;
+use super::log::{Ending, SessionLog};
+use super::memory::Memory;
+use super::model::{ModelAccess, NoModel, resolve};
+use super::transcript::Transcript;
+use super::types::{EventKind, MAX_PROMPT, SessionEvent, SessionResult, Trigger, TriggerError};
+use super::workspace::Workspaces;
+use access::TokenBook;
+use access::credentials::Credentials;
+use base::{Backoff, Clock, MAX_LINEAGE_DEPTH, RequestContext, SessionId, Trust, crash, text};
+use config::{ButlerConfig, SpawnerConfig};
+use process::{ChildUser, ProcessSupervisor};
+use store::{Database, Store, StoreError};
+use telemetry::{ButlerMetrics, Span, SpanKind};
+use tools::{Auditor, notes_told};
+
+/// All that a spawner works with.
+pub struct SpawnerParts {
+    pub config: Arc<ButlerConfig>,
+    pub settings: SpawnerConfig,
+    pub roster_dir: PathBuf,
+    pub workspaces: Workspaces,
+    pub db: Arc<Database>,
+    pub store: Store,
+    /// The daemon's name among those on its database: the same after a restart, another one elsewhere.
+    pub node: String,
+    pub auditor: Auditor,
+    pub credentials: Credentials,
+    pub book: TokenBook,
+    pub clock: Clock,
+    pub processes: ProcessSupervisor,
+    /// The household's permits.
+    pub permits: SessionPermits,
+    pub events: broadcast::Sender<SessionEvent>,
+    pub metrics: ButlerMetrics,
+    pub child_user: Option<ChildUser>,
+    pub budgets: Budgets,
+    /// The port of the butler's MCP server.
+    pub port: u16,
+    /// Where children reach their models; `None` puts the keys in their environment.
+    pub gateway: Option<Gateway>,
+}
+
+pub(super) struct Inner {
+    pub parts: SpawnerParts,
+    /// The butler's runtime and its fallbacks. Empty only if this build has none of them, which the configuration
+    /// refuses before.
+    pub candidates: Vec<Candidate>,
+    pub log: SessionLog,
+    pub transcript: Transcript,
+    pub admission: Admission,
+    /// Sessions that wait or run, and how to cancel each.
+    pub live: Mutex<HashMap<SessionId, CancellationToken>>,
+    /// No new work.
+    pub closing: CancellationToken,
+    /// What still runs ends now.
+    pub killing: CancellationToken,
+    pub tasks: TaskTracker,
+    /// Names of the butler's tools, once they are all there.
+    pub tools: OnceLock<Vec<String>>,
+    /// Who remembers for the butler, if somebody does.
+    pub memory: OnceLock<Arc<dyn Memory>>,
+}
+
+/// One session of a trigger: in which runtime, and with what.
+pub(super) struct Attempt {
+    pub id: SessionId,
+    /// Index of the runtime among the candidates.
+    pub at: usize,
+    pub access: ModelAccess,
+}
+
+impl Inner {
+    /// A span for a part of what stands under `request`; it ends when it is dropped.
+    pub(super) fn phase(&self, request: &RequestContext, name: &'static str) -> Span {
+        self.parts.metrics.tracer().open(&request.trace_context, name, SpanKind::Internal)
+    }
+
+    pub(super) fn live(&self) -> std::sync::MutexGuard<'_, HashMap<SessionId, CancellationToken>> {
+        self.live.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// What the butler noted for a session such as this. A stranger's is told nothing, as it answers to somebody whom
+    /// nobody knows.
+    pub(super) async fn notes(&self, trigger: &Trigger) -> Vec<String> {
+        if trigger.request.trust == Trust::Stranger {
+            return Vec::new();
+        }
+        let read = async { notes_told(&mut self.parts.store.tenant(&trigger.request.tenant_id).await?).await };
+        read.await.unwrap_or_else(|e| {
+            tracing::warn!(butler = %self.parts.config.name, error = %e, "a session goes without the butler's notes");
+            Vec::new()
+        })
+    }
+
+    pub(super) fn candidate(&self, attempt: &Attempt) -> &Candidate {
+        &self.candidates[attempt.at]
+    }
+
+    pub(super) fn tool_names(&self) -> &[String] {
+        self.tools.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
+    /// Who remembers what comes of this trigger, if somebody does.
+    pub(super) fn memory(&self, trigger: &Trigger) -> Option<&Arc<dyn Memory>> {
+        self.memory.get().filter(|_| !trigger.wants.apart_from_memory)
+    }
+
+    /// Puts what happens in a session on record, and tells whoever watches.
+    pub(super) fn tell(&self, session: SessionId, kind: EventKind) {
+        self.transcript.tell(session, kind);
+    }
+
+    /// The first of the runtimes, from the one at `from` on, that has its key and its model; else why that one has not.
+    pub(super) async fn first_ready(&self, from: usize) -> Result<(usize, ModelAccess), NoModel> {
+        let parts = &self.parts;
+        let mut why = None;
+        for (at, candidate) in self.candidates.iter().enumerate().skip(from) {
+            match resolve(&parts.config, candidate.kind, &parts.settings, &parts.credentials).await {
+                Ok(access) => return Ok((at, access)),
+                Err(e @ NoModel::Credentials(_)) => return Err(e),
+                Err(e) => why = why.or(Some(e)),
+            }
+        }
+        Err(why.unwrap_or_else(|| NoModel::Missing(format!("{} has no runtime in this build", parts.config.name))))
+    }
+
+    /// Writes the row of an attempt, and makes it one that can be watched and cancelled.
+    pub(super) async fn open(
+        &self,
+        attempt: &Attempt,
+        trigger: &Trigger,
+        retry_of: Option<SessionId>,
+    ) -> Result<(), StoreError> {
+        let (runtime, model) = (self.candidates[attempt.at].kind.as_str(), attempt.access.model.as_deref());
+        let remember = self.memory(trigger).is_some();
+        self.log.open(attempt.id, trigger, runtime, model, retry_of, remember).await?;
+        crash::point("session.opened");
+        let prompt = text::truncate(&trigger.prompt, 4096);
+        self.transcript.open(attempt.id, trigger.request.tenant_id.clone());
+        self.tell(attempt.id, EventKind::Queued { source: trigger.source.clone(), prompt });
+        self.live().insert(attempt.id, CancellationToken::new());
+        Ok(())
+    }
+
+    /// Puts on record an attempt that must not begin.
+    pub(super) async fn refuse(&self, attempt: Attempt, trigger: &Trigger, end: Ending) -> Result<(), TriggerError> {
+        self.open(&attempt, trigger, None).await?;
+        if let (Some(class), Some(message)) = (end.error_class.clone(), end.error.clone()) {
+            self.tell(attempt.id, EventKind::Stopped { class, message });
+        }
+        let closed = self.close(attempt.id, trigger, end).await;
+        self.live().remove(&attempt.id);
+        closed.map(drop)
+    }
+
+    /// Closes the row, however long the database is away, and tells the end.
+    pub(super) async fn close(
+        &self,
+        id: SessionId,
+        trigger: &Trigger,
+        end: Ending,
+    ) -> Result<SessionResult, TriggerError> {
+        let _settling = self.phase(&trigger.request, "settle");
+        let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
+        let mut tries = 0;
+        let end = end.redacted();
+        let closed = loop {
+            tries += 1;
+            // What happened is written before the end is.
+            self.transcript.flush().await;
+            match self.log.close(&trigger.request, id, &end).await {
+                Ok(closed) => break closed,
+                Err(e) if (e.is_connection() || tries < 10) && !self.killing.is_cancelled() => {
+                    tracing::warn!(session = %id, error = %e, "the session's row can't be closed yet");
+                    tokio::time::sleep(backoff.next_delay()).await;
+                }
+                // The next start closes it as interrupted.
+                Err(e) => {
+                    self.transcript.forget(id);
+                    return Err(e.into());
+                }
+            }
+        };
+        let (duration_ms, tool_calls) = closed.map_or((0, 0), |c| (c.duration_ms, c.tool_calls));
+        let result = SessionResult {
+            session_id: id,
+            state: end.state,
+            output: end.result,
+            error_class: end.error_class,
+            error: end.error,
+            duration_ms,
+            input_tokens: end.input_tokens,
+            output_tokens: end.output_tokens,
+            cost_usd: end.cost_usd.map(|d| d.normalize().to_string()),
+            tool_calls,
+        };
+        self.parts.metrics.session(result.state.as_str(), duration_ms);
+        tracing::info!(
+            butler = %self.parts.config.name, session = %id, state = result.state.as_str(), ms = duration_ms,
+            tool_calls, "session over"
+        );
+        self.transcript.close(id, EventKind::Ended(result.clone()));
+        if let Some(memory) = self.memory(trigger) {
+            memory.ended();
+        }
+        Ok(result)
+    }
+}
+
+/// Whether the trigger is valid by itself, whatever else there is.
+pub(super) fn check_trigger(trigger: &Trigger) -> Result<(), TriggerError> {
+    let depth = trigger.request.lineage.depth;
+    if depth > MAX_LINEAGE_DEPTH {
+        return Err(TriggerError::TooDeep(depth));
+    }
+    match trigger.prompt.len() {
+        n if n > MAX_PROMPT => Err(TriggerError::PromptSize(n)),
+        _ if trigger.prompt.trim().is_empty() => Err(TriggerError::PromptEmpty),
+        _ => Ok(()),
+    }
+}
