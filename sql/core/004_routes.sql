@@ -29,10 +29,6 @@ CREATE INDEX route_inbox_open ON route_inbox (seq) WHERE state IN ('accepted', '
 CREATE INDEX route_inbox_dead ON route_inbox (settled_at) WHERE state = 'dead';
 CREATE INDEX route_inbox_of_request ON route_inbox (request_id);
 
--- Which part of a message a session works on.
-ALTER TABLE sessions ADD COLUMN route_id uuid;
-CREATE INDEX sessions_of_route ON sessions (route_id) WHERE route_id IS NOT NULL;
-
 -- Questions to other butlers, from the asking side.
 CREATE TABLE asks (
     -- Also the id of the row in the other's route_inbox.
