@@ -9,6 +9,7 @@ pub mod base;
 pub mod butler;
 pub mod cli;
 pub mod config;
+pub mod conversation;
 pub mod credentials;
 pub mod demo;
 pub mod doctor;

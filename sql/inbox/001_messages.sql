@@ -48,6 +48,8 @@ CREATE UNIQUE INDEX message_inbox_once ON message_inbox (tenant_id, dedupe_key);
 CREATE INDEX message_inbox_lane ON message_inbox (tenant_id, lane, seq);
 CREATE INDEX message_inbox_dead ON message_inbox (settled_at) WHERE state = 'dead';
 CREATE INDEX message_inbox_open ON message_inbox (tier, seq) WHERE state IN ('accepted', 'processing');
+CREATE TRIGGER conversation_accepted AFTER INSERT ON message_inbox REFERENCING NEW TABLE AS accepted FOR EACH STATEMENT
+    EXECUTE FUNCTION shared.conversation_accepted();
 
 -- The parts of a message, each for one butler. While the classifying session is at work they are its drafts.
 CREATE TABLE route_segments (

@@ -114,6 +114,10 @@ CREATE TABLE nodes (
 );
 SELECT shared.tenant_table('nodes');
 
+-- Which butler asks; null: none.
+CREATE FUNCTION asking_butler() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS
+$$ SELECT r.butler FROM shared.butler_roles r WHERE r.role = session_user $$;
+
 -- Whether a butler asks.
 CREATE FUNCTION is_butler() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS
 $$ SELECT EXISTS (SELECT 1 FROM shared.butler_roles r WHERE r.role = session_user) $$;

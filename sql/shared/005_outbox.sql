@@ -55,8 +55,10 @@ CREATE TABLE outbox (
     settled_at      timestamptz,
     -- What follows from its end is done: whoever must know of it knows.
     followed_at     timestamptz,
-    -- The switchboard's lane in which an answer to it would come, once it was sent: what was said before includes it.
+    -- The switchboard's lane that it belongs to: of an answer the question's, else where an answer to it would come.
     conversation    text,
+    -- Of an answer: its number in replies.
+    reply_seq       bigint,
     -- Its butler has heard of a bad end, which happens once.
     told_at         timestamptz,
     -- Of the chat: somebody has seen it.
@@ -84,7 +86,6 @@ CREATE INDEX outbox_unshown ON outbox (tenant_id, seq)
     WHERE channel = 'chat' AND intent = 'send' AND state = 'sent' AND shown_at IS NULL;
 CREATE INDEX outbox_notices ON outbox (tenant_id, seq) WHERE kind = 'notice';
 CREATE INDEX outbox_newest ON outbox (tenant_id, seq);
-CREATE INDEX outbox_of_conversation ON outbox (tenant_id, conversation, seq) WHERE conversation IS NOT NULL;
 CREATE INDEX outbox_of_request ON outbox (request_id);
 
 -- Each try, begun before anything leaves.
@@ -112,7 +113,7 @@ DECLARE
 BEGIN
     INSERT INTO shared.outbox (id, tenant_id, origin, request_id, session_id, kind, intent, channel, endpoint, target,
                                thread, lane, subject, message, emoji, priority, idempotency_key, context, state, reason,
-                               due_at, trust, receipt, settled_at, followed_at)
+                               due_at, trust, receipt, settled_at, followed_at, conversation, reply_seq)
     VALUES (coalesce((wanted ->> 'id')::uuid, gen_random_uuid()), of_tenant, who, (wanted ->> 'request_id')::uuid,
             (wanted ->> 'session_id')::uuid, coalesce(wanted ->> 'kind', 'message'), wanted ->> 'intent',
             wanted ->> 'channel', wanted ->> 'endpoint', wanted ->> 'target', wanted ->> 'thread',
@@ -122,7 +123,8 @@ BEGIN
             coalesce((wanted ->> 'due_at')::timestamptz, shared.clock()), coalesce(wanted ->> 'trust', shared.trust()),
             wanted -> 'receipt',
             CASE WHEN wanted ->> 'state' = 'sent' THEN shared.clock() END,
-            CASE WHEN wanted ->> 'state' = 'sent' THEN shared.clock() END)
+            CASE WHEN wanted ->> 'state' = 'sent' THEN shared.clock() END,
+            wanted ->> 'conversation', (wanted ->> 'reply_seq')::bigint)
     ON CONFLICT (tenant_id, idempotency_key) DO NOTHING;
     IF FOUND THEN
         RETURN QUERY SELECT o.id, o.state, true FROM shared.outbox o
@@ -148,7 +150,8 @@ BEGIN
        OR coalesce(wanted ->> 'kind', 'message') NOT IN ('message', 'reminder') THEN
         RAISE EXCEPTION 'a butler sends what waits' USING ERRCODE = '42501';
     END IF;
-    RETURN QUERY SELECT * FROM shared.queue_delivery_as(who, shared.tenant(), wanted - 'trust');
+    RETURN QUERY SELECT * FROM shared.queue_delivery_as(who, shared.tenant(),
+                                                        wanted - '{trust,conversation,reply_seq}'::text[]);
 END $$;
 
 -- An answer is a delivery like any other. Where the messenger has the channel that the question came through, it goes
@@ -168,6 +171,7 @@ BEGIN
         'thread', coalesce(NEW.context ->> 'source_thread_identity',
                            CASE WHEN NEW.context IS NULL THEN nullif(split_part(NEW.lane, '|', 3), '') END),
         'message', NEW.message, 'emoji', NEW.emoji, 'priority', 'high', 'idempotency_key', 'answer:' || NEW.seq,
+        'conversation', NEW.lane, 'reply_seq', NEW.seq,
         'context', coalesce(NEW.context, '{}'), 'trust', NEW.trust,
         'state', CASE WHEN goes_out THEN 'pending' ELSE 'sent' END,
         'receipt', CASE WHEN goes_out THEN NULL ELSE jsonb_build_object('reply', NEW.seq) END)));

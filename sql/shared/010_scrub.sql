@@ -101,7 +101,7 @@ BEGIN
                s.nspname = 'shared' AND (c.relname IN ('contacts', 'contact_identities')
                    OR c.relname = 'entities' AND a.attname IN ('name', 'aliases')) AS stays,
                a.attname IN ('trust', 'timezone', 'cron', 'job_name', 'channel', 'endpoint', 'lane', 'model', 'runtime',
-                   'tool', 'tool_name', 'butler', 'caller', 'origin', 'kind', 'state', 'node', 'claimed_by') AS own
+                   'tool', 'tool_name', 'butler', 'caller', 'origin', 'kind', 'direction', 'state', 'node', 'claimed_by') AS own
         FROM pg_class c JOIN pg_namespace s ON s.oid = c.relnamespace JOIN pg_attribute a ON a.attrelid = c.oid
         JOIN pg_type t ON t.oid = a.atttypid
         WHERE (s.nspname = 'shared' OR s.nspname IN (SELECT r.schema FROM shared.butler_roles r))

@@ -15,6 +15,7 @@ use super::channel::Channel;
 use super::home::Chat;
 use crate::base::{Clock, TenantId};
 use crate::config::QuietHours;
+use crate::conversation::ConversationLog;
 use crate::store::Database;
 
 /// The household's own channel, which is always there.
@@ -43,6 +44,8 @@ pub struct PostParts {
     pub db: Arc<Database>,
     pub clock: Clock,
     pub owner: Owner,
+    /// What is delivered stands there, too.
+    pub conversation: ConversationLog,
     /// The switchboard's schema.
     pub switchboard: String,
     /// Who claims rows here: the same after a restart, another one on another machine.
@@ -163,6 +166,9 @@ impl Post {
     }
 
     pub(super) fn tell(&self, told: Told) {
+        if told.state == "sent" {
+            self.inner.parts.conversation.wake();
+        }
         // Nobody may listen.
         let _ = self.inner.told.send(told);
     }

@@ -19,6 +19,7 @@ use crate::access::{Edge, Grant, GrantScope, Holder, Token};
 use crate::base::{Clock, TenantId, memory, task};
 use crate::butler::House;
 use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, load};
+use crate::conversation::ConversationLog;
 use crate::mcp::{BindError, Listener};
 use crate::messenger::{Owner, Post, PostParts};
 use crate::modules::Catalog;
@@ -151,6 +152,7 @@ fn desk(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Pat
     Desk::new(DeskParts {
         db: db.clone(),
         clock: clock.clone(),
+        conversation: ConversationLog::new(db.clone()),
         owner: household.config.owner.identities.clone(),
         schema: own.map_or_else(|| SWITCHBOARD.to_owned(), |own| own.db.schema.clone()),
         node: format!("{host}:{}", data_dir.display()),
@@ -170,6 +172,7 @@ fn post(household: &Household, db: &Arc<Database>, clock: &Clock, desk: &Desk) -
             quiet_hours: owner.quiet_hours,
             zone: owner.time_zone.time_zone().clone(),
         },
+        conversation: desk.conversation().clone(),
         switchboard: desk.schema().to_owned(),
         node: desk.node().to_owned(),
     })
@@ -251,6 +254,9 @@ where
     // Before a butler has a session: another daemon that starts now must not take it for nobody's.
     let mut presence = Presence::new(house.db.clone(), house.desk.node());
     presence.renew().await.map_err(FoundationError::from)?;
+    let in_order = CancellationToken::new();
+    let ordering = house.desk.conversation().clone().keep(in_order.clone());
+    let ordering = task::spawn(task::Kind::Actor, "conversation-log", ordering);
     let run_dir = data_dir.join("run");
     operator_token(&house, &run_dir.join("operator.token"))?;
     let a = &house.config.admin;
@@ -288,6 +294,9 @@ where
         // A file that is gone already is as good.
         let _ = std::fs::remove_file(run_dir.join(file));
     }
+    in_order.cancel();
+    // A panic was logged where it happened.
+    let _ = ordering.await;
     if let Err(e) = presence.leave().await {
         tracing::debug!(error = %e, "other daemons notice by themselves that this one is gone");
     }

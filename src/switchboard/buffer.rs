@@ -80,6 +80,7 @@ impl Desk {
             store.clone(),
             self.inner.parts.owner.clone(),
             self.inner.rules.clone(),
+            self.conversation().clone(),
             queue.clone(),
             self.inner.open.clone(),
             u64::from(settings.max_backlog),

@@ -15,6 +15,7 @@ const ROOMS: &[&[&str]] = &[
     &["config"],
     &["telemetry"],
     &["store"],
+    &["conversation"],
     &["credentials"],
     &["backup"],
     &["access"],

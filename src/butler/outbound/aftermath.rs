@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use crate::base::{TenantId, task};
 use crate::messenger::{Aftermath, Conversation, Post};
 use crate::store::StoreError;
-use crate::switchboard::{Desk, Lane, LiveKind};
+use crate::switchboard::{Desk, LiveKind};
 
 /// An answer to what a butler sent goes back to that butler.
 pub struct Replies {
@@ -24,10 +24,8 @@ impl Replies {
 
 #[async_trait]
 impl Aftermath for Replies {
-    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<String, StoreError> {
-        let lane = Lane::of(&from.channel, &from.endpoint, from.thread.as_deref(), &from.sender);
-        self.desk.expect_reply(tenant, &lane, origin).await?;
-        Ok(lane.0)
+    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<(), StoreError> {
+        self.desk.expect_reply(tenant, &from.lane(), origin).await
     }
 
     fn told(&self, origin: &str) {

@@ -1,0 +1,200 @@
+//! The statements on `shared.conversation`, and what a row of it is.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::lane::Lane;
+use crate::base::{RequestId, TenantId, Trust};
+use crate::store::{Lease, StoreError};
+
+/// Who spoke to whom.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Direction {
+    /// A person to the household.
+    In,
+    /// The household to a person.
+    Out,
+}
+
+/// Something that was said.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    /// Its place in the log; `None`: it was committed a moment ago.
+    pub id: Option<i64>,
+    pub direction: Direction,
+    /// `message`, `reply`, `react`, `failure`, `reminder` or `notice`.
+    pub kind: String,
+    pub channel: String,
+    /// The household's own end of the channel.
+    pub endpoint: Option<String>,
+    /// The conversation that it belongs to.
+    pub lane: Lane,
+    pub thread: Option<String>,
+    /// Who it came from or went to, as the channel names them.
+    pub person: String,
+    /// How that person calls themselves.
+    pub person_name: Option<String>,
+    pub contact_id: Option<Uuid>,
+    /// Who spoke for the household.
+    pub butler: Option<String>,
+    /// The butler's last words were taken for an answer.
+    pub auto: bool,
+    pub subject: Option<String>,
+    pub text: Option<String>,
+    pub emoji: Option<String>,
+    /// By reference, as `ingest.v1` has them.
+    pub attachments: Value,
+    pub trust: Trust,
+    pub request_id: Uuid,
+    pub session_id: Option<Uuid>,
+    pub delivery_id: Option<Uuid>,
+    /// Of an answer: its number in `shared.replies`.
+    pub reply_seq: Option<i64>,
+    pub said_at: Timestamp,
+}
+
+const COLUMNS: &str = "c.id, c.direction, c.kind, c.channel, c.endpoint, c.lane, c.thread, c.person, c.person_name, \
+    c.contact_id, c.butler, c.auto, c.subject, c.text, c.emoji, c.attachments, c.trust, c.request_id, c.session_id, \
+    c.delivery_id, c.reply_seq, c.said_at";
+
+impl Entry {
+    fn of(row: &Row) -> Self {
+        Self {
+            id: row.get("id"),
+            // The table allows no third.
+            direction: if row.get::<_, &str>("direction") == "in" { Direction::In } else { Direction::Out },
+            kind: row.get("kind"),
+            channel: row.get("channel"),
+            endpoint: row.get("endpoint"),
+            lane: Lane(row.get("lane")),
+            thread: row.get("thread"),
+            person: row.get("person"),
+            person_name: row.get("person_name"),
+            contact_id: row.get("contact_id"),
+            butler: row.get("butler"),
+            auto: row.get("auto"),
+            subject: row.get("subject"),
+            text: row.get("text"),
+            emoji: row.get("emoji"),
+            attachments: row.get("attachments"),
+            trust: Trust::from_name(row.get("trust")),
+            request_id: row.get("request_id"),
+            session_id: row.get("session_id"),
+            delivery_id: row.get("delivery_id"),
+            reply_seq: row.get("reply_seq"),
+            said_at: row.get("said_at"),
+        }
+    }
+}
+
+/// An entry as a reader comes to it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Placed {
+    /// Where to read on: greater than those of all entries that this reader has come to before.
+    pub place: i64,
+    pub entry: Entry,
+}
+
+impl Placed {
+    fn of(row: &Row) -> Self {
+        Self { place: row.get("place"), entry: Entry::of(row) }
+    }
+}
+
+/// What the message `m` of a statement says.
+pub const MESSAGE_TEXT: &str = "(SELECT c.text FROM shared.conversation c
+    WHERE c.request_id = m.request_id AND c.direction = 'in')";
+
+fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("reading the conversation log")
+}
+
+/// Gives committed entries their places. Returns how many were given.
+pub(super) async fn order(lease: &mut Lease) -> Result<i64, StoreError> {
+    let row = lease.query_opt("SELECT shared.conversation_order()", &[]).await;
+    let row = row.map_err(StoreError::query("putting the conversation log in order"))?;
+    Ok(row.map_or(0, |row| row.get(0)))
+}
+
+/// What stands behind `place` of all that the lease's role may read of the tenant.
+pub(super) async fn after(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    place: i64,
+    most: i64,
+) -> Result<Vec<Placed>, StoreError> {
+    let sql = format!(
+        "SELECT c.id AS place, {COLUMNS} FROM shared.conversation c WHERE c.tenant_id = $1 AND c.id > $2
+         ORDER BY c.id LIMIT $3"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &place, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(Placed::of).collect())
+}
+
+/// What stands behind `place` of what concerns the butler whose role the lease has. The entries are named before they are
+/// read, so that no other one lowers anybody's trust.
+pub(super) async fn concerning(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    place: i64,
+    most: i64,
+) -> Result<Vec<Placed>, StoreError> {
+    let sql = "SELECT r.entry, r.id AS place FROM shared.conversation_readers r WHERE r.tenant_id = $1 AND r.id > $2
+               ORDER BY r.id LIMIT $3";
+    let named = lease.read(sql, &[&tenant.as_str(), &place, &most]).await.map_err(failed())?;
+    let places: HashMap<i64, i64> = named.iter().map(|row| (row.get("entry"), row.get("place"))).collect();
+    let entries: Vec<i64> = places.keys().copied().collect();
+    let sql = format!("SELECT c.entry, {COLUMNS} FROM shared.conversation c WHERE c.entry = ANY($1)");
+    let rows = lease.read(&sql, &[&entries]).await.map_err(failed())?;
+    let placed = |row: &Row| Some(Placed { place: *places.get(&row.get("entry"))?, entry: Entry::of(row) });
+    let mut found: Vec<Placed> = rows.iter().filter_map(placed).collect();
+    found.sort_by_key(|placed| placed.place);
+    Ok(found)
+}
+
+/// What was said in a lane before this message, the newest first. Of what has no place yet, too.
+pub(super) async fn before(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    lane: &Lane,
+    request: RequestId,
+    since: Timestamp,
+    most: i64,
+) -> Result<Vec<Entry>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM shared.conversation c
+         WHERE c.tenant_id = $1 AND c.lane = $2 AND c.said_at > $4 AND c.kind <> 'notice'
+           AND (c.direction = 'out' OR c.entry < (SELECT m.entry FROM shared.conversation m
+                                                  WHERE m.request_id = $3 AND m.direction = 'in'))
+         ORDER BY c.said_at DESC, c.entry DESC LIMIT $5"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(Entry::of).collect())
+}
+
+/// What was answered to a message, in order.
+pub(super) async fn answers(lease: &mut Lease, tenant: &TenantId, request: Uuid) -> Result<Vec<Entry>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM shared.conversation c
+         WHERE c.tenant_id = $1 AND c.request_id = $2 AND c.direction = 'out' AND c.reply_seq IS NOT NULL
+         ORDER BY c.reply_seq"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?;
+    Ok(rows.iter().map(Entry::of).collect())
+}
+
+/// What these messages say.
+pub(super) async fn texts(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    requests: &[Uuid],
+) -> Result<HashMap<Uuid, String>, StoreError> {
+    let sql = "SELECT request_id, text FROM shared.conversation
+               WHERE tenant_id = $1 AND request_id = ANY($2) AND direction = 'in' AND text IS NOT NULL";
+    let rows = lease.read(sql, &[&tenant.as_str(), &requests]).await.map_err(failed())?;
+    Ok(rows.iter().map(|row| (row.get("request_id"), row.get("text"))).collect())
+}
