@@ -5,7 +5,7 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::base::RequestContext;
+use base::RequestContext;
 
 /// The longest text that an index of the database takes, with room to spare.
 const MAX_KEY: usize = 500;

@@ -8,8 +8,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::lane::Lane;
-use crate::base::{RequestId, TenantId, Trust};
-use crate::store::{Lease, StoreError};
+use base::{RequestId, TenantId, Trust};
+use store::{Lease, StoreError};
 
 /// Who spoke to whom.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -1,0 +1,117 @@
+//! What was said before in a conversation, for the butler that must understand what is said now. It comes from the
+//! conversation log; answers that are still on their way out are added, or they would be given again.
+
+use jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::desk::Desk;
+use super::types::Lane;
+use base::{RequestId, TenantId, Trust, text};
+use conversation::Entry;
+use store::StoreError;
+
+/// Messages of either side that are shown.
+const MESSAGES: i64 = 30;
+/// Of a conversation that goes on as it is spoken, nothing older is shown.
+const AGE: SignedDuration = SignedDuration::from_hours(12);
+/// Of a thread of letters nothing is too old, but there is a limit of bytes.
+const THREAD_BYTES: usize = 128 * 1024;
+const MESSAGE_BYTES: usize = 16 * 1024;
+const LETTERS: i64 = 100;
+
+/// One thing that was said.
+struct Said {
+    at: Timestamp,
+    from: String,
+    text: Option<String>,
+    emoji: Option<String>,
+    by_butler: bool,
+    trust: Trust,
+}
+
+impl Said {
+    fn of(entry: Entry) -> Self {
+        let by_butler = entry.butler.is_some();
+        Self {
+            at: entry.said_at,
+            from: entry.butler.or(entry.person_name).unwrap_or(entry.person),
+            text: entry.text,
+            emoji: entry.emoji,
+            by_butler,
+            trust: entry.trust,
+        }
+    }
+
+    fn shown(&self) -> Value {
+        let words = self.text.as_ref().map(|w| text::truncate(w, MESSAGE_BYTES));
+        let mut one = json!({"at": self.at.to_string(), "from": self.from, "text": words});
+        // Whoever is shown it is believed no more than this.
+        if self.trust < Trust::System {
+            one["trust"] = json!(self.trust);
+        }
+        if self.by_butler {
+            one["by_butler"] = json!(true);
+        }
+        if let Some(emoji) = &self.emoji {
+            one["emoji"] = json!(emoji);
+        }
+        one
+    }
+}
+
+impl Desk {
+    /// The conversation of this lane before the message `request`, oldest first.
+    pub async fn history(
+        &self,
+        tenant: &TenantId,
+        lane: &Lane,
+        channel: &str,
+        request: RequestId,
+    ) -> Result<Vec<Value>, StoreError> {
+        let letters = channel == "email";
+        let since = if letters { Timestamp::UNIX_EPOCH } else { self.clock().now() - AGE };
+        let most = if letters { LETTERS } else { MESSAGES };
+        let entries = self.conversation().before(tenant, lane, request, since, most).await?;
+        let delivered: Vec<i64> = entries.iter().filter_map(|entry| entry.reply_seq).collect();
+        let mut said: Vec<Said> = entries.into_iter().map(Said::of).collect();
+        said.extend(self.on_their_way(tenant, lane, since, most, &delivered).await?);
+        // Stable: what was said at the same time stays in the order of the log.
+        said.sort_by_key(|one| std::cmp::Reverse(one.at));
+        said.truncate(usize::try_from(most).unwrap_or(usize::MAX));
+        let mut left = THREAD_BYTES;
+        let mut shown = Vec::with_capacity(said.len());
+        for one in &said {
+            let bytes = one.text.as_ref().map_or(8, |words| words.len().min(MESSAGE_BYTES));
+            let Some(rest) = left.checked_sub(bytes) else { break };
+            left = rest;
+            shown.push(one.shown());
+        }
+        shown.reverse();
+        Ok(shown)
+    }
+
+    /// Answers in this lane that are on record and not `delivered`, the newest first.
+    async fn on_their_way(
+        &self,
+        tenant: &TenantId,
+        lane: &Lane,
+        since: Timestamp,
+        most: i64,
+        delivered: &[i64],
+    ) -> Result<Vec<Said>, StoreError> {
+        let mut lease = self.db().shared(tenant).await?;
+        let sql = "SELECT at, butler, message, emoji, trust FROM shared.replies
+                   WHERE tenant_id = $1 AND lane = $2 AND at > $3 AND seq <> ALL($4) ORDER BY at DESC LIMIT $5";
+        let rows = lease.read(sql, &[&tenant.as_str(), &lane.0, &since, &delivered, &most]).await;
+        let rows = rows.map_err(StoreError::query("reading answers that are on their way"))?;
+        let said = rows.iter().map(|row| Said {
+            at: row.get("at"),
+            from: row.get("butler"),
+            text: row.get("message"),
+            emoji: row.get("emoji"),
+            by_butler: true,
+            trust: Trust::from_name(row.get("trust")),
+        });
+        Ok(said.collect())
+    }
+}

@@ -1,0 +1,75 @@
+//! What a channel is to the messenger.
+
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+
+use super::letter::Letter;
+use conversation::Lane;
+
+/// What became of a try.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Outcome {
+    /// The other side has it.
+    Sent { receipt: Value },
+    /// It surely did not arrive, and may later. `retry_after`: the other side said when; that is no failure.
+    NotSent { why: String, retry_after: Option<Duration> },
+    /// It did not arrive and never will like this.
+    Refused { why: String },
+    /// It left, and nobody knows whether it arrived.
+    Unknown { why: String },
+}
+
+/// Where an answer to a delivery would come from: as the switchboard names conversations.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Conversation {
+    pub channel: String,
+    pub endpoint: String,
+    pub thread: Option<String>,
+    pub sender: String,
+}
+
+impl Conversation {
+    /// Its name.
+    pub fn lane(&self) -> Lane {
+        Lane::of(&self.channel, &self.endpoint, self.thread.as_deref(), &self.sender)
+    }
+}
+
+/// A way out. A channel knows nothing of rows: it is given a letter and says what became of it.
+#[async_trait]
+pub trait Channel: Send + Sync {
+    /// As `notify` and the configuration call it.
+    fn name(&self) -> &str;
+    /// Nothing that goes this way leaves the house.
+    fn at_home(&self) -> bool {
+        false
+    }
+    /// It carries answers to what came in through a channel of this name.
+    fn answers(&self) -> bool {
+        true
+    }
+    /// Those that it reaches by configuration, without a contact; the first is taken where none is named.
+    fn targets(&self) -> Vec<String> {
+        Vec::new()
+    }
+    /// Whether the other side knows a repetition by its idempotency key.
+    fn repeatable(&self, _: &Letter) -> bool {
+        false
+    }
+    /// How many tries a minute a lane bears.
+    fn per_minute(&self, _: &Letter) -> Option<u32> {
+        None
+    }
+    /// Where an answer to it would come from.
+    fn conversation(&self, _: &Letter) -> Option<Conversation> {
+        None
+    }
+    /// Lets it leave. Ends within a bounded time.
+    async fn send(&self, letter: &Letter) -> Outcome;
+    /// Looks whether it arrived, after a try that nobody saw the end of. `None`: that can't be seen.
+    async fn reconcile(&self, _: &Letter) -> Option<Outcome> {
+        None
+    }
+}
