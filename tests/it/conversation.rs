@@ -225,9 +225,8 @@ async fn seen(household: &Household, butler: &str) -> Vec<(String, Option<String
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     let model = model(json!([
+        {"when": "and now", "steps": [{"say": "Still 82 kg."}]},
         {"when": "I weigh 82 kg", "steps": [{"say": "Noted: 82 kg."}]},
-        {"when": "tell me later", "steps": [
-            {"call": {"tool": "notify", "arguments": {"message": "It is time.", "channel": "webhook"}}}, {"say": "Done."}]},
     ]))
     .await;
     let receiver = Receiver::start().await;
@@ -288,12 +287,13 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     assert_eq!(said[0]["person_name"], "Ann");
     assert!(!said[1]["session_id"].is_null() && !said[1]["delivery_id"].is_null(), "{}", said[1]);
 
-    // A delivery is in the log once it has arrived, in the conversation that an answer would belong to.
-    let mut second = message("2", "chat-1", "tell me later");
+    // A delivery is in the log once it has arrived.
+    let mut second = message("2", "chat-1", "and now?");
     second["control"]["pinned_target"] = json!("health");
     let (_, accepted) = ingest(&daemon, &second).await;
     ended(&daemon, accepted["request_id"].as_str().expect("an id")).await;
-    household.all_delivered("the log").await;
+    let wanted = json!({"intent": "send", "channel": "webhook", "recipient": "door", "message": "It is time."});
+    assert_eq!(daemon.mcp("health").ok("notify", wanted).await["state"], "sent");
     assert_eq!(receiver.of("It is time.").len(), 1);
     let sql = "SELECT c.kind, c.butler, c.channel, c.delivery_id = o.id FROM shared.conversation c
                JOIN shared.outbox o ON o.message = c.text WHERE c.text = 'It is time.'";
@@ -304,7 +304,7 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     // Under row-level security.
     let all = seen(&household, "switchboard").await;
     let texts: Vec<&str> = all.iter().filter_map(|(_, _, text)| text.as_deref()).collect();
-    assert!(texts.len() >= 5 && texts.contains(&"tell me later") && texts.contains(&"It is time."), "{texts:?}");
+    assert!(texts.len() >= 5 && texts.contains(&"Still 82 kg.") && texts.contains(&"It is time."), "{texts:?}");
     assert_eq!(seen(&household, "health").await, all, "both messages were handed to it, and it said the rest");
     assert!(seen(&household, "finance").await.is_empty(), "they are no concern of others");
     let out = seen(&household, "messenger").await;
