@@ -23,10 +23,12 @@
 CREATE SEQUENCE conversation_ids;
 
 CREATE TABLE conversation (
-    -- In the order of writing; it says nothing about when an entry appears.
-    entry       bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
+    -- The request of what came in, the delivery of what went out: each is said once.
+    entry       uuid NOT NULL,
     -- Its place in the log; null: it was committed a moment ago.
     id          bigint UNIQUE,
+    -- In the order of writing; it says nothing about when an entry appears.
+    seq         bigint GENERATED ALWAYS AS IDENTITY,
     direction   text NOT NULL CHECK (direction IN ('in', 'out')),
     kind        text NOT NULL CHECK (kind IN ('message', 'reply', 'react', 'failure', 'reminder', 'notice')),
     channel     text NOT NULL,
@@ -50,29 +52,28 @@ CREATE TABLE conversation (
     attachments jsonb NOT NULL DEFAULT '[]',
     request_id  uuid NOT NULL,
     session_id  uuid,
-    -- Of what was said by the household: its row in outbox, and of an answer its number in replies.
-    delivery_id uuid,
+    -- Of an answer: its number in replies.
     reply_seq   bigint,
     said_at     timestamptz NOT NULL,
+    PRIMARY KEY (entry, direction),
+    CHECK (direction = 'out' OR entry = request_id),
     CHECK ((direction = 'in') = (butler IS NULL)),
-    CHECK ((direction = 'in') = (delivery_id IS NULL)),
     CHECK ((kind = 'react') = (emoji IS NOT NULL))
 );
 SELECT shared.tenant_table('conversation');
-CREATE INDEX conversation_of_lane ON conversation (tenant_id, lane, entry);
--- A message is accepted once, and a delivery arrives once.
-CREATE UNIQUE INDEX conversation_of_message ON conversation (request_id) WHERE direction = 'in';
-CREATE UNIQUE INDEX conversation_of_delivery ON conversation (delivery_id) WHERE direction = 'out';
+CREATE INDEX conversation_of_lane ON conversation (tenant_id, lane, seq);
 CREATE INDEX conversation_of_request ON conversation (request_id) WHERE direction = 'out';
 
 -- Which butlers an entry concerns: those that a message was handed to, and the one that said it. A message becomes a
 -- butler's concern later than it was said, so this row has a number of its own, of the same sequence, by which its butler
 -- reads on and misses nothing.
 CREATE TABLE conversation_readers (
-    entry  bigint NOT NULL REFERENCES conversation (entry) ON DELETE CASCADE,
-    butler text NOT NULL,
-    id     bigint UNIQUE,
-    PRIMARY KEY (entry, butler)
+    entry     uuid NOT NULL,
+    direction text NOT NULL,
+    butler    text NOT NULL,
+    id        bigint UNIQUE,
+    PRIMARY KEY (entry, direction, butler),
+    FOREIGN KEY (entry, direction) REFERENCES conversation ON DELETE CASCADE
 );
 SELECT shared.tenant_table('conversation_readers');
 
@@ -85,7 +86,8 @@ ALTER POLICY tenant ON conversation
            WHEN CASE (SELECT shared.asking_butler())
                 WHEN 'switchboard' THEN true
                 WHEN 'messenger' THEN direction = 'out'
-                ELSE EXISTS (SELECT 1 FROM shared.conversation_readers r WHERE r.entry = conversation.entry) END
+                ELSE EXISTS (SELECT 1 FROM shared.conversation_readers r 
+                             WHERE (r.entry, r.direction) = (conversation.entry, conversation.direction)) END
            THEN trust IN ('owner', 'system') OR shared.saw(trust)
            ELSE false END);
 GRANT SELECT ON conversation, conversation_readers TO PUBLIC;
@@ -112,14 +114,16 @@ BEGIN
     PERFORM pg_advisory_xact_lock(hashtextextended('shared.conversation', 0));
     -- Each statement from here on has a snapshot that is younger than the lock.
     WITH numbered AS MATERIALIZED (
-        SELECT waiting.entry, nextval('conversation_ids') AS id
-        FROM (SELECT c.entry FROM conversation c WHERE c.id IS NULL ORDER BY c.entry) waiting)
-    UPDATE conversation c SET id = n.id FROM numbered n WHERE c.entry = n.entry;
+        SELECT waiting.entry, waiting.direction, nextval('conversation_ids') AS id
+        FROM (SELECT c.entry, c.direction FROM conversation c WHERE c.id IS NULL ORDER BY c.seq) waiting)
+    UPDATE conversation c SET id = n.id FROM numbered n WHERE (c.entry, c.direction) = (n.entry, n.direction);
     GET DIAGNOSTICS entries = ROW_COUNT;
     WITH numbered AS MATERIALIZED (
-        SELECT waiting.entry, waiting.butler, nextval('conversation_ids') AS id
-        FROM (SELECT r.entry, r.butler FROM conversation_readers r WHERE r.id IS NULL ORDER BY r.entry, r.butler) waiting)
-    UPDATE conversation_readers r SET id = n.id FROM numbered n WHERE r.entry = n.entry AND r.butler = n.butler;
+        SELECT waiting.*, nextval('conversation_ids') AS id
+        FROM (SELECT r.entry, r.direction, r.butler FROM conversation_readers r JOIN conversation c USING (entry, direction)
+              WHERE r.id IS NULL ORDER BY c.seq, r.butler) waiting)
+    UPDATE conversation_readers r SET id = n.id FROM numbered n
+    WHERE (r.entry, r.direction, r.butler) = (n.entry, n.direction, n.butler);
     GET DIAGNOSTICS readers = ROW_COUNT;
     RETURN entries + readers;
 END $$;
@@ -129,9 +133,9 @@ REVOKE EXECUTE ON FUNCTION conversation_order() FROM PUBLIC;
 CREATE FUNCTION conversation_accepted() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = shared, pg_temp AS $$
 BEGIN
-    INSERT INTO conversation (direction, kind, channel, endpoint, lane, thread, person, person_name, contact_id, text,
-                              attachments, request_id, said_at, tenant_id, trust)
-    SELECT 'in', 'message', m.channel, m.endpoint, m.lane, m.thread, m.sender,
+    INSERT INTO conversation (entry, direction, kind, channel, endpoint, lane, thread, person, person_name, contact_id,
+                              text, attachments, request_id, said_at, tenant_id, trust)
+    SELECT m.request_id, 'in', 'message', m.channel, m.endpoint, m.lane, m.thread, m.sender,
            coalesce(m.envelope #>> '{sender,display_name}', m.sender), m.contact_id, m.body, m.attachments, m.request_id,
            m.received_at, m.tenant_id, m.trust
     FROM accepted m ORDER BY m.seq;
@@ -142,9 +146,9 @@ END $$;
 CREATE FUNCTION conversation_handed() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER
 SET search_path = shared, pg_temp AS $$
 BEGIN
-    INSERT INTO conversation_readers (entry, butler, tenant_id, trust)
-    SELECT c.entry, r.butler, c.tenant_id, 'system' FROM conversation c, butler_roles r
-    WHERE c.request_id = NEW.request_id AND c.direction = 'in' AND c.tenant_id = NEW.tenant_id
+    INSERT INTO conversation_readers (entry, direction, butler, tenant_id, trust)
+    SELECT c.entry, c.direction, r.butler, c.tenant_id, 'system' FROM conversation c, butler_roles r
+    WHERE c.entry = NEW.request_id AND c.direction = 'in' AND c.tenant_id = NEW.tenant_id
       AND r.schema = TG_TABLE_SCHEMA
     ON CONFLICT DO NOTHING;
     RETURN NULL;
@@ -155,20 +159,20 @@ CREATE FUNCTION conversation_delivered() RETURNS trigger LANGUAGE plpgsql SECURI
 SET search_path = shared, pg_temp AS $$
 DECLARE
     answer replies;
-    said bigint;
 BEGIN
     SELECT * INTO answer FROM replies r WHERE r.request_id = NEW.request_id AND r.seq = NEW.reply_seq;
-    INSERT INTO conversation (direction, kind, channel, endpoint, lane, thread, person, contact_id, butler, auto, subject,
-                              text, emoji, request_id, session_id, delivery_id, reply_seq, said_at, tenant_id, trust)
-    VALUES ('out', coalesce(answer.kind, CASE WHEN NEW.intent = 'send' THEN NEW.kind ELSE NEW.intent END), NEW.channel,
-            NEW.endpoint, coalesce(NEW.conversation, NEW.lane), NEW.thread, NEW.target,
+    INSERT INTO conversation (entry, direction, kind, channel, endpoint, lane, thread, person, contact_id, butler, auto,
+                              subject, text, emoji, request_id, session_id, reply_seq, said_at, tenant_id, trust)
+    VALUES (NEW.id, 'out', coalesce(answer.kind, CASE WHEN NEW.intent = 'send' THEN NEW.kind ELSE NEW.intent END),
+            NEW.channel, NEW.endpoint, coalesce(NEW.conversation, NEW.lane), NEW.thread, NEW.target,
             (SELECT i.contact_id FROM contact_identities i WHERE i.tenant_id = NEW.tenant_id AND i.channel = NEW.channel
              AND i.identity = lower(NEW.target)),
             NEW.origin, coalesce(answer.auto, false), NEW.subject, NEW.message, NEW.emoji, NEW.request_id, NEW.session_id,
-            NEW.id, NEW.reply_seq, coalesce(NEW.settled_at, shared.clock()), NEW.tenant_id, NEW.trust)
-    ON CONFLICT (delivery_id) WHERE direction = 'out' DO NOTHING RETURNING entry INTO said;
-    INSERT INTO conversation_readers (entry, butler, tenant_id, trust)
-    SELECT said, r.butler, NEW.tenant_id, 'system' FROM butler_roles r WHERE r.butler = NEW.origin AND said IS NOT NULL;
+            NEW.reply_seq, coalesce(NEW.settled_at, shared.clock()), NEW.tenant_id, NEW.trust)
+    ON CONFLICT DO NOTHING;
+    INSERT INTO conversation_readers (entry, direction, butler, tenant_id, trust)
+    SELECT NEW.id, 'out', r.butler, NEW.tenant_id, 'system' FROM butler_roles r WHERE r.butler = NEW.origin
+    ON CONFLICT DO NOTHING;
     RETURN NULL;
 END $$;
 CREATE TRIGGER conversation_delivered_at_once AFTER INSERT ON outbox FOR EACH ROW WHEN (NEW.state = 'sent')

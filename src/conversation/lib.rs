@@ -95,7 +95,8 @@ impl ConversationLog {
         sql::after(&mut lease, tenant, place, most).await
     }
 
-    /// What was said in a lane before this message and later than `since`, the newest first, without notices.
+    /// What was said in a lane before this message and later than `since`, the newest first, without what the daemon
+    /// itself tells the owner.
     pub async fn before(
         &self,
         tenant: &TenantId,

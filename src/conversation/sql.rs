@@ -12,12 +12,19 @@ use base::{RequestId, TenantId, Trust};
 use store::{Lease, StoreError};
 
 /// Who spoke to whom.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Direction {
     /// A person to the household.
     In,
     /// The household to a person.
     Out,
+}
+
+impl Direction {
+    fn of(row: &Row) -> Self {
+        // The table allows no third.
+        if row.get::<_, &str>("direction") == "in" { Direction::In } else { Direction::Out }
+    }
 }
 
 /// Something that was said.
@@ -51,22 +58,23 @@ pub struct Entry {
     pub trust: Trust,
     pub request_id: Uuid,
     pub session_id: Option<Uuid>,
+    /// Of what the household said: its row in `shared.outbox`.
     pub delivery_id: Option<Uuid>,
     /// Of an answer: its number in `shared.replies`.
     pub reply_seq: Option<i64>,
     pub said_at: Timestamp,
 }
 
-const COLUMNS: &str = "c.id, c.direction, c.kind, c.channel, c.endpoint, c.lane, c.thread, c.person, c.person_name, \
+const COLUMNS: &str = "c.entry, c.id, c.direction, c.kind, c.channel, c.endpoint, c.lane, c.thread, c.person, c.person_name, \
     c.contact_id, c.butler, c.auto, c.subject, c.text, c.emoji, c.attachments, c.trust, c.request_id, c.session_id, \
-    c.delivery_id, c.reply_seq, c.said_at";
+    c.reply_seq, c.said_at";
 
 impl Entry {
     fn of(row: &Row) -> Self {
+        let direction = Direction::of(row);
         Self {
             id: row.get("id"),
-            // The table allows no third.
-            direction: if row.get::<_, &str>("direction") == "in" { Direction::In } else { Direction::Out },
+            direction,
             kind: row.get("kind"),
             channel: row.get("channel"),
             endpoint: row.get("endpoint"),
@@ -84,7 +92,7 @@ impl Entry {
             trust: Trust::from_name(row.get("trust")),
             request_id: row.get("request_id"),
             session_id: row.get("session_id"),
-            delivery_id: row.get("delivery_id"),
+            delivery_id: (direction == Direction::Out).then(|| row.get("entry")),
             reply_seq: row.get("reply_seq"),
             said_at: row.get("said_at"),
         }
@@ -107,7 +115,7 @@ impl Placed {
 
 /// What the message `m` of a statement says.
 pub const MESSAGE_TEXT: &str = "(SELECT c.text FROM shared.conversation c
-    WHERE c.request_id = m.request_id AND c.direction = 'in')";
+    WHERE c.entry = m.request_id AND c.direction = 'in')";
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("reading the conversation log")
@@ -143,20 +151,22 @@ pub(super) async fn concerning(
     place: i64,
     most: i64,
 ) -> Result<Vec<Placed>, StoreError> {
-    let sql = "SELECT r.entry, r.id AS place FROM shared.conversation_readers r WHERE r.tenant_id = $1 AND r.id > $2
+    let sql = "SELECT r.entry, r.direction, r.id AS place FROM shared.conversation_readers r WHERE r.tenant_id = $1 AND r.id > $2
                ORDER BY r.id LIMIT $3";
     let named = lease.read(sql, &[&tenant.as_str(), &place, &most]).await.map_err(failed())?;
-    let places: HashMap<i64, i64> = named.iter().map(|row| (row.get("entry"), row.get("place"))).collect();
-    let entries: Vec<i64> = places.keys().copied().collect();
-    let sql = format!("SELECT c.entry, {COLUMNS} FROM shared.conversation c WHERE c.entry = ANY($1)");
+    let key = |row: &Row| (row.get::<_, Uuid>("entry"), Direction::of(row));
+    let places: HashMap<(Uuid, Direction), i64> = named.iter().map(|row| (key(row), row.get("place"))).collect();
+    let entries: Vec<Uuid> = places.keys().map(|(entry, _)| *entry).collect();
+    let sql = format!("SELECT {COLUMNS} FROM shared.conversation c WHERE c.entry = ANY($1)");
     let rows = lease.read(&sql, &[&entries]).await.map_err(failed())?;
-    let placed = |row: &Row| Some(Placed { place: *places.get(&row.get("entry"))?, entry: Entry::of(row) });
+    let placed = |row: &Row| Some(Placed { place: *places.get(&key(row))?, entry: Entry::of(row) });
     let mut found: Vec<Placed> = rows.iter().filter_map(placed).collect();
     found.sort_by_key(|placed| placed.place);
     Ok(found)
 }
 
-/// What was said in a lane before this message, the newest first. Of what has no place yet, too.
+/// What was said in a lane before this message, the newest first, without what the daemon itself tells the owner. Of what
+/// has no place yet, too.
 pub(super) async fn before(
     lease: &mut Lease,
     tenant: &TenantId,
@@ -168,9 +178,10 @@ pub(super) async fn before(
     let sql = format!(
         "SELECT {COLUMNS} FROM shared.conversation c
          WHERE c.tenant_id = $1 AND c.lane = $2 AND c.said_at > $4 AND c.kind <> 'notice'
-           AND (c.direction = 'out' OR c.entry < (SELECT m.entry FROM shared.conversation m
-                                                  WHERE m.request_id = $3 AND m.direction = 'in'))
-         ORDER BY c.said_at DESC, c.entry DESC LIMIT $5"
+           AND c.butler IS DISTINCT FROM 'butlerd'
+           AND (c.direction = 'out' OR c.seq < (SELECT m.seq FROM shared.conversation m
+                                                WHERE m.entry = $3 AND m.direction = 'in'))
+         ORDER BY c.said_at DESC, c.seq DESC LIMIT $5"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.map_err(failed())?;
     Ok(rows.iter().map(Entry::of).collect())
@@ -194,7 +205,7 @@ pub(super) async fn texts(
     requests: &[Uuid],
 ) -> Result<HashMap<Uuid, String>, StoreError> {
     let sql = "SELECT request_id, text FROM shared.conversation
-               WHERE tenant_id = $1 AND request_id = ANY($2) AND direction = 'in' AND text IS NOT NULL";
+               WHERE tenant_id = $1 AND entry = ANY($2) AND direction = 'in' AND text IS NOT NULL";
     let rows = lease.read(sql, &[&tenant.as_str(), &requests]).await.map_err(failed())?;
     Ok(rows.iter().map(|row| (row.get("request_id"), row.get("text"))).collect())
 }

@@ -199,8 +199,8 @@ async fn whoever_saw_a_number_never_finds_a_smaller_one_later() {
     let rows = client.query(all, &[]).await.expect("the log");
     let there: Vec<i64> = rows.iter().map(|row| row.get(0)).collect();
     let sql = "SELECT count(*), (SELECT count(*) FROM switchboard.message_inbox),
-                      count(*) FILTER (WHERE entry < before) FROM (
-                   SELECT entry, lag(entry) OVER (ORDER BY id) AS before FROM shared.conversation) c";
+                      count(*) FILTER (WHERE seq < before) FROM (
+                   SELECT seq, lag(seq) OVER (ORDER BY id) AS before FROM shared.conversation) c";
     let row = client.query_one(sql, &[]).await.expect("a count");
     let (entries, messages, moved): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
     assert_eq!((there.len() as i64, entries), (messages, messages), "each message has its place");
@@ -218,7 +218,7 @@ async fn whoever_saw_a_number_never_finds_a_smaller_one_later() {
 /// What a role sees of the log: direction, butler, text.
 async fn seen(household: &Household, butler: &str) -> Vec<(String, Option<String>, Option<String>)> {
     let client = speaking(household.role(butler).await).await;
-    let sql = "SELECT direction, butler, text FROM shared.conversation ORDER BY entry";
+    let sql = "SELECT direction, butler, text FROM shared.conversation ORDER BY seq";
     client.query(sql, &[]).await.expect("the log").iter().map(|r| (r.get(0), r.get(1), r.get(2))).collect()
 }
 
@@ -243,7 +243,7 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     assert_eq!(ended(&daemon, &id).await["body"], "I weigh 82 kg today");
 
     let client = household.owner().await;
-    let sql = "SELECT to_jsonb(c) FROM shared.conversation c WHERE request_id = $1 ORDER BY entry";
+    let sql = "SELECT to_jsonb(c) FROM shared.conversation c WHERE request_id = $1 ORDER BY seq";
     let request: Uuid = id.parse().expect("an id");
     let rows = client.query(sql, &[&request]).await.expect("the log");
     let said: Vec<Value> = rows.iter().map(|row| row.get(0)).collect();
@@ -285,7 +285,7 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
         ])
     );
     assert_eq!(said[0]["person_name"], "Ann");
-    assert!(!said[1]["session_id"].is_null() && !said[1]["delivery_id"].is_null(), "{}", said[1]);
+    assert!(!said[1]["session_id"].is_null() && said[1]["entry"] != said[0]["entry"], "{}", said[1]);
 
     // A delivery is in the log once it has arrived.
     let mut second = message("2", "chat-1", "and now?");
@@ -295,7 +295,7 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     let wanted = json!({"intent": "send", "channel": "webhook", "recipient": "door", "message": "It is time."});
     assert_eq!(daemon.mcp("health").ok("notify", wanted).await["state"], "sent");
     assert_eq!(receiver.of("It is time.").len(), 1);
-    let sql = "SELECT c.kind, c.butler, c.channel, c.delivery_id = o.id FROM shared.conversation c
+    let sql = "SELECT c.kind, c.butler, c.channel, c.entry = o.id FROM shared.conversation c
                JOIN shared.outbox o ON o.message = c.text WHERE c.text = 'It is time.'";
     let row = client.query_one(sql, &[]).await.expect("one delivery");
     let found: (String, String, String, bool) = (row.get(0), row.get(1), row.get(2), row.get(3));

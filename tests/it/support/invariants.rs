@@ -27,7 +27,7 @@ const MESSAGES: [(&str, &str); 11] = [
     (
         "a message that the log does not have, or has otherwise",
         "SELECT coalesce(m.request_id, c.request_id)::text FROM {s}.message_inbox m
-         FULL JOIN (SELECT * FROM shared.conversation WHERE direction = 'in') c ON c.request_id = m.request_id
+         FULL JOIN (SELECT * FROM shared.conversation WHERE direction = 'in') c ON c.entry = m.request_id
          WHERE m.request_id IS NULL OR c.entry IS NULL
             OR (c.text, c.lane, c.trust, c.tenant_id) <> (m.body, m.lane, m.trust, m.tenant_id)",
     ),
@@ -108,8 +108,8 @@ const MESSAGES: [(&str, &str); 11] = [
 const OUTBOX: [(&str, &str); 8] = [
     (
         "a delivery that arrived and is not in the log, or is there and did not",
-        "SELECT coalesce(o.id, c.delivery_id) || ' ' || coalesce(o.state, 'absent') FROM shared.outbox o
-         FULL JOIN (SELECT * FROM shared.conversation WHERE direction = 'out') c ON c.delivery_id = o.id
+        "SELECT coalesce(o.id, c.entry) || ' ' || coalesce(o.state, 'absent') FROM shared.outbox o
+         FULL JOIN (SELECT * FROM shared.conversation WHERE direction = 'out') c ON c.entry = o.id
          WHERE (o.state = 'sent') IS DISTINCT FROM (c.entry IS NOT NULL)
             OR (c.text, c.tenant_id, c.trust) IS DISTINCT FROM (o.message, o.tenant_id, o.trust) AND o.state = 'sent'",
     ),
