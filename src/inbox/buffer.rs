@@ -97,6 +97,8 @@ impl Desk {
         tasks.push(task::spawn(task::Kind::Actor, "buffer-scanner", scanning));
         let keeping = super::registry::keep(self.clone(), stop.clone());
         tasks.push(task::spawn(task::Kind::Actor, "butler-registry", keeping));
+        let ordering = self.conversation().clone().keep(stop.clone());
+        tasks.push(task::spawn(task::Kind::Actor, "conversation-log", ordering));
         Ok(Buffer { desk: self.clone(), tasks, stop: stop.drop_guard() })
     }
 

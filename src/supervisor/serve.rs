@@ -254,9 +254,6 @@ where
     // Before a butler has a session: another daemon that starts now must not take it for nobody's.
     let mut presence = Presence::new(house.db.clone(), house.desk.node());
     presence.renew().await.map_err(FoundationError::from)?;
-    let in_order = CancellationToken::new();
-    let ordering = house.desk.conversation().clone().keep(in_order.clone());
-    let ordering = task::spawn(task::Kind::Actor, "conversation-log", ordering);
     let run_dir = data_dir.join("run");
     operator_token(&house, &run_dir.join("operator.token"))?;
     let a = &house.config.admin;
@@ -294,9 +291,6 @@ where
         // A file that is gone already is as good.
         let _ = std::fs::remove_file(run_dir.join(file));
     }
-    in_order.cancel();
-    // A panic was logged where it happened.
-    let _ = ordering.await;
     if let Err(e) = presence.leave().await {
         tracing::debug!(error = %e, "other daemons notice by themselves that this one is gone");
     }
