@@ -125,3 +125,7 @@ BEGIN
 END $$;
 -- Defined with the rights of whoever calls, and of use to the owner role alone.
 REVOKE ALL ON FUNCTION undo(xid8, timestamptz), keep_rows(text, oid[]), tables_of(text) FROM PUBLIC;
+
+-- Whether rows are being put back as they were before a call. Triggers that stamp or refuse let such rows through.
+CREATE FUNCTION undoing() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS
+$$ SELECT coalesce(current_setting('butlerd.undoing', true), '') = 'on' $$;

@@ -20,6 +20,7 @@ use super::queue::{Item, Queue};
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage, bounded};
 use base::{Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, Trust, crash, task};
+use conversation::ConversationLog;
 use store::{Store, StoreError};
 use tools::put_blob;
 
@@ -64,6 +65,7 @@ struct Parts {
     store: Store,
     owner: people::OwnerIdentities,
     rules: RuleBook,
+    conversation: ConversationLog,
     queue: Arc<Queue>,
     /// Messages that are not done.
     open: Arc<AtomicU64>,
@@ -76,12 +78,13 @@ impl Acceptor {
         store: Store,
         owner: people::OwnerIdentities,
         rules: RuleBook,
+        conversation: ConversationLog,
         queue: Arc<Queue>,
         open: Arc<AtomicU64>,
         most: u64,
     ) -> Self {
         let (drafts, waiting) = mpsc::channel(WAITING);
-        let parts = Arc::new(Parts { store, owner, rules, queue, open, most });
+        let parts = Arc::new(Parts { store, owner, rules, conversation, queue, open, most });
         let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
         for _ in 0..WRITERS {
             task::spawn(task::Kind::Actor, "acceptor", write(parts.clone(), waiting.clone()));
@@ -263,6 +266,9 @@ impl Parts {
             }
         };
         crash::point("accept.committed");
+        if !taken.is_empty() {
+            self.conversation.wake();
+        }
         for (id, draft) in same {
             let _ = draft.answer.send(Ok(accepted(id, true, None)));
         }

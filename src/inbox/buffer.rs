@@ -80,6 +80,7 @@ impl Inbox {
             store.clone(),
             self.inner.parts.owner.clone(),
             self.inner.rules.clone(),
+            self.conversation().clone(),
             queue.clone(),
             self.inner.open.clone(),
             u64::from(settings.max_backlog),
@@ -96,6 +97,8 @@ impl Inbox {
         tasks.push(task::spawn(task::Kind::Actor, "buffer-scanner", scanning));
         let keeping = super::registry::keep(self.clone(), stop.clone());
         tasks.push(task::spawn(task::Kind::Actor, "butler-registry", keeping));
+        let ordering = self.conversation().clone().keep(stop.clone());
+        tasks.push(task::spawn(task::Kind::Actor, "conversation-log", ordering));
         Ok(Buffer { inbox: self.clone(), tasks, stop: stop.drop_guard() })
     }
 

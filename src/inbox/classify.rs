@@ -32,7 +32,7 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
     forget_drafts(&up, pass).await?;
     let lane = &claimed.item.lane;
     let history =
-        inbox.history(&claimed.item.tenant, lane, &claimed.context.source_channel, Some(claimed.item.seq)).await?;
+        inbox.history(&claimed.item.tenant, lane, &claimed.context.source_channel, claimed.item.request).await?;
     let butlers: Vec<_> =
         inbox.routable().into_iter().map(|(name, description)| json!({"name": name, "for": description})).collect();
     let attachments: Vec<_> = claimed.attachments.as_array().into_iter().flatten().collect();

@@ -177,19 +177,15 @@ impl Follower {
         if !parts.is_empty() {
             self.sessions(&parts, &mut news).await?;
         }
-        for reply in &entry.replies {
-            let text = |key: &str| reply[key].as_str().map(str::to_owned);
-            let seq = reply["seq"].as_i64().unwrap_or_default();
-            if !self.told.replies.insert(seq) {
-                continue;
-            }
+        for said in self.inbox.conversation().answers(&self.tenant, self.request).await? {
+            let Some(seq) = said.reply_seq.filter(|seq| self.told.replies.insert(*seq)) else { continue };
             news.push(News::Reply {
                 seq,
-                butler: text("butler").unwrap_or_default(),
-                kind: text("kind").unwrap_or_default(),
-                message: text("message"),
-                emoji: text("emoji"),
-                auto: reply["auto"].as_bool().unwrap_or_default(),
+                butler: said.butler.unwrap_or_default(),
+                kind: said.kind,
+                message: said.text,
+                emoji: said.emoji,
+                auto: said.auto,
             });
         }
         if ["done", "dead"].contains(&entry.state.as_str()) {

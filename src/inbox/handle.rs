@@ -16,6 +16,7 @@ use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Envelope, Live, LiveKind};
 use base::text::plain_identity;
 use base::{Clock, RequestContext, RequestId, TenantId, Trust};
+use conversation::ConversationLog;
 use sessions::Spawner;
 use store::{Database, Store};
 use tools::ToolSet;
@@ -29,6 +30,8 @@ const NOTICES: usize = 1024;
 pub struct InboxParts {
     pub db: Arc<Database>,
     pub clock: Clock,
+    /// What is accepted and answered stands there, too.
+    pub conversation: ConversationLog,
     /// Who the owner is on each channel.
     pub owner: OwnerIdentities,
     /// The switchboard's schema.
@@ -223,6 +226,11 @@ impl Inbox {
         &self.inner.parts.db
     }
 
+    /// The log of what was said.
+    pub fn conversation(&self) -> &ConversationLog {
+        &self.inner.parts.conversation
+    }
+
     pub fn clock(&self) -> &Clock {
         &self.inner.parts.clock
     }
@@ -258,6 +266,9 @@ impl Inbox {
 
     /// Tells those who watch.
     pub fn tell(&self, request: RequestId, kind: LiveKind) {
+        if matches!(kind, LiveKind::Replied | LiveKind::Routed { .. }) {
+            self.conversation().wake();
+        }
         // Nobody may watch.
         let _ = self.inner.live.send(Live { request_id: request.0, kind });
     }

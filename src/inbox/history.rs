@@ -1,11 +1,13 @@
-//! What was said before in a conversation, for whoever must understand what is said now.
+//! What was said before in a conversation, for the butler that must understand what is said now. It comes from the
+//! conversation log; answers that are still on their way out are added, or they would be given again.
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::handle::Inbox;
 use super::types::Lane;
-use base::{TenantId, Trust, text};
+use base::{RequestId, TenantId, Trust, text};
+use conversation::Entry;
 use store::StoreError;
 
 /// Messages of either side that are shown.
@@ -17,60 +19,99 @@ const THREAD_BYTES: usize = 128 * 1024;
 const MESSAGE_BYTES: usize = 16 * 1024;
 const LETTERS: i64 = 100;
 
+/// One thing that was said.
+struct Said {
+    at: Timestamp,
+    from: String,
+    text: Option<String>,
+    emoji: Option<String>,
+    by_butler: bool,
+    trust: Trust,
+}
+
+impl Said {
+    fn of(entry: Entry) -> Self {
+        let by_butler = entry.butler.is_some();
+        Self {
+            at: entry.said_at,
+            from: entry.butler.or(entry.person_name).unwrap_or(entry.person),
+            text: entry.text,
+            emoji: entry.emoji,
+            by_butler,
+            trust: entry.trust,
+        }
+    }
+
+    fn shown(&self) -> Value {
+        let words = self.text.as_ref().map(|w| text::truncate(w, MESSAGE_BYTES));
+        let mut one = json!({"at": self.at.to_string(), "from": self.from, "text": words});
+        // Whoever is shown it is believed no more than this.
+        if self.trust < Trust::System {
+            one["trust"] = json!(self.trust);
+        }
+        if self.by_butler {
+            one["by_butler"] = json!(true);
+        }
+        if let Some(emoji) = &self.emoji {
+            one["emoji"] = json!(emoji);
+        }
+        one
+    }
+}
+
 impl Inbox {
-    /// The conversation of this lane before the message numbered `before` (all of it where that is `None`), oldest
-    /// first.
+    /// The conversation of this lane before the message `request`, oldest first.
     pub async fn history(
         &self,
         tenant: &TenantId,
         lane: &Lane,
         channel: &str,
-        before: Option<i64>,
+        request: RequestId,
     ) -> Result<Vec<Value>, StoreError> {
         let letters = channel == "email";
         let since = if letters { Timestamp::UNIX_EPOCH } else { self.clock().now() - AGE };
         let most = if letters { LETTERS } else { MESSAGES };
-        let schema = self.schema();
-        let sql = format!(
-            "SELECT at, who, said, emoji, butler, trust FROM (
-                 SELECT received_at AS at, coalesce(envelope #>> '{{sender,display_name}}', sender) AS who, body AS said,
-                        NULL AS emoji, NULL AS butler, trust
-                 FROM \"{schema}\".message_inbox
-                 WHERE tenant_id = $1 AND lane = $2 AND ($3::bigint IS NULL OR seq < $3) AND received_at > $4
-                 UNION ALL
-                 SELECT at, butler, message, emoji, butler, trust FROM shared.replies
-                 WHERE tenant_id = $1 AND lane = $2 AND at > $4
-                 UNION ALL
-                 SELECT settled_at, origin, message, NULL, origin, trust FROM shared.outbox
-                 WHERE tenant_id = $1 AND conversation = $2 AND settled_at > $4 AND kind <> 'notice'
-             ) said ORDER BY at DESC LIMIT $5"
-        );
-        let mut lease = self.db().shared(tenant).await?;
-        let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &before, &since, &most]).await;
-        let rows = rows.map_err(StoreError::query("reading a conversation"))?;
+        let entries = self.conversation().before(tenant, lane, request, since, most).await?;
+        let delivered: Vec<i64> = entries.iter().filter_map(|entry| entry.reply_seq).collect();
+        let mut said: Vec<Said> = entries.into_iter().map(Said::of).collect();
+        said.extend(self.on_their_way(tenant, lane, since, most, &delivered).await?);
+        // Stable: what was said at the same time stays in the order of the log.
+        said.sort_by_key(|one| std::cmp::Reverse(one.at));
+        said.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         let mut left = THREAD_BYTES;
-        let mut said = Vec::with_capacity(rows.len());
-        for row in rows {
-            let (who, butler): (String, Option<String>) = (row.get(1), row.get(4));
-            let words: Option<String> = row.get(2);
-            let words = words.map(|w| text::truncate(&w, MESSAGE_BYTES));
-            let Some(rest) = left.checked_sub(words.as_ref().map_or(8, String::len)) else { break };
+        let mut shown = Vec::with_capacity(said.len());
+        for one in &said {
+            let bytes = one.text.as_ref().map_or(8, |words| words.len().min(MESSAGE_BYTES));
+            let Some(rest) = left.checked_sub(bytes) else { break };
             left = rest;
-            let mut one = json!({"at": row.get::<_, Timestamp>(0).to_string(), "from": who, "text": words});
-            // Whoever is shown it is believed no more than this.
-            let trust = Trust::from_name(row.get(5));
-            if trust < Trust::System {
-                one["trust"] = json!(trust);
-            }
-            if butler.is_some() {
-                one["by_butler"] = json!(true);
-            }
-            if let Some(emoji) = row.get::<_, Option<String>>(3) {
-                one["emoji"] = json!(emoji);
-            }
-            said.push(one);
+            shown.push(one.shown());
         }
-        said.reverse();
-        Ok(said)
+        shown.reverse();
+        Ok(shown)
+    }
+
+    /// Answers in this lane that are on record and not `delivered`, the newest first.
+    async fn on_their_way(
+        &self,
+        tenant: &TenantId,
+        lane: &Lane,
+        since: Timestamp,
+        most: i64,
+        delivered: &[i64],
+    ) -> Result<Vec<Said>, StoreError> {
+        let mut lease = self.db().shared(tenant).await?;
+        let sql = "SELECT at, butler, message, emoji, trust FROM shared.replies
+                   WHERE tenant_id = $1 AND lane = $2 AND at > $3 AND seq <> ALL($4) ORDER BY at DESC LIMIT $5";
+        let rows = lease.read(sql, &[&tenant.as_str(), &lane.0, &since, &delivered, &most]).await;
+        let rows = rows.map_err(StoreError::query("reading answers that are on their way"))?;
+        let said = rows.iter().map(|row| Said {
+            at: row.get("at"),
+            from: row.get("butler"),
+            text: row.get("message"),
+            emoji: row.get("emoji"),
+            by_butler: true,
+            trust: Trust::from_name(row.get("trust")),
+        });
+        Ok(said.collect())
     }
 }

@@ -41,7 +41,7 @@ impl Inbox {
         let mut lease = self.db().shared(tenant).await?;
         let schema = self.schema();
         let sql = format!(
-            "SELECT request_id, state, tier, channel, sender, thread, trust, received_at, settled_at, body, triage,
+            "SELECT request_id, state, tier, channel, sender, thread, trust, received_at, settled_at, triage,
                     attempts, last_error
              FROM \"{schema}\".message_inbox WHERE tenant_id = $1 AND request_id = $2"
         );
@@ -71,6 +71,8 @@ impl Inbox {
             .await
             .map_err(failed())?;
         entry.replies = rows.iter().map(reply).collect();
+        drop(lease);
+        self.fill_in(tenant, std::slice::from_mut(&mut entry)).await?;
         Ok(Some(entry))
     }
 
@@ -78,14 +80,27 @@ impl Inbox {
     pub async fn entries(&self, tenant: &TenantId, state: Option<&str>, limit: i64) -> Result<Vec<Entry>, StoreError> {
         let mut lease = self.db().shared(tenant).await?;
         let sql = format!(
-            "SELECT request_id, state, tier, channel, sender, thread, trust, received_at, settled_at, body, triage,
+            "SELECT request_id, state, tier, channel, sender, thread, trust, received_at, settled_at, triage,
                     attempts, last_error
              FROM \"{}\".message_inbox WHERE tenant_id = $1 AND ($2::text IS NULL OR state = $2)
              ORDER BY seq DESC LIMIT $3",
             self.schema()
         );
         let rows = lease.read(&sql, &[&tenant.as_str(), &state, &limit]).await.map_err(failed())?;
-        Ok(rows.iter().map(entry).collect())
+        drop(lease);
+        let mut entries: Vec<Entry> = rows.iter().map(entry).collect();
+        self.fill_in(tenant, &mut entries).await?;
+        Ok(entries)
+    }
+
+    /// What the messages say, from the conversation log.
+    async fn fill_in(&self, tenant: &TenantId, entries: &mut [Entry]) -> Result<(), StoreError> {
+        let requests: Vec<Uuid> = entries.iter().map(|entry| entry.request_id).collect();
+        let mut texts = self.conversation().texts(tenant, &requests).await?;
+        for entry in entries {
+            entry.body = texts.remove(&entry.request_id).unwrap_or_default();
+        }
+        Ok(())
     }
 }
 
@@ -94,6 +109,7 @@ fn entry(r: &Row) -> Entry {
     Entry {
         request_id: r.get(0),
         state: r.get(1),
+        body: String::new(),
         tier: serde_json::to_value(tier).ok().and_then(|t| t.as_str().map(str::to_owned)).unwrap_or_default(),
         channel: r.get(3),
         sender: r.get(4),
@@ -101,10 +117,9 @@ fn entry(r: &Row) -> Entry {
         trust: r.get(6),
         received_at: r.get(7),
         settled_at: r.get(8),
-        body: r.get(9),
-        triage: r.get(10),
-        attempts: r.get(11),
-        last_error: r.get(12),
+        triage: r.get(9),
+        attempts: r.get(10),
+        last_error: r.get(11),
         segments: Vec::new(),
         replies: Vec::new(),
     }

@@ -11,6 +11,7 @@ use super::operator_actions::{Operator, Stop};
 use super::retry::{OperatorActionError, Reopened};
 use super::tools::{define, operators};
 use base::task;
+use conversation::MESSAGE_TEXT;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// Why a dead message came to nothing.
@@ -195,7 +196,7 @@ async fn list(call: ToolCall) -> Result<Value, ToolError> {
     let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(100);
     let sql = format!(
         "SELECT * FROM (SELECT m.request_id AS dead_letter_id, m.request_id, {CATEGORY} AS failure_category, m.channel,
-                               m.sender, left(m.body, 200) AS preview, m.last_error AS error, m.attempts, m.received_at,
+                               m.sender, left({MESSAGE_TEXT}, 200) AS preview, m.last_error AS error, m.attempts, m.received_at,
                                m.settled_at,
                                (SELECT coalesce(jsonb_agg(DISTINCT s.butler), '[]') FROM route_segments s
                                 WHERE s.request_id = m.request_id AND s.state = 'dead') AS butlers

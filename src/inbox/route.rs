@@ -200,7 +200,7 @@ impl Pass<'_> {
             rows.iter().map(segment).collect::<Vec<_>>()
         };
         let (lane, channel) = (&self.claimed.item.lane, &self.claimed.context.source_channel);
-        let history = self.inbox.history(self.tenant(), lane, channel, Some(self.claimed.item.seq)).await?;
+        let history = self.inbox.history(self.tenant(), lane, channel, self.claimed.item.request).await?;
         let (mut first_failure, mut waits) = (None, false);
         for segment in segments {
             if self.lost.is_cancelled() {

@@ -1,14 +1,13 @@
 //! What travels through the switchboard: messages as they come in, their parts as they go on, and the names of states.
 
-use std::fmt;
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
-use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use base::RequestContext;
+pub use conversation::Lane;
+pub(crate) use conversation::bounded;
 
 /// The name of the routing contract that this build speaks, and its number.
 pub const ROUTE_SCHEMA: &str = "route.v1";
@@ -41,46 +40,6 @@ impl Tier {
 
     pub fn from_number(n: i16) -> Self {
         Self::ALL.into_iter().find(|tier| tier.number() == n).unwrap_or_default()
-    }
-}
-
-/// The longest text that an index of the database takes, with room to spare.
-const MAX_KEY: usize = 500;
-
-/// A key that an index takes: a long one is cut, and told from others of the same begin by its hash.
-pub(super) fn bounded(key: String) -> String {
-    if key.len() <= MAX_KEY {
-        return key;
-    }
-    let hash: String = Sha256::digest(key.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
-    let begin: String = key.chars().take(MAX_KEY / 8).collect();
-    format!("{begin}…{hash}")
-}
-
-/// Where a conversation goes on: messages of one lane are dealt with in the order in which they came.
-#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(transparent)]
-pub struct Lane(pub String);
-
-impl Lane {
-    /// The thread where there is one, else the sender's own.
-    pub fn of(channel: &str, endpoint: &str, thread: Option<&str>, sender: &str) -> Self {
-        Self(bounded(match thread {
-            Some(thread) => format!("{channel}|{endpoint}|{thread}"),
-            None => format!("{channel}|{endpoint}||{sender}"),
-        }))
-    }
-
-    /// The lane of a request that came from outside.
-    pub fn of_request(ctx: &RequestContext) -> Self {
-        let thread = ctx.source_thread_identity.as_deref();
-        Self::of(&ctx.source_channel, &ctx.source_endpoint_identity, thread, &ctx.source_sender_identity)
-    }
-}
-
-impl fmt::Display for Lane {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
     }
 }
 

@@ -6,6 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::delivery::Delivery;
+use conversation::Lane;
 
 /// What became of a try.
 #[derive(Clone, PartialEq, Debug)]
@@ -27,6 +28,13 @@ pub struct Conversation {
     pub endpoint: String,
     pub thread: Option<String>,
     pub sender: String,
+}
+
+impl Conversation {
+    /// Its name.
+    pub fn lane(&self) -> Lane {
+        Lane::of(&self.channel, &self.endpoint, self.thread.as_deref(), &self.sender)
+    }
 }
 
 /// A way out. A channel knows nothing of rows: it is given a letter and says what became of it.

@@ -130,7 +130,7 @@ impl NewDelivery<'_> {
         hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
     }
 
-    /// As `shared.post()` takes it.
+    /// As `shared.queue_delivery()` takes it.
     pub fn row(&self) -> Value {
         json!({"id": self.id, "request_id": self.request.request_id.0, "session_id": self.session,
                "kind": self.kind, "intent": "send", "channel": self.recipient.channel, "target": self.recipient.target,

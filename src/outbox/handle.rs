@@ -15,6 +15,7 @@ use super::chat::ChatChannel;
 use super::recipient::ChannelInfo;
 use base::{Clock, TenantId};
 use config::QuietHours;
+use conversation::ConversationLog;
 use store::Database;
 
 /// The household's own channel, which is always there.
@@ -43,6 +44,8 @@ pub struct OutboxParts {
     pub db: Arc<Database>,
     pub clock: Clock,
     pub owner: Owner,
+    /// What is delivered stands there, too.
+    pub conversation: ConversationLog,
     /// The switchboard's schema.
     pub switchboard: String,
     /// Who claims rows here: the same after a restart, another one on another machine.
@@ -163,6 +166,9 @@ impl Outbox {
     }
 
     pub(super) fn tell(&self, told: DeliveryEvent) {
+        if told.state == "sent" {
+            self.inner.parts.conversation.wake();
+        }
         // Nobody may listen.
         let _ = self.inner.told.send(told);
     }

@@ -11,6 +11,7 @@ use super::channel::Outcome;
 use super::delivery::{Delivery, Intent};
 use super::handle::Outbox;
 use base::{Priority, TenantId, crash, text};
+use conversation::Lane;
 use store::{Claim, ClaimTable, StoreError, lease_seconds};
 
 pub(super) static CLAIMS: ClaimTable = ClaimTable::shared("shared.outbox");
@@ -181,16 +182,25 @@ impl Outbox {
         }
     }
 
-    /// A try begins: committed before anything leaves. The number of the try; `None`: the claim does not hold it.
-    pub(super) async fn begin_try(&self, claimed: &Claimed, repeatable: bool) -> Result<Option<i32>, StoreError> {
+    /// A try begins: committed before anything leaves. The number of the try; `None`: the claim does not hold it. `lane`:
+    /// the conversation in which it will have been said, where an answer could come.
+    pub(super) async fn begin_try(
+        &self,
+        claimed: &Claimed,
+        repeatable: bool,
+        lane: Option<&Lane>,
+    ) -> Result<Option<i32>, StoreError> {
         let mut lease = self.db().every_tenant().await?;
         let sql = "WITH o AS (UPDATE shared.outbox SET state = 'sending', attempts = attempts + 1, repeatable = $3,
-                              lease_until = clock_timestamp() + make_interval(secs => $4)
+                              lease_until = clock_timestamp() + make_interval(secs => $4),
+                              conversation = coalesce(conversation, $5)
                               WHERE id = $1 AND claim_id = $2 AND state IN ('pending', 'deferred')
                               RETURNING id, tenant_id, lane, attempts)
                    INSERT INTO shared.outbox_attempts (outbox_id, n, lane, tenant_id)
                    SELECT id, attempts, lane, tenant_id FROM o RETURNING n";
-        let row = lease.query_opt(sql, &[&claimed.claim.row, &claimed.claim.id, &repeatable, &lease_seconds()]).await;
+        let Claim { row, id } = &claimed.claim;
+        let lane = lane.map(|lane| lane.0.as_str());
+        let row = lease.query_opt(sql, &[row, id, &repeatable, &lease_seconds(), &lane]).await;
         Ok(row.map_err(failed())?.map(|row| row.get(0)))
     }
 
@@ -314,13 +324,6 @@ impl Outbox {
         let rows = lease.query(&sql, &[&self.awaited()]).await.map_err(failed())?;
         let ended = |row: &Row| Ended { delivery: claimed(row, Uuid::nil(), false).delivery, sent: row.get(21) };
         Ok(rows.iter().map(ended).collect())
-    }
-
-    /// Notes in which conversation it was said.
-    pub(super) async fn spoken(&self, delivery: &Delivery, lane: &str) -> Result<(), StoreError> {
-        let mut lease = self.db().shared(&delivery.tenant).await?;
-        let sql = "UPDATE shared.outbox SET conversation = $2 WHERE id = $1";
-        lease.execute(sql, &[&delivery.id, &lane]).await.map(drop).map_err(failed())
     }
 
     /// What follows is done. Of a bad end the butler that wanted it said is told here, once; whether it was.

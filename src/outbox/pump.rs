@@ -39,8 +39,8 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 /// What follows from a delivery outside of this room.
 #[async_trait]
 pub trait DeliveryHooks: Send + Sync {
-    /// A butler's letter was sent: an answer to it would come from here. The name of that conversation.
-    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<String, StoreError>;
+    /// A butler's letter was sent: an answer to it would come from here.
+    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<(), StoreError>;
     /// A butler has a row about a bad end.
     fn told(&self, origin: &str);
 }
@@ -236,7 +236,8 @@ impl Inner {
             return Some((later, None));
         }
         let repeatable = channel.repeatable(delivery);
-        let n = match self.outbox.begin_try(claimed, repeatable).await {
+        let lane = channel.conversation(delivery).map(|from| from.lane());
+        let n = match self.outbox.begin_try(claimed, repeatable, lane.as_ref()).await {
             Ok(n) => n?,
             Err(e) => {
                 tracing::warn!(delivery = %delivery.id, error = %e, "a try could not be begun");
@@ -347,8 +348,7 @@ impl Inner {
             if ended.sent {
                 let channel = self.outbox.channel(&ended.delivery.channel);
                 if let Some(from) = channel.and_then(|channel| channel.conversation(&ended.delivery)) {
-                    let lane = self.hooks.sent(&ended.delivery.tenant, &ended.delivery.origin, &from).await?;
-                    self.outbox.spoken(&ended.delivery, &lane).await?;
+                    self.hooks.sent(&ended.delivery.tenant, &ended.delivery.origin, &from).await?;
                 }
             }
             if self.outbox.followed(&ended).await? {

@@ -27,7 +27,7 @@ pub fn deferred_until(outbox: &Outbox, priority: Priority) -> Option<Timestamp> 
 impl Outbox {
     /// Posts a letter in the call's own transaction. Which row it is, and whether it is new.
     pub async fn enqueue(&self, call: &ToolCall, delivery: &NewDelivery<'_>) -> Result<(Uuid, bool), ToolError> {
-        let sql = "SELECT delivery, fresh FROM shared.post($1)";
+        let sql = "SELECT delivery, fresh FROM shared.queue_delivery($1)";
         let rows = call.effect(sql, &[&delivery.row()]).await?;
         let row = rows.first().ok_or_else(|| ToolError::Internal("nothing was posted".to_owned()))?;
         crash::point("notify.committed");

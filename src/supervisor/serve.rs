@@ -19,6 +19,7 @@ use access::{Edge, Grant, GrantScope, Holder, Token};
 use base::{Clock, TenantId, memory, task};
 use butler::HouseholdServices;
 use config::{Environment, Household, Overrides, Refused, SandboxMode, load};
+use conversation::ConversationLog;
 use inbox::{Inbox, InboxParts, SWITCHBOARD};
 use mcp::{BindError, Listener};
 use modules::Catalog;
@@ -151,6 +152,7 @@ fn inbox(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Pa
     Inbox::new(InboxParts {
         db: db.clone(),
         clock: clock.clone(),
+        conversation: ConversationLog::new(db.clone()),
         owner: household.config.owner.identities.clone(),
         schema: own.map_or_else(|| SWITCHBOARD.to_owned(), |own| own.db.schema.clone()),
         node: format!("{host}:{}", data_dir.display()),
@@ -170,6 +172,7 @@ fn outbox(household: &Household, db: &Arc<Database>, clock: &Clock, inbox: &Inbo
             quiet_hours: owner.quiet_hours,
             zone: owner.time_zone.time_zone().clone(),
         },
+        conversation: inbox.conversation().clone(),
         switchboard: inbox.schema().to_owned(),
         node: inbox.node().to_owned(),
     })

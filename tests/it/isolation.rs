@@ -4,8 +4,9 @@ use serde_json::Value;
 
 use crate::support::Household;
 
-/// Who is who, which every butler may read and none may write.
-const OPEN: [&str; 4] = ["entities", "contacts", "contact_identities", "memory_catalog"];
+/// What every butler may read as far as it is its concern, and none may write.
+const OPEN: [&str; 6] =
+    ["entities", "contacts", "contact_identities", "memory_catalog", "conversation", "conversation_readers"];
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_role_reaches_another_schema_or_the_daemons_own_tables() {

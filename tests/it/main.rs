@@ -23,6 +23,7 @@ mod classify;
 mod claude_code;
 mod clients;
 mod connectors;
+mod conversation;
 mod crash;
 mod days;
 mod deliveries;

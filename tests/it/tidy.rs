@@ -3,6 +3,7 @@
 //! Each finding names file, line and rule. A rule that stands in the way of something right is changed here, with the
 //! reason; it is not gone around.
 
+mod frozen;
 mod source;
 
 use std::path::Path;

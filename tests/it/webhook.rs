@@ -74,9 +74,9 @@ async fn a_message_arrives_signed_once_and_the_butler_knows() {
     assert_eq!(own, 1);
     for sql in [
         "SELECT * FROM shared.outbox",
-        "SELECT shared.post_as('butlerd', 'owner', '{}')",
-        "SELECT shared.post('{\"intent\": \"send\", \"state\": \"sent\"}')",
-        "SELECT shared.post('{\"intent\": \"send\", \"kind\": \"notice\"}')",
+        "SELECT shared.queue_delivery_as('butlerd', 'owner', '{}')",
+        "SELECT shared.queue_delivery('{\"intent\": \"send\", \"state\": \"sent\"}')",
+        "SELECT shared.queue_delivery('{\"intent\": \"send\", \"kind\": \"notice\"}')",
     ] {
         let e = role.batch_execute(sql).await.expect_err(sql);
         assert_eq!(e.code().map(|c| c.code()), Some("42501"), "{sql}: {e}");

@@ -7,7 +7,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use base::{TenantId, task};
-use inbox::{Inbox, Lane, LiveKind};
+use inbox::{Inbox, LiveKind};
 use outbox::{Conversation, DeliveryHooks, Outbox};
 use store::StoreError;
 
@@ -24,10 +24,8 @@ impl Replies {
 
 #[async_trait]
 impl DeliveryHooks for Replies {
-    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<String, StoreError> {
-        let lane = Lane::of(&from.channel, &from.endpoint, from.thread.as_deref(), &from.sender);
-        self.inbox.expect_reply(tenant, &lane, origin).await?;
-        Ok(lane.0)
+    async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<(), StoreError> {
+        self.inbox.expect_reply(tenant, &from.lane(), origin).await
     }
 
     fn told(&self, origin: &str) {

@@ -23,7 +23,14 @@ async fn owner(data: &Path) -> Result<Client, String> {
 }
 
 /// Of the switchboard's tables, `{s}`, and those of all. Each gives a line for every row that must not be.
-const MESSAGES: [(&str, &str); 10] = [
+const MESSAGES: [(&str, &str); 11] = [
+    (
+        "a message that the log does not have, or has otherwise",
+        "SELECT coalesce(m.request_id, c.request_id)::text FROM {s}.message_inbox m
+         FULL JOIN (SELECT * FROM shared.conversation WHERE direction = 'in') c ON c.entry = m.request_id
+         WHERE m.request_id IS NULL OR c.entry IS NULL
+            OR (c.text, c.lane, c.trust, c.tenant_id) <> (m.body, m.lane, m.trust, m.tenant_id)",
+    ),
     ("a note on record that was handed to nobody", "SELECT id::text FROM {s}.mail WHERE route_id IS NULL"),
     (
         "a claim in part, or on a message that nobody works on",
@@ -98,7 +105,14 @@ const MESSAGES: [(&str, &str); 10] = [
 ];
 
 /// Of what leaves the household.
-const OUTBOX: [(&str, &str); 7] = [
+const OUTBOX: [(&str, &str); 8] = [
+    (
+        "a delivery that arrived and is not in the log, or is there and did not",
+        "SELECT coalesce(o.id, c.entry) || ' ' || coalesce(o.state, 'absent') FROM shared.outbox o
+         FULL JOIN (SELECT * FROM shared.conversation WHERE direction = 'out') c ON c.entry = o.id
+         WHERE (o.state = 'sent') IS DISTINCT FROM (c.entry IS NOT NULL)
+            OR (c.text, c.tenant_id, c.trust) IS DISTINCT FROM (o.message, o.tenant_id, o.trust) AND o.state = 'sent'",
+    ),
     (
         "a delivery that was sent twice without a person's word",
         "SELECT outbox_id::text FROM shared.outbox_attempts a JOIN shared.outbox o ON o.id = a.outbox_id

@@ -55,8 +55,10 @@ CREATE TABLE outbox (
     settled_at      timestamptz,
     -- What follows from its end is done: whoever must know of it knows.
     followed_at     timestamptz,
-    -- The switchboard's lane in which an answer to it would come, once it was sent: what was said before includes it.
+    -- The switchboard's lane that it belongs to: of an answer the question's, else where an answer to it would come.
     conversation    text,
+    -- Of an answer: its number in replies.
+    reply_seq       bigint,
     -- Its butler has heard of a bad end, which happens once.
     told_at         timestamptz,
     -- Of the chat: somebody has seen it.
@@ -84,7 +86,6 @@ CREATE INDEX outbox_unshown ON outbox (tenant_id, seq)
     WHERE channel = 'chat' AND intent = 'send' AND state = 'sent' AND shown_at IS NULL;
 CREATE INDEX outbox_notices ON outbox (tenant_id, seq) WHERE kind = 'notice';
 CREATE INDEX outbox_newest ON outbox (tenant_id, seq);
-CREATE INDEX outbox_of_conversation ON outbox (tenant_id, conversation, seq) WHERE conversation IS NOT NULL;
 CREATE INDEX outbox_of_request ON outbox (request_id);
 
 -- Each try, begun before anything leaves.
@@ -104,25 +105,26 @@ SELECT shared.tenant_table('outbox_attempts');
 CREATE INDEX outbox_attempts_of_lane ON outbox_attempts (tenant_id, lane, begun_at);
 
 -- Writes a row in somebody's name, once for each key. Of the household's own hands only.
-CREATE FUNCTION post_as(who text, of_tenant text, letter jsonb)
+CREATE FUNCTION queue_delivery_as(who text, of_tenant text, wanted jsonb)
 RETURNS TABLE (delivery uuid, delivery_state text, fresh boolean) LANGUAGE plpgsql AS $$
 #variable_conflict use_column
 DECLARE
-    key text := who || ':' || (letter ->> 'idempotency_key');
+    key text := who || ':' || (wanted ->> 'idempotency_key');
 BEGIN
     INSERT INTO shared.outbox (id, tenant_id, origin, request_id, session_id, kind, intent, channel, endpoint, target,
                                thread, lane, subject, message, emoji, priority, idempotency_key, context, state, reason,
-                               due_at, trust, receipt, settled_at, followed_at)
-    VALUES (coalesce((letter ->> 'id')::uuid, gen_random_uuid()), of_tenant, who, (letter ->> 'request_id')::uuid,
-            (letter ->> 'session_id')::uuid, coalesce(letter ->> 'kind', 'message'), letter ->> 'intent',
-            letter ->> 'channel', letter ->> 'endpoint', letter ->> 'target', letter ->> 'thread',
-            (letter ->> 'channel') || '|' || md5(coalesce(letter ->> 'thread', letter ->> 'target')),
-            letter ->> 'subject', letter ->> 'message', letter ->> 'emoji', coalesce(letter ->> 'priority', 'medium'),
-            key, coalesce(letter -> 'context', '{}'), coalesce(letter ->> 'state', 'pending'), letter ->> 'reason',
-            coalesce((letter ->> 'due_at')::timestamptz, shared.clock()), coalesce(letter ->> 'trust', shared.trust()),
-            letter -> 'receipt',
-            CASE WHEN letter ->> 'state' = 'sent' THEN shared.clock() END,
-            CASE WHEN letter ->> 'state' = 'sent' THEN shared.clock() END)
+                               due_at, trust, receipt, settled_at, followed_at, conversation, reply_seq)
+    VALUES (coalesce((wanted ->> 'id')::uuid, gen_random_uuid()), of_tenant, who, (wanted ->> 'request_id')::uuid,
+            (wanted ->> 'session_id')::uuid, coalesce(wanted ->> 'kind', 'message'), wanted ->> 'intent',
+            wanted ->> 'channel', wanted ->> 'endpoint', wanted ->> 'target', wanted ->> 'thread',
+            (wanted ->> 'channel') || '|' || md5(coalesce(wanted ->> 'thread', wanted ->> 'target')),
+            wanted ->> 'subject', wanted ->> 'message', wanted ->> 'emoji', coalesce(wanted ->> 'priority', 'medium'),
+            key, coalesce(wanted -> 'context', '{}'), coalesce(wanted ->> 'state', 'pending'), wanted ->> 'reason',
+            coalesce((wanted ->> 'due_at')::timestamptz, shared.clock()), coalesce(wanted ->> 'trust', shared.trust()),
+            wanted -> 'receipt',
+            CASE WHEN wanted ->> 'state' = 'sent' THEN shared.clock() END,
+            CASE WHEN wanted ->> 'state' = 'sent' THEN shared.clock() END,
+            wanted ->> 'conversation', (wanted ->> 'reply_seq')::bigint)
     ON CONFLICT (tenant_id, idempotency_key) DO NOTHING;
     IF FOUND THEN
         RETURN QUERY SELECT o.id, o.state, true FROM shared.outbox o
@@ -132,33 +134,34 @@ BEGIN
                      WHERE o.tenant_id = of_tenant AND o.idempotency_key = key;
     END IF;
 END $$;
-REVOKE EXECUTE ON FUNCTION post_as FROM PUBLIC;
+REVOKE EXECUTE ON FUNCTION queue_delivery_as FROM PUBLIC;
 
 -- What a butler wants said. Which butler it is, its login says. It waits, or waits for its time; nothing else.
-CREATE FUNCTION post(letter jsonb) RETURNS TABLE (delivery uuid, delivery_state text, fresh boolean)
+CREATE FUNCTION queue_delivery(wanted jsonb) RETURNS TABLE (delivery uuid, delivery_state text, fresh boolean)
 LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
 DECLARE
     who text;
 BEGIN
     SELECT r.butler INTO who FROM shared.butler_roles r WHERE r.role = session_user;
     IF who IS NULL THEN
-        RAISE EXCEPTION 'only a butler posts' USING ERRCODE = '42501';
+        RAISE EXCEPTION 'only a butler sends' USING ERRCODE = '42501';
     END IF;
-    IF letter ->> 'intent' <> 'send' OR coalesce(letter ->> 'state', 'pending') NOT IN ('pending', 'deferred')
-       OR coalesce(letter ->> 'kind', 'message') NOT IN ('message', 'reminder') THEN
-        RAISE EXCEPTION 'a butler posts what waits to be sent' USING ERRCODE = '42501';
+    IF wanted ->> 'intent' <> 'send' OR coalesce(wanted ->> 'state', 'pending') NOT IN ('pending', 'deferred')
+       OR coalesce(wanted ->> 'kind', 'message') NOT IN ('message', 'reminder') THEN
+        RAISE EXCEPTION 'a butler sends what waits' USING ERRCODE = '42501';
     END IF;
-    RETURN QUERY SELECT * FROM shared.post_as(who, shared.tenant(), letter - 'trust');
+    RETURN QUERY SELECT * FROM shared.queue_delivery_as(who, shared.tenant(),
+                                                        wanted - '{trust,conversation,reply_seq}'::text[]);
 END $$;
 
 -- An answer is a delivery like any other. Where the messenger has the channel that the question came through, it goes
 -- out there; elsewhere whoever asked reads it from shared.replies, and it is there.
-CREATE FUNCTION answer_is_posted() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+CREATE FUNCTION answer_is_queued() RETURNS trigger LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
 DECLARE
     by_channel text := coalesce(NEW.context ->> 'source_channel', split_part(NEW.lane, '|', 1));
     goes_out boolean := EXISTS (SELECT 1 FROM shared.channels c WHERE c.name = by_channel AND c.answers);
 BEGIN
-    PERFORM shared.post_as(NEW.butler, NEW.tenant_id, jsonb_strip_nulls(jsonb_build_object(
+    PERFORM shared.queue_delivery_as(NEW.butler, NEW.tenant_id, jsonb_strip_nulls(jsonb_build_object(
         'request_id', NEW.request_id, 'session_id', NEW.session_id,
         'intent', CASE NEW.kind WHEN 'react' THEN 'react' ELSE 'reply' END,
         'channel', by_channel,
@@ -168,12 +171,13 @@ BEGIN
         'thread', coalesce(NEW.context ->> 'source_thread_identity',
                            CASE WHEN NEW.context IS NULL THEN nullif(split_part(NEW.lane, '|', 3), '') END),
         'message', NEW.message, 'emoji', NEW.emoji, 'priority', 'high', 'idempotency_key', 'answer:' || NEW.seq,
+        'conversation', NEW.lane, 'reply_seq', NEW.seq,
         'context', coalesce(NEW.context, '{}'), 'trust', NEW.trust,
         'state', CASE WHEN goes_out THEN 'pending' ELSE 'sent' END,
         'receipt', CASE WHEN goes_out THEN NULL ELSE jsonb_build_object('reply', NEW.seq) END)));
     RETURN NULL;
 END $$;
-CREATE TRIGGER answer_is_posted AFTER INSERT ON replies FOR EACH ROW EXECUTE FUNCTION answer_is_posted();
+CREATE TRIGGER answer_is_queued AFTER INSERT ON replies FOR EACH ROW EXECUTE FUNCTION answer_is_queued();
 
 -- What a butler may see of it: its own; the messenger all. As the tables' policy does, it says whose words are read.
 CREATE FUNCTION deliveries() RETURNS TABLE (

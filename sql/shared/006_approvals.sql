@@ -1,5 +1,5 @@
--- What sessions wished to do and a person has to allow first. No butler's role may read or write any of it: a session
--- can neither let itself through nor see what others wait for.
+-- What sessions asked for and a person has to allow first. No butler's role may read or write any of it: a session can
+-- neither let itself through nor see what others wait for.
 -- Runs as the owner role with search_path = shared.
 
 -- Calls that a person allows in advance, within bounds.
@@ -72,7 +72,7 @@ CREATE INDEX pending_actions_untold ON pending_actions (butler)
 CREATE INDEX pending_actions_abandoned ON pending_actions (decided_at) WHERE status = 'abandoned';
 CREATE INDEX pending_actions_unannounced ON pending_actions (tenant_id, seq)
     WHERE announced_at IS NULL AND status = 'pending';
--- The same wish of the same session waits once, however often its model makes it.
+-- The same request of the same session waits once, however often its model makes it.
 CREATE UNIQUE INDEX pending_actions_once ON pending_actions (session_id, args_sha256) WHERE status = 'pending';
 
 -- What happened to each, in order. Rows are only added.

@@ -1,4 +1,5 @@
--- What the tools of every trade need: moments and days that a model names, money, dates that come again.
+-- What the tools of every roster need for their arguments: moments and days that a model names, money, dates that come
+-- again.
 -- Runs as the owner role with search_path = shared.
 --
 -- Refusals are raised with SQLSTATE 22023 and written for the model that made the call: what was wrong, what to do
@@ -133,7 +134,3 @@ CREATE FUNCTION next_anniversary(month integer, day integer, today date) RETURNS
           FROM generate_series(extract(year FROM today)::int, extract(year FROM today)::int + 1) y
     ) years WHERE d >= today
 $$;
-
--- Whether rows are being put back as they were before a call. Triggers that stamp or refuse let such rows through.
-CREATE FUNCTION undoing() RETURNS boolean LANGUAGE sql STABLE PARALLEL SAFE AS
-$$ SELECT coalesce(current_setting('butlerd.undoing', true), '') = 'on' $$;

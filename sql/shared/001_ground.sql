@@ -45,8 +45,9 @@ BEGIN
     RETURN NEW;
 END $$;
 
--- Gives a table of the current schema its tenant column, the trust of whoever wrote a row, and its row-level policy.
-CREATE FUNCTION tenant_table(table_name text) RETURNS void LANGUAGE plpgsql AS $$
+-- Gives a table of the current schema its tenant column, the trust of whoever wrote a row, and its row-level policy. With
+-- a key, its primary key as well: the tenant and these columns.
+CREATE FUNCTION tenant_table(table_name text, VARIADIC key text[] DEFAULT '{}') RETURNS void LANGUAGE plpgsql AS $$
 BEGIN
     -- Two steps: a default given with the column would be computed at once, when no tenant is set.
     EXECUTE format('ALTER TABLE %I ADD COLUMN IF NOT EXISTS tenant_id text NOT NULL CHECK (tenant_id <> ''''),
@@ -67,6 +68,10 @@ BEGIN
     EXECUTE format('CREATE TRIGGER lower_trust BEFORE UPDATE ON %I FOR EACH ROW
                     WHEN (current_setting(''butlerd.trust'', true) IN (''known'', ''stranger''))
                     EXECUTE FUNCTION shared.lower_trust()', table_name);
+    IF cardinality(key) > 0 THEN
+        EXECUTE format('ALTER TABLE %I ADD PRIMARY KEY (tenant_id, %s)', table_name,
+                       (SELECT string_agg(quote_ident(k), ', ' ORDER BY n) FROM unnest(key) WITH ORDINALITY c (k, n)));
+    END IF;
 END $$;
 
 -- Which role serves which butler, and which master key its password was derived from.
@@ -86,8 +91,7 @@ CREATE TABLE secrets (
     key_id     text NOT NULL,
     updated_at timestamptz NOT NULL DEFAULT shared.clock()
 );
-SELECT shared.tenant_table('secrets');
-ALTER TABLE secrets ADD PRIMARY KEY (tenant_id, name);
+SELECT shared.tenant_table('secrets', 'name');
 
 -- Operator tokens, by their SHA-256. No butler's role may read them.
 CREATE TABLE tokens (
@@ -109,3 +113,11 @@ CREATE TABLE nodes (
     lease_until timestamptz NOT NULL
 );
 SELECT shared.tenant_table('nodes');
+
+-- Which butler asks; null: none.
+CREATE FUNCTION asking_butler() RETURNS text LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS
+$$ SELECT r.butler FROM shared.butler_roles r WHERE r.role = session_user $$;
+
+-- Whether a butler asks.
+CREATE FUNCTION is_butler() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS
+$$ SELECT EXISTS (SELECT 1 FROM shared.butler_roles r WHERE r.role = session_user) $$;

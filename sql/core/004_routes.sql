@@ -28,10 +28,8 @@ SELECT shared.tenant_table('route_inbox');
 CREATE INDEX route_inbox_open ON route_inbox (seq) WHERE state IN ('accepted', 'processing');
 CREATE INDEX route_inbox_dead ON route_inbox (settled_at) WHERE state = 'dead';
 CREATE INDEX route_inbox_of_request ON route_inbox (request_id);
-
--- Which part of a message a session works on.
-ALTER TABLE sessions ADD COLUMN route_id uuid;
-CREATE INDEX sessions_of_route ON sessions (route_id) WHERE route_id IS NOT NULL;
+CREATE TRIGGER conversation_handed AFTER INSERT ON route_inbox FOR EACH ROW WHEN (NEW.kind = 'message')
+    EXECUTE FUNCTION shared.conversation_handed();
 
 -- Questions to other butlers, from the asking side.
 CREATE TABLE asks (

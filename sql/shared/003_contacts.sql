@@ -1,5 +1,87 @@
--- The register of people that the relationship butler keeps, as the household sees it: under which identities they are
--- reached, what they are called, and by which words they are meant. Runs as the owner role with search_path = shared.
+-- Who writes to the household and is written to, and under which identities: by the switchboard, which takes messages in,
+-- and by the relationship butler, which keeps the register of people.
+-- Runs as the owner role with search_path = shared.
+
+-- Somebody who can write to the household or be written to.
+CREATE TABLE contacts (
+    id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    entity_id  uuid REFERENCES entities (id),
+    name       text NOT NULL CHECK (name <> ''),
+    created_at timestamptz NOT NULL DEFAULT shared.clock(),
+    updated_at timestamptz NOT NULL DEFAULT shared.clock()
+);
+SELECT shared.tenant_table('contacts');
+
+-- Under which identity a contact writes on a channel: an address, a number, a chat's id. Lower case where the channel
+-- knows no case.
+CREATE TABLE contact_identities (
+    contact_id uuid NOT NULL REFERENCES contacts (id) ON DELETE CASCADE,
+    channel    text NOT NULL CHECK (channel <> ''),
+    identity   text NOT NULL CHECK (identity <> ''),
+    created_at timestamptz NOT NULL DEFAULT shared.clock()
+);
+SELECT shared.tenant_table('contact_identities', 'channel', 'identity');
+CREATE INDEX contact_identities_of ON contact_identities (contact_id);
+
+-- Every butler may know who is who; what a policy shows depends on the tenant.
+GRANT SELECT ON contacts, contact_identities TO PUBLIC;
+
+-- Whether the switchboard asks, which keeps the list of who is who for the household.
+CREATE FUNCTION keeps_people() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS
+$$ SELECT EXISTS (SELECT 1 FROM shared.butler_roles r WHERE r.role = session_user AND r.butler = 'switchboard') $$;
+
+-- Notes that a person writes under this identity; the person is made where none has the name. Returns whose it is: an
+-- identity that is another person's already stays theirs.
+CREATE FUNCTION contact_identity_add(person text, on_channel text, as_identity text)
+RETURNS TABLE (contact_id uuid, name text) LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    whose uuid;
+    entity uuid;
+BEGIN
+    IF NOT shared.keeps_people() THEN
+        RAISE EXCEPTION 'only the switchboard notes who is who' USING ERRCODE = '42501';
+    END IF;
+    -- Two that add the same name at once make one person.
+    PERFORM pg_advisory_xact_lock(hashtextextended('shared.contacts ' || shared.tenant(), 0));
+    SELECT i.contact_id INTO whose FROM contact_identities i
+    WHERE i.tenant_id = shared.tenant() AND i.channel = on_channel AND i.identity = as_identity;
+    IF whose IS NULL THEN
+        SELECT c.id INTO whose FROM contacts c
+        WHERE c.tenant_id = shared.tenant() AND lower(c.name) = lower(person) ORDER BY c.created_at LIMIT 1;
+        IF whose IS NULL THEN
+            -- A person whom the household knows already under the name is that person.
+            SELECT e.id INTO entity FROM entities e
+            WHERE e.tenant_id = shared.tenant() AND e.kind = 'person' AND lower(e.name) = lower(person)
+              AND e.merged_into IS NULL
+            ORDER BY e.created_at LIMIT 1;
+            IF entity IS NULL THEN
+                INSERT INTO entities (kind, name) VALUES ('person', person) RETURNING id INTO entity;
+            END IF;
+            INSERT INTO contacts (entity_id, name) VALUES (entity, person) RETURNING id INTO whose;
+        END IF;
+        INSERT INTO contact_identities (contact_id, channel, identity) VALUES (whose, on_channel, as_identity);
+    END IF;
+    RETURN QUERY SELECT c.id, c.name FROM contacts c WHERE c.id = whose;
+END $$;
+
+-- Forgets that somebody writes under this identity; a contact without any goes with its last one. Returns whose it was.
+CREATE FUNCTION contact_identity_remove(on_channel text, as_identity text)
+RETURNS TABLE (contact_id uuid, name text) LANGUAGE plpgsql SECURITY DEFINER SET search_path = shared, pg_temp AS $$
+#variable_conflict use_column
+DECLARE
+    whose uuid;
+BEGIN
+    IF NOT shared.keeps_people() THEN
+        RAISE EXCEPTION 'only the switchboard notes who is who' USING ERRCODE = '42501';
+    END IF;
+    DELETE FROM contact_identities i
+    WHERE i.tenant_id = shared.tenant() AND i.channel = on_channel AND i.identity = as_identity
+    RETURNING i.contact_id INTO whose;
+    RETURN QUERY SELECT c.id, c.name FROM contacts c WHERE c.id = whose;
+    DELETE FROM contacts c WHERE c.id = whose
+       AND NOT EXISTS (SELECT 1 FROM contact_identities i WHERE i.contact_id = c.id);
+END $$;
 
 -- Whether the butler asks that keeps the register.
 CREATE FUNCTION keeps_register() RETURNS boolean LANGUAGE sql STABLE SECURITY DEFINER SET search_path = shared, pg_temp AS

@@ -1,4 +1,4 @@
--- The switchboard's own tables: what came in, what became of it, and who is there.
+-- What came in, what became of it, and how it is routed.
 -- Runs as the owner role with search_path = <schema>, shared, public.
 
 -- One row for each message that butlerd accepted, committed before it said so.
@@ -48,6 +48,8 @@ CREATE UNIQUE INDEX message_inbox_once ON message_inbox (tenant_id, dedupe_key);
 CREATE INDEX message_inbox_lane ON message_inbox (tenant_id, lane, seq);
 CREATE INDEX message_inbox_dead ON message_inbox (settled_at) WHERE state = 'dead';
 CREATE INDEX message_inbox_open ON message_inbox (tier, seq) WHERE state IN ('accepted', 'processing');
+CREATE TRIGGER conversation_accepted AFTER INSERT ON message_inbox REFERENCING NEW TABLE AS accepted FOR EACH STATEMENT
+    EXECUTE FUNCTION shared.conversation_accepted();
 
 -- The parts of a message, each for one butler. While the classifying session is at work they are its drafts.
 CREATE TABLE route_segments (
@@ -94,77 +96,19 @@ CREATE TABLE thread_affinity (
     source     text NOT NULL CHECK (source IN ('thread', 'notification')),
     expires_at timestamptz NOT NULL
 );
-SELECT shared.tenant_table('thread_affinity');
-ALTER TABLE thread_affinity ADD PRIMARY KEY (tenant_id, lane);
+SELECT shared.tenant_table('thread_affinity', 'lane');
 
--- The butlers that can be routed to. Of the household as a whole: tenant `owner`.
-CREATE TABLE butler_registry (
-    name               text PRIMARY KEY,
-    endpoint_url       text NOT NULL,
-    description        text NOT NULL,
-    modules            text[] NOT NULL,
-    route_contract_min integer NOT NULL,
-    route_contract_max integer NOT NULL,
-    liveness_ttl_s     integer NOT NULL,
-    -- As the last look at it found: what counts is last_seen_at and the clock.
-    state              text NOT NULL DEFAULT 'active' CHECK (state IN ('active', 'stale', 'quarantined')),
-    registered_at      timestamptz NOT NULL DEFAULT shared.clock(),
-    last_seen_at       timestamptz NOT NULL
-);
-SELECT shared.tenant_table('butler_registry');
-CREATE TABLE butler_registry_eligibility_log (
-    id         bigint GENERATED ALWAYS AS IDENTITY PRIMARY KEY,
-    name       text NOT NULL,
-    from_state text,
-    to_state   text NOT NULL,
-    reason     text NOT NULL,
+-- What people did by hand with a message, in the transaction in which they did it.
+CREATE TABLE request_actions (
+    id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
+    request_id uuid NOT NULL,
+    action     text NOT NULL CHECK (action IN ('retry', 'reroute', 'cancel', 'abort', 'complete')),
+    -- As their token calls them; and who they say they are.
+    by_label   text NOT NULL,
+    said_by    text,
+    reason     text,
+    detail     jsonb NOT NULL DEFAULT '{}',
     at         timestamptz NOT NULL DEFAULT shared.clock()
 );
-SELECT shared.tenant_table('butler_registry_eligibility_log');
-
--- The connectors that hand messages in.
-CREATE TABLE connector_registry (
-    connector_type    text NOT NULL,
-    endpoint_identity text NOT NULL,
-    instance_id       text NOT NULL,
-    version           text,
-    state             text NOT NULL CHECK (state IN ('healthy', 'degraded', 'error')),
-    error_message     text,
-    uptime_s          bigint NOT NULL,
-    counters          jsonb NOT NULL,
-    checkpoint        jsonb,
-    capabilities      jsonb,
-    first_seen_at     timestamptz NOT NULL DEFAULT shared.clock(),
-    last_seen_at      timestamptz NOT NULL,
-    disconnected_at   timestamptz
-);
-SELECT shared.tenant_table('connector_registry');
-ALTER TABLE connector_registry ADD PRIMARY KEY (tenant_id, connector_type, endpoint_identity);
-
--- Old messages that a connector shall bring in.
-CREATE TABLE backfill_jobs (
-    id                    uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    connector_type        text NOT NULL,
-    endpoint_identity     text NOT NULL,
-    target_categories     text[] NOT NULL,
-    date_from             date NOT NULL,
-    date_to               date NOT NULL,
-    rate_limit_per_hour   integer NOT NULL CHECK (rate_limit_per_hour > 0),
-    daily_cost_cap_cents  integer NOT NULL CHECK (daily_cost_cap_cents >= 0),
-    status                text NOT NULL DEFAULT 'pending' CHECK (status IN
-                          ('pending', 'active', 'paused', 'completed', 'cancelled', 'error', 'cost_capped')),
-    cursor                jsonb,
-    rows_processed        bigint NOT NULL DEFAULT 0,
-    rows_skipped          bigint NOT NULL DEFAULT 0,
-    cost_spent_cents      bigint NOT NULL DEFAULT 0,
-    -- What of it counts against the limits: the rows of the hour and the cents of the day in which the last came.
-    hour                  timestamptz,
-    hour_rows             bigint NOT NULL DEFAULT 0,
-    day                   date,
-    day_cents             bigint NOT NULL DEFAULT 0,
-    error                 text,
-    created_at            timestamptz NOT NULL DEFAULT shared.clock(),
-    updated_at            timestamptz NOT NULL DEFAULT shared.clock(),
-    CHECK (date_from <= date_to)
-);
-SELECT shared.tenant_table('backfill_jobs');
+SELECT shared.tenant_table('request_actions');
+CREATE INDEX request_actions_of ON request_actions (tenant_id, request_id, at);

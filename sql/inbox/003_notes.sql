@@ -1,20 +1,5 @@
--- What the switchboard and people do beside the way of a message. Runs as the owner role with
--- search_path = <schema>, shared, public.
-
--- What people did by hand with a message, in the transaction in which they did it.
-CREATE TABLE request_actions (
-    id         uuid PRIMARY KEY DEFAULT gen_random_uuid(),
-    request_id uuid NOT NULL,
-    action     text NOT NULL CHECK (action IN ('retry', 'reroute', 'cancel', 'abort', 'complete')),
-    -- As their token calls them; and who they say they are.
-    by_label   text NOT NULL,
-    said_by    text,
-    reason     text,
-    detail     jsonb NOT NULL DEFAULT '{}',
-    at         timestamptz NOT NULL DEFAULT shared.clock()
-);
-SELECT shared.tenant_table('request_actions');
-CREATE INDEX request_actions_of ON request_actions (tenant_id, request_id, at);
+-- What the switchboard notes beside the way of a message.
+-- Runs as the owner role with search_path = <schema>, shared, public.
 
 -- Notes that were handed to butlers.
 CREATE TABLE mail (

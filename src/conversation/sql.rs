@@ -1,0 +1,211 @@
+//! The statements on `shared.conversation`, and what a row of it is.
+
+use std::collections::HashMap;
+
+use jiff::Timestamp;
+use serde_json::Value;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::lane::Lane;
+use base::{RequestId, TenantId, Trust};
+use store::{Lease, StoreError};
+
+/// Who spoke to whom.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub enum Direction {
+    /// A person to the household.
+    In,
+    /// The household to a person.
+    Out,
+}
+
+impl Direction {
+    fn of(row: &Row) -> Self {
+        // The table allows no third.
+        if row.get::<_, &str>("direction") == "in" { Direction::In } else { Direction::Out }
+    }
+}
+
+/// Something that was said.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Entry {
+    /// Its place in the log; `None`: it was committed a moment ago.
+    pub id: Option<i64>,
+    pub direction: Direction,
+    /// `message`, `reply`, `react`, `failure`, `reminder` or `notice`.
+    pub kind: String,
+    pub channel: String,
+    /// The household's own end of the channel.
+    pub endpoint: Option<String>,
+    /// The conversation that it belongs to.
+    pub lane: Lane,
+    pub thread: Option<String>,
+    /// Who it came from or went to, as the channel names them.
+    pub person: String,
+    /// How that person calls themselves.
+    pub person_name: Option<String>,
+    pub contact_id: Option<Uuid>,
+    /// Who spoke for the household.
+    pub butler: Option<String>,
+    /// The butler's last words were taken for an answer.
+    pub auto: bool,
+    pub subject: Option<String>,
+    pub text: Option<String>,
+    pub emoji: Option<String>,
+    /// By reference, as `ingest.v1` has them.
+    pub attachments: Value,
+    pub trust: Trust,
+    pub request_id: Uuid,
+    pub session_id: Option<Uuid>,
+    /// Of what the household said: its row in `shared.outbox`.
+    pub delivery_id: Option<Uuid>,
+    /// Of an answer: its number in `shared.replies`.
+    pub reply_seq: Option<i64>,
+    pub said_at: Timestamp,
+}
+
+const COLUMNS: &str = "c.entry, c.id, c.direction, c.kind, c.channel, c.endpoint, c.lane, c.thread, c.person, c.person_name, \
+    c.contact_id, c.butler, c.auto, c.subject, c.text, c.emoji, c.attachments, c.trust, c.request_id, c.session_id, \
+    c.reply_seq, c.said_at";
+
+impl Entry {
+    fn of(row: &Row) -> Self {
+        let direction = Direction::of(row);
+        Self {
+            id: row.get("id"),
+            direction,
+            kind: row.get("kind"),
+            channel: row.get("channel"),
+            endpoint: row.get("endpoint"),
+            lane: Lane(row.get("lane")),
+            thread: row.get("thread"),
+            person: row.get("person"),
+            person_name: row.get("person_name"),
+            contact_id: row.get("contact_id"),
+            butler: row.get("butler"),
+            auto: row.get("auto"),
+            subject: row.get("subject"),
+            text: row.get("text"),
+            emoji: row.get("emoji"),
+            attachments: row.get("attachments"),
+            trust: Trust::from_name(row.get("trust")),
+            request_id: row.get("request_id"),
+            session_id: row.get("session_id"),
+            delivery_id: (direction == Direction::Out).then(|| row.get("entry")),
+            reply_seq: row.get("reply_seq"),
+            said_at: row.get("said_at"),
+        }
+    }
+}
+
+/// An entry as a reader comes to it.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Placed {
+    /// Where to read on: greater than those of all entries that this reader has come to before.
+    pub place: i64,
+    pub entry: Entry,
+}
+
+impl Placed {
+    fn of(row: &Row) -> Self {
+        Self { place: row.get("place"), entry: Entry::of(row) }
+    }
+}
+
+/// What the message `m` of a statement says.
+pub const MESSAGE_TEXT: &str = "(SELECT c.text FROM shared.conversation c
+    WHERE c.entry = m.request_id AND c.direction = 'in')";
+
+fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("reading the conversation log")
+}
+
+/// Gives committed entries their places. Returns how many were given.
+pub(super) async fn order(lease: &mut Lease) -> Result<i64, StoreError> {
+    let row = lease.query_opt("SELECT shared.conversation_order()", &[]).await;
+    let row = row.map_err(StoreError::query("putting the conversation log in order"))?;
+    Ok(row.map_or(0, |row| row.get(0)))
+}
+
+/// What stands behind `place` of all that the lease's role may read of the tenant.
+pub(super) async fn after(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    place: i64,
+    most: i64,
+) -> Result<Vec<Placed>, StoreError> {
+    let sql = format!(
+        "SELECT c.id AS place, {COLUMNS} FROM shared.conversation c WHERE c.tenant_id = $1 AND c.id > $2
+         ORDER BY c.id LIMIT $3"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &place, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(Placed::of).collect())
+}
+
+/// What stands behind `place` of what concerns the butler whose role the lease has. The entries are named before they are
+/// read, so that no other one lowers anybody's trust.
+pub(super) async fn concerning(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    place: i64,
+    most: i64,
+) -> Result<Vec<Placed>, StoreError> {
+    let sql = "SELECT r.entry, r.direction, r.id AS place FROM shared.conversation_readers r WHERE r.tenant_id = $1 AND r.id > $2
+               ORDER BY r.id LIMIT $3";
+    let named = lease.read(sql, &[&tenant.as_str(), &place, &most]).await.map_err(failed())?;
+    let key = |row: &Row| (row.get::<_, Uuid>("entry"), Direction::of(row));
+    let places: HashMap<(Uuid, Direction), i64> = named.iter().map(|row| (key(row), row.get("place"))).collect();
+    let entries: Vec<Uuid> = places.keys().map(|(entry, _)| *entry).collect();
+    let sql = format!("SELECT {COLUMNS} FROM shared.conversation c WHERE c.entry = ANY($1)");
+    let rows = lease.read(&sql, &[&entries]).await.map_err(failed())?;
+    let placed = |row: &Row| Some(Placed { place: *places.get(&key(row))?, entry: Entry::of(row) });
+    let mut found: Vec<Placed> = rows.iter().filter_map(placed).collect();
+    found.sort_by_key(|placed| placed.place);
+    Ok(found)
+}
+
+/// What was said in a lane before this message, the newest first, without what the daemon itself tells the owner. Of what
+/// has no place yet, too.
+pub(super) async fn before(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    lane: &Lane,
+    request: RequestId,
+    since: Timestamp,
+    most: i64,
+) -> Result<Vec<Entry>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM shared.conversation c
+         WHERE c.tenant_id = $1 AND c.lane = $2 AND c.said_at > $4 AND c.kind <> 'notice'
+           AND c.butler IS DISTINCT FROM 'butlerd'
+           AND (c.direction = 'out' OR c.seq < (SELECT m.seq FROM shared.conversation m
+                                                WHERE m.entry = $3 AND m.direction = 'in'))
+         ORDER BY c.said_at DESC, c.seq DESC LIMIT $5"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(Entry::of).collect())
+}
+
+/// What was answered to a message, in order.
+pub(super) async fn answers(lease: &mut Lease, tenant: &TenantId, request: Uuid) -> Result<Vec<Entry>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM shared.conversation c
+         WHERE c.tenant_id = $1 AND c.request_id = $2 AND c.direction = 'out' AND c.reply_seq IS NOT NULL
+         ORDER BY c.reply_seq"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?;
+    Ok(rows.iter().map(Entry::of).collect())
+}
+
+/// What these messages say.
+pub(super) async fn texts(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    requests: &[Uuid],
+) -> Result<HashMap<Uuid, String>, StoreError> {
+    let sql = "SELECT request_id, text FROM shared.conversation
+               WHERE tenant_id = $1 AND entry = ANY($2) AND direction = 'in' AND text IS NOT NULL";
+    let rows = lease.read(sql, &[&tenant.as_str(), &requests]).await.map_err(failed())?;
+    Ok(rows.iter().map(|row| (row.get("request_id"), row.get("text"))).collect())
+}
