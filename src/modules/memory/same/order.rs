@@ -1,182 +1,77 @@
-//! Whether two texts of the same words say the same: where it matters which stands by which.
+//! Whether two tokens have changed places whose exchange makes another statement of the same words: tea over coffee is not
+//! coffee over tea, but a red guitar is a guitar, red.
 
-use super::near::verb;
-use super::read::{NEGATION, Role, Sense, Token};
+use super::read::{Kind, Token};
+use super::{Pair, cosine};
+use crate::modules::memory::embed::Fixed;
 
-/// Tokens that speak of what follows them.
-const LEADING: &[&str] =
-    &["over", "than", "~under", "befor", "after", "abov", "between", "against", "at least", "at most"];
+/// Words whose vectors are so much alike are of one sort: tea and coffee, summer and winter.
+const ONE_SORT: f32 = 0.36;
 
-/// `pairs`: which token of `a` has which of `b` as its counterpart, in the order of `a`.
-pub(super) fn agrees(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
-    if pairs.iter().is_sorted_by_key(|(_, m)| m) && pairs.len() == a.tokens.len().min(b.tokens.len()) {
-        return roles(a, b, pairs);
-    }
-    roles(a, b, pairs)
-        && leaders(a, b, pairs)
-        && counts(a, b, pairs)
-        && names(a, b, pairs)
-        && !swapped(a, b, pairs)
-        && !rejoined(a, b, pairs)
-        && !passed(a, b, pairs)
-}
-
-/// From is not to.
-fn roles(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
-    pairs.iter().all(|(n, m)| {
-        let contrary = |x: Role, y: Role| {
-            matches!((x, y), (Role::From | Role::Since, Role::To | Role::Until))
-                || matches!((x, y), (Role::By | Role::For, Role::From))
-                || matches!((x, y), (Role::By, Role::To))
-        };
-        let (x, y) = (a.tokens[*n].role, b.tokens[*m].role);
-        !contrary(x, y) && !contrary(y, x)
+/// Whether what `a` and `b` have in common differs in its order where the order counts.
+pub(super) fn exchanged(a: &[Token], b: &[Token], pairs: &[Pair]) -> bool {
+    // Anna is the boss, the boss is Anna; Bea wrote it, it was written by Bea.
+    let turns = a.iter().chain(b).any(|t| t.turns);
+    pairs.iter().enumerate().any(|(n, x)| {
+        let inverted = |y: &&Pair| x.1 > y.1 && !within_list(a, x.0, y.0) | !within_list(b, y.1, x.1);
+        pairs[n + 1..].iter().filter(inverted).any(|y| {
+            one_sort((a, b), *x, *y)
+                || denied((a, b), *x, *y)
+                || denied((a, b), *y, *x)
+                || !turns && (acts((a, b), *x, *y) || acts((a, b), *y, *x))
+                || rejoined((a, b), pairs, *x, *y)
+        })
     })
 }
 
-/// What follows `not` or `over` in the one follows it in the other.
-fn leaders(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
-    pairs.iter().all(|(n, m)| {
-        if !leads(&a.tokens[*n]) {
-            return true;
-        }
-        match (next(&a.tokens, *n), next(&b.tokens, *m)) {
-            (Some(x), Some(y)) => pairs.contains(&(x, y)) || beside(a, pairs, (*n, *m), (x, y)),
-            // At the end it speaks of what is before.
-            _ => true,
-        }
-    })
+/// Whether these stand in one enumeration: Ida and Max, Max and Ida.
+fn within_list(tokens: &[Token], first: usize, last: usize) -> bool {
+    tokens[first + 1..=last].iter().all(|t| t.listed)
 }
 
-/// Eats no meat, does not eat meat: what the negation stands by are the same two.
-fn beside(a: &Sense, pairs: &[(usize, usize)], no: (usize, usize), next: (usize, usize)) -> bool {
-    let within = |doing: usize, done: usize, no: usize| doing + 1 == no && done == no + 1;
-    if a.tokens[no.0].key != NEGATION {
-        return false;
+/// Both numbers, both names, or words of one sort: each could stand in the other's place.
+fn one_sort((a, b): (&[Token], &[Token]), x: Pair, y: Pair) -> bool {
+    let (one, other) = (&a[x.0], &a[y.0]);
+    let name = |p: Pair| a[p.0].name || b[p.1].name;
+    match (one.kind, other.kind) {
+        (Kind::Word, Kind::Word) => name(x) && name(y) || near(&one.word, &other.word),
+        (Kind::Number | Kind::Month | Kind::Day, kind) => kind == one.kind && !one.soft && !other.soft,
+        _ => false,
     }
-    let there = |n: usize| pairs.iter().find(|(x, _)| *x == n).map(|(_, y)| *y);
-    let here = |m: usize| pairs.iter().find(|(_, y)| *y == m).map(|(x, _)| *x);
-    there(next.0).is_some_and(|doing| within(doing, next.1, no.1)) && here(next.1) == Some(next.0 + 1)
-        || here(next.1).is_some_and(|doing| within(doing, next.0, no.0)) && there(next.0) == Some(next.1 + 1)
 }
 
-/// Whether it makes something else of what follows it.
-pub(super) fn leads(token: &Token) -> bool {
-    token.key == NEGATION || LEADING.contains(&&*token.key)
-}
-
-/// The next token after this one that is not merely soft.
-fn next(tokens: &[Token], at: usize) -> Option<usize> {
-    (at + 1..tokens.len()).find(|n| !tokens[*n].soft)
-}
-
-/// Each number counts the same.
-fn counts(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
-    let numbers = |tokens: &[Token]| tokens.iter().filter(|t| t.is_number()).count();
-    if numbers(&a.tokens) < 2 || numbers(&b.tokens) < 2 {
-        return true;
-    }
-    let (of_a, of_b) = (counted(&a.tokens), counted(&b.tokens));
-    pairs.iter().filter(|(n, _)| a.tokens[*n].is_number()).all(|(n, m)| match (of_a[*n], of_b[*m]) {
-        (Some(x), Some(y)) => {
-            let other = |counted: &[Option<usize>], tokens: &[Token], what: usize, not: usize| {
-                counted.iter().enumerate().any(|(k, c)| k != not && *c == Some(what) && tokens[k].is_number())
-            };
-            match (pairs.iter().find(|(p, _)| *p == x), pairs.iter().find(|(_, q)| *q == y)) {
-                (Some((_, q)), _) if *q == y => true,
-                // What it counts here is counted by another number there.
-                (Some((_, q)), _) if other(&of_b, &b.tokens, *q, *m) => false,
-                (_, Some((p, _))) if other(&of_a, &a.tokens, *p, *n) => false,
-                _ => true,
-            }
-        }
+fn near(one: &str, other: &str) -> bool {
+    match (Fixed::vector(one), Fixed::vector(other)) {
+        (Ok(one), Ok(other)) => cosine(&one, &other).unwrap_or_default() >= ONE_SORT,
+        // Who can't tell keeps them apart.
         _ => true,
-    })
-}
-
-/// What each number counts: the next word, or else the one before. Days and years of a date count nothing.
-fn counted(tokens: &[Token]) -> Vec<Option<usize>> {
-    let word = |n: &usize| tokens.get(*n).is_some_and(|t| !t.is_number() && !t.is_date());
-    let dated = |n: usize| {
-        let near = [n.checked_sub(1), Some(n + 1)].into_iter().flatten();
-        near.filter_map(|k| tokens.get(k)).any(Token::is_date)
-    };
-    (0..tokens.len())
-        .map(|n| match tokens[n].is_number() && !dated(n) {
-            true => Some(n + 1).filter(word).or_else(|| n.checked_sub(1).filter(word)),
-            false => None,
-        })
-        .collect()
-}
-
-/// Nobody does to another what the other does to them.
-fn names(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
-    let named: Vec<&(usize, usize)> = pairs.iter().filter(|(n, m)| a.tokens[*n].name || b.tokens[*m].name).collect();
-    named.iter().enumerate().all(|(k, one)| {
-        named[k + 1..].iter().filter(|two| one.1 > two.1).all(|two| {
-            let roles = |p: &(usize, usize)| (a.tokens[p.0].role, b.tokens[p.1].role);
-            let ((one_a, one_b), (two_a, two_b)) = (roles(one), roles(two));
-            if one_a != two_a && one_a == two_b && two_a == one_b {
-                return false;
-            }
-            let between = |tokens: &[Token], x: usize, y: usize| tokens[x.min(y) + 1..x.max(y)].iter().any(does);
-            let apart = between(&a.tokens, one.0, two.0) || between(&b.tokens, one.1, two.1);
-            let marked = |(x, y): (Role, Role)| x == y && x != Role::Plain || x == Role::By || y == Role::By;
-            !apart || marked((one_a, one_b)) || marked((two_a, two_b))
-        })
-    })
-}
-
-/// Whether it says what somebody does, by the form of a verb.
-fn does(token: &Token) -> bool {
-    !token.is_firm() && !token.name && !token.soft && verb(&token.stem) && token.is_finite()
-}
-
-/// The blue key and the red door are not the red key and the blue door.
-fn swapped(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
-    let there = |n: usize| pairs.iter().find(|(x, _)| *x == n).map(|(_, y)| *y);
-    let here = |m: usize| pairs.iter().find(|(_, y)| *y == m).map(|(x, _)| *x);
-    let before = |tokens: &[Token], n: usize| n.checked_sub(1).filter(|_| tokens[n].glued);
-    pairs.iter().any(|(y, y2)| {
-        let (Some(x), Some(p2)) = (before(&a.tokens, *y), before(&b.tokens, *y2)) else { return false };
-        let (Some(x2), Some(p)) = (there(x), here(p2)) else { return false };
-        let follows = |tokens: &[Token], n: usize| Some(n + 1).filter(|m| tokens.get(*m).is_some_and(|t| t.glued));
-        let (q, q2) = (follows(&a.tokens, p), follows(&b.tokens, x2));
-        x != p && q.is_some() && q.and_then(there) == q2
-    })
-}
-
-/// The tall man with the dog is not the man with the tall dog: a word before another than it was.
-fn rejoined(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
-    let there = |n: usize| pairs.iter().find(|(x, _)| *x == n).map(|(_, y)| *y);
-    let here = |m: usize| pairs.iter().find(|(_, y)| *y == m).map(|(x, _)| *x);
-    let plain = |t: &Token| !t.is_firm() && !t.soft && !t.name && !does(t);
-    pairs.iter().filter(|(x, x2)| plain(&a.tokens[*x]) && plain(&b.tokens[*x2])).any(|(x, x2)| {
-        let (one, two) = (run(&a.tokens, *x), run(&b.tokens, *x2));
-        let lost = Some(x + 1).filter(|y| one.contains(y) && plain(&a.tokens[*y])).and_then(there);
-        let won = Some(x2 + 1).filter(|y2| two.contains(y2) && plain(&b.tokens[*y2])).and_then(here);
-        lost.is_some_and(|y2| !two.contains(&y2)) && won.is_some_and(|y| !one.contains(&y))
-    })
-}
-
-/// The words that stand right beside one another around this one.
-fn run(tokens: &[Token], at: usize) -> std::ops::Range<usize> {
-    let first = (0..=at).rev().find(|n| !tokens[*n].glued).unwrap_or(0);
-    let end = (at + 1..tokens.len()).find(|n| !tokens[*n].glued).unwrap_or(tokens.len());
-    first..end
-}
-
-/// A name that does in the one what is done to it in the other.
-fn passed(a: &Sense, b: &Sense, pairs: &[(usize, usize)]) -> bool {
-    if a.turns || b.turns {
-        return false;
     }
-    let bare = |t: &Token| t.role == Role::Plain;
-    pairs.iter().filter(|(n, m)| a.tokens[*n].name || b.tokens[*m].name).any(|name| {
-        bare(&a.tokens[name.0])
-            && bare(&b.tokens[name.1])
-            && pairs.iter().any(|other| {
-                does(&a.tokens[other.0]) && does(&b.tokens[other.1]) && (name.0 < other.0) != (name.1 < other.1)
-            })
-    })
+}
+
+/// Whether the one denies the other here and something else there. Eats no meat, does not eat meat: it stands beside what is
+/// done, which is all the same.
+fn denied((a, b): (&[Token], &[Token]), not: Pair, what: Pair) -> bool {
+    let beside = not.0.abs_diff(what.0) == 1 && not.1.abs_diff(what.1) == 1;
+    let done = a[what.0].is_finite() || b[what.1].is_finite();
+    a[not.0].kind == Kind::Not && a[what.0].kind == Kind::Word && !(beside && done)
+}
+
+/// Whether somebody does here what is done to them there: owes Bea, Bea owes.
+fn acts((a, b): (&[Token], &[Token]), who: Pair, what: Pair) -> bool {
+    let name = a[who.0].name || b[who.1].name;
+    name && (who.0 == 0 || who.1 == 0) && a[what.0].is_finite() && b[what.1].is_finite()
+}
+
+/// Whether a word stands right before another one than it did: the tall man with the dog, the man with the tall dog.
+fn rejoined((a, b): (&[Token], &[Token]), pairs: &[Pair], x: Pair, y: Pair) -> bool {
+    let there = |n: usize| pairs.iter().find(|p| p.0 == n).map(|p| p.1);
+    let here = |m: usize| pairs.iter().find(|p| p.1 == m).map(|p| p.0);
+    let follows = |tokens: &[Token], n: usize| {
+        let glued = |t: &&Token| t.glued && t.is_plain() && tokens[n].is_plain();
+        tokens.get(n + 1).filter(glued).map(|_| n + 1)
+    };
+    let follows_a = |n: usize| follows(a, n);
+    let follows_b = |m: usize| follows(b, m);
+    follows_a(x.0) == Some(y.0) && follows_b(x.1).and_then(here).is_some_and(|n| n != y.0)
+        || follows_b(y.1) == Some(x.1) && follows_a(y.0).and_then(there).is_some_and(|m| m != x.1)
 }

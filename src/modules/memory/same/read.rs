@@ -1,407 +1,222 @@
-//! Reads a text as the words in it that carry something.
+//! Reads a text as the tokens in it that carry something.
 
-use super::near::{dictionary, group, light, soft, stem};
+use std::sync::LazyLock;
+
+use regex::Regex;
+
 use super::numbers;
-
-/// What is left of a text when it doesn't matter how it is put.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Sense {
-    pub tokens: Vec<Token>,
-    past: bool,
-    present: bool,
-    /// It says that something is something: what is on the sides of its `is` may change places.
-    pub turns: bool,
-}
+use super::words::{are_synonyms, group, is_light, is_soft, negates, phrases, relates, stem};
 
 /// A word that carries something, or a number.
 #[derive(Clone, Debug)]
 pub(super) struct Token {
-    /// The same where the words are the same or stand for one another by their group.
+    pub kind: Kind,
+    /// The same where two tokens are the same, or stand for one another by their group.
     pub key: String,
-    pub stem: String,
     /// As it stands in the text, in lower case.
     pub word: String,
+    stem: String,
     /// It is written as a name is.
     pub name: bool,
     /// It may be said or left out.
     pub soft: bool,
-    pub role: Role,
-    /// It stands with `'s`.
-    pub owner: bool,
-    /// It stands right behind the token before it.
+    /// Nothing stands between it and the token before.
     pub glued: bool,
-    /// It is put in the past by its own form.
-    past: bool,
+    /// It follows an `and` or a comma.
+    pub listed: bool,
+    /// What is on its sides may change places.
+    pub turns: bool,
+    pub tense: Option<Tense>,
 }
 
-/// What the small words around a word make of it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) enum Role {
-    #[default]
-    Plain,
-    /// `of Bea`, `Bea's`.
-    Owner,
-    By,
-    /// In, at, on, with, as.
-    At,
-    For,
-    From,
-    To,
-    Until,
-    Since,
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Kind {
+    Word,
+    Number,
+    Month,
+    Day,
+    Not,
+    /// `is` and `has`, `by`: read for their tense and their order.
+    Helper,
+    /// `from` and `to`.
+    Way,
 }
 
-pub(super) const NEGATION: &str = "¬";
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Tense {
+    Past,
+    Present,
+}
 
 impl Token {
-    fn new(key: String, word: &str) -> Self {
+    fn new(kind: Kind, key: &str, raw: &Raw) -> Self {
         Self {
-            stem: stem(dictionary(word)),
-            word: word.to_owned(),
-            key,
+            kind,
+            key: key.to_owned(),
+            word: raw.word.clone(),
+            stem: stem(&raw.word),
             name: false,
-            soft: false,
-            role: Role::Plain,
-            owner: false,
+            soft: matches!(kind, Kind::Helper | Kind::Way),
             glued: false,
-            past: false,
+            listed: false,
+            turns: false,
+            tense: None,
         }
     }
 
-    /// Numbers, dates and negations: nothing stands for them, and nothing makes up for them.
-    pub fn is_firm(&self) -> bool {
-        self.is_number() || self.is_date() || self.key == NEGATION || self.key.starts_with("at ")
+    pub fn same(&self, other: &Self) -> bool {
+        self.kind == other.kind && self.key == other.key
     }
 
-    pub fn is_number(&self) -> bool {
-        self.key.starts_with('#') || ["half", "quarter"].contains(&&*self.key)
+    /// Whether the one may stand for the other. Nothing stands for a number, a date or a negation.
+    pub fn alike(&self, other: &Self) -> bool {
+        self.same(other) || (self.kind, other.kind) == (Kind::Word, Kind::Word) && are_synonyms(&self.stem, &other.stem)
     }
 
-    /// Whether it is a verb with its person or its time, if it is a verb.
+    /// Whether it has the form of a verb with its person or its time.
     pub fn is_finite(&self) -> bool {
-        self.past || is_past(&self.word) || is_present(&self.word)
+        self.kind == Kind::Word && !self.soft && !self.name && self.tense.is_some()
     }
 
-    pub fn is_date(&self) -> bool {
-        self.key.starts_with("month ") || self.key.starts_with("day ")
+    /// A word that says what something is, and no name.
+    pub fn is_plain(&self) -> bool {
+        self.kind == Kind::Word && !self.soft && !self.name && !relates(&self.word)
     }
 }
 
-impl Sense {
-    pub fn of(text: &str) -> Self {
-        let said = words(text);
-        let lower: Vec<String> = said.iter().map(|w| w.text.to_lowercase()).collect();
-        let mut sense = Self::default();
-        let mut role = Role::Plain;
-        let mut glued = false;
-        let mut n = 0;
-        while n < said.len() {
-            let (word, next) = (&*lower[n], lower.get(n + 1).map_or("", String::as_str));
-            let before = n.checked_sub(1).map_or("", |b| &*lower[b]);
-            sense.past |= is_past(word) && !word.ends_with("ed");
-            sense.turns |= matches!(word, "is" | "are" | "was" | "were");
-            sense.present |= matches!(word, "is" | "are" | "am" | "has" | "have");
-            // Beside a number it is the month, however it is written.
-            let number_at = |at: Option<usize>| {
-                at.and_then(|at| lower.get(at..=at)).is_some_and(|word| numbers::read(word).is_some())
-            };
-            let dated =
-                number_at(n.checked_sub(1)) || before == "of" && number_at(n.checked_sub(2)) || number_at(Some(n + 1));
-            let modal = word == "may" && said[n].text == "may" && !dated;
-            let stands_by =
-                (word, next) == ("by", "the") && !["ed", "en", "wn"].iter().any(|end| before.ends_with(end));
-            let (keys, used) = match phrase(word, next) {
-                None if stands_by => (vec!["~near".to_owned()], 1),
-                Some(read) => read,
-                None if negates(word) => (vec![NEGATION.to_owned()], 1),
-                None => match numbers::read(&lower[n..]).filter(|_| !modal && !abbreviates(&said[n].text)) {
-                    Some(read) => read,
-                    None if light(word) => (Vec::new(), 1),
-                    None => (vec![key(word)], 1),
-                },
-            };
-            if keys.is_empty() {
-                glued = false;
-                role = small_word(word).unwrap_or(match word {
-                    "a" | "an" | "the" | "this" | "my" | "our" | "his" | "her" | "their" | "its" | "mr" | "mrs"
-                    | "ms" => role,
-                    _ => Role::Plain,
-                });
-            }
-            for key in keys {
-                let mut token = Token::new(key, word);
-                token.name = n > 0 && said[n].text.starts_with(char::is_uppercase) && !token.is_firm();
-                token.soft = soft(word) && used == 1
-                    || ["every", "each"].contains(&before) && token.key == "~day"
-                    || word == "daily";
-                token.glued = std::mem::replace(&mut glued, true);
-                // By the lake is at the lake; one dog is a dog.
-                token.soft |= stands_by || word == "one" && used == 1;
-                token.owner = said[n].owner;
-                token.role = if said[n].owner { Role::Owner } else { role };
-                token.past = is_past(word) && !participle(before, word);
-                sense.tokens.push(token);
-            }
-            if !lower[n..(n + used).min(lower.len())].iter().all(|w| light(w)) {
-                role = small_word(word).unwrap_or_default();
-            }
-            n += used;
-        }
-        // Where something may not be it says as much whether it can, may or must not.
-        if sense.tokens.iter().any(|t| t.key == NEGATION) {
-            for token in &mut sense.tokens {
-                token.soft |= token.key == "~can" || token.word == "must";
-            }
-        }
-        sense
-    }
+/// A word as it is written.
+#[derive(Clone)]
+struct Raw {
+    word: String,
+    name: bool,
+    glued: bool,
+    comma: bool,
+}
 
-    /// Whether one speaks of what is over and the other of what is.
-    pub fn contradicts_time(&self, other: &Self) -> bool {
-        let over = |a: &Self, b: &Self| a.past && !a.present && b.present && !b.past;
-        let forms = |a: &Self, b: &Self| {
-            let past = || a.tokens.iter().filter(|t| t.past);
-            past().any(|t| b.tokens.iter().any(|o| o.key == t.key && !o.past && is_present(&o.word)))
+/// The words of a text, numbers and signs of money apart from what is written right beside them.
+fn raw(text: &str) -> Vec<Raw> {
+    static WORD: LazyLock<Option<Regex>> =
+        LazyLock::new(|| Regex::new(r"\+?\d(?:[\d.,:/-]*\d)?(?:st|nd|rd|th)?\b|\d+|\p{L}+(?:'\p{L}+)*|[%€$£°]").ok());
+    static MONEY: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(r"([€$£])\s?(\d[\d.,]*)").ok());
+    let (Some(word), Some(money)) = (&*WORD, &*MONEY) else { return Vec::new() };
+    let text = text.replace(['\u{2018}', '\u{2019}'], "'").replace("p.m.", "pm").replace("a.m.", "am");
+    // $40 is 40 $.
+    let text = money.replace_all(&text, "$2 $1");
+    let mut end = 0;
+    let mut words = Vec::new();
+    for found in word.find_iter(&text) {
+        let gap = &text[end..found.start()];
+        let lower = found.as_str().to_lowercase();
+        words.push(Raw {
+            word: lower.strip_suffix("'s").unwrap_or(&lower).to_owned(),
+            // At the beginning everything has a capital.
+            name: end > 0 && found.as_str().starts_with(char::is_uppercase),
+            glued: gap.trim().is_empty(),
+            comma: gap.contains(','),
+        });
+        end = found.end();
+    }
+    words
+}
+
+/// Puts one word for those that belong together.
+fn with_phrases(mut words: Vec<Raw>) -> Vec<Raw> {
+    let mut at = 0;
+    while at < words.len() {
+        let stands_here = |from: &[&str]| {
+            words[at..].len() >= from.len() && from.iter().zip(&words[at..]).all(|(phrase, raw)| *phrase == raw.word)
         };
-        over(self, other) || over(other, self) || forms(self, other) || forms(other, self)
+        let Some((from, to)) = phrases().iter().find(|(from, _)| stands_here(from)) else {
+            at += 1;
+            continue;
+        };
+        let read = |word: &&str| Raw { word: (*word).to_owned(), ..words[at].clone() };
+        let to: Vec<Raw> = to.iter().map(read).collect();
+        let next = at + to.len();
+        words.splice(at..at + from.len(), to);
+        at = next;
     }
+    words
 }
 
-fn key(word: &str) -> String {
-    let base = dictionary(word);
-    let stem = stem(base);
-    group(word).or_else(|| group(base)).or_else(|| group(&stem)).unwrap_or(stem)
+/// What is left of a text when it doesn't matter how it is put.
+pub(super) fn tokens(text: &str) -> Vec<Token> {
+    let words = with_phrases(raw(text));
+    let plain: Vec<String> = words.iter().map(|w| w.word.clone()).collect();
+    let mut tokens: Vec<Token> = Vec::new();
+    let (mut n, mut glued, mut listed) = (0, false, false);
+    while n < words.len() {
+        let raw = &words[n];
+        listed |= raw.comma;
+        let (read, used) = at(&words, &plain, n);
+        if read.is_empty() {
+            glued = false;
+            listed |= matches!(&*raw.word, "and" | "or");
+        }
+        for token in read {
+            let after = std::mem::replace(&mut glued, token.kind != Kind::Way);
+            tokens.push(Token { glued: after && raw.glued, listed: std::mem::take(&mut listed), ..token });
+        }
+        n += used;
+    }
+    // Where something may not be it says as much whether it can, may or must not.
+    if tokens.iter().any(|t| t.kind == Kind::Not) {
+        tokens.iter_mut().filter(|t| t.key == "can").for_each(|t| t.soft = true);
+    }
+    tokens
 }
 
-fn small_word(word: &str) -> Option<Role> {
-    Some(match word {
-        "of" => Role::Owner,
-        "by" | "via" => Role::By,
-        "from" => Role::From,
-        "to" | "into" => Role::To,
-        "in" | "on" | "at" | "with" | "as" => Role::At,
-        "for" => Role::For,
-        "until" | "till" => Role::Until,
-        "since" => Role::Since,
-        _ => return None,
+/// What stands at a place, and how many words it takes.
+fn at(words: &[Raw], plain: &[String], n: usize) -> (Vec<Token>, usize) {
+    let raw = &words[n];
+    let word = &*raw.word;
+    let before = n.checked_sub(1).map_or("", |b| &*plain[b]);
+    let one = |token: Token| (vec![token], 1);
+    if negates(word) {
+        return one(Token::new(Kind::Not, "not", raw));
+    }
+    if let Some((values, used)) = numbers::read(&plain[n..]).filter(|_| !is_word(raw, before, plain.get(n + 1))) {
+        // One dog is a dog.
+        let soft = word == "one" && used == 1;
+        let token = |(kind, key): &(Kind, String)| Token { soft, ..Token::new(*kind, key, raw) };
+        return (values.iter().map(token).collect(), used);
+    }
+    let helper = |key: &str, tense| Token {
+        tense,
+        turns: matches!(word, "is" | "are" | "was" | "were" | "by"),
+        ..Token::new(Kind::Helper, key, raw)
+    };
+    match word {
+        "was" | "were" | "had" | "did" => return one(helper("be", Some(Tense::Past))),
+        "is" | "are" | "am" | "has" | "have" => return one(helper("be", Some(Tense::Present))),
+        "by" => return one(helper("by", None)),
+        "from" | "to" => return one(Token::new(Kind::Way, word, raw)),
+        _ if is_light(word) => return (Vec::new(), 1),
+        _ => {}
+    }
+    let stem = stem(word);
+    let key = group(word, &stem).unwrap_or(&stem);
+    let every_day = key == "day" && (word == "daily" || matches!(before, "every" | "each"));
+    one(Token {
+        name: raw.name,
+        soft: is_soft(word) || every_day,
+        tense: tense(word, before),
+        ..Token::new(Kind::Word, key, raw)
     })
 }
 
-/// Words that tell of what is over.
-fn is_past(word: &str) -> bool {
-    const PAST: &[&str] = &[
-        "was",
-        "were",
-        "had",
-        "did",
-        "ago",
-        "went",
-        "got",
-        "bought",
-        "met",
-        "ate",
-        "ran",
-        "wrote",
-        "drove",
-        "flew",
-        "left",
-        "made",
-        "taught",
-        "spoke",
-        "gave",
-        "took",
-        "came",
-        "saw",
-        "won",
-        "lost",
-        "sold",
-        "grew",
-        "began",
-        "knew",
-        "kept",
-        "paid",
-        "broke",
-        "chose",
-        "slept",
-        "told",
-        "said",
-        "thought",
-        "felt",
-        "found",
-        "held",
-        "led",
-        "spent",
-        "stood",
-        "swam",
-        "wore",
-        "formerly",
-        "previously",
-    ];
-    PAST.contains(&word)
-        || word.len() > 4 && word.ends_with("ed") && !matches!(word, "named" | "called" | "need" | "speed")
+/// Whether what reads like a month or a day is a word, by what stands around: may, wed.
+fn is_word(raw: &Raw, before: &str, after: Option<&String>) -> bool {
+    let number = |word: &str| numbers::read(&[word.to_owned()]).is_some();
+    let dated = number(before) || after.is_some_and(|word| number(word)) || matches!(before, "of" | "in");
+    let abbreviation = ["wed", "sun", "sat", "mon", "mar", "jun", "jan", "dec"].contains(&&*raw.word);
+    !dated && !raw.name && (raw.word == "may" || abbreviation)
 }
 
-fn is_present(word: &str) -> bool {
-    word.len() > 3 && word.ends_with('s') && !word.ends_with("ss")
-}
-
-/// `is closed`, `a painted wall`: no past.
-fn participle(before: &str, word: &str) -> bool {
-    word.ends_with("ed")
-        && !matches!(before, "was" | "were" | "had" | "he" | "she" | "they" | "we" | "i")
-        && (matches!(
-            before,
-            "is" | "are" | "be" | "been" | "being" | "gets" | "get" | "a" | "an" | "the" | "of" | "has" | "have"
-        ))
-}
-
-/// Words that belong together: what they are read as, and how many there are.
-fn phrase(word: &str, next: &str) -> Option<(Vec<String>, usize)> {
-    let token = |key: &str| Some((vec![key.to_owned()], 2));
-    match (word, next) {
-        ("no", "longer") | ("any", "more") | ("used", "to") | ("gave" | "given" | "gives" | "giving", "up") => {
-            token(NEGATION)
-        }
-        ("cannot" | "can't" | "couldn't", "stand" | "bear" | "abide") => token("~hate"),
-        (negation, "like" | "enjoy") if negates(negation) => token("~dislike"),
-        ("instead", "of") | ("rather", "than") => token("instead"),
-        ("because", "of") | ("due" | "owing" | "thanks", "to") => Some((Vec::new(), 2)),
-        ("at", "least") => token("at least"),
-        ("at", "most") => token("at most"),
-        ("more", "than") => token("over"),
-        ("less" | "fewer", "than") => token("~under"),
-        ("going", "to") => token("will"),
-        ("has" | "have" | "had", "to") => token("~need"),
-        ("next" | "close", "to") => token("~near"),
-        ("end", "of") => token("late"),
-        ("beginning" | "start", "of") => token("earli"),
-        ("per", "cent") => token("~percent"),
-        ("wake" | "wakes" | "woke" | "waking", "up") => token("~wake"),
-        ("by", "himself" | "herself" | "itself" | "themselves" | "myself") => token("alon"),
-        ("runs" | "run" | "ran" | "running", "out") => token("expir"),
-        ("gets" | "get" | "got" | "are" | "is" | "were" | "was", "married") => token("~marry"),
-        ("go" | "goes" | "going" | "went", verb) if verb.len() > 5 && verb.ends_with("ing") => Some((Vec::new(), 1)),
-        ("out", "of") => Some((Vec::new(), 1)),
-        ("every" | "each", "day" | "night" | "morning" | "evening" | "hour" | "week" | "month" | "year") => {
-            Some((Vec::new(), 1))
-        }
-        ("not", "only")
-        | ("right", "now")
-        | ("a", "lot" | "bit" | "little" | "few")
-        | ("as" | "at", "well" | "all")
-        | ("of", "course")
-        | ("these", "days")
-        | ("on", "top") => Some((Vec::new(), 2)),
-        _ => None,
+fn tense(word: &str, before: &str) -> Option<Tense> {
+    const DESCRIBING: [&str; 12] = ["is", "are", "be", "been", "being", "gets", "get", "a", "an", "the", "of", "has"];
+    if word.len() > 4 && word.ends_with("ed") {
+        return (!DESCRIBING.contains(&before) && before != "have").then_some(Tense::Past);
     }
-}
-
-fn negates(word: &str) -> bool {
-    const NO: &[&str] = &[
-        "not",
-        "no",
-        "never",
-        "none",
-        "nobody",
-        "nothing",
-        "neither",
-        "nor",
-        "without",
-        "cannot",
-        "anymore",
-        "stopped",
-        "stops",
-        "stop",
-        "quit",
-        "quits",
-        "former",
-        "formerly",
-        "ex",
-        "lacks",
-        "lack",
-        "refuses",
-        "refused",
-        "avoids",
-        "avoid",
-        "hardly",
-        "barely",
-        "failed",
-        "fails",
-        "except",
-        "declined",
-        "declines",
-        "cancelled",
-        "canceled",
-        "kein",
-        "keine",
-        "nicht",
-        "nie",
-    ];
-    NO.contains(&word) || word.ends_with("n't")
-}
-
-/// Three letters that are a day or a month only where they are written like one.
-fn abbreviates(word: &str) -> bool {
-    ["wed", "sun", "sat", "mon", "mar", "jun", "jan", "dec"].contains(&word)
-}
-
-struct Word {
-    text: String,
-    /// It stood with `'s`.
-    owner: bool,
-}
-
-/// The words of a text, with what belongs into numbers and times kept together.
-fn words(text: &str) -> Vec<Word> {
-    let text = text.replace(['\u{2018}', '\u{2019}'], "'").replace("m²", " square metre ").replace("p.m.", "pm");
-    let chars: Vec<char> = text.chars().collect();
-    let mut out: Vec<Word> = Vec::new();
-    let mut word = String::new();
-    let mut currency = None;
-    let push = |word: &mut String, currency: &mut Option<char>, out: &mut Vec<Word>| {
-        if word.is_empty() {
-            return;
-        }
-        let whole = std::mem::take(word);
-        let bare = whole.strip_suffix("'s").or_else(|| whole.strip_suffix("'S"));
-        let owner = bare.is_some();
-        out.push(Word { text: bare.unwrap_or(&whole).to_owned(), owner });
-        out.extend(currency.take().map(|c| Word { text: c.to_string(), owner: false }));
-    };
-    for (n, c) in chars.iter().enumerate() {
-        let (before, after) = (n.checked_sub(1).and_then(|p| chars.get(p)), chars.get(n + 1));
-        let between_digits = before.is_some_and(char::is_ascii_digit) && after.is_some_and(char::is_ascii_digit);
-        let within = match c {
-            '\'' => before.is_some_and(|c| c.is_alphabetic()) && after.is_some_and(|c| c.is_alphabetic()),
-            '.' | ',' | ':' | '/' | '-' => between_digits,
-            '+' => word.is_empty() && after.is_some_and(char::is_ascii_digit),
-            c => c.is_alphanumeric(),
-        };
-        // 80kg is 80 kg.
-        let figures = |word: &str| !word.is_empty() && word.chars().all(|c| c.is_ascii_digit() || ".,:".contains(c));
-        if !within || c.is_alphabetic() && figures(&word) && !nth(&chars[n..]) {
-            push(&mut word, &mut currency, &mut out);
-        }
-        if within {
-            word.push(*c);
-        } else if "€$£".contains(*c) && after.is_some_and(char::is_ascii_digit) {
-            // $40 is 40 $.
-            currency = Some(*c);
-        } else if "%€$£°".contains(*c) {
-            out.push(Word { text: c.to_string(), owner: false });
-        } else if *c == '\'' && before.is_some_and(|c| *c == 's') {
-            // The Adeyemis' place.
-            if let Some(last) = out.last_mut() {
-                last.owner = true;
-            }
-        }
-    }
-    push(&mut word, &mut currency, &mut out);
-    out
-}
-
-/// Whether here stands the end of `3rd`.
-fn nth(rest: &[char]) -> bool {
-    let end: String = rest.iter().take_while(|c| c.is_alphanumeric()).collect();
-    matches!(end.to_lowercase().as_str(), "st" | "nd" | "rd" | "th")
+    (word.len() > 3 && word.ends_with('s') && !word.ends_with("ss")).then_some(Tense::Present)
 }

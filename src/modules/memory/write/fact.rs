@@ -122,7 +122,7 @@ pub async fn store_fact(tx: &mut dyn Rows, origin: &Origin, fact: &NewFact) -> R
         hash: content_hash(&content),
         topic: topic_hash(&fact.scope, entity, &fact.subject, &predicate.name),
         content,
-        about: About::new(&fact.subject, &predicate.name, kind == "property"),
+        about: About::new(&fact.subject, &predicate.name),
         fact,
         kind,
         predicate,

@@ -24,7 +24,6 @@ use uuid::Uuid;
 
 use super::gate;
 use super::predicates::snake_case;
-use super::same::cosine;
 use crate::store::{Params, StoreError, Tx};
 use crate::tools::{EffectTx, ToolError};
 
@@ -170,13 +169,6 @@ impl Vector {
     pub(in crate::modules::memory) fn put(vector: Option<&Self>, row: &mut Map<String, Value>) {
         row.insert("embedding".into(), vector.map_or(Value::Null, Vector::column));
         row.insert("embedding_model".into(), json!(vector.map(|v| &v.model)));
-    }
-
-    /// How alike this one and a row's are.
-    fn likeness(own: Option<&Self>, bytes: Option<&[u8]>, model: Option<&str>) -> Option<f32> {
-        let (own, bytes) = (own?, bytes?);
-        let theirs: Vec<i8> = bytes.iter().map(|b| i8::from_ne_bytes([*b])).collect();
-        (model == Some(&*own.model)).then(|| cosine(&own.numbers, &theirs)).flatten()
     }
 }
 

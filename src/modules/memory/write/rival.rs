@@ -40,8 +40,6 @@ struct Wording {
     content: String,
     hash: String,
     topic: String,
-    embedding: Option<Vec<u8>>,
-    model: Option<String>,
 }
 
 impl Wording {
@@ -53,8 +51,6 @@ impl Wording {
             content: row.get("content"),
             hash: row.get("content_hash"),
             topic: row.get("topic_hash"),
-            embedding: row.get("embedding"),
-            model: row.get("embedding_model"),
         }
     }
 }
@@ -165,12 +161,7 @@ impl Coming<'_> {
         if self.object.is_some() && other.object.is_some() && self.object != other.object {
             return false;
         }
-        let own = self.fact.vector.as_ref();
-        other.has_words(&self.hash)
-            || other.wordings.iter().any(|w| {
-                let likeness = Vector::likeness(own, w.embedding.as_deref(), w.model.as_deref());
-                self.said.means(&self.about, &w.content, likeness)
-            })
+        other.has_words(&self.hash) || other.wordings.iter().any(|w| self.said.means(&self.about, &w.content))
     }
 
     pub(super) fn of_topic(&self, other: &Rival) -> bool {

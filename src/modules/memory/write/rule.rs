@@ -71,10 +71,8 @@ pub async fn store_rule(tx: &mut dyn Rows, origin: &Origin, rule: &NewRule) -> R
         let key: Option<String> = row.get("idempotency_key");
         let keyed = key.is_some() && key == rule.idempotency_key;
         let scope: String = row.get("scope");
-        let likeness = Vector::likeness(rule.vector.as_ref(), row.get("embedding"), row.get("embedding_model"));
         let says = scope == rule.scope
-            && (row.get::<_, String>("content_hash") == hash
-                || said.means(&About::default(), row.get("content"), likeness));
+            && (row.get::<_, String>("content_hash") == hash || said.means(&About::default(), row.get("content")));
         if !keyed && !says {
             continue;
         }
