@@ -1,5 +1,5 @@
 //! Whether two texts about the same subject say the same. Pure, and careful: a wrong merge loses what was said, while
-//! [a model](crate::modules::memory) can still merge what is kept twice.
+//! [a model](crate::memory) can still merge what is kept twice.
 //!
 //! A text is read as a list of tokens ([`read`]): numbers, dates and negations in one plain form, every other word by its
 //! stem. Two texts say the same if each token of the one has a counterpart in the other: the same, a synonym

@@ -3,7 +3,7 @@
 
 use super::read::{Kind, Token};
 use super::{Pair, cosine};
-use crate::modules::memory::embed::Fixed;
+use crate::memory::embed::Fixed;
 
 /// Words whose vectors are so much alike are of one sort: tea and coffee, summer and winter.
 const ONE_SORT: f32 = 0.36;

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use rust_stemmers::{Algorithm, Stemmer};
 
-use crate::modules::memory::predicates::aliases;
+use crate::memory::predicates::aliases;
 
 const WORDS: &str = include_str!("words.txt");
 /// Stems that stand for one another in one of their usual senses, a line for each sense.
