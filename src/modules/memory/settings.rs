@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::embed::LOCAL_FILES;
 use base::{ByteSize, HumanDuration};
+use memory_index::embed::LOCAL_FILES;
+use memory_index::rank::{Mode, Weights};
 use schedule::CronTimes;
 use sessions::RECALL_WITHIN;
 
@@ -44,26 +45,6 @@ pub struct Retrieval {
     pub recent_episodes: bool,
     /// Whether the block also tells what other butlers have published.
     pub fleet_knowledge: bool,
-}
-
-/// How memories are looked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    #[default]
-    Hybrid,
-    Semantic,
-    Keyword,
-}
-
-/// What a memory's score is made of; they sum to 1.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Weights {
-    pub relevance: f32,
-    pub importance: f32,
-    pub recency: f32,
-    pub confidence: f32,
 }
 
 /// `[modules.memory.episodes]`
@@ -159,12 +140,6 @@ impl Default for Retrieval {
             recent_episodes: false,
             fleet_knowledge: false,
         }
-    }
-}
-
-impl Default for Weights {
-    fn default() -> Self {
-        Self { relevance: 0.4, importance: 0.3, recency: 0.2, confidence: 0.1 }
     }
 }
 

@@ -8,17 +8,17 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::super::Memory;
-use super::super::core::fact_text;
-use super::super::rank::spoken;
-use super::super::write::{
-    self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, store_fact, store_rule,
-};
 use super::answer::{self, Learned, Skipped};
 use super::ask::Not;
 use super::prompt::{Known, KnownFact};
 use super::queue::Episode;
 use base::{RequestContext, SessionId, crash};
+use memory::Memory;
+use memory::write::{
+    self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, store_fact, store_rule,
+};
+use memory_index::rank::fact_text;
+use memory_index::rank::spoken;
 use store::{StoreError, Tx};
 
 const STEP: &str = "writing what was learned";

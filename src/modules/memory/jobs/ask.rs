@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::Memory;
 use crate::{JobCall, Unthought};
 use base::{RequestContext, SessionId, TenantId, Trust};
+use memory::Memory;
 use sessions::{SCHEDULE, Trigger, Wants};
 use store::StoreError;
 

@@ -10,9 +10,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::Memory;
-use super::super::reembed;
-use super::super::write::{Origin, WriteError, merge_facts};
 use super::answer::json_in;
 use super::ask::{Not, ask};
 use super::doubt::{Doubt, Fact, facts, parts, waiting};
@@ -21,6 +18,8 @@ use super::prompt::fenced;
 use super::queue::TRIES;
 use crate::JobCall;
 use base::{TenantId, Trust, crash};
+use memory::write::{Origin, WriteError, merge_facts};
+use memory::{Memory, make_missing};
 use store::StoreError;
 
 const INSTRUCTION: &str = include_str!("compare.md");
@@ -71,7 +70,7 @@ impl Comparing<'_> {
         let (mut alone, mut doubts) = (Vec::new(), Vec::new());
         for fact in &new {
             if fact.holds() && fact.model.as_deref() != Some(self.memory.embedder.model()) {
-                reembed::begin(self.memory, tenant);
+                make_missing(self.memory, tenant);
                 continue;
             }
             let mut others: Vec<(f32, &Fact)> = near[&fact.id]

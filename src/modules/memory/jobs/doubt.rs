@@ -8,10 +8,10 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::super::gate::same_subject;
-use super::super::same::{Said, cosine};
-use super::super::write::Judged;
 use base::{TenantId, Trust};
+use memory::write::Judged;
+use memory_index::same::{Said, cosine};
+use memory_index::text::same_subject;
 use store::{Database, StoreError};
 
 /// So many facts are looked at before those of them that are like others are asked about.

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::super::core::fact_text;
 use super::super::tools::{With, id, kind, moment, origin, settled, stepped, vector};
-use super::super::write::{self, Edit, Kind, Permanence};
+use memory::write::{self, Edit, Kind, Permanence};
+use memory_index::rank::fact_text;
 use tools::{ToolCall, ToolError};
 
 pub(super) async fn memory_edit(call: ToolCall, with: With) -> Result<Value, ToolError> {

@@ -5,6 +5,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::telling_parts;
+use crate::memory::tools::With;
 use tools::{ToolCall, ToolError};
 
 const EVENTS: &str = "
@@ -24,7 +25,7 @@ const CHANGES: &str = "
            memory_row(h.memory_type, h.memory_id) ->> 'forgotten_at' IS NOT NULL AS forgotten
     FROM memory_history h WHERE h.event_id = ANY($1) ORDER BY h.change";
 
-pub(super) async fn memory_history(call: ToolCall) -> Result<Value, ToolError> {
+pub(super) async fn memory_history(call: ToolCall, _: With) -> Result<Value, ToolError> {
     let of: Option<Uuid> = call.text("memory_id").and_then(|id| id.parse().ok());
     let number = |name: &str| call.args.get(name).and_then(Value::as_i64);
     let limit = number("limit").unwrap_or(50);

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define, id, id_of, kind, memory_type, origin, permanence_of, shown, text};
-use crate::memory::write::{self, Kind, Permanence, WriteError};
+use memory::write::{self, Kind, Permanence, WriteError};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &[

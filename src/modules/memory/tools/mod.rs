@@ -48,10 +48,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::core::Memory;
-use super::rank::spoken;
-use super::write::{Kind, Origin, Permanence, Vector, WriteError};
+use super::Settings;
 use ::store::StoreError;
+use memory::write::{Kind, Origin, Permanence, Vector, WriteError};
+use memory::{Ledger, Memory};
+use memory_index::rank::spoken;
 use tools::{Definition, EffectTx, Meta, Tool, ToolCall, ToolError};
 
 pub use admin::Runs;
@@ -60,6 +61,9 @@ pub use admin::Runs;
 #[derive(Clone)]
 pub struct With {
     pub memory: Arc<Memory>,
+    pub settings: Arc<Settings>,
+    /// Where purges are written down.
+    pub ledger: Ledger,
     /// Who runs consolidation and cleanup on demand; without, there are no tools for it.
     pub runs: Option<Arc<dyn Runs>>,
 }
