@@ -157,16 +157,9 @@ async fn decide(
         }
         return Ok(done(before.id, Outcome::Repeated));
     }
-    // What was forgotten of a stranger's claims does not bind the household.
-    let binds = |r: &&Rival| r.forgotten && (coming.stranger || !r.stranger);
-    if rivals.iter().filter(binds).any(|r| {
-        coming.of_topic(r) && (r.is_of(fact.source_episode) || coming.says(r))
-            || coming.same_subject(r) && r.has_words(&coming.hash)
-    }) {
+    if forgotten(coming, rivals) {
         return Err(WriteError::refused("forgotten", FORGOTTEN));
     }
-    // Nothing is confirmed across the line between strangers and the household.
-    let peers = || rivals.iter().filter(|r| r.active && r.stranger == coming.stranger);
     let told = rivals.iter().filter(|r| r.active && r.has_id(|id| origin.told.contains(id)));
     if let Some(known) = told.into_iter().find(|r| (coming.of_topic(r) || coming.same_subject(r)) && coming.repeats(r))
     {
@@ -176,21 +169,48 @@ async fn decide(
         let (id, status) = place.take(tx, origin, coming).await?;
         return Ok(done(id, status));
     }
+    if let Some(same) = the_same(coming, rivals) {
+        confirm_fact(tx, origin, same.id, fact).await?;
+        return Ok(StoredFact { predicate: same.predicate.clone(), ..done(same.id, Outcome::Confirmed) });
+    }
+    let (id, superseded_id) = insert(tx, origin, coming, rivals).await?;
+    Ok(StoredFact { superseded_id, ..done(id, Outcome::Stored) })
+}
+
+/// Whether the same was forgotten on purpose.
+fn forgotten(coming: &Coming<'_>, rivals: &[Rival]) -> bool {
+    // What was forgotten of a stranger's claims does not bind the household.
+    let mut binding = rivals.iter().filter(|r| r.forgotten && (coming.stranger || !r.stranger));
+    binding.any(|r| {
+        coming.of_topic(r) && (r.is_of(coming.fact.source_episode) || coming.says(r))
+            || coming.same_subject(r) && r.has_words(&coming.hash)
+    })
+}
+
+/// The fact that says the same already, and is confirmed by it.
+fn the_same<'a>(coming: &Coming<'_>, rivals: &'a [Rival]) -> Option<&'a Rival> {
+    // Nothing is confirmed across the line between strangers and the household.
+    let peers = || rivals.iter().filter(|r| r.active && r.stranger == coming.stranger);
     let same = peers().find(|r| coming.of_topic(r) && coming.says(r)).or_else(|| {
         // The same sentence of the same subject under another predicate, if it is one.
         let sentence = coming.content.split_whitespace().count() >= 3;
         peers().find(|r| sentence && r.has_words(&coming.hash) && coming.same_subject(r) && coming.says(r))
     });
     // What nobody had confirmed for long is so after all, unless something else stands in its place.
-    let same = same.or_else(|| {
+    same.or_else(|| {
         let gone = |r: &&Rival| r.expired && r.stranger == coming.stranger && coming.of_topic(r);
         let held = peers().any(|r| coming.of_topic(r) && coming.displaces(r));
         rivals.iter().filter(gone).find(|r| !held && coming.says(r))
-    });
-    if let Some(same) = same {
-        confirm_fact(tx, origin, same.id, fact).await?;
-        return Ok(StoredFact { predicate: same.predicate.clone(), ..done(same.id, Outcome::Confirmed) });
-    }
+    })
+}
+
+/// Stores it as a new one, in the place of what it displaces. Returns its id and that of the value that held before.
+async fn insert(
+    tx: &mut dyn Rows,
+    origin: &Origin,
+    coming: &Coming<'_>,
+    rivals: &[Rival],
+) -> Result<(Uuid, Option<Uuid>), WriteError> {
     // What it displaces: the value that held, and a stranger's claim where the household speaks.
     let in_place = |r: &&Rival| {
         r.active
@@ -215,11 +235,11 @@ async fn decide(
     for old in &displaced {
         link(tx, (Kind::Fact, id), (Kind::Fact, old.id), "supersedes").await?;
     }
-    if let Some(episode) = fact.source_episode {
+    if let Some(episode) = coming.fact.source_episode {
         link(tx, (Kind::Fact, id), (Kind::Episode, episode), "derived_from").await?;
     }
     predicate_used(tx, &coming.predicate).await?;
-    Ok(StoredFact { superseded_id: first, ..done(id, Outcome::Stored) })
+    Ok((id, first))
 }
 
 /// One more word for what is known.

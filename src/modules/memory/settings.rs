@@ -113,6 +113,41 @@ pub enum Provider {
     Local,
 }
 
+impl Embedding {
+    fn check(&self, say: &mut dyn FnMut(&str, &str)) {
+        match self.provider {
+            Provider::Endpoint => {
+                let url = self.url.as_deref().and_then(|url| reqwest::Url::parse(url).ok());
+                if !url.is_some_and(|u| ["http", "https"].contains(&u.scheme()) && u.host_str().is_some()) {
+                    say("embedding.url", "expected an address such as \"https://api.example.org/v1\"");
+                }
+                if self.model.as_deref().is_none_or(str::is_empty) {
+                    say("embedding.model", "expected the name of the endpoint's model");
+                }
+                if !self.dimensions.is_some_and(|d| (16..=4096).contains(&d)) {
+                    say("embedding.dimensions", "expected how many numbers its vectors have, from 16 to 4096");
+                }
+            }
+            Provider::Local if !cfg!(feature = "local-embedding") => say(
+                "embedding.provider",
+                "found \"local\", which this build lacks; build butlerd with `--features local-embedding`, or say \
+                 \"static\" or \"endpoint\"",
+            ),
+            Provider::Local => match &self.model_dir {
+                Some(dir) if dir.is_absolute() => {
+                    let missing = |file: &&&str| !dir.join(file).is_file();
+                    for file in LOCAL_FILES.iter().filter(missing) {
+                        let found = format!("found no {file} in {}, expected the files of a model", dir.display());
+                        say("embedding.model_dir", &found);
+                    }
+                }
+                _ => say("embedding.model_dir", "expected the directory of the model, from `/` on"),
+            },
+            Provider::Static => {}
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -228,36 +263,7 @@ impl Settings {
                 say(key, &e.to_string());
             }
         }
-        match e.provider {
-            Provider::Endpoint => {
-                let url = e.url.as_deref().and_then(|url| reqwest::Url::parse(url).ok());
-                if !url.is_some_and(|u| ["http", "https"].contains(&u.scheme()) && u.host_str().is_some()) {
-                    say("embedding.url", "expected an address such as \"https://api.example.org/v1\"");
-                }
-                if e.model.as_deref().is_none_or(str::is_empty) {
-                    say("embedding.model", "expected the name of the endpoint's model");
-                }
-                if !e.dimensions.is_some_and(|d| (16..=4096).contains(&d)) {
-                    say("embedding.dimensions", "expected how many numbers its vectors have, from 16 to 4096");
-                }
-            }
-            Provider::Local if !cfg!(feature = "local-embedding") => say(
-                "embedding.provider",
-                "found \"local\", which this build lacks; build butlerd with `--features local-embedding`, or say \
-                 \"static\" or \"endpoint\"",
-            ),
-            Provider::Local => match &e.model_dir {
-                Some(dir) if dir.is_absolute() => {
-                    let missing = |file: &&&str| !dir.join(file).is_file();
-                    for file in LOCAL_FILES.iter().filter(missing) {
-                        let found = format!("found no {file} in {}, expected the files of a model", dir.display());
-                        say("embedding.model_dir", &found);
-                    }
-                }
-                _ => say("embedding.model_dir", "expected the directory of the model, from `/` on"),
-            },
-            Provider::Static => {}
-        }
+        e.check(&mut say);
     }
 
     /// How long a session waits for its memory.

@@ -32,26 +32,7 @@ fn for_people(meta: Meta) -> Meta {
 }
 
 pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
-    let number = |least: f64, most: f64, what: &str| json!({"type": "number", "minimum": least, "maximum": most, "description": what});
     let which = || json!({"memory_type": memory_type(), "memory_id": id_of("memory")});
-    let mut edited = which();
-    for (name, schema) in [
-        ("content", text(20_000, "What it says")),
-        ("subject", text(200, "Of whom or what a fact speaks")),
-        ("predicate", text(100, "What a fact says of its subject")),
-        ("importance", number(0.0, 10.0, "How much it matters")),
-        ("confidence", number(0.0, 1.0, "How sure it is")),
-        ("permanence", permanence(Permanence::Standard)),
-        ("sensitivity", sensitivity()),
-        ("valid_from", text(64, "Since when it is so")),
-        ("valid_to", text(64, "Until when it is so")),
-        ("reason", text(500, "Why, without repeating what it says")),
-    ] {
-        edited[name] = schema;
-    }
-    if let Some(permanence) = edited["permanence"].as_object_mut() {
-        permanence.remove("default");
-    }
     let limit = || json!({"type": "integer", "minimum": 1, "maximum": PAGE, "description": "How many at most"});
     Ok(vec![
         tool!(
@@ -59,7 +40,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
             for_people(telling(Meta::write(Effect::Idempotent), &["content", "subject", "reason"])),
             memory_edit,
             "Change a memory in its place. How it was is kept, and memory_undo brings it back.",
-            edited,
+            edited(),
             &["memory_type", "memory_id"]
         ),
         tool!(
@@ -113,6 +94,30 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
             &[]
         ),
     ])
+}
+
+/// What memory_edit takes.
+fn edited() -> Value {
+    let number = |least: f64, most: f64, what: &str| json!({"type": "number", "minimum": least, "maximum": most, "description": what});
+    let mut edited = json!({"memory_type": memory_type(), "memory_id": id_of("memory")});
+    for (name, schema) in [
+        ("content", text(20_000, "What it says")),
+        ("subject", text(200, "Of whom or what a fact speaks")),
+        ("predicate", text(100, "What a fact says of its subject")),
+        ("importance", number(0.0, 10.0, "How much it matters")),
+        ("confidence", number(0.0, 1.0, "How sure it is")),
+        ("permanence", permanence(Permanence::Standard)),
+        ("sensitivity", sensitivity()),
+        ("valid_from", text(64, "Since when it is so")),
+        ("valid_to", text(64, "Until when it is so")),
+        ("reason", text(500, "Why, without repeating what it says")),
+    ] {
+        edited[name] = schema;
+    }
+    if let Some(permanence) = edited["permanence"].as_object_mut() {
+        permanence.remove("default");
+    }
+    edited
 }
 
 async fn memory_named(call: ToolCall, _: With) -> Result<Value, ToolError> {
