@@ -1,10 +1,13 @@
 //! The SQL of the engine. Memories are written by functions of the database alone, each of which says what it wants.
 
+pub mod compare;
 pub mod facts;
 pub(crate) mod fulltext;
 mod index;
+pub mod known;
 mod ledger;
 pub mod shown;
+pub mod story;
 mod vectors;
 
 use async_trait::async_trait;

@@ -10,10 +10,11 @@ use uuid::Uuid;
 
 use super::answer::{self, Learned, Skipped};
 use super::ask::Not;
-use super::prompt::{Known, KnownFact};
+use super::prompt::Known;
 use super::queue::Episode;
 use base::{RequestContext, SessionId, crash};
 use memory::Memory;
+use memory::sql::known::KnownFact;
 use memory::write::{
     self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, store_fact, store_rule,
 };

@@ -297,13 +297,3 @@ pub(super) async fn stepped(call: &ToolCall, with: &With) {
         tracing::warn!(butler = %call.butler, error = %e, "what was remembered is not searchable yet");
     }
 }
-
-/// A memory as its owner may see it; none where it is not there or was forgotten.
-async fn shown(call: &ToolCall, kind: Kind, id: Uuid) -> Result<Option<Value>, ToolError> {
-    let sql = format!(
-        "SELECT to_jsonb(m) - '{{search,of_owner,embedding,change,seq,content_hash,topic_hash,claim_id,claimed_by,lease_until,compared,compare_attempts}}'::text[]
-         FROM memory_{}s m WHERE m.id = $1 AND m.forgotten_at IS NULL",
-        kind.as_str()
-    );
-    Ok(call.query(&sql, &[&id]).await?.first().map(|r| r.get(0)))
-}
