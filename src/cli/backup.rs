@@ -80,7 +80,7 @@ fn show(out: Out, summary: &Summary, word: &str) {
 
 /// What a restore brings back that was taken out of the household after the backup.
 fn after_the_backup(data_dir: &std::path::Path) -> String {
-    let purged = data_dir.join(modules::memory::PURGED);
+    let purged = data_dir.join(memory::PURGED);
     match purged.is_dir() {
         true => format!(
             "Memories that were purged after that moment are purged again at the start, as {} says.",
@@ -89,7 +89,7 @@ fn after_the_backup(data_dir: &std::path::Path) -> String {
         false => format!(
             "Memories that were purged after that moment are in it again: purge them anew, or lay the household's directory \
              `{}` into the data directory before you start it.",
-            modules::memory::PURGED
+            memory::PURGED
         ),
     }
 }

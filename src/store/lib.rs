@@ -12,6 +12,7 @@ pub mod migrate;
 mod nodes;
 mod pool;
 pub mod replay;
+mod row;
 pub mod rules;
 mod tls;
 

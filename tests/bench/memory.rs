@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use modules::memory::embed::Fixed;
-use modules::memory::rank::spoken;
+use memory_index::embed::Fixed;
+use memory_index::rank::spoken;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;

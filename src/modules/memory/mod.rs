@@ -3,23 +3,13 @@
 //! Rows are the truth (`sql/memory/`); what is searched stands in memory beside them and is kept in step by the numbers of
 //! their changes. Whoever reads a row is told how far it is believed by the row's policy, so memory launders nothing.
 
-mod calendar;
-mod core;
-pub mod embed;
-mod fulltext;
-pub mod gate;
-mod jobs;
-mod kind;
-mod owner;
-pub mod predicates;
-pub mod rank;
-mod reembed;
-mod retrieval;
-pub mod same;
-mod settings;
-mod shard;
+#[macro_use]
 mod tools;
-pub mod write;
+
+mod jobs;
+mod owner;
+mod retrieval;
+mod settings;
 
 use std::path::Path;
 use std::sync::{Arc, OnceLock};
@@ -31,14 +21,12 @@ use serde_json::Value;
 use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, NamedJob};
 use ::tools::Tool;
 use base::{ButlerName, TenantId};
+use memory::{Ledger, Memory, Options};
+use memory_index::embed::{Embedder, Endpoint, Fixed};
 use schedule::BuiltInSchedule;
 use store::migrate::Chain;
 
-pub use core::{Ask, Memory};
-use embed::Embedder;
 pub use jobs::job_names;
-use owner::Ledger;
-pub use owner::PURGED;
 use settings::{Embedding, Provider};
 
 pub use settings::Settings;
@@ -57,7 +45,7 @@ impl Factory for MemoryFactory {
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
         let settings = Settings::read(config).map_err(|wrong| wrong.join("; "))?;
-        Ok(Box::new(MemoryModule { settings, memory: OnceLock::new() }))
+        Ok(Box::new(MemoryModule { settings: Arc::new(settings), started: OnceLock::new() }))
     }
 }
 
@@ -67,11 +55,11 @@ const EMBED_WITHIN: Duration = Duration::from_secs(10);
 /// Who makes vectors, by the settings.
 async fn embedder(settings: &Embedding, cx: &ModuleContext) -> Result<Arc<dyn Embedder>, String> {
     Ok(match settings.provider {
-        Provider::Static => Arc::new(embed::Fixed),
+        Provider::Static => Arc::new(Fixed),
         #[cfg(feature = "local-embedding")]
         Provider::Local => {
             let dir = settings.model_dir.as_ref().ok_or("embedding: a local model has a model_dir")?;
-            Arc::new(embed::Local::open(dir).await.map_err(|e| e.to_string())?)
+            Arc::new(memory_index::embed::Local::open(dir).await.map_err(|e| e.to_string())?)
         }
         #[cfg(not(feature = "local-embedding"))]
         Provider::Local => return Err("embedding: this build has no local models".to_owned()),
@@ -81,21 +69,15 @@ async fn embedder(settings: &Embedding, cx: &ModuleContext) -> Result<Arc<dyn Em
                 return Err("embedding: an endpoint has url, model and dimensions".to_owned());
             };
             let key = settings.key.as_ref().and_then(|name| cx.credentials.get(name)).cloned();
-            Arc::new(embed::Endpoint::new(url, model, key, dimensions, EMBED_WITHIN).map_err(|e| e.to_string())?)
+            Arc::new(Endpoint::new(url, model, key, dimensions, EMBED_WITHIN).map_err(|e| e.to_string())?)
         }
     })
 }
 
 struct MemoryModule {
-    settings: Settings,
+    settings: Arc<Settings>,
     /// There once the module has started.
-    memory: OnceLock<Arc<Memory>>,
-}
-
-impl MemoryModule {
-    fn memory(&self) -> Result<&Arc<Memory>, String> {
-        self.memory.get().ok_or_else(|| "it has not started".to_owned())
-    }
+    started: OnceLock<(Arc<Memory>, Ledger)>,
 }
 
 #[async_trait]
@@ -135,16 +117,19 @@ impl Module for MemoryModule {
         if again > 0 {
             tracing::warn!(butler = %cx.butler, again, "memories that were purged had come back, and were purged again");
         }
-        let mut memory = Memory::new(&cx.butler, self.settings.clone(), &cx.store, embedder);
-        memory.ledger = Some(ledger);
-        let memory = Arc::new(memory);
+        let options = Options {
+            weights: self.settings.retrieval.weights,
+            question_within: self.settings.recall_within() / 2,
+            index_bytes: self.settings.index_size.0,
+        };
+        let memory = Arc::new(Memory::new(&cx.butler, options, &cx.store, embedder));
         // The owner's own is there by the time that somebody asks.
         memory.warm(&TenantId::owner());
-        let _ = self.memory.set(memory);
+        let _ = self.started.set((memory, ledger));
         Ok(())
     }
     fn jobs(&self, _: &ModuleContext) -> Vec<NamedJob> {
-        self.memory.get().map(jobs::named).unwrap_or_default()
+        self.started.get().map(|(memory, _)| jobs::named(memory, &self.settings)).unwrap_or_default()
     }
     fn schedules(&self) -> Vec<BuiltInSchedule> {
         if self.settings.enabled { jobs::schedules(&self.settings) } else { Vec::new() }
@@ -153,8 +138,13 @@ impl Module for MemoryModule {
         if !self.settings.enabled {
             return Ok(Vec::new());
         }
-        let memory = self.memory()?;
-        let with = With { memory: memory.clone(), runs: Some(jobs::on_demand(memory, &cx.due)) };
-        Ok(retrieval::tools(memory)?.into_iter().chain(tools::tools(&with)?).chain(owner::tools(&with)?).collect())
+        let (memory, ledger) = self.started.get().ok_or("it has not started")?;
+        let with = With {
+            memory: memory.clone(),
+            settings: self.settings.clone(),
+            ledger: ledger.clone(),
+            runs: Some(jobs::on_demand(memory, &cx.due)),
+        };
+        Ok(retrieval::tools(&with)?.into_iter().chain(tools::tools(&with)?).chain(owner::tools(&with)?).collect())
     }
 }

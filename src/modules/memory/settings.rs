@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::embed::LOCAL_FILES;
 use base::{ByteSize, HumanDuration};
+use memory_index::embed::LOCAL_FILES;
+use memory_index::rank::{Mode, Weights};
 use schedule::CronTimes;
 use sessions::RECALL_WITHIN;
 
@@ -44,26 +45,6 @@ pub struct Retrieval {
     pub recent_episodes: bool,
     /// Whether the block also tells what other butlers have published.
     pub fleet_knowledge: bool,
-}
-
-/// How memories are looked for.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Mode {
-    #[default]
-    Hybrid,
-    Semantic,
-    Keyword,
-}
-
-/// What a memory's score is made of; they sum to 1.
-#[derive(Clone, Copy, PartialEq, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
-pub struct Weights {
-    pub relevance: f32,
-    pub importance: f32,
-    pub recency: f32,
-    pub confidence: f32,
 }
 
 /// `[modules.memory.episodes]`
@@ -132,6 +113,41 @@ pub enum Provider {
     Local,
 }
 
+impl Embedding {
+    fn check(&self, say: &mut dyn FnMut(&str, &str)) {
+        match self.provider {
+            Provider::Endpoint => {
+                let url = self.url.as_deref().and_then(|url| reqwest::Url::parse(url).ok());
+                if !url.is_some_and(|u| ["http", "https"].contains(&u.scheme()) && u.host_str().is_some()) {
+                    say("embedding.url", "expected an address such as \"https://api.example.org/v1\"");
+                }
+                if self.model.as_deref().is_none_or(str::is_empty) {
+                    say("embedding.model", "expected the name of the endpoint's model");
+                }
+                if !self.dimensions.is_some_and(|d| (16..=4096).contains(&d)) {
+                    say("embedding.dimensions", "expected how many numbers its vectors have, from 16 to 4096");
+                }
+            }
+            Provider::Local if !cfg!(feature = "local-embedding") => say(
+                "embedding.provider",
+                "found \"local\", which this build lacks; build butlerd with `--features local-embedding`, or say \
+                 \"static\" or \"endpoint\"",
+            ),
+            Provider::Local => match &self.model_dir {
+                Some(dir) if dir.is_absolute() => {
+                    let missing = |file: &&&str| !dir.join(file).is_file();
+                    for file in LOCAL_FILES.iter().filter(missing) {
+                        let found = format!("found no {file} in {}, expected the files of a model", dir.display());
+                        say("embedding.model_dir", &found);
+                    }
+                }
+                _ => say("embedding.model_dir", "expected the directory of the model, from `/` on"),
+            },
+            Provider::Static => {}
+        }
+    }
+}
+
 impl Default for Settings {
     fn default() -> Self {
         Self {
@@ -159,12 +175,6 @@ impl Default for Retrieval {
             recent_episodes: false,
             fleet_knowledge: false,
         }
-    }
-}
-
-impl Default for Weights {
-    fn default() -> Self {
-        Self { relevance: 0.4, importance: 0.3, recency: 0.2, confidence: 0.1 }
     }
 }
 
@@ -253,36 +263,7 @@ impl Settings {
                 say(key, &e.to_string());
             }
         }
-        match e.provider {
-            Provider::Endpoint => {
-                let url = e.url.as_deref().and_then(|url| reqwest::Url::parse(url).ok());
-                if !url.is_some_and(|u| ["http", "https"].contains(&u.scheme()) && u.host_str().is_some()) {
-                    say("embedding.url", "expected an address such as \"https://api.example.org/v1\"");
-                }
-                if e.model.as_deref().is_none_or(str::is_empty) {
-                    say("embedding.model", "expected the name of the endpoint's model");
-                }
-                if !e.dimensions.is_some_and(|d| (16..=4096).contains(&d)) {
-                    say("embedding.dimensions", "expected how many numbers its vectors have, from 16 to 4096");
-                }
-            }
-            Provider::Local if !cfg!(feature = "local-embedding") => say(
-                "embedding.provider",
-                "found \"local\", which this build lacks; build butlerd with `--features local-embedding`, or say \
-                 \"static\" or \"endpoint\"",
-            ),
-            Provider::Local => match &e.model_dir {
-                Some(dir) if dir.is_absolute() => {
-                    let missing = |file: &&&str| !dir.join(file).is_file();
-                    for file in LOCAL_FILES.iter().filter(missing) {
-                        let found = format!("found no {file} in {}, expected the files of a model", dir.display());
-                        say("embedding.model_dir", &found);
-                    }
-                }
-                _ => say("embedding.model_dir", "expected the directory of the model, from `/` on"),
-            },
-            Provider::Static => {}
-        }
+        e.check(&mut say);
     }
 
     /// How long a session waits for its memory.

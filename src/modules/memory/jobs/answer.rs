@@ -258,7 +258,8 @@ fn new_rule(item: &Value, asked: &AnswerScope<'_>) -> Left<NewRule> {
 mod tests {
     use serde_json::json;
 
-    use super::super::prompt::KnownFact;
+    use memory::sql::known::KnownFact;
+
     use super::*;
 
     fn known(id: Uuid, entity: Uuid) -> KnownMemories {

@@ -8,17 +8,18 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::super::Memory;
-use super::super::core::fact_text;
-use super::super::rank::spoken;
-use super::super::write::{
-    self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, store_fact, store_rule,
-};
 use super::answer::{self, Learned, Skipped};
 use super::ask::AskError;
-use super::prompt::{KnownFact, KnownMemories};
+use super::prompt::KnownMemories;
 use super::queue::Episode;
 use base::{RequestContext, SessionId, crash};
+use memory::Memory;
+use memory::sql::known::KnownFact;
+use memory::write::{
+    self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, store_fact, store_rule,
+};
+use memory_index::rank::fact_text;
+use memory_index::rank::spoken;
 use store::{StoreError, Tx};
 
 const STEP: &str = "writing what was learned";

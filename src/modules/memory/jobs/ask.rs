@@ -2,9 +2,9 @@
 
 use std::sync::Arc;
 
-use super::super::Memory;
 use crate::{AskModelError, JobCall};
 use base::{RequestContext, SessionId, TenantId, Trust};
+use memory::Memory;
 use sessions::{SCHEDULE, SessionOptions, Trigger};
 use store::StoreError;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use uuid::Uuid;
 
-use super::super::Memory;
 use super::every_tenant;
 use crate::{Job, JobCall, JobFailure};
 use base::TenantId;
+use memory::Memory;
 use store::{Database, StoreError};
 
 /// So many go in one transaction, for which writers wait.
@@ -17,6 +17,8 @@ const AT_ONCE: i32 = 1000;
 
 pub(super) struct Cleanup {
     pub memory: Arc<Memory>,
+    /// So many episodes are kept.
+    pub capacity: u32,
 }
 
 /// What one cleaning took away.
@@ -43,7 +45,7 @@ impl Job for Cleanup {
     async fn run(&self, call: JobCall<'_>) -> Result<String, JobFailure> {
         let asked = call.args.and_then(|args| args.get("max_entries"));
         let capacity = match asked.map(|n| n.as_u64().and_then(|n| u32::try_from(n).ok())) {
-            None => self.memory.settings.episodes.capacity,
+            None => self.capacity,
             Some(Some(n)) if n > 0 => n,
             Some(_) => return Err(JobFailure::Told("job_args.max_entries: a number from 1 on is expected".to_owned())),
         };

@@ -10,9 +10,6 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::Memory;
-use super::super::reembed;
-use super::super::write::{Origin, WriteError, merge_facts};
 use super::answer::json_in;
 use super::ask::{AskError, ask};
 use super::doubt::{Doubt, Fact, facts, parts, waiting};
@@ -21,6 +18,9 @@ use super::prompt::fenced;
 use super::queue::TRIES;
 use crate::JobCall;
 use base::{TenantId, Trust, crash};
+use memory::sql::compare::note;
+use memory::write::{Origin, WriteError, merge_facts};
+use memory::{Memory, make_missing};
 use store::StoreError;
 
 const INSTRUCTION: &str = include_str!("compare.md");
@@ -65,24 +65,24 @@ impl Comparing<'_> {
     /// The next facts of a tenant after this number. Returns the last one's; none: it ends here.
     async fn page(&mut self, tenant: &TenantId, after: i64) -> Result<Option<i64>, AskError> {
         let new = waiting(self.call.db, self.memory.store.schema(), tenant, after).await?;
-        let Some(last) = new.last().map(|f| f.seq) else { return Ok(None) };
+        let Some(last) = new.last().map(|f| f.row.seq) else { return Ok(None) };
         let Some(near) = self.near(tenant, &new).await? else { return Ok(None) };
         let known = facts(self.call.db, self.memory.store.schema(), tenant, &near).await?;
         let (mut alone, mut doubts) = (Vec::new(), Vec::new());
         for fact in &new {
-            if fact.holds() && fact.model.as_deref() != Some(self.memory.embedder.model()) {
-                reembed::begin(self.memory, tenant);
+            if fact.holds() && fact.row.embedding_model.as_deref() != Some(self.memory.embedder.model()) {
+                make_missing(self.memory, tenant);
                 continue;
             }
-            let mut others: Vec<(f32, &Fact)> = near[&fact.id]
+            let mut others: Vec<(f32, &Fact)> = near[&fact.row.id]
                 .iter()
                 .filter_map(|id| known.get(id))
                 .filter_map(|other| Some((fact.likeness(other)?, other)))
                 .collect();
-            others.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(one.seq.cmp(&other.seq)));
+            others.sort_by(|(a, one), (b, other)| b.total_cmp(a).then(one.row.seq.cmp(&other.row.seq)));
             let others: Vec<&Fact> = others.into_iter().take(MOST_ALIKE).map(|(_, other)| other).collect();
             match others.is_empty() {
-                true => alone.push(fact.id),
+                true => alone.push(fact.row.id),
                 false => doubts.push(Doubt { fact, others }),
             }
         }
@@ -92,7 +92,7 @@ impl Comparing<'_> {
                 return Ok(None);
             }
             self.sessions -= 1;
-            let ids: Vec<Uuid> = part.iter().map(|d| d.fact.id).collect();
+            let ids: Vec<Uuid> = part.iter().map(|d| d.fact.row.id).collect();
             match self.part(tenant, &part).await {
                 Err(AskError::Failed(why)) => {
                     tracing::warn!(butler = %self.memory.butler, facts = ids.len(), "facts were not compared: {why}");
@@ -111,12 +111,12 @@ impl Comparing<'_> {
         for fact in new {
             let mut ids: Vec<Uuid> = fact.before().into_iter().collect();
             if fact.holds() {
-                match self.memory.nearest(tenant, &fact.vector, &fact.scope, NEIGHBOURS).await? {
+                match self.memory.nearest(tenant, &fact.vector, &fact.row.scope, NEIGHBOURS).await? {
                     Some(found) => ids.extend(found),
                     None => return Ok(None),
                 }
             }
-            near.insert(fact.id, ids);
+            near.insert(fact.row.id, ids);
         }
         Ok(Some(near))
     }
@@ -156,8 +156,8 @@ impl Comparing<'_> {
                 }
             }
         }
-        let ids: Vec<Uuid> = part.iter().map(|d| d.fact.id).collect();
-        tx.query(NOTED, &[&ids, &None::<&str>, &TRIES]).await.map_err(failed())?;
+        let ids: Vec<Uuid> = part.iter().map(|d| d.fact.row.id).collect();
+        note(&mut tx, &ids, None, TRIES).await?;
         crash::point("memory.before_merge");
         tx.commit().await.map_err(failed())?;
         drop(lease);
@@ -169,17 +169,13 @@ impl Comparing<'_> {
     }
 }
 
-const NOTED: &str = "SELECT memory_compared($1, $2, $3)";
-
 /// Notes that these were compared, or why they could not be. Returns how many are given up.
 async fn noted(memory: &Memory, tenant: &TenantId, ids: &[Uuid], error: Option<&str>) -> Result<i64, StoreError> {
     if ids.is_empty() {
         return Ok(0);
     }
     let mut lease = memory.store.tenant(tenant).await?;
-    let rows = lease.query(NOTED, &[&ids, &error, &TRIES]).await;
-    let rows = rows.map_err(StoreError::query("noting that facts were compared"))?;
-    Ok(rows.first().map_or(0, |row| row.get(0)))
+    note(&mut lease, ids, error, TRIES).await
 }
 
 fn prompt(pairs: &[(&Fact, &Fact)]) -> String {

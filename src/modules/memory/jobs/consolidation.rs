@@ -11,18 +11,20 @@ use async_trait::async_trait;
 use tokio::sync::Mutex;
 use uuid::Uuid;
 
-use super::super::Memory;
 use super::answer::{self, AnswerScope, Skipped};
 use super::apply::{self, Writing, Wrote};
 use super::ask::{AskError, ask};
 use super::compare::{Compared, Comparing};
 use super::prompt::{KnownMemories, MAX_EPISODES, least_trust, prompt, room_of};
 use super::queue::{Episode, Queue};
+use crate::memory::settings;
 use crate::{Job, JobCall, JobFailure};
 use base::{Trust, crash};
+use memory::Memory;
 
 pub(super) struct Consolidate {
     memory: Arc<Memory>,
+    settings: settings::Consolidation,
     /// One run at a time on this node: what its last one left is known to be nobody's.
     alone: Mutex<()>,
 }
@@ -43,8 +45,8 @@ struct Done {
 }
 
 impl Consolidate {
-    pub fn new(memory: &Arc<Memory>) -> Self {
-        Self { memory: memory.clone(), alone: Mutex::default() }
+    pub fn new(memory: &Arc<Memory>, settings: &settings::Consolidation) -> Self {
+        Self { memory: memory.clone(), settings: settings.clone(), alone: Mutex::default() }
     }
 }
 
@@ -69,8 +71,8 @@ impl Job for Consolidate {
             });
         }
         let mut done = Done::default();
-        let mut most = self.memory.settings.consolidation.max_sessions as usize;
-        let episodes = queue.claim(self.memory.settings.consolidation.batch).await?;
+        let mut most = self.settings.max_sessions as usize;
+        let episodes = queue.claim(self.settings.batch).await?;
         let mut ended = Ok(());
         if !episodes.is_empty() {
             crash::point("memory.claimed");

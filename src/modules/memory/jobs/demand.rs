@@ -8,8 +8,8 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::CONSOLIDATION;
-use crate::memory::Memory;
 use crate::memory::tools::Runs;
+use memory::Memory;
 use tools::{ToolCall, ToolError};
 
 /// Most episodes that one call takes away.

@@ -3,15 +3,14 @@
 use std::cmp::Reverse;
 use std::collections::{BTreeMap, HashMap};
 
-use jiff::Timestamp;
+use memory::sql::compare::{self, ComparedFact};
 use serde_json::{Value, json};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::super::gate::same_subject;
-use super::super::same::{Said, cosine};
-use super::super::write::Judged;
 use base::{TenantId, Trust};
+use memory::write::Judged;
+use memory_index::same::{Said, cosine};
+use memory_index::text::same_subject;
 use store::{Database, StoreError};
 
 /// So many facts are looked at before those of them that are like others are asked about.
@@ -24,63 +23,20 @@ const MAX_PAIRS: usize = 24_000;
 
 /// A fact as it is compared.
 pub(super) struct Fact {
-    pub(super) id: Uuid,
-    pub(super) seq: i64,
-    trust: Trust,
-    kind: String,
-    subject: String,
-    predicate: String,
-    content: String,
-    pub(super) scope: String,
-    entity: Option<Uuid>,
-    object: Option<Uuid>,
-    at: Option<Timestamp>,
+    pub(super) row: ComparedFact,
     pub(super) vector: Vec<i8>,
-    pub(super) model: Option<String>,
-    supersedes: Option<Uuid>,
-    validity: String,
-    content_hash: String,
-    topic_hash: String,
-    sensitivity: String,
-    retention_class: String,
-    /// How often it could not be asked.
-    attempts: i32,
+    trust: Trust,
 }
 
-const COLUMNS: &str =
-    "id, seq, trust, kind, subject, predicate, content, scope, entity_id, object_entity_id, valid_from,
-    embedding, embedding_model, supersedes_id, validity, content_hash, topic_hash, sensitivity, retention_class,
-    compare_attempts";
-
 impl Fact {
-    fn of(row: &Row) -> Self {
-        let bytes: Option<&[u8]> = row.get("embedding");
-        Self {
-            id: row.get("id"),
-            seq: row.get("seq"),
-            trust: Trust::from_name(row.get("trust")),
-            kind: row.get("kind"),
-            subject: row.get("subject"),
-            predicate: row.get("predicate"),
-            content: row.get("content"),
-            scope: row.get("scope"),
-            entity: row.get("entity_id"),
-            object: row.get("object_entity_id"),
-            at: row.get("valid_from"),
-            vector: bytes.unwrap_or_default().iter().map(|b| b.cast_signed()).collect(),
-            model: row.get("embedding_model"),
-            supersedes: row.get("supersedes_id"),
-            validity: row.get("validity"),
-            content_hash: row.get("content_hash"),
-            topic_hash: row.get("topic_hash"),
-            sensitivity: row.get("sensitivity"),
-            retention_class: row.get("retention_class"),
-            attempts: row.get("compare_attempts"),
-        }
+    fn of(row: ComparedFact) -> Self {
+        let vector = row.embedding.iter().flatten().map(|b| b.cast_signed()).collect();
+        Self { trust: Trust::from_name(&row.trust), vector, row }
     }
 
     pub(super) fn judged(&self) -> Judged {
-        Judged { id: self.id, content_hash: self.content_hash.clone(), topic_hash: self.topic_hash.clone() }
+        let row = &self.row;
+        Judged { id: row.id, content_hash: row.content_hash.clone(), topic_hash: row.topic_hash.clone() }
     }
 
     /// How far it is believed, where the house's own words and its owner's stand alike.
@@ -89,39 +45,42 @@ impl Fact {
     }
 
     pub(super) fn holds(&self) -> bool {
-        ["active", "fading"].contains(&&*self.validity)
+        ["active", "fading"].contains(&&*self.row.validity)
     }
 
     /// The one in whose place it stands or stood.
     pub(super) fn before(&self) -> Option<Uuid> {
-        self.supersedes.filter(|_| ["property", "edge"].contains(&&*self.kind) && self.validity != "merged")
+        let row = &self.row;
+        row.supersedes_id.filter(|_| ["property", "edge"].contains(&&*row.kind) && row.validity != "merged")
     }
 
     /// How alike the other one is that may say the same; `None`: it doesn't.
     pub(super) fn likeness(&self, other: &Fact) -> Option<f32> {
+        let (a, b) = (&self.row, &other.row);
         let both_hold = self.holds() && other.holds();
-        let displaced = other.validity == "superseded" && self.before() == Some(other.id);
-        let same_sort = self.kind == other.kind
-            && self.object == other.object
-            && self.scope == other.scope
-            && self.sensitivity == other.sensitivity
-            && self.retention_class == other.retention_class
+        let displaced = b.validity == "superseded" && self.before() == Some(b.id);
+        let same_sort = a.kind == b.kind
+            && a.object_entity_id == b.object_entity_id
+            && a.scope == b.scope
+            && a.sensitivity == b.sensitivity
+            && a.retention_class == b.retention_class
             && self.trust() == other.trust()
-            && same_subject((self.entity, &self.subject), (other.entity, &other.subject))
+            && same_subject((a.entity_id, &a.subject), (b.entity_id, &b.subject))
             // What happened at another time is something else, in whatever words.
-            && (self.kind != "temporal" || self.at == other.at);
-        if other.seq >= self.seq || !(both_hold || displaced) || !same_sort || self.model != other.model {
+            && (a.kind != "temporal" || a.valid_from == b.valid_from);
+        if b.seq >= a.seq || !(both_hold || displaced) || !same_sort || a.embedding_model != b.embedding_model {
             return None;
         }
         let alike = cosine(&self.vector, &other.vector).filter(|c| *c >= ALIKE)?;
         // Whatever a model says of them: other numbers are another fact.
-        Said::new(&self.content).may_mean(&other.content).then_some(alike)
+        Said::new(&a.content).may_mean(&b.content).then_some(alike)
     }
 
     pub(super) fn told(&self) -> Value {
-        let mut told = json!({"subject": self.subject, "predicate": self.predicate, "says": self.content});
-        if let Some(at) = self.at {
-            told[if self.kind == "temporal" { "at" } else { "since" }] = json!(at.to_string());
+        let row = &self.row;
+        let mut told = json!({"subject": row.subject, "predicate": row.predicate, "says": row.content});
+        if let Some(at) = row.valid_from {
+            told[if row.kind == "temporal" { "at" } else { "since" }] = json!(at.to_string());
         }
         told
     }
@@ -135,25 +94,22 @@ pub(super) struct Doubt<'a> {
 
 impl Doubt<'_> {
     fn room(&self) -> usize {
-        self.others.iter().map(|o| o.content.len() + self.fact.content.len() + 300).sum()
+        self.others.iter().map(|o| o.row.content.len() + self.fact.row.content.len() + 300).sum()
     }
 }
 
+/// The next facts of a tenant that wait, after this number.
 pub(super) async fn waiting(
     db: &Database,
     schema: &str,
     tenant: &TenantId,
     after: i64,
 ) -> Result<Vec<Fact>, StoreError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM \"{schema}\".memory_facts
-         WHERE tenant_id = $1 AND compared = 'pending' AND forgotten_at IS NULL AND seq > $2 ORDER BY seq LIMIT $3"
-    );
-    let mut lease = db.shared(tenant).await?;
-    let rows = lease.read(&sql, &[&tenant.as_str(), &after, &PAGE]).await;
-    Ok(rows.map_err(StoreError::query("looking for facts to compare"))?.iter().map(Fact::of).collect())
+    let rows = compare::waiting(db, schema, tenant, after, PAGE).await?;
+    Ok(rows.into_iter().map(Fact::of).collect())
 }
 
+/// Those that may be like them, by their ids.
 pub(super) async fn facts(
     db: &Database,
     schema: &str,
@@ -161,13 +117,8 @@ pub(super) async fn facts(
     near: &HashMap<Uuid, Vec<Uuid>>,
 ) -> Result<HashMap<Uuid, Fact>, StoreError> {
     let ids: Vec<Uuid> = near.values().flatten().copied().collect();
-    let sql = format!(
-        "SELECT {COLUMNS} FROM \"{schema}\".memory_facts WHERE tenant_id = $1 AND id = ANY($2) AND forgotten_at IS NULL"
-    );
-    let mut lease = db.shared(tenant).await?;
-    let rows = lease.read(&sql, &[&tenant.as_str(), &ids]).await;
-    let rows = rows.map_err(StoreError::query("reading the facts to compare with"))?;
-    Ok(rows.iter().map(Fact::of).map(|fact| (fact.id, fact)).collect())
+    let rows = compare::by_id(db, schema, tenant, &ids).await?;
+    Ok(rows.into_iter().map(|row| (row.id, Fact::of(row))).collect())
 }
 
 /// Apart by how far they are believed, so that nobody's words stand beside those of somebody who is believed more, those
@@ -177,7 +128,7 @@ pub(super) fn parts(doubts: Vec<Doubt<'_>>) -> Vec<Vec<Doubt<'_>>> {
     let mut groups: BTreeMap<(i32, Reverse<Trust>), Vec<Vec<Doubt<'_>>>> = BTreeMap::new();
     let mut left: BTreeMap<(i32, Reverse<Trust>), usize> = BTreeMap::new();
     for doubt in doubts {
-        let key = (doubt.fact.attempts.min(2), Reverse(doubt.fact.trust()));
+        let key = (doubt.fact.row.compare_attempts.min(2), Reverse(doubt.fact.trust()));
         let (group, left) = (groups.entry(key).or_default(), left.entry(key).or_default());
         let wants = doubt.room();
         if group.is_empty() || *left < wants || key.0 == 2 {

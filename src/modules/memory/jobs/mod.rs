@@ -18,10 +18,11 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use super::Settings;
 use super::tools::Runs;
-use super::{Memory, Settings};
 use crate::NamedJob;
 use base::TenantId;
+use memory::Memory;
 use schedule::BuiltInSchedule;
 use store::{Database, StoreError};
 
@@ -31,12 +32,18 @@ pub(crate) const DECAY: &[&str] = &["memory_decay_sweep", "decay_sweep", "decay"
 pub(crate) const CLEANUP: &[&str] = &["memory_episode_cleanup", "episode_cleanup", "cleanup"];
 
 /// What schedules may name.
-pub(super) fn named(memory: &Arc<Memory>) -> Vec<NamedJob> {
+pub(super) fn named(memory: &Arc<Memory>, settings: &Settings) -> Vec<NamedJob> {
     let schema = memory.store.schema().to_owned();
     vec![
-        NamedJob { names: CONSOLIDATION, job: Arc::new(consolidation::Consolidate::new(memory)) },
+        NamedJob {
+            names: CONSOLIDATION,
+            job: Arc::new(consolidation::Consolidate::new(memory, &settings.consolidation)),
+        },
         NamedJob { names: DECAY, job: Arc::new(decay::Decay { schema }) },
-        NamedJob { names: CLEANUP, job: Arc::new(cleanup::Cleanup { memory: memory.clone() }) },
+        NamedJob {
+            names: CLEANUP,
+            job: Arc::new(cleanup::Cleanup { memory: memory.clone(), capacity: settings.episodes.capacity }),
+        },
     ]
 }
 

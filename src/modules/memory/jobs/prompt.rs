@@ -6,6 +6,8 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
+use memory::sql::known::{Believed, KnownFact};
+
 use super::queue::Episode;
 use base::{TenantId, Trust, text};
 use store::{Database, Lease, StoreError};
@@ -22,24 +24,6 @@ const MAX_RULES: usize = 8000;
 const MAX_SUBJECTS: i64 = 20_000;
 /// Who is meant whether or not the episodes say a name.
 const ALWAYS: [&str; 3] = ["owner", "user", "me"];
-
-/// A fact that the model is shown.
-#[derive(Clone, Debug)]
-pub(super) struct KnownFact {
-    pub id: Uuid,
-    pub subject: String,
-    pub predicate: String,
-    pub content: String,
-    pub entity_id: Option<Uuid>,
-    pub object_entity_id: Option<Uuid>,
-    pub kind: String,
-    pub permanence: String,
-    pub importance: f32,
-    pub scope: String,
-    pub tags: Vec<String>,
-    pub retention_class: String,
-    pub sensitivity: String,
-}
 
 /// What is known already of what the episodes speak of.
 #[derive(Clone, Debug, Default)]
@@ -60,45 +44,21 @@ impl KnownMemories {
     /// against those: what is shown is then believed as far as the episodes are, and nothing of the household is shown
     /// beside what a stranger wrote.
     pub async fn of(db: &Database, schema: &str, tenant: &TenantId, part: &[Episode]) -> Result<Self, StoreError> {
-        let failed = || StoreError::query("reading what is known already");
         let trust = least_trust(part);
         let shown: &[&str] = match trust {
             Trust::Stranger => &["stranger"],
             Trust::Known => &["owner", "system", "known"],
             Trust::System | Trust::Owner => &["owner", "system"],
         };
-        let live = "tenant_id = $1 AND trust = ANY($2) AND validity IN ('active', 'fading') AND forgotten_at IS NULL";
+        let believed = Believed { schema, tenant, trusts: shown };
         let mut lease = db.shared(tenant).await?;
-        let sql = format!(
-            "SELECT subject FROM \"{schema}\".memory_facts WHERE {live} GROUP BY subject ORDER BY max(seq) DESC LIMIT $3"
-        );
-        let rows = lease.read(&sql, &[&tenant.as_str(), &shown, &MAX_SUBJECTS]).await.map_err(failed())?;
         let said = words(part.iter().flat_map(|e| [e.content.as_str(), e.speaker.as_deref().unwrap_or_default()]));
-        let subjects: Vec<String> = rows.iter().map(|r| r.get(0)).filter(|s: &String| spoken_of(s, &said)).collect();
-        let sql = format!(
-            "SELECT id, subject, predicate, content, entity_id, object_entity_id, kind, permanence, importance, scope,
-                    tags, retention_class, sensitivity
-             FROM \"{schema}\".memory_facts WHERE {live} AND subject = ANY($3) ORDER BY importance DESC, seq DESC LIMIT 300"
-        );
-        let rows = lease.read(&sql, &[&tenant.as_str(), &shown, &subjects]).await.map_err(failed())?;
+        let subjects = believed.subjects(&mut lease, MAX_SUBJECTS).await?;
+        let subjects: Vec<String> = subjects.into_iter().filter(|s| spoken_of(s, &said)).collect();
+        let facts = believed.facts(&mut lease, &subjects).await?;
         let mut known = Self { told: told(&mut lease, schema, part).await?, ..Self::default() };
         let mut room = MAX_FACTS;
-        for row in rows {
-            let fact = KnownFact {
-                id: row.get(0),
-                subject: row.get(1),
-                predicate: row.get(2),
-                content: row.get(3),
-                entity_id: row.get(4),
-                object_entity_id: row.get(5),
-                kind: row.get(6),
-                permanence: row.get(7),
-                importance: row.get(8),
-                scope: row.get(9),
-                tags: row.get(10),
-                retention_class: row.get(11),
-                sensitivity: row.get(12),
-            };
+        for fact in facts {
             let Some(left) = room.checked_sub(fact.subject.len() + fact.predicate.len() + fact.content.len() + 120)
             else {
                 continue;
@@ -109,13 +69,11 @@ impl KnownMemories {
         if trust == Trust::Stranger {
             return Ok(known);
         }
-        let sql = format!("SELECT id, content FROM \"{schema}\".memory_rules WHERE {live} ORDER BY seq DESC LIMIT 60");
         let mut room = MAX_RULES;
-        for row in lease.read(&sql, &[&tenant.as_str(), &shown]).await.map_err(failed())? {
-            let content: String = row.get(1);
+        for (id, content) in believed.rules(&mut lease).await? {
             let Some(left) = room.checked_sub(content.len() + 60) else { continue };
             room = left;
-            known.rules.push((row.get(0), content));
+            known.rules.push((id, content));
         }
         Ok(known)
     }

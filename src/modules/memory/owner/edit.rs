@@ -2,9 +2,10 @@
 
 use serde_json::{Value, json};
 
-use super::super::core::fact_text;
 use super::super::tools::{With, id, kind, moment, origin, settled, stepped, vector};
-use super::super::write::{self, Edit, Kind, Permanence};
+use memory::sql::story;
+use memory::write::{self, Edit, Kind, Permanence};
+use memory_index::rank::fact_text;
 use tools::{ToolCall, ToolError};
 
 pub(super) async fn memory_edit(call: ToolCall, with: With) -> Result<Value, ToolError> {
@@ -24,8 +25,7 @@ pub(super) async fn memory_edit(call: ToolCall, with: With) -> Result<Value, Too
         ..Edit::default()
     };
     if edit.content.is_some() || edit.subject.is_some() || edit.predicate.is_some() {
-        let rows = call.query("SELECT memory_row($1, $2)", &[&kind.as_str(), &which]).await?;
-        let row: Value = rows.first().and_then(|r| r.get::<_, Option<Value>>(0)).unwrap_or_default();
+        let row = story::whole(&mut &call, kind, which).await?;
         let part = |name: &str, edited: &Option<String>| {
             edited.clone().unwrap_or_else(|| row[name].as_str().unwrap_or_default().to_owned())
         };

@@ -4,19 +4,22 @@
 
 mod edit;
 mod history;
-mod ledger;
 mod purge;
 mod retry;
 mod travel;
 
 use serde_json::{Map, Value, json};
 
+use edit::memory_edit;
+use history::memory_history;
+use purge::memory_purge;
+use retry::memory_retry;
+use travel::{memory_export, memory_import};
+
 use super::tools::{With, define, id_of, memory_type, permanence, sensitivity, telling, text};
-use super::write::{Permanence, WriteError};
+use memory::write::{Permanence, WriteError};
 use store::StoreError;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
-
-pub use ledger::{DIR as PURGED, Ledger};
 
 pub(super) const NAMES: [&str; 7] =
     ["memory_edit", "memory_history", "memory_purge", "memory_export", "memory_import", "memory_named", "memory_retry"];
@@ -29,9 +32,74 @@ fn for_people(meta: Meta) -> Meta {
 }
 
 pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
-    let number = |least: f64, most: f64, what: &str| json!({"type": "number", "minimum": least, "maximum": most, "description": what});
     let which = || json!({"memory_type": memory_type(), "memory_id": id_of("memory")});
-    let mut edited = which();
+    let limit = || json!({"type": "integer", "minimum": 1, "maximum": PAGE, "description": "How many at most"});
+    Ok(vec![
+        tool!(
+            with,
+            for_people(telling(Meta::write(Effect::Idempotent), &["content", "subject", "reason"])),
+            memory_edit,
+            "Change a memory in its place. How it was is kept, and memory_undo brings it back.",
+            edited(),
+            &["memory_type", "memory_id"]
+        ),
+        tool!(
+            with,
+            for_people(Meta::read()),
+            memory_history,
+            "What was done to memories, the newest first: when, by whom, why, and what it changed.",
+            json!({"memory_id": id_of("memory; all without it"), "limit": limit(),
+                   "before": {"type": "integer", "minimum": 1, "description": "Only what came before the event of this number"}}),
+            &[]
+        ),
+        tool!(
+            with,
+            for_people(Meta { destructive: true, ..Meta::write(Effect::Idempotent) }),
+            memory_purge,
+            "Forget a memory for good: its words are taken out of everything that this household keeps. This can't be taken back.",
+            which(),
+            &["memory_type", "memory_id"]
+        ),
+        tool!(
+            with,
+            for_people(Meta::read()),
+            memory_export,
+            "All that is remembered, page by page, as lines that memory_import takes.",
+            json!({"after": text(200, "The `next` of the page before"), "limit": limit()}),
+            &[]
+        ),
+        tool!(
+            with,
+            for_people(telling(Meta::write(Effect::Idempotent), &["lines"])),
+            memory_import,
+            "Bring in lines of an export, all of them or none. What is there stays as it is.",
+            json!({"lines": {"type": "array", "minItems": 1, "maxItems": PAGE, "items": {"type": "string"},
+                             "description": "Each a line of the export"}}),
+            &["lines"]
+        ),
+        tool!(
+            with,
+            for_people(Meta { reads_private: false, ..Meta::read() }),
+            memory_named,
+            "Which memories or events have an id that begins so.",
+            json!({"beginning": {"type": "string", "pattern": "^[0-9a-fA-F-]{4,36}$", "description": "Of an id, at least four digits"}}),
+            &["beginning"]
+        ),
+        tool!(
+            with,
+            for_people(Meta { reads_private: false, ..Meta::write(Effect::Idempotent) }),
+            memory_retry,
+            "Let episodes and facts that consolidation has given up wait for it again.",
+            json!({"memory_id": id_of("episode or fact; all that were given up without it")}),
+            &[]
+        ),
+    ])
+}
+
+/// What memory_edit takes.
+fn edited() -> Value {
+    let number = |least: f64, most: f64, what: &str| json!({"type": "number", "minimum": least, "maximum": most, "description": what});
+    let mut edited = json!({"memory_type": memory_type(), "memory_id": id_of("memory")});
     for (name, schema) in [
         ("content", text(20_000, "What it says")),
         ("subject", text(200, "Of whom or what a fact speaks")),
@@ -49,69 +117,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
     if let Some(permanence) = edited["permanence"].as_object_mut() {
         permanence.remove("default");
     }
-    let edit = define(
-        "memory_edit",
-        "Change a memory in its place. How it was is kept, and memory_undo brings it back.",
-        edited,
-        &["memory_type", "memory_id"],
-        for_people(telling(Meta::write(Effect::Idempotent), &["content", "subject", "reason"])),
-    )?;
-    let limit = || json!({"type": "integer", "minimum": 1, "maximum": PAGE, "description": "How many at most"});
-    let history = define(
-        "memory_history",
-        "What was done to memories, the newest first: when, by whom, why, and what it changed.",
-        json!({"memory_id": id_of("memory; all without it"), "limit": limit(),
-               "before": {"type": "integer", "minimum": 1, "description": "Only what came before the event of this number"}}),
-        &[],
-        for_people(Meta::read()),
-    )?;
-    let purge = define(
-        "memory_purge",
-        "Forget a memory for good: its words are taken out of everything that this household keeps. This can't be taken back.",
-        which(),
-        &["memory_type", "memory_id"],
-        for_people(Meta { destructive: true, ..Meta::write(Effect::Idempotent) }),
-    )?;
-    let export = define(
-        "memory_export",
-        "All that is remembered, page by page, as lines that memory_import takes.",
-        json!({"after": text(200, "The `next` of the page before"), "limit": limit()}),
-        &[],
-        for_people(Meta::read()),
-    )?;
-    let import = define(
-        "memory_import",
-        "Bring in lines of an export, all of them or none. What is there stays as it is.",
-        json!({"lines": {"type": "array", "minItems": 1, "maxItems": PAGE, "items": {"type": "string"},
-                         "description": "Each a line of the export"}}),
-        &["lines"],
-        for_people(telling(Meta::write(Effect::Idempotent), &["lines"])),
-    )?;
-    let named = define(
-        "memory_named",
-        "Which memories or events have an id that begins so.",
-        json!({"beginning": {"type": "string", "pattern": "^[0-9a-fA-F-]{4,36}$", "description": "Of an id, at least four digits"}}),
-        &["beginning"],
-        for_people(Meta { reads_private: false, ..Meta::read() }),
-    )?;
-    let retry = define(
-        "memory_retry",
-        "Let episodes and facts that consolidation has given up wait for it again.",
-        json!({"memory_id": id_of("episode or fact; all that were given up without it")}),
-        &[],
-        for_people(Meta { reads_private: false, ..Meta::write(Effect::Idempotent) }),
-    )?;
-    let w = || with.clone();
-    let (a, b, c, d, e, f) = (w(), w(), w(), w(), w(), w());
-    Ok(vec![
-        Tool::new(&edit, handler(move |call| edit::memory_edit(call, a.clone()))),
-        Tool::new(&history, handler(history::memory_history)),
-        Tool::new(&purge, handler(move |call| purge::memory_purge(call, b.clone()))),
-        Tool::new(&export, handler(move |call| travel::memory_export(call, c.clone()))),
-        Tool::new(&import, handler(move |call| travel::memory_import(call, d.clone()))),
-        Tool::new(&named, handler(move |call| memory_named(call, e.clone()))),
-        Tool::new(&retry, handler(move |call| retry::memory_retry(call, f.clone()))),
-    ])
+    edited
 }
 
 async fn memory_named(call: ToolCall, _: With) -> Result<Value, ToolError> {
@@ -130,31 +136,14 @@ fn owners(e: StoreError) -> WriteError {
     e.into()
 }
 
-/// A row's parts but those that change with every write.
+/// Columns that change with every write, or that nobody wants to hear of.
+const BOOKKEEPING: &str = "change seq search of_owner embedding embedding_model content_hash topic_hash tenant_id \
+                           reference_count last_referenced_at claim_id claimed_by lease_until available_at attempts \
+                           compared compare_attempts compare_error";
+
+/// A row's parts but for the bookkeeping.
 fn telling_parts(row: &Value) -> Map<String, Value> {
     let mut parts = row.as_object().cloned().unwrap_or_default();
-    for name in [
-        "change",
-        "seq",
-        "search",
-        "of_owner",
-        "embedding",
-        "embedding_model",
-        "content_hash",
-        "topic_hash",
-        "tenant_id",
-        "reference_count",
-        "last_referenced_at",
-        "claim_id",
-        "claimed_by",
-        "lease_until",
-        "available_at",
-        "attempts",
-        "compared",
-        "compare_attempts",
-        "compare_error",
-    ] {
-        parts.remove(name);
-    }
+    parts.retain(|name, _| !BOOKKEEPING.split(' ').any(|column| column == name));
     parts
 }

@@ -4,8 +4,10 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::super::tools::{With, id, kind, origin, settled, stepped};
-use super::super::write::{Kind, Origin, Rows, WriteError};
 use super::owners;
+use memory::sql::facts::wordings;
+use memory::sql::{Rows, purge_one};
+use memory::write::{Kind, Origin, WriteError};
 use tools::{ToolCall, ToolError};
 
 /// Writers that stand in each other's way: the purge tries so often.
@@ -18,8 +20,8 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
         let mut lease = call.lease().await?;
         let mut tx = call.begin(&mut lease).await?;
         let done = purge(&mut tx, &origin, kind, which).await;
-        if let (Ok((ids, _)), Some(ledger)) = (&done, &with.memory.ledger)
-            && let Err(e) = ids.iter().try_for_each(|id| ledger.add(&call.context().tenant_id, kind, *id))
+        if let Ok((ids, _)) = &done
+            && let Err(e) = ids.iter().try_for_each(|id| with.ledger.add(&call.context().tenant_id, kind, *id))
         {
             let _ = tx.rollback().await;
             return Err(ToolError::Internal(format!("the purge can't be written down in the data directory: {e}")));
@@ -44,13 +46,11 @@ async fn purge(tx: &mut dyn Rows, origin: &Origin, kind: Kind, which: Uuid) -> R
     let by = json!({"actor": origin.actor, "session_id": origin.session, "request_id": origin.request});
     // What is read after the lock is all there is.
     tx.rows("SELECT memory_lock()", &[]).await?;
-    let wordings = "SELECT id FROM memory_fact_wordings($1, true) WHERE $2 = 'fact'";
-    let rows = tx.rows(wordings, &[&which, &kind.as_str()]).await?;
-    let ids: Vec<Uuid> = rows.iter().map(|r| r.get(0)).chain([which]).collect();
+    let mut ids = if kind == Kind::Fact { wordings(tx, which, true).await? } else { Vec::new() };
+    ids.push(which);
     let mut told = Vec::new();
     for id in &ids {
-        let rows = tx.rows("SELECT memory_purge($1, $2, $3)", &[&kind.as_str(), id, &by]).await.map_err(owners)?;
-        let one: Option<Value> = rows.first().and_then(|r| r.get(0));
+        let one = purge_one(tx, kind, *id, &by).await.map_err(owners)?;
         told.push(one.ok_or_else(|| WriteError::Refused {
             code: "not_found",
             message: format!("There is no {} {which}.", kind.as_str()),

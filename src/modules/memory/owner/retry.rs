@@ -4,8 +4,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::super::tools::{With, maybe_id, settled};
-use super::super::write::{Rows, WriteError};
 use super::owners;
+use memory::sql::Rows;
+use memory::write::WriteError;
 use tools::{ToolCall, ToolError};
 
 pub(super) async fn memory_retry(call: ToolCall, with: With) -> Result<Value, ToolError> {

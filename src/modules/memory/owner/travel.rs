@@ -4,11 +4,12 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::super::core::fact_text;
-use super::super::rank::spoken;
 use super::super::tools::{With, settled, stepped};
-use super::super::write::{Rows, Vector, WriteError};
 use super::{PAGE, owners};
+use memory::sql::Rows;
+use memory::write::{Vector, WriteError};
+use memory_index::rank::fact_text;
+use memory_index::rank::spoken;
 use store::StoreError;
 use tools::{EffectTx, ToolCall, ToolError};
 
@@ -112,7 +113,9 @@ async fn embed(with: &With, lines: &mut [(usize, Line)]) {
         Ok(vectors) => {
             for (place, numbers) in at.into_iter().zip(vectors) {
                 let vector = Vector { model: embedder.model().to_owned(), numbers };
-                Vector::put(Some(&vector), &mut lines[place].1.row);
+                let mut columns = json!({});
+                Vector::put(Some(&vector), &mut columns);
+                lines[place].1.row.extend(columns.as_object().cloned().unwrap_or_default());
             }
         }
         Err(e) => tracing::warn!(butler = %with.memory.butler, error = %e, "memories come in without their vectors"),

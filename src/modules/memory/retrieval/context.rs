@@ -9,13 +9,14 @@ use serde_json::{Value, json};
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use super::super::core::{Ask, Memory};
-use super::super::rank::Kind;
-use super::block::{Line, Section, one_line, pack};
-use super::rows::{self, Shown, episode_columns, fact_columns, rule_columns, shown};
 use base::{TenantId, Trust, task, text};
-use store::{Lease, StoreError};
+use memory::sql::shown::{self, Shown};
+use memory::{Ask, Kind, Memory};
+use store::Lease;
 use tools::{ToolCall, ToolError};
+
+use super::block::{Line, Section, one_line, pack};
+use crate::memory::tools::With;
 
 #[derive(Debug, Deserialize)]
 struct ContextArgs {
@@ -35,8 +36,8 @@ const MAX_QUESTION: usize = 2000;
 /// Candidates of a section.
 const MANY: usize = 60;
 
-pub(super) async fn memory_context(call: ToolCall, memory: Arc<Memory>) -> Result<Value, ToolError> {
-    let given: ContextArgs = call.parse()?;
+pub(super) async fn memory_context(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let (given, With { memory, settings, .. }) = (call.parse::<ContextArgs>()?, with);
     if given.butler.as_deref().is_some_and(|butler| butler != memory.butler.as_str()) {
         let message = format!("This is the memory of {}; other butlers have their own.", memory.butler);
         return Err(ToolError::refused("wrong_butler", message));
@@ -46,7 +47,7 @@ pub(super) async fn memory_context(call: ToolCall, memory: Arc<Memory>) -> Resul
         // What it would be told is private, and whatever it answers goes to somebody whom nobody knows.
         return Ok(json!({"context": "", "ids": [], "tokens": 0, "why": "it is for a stranger"}));
     }
-    let retrieval = &memory.settings.retrieval;
+    let retrieval = &settings.retrieval;
     let budget = given.token_budget.unwrap_or(retrieval.context_token_budget);
     let zone = memory.store.time_zone().clone();
     // The same rows give the same block for an hour.
@@ -76,9 +77,9 @@ pub(super) async fn memory_context(call: ToolCall, memory: Arc<Memory>) -> Resul
         AbortOnDropHandle::new(task::spawn(task::Kind::Job, "memory-context", search))
     };
     let mut lease = call.lease().await?;
-    let profile = profile(&mut lease, &memory, now).await?;
-    let rules = rules(&mut lease, &memory, now).await?;
-    let episodes = if lately { Some(episodes(&mut lease, now).await?) } else { None };
+    let profile = shown::profile(&mut lease, memory.butler.as_str(), now, retrieval.min_confidence).await?;
+    let rules = shown::rules(&mut lease, memory.butler.as_str(), now).await?;
+    let episodes = if lately { Some(shown::episodes(&mut lease, now).await?) } else { None };
     let found = searching.await.map_err(|_| ToolError::Internal("the search broke off".to_owned()))??;
     let telling = Telling { now, zone };
     let mut sections = vec![
@@ -110,64 +111,8 @@ async fn search(memory: &Arc<Memory>, tenant: &TenantId, ask: &Ask) -> Result<Ve
 }
 
 async fn told(lease: &mut Lease, ids: &[Uuid], now: Timestamp) -> Result<Vec<Shown>, ToolError> {
-    let mut rows = rows::of(lease, ids, now).await?;
+    let mut rows = shown::of(lease, ids, now).await?;
     Ok(ids.iter().filter_map(|id| rows.remove(id)).collect())
-}
-
-/// What is known of the owner themselves, the most important first.
-async fn profile(lease: &mut Lease, memory: &Memory, now: Timestamp) -> Result<Vec<Shown>, StoreError> {
-    // Each half is read off an index that has it in this order, or that leads to few rows.
-    macro_rules! half {
-        ($whose:literal) => {
-            concat!(
-                "(SELECT id FROM memory_facts WHERE ",
-                $whose,
-                " AND trust <> 'stranger' AND forgotten_at IS NULL AND validity IN ('active', 'fading')
-                  AND scope IN ('global', $1) AND sensitivity <> 'secret'
-                  AND confidence * exp(-decay_rate
-                      * greatest(0, extract(epoch FROM $2::timestamptz - last_confirmed_at)::float8) / 86400) >= $3::float8
-                  ORDER BY importance DESC, created_at DESC, id LIMIT 60)"
-            )
-        };
-    }
-    let sql = concat!(
-        "SELECT ",
-        fact_columns!(),
-        " FROM memory_facts WHERE id IN (",
-        half!("of_owner"),
-        " UNION ",
-        half!("entity_id = ANY (ARRAY(SELECT id FROM shared.entities WHERE details ->> 'role' = 'owner'))"),
-        ") ORDER BY importance DESC, created_at DESC, id LIMIT 60"
-    );
-    let least = f64::from(memory.settings.retrieval.min_confidence);
-    let rows = lease.read(sql, &[&memory.butler.as_str(), &now, &least]).await;
-    Ok(rows.map_err(StoreError::query("reading profile facts"))?.iter().map(shown).collect())
-}
-
-/// What to keep to, the best proven first.
-async fn rules(lease: &mut Lease, memory: &Memory, now: Timestamp) -> Result<Vec<Shown>, StoreError> {
-    let sql = concat!(
-        "SELECT ",
-        rule_columns!(),
-        " FROM memory_rules
-         WHERE forgotten_at IS NULL AND validity IN ('active', 'fading') AND scope IN ('global', $1) AND $2::timestamptz IS NOT NULL
-         ORDER BY array_position(ARRAY['proven', 'established', 'anti_pattern', 'candidate'], maturity), effectiveness DESC,
-                  created_at DESC, id LIMIT 60"
-    );
-    let rows = lease.read(sql, &[&memory.butler.as_str(), &now]).await;
-    Ok(rows.map_err(StoreError::query("reading rules"))?.iter().map(shown).collect())
-}
-
-/// What happened last.
-async fn episodes(lease: &mut Lease, now: Timestamp) -> Result<Vec<Shown>, StoreError> {
-    let sql = concat!(
-        "SELECT ",
-        episode_columns!(),
-        " FROM memory_episodes
-         WHERE trust <> 'stranger' AND forgotten_at IS NULL AND (expires_at IS NULL OR expires_at > $1)
-         ORDER BY occurred_at DESC, id LIMIT 20"
-    );
-    Ok(lease.read(sql, &[&now]).await.map_err(StoreError::query("reading episodes"))?.iter().map(shown).collect())
 }
 
 /// How memories become lines.

@@ -7,12 +7,14 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::super::core::{Ask, Found, Memory};
-use super::super::rank::Kind;
-use super::super::settings::Mode;
-use super::rows::{self, Shown};
+use memory::Kind;
+use memory::sql::shown::{self, Shown};
+use memory::{Ask, Found, Memory};
+use memory_index::rank::Mode;
+
+use crate::memory::Settings;
+use crate::memory::tools::With;
 use base::Trust;
-use store::StoreError;
 use tools::{ToolCall, ToolError};
 
 /// The arguments of all three; those that a tool does not have are never given.
@@ -73,13 +75,13 @@ pub(super) fn filters() -> Value {
 pub(super) const SENSITIVITY: [&str; 3] = ["normal", "sensitive", "secret"];
 
 impl SearchArgs {
-    fn read(call: &ToolCall, memory: &Memory) -> Result<(Ask, bool), ToolError> {
+    fn read(call: &ToolCall, memory: &Memory, settings: &Settings) -> Result<(Ask, bool), ToolError> {
         let given: Self = call.parse()?;
         let text = if given.query.is_empty() { given.topic } else { given.query };
         if text.trim().is_empty() {
             return Err(ToolError::refused("invalid_arguments", "What is looked for is empty; say it in a few words."));
         }
-        let (filters, retrieval) = (given.filters, &memory.settings.retrieval);
+        let (filters, retrieval) = (given.filters, &settings.retrieval);
         let kinds = given.types.unwrap_or_default().into_iter().chain(given.memory_type);
         let sensitivity = given.max_sensitivity.or(filters.sensitivity);
         let ask = Ask {
@@ -116,13 +118,15 @@ fn scopes(memory: &Memory, scope: Option<String>) -> Vec<String> {
     }
 }
 
-pub(super) async fn memory_search(call: ToolCall, memory: Arc<Memory>) -> Result<Value, ToolError> {
-    let (ask, explain) = SearchArgs::read(&call, &memory)?;
+pub(super) async fn memory_search(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let With { memory, settings, .. } = with;
+    let (ask, explain) = SearchArgs::read(&call, &memory, &settings)?;
     answer(&call, &memory, &ask, explain).await.map(|(value, _)| value)
 }
 
-pub(super) async fn memory_catalog_search(call: ToolCall, memory: Arc<Memory>) -> Result<Value, ToolError> {
-    let (mut ask, explain) = SearchArgs::read(&call, &memory)?;
+pub(super) async fn memory_catalog_search(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let With { memory, settings, .. } = with;
+    let (mut ask, explain) = SearchArgs::read(&call, &memory, &settings)?;
     // Published by all butlers, this one included.
     ask.scopes = vec!["global".to_owned()];
     ask.kinds = vec![Kind::Fact];
@@ -130,8 +134,9 @@ pub(super) async fn memory_catalog_search(call: ToolCall, memory: Arc<Memory>) -
     answer(&call, &memory, &ask, explain).await.map(|(value, _)| value)
 }
 
-pub(super) async fn memory_recall(call: ToolCall, memory: Arc<Memory>) -> Result<Value, ToolError> {
-    let (mut ask, explain) = SearchArgs::read(&call, &memory)?;
+pub(super) async fn memory_recall(call: ToolCall, with: With) -> Result<Value, ToolError> {
+    let With { memory, settings, .. } = with;
+    let (mut ask, explain) = SearchArgs::read(&call, &memory, &settings)?;
     ask.kinds = vec![Kind::Fact, Kind::Rule];
     let (value, ids) = answer(&call, &memory, &ask, explain).await?;
     if !ids.is_empty() {
@@ -151,7 +156,7 @@ async fn answer(
     let Found { hits, by } = memory.search(&call.context().tenant_id, ask).await?;
     let ids: Vec<Uuid> = hits.iter().map(|hit| hit.id).collect();
     let mut lease = call.lease().await?;
-    let rows = rows::of(&mut lease, &ids, memory.store.clock().now()).await?;
+    let rows = shown::of(&mut lease, &ids, memory.store.clock().now()).await?;
     drop(lease);
     let mut shown_ids = Vec::with_capacity(ids.len());
     let mut results = Vec::with_capacity(ids.len());
@@ -173,11 +178,4 @@ async fn answer(
 
 fn rounded(n: f32) -> Value {
     json!((f64::from(n) * 10_000.0).round() / 10_000.0)
-}
-
-/// A failure to read is a store's.
-impl From<super::super::embed::EmbedError> for ToolError {
-    fn from(e: super::super::embed::EmbedError) -> Self {
-        ToolError::Store(StoreError::Unexpected(e.to_string()))
-    }
 }

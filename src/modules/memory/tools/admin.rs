@@ -2,12 +2,11 @@
 
 use async_trait::async_trait;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::{With, define};
-use crate::memory::core::fact_text;
-use crate::memory::rank::spoken;
-use crate::memory::write::{Rows, WriteError};
+use memory::Kind;
+use memory::sql::{Unembedded, give_vector, unembedded};
+use memory::write::WriteError;
 use tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] =
@@ -83,30 +82,14 @@ async fn memory_run_episode_cleanup(call: ToolCall, runs: Running) -> Result<Val
     runs.clean_up(&call, most.unwrap_or(10_000)).await
 }
 
-/// A memory without its vector.
-struct Bare {
-    kind: String,
-    id: Uuid,
-    about: Option<String>,
-    predicate: Option<String>,
-    content: String,
-}
-
-async fn bare(call: &ToolCall, model: &str, most: i32) -> Result<Vec<Bare>, ToolError> {
-    let mut kinds = super::list(call, "tiers");
+async fn missing(call: &ToolCall, model: &str, most: i32) -> Result<Vec<Unembedded>, ToolError> {
+    let given = super::list(call, "tiers");
+    let mut kinds: Vec<&str> = given.iter().map(String::as_str).collect();
     if kinds.is_empty() {
-        kinds = ["fact", "rule", "episode"].map(str::to_owned).to_vec();
+        kinds = Kind::ALL.map(Kind::as_str).to_vec();
     }
-    let rows = call
-        .query(
-            "SELECT kind, id, about, predicate, content FROM memory_unembedded($1, $2, $3)",
-            &[&kinds, &model, &most],
-        )
-        .await?;
-    Ok(rows
-        .iter()
-        .map(|r| Bare { kind: r.get(0), id: r.get(1), about: r.get(2), predicate: r.get(3), content: r.get(4) })
-        .collect())
+    let mut from = call;
+    Ok(unembedded(&mut from, &kinds, model, most).await?)
 }
 
 /// More are not counted one by one.
@@ -114,7 +97,7 @@ const COUNTED: i32 = 1_000_000;
 
 async fn memory_reembed_pending_count(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let model = with.memory.embedder.model();
-    let all = bare(&call, model, COUNTED).await?;
+    let all = missing(&call, model, COUNTED).await?;
     let of = |kind: &str| all.iter().filter(|b| b.kind == kind).count();
     Ok(json!({"model": model, "pending": all.len(), "episode": of("episode"), "fact": of("fact"), "rule": of("rule")}))
 }
@@ -123,36 +106,29 @@ async fn memory_reembed(call: ToolCall, with: With) -> Result<Value, ToolError> 
     let model = with.memory.embedder.model();
     let dry = call.args.get("dry_run").and_then(Value::as_bool).unwrap_or(true);
     if dry {
-        let pending = bare(&call, model, COUNTED).await?.len();
+        let pending = missing(&call, model, COUNTED).await?.len();
         return Ok(json!({"dry_run": true, "model": model, "pending": pending, "reembedded": 0}));
     }
     let most = call.args.get("batch_size").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok()).unwrap_or(50);
-    let batch = bare(&call, model, most).await?;
-    let texts: Vec<String> = batch
-        .iter()
-        .map(|b| match &b.predicate {
-            Some(predicate) => spoken(b.about.as_deref(), &fact_text(predicate, &b.content)),
-            None => spoken(b.about.as_deref(), &b.content),
-        })
-        .collect();
+    let batch = missing(&call, model, most).await?;
+    let texts: Vec<String> = batch.iter().map(Unembedded::spoken).collect();
     let texts: Vec<&str> = texts.iter().map(String::as_str).collect();
     let vectors = with.memory.embedder.embed(&texts).await.map_err(|e| {
         ToolError::refused("unavailable", format!("There are no vectors just now; nothing was changed: {e}."))
     })?;
     let done = in_tx!(&call, &with, |tx| embedded(&mut tx, model, &batch, &vectors));
-    let pending = bare(&call, model, COUNTED).await?.len();
+    let pending = missing(&call, model, COUNTED).await?.len();
     Ok(json!({"dry_run": false, "model": model, "pending": pending, "reembedded": done}))
 }
 
 async fn embedded(
     tx: &mut EffectTx<'_, '_>,
     model: &str,
-    batch: &[Bare],
+    batch: &[Unembedded],
     vectors: &[Vec<i8>],
 ) -> Result<usize, WriteError> {
     for (memory, vector) in batch.iter().zip(vectors) {
-        let bytes: Vec<u8> = vector.iter().map(|n| n.to_ne_bytes()[0]).collect();
-        tx.rows("SELECT memory_vector($1, $2, $3, $4)", &[&memory.kind, &memory.id, &bytes, &model]).await?;
+        give_vector(tx, memory, model, vector).await?;
     }
     Ok(batch.len())
 }

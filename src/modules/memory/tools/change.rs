@@ -3,8 +3,9 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{With, define, id, id_of, kind, memory_type, origin, permanence_of, shown, text};
-use crate::memory::write::{self, Kind, Permanence, WriteError};
+use super::{With, define, id, id_of, kind, memory_type, origin, permanence_of, text};
+use memory::sql::story;
+use memory::write::{self, Kind, Permanence, WriteError};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &[
@@ -86,7 +87,7 @@ async fn memory_confirm(call: ToolCall, with: With) -> Result<Value, ToolError> 
 }
 
 async fn judged(call: &ToolCall, which: Uuid, event: Uuid) -> Result<Value, ToolError> {
-    let mut rule = shown(call, Kind::Rule, which).await?.unwrap_or_default();
+    let mut rule = story::shown(&mut &*call, Kind::Rule, which).await?.unwrap_or_default();
     rule["event"] = json!(event);
     Ok(rule)
 }

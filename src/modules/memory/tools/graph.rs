@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::entity::type_of;
 use super::{With, define, id, id_of, list, strings};
-use crate::memory::predicates::snake_case;
+use memory_index::predicates::snake_case;
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_entity_neighbors"];

@@ -48,10 +48,11 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::core::Memory;
-use super::rank::spoken;
-use super::write::{Kind, Origin, Permanence, Vector, WriteError};
+use super::Settings;
 use ::store::StoreError;
+use memory::write::{Kind, Origin, Permanence, Vector, WriteError};
+use memory::{Ledger, Memory};
+use memory_index::rank::spoken;
 use tools::{Definition, EffectTx, Meta, Tool, ToolCall, ToolError};
 
 pub use admin::Runs;
@@ -60,6 +61,9 @@ pub use admin::Runs;
 #[derive(Clone)]
 pub struct With {
     pub memory: Arc<Memory>,
+    pub settings: Arc<Settings>,
+    /// Where purges are written down.
+    pub ledger: Ledger,
     /// Who runs consolidation and cleanup on demand; without, there are no tools for it.
     pub runs: Option<Arc<dyn Runs>>,
 }
@@ -292,14 +296,4 @@ pub(super) async fn stepped(call: &ToolCall, with: &With) {
     if let Err(e) = with.memory.step(&call.context().tenant_id).await {
         tracing::warn!(butler = %call.butler, error = %e, "what was remembered is not searchable yet");
     }
-}
-
-/// A memory as its owner may see it; none where it is not there or was forgotten.
-async fn shown(call: &ToolCall, kind: Kind, id: Uuid) -> Result<Option<Value>, ToolError> {
-    let sql = format!(
-        "SELECT to_jsonb(m) - '{{search,of_owner,embedding,change,seq,content_hash,topic_hash,claim_id,claimed_by,lease_until,compared,compare_attempts}}'::text[]
-         FROM memory_{}s m WHERE m.id = $1 AND m.forgotten_at IS NULL",
-        kind.as_str()
-    );
-    Ok(call.query(&sql, &[&id]).await?.first().map(|r| r.get(0)))
 }

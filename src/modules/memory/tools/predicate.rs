@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{With, define, text};
-use crate::memory::predicates::{SEEDS, distance, snake_case};
+use memory_index::predicates::{SEEDS, distance, snake_case};
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_predicate_list", "memory_predicate_search"];

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::store::stored;
 use super::{With, define, importance, number, permanence, permanence_of, telling, text, vector};
-use crate::memory::core::fact_text;
-use crate::memory::write::{NewFact, Permanence};
+use memory::write::{NewFact, Permanence};
+use memory_index::rank::fact_text;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_set_preference", "memory_get_preferences"];

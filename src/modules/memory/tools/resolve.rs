@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::entity::{TYPES, kind_of, type_of};
 use super::{With, define, text};
-use crate::memory::gate::normal;
-use crate::memory::predicates::distance;
+use memory_index::predicates::distance;
+use memory_index::text::normal;
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_entity_resolve", "entity_resolve"];

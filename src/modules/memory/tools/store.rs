@@ -6,9 +6,9 @@ use super::{
     With, define, importance, list, maybe_id, moment, number, origin, own_butler, permanence, permanence_of,
     retention_class, scope, sensitivity, session_id, strings, telling, text, vector,
 };
-use crate::memory::core::fact_text;
-use crate::memory::gate::hide_secrets;
-use crate::memory::write::{NewEpisode, NewFact, NewRule, Permanence, store_episode, store_fact, store_rule};
+use memory::gate::hide_secrets;
+use memory::write::{NewEpisode, NewFact, NewRule, Permanence, store_episode, store_fact, store_rule};
+use memory_index::rank::fact_text;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_store_episode", "memory_store_fact", "memory_store_rule"];
@@ -99,7 +99,7 @@ async fn memory_store_episode(call: ToolCall, with: With) -> Result<Value, ToolE
         retention_class: owned(&call, "retention_class"),
         sensitivity: owned(&call, "sensitivity"),
         metadata: json!({}),
-        keep: with.memory.settings.episodes.retention.0,
+        keep: with.settings.episodes.retention.0,
         left_out: call.args.get("learn") == Some(&json!(false)),
         content,
         speaker,

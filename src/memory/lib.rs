@@ -1,0 +1,19 @@
+//! The memory engine: what a butler knows, written by one writer and found through one index.
+//!
+//! Rows are the truth (`sql/memory/`); what is searched stands in memory beside them and is kept in step by the numbers of
+//! their changes. Whoever reads a row is told how far it is believed by the row's policy, so memory launders nothing.
+//! [`write`] takes in, [`Memory`] finds, [`gate`] says what may be remembered, [`Ledger`] what was purged. All SQL stands in
+//! [`sql`].
+
+mod engine;
+pub mod gate;
+mod ledger;
+mod shard;
+pub mod sql;
+mod vectors;
+pub mod write;
+
+pub use engine::{Answered, Ask, Found, Memory, Options};
+pub use ledger::{DIR as PURGED, Ledger};
+pub use memory_index::Kind;
+pub use vectors::make_missing;

@@ -1,0 +1,65 @@
+//! While an index is made: an answer by the database's own full text, without vectors and neighbours.
+
+use base::{ButlerName, TenantId};
+use memory_index::Kind;
+use memory_index::rank::{Hit, Parts, Weights};
+use store::{Store, StoreError};
+
+use crate::Ask;
+
+/// The best by words, weighed as the index would, with what a row tells of itself.
+pub(crate) async fn search(
+    store: &Store,
+    tenant: &TenantId,
+    butler: &ButlerName,
+    ask: &Ask,
+    weights: Weights,
+) -> Result<Vec<Hit>, StoreError> {
+    let mut lease = store.tenant(tenant).await?;
+    let wants = |kind: Kind| ask.kinds.is_empty() || ask.kinds.contains(&kind);
+    let kinds: Vec<&str> = Kind::ALL.into_iter().filter(|kind| wants(*kind)).map(Kind::as_str).collect();
+    let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
+    let least = ask.least_trust.map_or(0, |t| t as i32);
+    let sensitivity = ask.max_sensitivity.map_or(2, i32::from);
+    let (w, now) = (weights, ask.now.unwrap_or_else(|| store.clock().now()));
+    let rows = lease
+        .read(
+            SEARCH,
+            &[
+                &ask.text,
+                &kinds,
+                &ask.scopes,
+                &ask.butlers,
+                &butler.as_str(),
+                &ask.classes,
+                &ask.predicate,
+                &ask.entity,
+                &ask.object,
+                &ask.time_from,
+                &ask.time_to,
+                &ask.valid_at,
+                &sensitivity,
+                &least,
+                &f64::from(ask.min_confidence),
+                &now,
+                &f64::from(w.relevance),
+                &f64::from(w.importance),
+                &f64::from(w.recency),
+                &f64::from(w.confidence),
+                &limit,
+            ],
+        )
+        .await
+        .map_err(StoreError::query("searching memories by full text"))?;
+    let hit = |row: &tokio_postgres::Row| Hit {
+        id: row.get("id"),
+        kind: Kind::from_name(row.get("kind")).unwrap_or(Kind::Fact),
+        score: row.get::<_, f64>("score") as f32,
+        parts: Parts { relevance: row.get::<_, f64>("relevance") as f32, ..Parts::default() },
+    };
+    Ok(rows.iter().map(hit).collect())
+}
+
+const SEARCH: &str =
+    "SELECT id, kind, score, relevance FROM memory_full_text($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13,
+    $14, $15, $16, $17, $18, $19, $20, $21)";
