@@ -10,7 +10,7 @@ use access::{OperatorTokens, TokenBook};
 use base::Clock;
 use config::Config;
 use inbox::Desk;
-use modules::Catalog;
+use modules::{Catalog, RouteTable};
 use outbox::Post;
 use sessions::budget::Budgets;
 use sessions::child::{ChildUser, Nursery};
@@ -44,6 +44,8 @@ pub struct House {
     pub workspaces: Workspaces,
     /// Where messages come in.
     pub desk: Desk,
+    /// What modules answer over HTTP.
+    pub routes: RouteTable,
     /// What leaves the household.
     pub post: Post,
     /// What sessions cost and may cost.

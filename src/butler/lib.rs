@@ -8,6 +8,7 @@ mod names;
 mod outbound;
 mod remembering;
 mod routed;
+mod session_start;
 mod status;
 mod tools;
 

@@ -33,6 +33,7 @@ pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
 pub use follow::{Follower, Heard, News};
 pub use hand::{Hand, Stop};
 pub use live::Watch;
+pub use people::HOUSE_CHANNELS;
 pub use registry::{Eligibility, Listed};
 pub use route::RouteError;
 pub use settle::{Answer, End, Settlement};

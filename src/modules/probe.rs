@@ -100,7 +100,7 @@ fn define(name: &str, effect: Effect) -> Tool {
 #[async_trait]
 impl Module for Probe {
     fn manifest(&self) -> Result<Manifest, String> {
-        Ok(Manifest { tools: vec![self.tool.clone()] })
+        Ok(Manifest { tools: vec![self.tool.clone()], ..Manifest::default() })
     }
     fn credentials(&self) -> Vec<Credential> {
         let required = self.fail_in == Some(Phase::Credentials);

@@ -1,6 +1,7 @@
 //! The spawner of one butler: takes triggers, admits them, runs their sessions, drains.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::admission::{Admission, Floor, Place, Slot, Urgency};
-use super::attempts::{Candidate, Next, candidates, next};
+use super::attempts::{Candidate, Candidates, Next, next};
 use super::budget::Budgets;
 use super::child::{ChildUser, Leftover, Nursery};
 use super::gateway::Gateway;
@@ -67,9 +68,7 @@ pub struct Spawner {
 
 pub(super) struct Inner {
     pub parts: SpawnerParts,
-    /// The butler's runtime and its fallbacks. Empty only if this build has none of them, which the configuration
-    /// refuses before.
-    candidates: Vec<Candidate>,
+    candidates: Candidates,
     pub log: SessionLog,
     pub transcript: Transcript,
     admission: Admission,
@@ -97,7 +96,7 @@ impl Spawner {
             closing.clone(),
         );
         let inner = Inner {
-            candidates: candidates(&parts.config, &parts.settings.clis),
+            candidates: Candidates::of(&parts.config, &parts.settings.clis),
             log: SessionLog::new(parts.store.clone(), &parts.node),
             transcript: Transcript::new(
                 parts.config.name.as_str(),
@@ -155,7 +154,7 @@ impl Spawner {
     /// A butler that asks for a vendor's CLI does not start without its key; a native one is up without a model.
     pub async fn check_credentials(&self) -> Result<(), String> {
         let config = &self.inner.parts.config;
-        match self.inner.first_ready(0).await {
+        match self.inner.first_ready(self.inner.candidates.wanted(None), None).await {
             Ok(_) => Ok(()),
             // It delivers and starts no sessions.
             Err(_) if config.name.as_str() == "messenger" => Ok(()),
@@ -170,9 +169,9 @@ impl Spawner {
     /// Whether sessions can be started now.
     pub async fn model_state(&self) -> ModelState {
         let config = &self.inner.parts.config;
-        match self.inner.first_ready(0).await {
+        match self.inner.first_ready(self.inner.candidates.wanted(None), None).await {
             Ok((at, access)) => ModelState {
-                runtime: self.inner.candidates[at].kind.as_str().to_owned(),
+                runtime: self.inner.candidates.at(at).kind.as_str().to_owned(),
                 model: access.model,
                 ready: true,
                 reason: None,
@@ -229,7 +228,8 @@ impl Spawner {
         let wish = redacted(wish);
         let mut span = trace::trigger(&inner.parts, &wish);
         let wish = wish.under(span.context());
-        let (at, access) = inner.first_ready(0).await.map_err(|e| match e {
+        let (runtimes, model) = (inner.runtimes(&wish), wish.wants.model.as_deref());
+        let (at, access) = inner.first_ready(runtimes, model).await.map_err(|e| match e {
             NoModel::Credentials(access::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
@@ -353,7 +353,7 @@ impl Inner {
     }
 
     pub(super) fn candidate(&self, attempt: &Attempt) -> &Candidate {
-        &self.candidates[attempt.at]
+        self.candidates.at(attempt.at)
     }
 
     pub(super) fn tool_names(&self) -> &[String] {
@@ -370,12 +370,23 @@ impl Inner {
         self.transcript.tell(session, kind);
     }
 
-    /// The first of the runtimes, from the one at `from` on, that has its key and its model; else why that one has not.
-    pub(super) async fn first_ready(&self, from: usize) -> Result<(usize, ModelAccess), NoModel> {
+    /// The runtimes for this trigger's sessions, in their order.
+    pub(super) fn runtimes(&self, wish: &Trigger) -> Range<usize> {
+        self.candidates.wanted(wish.wants.runtime)
+    }
+
+    /// The first of the runtimes that has its key and its model, which is `model` where that is given; else why the first
+    /// one has not.
+    pub(super) async fn first_ready(
+        &self,
+        runtimes: Range<usize>,
+        model: Option<&str>,
+    ) -> Result<(usize, ModelAccess), NoModel> {
         let parts = &self.parts;
         let mut why = None;
-        for (at, candidate) in self.candidates.iter().enumerate().skip(from) {
-            match resolve(&parts.config, candidate.kind, &parts.settings, &parts.credentials).await {
+        for at in runtimes {
+            let kind = self.candidates.at(at).kind;
+            match resolve(&parts.config, kind, &parts.settings, &parts.credentials, model).await {
                 Ok(access) => return Ok((at, access)),
                 Err(e @ NoModel::Credentials(_)) => return Err(e),
                 Err(e) => why = why.or(Some(e)),
@@ -386,8 +397,8 @@ impl Inner {
 
     /// Writes the row of an attempt, and makes it one that can be watched and cancelled.
     async fn open(&self, attempt: &Attempt, wish: &Trigger, retry_of: Option<SessionId>) -> Result<(), StoreError> {
-        let (runtime, model) = (self.candidates[attempt.at].kind.as_str(), attempt.access.model.as_deref());
-        let remember = self.memory(wish).is_some();
+        let (runtime, model) = (self.candidates.at(attempt.at).kind.as_str(), attempt.access.model.as_deref());
+        let remember = self.memory(wish).is_some_and(|memory| memory.remembers());
         self.log.open(attempt.id, wish, runtime, model, retry_of, remember).await?;
         crash::point("session.opened");
         let prompt = text::truncate(&wish.prompt, 4096);
@@ -430,7 +441,7 @@ impl Inner {
                     (Ending::failed(SessionState::Failed, "crashed", why), None)
                 }
             };
-            let left = self.candidates.len() - at - 1;
+            let left = self.runtimes(&wish).end - at - 1;
             // A count that can't be read is one that may not be 0: nothing follows then.
             let calls = self.log.tool_calls(&wish.request, id).await.unwrap_or_else(|e| {
                 tracing::warn!(session = %id, error = %e, "its tool calls can't be counted, so nothing follows it");
@@ -440,7 +451,7 @@ impl Inner {
             let follower = self.follower(then, at, id, &end, &wish).await;
             let class = end.error_class.clone().unwrap_or_default();
             if let Some(follower) = &follower {
-                let runtime = self.candidates[follower.at].kind.as_str().to_owned();
+                let runtime = self.candidates.at(follower.at).kind.as_str().to_owned();
                 tracing::warn!(
                     butler = %self.parts.config.name, session = %id, follower = %follower.id, runtime, class,
                     "session failed before it called a tool; another takes its place"
@@ -474,7 +485,7 @@ impl Inner {
         if self.closing.is_cancelled() {
             return None;
         }
-        let ready = self.first_ready(from).await;
+        let ready = self.first_ready(from..self.runtimes(wish).end, wish.wants.model.as_deref()).await;
         let (at, access) = ready
             .inspect_err(|e| tracing::warn!(session = %of, class = end.error_class, "no runtime to fall back to: {e}"))
             .ok()?;

@@ -35,7 +35,7 @@ pub use history::{EventPage, TracePart};
 pub use memory::{Memory, RECALL_WITHIN, Recalled};
 pub use model::wanted_keys;
 pub use preview::{Preview, Refusal};
-pub use tools::session_tools;
+pub use tools::{session_tools, show_end};
 pub use transcript::Transcript;
 pub use types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError, Wants,

@@ -19,7 +19,7 @@ const SAVE_AFTER: Duration = Duration::from_millis(250);
 /// refusal is on record as a session that failed before it started.
 pub(super) async fn may_start(inner: &Inner, wish: &Trigger, attempt: Attempt) -> Result<Attempt, TriggerError> {
     let parts = &inner.parts;
-    let account = parts.budgets.account(&parts.config, &wish.request.tenant_id).await?;
+    let account = parts.budgets.account(&parts.config, &wish.request.tenant_id).await?.within(wish.wants.limits);
     let Err(over) = account.check(attempt.access.model.as_deref()) else { return Ok(attempt) };
     parts.metrics.session_stopped(over.class.as_str());
     let end = Ending::failed(SessionState::Failed, over.class.as_str(), over.message.as_str());
@@ -31,7 +31,7 @@ pub(super) async fn may_start(inner: &Inner, wish: &Trigger, attempt: Attempt) -
 pub(super) async fn run(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
     let parts = &inner.parts;
     let account = match parts.budgets.account(&parts.config, &wish.request.tenant_id).await {
-        Ok(account) => account,
+        Ok(account) => account.within(wish.wants.limits),
         Err(e) => return Ending::failed(SessionState::Failed, "unavailable", unread(&e)),
     };
     let (id, model) = (attempt.id, attempt.access.model.clone());

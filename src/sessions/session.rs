@@ -308,7 +308,7 @@ fn invocation(
         mcp_url: mcp_url(inner.parts.port),
         token: token.expose().to_owned().into(),
         traceparent: wish.request.trace_context.traceparent.clone(),
-        max_turns: config.sessions.max_turns,
+        max_turns: wish.wants.limits.turns.map_or(config.sessions.max_turns, |own| own.min(config.sessions.max_turns)),
         one_round: wish.wants.one_round,
         max_output_tokens: None,
         request_timeout: None,

@@ -21,7 +21,7 @@ use butler::House;
 use config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use inbox::{Desk, DeskParts, SWITCHBOARD};
 use mcp::{BindError, Listener};
-use modules::Catalog;
+use modules::{Catalog, RouteTable};
 use outbox::{Owner, Post, PostParts};
 use sessions::Floor;
 use sessions::budget::{Budgets, Ledger};
@@ -221,6 +221,7 @@ where
         desk,
         budgets: Budgets::new(household.pricing.clone(), config.spawner.budgets.clone(), ledger),
         workspaces,
+        routes: RouteTable::default(),
         data_dir: data_dir.clone(),
         roster_dir: config.daemon.roster.clone(),
         db: ground.db.clone(),

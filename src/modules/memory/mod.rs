@@ -106,6 +106,7 @@ impl Module for MemoryModule {
         }
         Ok(Manifest {
             tools: asking::NAMES.iter().copied().chain(tools::names()).chain(owner::NAMES).map(str::to_owned).collect(),
+            ..Manifest::default()
         })
     }
     fn credentials(&self) -> Vec<Credential> {

@@ -1,0 +1,87 @@
+//! A butler's life after its boot, and its end.
+
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::stages::{Risen, Workers};
+use crate::handle::Butler;
+use access::Edge;
+use base::{crash, task};
+use mcp::{Listener, Served, accept_loop};
+use modules::Modules;
+
+/// The butler's task: owns its modules and its server.
+pub(super) struct Life {
+    butler: Butler,
+    modules: Modules,
+    listener: Listener,
+    served: Served,
+    draining: CancellationToken,
+    stop: CancellationToken,
+    workers: Workers,
+}
+
+/// Requests still under way get this long once the sessions are over.
+const LAST_REQUESTS: Duration = Duration::from_secs(2);
+
+impl Life {
+    /// The life of a butler that has risen, until `stop`.
+    pub fn new(risen: Risen, modules: Modules, stop: CancellationToken) -> Self {
+        let Risen { butler, listener, workers } = risen;
+        let house = &butler.core.house;
+        let admin = &house.config.admin;
+        let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
+        let draining = CancellationToken::new();
+        let served = Served::new(butler.tools.clone(), edge, house.clock.clone(), draining.clone());
+        Self { butler, modules, listener, served, draining, stop, workers }
+    }
+
+    /// Serves until the stop, then takes everything down in reverse.
+    pub async fn run(mut self) {
+        let name = self.butler.name().clone();
+        crash::panic_point(&format!("butler.{name}"));
+        let server_stop = CancellationToken::new();
+        let served = self.served.clone();
+        let serving = accept_loop(self.listener, server_stop.clone(), move |request| served.clone().answer(request));
+        let mut server = task::spawn(task::Kind::Actor, "mcp-server", serving);
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            ended = &mut server => {
+                // Only its stop ends the server; anything else is a fault that the supervisor must see.
+                panic!("the MCP server of {name} ended by itself: {ended:?}");
+            }
+        }
+        self.draining.cancel();
+        let core = &self.butler.core;
+        let Workers { mut routed, approvals, mut clockwork, buffer, pump, taking_in } = self.workers;
+        routed.close();
+        clockwork.close();
+        core.house.desk.withdraw(name.as_str());
+        core.house.routes.withdraw(name.as_str()).await;
+        let closing = async {
+            if let Some(buffer) = buffer {
+                buffer.stop(core.config.shutdown.timeout.0).await;
+            }
+        };
+        tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
+        tokio::join!(routed.ended(LAST_REQUESTS), clockwork.ended(LAST_REQUESTS));
+        approvals.stop(LAST_REQUESTS).await;
+        if let Some(pump) = pump {
+            // After the sessions, so that what they said last is tried.
+            pump.close();
+            pump.ended(core.config.shutdown.timeout.0).await;
+        }
+        if let Some(taking_in) = taking_in {
+            taking_in.stop(LAST_REQUESTS).await;
+        }
+        server_stop.cancel();
+        if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {
+            server.abort();
+        }
+        self.butler.tools.flush_audit().await;
+        self.modules.stop().await;
+        core.house.db.release(&name).await;
+        tracing::info!(butler = %name, "butler stopped");
+    }
+}
