@@ -104,28 +104,27 @@ pub async fn boot(
 ) -> Result<Running, BootError> {
     let phases = Phases { butler: config.name.as_str(), done: Vec::new() };
     let mut booting = Booting { house, config, phases };
-    let mut ground = booting.ground().await?;
-    let engine = booting.engine(&ground).await?;
-    let risen = match booting.rise(&mut ground, engine).await {
-        Ok(risen) => risen,
+    let mut prepared = booting.prepare().await?;
+    let bound = booting.bind(&prepared).await?;
+    let booted = match booting.start(&mut prepared, bound).await {
+        Ok(booted) => booted,
         Err(e) => {
-            ground.modules.stop().await;
+            prepared.modules.stop().await;
             return Err(e);
         }
     };
     let Booting { mut phases, .. } = booting;
-    let mut modules = ground.modules;
+    let mut modules = prepared.modules;
     let begun = phases.run("module tasks", async {
         modules.serve_routes(&house.routes);
         modules.start_tasks();
         Ok::<_, String>(())
     });
     begun.await?;
-    let butler = risen.butler.clone();
-    let life = Life::new(risen, modules, stop);
-    let serving = phases.run("mcp server", async {
-        Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run()))
-    });
+    let butler = booted.butler.clone();
+    let life = Life::new(booted, modules, stop);
+    let serving =
+        phases.run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) });
     let task = serving.await?;
     Ok(Running { butler, phases: phases.done, task })
 }

@@ -147,7 +147,9 @@ fn module_complaint(b: &ButlerStatus, name: &str, module: &State) -> Option<(Lev
     let how = match module.health {
         Health::Active if module.enabled => return None,
         Health::Active => return Some((Level::Warning, format!("{}: the module `{name}` is switched off", b.name))),
-        Health::Degraded => return Some((Level::Warning, format!("{}: the module `{name}` {}", b.name, tasks_of(module)))),
+        Health::Degraded => {
+            return Some((Level::Warning, format!("{}: the module `{name}` {}", b.name, tasks_of(module))));
+        }
         Health::Failed => "failed",
         Health::CascadeFailed => "is down, because a module that it needs failed",
     };

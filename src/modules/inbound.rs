@@ -31,9 +31,7 @@ impl Inbound {
     pub async fn accept(&self, tenant: &TenantId, message: Map<String, Value>) -> Result<Accepted, AcceptError> {
         let channel = message.get("source").and_then(|source| source.get("channel")).and_then(Value::as_str);
         match channel {
-            Some(channel) if self.channels.iter().any(|own| own == channel) => {
-                self.desk.ingest(tenant, message).await
-            }
+            Some(channel) if self.channels.iter().any(|own| own == channel) => self.desk.ingest(tenant, message).await,
             _ => Err(AcceptError::Invalid(format!(
                 "source.channel: the module's manifest declares {}, and not `{}`",
                 if self.channels.is_empty() { "no channel".to_owned() } else { self.channels.join(", ") },

@@ -31,8 +31,6 @@ pub use contract::{
 pub use inbound::Inbound;
 pub use opening::{Lines, NamedOpening, OPENING_BUDGET, Opened, Opening, SessionLines, estimate, open};
 pub use own_sessions::{Cause, ModuleSessions, SessionRequest};
-pub use routes::{
-    Found, Matched, Route, RouteAnswer, RouteError, RouteHandler, RouteRequest, RouteSpec, RouteTable,
-};
+pub use routes::{Found, Matched, Route, RouteAnswer, RouteError, RouteHandler, RouteRequest, RouteSpec, RouteTable};
 pub use set::{ModuleStates, Modules, switch_key};
 pub use strict::{Mentions, StrictCatalog};

@@ -134,11 +134,10 @@ mod tests {
     #[test]
     fn what_is_not_told_lowers_no_trust() {
         let told = vec![("big".to_owned(), lines(&"x".repeat(50_000), Trust::Stranger))];
-        assert_eq!(open(None, Trust::Owner, told), Opened {
-            block: None,
-            seen: Trust::Owner,
-            rows: vec![json!({"module": "big", "tokens": 0, "cut": true})]
-        });
+        assert_eq!(
+            open(None, Trust::Owner, told),
+            Opened { block: None, seen: Trust::Owner, rows: vec![json!({"module": "big", "tokens": 0, "cut": true})] }
+        );
         assert_eq!(open(None, Trust::Owner, Vec::new()).block, None);
     }
 }

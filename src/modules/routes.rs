@@ -40,10 +40,12 @@ impl RouteSpec {
     fn check(&self, module: &str) -> Result<(), RouteError> {
         let path = &self.path;
         let below = |prefix: &str| path.strip_prefix(prefix).is_some_and(|rest| !rest.is_empty());
-        let own = below(&format!("/hooks/{module}/")) || below("/api/");
-        let whole = path.split('/').skip(1).all(|part| {
-            !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.{}".contains(&b))
-        });
+        // What stands first below `/api` is plain, so that no route fits the port's own paths.
+        let own = below(&format!("/hooks/{module}/")) || below("/api/") && !path.starts_with("/api/{");
+        let whole = path
+            .split('/')
+            .skip(1)
+            .all(|part| !part.is_empty() && part.bytes().all(|b| b.is_ascii_alphanumeric() || b"-_.{}".contains(&b)));
         if !own || !whole {
             return Err(RouteError::Path { module: module.to_owned(), path: path.clone() });
         }
@@ -263,9 +265,7 @@ impl Matched {
 /// Whether the manifest declares each of the routes.
 pub(super) fn check_declared(routes: &[Route], declared: &[RouteSpec]) -> Result<(), RouteError> {
     match routes.iter().find(|route| !declared.contains(&route.spec)) {
-        Some(route) => {
-            Err(RouteError::Undeclared { method: route.spec.method.clone(), path: route.spec.path.clone() })
-        }
+        Some(route) => Err(RouteError::Undeclared { method: route.spec.method.clone(), path: route.spec.path.clone() }),
         None => Ok(()),
     }
 }
@@ -307,7 +307,8 @@ mod tests {
     #[test]
     fn paths_are_a_modules_own_or_nobodys() {
         let table = RouteTable::default();
-        for wrong in ["/hooks/other/x", "/hooks/probe/", "/rpc", "/api/", "/api//x", "/api/x/", "/api/a?b"] {
+        for wrong in ["/hooks/other/x", "/hooks/probe/", "/rpc", "/api/", "/api//x", "/api/x/", "/api/a?b", "/api/{x}"]
+        {
             let refused = table.serve("tester", &gate("probe"), vec![route(wrong)]);
             assert!(matches!(refused, Err(RouteError::Path { .. })), "{wrong}");
         }

@@ -65,12 +65,8 @@ impl Modules {
             Ok(order) => (order, Vec::new()),
             Err(circle) => (needs.keys().cloned().collect(), circle),
         };
-        let mut set = Self {
-            butler: butler.clone(),
-            slots: Vec::new(),
-            states: Arc::default(),
-            board: TaskBoard::default(),
-        };
+        let mut set =
+            Self { butler: butler.clone(), slots: Vec::new(), states: Arc::default(), board: TaskBoard::default() };
         for name in order {
             let mut slot = Slot {
                 needs: needs[&name].clone(),
@@ -79,11 +75,7 @@ impl Modules {
                 credentials: BTreeMap::new(),
                 context: None,
                 manifest: Manifest::default(),
-                gate: Gate {
-                    module: name.as_str().into(),
-                    enabled: Arc::new(true.into()),
-                    failed: Arc::default(),
-                },
+                gate: Gate { module: name.as_str().into(), enabled: Arc::new(true.into()), failed: Arc::default() },
                 failure: None,
                 started: false,
                 tasks: Vec::new(),

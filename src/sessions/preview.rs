@@ -72,7 +72,11 @@ impl Inner {
             tools: self.tool_names().to_vec(),
             built_in_tools: config.runtime.tools.clone(),
             environment: Vec::new(),
-            max_turns: wish.wants.limits.turns.map_or(config.sessions.max_turns, |own| own.min(config.sessions.max_turns)),
+            max_turns: wish
+                .wants
+                .limits
+                .turns
+                .map_or(config.sessions.max_turns, |own| own.min(config.sessions.max_turns)),
             max_tool_calls: config.sessions.max_tool_calls,
             session_timeout: config.sessions.session_timeout,
             limits: account.limits_left(),

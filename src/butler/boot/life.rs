@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::stages::{Risen, Workers};
+use super::stages::{Booted, Workers};
 use crate::handle::Butler;
 use access::Edge;
 use base::{crash, task};
@@ -26,9 +26,9 @@ pub(super) struct Life {
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
 
 impl Life {
-    /// The life of a butler that has risen, until `stop`.
-    pub fn new(risen: Risen, modules: Modules, stop: CancellationToken) -> Self {
-        let Risen { butler, listener, workers } = risen;
+    /// The life of a booted butler, until `stop`.
+    pub fn new(booted: Booted, modules: Modules, stop: CancellationToken) -> Self {
+        let Booted { butler, listener, workers } = booted;
         let house = &butler.core.house;
         let admin = &house.config.admin;
         let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
@@ -54,11 +54,13 @@ impl Life {
         }
         self.draining.cancel();
         let core = &self.butler.core;
-        let Workers { mut routed, approvals, mut clockwork, buffer, pump, taking_in } = self.workers;
+        let Workers { routed, approvals, clockwork, buffer, pump, taking_in } = self.workers;
         routed.close();
         clockwork.close();
         core.house.desk.withdraw(name.as_str());
         core.house.routes.withdraw(name.as_str()).await;
+        // Begun last, ended first: nothing new comes in while what is under way is finished.
+        self.modules.stop_tasks().await;
         let closing = async {
             if let Some(buffer) = buffer {
                 buffer.stop(core.config.shutdown.timeout.0).await;

@@ -37,14 +37,14 @@ pub(super) struct Booting<'a> {
 }
 
 /// What stands before anything runs: tables, and what the modules are.
-pub(super) struct Ground {
+pub(super) struct Prepared {
     pub modules: Modules,
     store: Store,
     keeper: Keeper,
 }
 
 /// What runs sessions.
-pub(super) struct Engine {
+pub(super) struct Bound {
     listener: Listener,
     auditor: Auditor,
     spawner: Spawner,
@@ -53,7 +53,7 @@ pub(super) struct Engine {
 }
 
 /// The modules have started, and schedules are known.
-struct Awake {
+struct Started {
     core: Arc<Core>,
     schedules: Scheduler,
     channels: Vec<Arc<dyn Channel>>,
@@ -61,7 +61,7 @@ struct Awake {
 }
 
 /// A butler that does everything but answer on its port.
-pub(super) struct Risen {
+pub(super) struct Booted {
     pub butler: Butler,
     pub listener: Listener,
     pub workers: Workers,
@@ -79,7 +79,7 @@ pub(super) struct Workers {
 
 impl Booting<'_> {
     /// Loads the modules, makes schema and tables, and finds out what waits for a person.
-    pub async fn ground(&mut self) -> Result<Ground, BootError> {
+    pub async fn prepare(&mut self) -> Result<Prepared, BootError> {
         let Self { house, config, phases } = self;
         let (name, schema) = (&config.name, &config.db.schema);
         // Configuration and telemetry were done for the whole household before any butler.
@@ -108,13 +108,13 @@ impl Booting<'_> {
                 Ok::<_, String>(())
             })
             .await?;
-        Ok(Ground { modules, store, keeper })
+        Ok(Prepared { modules, store, keeper })
     }
 
     /// Binds the port and makes the spawner.
-    pub async fn engine(&mut self, ground: &Ground) -> Result<Engine, BootError> {
+    pub async fn bind(&mut self, prepared: &Prepared) -> Result<Bound, BootError> {
         let Self { house, config, phases } = self;
-        let Ground { store, keeper, .. } = ground;
+        let Prepared { store, keeper, .. } = prepared;
         // Bound early, because sessions are told the port; answered late, once every tool is there.
         let listener = phases.run("port", async { Listener::bind(address(house, config)) }).await?;
         let auditor = Auditor::start(store.clone());
@@ -153,34 +153,34 @@ impl Booting<'_> {
             sessions: ModuleSessions::new(&spawner, &house.clock, &config.name),
             credentials: Arc::default(),
         };
-        Ok(Engine { listener, auditor, spawner, context })
+        Ok(Bound { listener, auditor, spawner, context })
     }
 
     /// From the modules' start to the workers. Fails with modules that may have started.
-    pub async fn rise(&mut self, ground: &mut Ground, engine: Engine) -> Result<Risen, BootError> {
-        let port = engine.listener.addr().port();
-        let awake = self.wake(ground, &engine, port).await?;
+    pub async fn start(&mut self, prepared: &mut Prepared, bound: Bound) -> Result<Booted, BootError> {
+        let port = bound.listener.addr().port();
+        let started = self.start_modules(prepared, &bound, port).await?;
         let wake = Arc::new(Notify::new());
-        let tools = self.tools(ground, &engine, &awake, &wake).await?;
-        let taking_in = self.memory(ground, &awake.core, &tools);
-        let Awake { core, schedules, channels, interrupted } = awake;
+        let tools = self.build_tools(prepared, &bound, &started, &wake).await?;
+        let taking_in = self.start_memory(prepared, &started.core, &tools);
+        let Started { core, schedules, channels, interrupted } = started;
         let butler = Butler { core, tools, interrupted, schedules };
-        let workers = self.workers(ground, &butler, (channels, taking_in), wake).await?;
-        Ok(Risen { butler, listener: engine.listener, workers })
+        let workers = self.start_workers(prepared, &butler, (channels, taking_in), wake).await?;
+        Ok(Booted { butler, listener: bound.listener, workers })
     }
 
     /// Starts the modules, closes what the last run left open, and takes up the schedules.
-    async fn wake(&mut self, ground: &mut Ground, engine: &Engine, port: u16) -> Result<Awake, BootError> {
+    async fn start_modules(&mut self, prepared: &mut Prepared, bound: &Bound, port: u16) -> Result<Started, BootError> {
         let Self { house, config, phases } = self;
-        let Ground { modules, store, keeper } = ground;
+        let Prepared { modules, store, keeper } = prepared;
         phases
             .run("module startup", async {
-                modules.start(&engine.context).await;
+                modules.start(&bound.context).await;
                 Ok::<_, String>(())
             })
             .await?;
         let channels = modules.channels();
-        let interrupted = phases.run("session recovery", engine.spawner.recover()).await?;
+        let interrupted = phases.run("session recovery", bound.spawner.recover()).await?;
         let zone = house.config.owner.time_zone.name().to_owned();
         let name = config.name.as_str();
         let own = modules.schedules();
@@ -191,7 +191,7 @@ impl Booting<'_> {
             keeper: keeper.clone(),
             house: house.clone(),
             config: config.clone(),
-            spawner: engine.spawner.clone(),
+            spawner: bound.spawner.clone(),
             modules: modules.states(),
             port,
             up_since: Instant::now(),
@@ -205,25 +205,25 @@ impl Booting<'_> {
             slots: config.sessions.max_concurrent_sessions as usize,
             time_zone: zone,
             target: Arc::new(Runs(Arc::new(dispatcher))),
-            wake: engine.context.due.clone(),
+            wake: bound.context.due.clone(),
         });
-        Ok(Awake { core, schedules, channels, interrupted })
+        Ok(Started { core, schedules, channels, interrupted })
     }
 
     /// Gathers the tools of core and modules.
-    async fn tools(
+    async fn build_tools(
         &mut self,
-        ground: &mut Ground,
-        engine: &Engine,
-        awake: &Awake,
+        prepared: &mut Prepared,
+        bound: &Bound,
+        started: &Started,
         wake: &Arc<Notify>,
     ) -> Result<ToolSet, BootError> {
         let Self { house, config, phases } = self;
-        let Ground { modules, store, keeper } = ground;
+        let Prepared { modules, store, keeper } = prepared;
         let mut builder = ToolSetBuilder::default();
         phases
             .run("tools", async {
-                let own = own_tools(house, config, awake, wake);
+                let own = own_tools(house, config, started, wake);
                 own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
                 let absent = |tool: &&str| builder.owner(tool).is_none() && !modules.declare(tool);
                 let unknown: Vec<&str> = keeper.gated_tools().filter(absent).collect();
@@ -236,34 +236,34 @@ impl Booting<'_> {
             })
             .await?;
         let metrics = house.metrics.of(config.name.as_str());
-        let auditor = engine.auditor.clone();
+        let auditor = bound.auditor.clone();
         let tools = builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(keeper.clone()));
         let told = tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone());
-        engine.spawner.set_tools(told.collect());
+        bound.spawner.set_tools(told.collect());
         Ok(tools)
     }
 
     /// Tells the spawner what speaks at the start of sessions, and begins to take in their ends.
-    fn memory(&self, ground: &Ground, core: &Core, tools: &ToolSet) -> Option<TakingIn> {
+    fn start_memory(&self, prepared: &Prepared, core: &Core, tools: &ToolSet) -> Option<TakingIn> {
         let (name, within) = (&self.config.name, recall_within(self.config));
         let memory = Remembering::of(name, tools, within, &self.house.metrics.of(name.as_str()));
-        let start = SessionStart::of(name, memory.clone(), ground.modules.openings(), within);
+        let start = SessionStart::of(name, memory.clone(), prepared.modules.openings(), within);
         if let Some(start) = start {
             core.spawner.set_memory(start);
         }
-        memory.map(|memory| TakingIn::start(memory, self.house.db.clone(), ground.store.clone()))
+        memory.map(|memory| TakingIn::start(memory, self.house.db.clone(), prepared.store.clone()))
     }
 
     /// Starts what works through the butler's rows, the recovery of each first.
-    async fn workers(
+    async fn start_workers(
         &mut self,
-        ground: &Ground,
+        prepared: &Prepared,
         butler: &Butler,
         (channels, taking_in): (Vec<Arc<dyn Channel>>, Option<TakingIn>),
         wake: Arc<Notify>,
     ) -> Result<Workers, BootError> {
         let Self { house, config, phases } = self;
-        let Ground { modules, store, keeper } = ground;
+        let Prepared { modules, store, keeper } = prepared;
         let (name, spawner, tools) = (config.name.as_str(), &butler.core.spawner, &butler.tools);
         let routed = phases
             .run("route inbox recovery", async {
@@ -302,7 +302,7 @@ impl Booting<'_> {
 }
 
 /// The tools that butlerd's core brings to this butler.
-fn own_tools(house: &House, config: &ButlerConfig, awake: &Awake, wake: &Arc<Notify>) -> Vec<Tool> {
+fn own_tools(house: &House, config: &ButlerConfig, started: &Started, wake: &Arc<Notify>) -> Vec<Tool> {
     let of_its_trade = match config.name.as_str() {
         SWITCHBOARD => switchboard_tools(&house.desk).into_iter().chain([deliver_tool(&house.post)]).collect(),
         MESSENGER => messenger_tools(&house.post),
@@ -313,8 +313,8 @@ fn own_tools(house: &House, config: &ButlerConfig, awake: &Awake, wake: &Arc<Not
         .chain(note_tools())
         .chain(skill_tools(&config.skills))
         .chain(session_tools())
-        .chain(schedule_tools(&awake.schedules))
-        .chain(self_tools(&awake.core, &awake.schedules))
+        .chain(schedule_tools(&started.schedules))
+        .chain(self_tools(&started.core, &started.schedules))
         .chain([route_execute(wake.clone())])
         .chain(outbound_tools(&house.desk, &house.post))
         .chain(ask_tools(&house.desk))

@@ -84,13 +84,19 @@ impl Modules {
         })
     }
 
-    /// Ends what the modules do in the background and stops them, in reverse order: of the module that started last its
-    /// last task first, then its other tasks, then the module itself, then the module before it.
-    pub async fn stop(&mut self) {
+    /// Ends what the modules do in the background, one after the other: what was started last goes first.
+    pub async fn stop_tasks(&mut self) {
         for slot in self.slots.iter_mut().rev() {
             for task in slot.tasks.drain(..).rev() {
                 task.stop(&slot.name).await;
             }
+        }
+    }
+
+    /// Stops the modules in reverse order of their start, after what they do in the background.
+    pub async fn stop(&mut self) {
+        self.stop_tasks().await;
+        for slot in self.slots.iter_mut().rev() {
             if let (Some(module), true) = (&slot.module, slot.started) {
                 module.stop().await;
                 slot.started = false;

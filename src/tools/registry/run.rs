@@ -128,7 +128,9 @@ impl ToolSet {
         }
         let name = &shadow.def.name;
         (shadow.def.meta.operators && shadow.session().is_some()).then(|| {
-            let why = format!("`{name}` is for the people of the household; a session can't call it. Tell them what to change.");
+            let why = format!(
+                "`{name}` is for the people of the household; a session can't call it. Tell them what to change."
+            );
             ToolError::refused("forbidden", why)
         })
     }
