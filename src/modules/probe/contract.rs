@@ -134,7 +134,7 @@ impl SessionLines for Say {
 
 /// What its routes do.
 #[derive(Clone, Copy)]
-enum Deed {
+enum OperatorAction {
     Echo,
     Panic,
     Session,
@@ -142,7 +142,7 @@ enum Deed {
 
 struct Answering {
     cx: ModuleContext,
-    deed: Deed,
+    deed: OperatorAction,
 }
 
 #[async_trait]
@@ -150,14 +150,14 @@ impl RouteHandler for Answering {
     async fn answer(&self, request: RouteRequest) -> RouteAnswer {
         let body = String::from_utf8_lossy(&request.body).into_owned();
         match self.deed {
-            Deed::Echo => {
+            OperatorAction::Echo => {
                 let token = request.headers.contains_key("authorization");
                 let shown = json!({"parts": request.parts, "query": request.query, "body": body, "token_shown": token,
                                    "tenant": request.tenant.as_str()});
                 RouteAnswer::json(StatusCode::OK, &shown)
             }
-            Deed::Panic => panic!("asked to panic"),
-            Deed::Session => {
+            OperatorAction::Panic => panic!("asked to panic"),
+            OperatorAction::Session => {
                 let cause = Cause::Own { tenant: request.tenant, trust: Trust::Known };
                 match self.cx.sessions.run(SessionRequest::new(body, cause)).await {
                     Ok(end) => RouteAnswer::json(StatusCode::OK, &json!(end)),
@@ -173,18 +173,18 @@ impl Contract {
         self.name != "contract_probe"
     }
 
-    fn specs(&self) -> Vec<(RouteSpec, Deed)> {
+    fn specs(&self) -> Vec<(RouteSpec, OperatorAction)> {
         if self.is_child() {
             return Vec::new();
         }
         let mut specs = vec![
-            (RouteSpec::new(Method::POST, "/hooks/contract_probe/echo", GrantScope::Ingest), Deed::Echo),
-            (RouteSpec::new(Method::GET, "/api/contract/{name}", GrantScope::Read), Deed::Echo),
-            (RouteSpec::new(Method::POST, "/api/contract/panic", GrantScope::Tools), Deed::Panic),
-            (RouteSpec::new(Method::POST, "/api/contract/session", GrantScope::Tools), Deed::Session),
+            (RouteSpec::new(Method::POST, "/hooks/contract_probe/echo", GrantScope::Ingest), OperatorAction::Echo),
+            (RouteSpec::new(Method::GET, "/api/contract/{name}", GrantScope::Read), OperatorAction::Echo),
+            (RouteSpec::new(Method::POST, "/api/contract/panic", GrantScope::Tools), OperatorAction::Panic),
+            (RouteSpec::new(Method::POST, "/api/contract/session", GrantScope::Tools), OperatorAction::Session),
         ];
         if let Some(path) = &self.route {
-            specs.push((RouteSpec::new(Method::GET, path, GrantScope::Read), Deed::Echo));
+            specs.push((RouteSpec::new(Method::GET, path, GrantScope::Read), OperatorAction::Echo));
         }
         specs
     }
