@@ -47,7 +47,7 @@ impl Inbound<'_> {
                 StatusCode::NOT_FOUND,
                 "not_found",
                 "There is POST /api/ingest, GET /api/inbox/{request_id}, POST /api/chat, GET /api/chat/{request_id}, and \
-                 GET and POST /api/chat/notes here.",
+                 GET and POST /api/chat/notes here, and what modules bring that are configured.",
             ),
         }
     }

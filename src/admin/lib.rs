@@ -13,6 +13,7 @@ mod failure;
 mod inbound;
 mod live;
 mod messages;
+mod module_routes;
 mod notes;
 mod place;
 mod ready;

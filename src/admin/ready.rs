@@ -19,6 +19,7 @@ pub(super) fn readiness(status: &HouseholdStatus) -> (StatusCode, Value) {
                     let state = match (m.health, m.enabled) {
                         (Health::Active, false) => "switched_off",
                         (Health::Active, true) => "active",
+                        (Health::Degraded, _) => "degraded",
                         (Health::Failed, _) => "failed",
                         (Health::CascadeFailed, _) => "cascade_failed",
                     };

@@ -34,6 +34,7 @@ pub fn household() -> HouseholdStatus {
         enabled: true,
         failure_phase: Some(Phase::Tools),
         failure_error: Some(REASON.to_owned()),
+        tasks: BTreeMap::new(),
     };
     let health = ButlerStatus {
         model: Some(model(false, Some("health has no model: run `butlerd secret set ANTHROPIC_API_KEY`"))),

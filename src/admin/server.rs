@@ -17,10 +17,12 @@ use tower::Service;
 use super::api::ApiServer;
 use super::failure::Failure;
 use super::inbound::Inbound;
+use super::module_routes;
 use super::ready::readiness;
 use super::rpc::{Rpc, Visitor};
 use access::{Edge, Holder, Refusal};
 use mcp::{BODY_TIMEOUT, Body, Listener, accept_loop, json_body, refusal_response, text_body, whole_body};
+use modules::Found;
 use supervisor::Supervisor;
 
 /// Calls and WebSockets that are open at once.
@@ -98,6 +100,7 @@ enum Route {
     Metrics,
     Rpc,
     Api,
+    Hooks,
     Unknown,
 }
 
@@ -109,6 +112,7 @@ impl Route {
             "/metrics" => Route::Metrics,
             "/rpc" => Route::Rpc,
             _ if path.starts_with("/api/") => Route::Api,
+            _ if path.starts_with("/hooks/") => Route::Hooks,
             _ => Route::Unknown,
         }
     }
@@ -132,9 +136,9 @@ impl AdminPort {
             }
             Route::Metrics => text_body(StatusCode::OK, METRICS_FORMAT, self.supervisor.services().metrics.render()),
             Route::Rpc => self.rpc(request).await,
-            Route::Api => self.api(request).await,
+            Route::Api | Route::Hooks => self.api(request).await,
             Route::Unknown => {
-                let paths = "There is /healthz, /readyz, /metrics, /rpc and /api here.";
+                let paths = "There is /healthz, /readyz, /metrics, /rpc, /api and /hooks here.";
                 json_body(StatusCode::NOT_FOUND, &problem("not_found", paths))
             }
         }
@@ -149,6 +153,11 @@ impl AdminPort {
             return refusal_response(&SESSION_TOKEN);
         }
         let (supervisor, edge, closing) = (&self.supervisor, &self.edge, &self.closing);
+        match supervisor.services().routes.find(request.method(), request.uri().path()) {
+            Found::Route(matched) => return module_routes::answer(matched, edge, &grant, request).await,
+            Found::Methods(methods) => return module_routes::only(&methods),
+            Found::Nothing => {}
+        }
         Inbound { supervisor, edge, grant: &grant, closing }.answer(request).await
     }
 

@@ -8,6 +8,7 @@ mod names;
 mod outbound;
 mod routed;
 mod services;
+mod session_start;
 mod status;
 mod tools;
 

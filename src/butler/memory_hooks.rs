@@ -7,7 +7,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use async_trait::async_trait;
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
@@ -16,7 +15,7 @@ use uuid::Uuid;
 
 use access::Caller;
 use base::{ButlerName, RequestContext, Trust, crash, task, text};
-use sessions::{Memory, Recalled, Trigger};
+use sessions::{Recalled, Trigger};
 use store::{Database, Store, StoreError};
 use telemetry::ButlerMetrics;
 use tools::ToolSet;
@@ -70,9 +69,9 @@ impl MemoryHooks {
     }
 }
 
-#[async_trait]
-impl Memory for MemoryHooks {
-    async fn recall(&self, trigger: &Trigger) -> Recalled {
+impl MemoryHooks {
+    /// What matters to this trigger; nothing, with a warning, where memory does not answer in time.
+    pub async fn recall(&self, trigger: &Trigger) -> Recalled {
         let begun = Instant::now();
         let asked = self.ask(trigger).await;
         let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
@@ -95,7 +94,8 @@ impl Memory for MemoryHooks {
         }
     }
 
-    fn ended(&self) {
+    /// A session of the butler is over.
+    pub fn ended(&self) {
         self.ended.notify_one();
     }
 }

@@ -10,7 +10,7 @@ use access::{OperatorTokens, TokenBook};
 use base::Clock;
 use config::Config;
 use inbox::Inbox;
-use modules::Catalog;
+use modules::{Catalog, RouteTable};
 use outbox::Outbox;
 use process::{ChildUser, ProcessSupervisor};
 use sessions::budget::Budgets;
@@ -44,6 +44,8 @@ pub struct HouseholdServices {
     pub workspaces: Workspaces,
     /// Where messages come in.
     pub inbox: Inbox,
+    /// What modules answer over HTTP.
+    pub routes: RouteTable,
     /// What leaves the household.
     pub outbox: Outbox,
     /// What sessions cost and may cost.

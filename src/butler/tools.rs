@@ -5,10 +5,9 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::handle::Core;
-use base::Trust;
 use modules::{Health, switch_key};
 use schedule::Scheduler;
-use sessions::{SessionState, Trigger};
+use sessions::{SessionState, Trigger, show_end};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools about `core`'s butler.
@@ -76,6 +75,9 @@ async fn status(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
         .into_iter()
         .map(|(name, m)| {
             let mut entry = json!({"status": m.health, "enabled": m.enabled});
+            if let (false, Value::Object(o)) = (m.tasks.is_empty(), &mut entry) {
+                o.insert("tasks".into(), json!(m.tasks));
+            }
             if let (Some(phase), Value::Object(o)) = (m.failure_phase, &mut entry) {
                 o.insert("phase".into(), json!(phase));
                 o.insert("error".into(), json!(m.failure_error));
@@ -102,10 +104,7 @@ async fn trigger(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
     let trigger = Trigger { context: call.args.get("context").cloned(), ..Trigger::new(prompt, "trigger", request) };
     match core.spawner.trigger_from(trigger, own_session).await {
         Ok(end) => {
-            // Reading its row tells how far its words are believed. One that can't be found is a stranger's.
-            if call.query("SELECT trust FROM sessions WHERE id = $1", &[&end.session_id.0]).await?.is_empty() {
-                call.shows(Trust::Stranger);
-            }
+            show_end(&call, end.session_id).await?;
             Ok(json!({
                 "output": end.output, "success": end.state == SessionState::Succeeded, "error": end.error,
                 "error_class": end.error_class, "duration_ms": end.duration_ms, "session_id": end.session_id,
@@ -125,7 +124,7 @@ async fn module_states(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError>
         (
             name,
             json!({"health": m.health, "enabled": m.enabled, "failure_phase": m.failure_phase,
-                      "failure_error": m.failure_error}),
+                      "failure_error": m.failure_error, "tasks": m.tasks}),
         )
     });
     Ok(Value::Object(shown.collect()))
@@ -144,7 +143,7 @@ async fn module_set_enabled(call: ToolCall, core: Arc<Core>) -> Result<Value, To
             let message = format!("There is no module `{name}` here; there are: {}.", known.join(", "));
             return Err(ToolError::refused("not_found", message));
         }
-        Some(m) if m.health != Health::Active => {
+        Some(m) if !matches!(m.health, Health::Active | Health::Degraded) => {
             let why = m.failure_error.clone().unwrap_or_default();
             return Err(ToolError::refused("module_failed", format!("The module `{name}` has failed: {why}")));
         }

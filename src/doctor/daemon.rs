@@ -147,6 +147,9 @@ fn module_complaint(b: &ButlerStatus, name: &str, module: &State) -> Option<(Lev
     let how = match module.health {
         Health::Active if module.enabled => return None,
         Health::Active => return Some((Level::Warning, format!("{}: the module `{name}` is switched off", b.name))),
+        Health::Degraded => {
+            return Some((Level::Warning, format!("{}: the module `{name}` {}", b.name, tasks_of(module))));
+        }
         Health::Failed => "failed",
         Health::CascadeFailed => "is down, because a module that it needs failed",
     };
@@ -154,6 +157,15 @@ fn module_complaint(b: &ButlerStatus, name: &str, module: &State) -> Option<(Lev
     let phase = phase.as_ref().and_then(|p| p.as_str()).map(|p| format!(" (phase: {p})")).unwrap_or_default();
     let why = module.failure_error.as_deref().map(|e| format!(": {}", short(e))).unwrap_or_default();
     Some((Level::Problem, format!("{}: the module `{name}` {how}{phase}{why}", b.name)))
+}
+
+/// Which of a module's background tasks fail, and why.
+fn tasks_of(module: &State) -> String {
+    let failing = module.tasks.iter().filter(|(_, task)| !task.well()).map(|(name, task)| {
+        let why = task.error.as_deref().map(|e| format!(": {}", short(e))).unwrap_or_default();
+        format!("starts its task `{name}` again ({} so far{why})", task.restarts)
+    });
+    failing.collect::<Vec<_>>().join("; and ")
 }
 
 /// Butlers without a model mostly lack the same thing, so each reason is told once.

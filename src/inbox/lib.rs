@@ -32,6 +32,7 @@ pub use follow::{Follower, LiveUpdate, News};
 pub use handle::{ButlerRegistration, Inbox, InboxParts, SWITCHBOARD, Target};
 pub use live::Watch;
 pub use operator_actions::{Operator, Stop};
+pub use people::HOUSE_CHANNELS;
 pub use registry::{Eligibility, Listed};
 pub use retry::{OperatorActionError, Reopened};
 pub use route::RouteError;

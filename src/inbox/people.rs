@@ -13,7 +13,7 @@ use store::{Lease, StoreError};
 pub(super) type OwnerIdentities = BTreeMap<String, String>;
 
 /// Channels on which only the owner and programs of theirs are: the house opens them to operators' tokens alone.
-pub(super) const HOUSE_CHANNELS: [&str; 3] = ["chat", "cli", "mcp"];
+pub const HOUSE_CHANNELS: [&str; 3] = ["chat", "cli", "mcp"];
 
 /// A sender as the household knows them.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

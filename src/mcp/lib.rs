@@ -3,10 +3,12 @@
 //! Sessions of the protocol are not used: whoever calls is known by the token of each request, in every version of the
 //! protocol, so that a dropped connection or a restarted client loses nothing.
 
+mod client;
 mod handler;
 mod http;
 mod quick;
 mod server;
 
+pub use client::{ClientError, RemoteAnswer, RemoteConnection, RemoteServer, RemoteTool};
 pub use http::{BODY_TIMEOUT, Body, TOO_SLOW, body_refusal, json_body, refusal_response, text_body, whole_body};
 pub use server::{BindError, Listener, Served, accept_loop};

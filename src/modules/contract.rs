@@ -9,6 +9,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Notify;
 
+use super::background::{BackgroundTask, TaskHealth};
+use super::inbound::Inbound;
+use super::opening::Opening;
+use super::own_sessions::ModuleSessions;
+use super::routes::{Route, RouteSpec};
 use approvals::ApprovalGate;
 use base::{ButlerName, Clock, Secret, TenantId};
 use outbox::{Channel, Outbox};
@@ -27,6 +32,9 @@ pub enum Phase {
     Migration,
     Startup,
     Tools,
+    Routes,
+    /// After its butler was up: a task without which it is nothing ended.
+    Running,
 }
 
 /// How a module is.
@@ -34,6 +42,8 @@ pub enum Phase {
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     Active,
+    /// It works, but one of its background tasks failed and is started again.
+    Degraded,
     Failed,
     /// A module that it needs failed.
     CascadeFailed,
@@ -46,6 +56,9 @@ pub struct State {
     pub enabled: bool,
     pub failure_phase: Option<Phase>,
     pub failure_error: Option<String>,
+    /// Its background tasks by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub tasks: BTreeMap<String, TaskHealth>,
 }
 
 /// A credential that a module wants: looked up in the database, then in the environment.
@@ -60,9 +73,12 @@ pub struct Credential {
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
     pub tools: Vec<String>,
+    pub routes: Vec<RouteSpec>,
+    /// The channels whose messages it hands to the inbox.
+    pub channels: Vec<String>,
 }
 
-/// All that a module gets of the house.
+/// All that a module gets of the house. MCP servers of others it reaches by [`mcp::RemoteConnection`].
 #[derive(Clone)]
 pub struct ModuleContext {
     pub butler: ButlerName,
@@ -78,6 +94,10 @@ pub struct ModuleContext {
     pub gate: ApprovalGate,
     /// The butler's schedules are looked at when it rings: for whoever has written a run that is due.
     pub due: Arc<Notify>,
+    /// Hands messages of the channels that the module declares to the inbox.
+    pub inbound: Inbound,
+    /// Starts sessions of the butler.
+    pub sessions: ModuleSessions,
     /// Those of the module's credentials that were found.
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
 }
@@ -191,6 +211,18 @@ pub trait Module: Send + Sync {
     }
     /// Its tools, after it started. Those that send something out by their name are the messenger's alone.
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String>;
-    /// Leaves; called in reverse order of starting.
+    /// Its HTTP routes, after it started: those that its manifest declares, served while its butler is up.
+    fn routes(&self, _: &ModuleContext) -> Vec<Route> {
+        Vec::new()
+    }
+    /// What it does in the background while its butler is up. Started last, in this order.
+    fn tasks(&self, _: &ModuleContext) -> Vec<BackgroundTask> {
+        Vec::new()
+    }
+    /// What it says at the start of its butler's sessions.
+    fn opening(&self, _: &ModuleContext) -> Option<Opening> {
+        None
+    }
+    /// Leaves; called in reverse order of starting, after its background tasks ended.
     async fn stop(&self) {}
 }

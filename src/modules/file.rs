@@ -51,7 +51,7 @@ struct FileModule {
 #[async_trait]
 impl Module for FileModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        Ok(Manifest { tools: vec![send_tool_name(NAME)] })
+        Ok(Manifest { tools: vec![send_tool_name(NAME)], ..Manifest::default() })
     }
     async fn start(&self, cx: &ModuleContext) -> Result<(), String> {
         let directory = cx.data_dir.join(DIRECTORY);

@@ -3,24 +3,34 @@
 //! A module never imports another; it works with the [`ModuleContext`] it is given.
 
 mod approvals;
+mod background;
 mod catalog;
 mod contract;
 mod file;
+mod inbound;
 mod log;
 pub mod memory;
+mod opening;
 mod order;
+mod own_sessions;
 #[cfg(debug_assertions)]
 mod probe;
 mod roster;
+mod routes;
 mod set;
 mod strict;
 mod vcard;
 mod webhook;
 
+pub use background::{Background, BackgroundTask, TaskError, TaskHealth, TaskKind, TaskState};
 pub use catalog::Catalog;
 pub use contract::{
     AskModel, AskModelError, Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext,
     NamedJob, Phase, State,
 };
+pub use inbound::Inbound;
+pub use opening::{Lines, NamedOpening, OPENING_BUDGET, Opened, Opening, SessionLines, estimate, open};
+pub use own_sessions::{Cause, ModuleSessions, SessionRequest};
+pub use routes::{Found, Matched, Route, RouteAnswer, RouteError, RouteHandler, RouteRequest, RouteSpec, RouteTable};
 pub use set::{ModuleStates, Modules, switch_key};
 pub use strict::{Mentions, StrictCatalog};

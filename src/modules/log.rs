@@ -33,7 +33,7 @@ struct LogModule;
 #[async_trait]
 impl Module for LogModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        Ok(Manifest { tools: vec![send_tool_name(NAME)] })
+        Ok(Manifest { tools: vec![send_tool_name(NAME)], ..Manifest::default() })
     }
     fn channels(&self, _: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
         Ok(vec![Arc::new(LogChannel)])

@@ -1,6 +1,9 @@
 //! Modules that fail on demand, for tests: `[modules.probe]` and, depending on it, `[modules.probe_child]`.
+//! And one that uses all that a module may have: `[modules.contract_probe]`, with `[modules.contract_child]` above it.
 //!
 //! Only builds with debug assertions have them.
+
+mod contract;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -18,6 +21,8 @@ pub(super) fn factories() -> Vec<Box<dyn Factory>> {
     vec![
         Box::new(ProbeFactory { name: "probe", needs: &[] }),
         Box::new(ProbeFactory { name: "probe_child", needs: &["probe"] }),
+        Box::new(contract::ContractFactory { name: "contract_probe", needs: &[] }),
+        Box::new(contract::ContractFactory { name: "contract_child", needs: &["contract_probe"] }),
     ]
 }
 
@@ -100,7 +105,7 @@ fn define(name: &str, effect: Effect) -> Tool {
 #[async_trait]
 impl Module for Probe {
     fn manifest(&self) -> Result<Manifest, String> {
-        Ok(Manifest { tools: vec![self.tool.clone()] })
+        Ok(Manifest { tools: vec![self.tool.clone()], ..Manifest::default() })
     }
     fn credentials(&self) -> Vec<Credential> {
         let required = self.fail_in == Some(Phase::Credentials);

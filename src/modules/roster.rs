@@ -45,7 +45,7 @@ impl Module for RosterModule {
                 }
             }
         }
-        Ok(Manifest { tools })
+        Ok(Manifest { tools, ..Manifest::default() })
     }
 
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {

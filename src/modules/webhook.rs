@@ -100,7 +100,7 @@ struct WebhookModule {
 #[async_trait]
 impl Module for WebhookModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        Ok(Manifest { tools: vec![send_tool_name(NAME)] })
+        Ok(Manifest { tools: vec![send_tool_name(NAME)], ..Manifest::default() })
     }
     fn credentials(&self) -> Vec<Credential> {
         let name = |e: &Endpoint| Credential { name: e.secret.clone(), required: true };

@@ -3,6 +3,7 @@
 //! Only a session that called no tool is followed by another, whatever its tools do: what was done once is never done
 //! twice by the program's own decision.
 
+use std::ops::Range;
 use std::sync::Arc;
 
 use super::adapters::{Adapter, ErrorClass, adapter};
@@ -16,10 +17,36 @@ pub(super) struct Candidate {
     pub adapter: Arc<dyn Adapter>,
 }
 
-/// The butler's runtime and its fallbacks, in their order.
-pub(super) fn candidates(config: &ButlerConfig, clis: &ClisConfig) -> Vec<Candidate> {
-    let kinds = std::iter::once(&config.runtime.kind).chain(&config.runtime.fallback);
-    kinds.map(|kind| Candidate { kind: *kind, adapter: adapter(*kind, clis) }).collect()
+/// The runtimes of a butler's sessions.
+pub(super) struct Candidates {
+    /// The butler's runtime and its fallbacks, in their order; then all others, which a trigger may name.
+    all: Vec<Candidate>,
+    /// How many of them need no naming.
+    planned: usize,
+}
+
+impl Candidates {
+    pub fn of(config: &ButlerConfig, clis: &ClisConfig) -> Self {
+        let mut kinds = vec![config.runtime.kind];
+        kinds.extend(&config.runtime.fallback);
+        let (own, planned) = (kinds.clone(), kinds.len());
+        let others = RuntimeKind::NAMES.iter().filter_map(|name| name.parse().ok());
+        kinds.extend(others.filter(|kind| !own.contains(kind)));
+        let candidate = |kind| Candidate { kind, adapter: adapter(kind, clis) };
+        Self { all: kinds.into_iter().map(candidate).collect(), planned }
+    }
+
+    /// Those that a trigger's sessions run in, as indices: the one that it names, else the butler's own.
+    pub fn wanted(&self, named: Option<RuntimeKind>) -> Range<usize> {
+        match named.and_then(|kind| self.all.iter().position(|candidate| candidate.kind == kind)) {
+            Some(at) => at..at + 1,
+            None => 0..self.planned,
+        }
+    }
+
+    pub fn at(&self, at: usize) -> &Candidate {
+        &self.all[at]
+    }
 }
 
 /// What follows.

@@ -8,7 +8,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::admission::{Admission, Place, Slot, Urgency};
-use super::attempts::{Next, candidates, next};
+use super::attempts::{Candidates, Next, next};
 use super::log::{Ending, SessionLog};
 use super::memory::Memory;
 use super::model::NoModel;
@@ -39,7 +39,7 @@ impl Spawner {
             closing.clone(),
         );
         let inner = Inner {
-            candidates: candidates(&parts.config, &parts.settings.clis),
+            candidates: Candidates::of(&parts.config, &parts.settings.clis),
             log: SessionLog::new(parts.store.clone(), &parts.node),
             transcript: Transcript::new(
                 parts.config.name.as_str(),
@@ -97,7 +97,7 @@ impl Spawner {
     /// A butler that asks for a vendor's CLI does not start without its key; a native one is up without a model.
     pub async fn check_credentials(&self) -> Result<(), String> {
         let config = &self.inner.parts.config;
-        match self.inner.first_ready(0).await {
+        match self.inner.first_ready(self.inner.candidates.wanted(None), None).await {
             Ok(_) => Ok(()),
             // It delivers and starts no sessions.
             Err(_) if config.name.as_str() == "messenger" => Ok(()),
@@ -112,9 +112,9 @@ impl Spawner {
     /// Whether sessions can be started now.
     pub async fn model_state(&self) -> ModelState {
         let config = &self.inner.parts.config;
-        match self.inner.first_ready(0).await {
+        match self.inner.first_ready(self.inner.candidates.wanted(None), None).await {
             Ok((at, access)) => ModelState {
-                runtime: self.inner.candidates[at].kind.as_str().to_owned(),
+                runtime: self.inner.candidates.at(at).kind.as_str().to_owned(),
                 model: access.model,
                 ready: true,
                 reason: None,
@@ -171,7 +171,8 @@ impl Spawner {
         let trigger = redacted(trigger);
         let mut span = trace::trigger(inner, &trigger);
         let trigger = trigger.under(span.context());
-        let (at, access) = inner.first_ready(0).await.map_err(|e| match e {
+        let (runtimes, model) = (inner.runtimes(&trigger), trigger.options.model.as_deref());
+        let (at, access) = inner.first_ready(runtimes, model).await.map_err(|e| match e {
             NoModel::Credentials(access::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
@@ -278,7 +279,7 @@ impl Inner {
                     (Ending::failed(SessionState::Failed, "crashed", why), None)
                 }
             };
-            let left = self.candidates.len() - at - 1;
+            let left = self.runtimes(&trigger).end - at - 1;
             // A count that can't be read is one that may not be 0: nothing follows then.
             let calls = self.log.tool_calls(&trigger.request, id).await.unwrap_or_else(|e| {
                 tracing::warn!(session = %id, error = %e, "its tool calls can't be counted, so nothing follows it");
@@ -288,7 +289,7 @@ impl Inner {
             let follower = self.follower(then, at, id, &end, &trigger).await;
             let class = end.error_class.clone().unwrap_or_default();
             if let Some(follower) = &follower {
-                let runtime = self.candidates[follower.at].kind.as_str().to_owned();
+                let runtime = self.candidates.at(follower.at).kind.as_str().to_owned();
                 tracing::warn!(
                     butler = %self.parts.config.name, session = %id, follower = %follower.id, runtime, class,
                     "session failed before it called a tool; another takes its place"
@@ -322,7 +323,7 @@ impl Inner {
         if self.closing.is_cancelled() {
             return None;
         }
-        let ready = self.first_ready(from).await;
+        let ready = self.first_ready(from..self.runtimes(trigger).end, trigger.options.model.as_deref()).await;
         let (at, access) = ready
             .inspect_err(|e| tracing::warn!(session = %of, class = end.error_class, "no runtime to fall back to: {e}"))
             .ok()?;

@@ -39,7 +39,7 @@ pub use memory::{Memory, RECALL_WITHIN, Recalled};
 pub use model::wanted_keys;
 pub use preview::{Preview, Refusal};
 pub use state::SpawnerParts;
-pub use tools::session_tools;
+pub use tools::{session_tools, show_end};
 pub use transcript::Transcript;
 pub use types::{
     EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionOptions, SessionResult, SessionState, Trigger, TriggerError,

@@ -13,6 +13,10 @@ use base::Trust;
 pub trait Memory: Send + Sync {
     /// What matters to this trigger. Never fails: a session begins without, if need be.
     async fn recall(&self, trigger: &Trigger) -> Recalled;
+    /// Whether it takes in the ends of sessions; else their rows never say `remember = 'pending'`.
+    fn remembers(&self) -> bool {
+        true
+    }
     /// A session of the butler is over, and its row says `remember = 'pending'`.
     fn ended(&self);
 }

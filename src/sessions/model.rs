@@ -63,12 +63,13 @@ pub fn wanted_keys(config: &ButlerConfig, settings: &SpawnerConfig) -> &'static 
     if own && kind == RuntimeKind::Native { &[] } else { key_names(config, kind) }
 }
 
-/// Looks up what a session of this butler in this runtime needs.
+/// Looks up what a session of this butler in this runtime needs. `named`: the model that its trigger asks for, if it does.
 pub async fn resolve(
     config: &ButlerConfig,
     kind: RuntimeKind,
     settings: &SpawnerConfig,
     credentials: &Credentials,
+    named: Option<&str>,
 ) -> Result<ModelAccess, NoModel> {
     let (url, own) = endpoint(config, kind, settings);
     let mut keys = Vec::new();
@@ -87,7 +88,7 @@ pub async fn resolve(
             if native { ", or set [runtime] endpoint to a model server of your own" } else { "" }
         )));
     }
-    let model = model(config, kind);
+    let model = named.map(str::to_owned).or_else(|| model(config, kind));
     if native && model.is_none() {
         return Err(NoModel::Missing(format!(
             "{} has no model: set [butler.runtime] model{} in {}",

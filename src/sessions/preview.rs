@@ -58,7 +58,8 @@ impl Spawner {
 impl Inner {
     async fn preview(&self, trigger: &Trigger) -> Result<Preview, TriggerError> {
         let config = &self.parts.config;
-        let account = self.parts.budgets.account(config, &trigger.request.tenant_id).await?;
+        let account =
+            self.parts.budgets.account(config, &trigger.request.tenant_id).await?.within(trigger.options.limits);
         let model = config.sessions.model.clone();
         let mut shown = Preview {
             butler: config.name.to_string(),
@@ -72,7 +73,11 @@ impl Inner {
             tools: self.tool_names().to_vec(),
             built_in_tools: config.runtime.tools.clone(),
             environment: Vec::new(),
-            max_turns: config.sessions.max_turns,
+            max_turns: trigger
+                .options
+                .limits
+                .turns
+                .map_or(config.sessions.max_turns, |own| own.min(config.sessions.max_turns)),
             max_tool_calls: config.sessions.max_tool_calls,
             session_timeout: config.sessions.session_timeout,
             limits: account.limits_left(),
@@ -80,7 +85,7 @@ impl Inner {
         if let Err(e) = check_trigger(trigger) {
             shown.refuse(e.code(), e.to_string());
         }
-        match self.first_ready(0).await {
+        match self.first_ready(self.runtimes(trigger), trigger.options.model.as_deref()).await {
             Ok((at, access)) => {
                 shown.model.clone_from(&access.model);
                 shown.price_bound = account.price_bound(access.model.as_deref());

@@ -1,6 +1,7 @@
 //! What one butler's spawner has and knows, for all that a session goes through.
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
@@ -10,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::admission::{Admission, SessionPermits};
-use super::attempts::Candidate;
+use super::attempts::{Candidate, Candidates};
 use super::budget::Budgets;
 use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
@@ -57,9 +58,7 @@ pub struct SpawnerParts {
 
 pub(super) struct Inner {
     pub parts: SpawnerParts,
-    /// The butler's runtime and its fallbacks. Empty only if this build has none of them, which the configuration
-    /// refuses before.
-    pub candidates: Vec<Candidate>,
+    pub candidates: Candidates,
     pub log: SessionLog,
     pub transcript: Transcript,
     pub admission: Admission,
@@ -108,7 +107,7 @@ impl Inner {
     }
 
     pub(super) fn candidate(&self, attempt: &Attempt) -> &Candidate {
-        &self.candidates[attempt.at]
+        self.candidates.at(attempt.at)
     }
 
     pub(super) fn tool_names(&self) -> &[String] {
@@ -125,12 +124,23 @@ impl Inner {
         self.transcript.tell(session, kind);
     }
 
-    /// The first of the runtimes, from the one at `from` on, that has its key and its model; else why that one has not.
-    pub(super) async fn first_ready(&self, from: usize) -> Result<(usize, ModelAccess), NoModel> {
+    /// The runtimes for this trigger's sessions, in their order.
+    pub(super) fn runtimes(&self, trigger: &Trigger) -> Range<usize> {
+        self.candidates.wanted(trigger.options.runtime)
+    }
+
+    /// The first of the runtimes that has its key and its model, which is `model` where that is given; else why the first
+    /// one has not.
+    pub(super) async fn first_ready(
+        &self,
+        runtimes: Range<usize>,
+        model: Option<&str>,
+    ) -> Result<(usize, ModelAccess), NoModel> {
         let parts = &self.parts;
         let mut why = None;
-        for (at, candidate) in self.candidates.iter().enumerate().skip(from) {
-            match resolve(&parts.config, candidate.kind, &parts.settings, &parts.credentials).await {
+        for at in runtimes {
+            let kind = self.candidates.at(at).kind;
+            match resolve(&parts.config, kind, &parts.settings, &parts.credentials, model).await {
                 Ok(access) => return Ok((at, access)),
                 Err(e @ NoModel::Credentials(_)) => return Err(e),
                 Err(e) => why = why.or(Some(e)),
@@ -146,8 +156,8 @@ impl Inner {
         trigger: &Trigger,
         retry_of: Option<SessionId>,
     ) -> Result<(), StoreError> {
-        let (runtime, model) = (self.candidates[attempt.at].kind.as_str(), attempt.access.model.as_deref());
-        let remember = self.memory(trigger).is_some();
+        let (runtime, model) = (self.candidates.at(attempt.at).kind.as_str(), attempt.access.model.as_deref());
+        let remember = self.memory(trigger).is_some_and(|memory| memory.remembers());
         self.log.open(attempt.id, trigger, runtime, model, retry_of, remember).await?;
         crash::point("session.opened");
         let prompt = text::truncate(&trigger.prompt, 4096);

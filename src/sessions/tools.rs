@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use base::{SessionId, Trust};
 use tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools over one butler's sessions.
@@ -104,6 +105,15 @@ pub(super) fn show(row: &Row) -> Value {
 
 fn number(call: &ToolCall, name: &str, default: i64) -> i64 {
     call.args.get(name).and_then(Value::as_i64).unwrap_or(default)
+}
+
+/// Counts the end of a session as shown to the call that waited for it: its words are believed as far as its row says, and
+/// those of a session without a row as far as a stranger's.
+pub async fn show_end(call: &ToolCall, session: SessionId) -> Result<(), ToolError> {
+    if call.query("SELECT trust FROM sessions WHERE id = $1", &[&session.0]).await?.is_empty() {
+        call.shows(Trust::Stranger);
+    }
+    Ok(())
 }
 
 async fn sessions_list(call: ToolCall) -> Result<Value, ToolError> {

@@ -9,7 +9,9 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::adapters::Usage;
+use super::budget::Limits;
 use base::{RequestContext, SessionId, TraceContext};
+use config::RuntimeKind;
 
 /// What asks for a session.
 #[derive(Clone, Debug)]
@@ -38,6 +40,12 @@ pub struct SessionOptions {
     pub apart_from_memory: bool,
     /// Of a schedule: 1 goes before all else, 2 with what others wait for, 3 after it.
     pub priority: Option<u8>,
+    /// Only this runtime, in the place of the butler's and its fallbacks.
+    pub runtime: Option<RuntimeKind>,
+    /// This model, in the place of the butler's.
+    pub model: Option<String>,
+    /// What the session may use, where that is less than its butler's limits.
+    pub limits: Limits,
 }
 
 impl Trigger {

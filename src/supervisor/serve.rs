@@ -22,7 +22,7 @@ use config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use conversation::ConversationLog;
 use inbox::{Inbox, InboxParts, SWITCHBOARD};
 use mcp::{BindError, Listener};
-use modules::Catalog;
+use modules::{Catalog, RouteTable};
 use outbox::{Outbox, OutboxParts, Owner};
 use process::{ChildUser, Groups, Kernel, NoGroups, ProcessSupervisor};
 use sessions::SessionPermits;
@@ -224,6 +224,7 @@ where
         inbox,
         budgets: Budgets::new(household.pricing.clone(), config.spawner.budgets.clone(), ledger),
         workspaces,
+        routes: RouteTable::default(),
         data_dir: data_dir.clone(),
         roster_dir: config.daemon.roster.clone(),
         db: ground.db.clone(),

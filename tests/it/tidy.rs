@@ -3,8 +3,16 @@
 //! Each finding names file, line and rule. A rule that stands in the way of something right is changed here, with the
 //! reason; it is not gone around.
 
+mod baseline;
+mod circles;
+mod crates;
 mod frozen;
+mod lines;
+mod names;
+mod owners;
+mod results;
 mod source;
+mod sql;
 
 use std::path::Path;
 

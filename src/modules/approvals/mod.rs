@@ -48,7 +48,7 @@ struct ApprovalsModule;
 impl Module for ApprovalsModule {
     fn manifest(&self) -> Result<Manifest, String> {
         let names = read_tools::NAMES.iter().chain(&decision_tools::NAMES);
-        Ok(Manifest { tools: names.map(|name| (*name).to_owned()).collect() })
+        Ok(Manifest { tools: names.map(|name| (*name).to_owned()).collect(), ..Manifest::default() })
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
         let mut tools = read_tools::tools(&cx.gate)?;

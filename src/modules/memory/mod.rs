@@ -94,6 +94,7 @@ impl Module for MemoryModule {
                 .chain(owner::NAMES)
                 .map(str::to_owned)
                 .collect(),
+            ..Manifest::default()
         })
     }
     fn credentials(&self) -> Vec<Credential> {

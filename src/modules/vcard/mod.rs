@@ -44,7 +44,7 @@ struct VcardModule;
 #[async_trait]
 impl Module for VcardModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        Ok(Manifest { tools: vec![EXPORT.to_owned(), IMPORT.to_owned()] })
+        Ok(Manifest { tools: vec![EXPORT.to_owned(), IMPORT.to_owned()], ..Manifest::default() })
     }
 
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {

@@ -26,6 +26,21 @@ pub struct Limits {
     pub usd: Option<Money>,
 }
 
+impl Limits {
+    /// Of each limit the lower one.
+    #[must_use]
+    pub fn least(self, other: Self) -> Self {
+        fn lower<T: Ord>(a: Option<T>, b: Option<T>) -> Option<T> {
+            a.into_iter().chain(b).min()
+        }
+        Self {
+            turns: lower(self.turns, other.turns),
+            tokens: lower(self.tokens, other.tokens),
+            usd: lower(self.usd, other.usd),
+        }
+    }
+}
+
 /// What one session has used so far.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Spent {

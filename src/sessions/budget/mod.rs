@@ -81,6 +81,12 @@ pub struct Account {
 }
 
 impl Account {
+    /// The same account for a session that may use no more than these limits, and no more than its butler's.
+    #[must_use]
+    pub fn within(self, narrower: Limits) -> Self {
+        Self { limits: self.limits.least(narrower), ..self }
+    }
+
     /// Whether a session may start with this model.
     pub fn check(&self, model: Option<&str>) -> Result<(), OverBudget> {
         let Share { day, butler, own, tenant } = &self.share;

@@ -12,6 +12,8 @@ pub struct Source {
     /// Code and strings without comments, line by line.
     pub spoken: Vec<String>,
     pub tokens: Vec<Token>,
+    /// Every string, as it is written between its quotes.
+    pub literals: Vec<Literal>,
     /// Every path of two segments or more, and every imported name, in full.
     pub paths: Vec<Named>,
 }
@@ -21,6 +23,13 @@ pub struct Source {
 pub struct Named {
     pub line: usize,
     pub segments: Vec<String>,
+}
+
+/// A string and the line on which it starts.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Literal {
+    pub line: usize,
+    pub text: String,
 }
 
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -55,8 +64,19 @@ impl Source {
             lines: text.lines().count(),
             spoken: spoken.lines().map(str::to_owned).collect(),
             tokens,
+            literals: literals(text),
             paths,
         }
+    }
+
+    /// The same file without what stands under `#[cfg(test)]`.
+    pub fn without_tests(mut self) -> Self {
+        let tested = tested(&self.tokens);
+        let shipped = |line: usize| !tested.iter().any(|lines| lines.contains(&line));
+        self.tokens.retain(|token| shipped(token.line));
+        self.literals.retain(|literal| shipped(literal.line));
+        self.paths.retain(|named| shipped(named.line));
+        self
     }
 
     /// The tokens in a row, wherever they stand: their lines.
@@ -100,6 +120,49 @@ fn strip(text: &str) -> (String, String) {
         at = end;
     }
     (spoken, code)
+}
+
+/// The strings of a text, and where each begins.
+fn literals(text: &str) -> Vec<Literal> {
+    let chars: Vec<char> = text.chars().collect();
+    let (mut at, mut line, mut found) = (0, 1, Vec::new());
+    while at < chars.len() {
+        let end = piece(&chars, at);
+        let piece = &chars[at..end];
+        if matches!(piece[0], '"' | 'r') && piece.len() > 1 {
+            let text: String = piece.iter().collect();
+            let text = text.trim_start_matches('r').trim_matches('#');
+            let text = text.strip_prefix('"').and_then(|t| t.strip_suffix('"')).unwrap_or(text);
+            found.push(Literal { line, text: text.to_owned() });
+        }
+        line += piece.iter().filter(|c| **c == '\n').count();
+        at = end;
+    }
+    found
+}
+
+/// The lines of each item under `#[cfg(test)]`: to its last brace, or its semicolon.
+fn tested(tokens: &[Token]) -> Vec<std::ops::RangeInclusive<usize>> {
+    let row = ["#", "[", "cfg", "(", "test", ")", "]"];
+    let mut found = Vec::new();
+    for start in 0..tokens.len().saturating_sub(row.len()) {
+        if !tokens[start..start + row.len()].iter().map(|t| t.text.as_str()).eq(row) {
+            continue;
+        }
+        let mut depth = 0_usize;
+        for token in &tokens[start + row.len()..] {
+            match token.text.as_str() {
+                "{" | "(" | "[" => depth += 1,
+                "}" | ")" | "]" => depth = depth.saturating_sub(1),
+                _ => {}
+            }
+            if depth == 0 && matches!(token.text.as_str(), "}" | ";" | ",") {
+                found.push(tokens[start].line..=token.line);
+                break;
+            }
+        }
+    }
+    found
 }
 
 /// Where the comment, the string, the character or the single letter that starts at `at` ends.

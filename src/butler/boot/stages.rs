@@ -1,0 +1,417 @@
+//! The stages of a butler's boot. Each takes what the one before has made.
+
+use std::net::{IpAddr, Ipv4Addr, SocketAddr};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::{BootError, Phases, core_chains};
+use crate::dispatcher::{Dispatcher, Jobs, Runs};
+use crate::handle::{Butler, Core};
+use crate::memory_hooks::{EpisodeIntake, MemoryHooks};
+use crate::outbound::{Replies, deliver_tool, listen, outbound_tools};
+use crate::routed::{Routed, RoutedParts, ask_tools, route_execute};
+use crate::services::HouseholdServices;
+use crate::session_start::SessionStart;
+use crate::tools::self_tools;
+use approvals::{Actions, ApprovalGate, ApprovalParts, Approvals, Settings};
+use base::TenantId;
+use config::{ButlerConfig, Ports};
+use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
+use mcp::Listener;
+use modules::{Inbound, ModuleContext, ModuleSessions, Modules, Phase, memory};
+use outbox::{Channel, MESSENGER, Pump, messenger_tools};
+use schedule::{ScheduleLoop, Scheduler, SchedulerParts, schedule_tools, sync};
+use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
+use store::Store;
+use store::migrate::Chain;
+use tools::sql::{SqlToolError, prepare_jobs};
+use tools::{Auditor, Tool, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
+
+/// A boot under way.
+pub(super) struct Booting<'a> {
+    pub services: &'a Arc<HouseholdServices>,
+    pub config: &'a Arc<ButlerConfig>,
+    pub phases: Phases<'a>,
+}
+
+/// What stands before anything runs: tables, and what the modules are.
+pub(super) struct Prepared {
+    pub modules: Modules,
+    store: Store,
+    gate: ApprovalGate,
+}
+
+/// What runs sessions.
+pub(super) struct Bound {
+    listener: Listener,
+    auditor: Auditor,
+    spawner: Spawner,
+    /// The modules' context but for what each has of its own.
+    context: ModuleContext,
+}
+
+/// The modules have started, and schedules are known.
+struct Started {
+    core: Arc<Core>,
+    schedules: Scheduler,
+    channels: Vec<Arc<dyn Channel>>,
+    interrupted: usize,
+}
+
+/// A butler that does everything but answer on its port.
+pub(super) struct Booted {
+    pub butler: Butler,
+    pub listener: Listener,
+    pub workers: Workers,
+}
+
+/// What works through the rows of a butler.
+pub(super) struct Workers {
+    pub routed: Routed,
+    pub approvals: Approvals,
+    pub schedule_loop: ScheduleLoop,
+    pub buffer: Option<Buffer>,
+    pub pump: Option<Pump>,
+    pub episode_intake: Option<EpisodeIntake>,
+}
+
+impl Booting<'_> {
+    /// Loads the modules, makes schema and tables, and finds out what waits for a person.
+    pub async fn prepare(&mut self) -> Result<Prepared, BootError> {
+        let Self { services, config, phases } = self;
+        let (name, schema) = (&config.name, &config.db.schema);
+        // Configuration and telemetry were done for the whole household before any butler.
+        let loading = async { Ok::<_, String>(Modules::load(&services.catalog, name, &config.dir, &config.modules)) };
+        let mut modules = phases.run("module loading", loading).await?;
+        phases.run("environment", async { check_environment(config) }).await?;
+        let store = phases.run("database", services.db.provision(name, schema)).await?;
+        let core_chain = phases.run("core migrations", async {
+            let chains = core_chains(name)?;
+            services.db.migrate(name, schema, &chains.iter().collect::<Vec<_>>()).await?;
+            Ok::<_, store::StoreError>(())
+        });
+        core_chain.await?;
+        phases.run("butler migrations", butler_migrations(services, config, &mut modules)).await?;
+        phases
+            .run("module migrations", async {
+                modules.migrate(&services.db, name, schema).await;
+                Ok::<_, String>(())
+            })
+            .await?;
+        // What is to wait for a person is known before anything runs; a butler of whom it can't be known does not start.
+        let gate = phases.run("approvals", async { approval_gate(services, config, &store) }).await?;
+        phases
+            .run("credentials", async {
+                modules.credentials(&services.credentials).await;
+                Ok::<_, String>(())
+            })
+            .await?;
+        Ok(Prepared { modules, store, gate })
+    }
+
+    /// Binds the port and makes the spawner.
+    pub async fn bind(&mut self, prepared: &Prepared) -> Result<Bound, BootError> {
+        let Self { services, config, phases } = self;
+        let Prepared { store, gate, .. } = prepared;
+        // Bound early, because sessions are told the port; answered late, once every tool is there.
+        let listener = phases.run("port", async { Listener::bind(address(services, config)) }).await?;
+        let auditor = Auditor::start(store.clone());
+        let spawner = Spawner::new(SpawnerParts {
+            config: config.clone(),
+            settings: services.config.spawner.clone(),
+            roster_dir: services.roster_dir.clone(),
+            workspaces: services.workspaces.clone(),
+            db: services.db.clone(),
+            store: store.clone(),
+            node: services.inbox.node().to_owned(),
+            auditor: auditor.clone(),
+            credentials: services.credentials.clone(),
+            book: services.book.clone(),
+            clock: services.clock.clone(),
+            processes: services.processes.clone(),
+            permits: services.permits.clone(),
+            events: services.events.clone(),
+            metrics: services.metrics.of(config.name.as_str()),
+            child_user: services.child_user,
+            budgets: services.budgets.clone(),
+            port: listener.addr().port(),
+            gateway: services.gateway.clone(),
+        });
+        phases.run("core credentials", spawner.check_credentials()).await?;
+        let context = ModuleContext {
+            butler: config.name.clone(),
+            dir: config.dir.clone(),
+            data_dir: services.data_dir.clone(),
+            store: store.clone(),
+            clock: services.clock.clone(),
+            outbox: services.outbox.clone(),
+            gate: gate.clone(),
+            due: Arc::default(),
+            inbound: Inbound::new(&services.inbox),
+            sessions: ModuleSessions::new(&spawner, &services.clock, &config.name),
+            credentials: Arc::default(),
+        };
+        Ok(Bound { listener, auditor, spawner, context })
+    }
+
+    /// From the modules' start to the workers. Fails with modules that may have started.
+    pub async fn start(&mut self, prepared: &mut Prepared, bound: Bound) -> Result<Booted, BootError> {
+        let port = bound.listener.addr().port();
+        let started = self.start_modules(prepared, &bound, port).await?;
+        let wake = Arc::new(Notify::new());
+        let tools = self.build_tools(prepared, &bound, &started, &wake).await?;
+        let episode_intake = self.start_memory(prepared, &started.core, &tools);
+        let Started { core, schedules, channels, interrupted } = started;
+        let butler = Butler { core, tools, interrupted, schedules };
+        let workers = self.start_workers(prepared, &butler, (channels, episode_intake), wake).await?;
+        Ok(Booted { butler, listener: bound.listener, workers })
+    }
+
+    /// Starts the modules, closes what the last run left open, and takes up the schedules.
+    async fn start_modules(&mut self, prepared: &mut Prepared, bound: &Bound, port: u16) -> Result<Started, BootError> {
+        let Self { services, config, phases } = self;
+        let Prepared { modules, store, gate } = prepared;
+        phases
+            .run("module startup", async {
+                modules.start(&bound.context).await;
+                Ok::<_, String>(())
+            })
+            .await?;
+        let channels = modules.channels();
+        let interrupted = phases.run("session recovery", bound.spawner.recover()).await?;
+        let zone = services.config.owner.time_zone.name().to_owned();
+        let name = config.name.as_str();
+        let own = modules.schedules();
+        phases.run("schedule sync", sync(&services.db, store, name, &config.schedules, own, &zone)).await?;
+        let jobs = jobs(config, store, modules).await;
+        let module_jobs = modules.jobs();
+        let core = Arc::new(Core {
+            gate: gate.clone(),
+            services: services.clone(),
+            config: config.clone(),
+            spawner: bound.spawner.clone(),
+            modules: modules.states(),
+            port,
+            up_since: Instant::now(),
+        });
+        let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs, module_jobs };
+        let schedules = Scheduler::new(SchedulerParts {
+            butler: config.name.clone(),
+            db: services.db.clone(),
+            store: store.clone(),
+            node: services.inbox.node().to_owned(),
+            slots: config.sessions.max_concurrent_sessions as usize,
+            time_zone: zone,
+            target: Arc::new(Runs(Arc::new(dispatcher))),
+            wake: bound.context.due.clone(),
+        });
+        Ok(Started { core, schedules, channels, interrupted })
+    }
+
+    /// Gathers the tools of core and modules.
+    async fn build_tools(
+        &mut self,
+        prepared: &mut Prepared,
+        bound: &Bound,
+        started: &Started,
+        wake: &Arc<Notify>,
+    ) -> Result<ToolSet, BootError> {
+        let Self { services, config, phases } = self;
+        let Prepared { modules, store, gate } = prepared;
+        let mut builder = ToolSetBuilder::default();
+        phases
+            .run("tools", async {
+                let own = own_tools(services, config, started, wake);
+                own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
+                let absent = |tool: &&str| builder.owner(tool).is_none() && !modules.declare(tool);
+                let unknown: Vec<&str> = gate.gated_tools().filter(absent).collect();
+                if !unknown.is_empty() {
+                    let why = format!("gated_tools: this butler has no tool {}", unknown.join(", "));
+                    modules.blame("approvals", Phase::Tools, why);
+                }
+                modules.tools(&mut builder).await;
+                Ok::<_, String>(())
+            })
+            .await?;
+        let metrics = services.metrics.of(config.name.as_str());
+        let auditor = bound.auditor.clone();
+        let tools = builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(gate.clone()));
+        let told = tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone());
+        bound.spawner.set_tools(told.collect());
+        Ok(tools)
+    }
+
+    /// Tells the spawner what speaks at the start of sessions, and begins to take in their ends.
+    fn start_memory(&self, prepared: &Prepared, core: &Core, tools: &ToolSet) -> Option<EpisodeIntake> {
+        let (name, within) = (&self.config.name, recall_within(self.config));
+        let memory = MemoryHooks::of(name, tools, within, &self.services.metrics.of(name.as_str()));
+        let start = SessionStart::of(name, memory.clone(), prepared.modules.openings(), within);
+        if let Some(start) = start {
+            core.spawner.set_memory(start);
+        }
+        memory.map(|memory| EpisodeIntake::start(memory, self.services.db.clone(), prepared.store.clone()))
+    }
+
+    /// Starts what works through the butler's rows, the recovery of each first.
+    async fn start_workers(
+        &mut self,
+        prepared: &Prepared,
+        butler: &Butler,
+        (channels, episode_intake): (Vec<Arc<dyn Channel>>, Option<EpisodeIntake>),
+        wake: Arc<Notify>,
+    ) -> Result<Workers, BootError> {
+        let Self { services, config, phases } = self;
+        let Prepared { modules, store, gate } = prepared;
+        let (name, spawner, tools) = (config.name.as_str(), &butler.core.spawner, &butler.tools);
+        let routed = phases
+            .run("route inbox recovery", async {
+                let (config, store, spawner) = (config.clone(), store.clone(), spawner.clone());
+                let (inbox, wake, gate) = (services.inbox.clone(), wake.clone(), gate.clone());
+                Routed::start(RoutedParts { config, store, spawner, inbox, wake, gate }).await
+            })
+            .await?;
+        let approvals = phases
+            .run("approval recovery", async {
+                let (tools, node, told) = (tools.clone(), services.inbox.node().to_owned(), wake.clone());
+                Approvals::start(ApprovalParts { gate: gate.clone(), tools, node, told }).await
+            })
+            .await?;
+        let schedule_loop = phases.run("schedules", butler.schedules.start()).await?;
+        services.inbox.enrol(name, target(config, &butler.core, tools, wake));
+        let buffer = match &config.buffer {
+            Some(settings) if name == SWITCHBOARD => {
+                let opening = services.inbox.open(store.clone(), spawner.clone(), settings);
+                Some(phases.run("buffer", opening).await?)
+            }
+            _ => None,
+        };
+        let pump = match name == MESSENGER {
+            true => {
+                let configured = modules.names();
+                let starting = Pump::start(&services.outbox, channels, &configured, Replies::new(&services.inbox));
+                let pump = phases.run("outbox", starting).await?;
+                listen(&services.inbox, &services.outbox, pump.stopping());
+                Some(pump)
+            }
+            false => None,
+        };
+        Ok(Workers { routed, approvals, schedule_loop, buffer, pump, episode_intake })
+    }
+}
+
+/// The tools that butlerd's core brings to this butler.
+fn own_tools(services: &HouseholdServices, config: &ButlerConfig, started: &Started, wake: &Arc<Notify>) -> Vec<Tool> {
+    let of_its_trade = match config.name.as_str() {
+        SWITCHBOARD => switchboard_tools(&services.inbox).into_iter().chain([deliver_tool(&services.outbox)]).collect(),
+        MESSENGER => messenger_tools(&services.outbox),
+        _ => Vec::new(),
+    };
+    core_tools()
+        .into_iter()
+        .chain(note_tools())
+        .chain(skill_tools(&config.skills))
+        .chain(session_tools())
+        .chain(schedule_tools(&started.schedules))
+        .chain(self_tools(&started.core, &started.schedules))
+        .chain([route_execute(wake.clone())])
+        .chain(outbound_tools(&services.inbox, &services.outbox))
+        .chain(ask_tools(&services.inbox))
+        .chain(of_its_trade)
+        .collect()
+}
+
+fn check_environment(config: &ButlerConfig) -> Result<(), String> {
+    let missing: Vec<&str> =
+        config.env.required.iter().map(String::as_str).filter(|n| std::env::var_os(n).is_none()).collect();
+    if missing.is_empty() {
+        return Ok(());
+    }
+    Err(format!(
+        "{} asks in [butler.env] required for {}, which butlerd's environment does not have; set it, or make it optional",
+        config.file.display(),
+        missing.join(", ")
+    ))
+}
+
+/// The butler's own chain. A failure belongs to the roster's own module where there is one.
+async fn butler_migrations(
+    services: &HouseholdServices,
+    config: &ButlerConfig,
+    modules: &mut Modules,
+) -> Result<(), store::StoreError> {
+    let name = config.name.as_str();
+    let result = match Chain::from_dir(name, &config.dir.join("migrations")) {
+        Ok(chain) => services.db.migrate(&config.name, &config.db.schema, &[&chain]).await.map(|_| ()),
+        Err(e) => Err(e.into()),
+    };
+    match result {
+        Err(e) if !e.is_connection() && modules.has(name) => {
+            modules.blame(name, Phase::Migration, e.to_string());
+            Ok(())
+        }
+        other => other,
+    }
+}
+
+/// How long a session waits for its memory.
+fn recall_within(config: &ButlerConfig) -> Duration {
+    config
+        .modules
+        .get("memory")
+        .and_then(|given| memory::Settings::read(given).ok())
+        .map_or(RECALL_WITHIN, |s| s.recall_within())
+}
+
+/// Who decides which of the butler's calls wait for a person.
+fn approval_gate(
+    services: &HouseholdServices,
+    config: &ButlerConfig,
+    store: &store::Store,
+) -> Result<ApprovalGate, String> {
+    let settings = Settings::read(config.modules.get("approvals"))
+        .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
+    let post = services.outbox.clone();
+    let call = Arc::new(move || post.alarm());
+    Ok(ApprovalGate::new(&config.name, store, Actions::new(&services.db, &services.clock), settings, call))
+}
+
+fn address(services: &HouseholdServices, config: &ButlerConfig) -> SocketAddr {
+    let port = match services.config.daemon.ports {
+        Ports::Roster => config.port,
+        Ports::Auto => 0,
+    };
+    SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port)
+}
+
+/// The jobs in `roster/<butler>/jobs/`. A wrong one is a fault of the roster's own module, where there is one.
+async fn jobs(config: &ButlerConfig, store: &store::Store, modules: &mut Modules) -> Jobs {
+    let name = config.name.as_str();
+    let prepared = async {
+        let mut lease = store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
+        let wrong = |list: Vec<SqlToolError>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        prepare_jobs(&mut lease, &config.dir.join("jobs")).await.map_err(wrong)
+    };
+    prepared.await.inspect_err(|why| {
+        tracing::error!(butler = name, "jobs can't be used: {why}");
+        if modules.has(name) {
+            modules.blame(name, Phase::Tools, why.clone());
+        }
+    })
+}
+
+/// The butler, as the switchboard knows it.
+fn target(config: &ButlerConfig, core: &Core, tools: &ToolSet, wake: Arc<Notify>) -> Target {
+    let whole = |seconds: u64| i32::try_from(seconds).unwrap_or(i32::MAX);
+    let version = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
+    let registration = config.switchboard.as_ref().filter(|s| s.advertise).map(|s| ButlerRegistration {
+        description: config.description.clone(),
+        endpoint_url: format!("http://127.0.0.1:{}/mcp", core.port),
+        modules: core.modules.all().into_keys().collect(),
+        liveness_ttl_s: whole(s.liveness_ttl.0.as_secs()),
+        route_contract_min: version(s.route_contract_min),
+        route_contract_max: version(s.route_contract_max),
+    });
+    Target { schema: config.db.schema.clone(), tools: tools.clone(), registration, wake }
+}

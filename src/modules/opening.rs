@@ -1,0 +1,143 @@
+//! What modules say at the start of a session: lines below the memory block, in one order and within one budget.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use serde_json::{Value, json};
+
+use base::{Trust, text};
+use sessions::Trigger;
+use tools::Gate;
+
+/// All that is put into the start of a session takes at most so many tokens: the memory block, and then modules' lines.
+pub const OPENING_BUDGET: usize = 4000;
+
+/// What a module tells a session that is about to begin.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Lines {
+    /// Whole lines of Markdown; where the budget ends in the middle, the last lines are left out.
+    pub text: String,
+    /// The least trusted words in it. The session is trusted no more than that from its start on.
+    pub seen: Trust,
+}
+
+/// Tells sessions what a module has for them.
+#[async_trait]
+pub trait SessionLines: Send + Sync {
+    /// The lines for the session of this trigger; `None` if there is nothing to say. They are read from rows of the
+    /// trigger's tenant. What comes later than the memory's own deadline is left out. Never asked for a stranger.
+    async fn lines(&self, trigger: &Trigger) -> Option<Lines>;
+}
+
+/// A module's lines and their place.
+#[derive(Clone)]
+pub struct Opening {
+    /// Lower goes first; modules of one order by name.
+    pub order: u16,
+    pub source: Arc<dyn SessionLines>,
+}
+
+/// An opening with whose it is.
+#[derive(Clone)]
+pub struct NamedOpening {
+    pub module: String,
+    pub(super) gate: Gate,
+    pub opening: Opening,
+}
+
+impl NamedOpening {
+    /// Whether the module is well and switched on.
+    pub fn speaks(&self) -> bool {
+        self.gate.failed.get().is_none() && self.gate.enabled.load(std::sync::atomic::Ordering::Acquire)
+    }
+}
+
+/// What a session is told in the end.
+#[derive(Clone, PartialEq, Debug)]
+pub struct Opened {
+    pub block: Option<String>,
+    pub seen: Trust,
+    /// Of each module that had something to say: `{"module", "tokens", "cut"}`.
+    pub rows: Vec<Value>,
+}
+
+/// Puts the modules' lines below the memory block, in their order, as far as the budget goes. `memory`: the block and
+/// how many tokens it takes.
+pub fn open(memory: Option<(String, usize)>, seen: Trust, told: Vec<(String, Lines)>) -> Opened {
+    let mut left = OPENING_BUDGET.saturating_sub(memory.as_ref().map_or(0, |(_, tokens)| *tokens));
+    let mut opened = Opened { block: memory.map(|(block, _)| block), seen, rows: Vec::new() };
+    for (module, lines) in told {
+        let mut kept = String::new();
+        let mut tokens = 0;
+        let text = plain_lines(lines.text.trim());
+        let mut cut = false;
+        for line in text.lines() {
+            let cost = estimate(line);
+            if tokens + cost > left {
+                cut = true;
+                break;
+            }
+            tokens += cost;
+            kept = if kept.is_empty() { line.to_owned() } else { format!("{kept}\n{line}") };
+        }
+        left -= tokens;
+        opened.rows.push(json!({"module": module, "tokens": tokens, "cut": cut}));
+        if cut {
+            tracing::warn!(module, tokens, "the start of a session has no room for all lines of this module");
+        }
+        if !kept.is_empty() {
+            opened.seen = opened.seen.min(lines.seen);
+            opened.block = Some(match opened.block {
+                Some(block) => format!("{}\n\n{kept}", block.trim_end()),
+                None => kept,
+            });
+        }
+    }
+    opened
+}
+
+/// Tokens that a text takes at most, for texts of which no model was asked: three bytes are hardly ever more than one.
+pub fn estimate(text: &str) -> usize {
+    text.len().div_ceil(3) + 1
+}
+
+/// A text of a module as lines: no control characters, no line longer than 2,000 bytes.
+fn plain_lines(text: &str) -> String {
+    let clean = |line: &str| text::truncate(&line.chars().filter(|c| !c.is_control()).collect::<String>(), 2000);
+    text.lines().map(clean).collect::<Vec<_>>().join("\n")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn lines(text: &str, seen: Trust) -> Lines {
+        Lines { text: text.to_owned(), seen }
+    }
+
+    #[test]
+    fn memory_goes_first_and_the_budget_is_one() {
+        let told = vec![
+            ("journal".to_owned(), lines("one\ntwo", Trust::Owner)),
+            ("project".to_owned(), lines(&"three\n".repeat(3000), Trust::Stranger)),
+            ("late".to_owned(), lines("four", Trust::Owner)),
+        ];
+        let opened = open(Some(("# Memory".to_owned(), 3900)), Trust::Known, told);
+        let block = opened.block.unwrap();
+        assert!(block.starts_with("# Memory\n\none\ntwo\n\nthree\nthree"), "{block}");
+        assert!(estimate(&block) < 200, "{}", block.len());
+        assert_eq!(opened.seen, Trust::Stranger);
+        assert_eq!(opened.rows[1]["cut"], true);
+        assert_eq!(opened.rows[0], json!({"module": "journal", "tokens": 4, "cut": false}));
+    }
+
+    #[test]
+    fn what_is_not_told_lowers_no_trust() {
+        let told = vec![("big".to_owned(), lines(&"x".repeat(50_000), Trust::Stranger))];
+        assert_eq!(
+            open(None, Trust::Owner, told),
+            Opened { block: None, seen: Trust::Owner, rows: vec![json!({"module": "big", "tokens": 0, "cut": true})] }
+        );
+        assert_eq!(open(None, Trust::Owner, Vec::new()).block, None);
+    }
+}

@@ -1,0 +1,139 @@
+//! Sessions that a module starts: of its butler, under the household's limits, with what the module asks for.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+
+use serde_json::Value;
+
+use base::{ButlerName, Clock, RequestContext, SessionId, TenantId, Trust};
+use config::RuntimeKind;
+use sessions::budget::Limits;
+use sessions::{HOUSEKEEPING, SessionOptions, SessionResult, Spawner, Trigger, TriggerError, show_end};
+use tools::ToolCall;
+
+/// Starts sessions of the module's butler. Cheap to clone.
+///
+/// Depth, permits, queue and the limits of butler and tenant hold as for every trigger: what is asked for here can only
+/// narrow them.
+#[derive(Clone)]
+pub struct ModuleSessions {
+    spawner: Spawner,
+    clock: Clock,
+    butler: ButlerName,
+    module: Arc<str>,
+}
+
+/// What a session is started for.
+pub enum Cause<'a> {
+    /// A call of one of the module's tools. Where a session made it, the new one stands one deeper under it, is trusted no
+    /// more than what that one was shown, and is refused where it would have to wait for a slot: the caller may hold it.
+    Call(&'a ToolCall),
+    /// The module's own doing for this tenant. `trust`: of the least trusted words in prompt and context. It waits for its
+    /// place behind what people wait for.
+    Own { tenant: TenantId, trust: Trust },
+}
+
+/// A session as a module asks for it. [`SessionRequest::new`] asks for nothing special.
+pub struct SessionRequest<'a> {
+    pub prompt: String,
+    /// Facts for the session; they reach its model fenced as data.
+    pub context: Option<Value>,
+    pub cause: Cause<'a>,
+    /// Another runtime than the butler's; it needs its key.
+    pub runtime: Option<RuntimeKind>,
+    /// Another model than the butler's.
+    pub model: Option<String>,
+    /// Of the butler's tools only these.
+    pub tools: Option<BTreeSet<String>>,
+    /// What it may use, where that is less than its butler's limits.
+    pub limits: Limits,
+    /// Memory tells it nothing and does not take in its end.
+    pub apart_from_memory: bool,
+}
+
+impl<'a> SessionRequest<'a> {
+    pub fn new(prompt: impl Into<String>, cause: Cause<'a>) -> Self {
+        Self {
+            prompt: prompt.into(),
+            context: None,
+            cause,
+            runtime: None,
+            model: None,
+            tools: None,
+            limits: Limits::default(),
+            apart_from_memory: false,
+        }
+    }
+}
+
+impl ModuleSessions {
+    /// The handle of a butler's modules; each module gets its own by its name.
+    pub fn new(spawner: &Spawner, clock: &Clock, butler: &ButlerName) -> Self {
+        Self { spawner: spawner.clone(), clock: clock.clone(), butler: butler.clone(), module: "".into() }
+    }
+
+    pub(super) fn of(&self, module: &str) -> Self {
+        Self { module: module.into(), ..self.clone() }
+    }
+
+    /// Runs a session to its end, which is an answer also where it failed. The session goes on when this future is
+    /// dropped. Where a call caused it, the call counts as having been shown what the session says.
+    pub async fn run(&self, request: SessionRequest<'_>) -> Result<SessionResult, TriggerError> {
+        let call = match request.cause {
+            Cause::Call(call) => Some(call),
+            Cause::Own { .. } => None,
+        };
+        let (trigger, caller) = self.trigger(request);
+        let end = self.spawner.trigger_from(trigger, caller).await?;
+        if let Some(call) = call
+            && show_end(call, end.session_id).await.is_err()
+        {
+            // Nobody can say how far its words are believed.
+            call.shows(Trust::Stranger);
+        }
+        Ok(end)
+    }
+
+    /// Starts a session and returns once its row is there.
+    pub async fn start(&self, request: SessionRequest<'_>) -> Result<SessionId, TriggerError> {
+        let (trigger, caller) = self.trigger(request);
+        self.spawner.begin(trigger, caller).await.map(|(id, _)| id)
+    }
+
+    fn trigger(&self, request: SessionRequest<'_>) -> (Trigger, Option<SessionId>) {
+        let (source, context, caller) = match request.cause {
+            Cause::Call(call) => (format!("module:{}", self.module), self.under(call), call.session()),
+            Cause::Own { tenant, trust } => {
+                let (butler, module) = (self.butler.as_str(), &*self.module);
+                let root = RequestContext::root(&self.clock, tenant, "module", butler, module, Trust::System);
+                // What a module puts into a prompt it has from rows, and those may be private.
+                let own = RequestContext { private: true, ..root }.with_trust_at_most(trust);
+                (format!("{HOUSEKEEPING}module:{module}"), own, None)
+            }
+        };
+        let options = SessionOptions {
+            tools: request.tools.map(Arc::new),
+            runtime: request.runtime,
+            model: request.model,
+            limits: request.limits,
+            apart_from_memory: request.apart_from_memory,
+            ..SessionOptions::default()
+        };
+        let trigger = Trigger::new(request.prompt, source, Arc::new(context));
+        (Trigger { context: request.context, options, ..trigger }, caller)
+    }
+
+    fn under(&self, call: &ToolCall) -> RequestContext {
+        let context = match call.session() {
+            Some(session) => call.context().caused_by(session, &self.clock),
+            None => call.context().clone(),
+        };
+        match call.caller.taint() {
+            Some(shown) => {
+                let private = context.private || shown.private();
+                RequestContext { private, ..context }.with_trust_at_most(shown.trust())
+            }
+            None => context,
+        }
+    }
+}
