@@ -4,18 +4,18 @@ use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::RunError;
+use llm_api::Failure;
 
 /// Ends one session's run. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct Halt {
-    why: Arc<OnceLock<RunError>>,
+    why: Arc<OnceLock<Failure>>,
     pulled: CancellationToken,
 }
 
 impl Halt {
     /// Ends the run. The first reason stays.
-    pub fn pull(&self, why: RunError) {
+    pub fn pull(&self, why: Failure) {
         // An error means that there is a reason already.
         let _ = self.why.set(why);
         self.pulled.cancel();
@@ -27,7 +27,7 @@ impl Halt {
     }
 
     /// Why the run was ended, if it was.
-    pub fn why(&self) -> Option<&RunError> {
+    pub fn why(&self) -> Option<&Failure> {
         self.why.get()
     }
 }

@@ -10,7 +10,6 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 use tools::blob_ref;
-use tools::blob_ref;
 
 use crate::inbound::{ended, ingest, message};
 use crate::support::{Daemon, Household, eventually, model};

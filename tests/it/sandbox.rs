@@ -13,7 +13,6 @@ use std::path::{Path, PathBuf};
 
 use process::Kernel;
 use serde_json::{Value, json};
-use sessions::child::Kernel;
 
 use crate::left_out::left_out;
 use crate::support::{Daemon, FAKE, Household, eventually};

@@ -3,14 +3,12 @@
 use access::credentials::MasterKey;
 use serde_json::{Value, json};
 use store::cluster::Cluster;
-use store::cluster::Cluster;
-use supervisor::owner_login;
 use supervisor::owner_login;
 use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 
+use crate::backup::prints::{connect, server};
 use crate::support::{Daemon, Household, Receiver, eventually, model};
-use backup::prints::{connect, server};
 
 /// Every two seconds, and none of them left out.
 const BEAT: &str = "\n[[butler.schedule]]\nname = \"beat\"\ncron = \"*/2 * * * * *\"\nprompt = \"count: beat\"\n\

@@ -13,7 +13,6 @@ use std::time::{Duration, Instant};
 use base::SessionId;
 use process::Mark;
 use serde_json::Value;
-use sessions::child::Mark;
 
 use proc::Process;
 

@@ -23,9 +23,10 @@ pub use claude_code::ClaudeCode;
 pub use codex::Codex;
 pub use common::{BASE_ENV, CHILD_PATH};
 pub use gemini::Gemini;
+pub use llm_api::{ErrorClass, Failure, Usage};
 pub use native::Native;
 pub use proof::Proven;
-pub use types::{Composed, ErrorClass, Invocation, Needs, Outcome, RunError, RunEvent, SkillAccess, Usage};
+pub use types::{Composed, Invocation, Needs, Outcome, RunEvent, SkillAccess};
 
 use config::{Api, ClisConfig, RuntimeKind};
 use process::{ExitInfo, ProcessSupervisor};

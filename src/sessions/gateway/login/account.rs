@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::super::types::Login;
+use super::Login;
 use access::credentials::{CredentialError, Credentials};
 use base::redact::household;
 use base::{Clock, Secret, TenantId, http_client, innermost, text};
