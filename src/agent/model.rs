@@ -214,7 +214,7 @@ impl ModelClient {
     async fn document(&self, response: reqwest::Response) -> Result<Turn, ModelError> {
         let text = read_all(response).await.map_err(|reason| ModelError::Cut { url: self.url.clone(), reason })?;
         let value = serde_json::from_slice(&text)
-            .map_err(|error| self.judge(BadAnswer::Malformed(format!("no JSON ({error})"))))?;
+            .map_err(|error| self.judge(BadAnswer::Malformed(format!("it is not valid JSON ({error})"))))?;
         self.api.whole(&value).map_err(|bad| self.judge(bad))
     }
 

@@ -143,7 +143,7 @@ async fn perform(
     let Answer { content, is_error } = match arguments {
         Ok(arguments) => mcp.call(&name, arguments).await?,
         Err(_) => Answer {
-            content: "The arguments are no JSON object, so the tool was not called. Send them again.".to_owned(),
+            content: "The arguments are not a JSON object, so the tool was not called. Send them again.".to_owned(),
             is_error: true,
         },
     };

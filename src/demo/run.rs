@@ -137,7 +137,11 @@ async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
         let why = result.error.unwrap_or_else(|| "it gave no reason".to_owned());
         return Err(format!("the session ended as {}: {why}", result.state.as_str()));
     }
-    story::database(&house.db, result.session_id).await
+    match story::database(&house.db, result.session_id).await {
+        Ok(true) => Ok(()),
+        Ok(false) => Err("no measurement is in the database".to_owned()),
+        Err(e) => Err(e.to_string()),
+    }
 }
 
 fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Instant) {

@@ -10,7 +10,7 @@ use base::{SessionId, TenantId, text};
 use butler::HouseStatus;
 use config::RuntimeKind;
 use sessions::{EventKind, SessionEvent};
-use store::Database;
+use store::{Database, StoreError};
 
 fn heading(title: &str) {
     println!("\n{title}\n{}", "-".repeat(title.chars().count()));
@@ -83,21 +83,18 @@ pub(super) fn event(event: &SessionEvent, at: Duration) {
     println!("  {:>6} ms  {line}", at.as_millis());
 }
 
-/// What is in the database now. Fails when the measurement is not there.
-pub(super) async fn database(db: &Database, session: SessionId) -> Result<(), String> {
-    let mut lease = db.shared(&TenantId::owner()).await.map_err(|e| e.to_string())?;
+/// What is in the database now. `false`: the measurement is not there.
+pub(super) async fn database(db: &Database, session: SessionId) -> Result<bool, StoreError> {
+    let mut lease = db.shared(&TenantId::owner()).await?;
     heading("What is in the database now");
-    let rows = lease
-        .query("SELECT kind, value, measured_at FROM health.measurements ORDER BY created_at", &[])
-        .await
-        .map_err(|e| e.to_string())?;
+    let rows = lease.query("SELECT kind, value, measured_at FROM health.measurements ORDER BY created_at", &[]).await?;
     println!("  health.measurements");
     for row in &rows {
         let (kind, value): (String, Value) = (row.get(0), row.get(1));
         println!("    {kind}  {value}  {}", row.get::<_, Timestamp>(2));
     }
     if rows.is_empty() {
-        return Err("no measurement is in the database".to_owned());
+        return Ok(false);
     }
     let calls = lease
         .query(
@@ -105,8 +102,7 @@ pub(super) async fn database(db: &Database, session: SessionId) -> Result<(), St
              ORDER BY called_at, id",
             &[&session.0],
         )
-        .await
-        .map_err(|e| e.to_string())?;
+        .await?;
     println!("  health.tool_calls of this session");
     for row in &calls {
         let (tool, arguments): (String, Value) = (row.get(0), row.get(1));
@@ -119,8 +115,7 @@ pub(super) async fn database(db: &Database, session: SessionId) -> Result<(), St
              WHERE id = $1",
             &[&session.0],
         )
-        .await
-        .map_err(|e| e.to_string())?;
+        .await?;
     println!("  health.sessions");
     if let Some(row) = row {
         let (state, runtime): (String, String) = (row.get(0), row.get(1));
@@ -135,7 +130,7 @@ pub(super) async fn database(db: &Database, session: SessionId) -> Result<(), St
             row.get::<_, String>(6)
         );
     }
-    Ok(())
+    Ok(true)
 }
 
 /// What to do next.

@@ -30,7 +30,7 @@ pub struct Call {
     /// Empty in the answers of some servers; [`Turn::name_calls`] fills it.
     pub id: String,
     pub name: String,
-    /// The arguments, or the text that was no JSON object.
+    /// The arguments, or the text that was not a JSON object.
     pub arguments: Result<Map<String, Value>, String>,
 }
 

@@ -44,11 +44,11 @@ pub enum AdapterError {
     NoModel(RuntimeKind),
     #[error("`{0}` is set by butlerd itself, so [butler.env] must not declare it")]
     Reserved(String),
-    #[error("`{0}` is no name of an environment variable, or its value holds a NUL byte")]
+    #[error("`{0}` is not a valid name of an environment variable, or its value holds a NUL byte")]
     Variable(String),
     #[error("[runtime] args: `{0}` is set by butlerd itself, or could loosen a session's bounds; leave it out")]
     Argument(String),
-    #[error("[runtime] tools: `{0}` is no name of a tool of {1}")]
+    #[error("[runtime] tools: `{0}` is not the name of a tool of {1}")]
     Tool(String, RuntimeKind),
     #[error("the prompt is empty")]
     EmptyPrompt,

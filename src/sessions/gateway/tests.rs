@@ -7,10 +7,11 @@ use tokio::net::TcpListener;
 
 use super::types::Patience;
 use super::*;
-use crate::adapters::{ErrorClass, Failure, Outcome, Usage};
+use crate::adapters::Outcome;
 use crate::budget::{Limits, Meter};
 use access::{Grant, Holder, Token, TokenBook};
 use base::{Clock, RequestContext, Secret, SessionId, TenantId, Trust, http_client, task};
+use llm_api::{ErrorClass, Failure, Family, Usage};
 use testkit::model::{Script, ScriptedModel};
 
 const KEY: &str = "sk-the-real-key";

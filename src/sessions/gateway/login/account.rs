@@ -76,7 +76,7 @@ pub async fn ready(
 }
 
 fn parse(file: &Secret<String>) -> Result<Value, AccountError> {
-    let value: Value = serde_json::from_str(file.expose()).map_err(|_| AccountError::File("it is no JSON"))?;
+    let value: Value = serde_json::from_str(file.expose()).map_err(|_| AccountError::File("it is not valid JSON"))?;
     if value["tokens"]["access_token"].is_string() { Ok(value) } else { Err(AccountError::File("it has no tokens")) }
 }
 
