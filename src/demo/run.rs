@@ -74,11 +74,11 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
     start_log(&household.config.telemetry).map_err(|e| e.to_string())?;
     // The other butlers stay native.
     let wanted = [RuntimeKind::Native, runtime].map(|kind| key_names(kind, Api::Anthropic));
-    let prepare: Prepare = Box::new(move |house| {
+    let prepare: Prepare = Box::new(move |services| {
         Box::pin(async move {
             let key = Secret::new(KEY.to_owned());
             for name in wanted.iter().filter_map(|names| names.first()) {
-                if let Err(e) = house.credentials.set(&TenantId::owner(), name, &key).await {
+                if let Err(e) = services.credentials.set(&TenantId::owner(), name, &key).await {
                     tracing::error!(error = %e, "the demo's key was not stored");
                 }
             }
@@ -113,9 +113,9 @@ async fn interrupted() {
 
 /// The piece of work: a person's sentence to Health, watched live, then looked up in the database.
 async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
-    let house = supervisor.house();
+    let services = supervisor.services();
     let health = supervisor.butler("health")?;
-    let mut events = house.events.subscribe();
+    let mut events = services.events.subscribe();
     let clock: &Clock = supervisor.clock();
     let request = RequestContext::root(clock, TenantId::owner(), "cli", "demo", "owner", Trust::Owner);
     let trigger = Trigger::new(DEMO_PROMPT, "trigger", std::sync::Arc::new(request));
@@ -137,7 +137,7 @@ async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
         let why = result.error.unwrap_or_else(|| "it gave no reason".to_owned());
         return Err(format!("the session ended as {}: {why}", result.state.as_str()));
     }
-    match story::database(&house.db, result.session_id).await {
+    match story::database(&services.db, result.session_id).await {
         Ok(true) => Ok(()),
         Ok(false) => Err("no measurement is in the database".to_owned()),
         Err(e) => Err(e.to_string()),

@@ -10,7 +10,7 @@ use super::proc::{self, Stat, Table};
 use super::{Identity, Mark};
 
 /// Processes by pid, each with the start time that tells it from others of the same pid.
-pub(super) type Known = HashMap<i32, u64>;
+pub(super) type ProcessSet = HashMap<i32, u64>;
 
 /// How long somebody waits for the result. A process that is still there then (in an uninterruptible system
 /// call, say) is reported, and killed again and again without anybody waiting.
@@ -28,9 +28,9 @@ pub(super) struct ProcessTree {
     held: Option<Unreaped>,
     /// The session's control group, where it has one.
     group: Option<Group>,
-    known: Known,
+    known: ProcessSet,
     /// Processes that were killed, the leader apart.
-    killed: Known,
+    killed: ProcessSet,
     alive: Vec<i32>,
     clean_passes: u32,
     /// Passes that found nobody alive.
@@ -40,23 +40,23 @@ pub(super) struct ProcessTree {
 
 impl ProcessTree {
     /// After the end of a child of ours. `known`: what was seen below it while it lived.
-    pub fn after((child, group): (Unreaped, Option<Group>), leader: Identity, mark: Mark, known: Known) -> Self {
+    pub fn after((child, group): (Unreaped, Option<Group>), leader: Identity, mark: Mark, known: ProcessSet) -> Self {
         Self { held: Some(child), group, leader: Some(leader), ..Self::of(mark, known) }
     }
 
     /// For what a daemon that died left behind. A leader of an earlier boot is nobody now.
     pub fn left_over(mark: Mark, leader: Option<Identity>) -> Self {
-        Self { leader: leader.filter(Identity::of_this_boot), ..Self::of(mark, Known::new()) }
+        Self { leader: leader.filter(Identity::of_this_boot), ..Self::of(mark, ProcessSet::new()) }
     }
 
-    fn of(mark: Mark, known: Known) -> Self {
+    fn of(mark: Mark, known: ProcessSet) -> Self {
         Self {
             mark,
             leader: None,
             held: None,
             group: None,
             known,
-            killed: Known::new(),
+            killed: ProcessSet::new(),
             alive: Vec::new(),
             clean_passes: 0,
             looks: 0,
@@ -155,8 +155,8 @@ impl ProcessTree {
 }
 
 /// Everything that hangs below the process `pid` now, itself included.
-pub(super) fn descendants(leader: &Identity) -> Known {
-    let mut known = Known::from([(leader.pid, leader.started)]);
+pub(super) fn descendants(leader: &Identity) -> ProcessSet {
+    let mut known = ProcessSet::from([(leader.pid, leader.started)]);
     if let Ok(table) = proc::processes(u64::MAX) {
         below(&table, &mut known);
     }
@@ -164,7 +164,7 @@ pub(super) fn descendants(leader: &Identity) -> Known {
 }
 
 /// Adds the descendants of all who are in `known`.
-fn below(table: &[Stat], known: &mut Known) {
+fn below(table: &[Stat], known: &mut ProcessSet) {
     let there: HashMap<i32, u64> = table.iter().map(|s| (s.pid, s.started)).collect();
     loop {
         let before = known.len();

@@ -21,7 +21,7 @@ use super::cgroup::{Group, GroupLimits, Groups};
 use super::fork::{Forked, Unreaped, fork_exec};
 use super::output::{Tail, keep_tail};
 use super::preexec::{Plan, Progress};
-use super::process_tree::{Known, ProcessTree, descendants};
+use super::process_tree::{ProcessSet, ProcessTree, descendants};
 use super::sandbox::SandboxPolicy;
 use super::{ChildError, ChildSpec, ExitInfo, Identity, Lines, Mark, proc};
 use base::{SessionId, task};
@@ -64,7 +64,7 @@ pub struct Ended {
 enum Order {
     Spawn(Box<ChildSpec>, oneshot::Sender<Result<Started, ChildError>>),
     /// What hangs below a process now.
-    Tree(Identity, oneshot::Sender<Known>),
+    Tree(Identity, oneshot::Sender<ProcessSet>),
     /// Kill what is left of a session, and reap its leader.
     Clear(ProcessTree, Option<oneshot::Sender<Cleared>>),
 }
@@ -164,7 +164,7 @@ fn work(inbox: &mpsc::Receiver<Order>, groups: Option<&Groups>) {
                 if let Err(Ok(started)) = reply.send(start(&spec, mark, groups, progress)) {
                     // Nobody wants it any more.
                     let Started { child, group, leader, .. } = started;
-                    clearing.push((ProcessTree::after((child, group), leader, mark, Known::new()), None));
+                    clearing.push((ProcessTree::after((child, group), leader, mark, ProcessSet::new()), None));
                 }
             }
             Ok(Order::Tree(leader, reply)) => drop(reply.send(descendants(&leader))),
@@ -282,7 +282,7 @@ impl Held {
         }
     }
 
-    fn clear(&mut self, known: Known, reply: Option<oneshot::Sender<Cleared>>) {
+    fn clear(&mut self, known: ProcessSet, reply: Option<oneshot::Sender<Cleared>>) {
         self.signal_group(libc::SIGKILL);
         if let Some(body) = self.body.take() {
             let tree = ProcessTree::after(body, self.leader.clone(), self.mark, known);
@@ -296,7 +296,7 @@ impl Held {
 
 impl Drop for Held {
     fn drop(&mut self) {
-        self.clear(Known::new(), None);
+        self.clear(ProcessSet::new(), None);
     }
 }
 
@@ -351,7 +351,7 @@ impl Child {
         if let Some(ended) = &self.ended {
             return ended.clone();
         }
-        let mut known = Known::new();
+        let mut known = ProcessSet::new();
         if !matches!(exit_of(&self.pidfd), Ok(Some(_))) {
             let (reply, answer) = oneshot::channel();
             let _ = self.held.orders.send(Order::Tree(self.held.leader.clone(), reply));

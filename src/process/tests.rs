@@ -1,11 +1,11 @@
 //! Real children: shells and small programs that every Unix has.
 
-mod birth;
-mod death;
+mod exit;
 mod groups;
 mod leftovers;
 mod output;
 mod sandbox;
+mod spawn;
 
 use std::time::{Duration, Instant};
 

@@ -36,8 +36,8 @@ impl Urgency {
     /// Of a trigger, by where it came from and on whose behalf.
     pub fn of(trigger: &Trigger) -> Self {
         match trigger.source.as_str() {
-            _ if trigger.wants.priority == Some(1) => Urgency::First,
-            _ if trigger.wants.priority == Some(2) => Urgency::Others,
+            _ if trigger.options.priority == Some(1) => Urgency::First,
+            _ if trigger.options.priority == Some(2) => Urgency::Others,
             s if s.starts_with(HOUSEKEEPING) => Urgency::Housekeeping,
             s if s.starts_with(SCHEDULE) => Urgency::Schedule,
             _ if trigger.request.trust == Trust::Owner => Urgency::Owner,

@@ -148,12 +148,12 @@ async fn nobody_waits_for_ever() {
 
 #[test]
 fn a_schedules_priority_is_its_urgency() {
-    use super::super::types::Wants;
+    use super::super::types::SessionOptions;
     use base::{Clock, RequestContext, TenantId};
     let request = RequestContext::root(&Clock::default(), TenantId::owner(), "schedule", "b", "s", Trust::System);
     let of = |priority| {
-        let wants = Wants { priority: Some(priority), ..Wants::default() };
-        Urgency::of(&Trigger { wants, ..Trigger::new("p", "schedule:s", Arc::new(request.clone())) })
+        let options = SessionOptions { priority: Some(priority), ..SessionOptions::default() };
+        Urgency::of(&Trigger { options, ..Trigger::new("p", "schedule:s", Arc::new(request.clone())) })
     };
     assert_eq!([1, 2, 3].map(of), [Urgency::First, Urgency::Others, Urgency::Schedule]);
 }

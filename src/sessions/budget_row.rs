@@ -14,8 +14,8 @@ use base::SessionId;
 const SAVE_AFTER: Duration = Duration::from_millis(250);
 
 /// Ends the run once its meter wants it ended; beside the driving of the child, as long as that lasts.
-pub(super) async fn end_when_halted(meter: &Meter, ended_by: &CancellationToken) -> Infallible {
-    meter.halt().pulled().await;
+pub(super) async fn end_when_stopped(meter: &Meter, ended_by: &CancellationToken) -> Infallible {
+    meter.stop_signal().stopped().await;
     ended_by.cancel();
     std::future::pending().await
 }

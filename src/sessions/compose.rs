@@ -47,7 +47,7 @@ pub(super) fn invocation(
         token: token.expose().to_owned().into(),
         traceparent: trigger.request.trace_context.traceparent.clone(),
         max_turns: config.sessions.max_turns,
-        one_round: trigger.wants.one_round,
+        one_round: trigger.options.one_round,
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
@@ -88,7 +88,7 @@ pub(super) fn instructions(
     // Built-in tools are those of the butler's own runtime, not of a fallback.
     let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };
     // A session of a few tools has none of the butler's workflows, and must not be told of what it can't read.
-    let own: &[_] = match &trigger.wants.tools {
+    let own: &[_] = match &trigger.options.tools {
         Some(only) if !only.contains(SKILL_READ) => &[],
         _ => &parts.config.skills,
     };

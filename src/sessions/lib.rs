@@ -14,7 +14,6 @@ mod compose;
 mod core;
 mod drive;
 pub mod gateway;
-mod halt;
 mod history;
 mod log;
 mod memory;
@@ -26,6 +25,7 @@ mod session;
 mod session_token;
 mod skills;
 mod state;
+mod stop_signal;
 mod tools;
 mod trace;
 mod transcript;
@@ -42,5 +42,5 @@ pub use state::SpawnerParts;
 pub use tools::session_tools;
 pub use transcript::Transcript;
 pub use types::{
-    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError, Wants,
+    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionOptions, SessionResult, SessionState, Trigger, TriggerError,
 };

@@ -157,7 +157,7 @@ impl Session<'_> {
         if let Some(link) = &mut link {
             model_calls::correct(inner, (id, trace), link, &mut driven, cancel);
         }
-        if let (Some(why), Some(Stopped::Cancelled)) = (self.meter.halt().why(), driven.stopped)
+        if let (Some(why), Some(Stopped::Cancelled)) = (self.meter.stop_signal().why(), driven.stopped)
             && !cancel.is_cancelled()
             && !inner.killing.is_cancelled()
         {
@@ -205,7 +205,7 @@ impl Session<'_> {
             let driven = tokio::select! {
                 driven = &mut driving => driven,
                 never = aside => match never {},
-                never = budget_row::end_when_halted(meter, &ended_by) => match never {},
+                never = budget_row::end_when_stopped(meter, &ended_by) => match never {},
             };
             over.cancel();
             driven

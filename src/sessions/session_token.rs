@@ -7,7 +7,7 @@ use super::budget::Meter;
 use super::memory::Recalled;
 use super::state::Inner;
 use super::types::Trigger;
-use access::{Exposure, Grant, GrantScope, Holder, Token, ToolsSeen};
+use access::{Grant, GrantScope, Holder, Taint, Token, ToolsSeen};
 use base::redact::{Passing, household};
 use base::{Secret, SessionId};
 
@@ -31,7 +31,7 @@ impl<'a> SessionToken<'a> {
     ) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
-        let named = trigger.wants.tools.as_deref();
+        let named = trigger.options.tools.as_deref();
         let offers = |name: &&String| named.is_none_or(|n| n.contains(*name)) && !needless.contains(&name.as_str());
         let offered = inner.tool_names().iter().filter(offers);
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
@@ -41,7 +41,7 @@ impl<'a> SessionToken<'a> {
                 context: trigger.request.clone(),
                 calls: meter.calls().clone(),
                 tools_seen: tools_seen.clone(),
-                exposure: Arc::new(Exposure::of(
+                taint: Arc::new(Taint::of(
                     trigger.request.trust.min(told.seen),
                     trigger.request.private || told.block.is_some(),
                 )),

@@ -117,7 +117,7 @@ impl Inner {
 
     /// Who remembers what comes of this trigger, if somebody does.
     pub(super) fn memory(&self, trigger: &Trigger) -> Option<&Arc<dyn Memory>> {
-        self.memory.get().filter(|_| !trigger.wants.apart_from_memory)
+        self.memory.get().filter(|_| !trigger.options.apart_from_memory)
     }
 
     /// Puts what happens in a session on record, and tells whoever watches.

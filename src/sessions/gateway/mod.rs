@@ -9,7 +9,7 @@
 
 mod headers;
 pub mod login;
-mod passage;
+mod relay;
 mod routes;
 mod server;
 mod tally;

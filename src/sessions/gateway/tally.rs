@@ -9,7 +9,7 @@ use http::{HeaderMap, StatusCode};
 use llm_api::{Api, ErrorClass, Failure, Reading};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::passage::Seen;
+use super::relay::Seen;
 use super::routes::Route;
 use super::types::ModelCall;
 use base::SseReader;

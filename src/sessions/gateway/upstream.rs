@@ -18,7 +18,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::headers;
 use super::login::over_limit;
-use super::passage::Passage;
+use super::relay::RelayedBody;
 use super::routes::Route;
 use super::tally::Tally;
 use super::types::{ModelCall, Patience};
@@ -53,16 +53,21 @@ impl Clients {
 }
 
 /// One request as it comes in, its tokens proven, its body still to be read.
-pub(super) struct Asked {
+pub(super) struct IncomingRequest {
     pub method: Method,
     pub path: String,
     pub query: Option<String>,
     pub headers: HeaderMap,
-    pub body: Passage,
+    pub body: RelayedBody,
 }
 
 /// Answers a request on one of the family's paths.
-pub(super) async fn forward(route: Arc<Route>, endpoint: Endpoint, asked: Asked, patience: Patience) -> Response<Body> {
+pub(super) async fn forward(
+    route: Arc<Route>,
+    endpoint: Endpoint,
+    asked: IncomingRequest,
+    patience: Patience,
+) -> Response<Body> {
     let family = route.upstream.family;
     let seen = asked.body.seen();
     let mut tally = None;

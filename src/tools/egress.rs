@@ -12,7 +12,7 @@ use super::definition::Definition;
 
 /// Where a call would let something out.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Aim {
+pub struct EgressTarget {
     /// Whether it leaves the household: `false` for what only its owner gets.
     pub outward: bool,
     /// To whom, in words for the owner.
@@ -20,25 +20,31 @@ pub struct Aim {
 }
 
 /// Tells a call's aim. `None`: its arguments are such that it can't be made anyway.
-pub type AimOf = Arc<dyn for<'a> Fn(&'a ToolCall) -> BoxFuture<'a, Result<Option<Aim>, ToolError>> + Send + Sync>;
+pub type EgressTargetFn =
+    Arc<dyn for<'a> Fn(&'a ToolCall) -> BoxFuture<'a, Result<Option<EgressTarget>, ToolError>> + Send + Sync>;
 
 /// What a call was told at the door.
 #[derive(Debug)]
-pub enum Passage {
+pub enum GateDecision {
     /// It may run.
-    Free,
+    Allow,
     /// It waits for a person; the session gets this for an answer.
-    Parked(Value),
+    Hold(Value),
 }
 
 /// Whoever decides at the door.
 #[async_trait]
-pub trait Doorkeeper: Send + Sync {
+pub trait EgressGate: Send + Sync {
     /// Whether every call of this tool by a session asks, wherever it goes.
     fn gated(&self, tool: &str) -> bool;
-    /// Decides on a session's call. `aim`: where it goes, for a tool that sends out. `why`: what its model gives as the
+    /// Decides on a session's call. `egress_target`: where it goes, for a tool that sends out. `why`: what its model gives as the
     /// reason.
-    async fn ask(&self, call: &ToolCall, aim: Option<&Aim>, why: Option<&str>) -> Result<Passage, ToolError>;
+    async fn ask(
+        &self,
+        call: &ToolCall,
+        egress_target: Option<&EgressTarget>,
+        why: Option<&str>,
+    ) -> Result<GateDecision, ToolError>;
 }
 
 /// The argument in which a model may say why it makes the call.

@@ -12,15 +12,15 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::post::Post;
+use super::handle::Outbox;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError};
 
 /// The tools, for the messenger alone.
-pub fn messenger_tools(post: &Post) -> Vec<Tool> {
-    let mut tools = deliveries::tools(post);
-    tools.extend(dead::tools(post));
-    tools.extend(requests::tools(post));
-    tools.extend(channels::tools(post));
+pub fn messenger_tools(outbox: &Outbox) -> Vec<Tool> {
+    let mut tools = deliveries::tools(outbox);
+    tools.extend(dead::tools(outbox));
+    tools.extend(requests::tools(outbox));
+    tools.extend(channels::tools(outbox));
     tools
 }
 
@@ -71,9 +71,9 @@ fn id(call: &ToolCall, name: &str) -> Uuid {
 }
 
 /// The channel among the arguments. One that is neither there nor was ever used is a mistake.
-async fn channel(call: &ToolCall, post: &Post) -> Result<Option<String>, ToolError> {
+async fn channel(call: &ToolCall, outbox: &Outbox) -> Result<Option<String>, ToolError> {
     let Some(named) = call.text("channel") else { return Ok(None) };
-    let mut known: Vec<String> = post.ways().into_keys().collect();
+    let mut known: Vec<String> = outbox.ways().into_keys().collect();
     if !known.iter().any(|name| name == named) {
         let used = call.query("SELECT DISTINCT channel FROM shared.deliveries() ORDER BY channel", &[]).await?;
         known.extend(used.iter().map(|row| row.get(0)));

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::post::{CHAT, Owner, Post};
+use super::handle::{CHAT, Outbox, Owner};
 use base::TenantId;
 use base::text::plain_identity;
 use store::{Lease, StoreError};
@@ -13,7 +13,7 @@ use tools::ToolError;
 
 /// Where a delivery goes.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Aim {
+pub struct Recipient {
     pub channel: String,
     /// The identity there: an address, a number, an endpoint's name.
     pub target: String,
@@ -28,7 +28,7 @@ pub struct Aim {
 
 /// Why there is nobody that it could go to.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum NoAim {
+pub enum RecipientError {
     /// The person is known, or not even that, but not under which identity they are reached on this channel.
     MissingIdentifier {
         recipient: String,
@@ -45,29 +45,29 @@ pub enum NoAim {
     },
 }
 
-impl NoAim {
+impl RecipientError {
     /// What a butler is told.
     pub fn sentence(&self) -> String {
         match self {
-            NoAim::MissingIdentifier { recipient, channel, contact: Some(_) } => format!(
+            RecipientError::MissingIdentifier { recipient, channel, contact: Some(_) } => format!(
                 "Nothing was sent: {recipient} is known, but not under which identity on {channel}. Ask the owner for \
                  it; they note it with: butlerd contacts add \"{recipient}\" {channel} IDENTITY"
             ),
-            NoAim::MissingIdentifier { recipient, channel, contact: None } if recipient == OWNER => format!(
+            RecipientError::MissingIdentifier { recipient, channel, contact: None } if recipient == OWNER => format!(
                 "Nothing was sent: [owner] identities in butlerd.toml does not say who the owner is on {channel}."
             ),
-            NoAim::MissingIdentifier { recipient, channel, .. } => format!(
+            RecipientError::MissingIdentifier { recipient, channel, .. } => format!(
                 "Nothing was sent: nobody is known as {recipient} on {channel}. Never guess an address; ask the owner, \
                  who notes it with: butlerd contacts add NAME {channel} IDENTITY"
             ),
-            NoAim::Ambiguous { recipient, channels } if channels.is_empty() => {
+            RecipientError::Ambiguous { recipient, channels } if channels.is_empty() => {
                 format!("Nothing was sent: more than one person is called {recipient}; give the identity instead.")
             }
-            NoAim::Ambiguous { recipient, channels } => {
+            RecipientError::Ambiguous { recipient, channels } => {
                 let channels = channels.join(", ");
                 format!("Nothing was sent: {recipient} is reached on {channels}; say which channel.")
             }
-            NoAim::NoChannel { channel, known } => {
+            RecipientError::NoChannel { channel, known } => {
                 format!("Nothing was sent: there is no channel {channel}; there are: {}.", known.join(", "))
             }
         }
@@ -76,11 +76,11 @@ impl NoAim {
     /// As the answer to `notify`: whom to ask for, or a refusal.
     pub fn answer(&self) -> Result<Value, ToolError> {
         match self {
-            NoAim::MissingIdentifier { recipient, channel, contact } => Ok(json!({
+            RecipientError::MissingIdentifier { recipient, channel, contact } => Ok(json!({
                 "status": "pending_missing_identifier", "recipient": recipient, "channel": channel,
                 "contact_id": contact, "error": self.sentence()})),
-            NoAim::Ambiguous { .. } => Err(ToolError::refused("ambiguous_recipient", self.sentence())),
-            NoAim::NoChannel { .. } => Err(ToolError::refused("unknown_channel", self.sentence())),
+            RecipientError::Ambiguous { .. } => Err(ToolError::refused("ambiguous_recipient", self.sentence())),
+            RecipientError::NoChannel { .. } => Err(ToolError::refused("unknown_channel", self.sentence())),
         }
     }
 }
@@ -90,14 +90,14 @@ const OWNER: &str = "owner";
 
 /// What is known of a channel.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Way {
+pub(super) struct ChannelInfo {
     pub at_home: bool,
     pub targets: Vec<String>,
 }
 
 /// Somebody who has the wanted name, or the wanted identity.
 #[derive(Clone, Debug)]
-pub(super) struct Known {
+pub(super) struct ContactMatch {
     pub contact: Uuid,
     pub name: String,
     /// Null: they are known by name alone.
@@ -109,9 +109,9 @@ pub(super) fn decide(
     channel: Option<&str>,
     recipient: Option<&str>,
     owner: Option<&Owner>,
-    ways: &BTreeMap<String, Way>,
-    people: &[Known],
-) -> Result<Aim, NoAim> {
+    ways: &BTreeMap<String, ChannelInfo>,
+    people: &[ContactMatch],
+) -> Result<Recipient, RecipientError> {
     let recipient = recipient.map(str::trim).filter(|r| !r.is_empty());
     let called = |r: &str| {
         r.eq_ignore_ascii_case(OWNER)
@@ -122,12 +122,12 @@ pub(super) fn decide(
         _ => owner.and_then(|o| o.identities.get(channel).cloned()),
     };
     if let Some(channel) = channel.filter(|channel| !ways.contains_key(*channel)) {
-        return Err(NoAim::NoChannel { channel: channel.to_owned(), known: ways.keys().cloned().collect() });
+        return Err(RecipientError::NoChannel { channel: channel.to_owned(), known: ways.keys().cloned().collect() });
     }
     let to_owner = |channel: &str| {
         let way = ways.get(channel).cloned().unwrap_or_default();
         let target = identity(channel).or_else(|| way.targets.first().filter(|_| way.at_home).cloned());
-        target.map(|target| Aim {
+        target.map(|target| Recipient {
             channel: channel.to_owned(),
             target,
             thread: None,
@@ -146,9 +146,9 @@ pub(super) fn decide(
             let way = ways.get(&wanted)?;
             let target = way.targets.first().filter(|_| way.targets.len() == 1)?.clone();
             let name = target.clone();
-            Some(Aim { channel: wanted.clone(), target, thread: None, name, contact: None, own: way.at_home })
+            Some(Recipient { channel: wanted.clone(), target, thread: None, name, contact: None, own: way.at_home })
         };
-        return to_owner(&wanted).or_else(first).ok_or_else(|| NoAim::MissingIdentifier {
+        return to_owner(&wanted).or_else(first).ok_or_else(|| RecipientError::MissingIdentifier {
             recipient: OWNER.to_owned(),
             channel: wanted.clone(),
             contact: None,
@@ -161,28 +161,28 @@ pub(super) fn decide(
             .identities
             .iter()
             .find(|(c, own)| on(c) && ways.contains_key(*c) && plain_identity(own) == plain_identity(recipient))
-    }) && let Some(aim) = to_owner(channel)
+    }) && let Some(recipient) = to_owner(channel)
     {
-        return Ok(aim);
+        return Ok(recipient);
     }
     // An end that is configured.
-    let ends = |(name, way): (&String, &Way)| {
+    let ends = |(name, way): (&String, &ChannelInfo)| {
         let target = way.targets.iter().find(|target| on(name) && target.as_str() == recipient)?;
         let (channel, target, name) = (name.clone(), target.clone(), target.clone());
-        Some(Aim { channel, target, thread: None, name, contact: None, own: way.at_home })
+        Some(Recipient { channel, target, thread: None, name, contact: None, own: way.at_home })
     };
-    if let Some(aim) = ways.iter().find_map(ends) {
-        return Ok(aim);
+    if let Some(recipient) = ways.iter().find_map(ends) {
+        return Ok(recipient);
     }
     let mut contacts: Vec<Uuid> = people.iter().map(|known| known.contact).collect();
     contacts.sort_unstable();
     contacts.dedup();
-    let missing = |contact| NoAim::MissingIdentifier {
+    let missing = |contact| RecipientError::MissingIdentifier {
         recipient: recipient.to_owned(),
         channel: channel.unwrap_or("any channel").to_owned(),
         contact,
     };
-    let usable: Vec<(&Known, &(String, String))> = people
+    let usable: Vec<(&ContactMatch, &(String, String))> = people
         .iter()
         .filter_map(|k| Some((k, k.at.as_ref()?)))
         .filter(|(_, (c, _))| on(c) && ways.contains_key(c))
@@ -200,12 +200,14 @@ pub(super) fn decide(
             if channels.len() == 1 {
                 several[0]
             } else {
-                return Err(NoAim::Ambiguous { recipient: recipient.to_owned(), channels });
+                return Err(RecipientError::Ambiguous { recipient: recipient.to_owned(), channels });
             }
         }
-        (None, _, _) => return Err(NoAim::Ambiguous { recipient: recipient.to_owned(), channels: Vec::new() }),
+        (None, _, _) => {
+            return Err(RecipientError::Ambiguous { recipient: recipient.to_owned(), channels: Vec::new() });
+        }
     };
-    Ok(Aim {
+    Ok(Recipient {
         channel: channel.clone(),
         target: target.clone(),
         thread: None,
@@ -218,15 +220,15 @@ pub(super) fn decide(
     })
 }
 
-impl Post {
+impl Outbox {
     /// To whom a delivery goes that names this channel and recipient, each or neither. Reads, and changes nothing.
-    pub async fn aim(
+    pub async fn resolve_recipient(
         &self,
         lease: &mut Lease,
         tenant: &TenantId,
         channel: Option<&str>,
         recipient: Option<&str>,
-    ) -> Result<Result<Aim, NoAim>, StoreError> {
+    ) -> Result<Result<Recipient, RecipientError>, StoreError> {
         let people = match recipient.map(str::trim).filter(|r| !r.is_empty()) {
             Some(recipient) => people(lease, tenant, recipient).await?,
             None => Vec::new(),
@@ -236,7 +238,7 @@ impl Post {
     }
 }
 
-async fn people(lease: &mut Lease, tenant: &TenantId, wanted: &str) -> Result<Vec<Known>, StoreError> {
+async fn people(lease: &mut Lease, tenant: &TenantId, wanted: &str) -> Result<Vec<ContactMatch>, StoreError> {
     let rows = lease
         .read(
             "SELECT c.id, c.name, i.channel, i.identity
@@ -249,7 +251,7 @@ async fn people(lease: &mut Lease, tenant: &TenantId, wanted: &str) -> Result<Ve
         )
         .await
         .map_err(StoreError::query("looking up a recipient"))?;
-    let known = |row: &tokio_postgres::Row| Known {
+    let known = |row: &tokio_postgres::Row| ContactMatch {
         contact: row.get(0),
         name: row.get(1),
         at: row.get::<_, Option<String>>(2).zip(row.get(3)),
@@ -271,18 +273,18 @@ mod tests {
         }
     }
 
-    fn ways(names: &[&str]) -> BTreeMap<String, Way> {
+    fn ways(names: &[&str]) -> BTreeMap<String, ChannelInfo> {
         let way = |name: &str| match name {
-            "webhook" => Way { at_home: false, targets: vec!["door".into(), "lamp".into()] },
-            "file" => Way { at_home: true, targets: vec!["notes".into()] },
-            _ => Way { at_home: name == CHAT, targets: Vec::new() },
+            "webhook" => ChannelInfo { at_home: false, targets: vec!["door".into(), "lamp".into()] },
+            "file" => ChannelInfo { at_home: true, targets: vec!["notes".into()] },
+            _ => ChannelInfo { at_home: name == CHAT, targets: Vec::new() },
         };
         names.iter().map(|name| ((*name).to_owned(), way(name))).collect()
     }
 
-    fn bob(at: &[(&str, &str)]) -> Vec<Known> {
+    fn bob(at: &[(&str, &str)]) -> Vec<ContactMatch> {
         let contact = Uuid::from_u128(1);
-        let known = |at| Known { contact, name: "Bob".into(), at };
+        let known = |at| ContactMatch { contact, name: "Bob".into(), at };
         match at {
             [] => vec![known(None)],
             at => at.iter().map(|(c, i)| known(Some(((*c).into(), (*i).into())))).collect(),
@@ -292,46 +294,50 @@ mod tests {
     #[test]
     fn without_a_recipient_it_is_the_owner() {
         let (ada, all) = (owner(), ways(&["chat", "telegram", "email", "webhook", "file"]));
-        let aim = |channel, recipient| decide(channel, recipient, Some(&ada), &all, &[]).unwrap();
+        let decided = |channel, recipient| decide(channel, recipient, Some(&ada), &all, &[]).unwrap();
         for recipient in [None, Some("owner"), Some(" ada "), Some("")] {
-            let found = aim(None, recipient);
+            let found = decided(None, recipient);
             assert_eq!((found.channel.as_str(), found.target.as_str(), found.own), ("telegram", "123", true));
         }
-        assert_eq!(aim(Some("email"), None).target, "Ada@example.org");
-        assert!(aim(Some("email"), Some("ada <ADA@example.org>")).own);
-        assert!(aim(None, Some("123")).own && aim(Some("file"), None).own);
-        let door = aim(Some("webhook"), Some("door"));
+        assert_eq!(decided(Some("email"), None).target, "Ada@example.org");
+        assert!(decided(Some("email"), Some("ada <ADA@example.org>")).own);
+        assert!(decided(None, Some("123")).own && decided(Some("file"), None).own);
+        let door = decided(Some("webhook"), Some("door"));
         assert!(!door.own && door.target == "door");
-        assert!(matches!(decide(Some("webhook"), None, Some(&ada), &all, &[]), Err(NoAim::MissingIdentifier { .. })));
+        assert!(matches!(
+            decide(Some("webhook"), None, Some(&ada), &all, &[]),
+            Err(RecipientError::MissingIdentifier { .. })
+        ));
         // Its channel is not there: the chat is.
         let few = ways(&["chat"]);
         assert_eq!(decide(None, None, Some(&ada), &few, &[]).unwrap().channel, CHAT);
         assert_eq!(decide(None, None, None, &few, &[]).unwrap().target, OWNER);
-        assert!(matches!(decide(Some("email"), None, Some(&ada), &few, &[]), Err(NoAim::NoChannel { .. })));
+        assert!(matches!(decide(Some("email"), None, Some(&ada), &few, &[]), Err(RecipientError::NoChannel { .. })));
     }
 
     #[test]
     fn a_contact_is_reached_where_they_are_known_and_nowhere_else() {
         let (ada, all) = (owner(), ways(&["chat", "telegram", "email"]));
-        let aim = |channel, recipient, people: &[Known]| decide(channel, Some(recipient), Some(&ada), &all, people);
-        let found = aim(None, "bob", &bob(&[("email", "bob@example.org")])).unwrap();
+        let decided =
+            |channel, recipient, people: &[ContactMatch]| decide(channel, Some(recipient), Some(&ada), &all, people);
+        let found = decided(None, "bob", &bob(&[("email", "bob@example.org")])).unwrap();
         assert_eq!((found.target.as_str(), found.own), ("bob@example.org", false));
         let both = bob(&[("email", "bob@example.org"), ("telegram", "7")]);
-        assert!(matches!(aim(None, "bob", &both), Err(NoAim::Ambiguous { .. })));
-        assert_eq!(aim(Some("telegram"), "bob", &both).unwrap().target, "7");
-        assert_eq!(aim(None, "bob@example.org", &both).unwrap().channel, "email");
+        assert!(matches!(decided(None, "bob", &both), Err(RecipientError::Ambiguous { .. })));
+        assert_eq!(decided(Some("telegram"), "bob", &both).unwrap().target, "7");
+        assert_eq!(decided(None, "bob@example.org", &both).unwrap().channel, "email");
         for people in [bob(&[]), bob(&[("sms", "5")]), Vec::new()] {
-            let refused = aim(Some("email"), "bob", &people).unwrap_err();
+            let refused = decided(Some("email"), "bob", &people).unwrap_err();
             assert_eq!(refused.answer().unwrap()["status"], "pending_missing_identifier", "{refused:?}");
         }
         // An address that nobody is known by is nobody's, however well it looks.
-        assert!(aim(Some("email"), "evil@example.org", &[]).is_err());
+        assert!(decided(Some("email"), "evil@example.org", &[]).is_err());
         let mut two = bob(&[("email", "bob@example.org")]);
-        two.push(Known {
+        two.push(ContactMatch {
             contact: Uuid::from_u128(2),
             name: "Bob".into(),
             at: Some(("email".into(), "b2@e.org".into())),
         });
-        assert!(matches!(aim(Some("email"), "bob", &two), Err(NoAim::Ambiguous { .. })));
+        assert!(matches!(decided(Some("email"), "bob", &two), Err(RecipientError::Ambiguous { .. })));
     }
 }

@@ -11,8 +11,8 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::desk::Desk;
-use super::hand::Hand;
+use super::handle::Inbox;
+use super::operator_actions::Operator;
 use super::queue::Item;
 use super::types::{Lane, Tier};
 use base::text::plain_identity;
@@ -35,7 +35,7 @@ pub struct Reopened {
 
 /// Why it was not done. Nothing was changed.
 #[derive(Debug, thiserror::Error)]
-pub enum AgainError {
+pub enum OperatorActionError {
     #[error("there is no message {0}")]
     Unknown(Uuid),
     #[error("{0}")]
@@ -73,9 +73,14 @@ pub(super) fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("taking a message up again")
 }
 
-impl Desk {
+impl Inbox {
     /// A dead message, or its dead parts, from the beginning.
-    pub async fn retry(&self, tenant: &TenantId, request: Uuid, hand: &Hand) -> Result<Reopened, AgainError> {
+    pub async fn retry(
+        &self,
+        tenant: &TenantId,
+        request: Uuid,
+        operator: &Operator,
+    ) -> Result<Reopened, OperatorActionError> {
         let mut lease = self.db().shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let held = self.hold(&mut tx, tenant, request).await?;
@@ -84,7 +89,7 @@ impl Desk {
                 "done" => "it is done; there is nothing to try again",
                 _ => "it is not at its end yet",
             };
-            return Err(AgainError::NotNow(format!("the message {request} is not dead: {why}")));
+            return Err(OperatorActionError::NotNow(format!("the message {request} is not dead: {why}")));
         }
         let parts = self.parts_of(&mut tx, request).await?;
         let dead: Vec<Part> = parts.iter().filter(|p| p.state == "dead").map(Part::copy).collect();
@@ -106,7 +111,7 @@ impl Desk {
             tx.execute(&sql, &[&request]).await.map_err(failed())?;
         }
         self.reopen(&mut tx, request, held.classified).await?;
-        self.note(&mut tx, tenant, request, "retry", hand, json!({"butlers": butlers})).await?;
+        self.note(&mut tx, tenant, request, "retry", operator, json!({"butlers": butlers})).await?;
         tx.commit().await.map_err(failed())?;
         drop(lease);
         self.begin_again(&held);
@@ -120,18 +125,18 @@ impl Desk {
         request: Uuid,
         butler: &str,
         only: Option<i32>,
-        hand: &Hand,
-    ) -> Result<Reopened, AgainError> {
+        operator: &Operator,
+    ) -> Result<Reopened, OperatorActionError> {
         let there: Vec<String> = self.routable().into_iter().map(|(name, _)| name).collect();
         if !there.iter().any(|name| name == butler) {
-            return Err(AgainError::NoButler { butler: butler.to_owned(), there });
+            return Err(OperatorActionError::NoButler { butler: butler.to_owned(), there });
         }
         let mut lease = self.db().shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let held = self.hold(&mut tx, tenant, request).await?;
         if held.claimed {
             let why = format!("the switchboard is dealing with the message {request} just now; try again in a moment");
-            return Err(AgainError::NotNow(why));
+            return Err(OperatorActionError::NotNow(why));
         }
         let parts = self.parts_of(&mut tx, request).await?;
         let live = |p: &&Part| p.state != "rerouted" && p.state != "draft";
@@ -140,7 +145,7 @@ impl Desk {
             (Some(n), []) => {
                 let there: Vec<String> = parts.iter().filter(live).map(|p| format!("{} ({})", p.n, p.butler)).collect();
                 let why = format!("the message {request} has no part {n}; it has: {}", there.join(", "));
-                return Err(AgainError::NotNow(why));
+                return Err(OperatorActionError::NotNow(why));
             }
             (Some(_), [part, ..]) => part.prompt.clone(),
             (None, _) => held.body.clone(),
@@ -163,7 +168,7 @@ impl Desk {
         };
         self.add(&mut tx, tenant, request, &new).await?;
         self.reopen(&mut tx, request, true).await?;
-        self.note(&mut tx, tenant, request, "reroute", hand, json!({"butler": butler, "part": only})).await?;
+        self.note(&mut tx, tenant, request, "reroute", operator, json!({"butler": butler, "part": only})).await?;
         tx.commit().await.map_err(failed())?;
         drop(lease);
         self.begin_again(&held);
@@ -171,14 +176,19 @@ impl Desk {
         Ok(Reopened { request_id: request, butlers: vec![new.butler], taken_before, rule })
     }
 
-    pub(super) async fn hold(&self, tx: &mut Tx<'_>, tenant: &TenantId, request: Uuid) -> Result<Held, AgainError> {
+    pub(super) async fn hold(
+        &self,
+        tx: &mut Tx<'_>,
+        tenant: &TenantId,
+        request: Uuid,
+    ) -> Result<Held, OperatorActionError> {
         let sql = format!(
             "SELECT state, claim_id IS NOT NULL, classified_at IS NOT NULL, body, channel, sender, thread, lane, tier, seq
              FROM \"{}\".message_inbox WHERE tenant_id = $1 AND request_id = $2 FOR UPDATE",
             self.schema()
         );
         let row = tx.query_opt(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?;
-        let row = row.ok_or(AgainError::Unknown(request))?;
+        let row = row.ok_or(OperatorActionError::Unknown(request))?;
         Ok(Held {
             state: row.get(0),
             claimed: row.get(1),
@@ -279,7 +289,7 @@ impl Desk {
         tx: &mut Tx<'_>,
         tenant: &TenantId,
         part: &Part,
-    ) -> Result<(), AgainError> {
+    ) -> Result<(), OperatorActionError> {
         let Some(schema) = self.homes(tx, &[part.copy()]).await?.remove(&part.butler) else { return Ok(()) };
         let sql = format!("SELECT state, session_id FROM \"{schema}\".route_inbox WHERE tenant_id = $1 AND id = $2");
         let row = tx.query_opt(&sql, &[&tenant.as_str(), &part.id]).await.map_err(failed())?;
@@ -298,7 +308,7 @@ impl Desk {
         }
         let butler = &part.butler;
         let session = row.get::<_, Option<Uuid>>(1).map(|id| format!(": butlerd sessions cancel {id}"));
-        Err(AgainError::NotNow(format!(
+        Err(OperatorActionError::NotNow(format!(
             "{butler} is working on it just now; wait for its end, or end its session first{}",
             session.unwrap_or_default()
         )))

@@ -26,7 +26,7 @@ pub const SWITCHBOARD: &str = "switchboard";
 const NOTICES: usize = 1024;
 
 /// What a desk is made of.
-pub struct DeskParts {
+pub struct InboxParts {
     pub db: Arc<Database>,
     pub clock: Clock,
     /// Who the owner is on each channel.
@@ -39,19 +39,19 @@ pub struct DeskParts {
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Desk {
+pub struct Inbox {
     pub(super) inner: Arc<Inner>,
 }
 
 pub(super) struct Inner {
-    pub parts: DeskParts,
+    pub parts: InboxParts,
     pub rules: RuleBook,
     /// Messages that are not done.
     pub open: Arc<AtomicU64>,
     up: RwLock<Option<Up>>,
     targets: RwLock<BTreeMap<String, Target>>,
     /// Butlers that are being started anew, with how they were known: things for them wait.
-    away: RwLock<BTreeMap<String, Option<Advert>>>,
+    away: RwLock<BTreeMap<String, Option<ButlerRegistration>>>,
     /// Whether every butler that can be there is.
     complete: watch::Sender<bool>,
     /// What the registry says of who is there.
@@ -74,14 +74,14 @@ pub struct Target {
     pub schema: String,
     pub tools: ToolSet,
     /// How it wants to be known; `None`: messages are not for it.
-    pub advert: Option<Advert>,
+    pub registration: Option<ButlerRegistration>,
     /// Something new is in its route inbox.
     pub wake: Arc<Notify>,
 }
 
 /// A butler's registration.
 #[derive(Clone, Debug)]
-pub struct Advert {
+pub struct ButlerRegistration {
     pub description: String,
     pub endpoint_url: String,
     pub modules: Vec<String>,
@@ -90,8 +90,8 @@ pub struct Advert {
     pub route_contract_max: i32,
 }
 
-impl Desk {
-    pub fn new(parts: DeskParts) -> Self {
+impl Inbox {
+    pub fn new(parts: InboxParts) -> Self {
         let inner = Inner {
             parts,
             rules: RuleBook::default(),
@@ -149,7 +149,7 @@ impl Desk {
     /// The butler is about to be started anew: until it is back, or nobody expects it any more, things for it wait.
     pub fn expect_back(&self, butler: &str) {
         let Some(target) = self.target(butler) else { return };
-        self.inner.away.write().unwrap_or_else(|e| e.into_inner()).insert(butler.to_owned(), target.advert);
+        self.inner.away.write().unwrap_or_else(|e| e.into_inner()).insert(butler.to_owned(), target.registration);
     }
 
     /// Nothing waits for the butler any more.
@@ -166,10 +166,10 @@ impl Desk {
     /// want to be known.
     pub(super) fn reaches(&self, butler: &str, named: bool) -> bool {
         if let Some(target) = self.target(butler) {
-            return named || target.advert.is_some();
+            return named || target.registration.is_some();
         }
         let away = self.inner.away.read().unwrap_or_else(|e| e.into_inner());
-        away.get(butler).is_some_and(|advert| named || advert.is_some())
+        away.get(butler).is_some_and(|registration| named || registration.is_some())
     }
 
     /// From now on nothing can.
@@ -188,11 +188,11 @@ impl Desk {
     }
 
     /// The registrations of the butlers that are up here, or will be in a moment.
-    pub(super) fn adverts(&self) -> Vec<(String, Advert)> {
+    pub(super) fn adverts(&self) -> Vec<(String, ButlerRegistration)> {
         let mut all = self.inner.away.read().unwrap_or_else(|e| e.into_inner()).clone();
         let targets = self.inner.targets.read().unwrap_or_else(|e| e.into_inner());
-        all.extend(targets.iter().map(|(name, target)| (name.clone(), target.advert.clone())));
-        all.into_iter().filter_map(|(name, advert)| Some((name, advert?))).collect()
+        all.extend(targets.iter().map(|(name, target)| (name.clone(), target.registration.clone())));
+        all.into_iter().filter_map(|(name, registration)| Some((name, registration?))).collect()
     }
 
     /// A butler that is up.
@@ -202,9 +202,9 @@ impl Desk {
 
     /// The butlers that messages can go to now, with what they are for.
     pub fn routable(&self) -> Vec<(String, String)> {
-        let eligible = |(name, advert): (String, Advert)| {
-            let listed = self.inner.registry.of(&name, &advert, self.clock().now());
-            listed.routable().then_some((name, advert.description))
+        let eligible = |(name, registration): (String, ButlerRegistration)| {
+            let listed = self.inner.registry.of(&name, &registration, self.clock().now());
+            listed.routable().then_some((name, registration.description))
         };
         self.adverts().into_iter().filter_map(eligible).collect()
     }

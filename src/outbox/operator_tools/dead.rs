@@ -4,17 +4,17 @@ use serde_json::{Value, json};
 
 use super::deliveries::COLUMNS;
 use super::{channel, define, id, id_of, limit, offset, operators, page, shows, since, text};
-use crate::look::LookError;
-use crate::post::Post;
+use crate::handle::Outbox;
+use crate::views::DeliveryError;
 use base::task;
 use tools::{Tool, ToolCall, ToolError, handler};
 
 /// Called off by a person is no bad end.
 const BAD: &str = "d.state IN ('failed', 'dead', 'unknown') AND d.reason <> 'cancelled'";
 
-pub(super) fn tools(post: &Post) -> Vec<Tool> {
+pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
     let dead = id_of("Id of the delivery, from messenger_dead_letter_list");
-    let (listing, replaying, discarding) = (post.clone(), post.clone(), post.clone());
+    let (listing, replaying, discarding) = (outbox.clone(), outbox.clone(), outbox.clone());
     vec![
         Tool::new(
             &define(
@@ -67,8 +67,8 @@ pub(super) fn tools(post: &Post) -> Vec<Tool> {
     ]
 }
 
-async fn list(call: ToolCall, post: Post) -> Result<Value, ToolError> {
-    let channel = channel(&call, &post).await?;
+async fn list(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
+    let channel = channel(&call, &outbox).await?;
     let (since, _) = call.span()?;
     let (limit, offset) = page(&call);
     let all = call.args.get("include_discarded").and_then(Value::as_bool).unwrap_or(false);
@@ -119,18 +119,18 @@ async fn inspect(call: ToolCall) -> Result<Value, ToolError> {
 
 /// Does it in a task of its own: what is committed is begun, even when the caller hangs up just now.
 async fn done(
-    work: impl Future<Output = Result<crate::Changed, LookError>> + Send + 'static,
+    work: impl Future<Output = Result<crate::Changed, DeliveryError>> + Send + 'static,
 ) -> Result<Value, ToolError> {
     let ended = task::spawn(task::Kind::Request, "dead-letter", work).await;
     match ended.map_err(|e| ToolError::Internal(format!("changing a delivery: {e}")))? {
         Ok(changed) => Ok(json!({"status": "ok", "dead_letter_id": changed.id, "before": changed.before,
                                  "state": changed.state})),
-        Err(LookError::Store(e)) => Err(e.into()),
+        Err(DeliveryError::Store(e)) => Err(e.into()),
         Err(e) => Err(ToolError::refused("not_now", format!("Nothing was changed: {e}."))),
     }
 }
 
-async fn replay(call: ToolCall, post: Post) -> Result<Value, ToolError> {
+async fn replay(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let found = one(&call).await?;
     if found["state"] == "unknown" {
         let why = "Nobody knows whether this one arrived: sent again, the other side may get it twice. Find out, and say \
@@ -138,10 +138,10 @@ async fn replay(call: ToolCall, post: Post) -> Result<Value, ToolError> {
         return Err(ToolError::refused("outcome_unknown", why));
     }
     let (tenant, delivery) = (call.context().tenant_id.clone(), id(&call, "dead_letter_id"));
-    done(async move { post.retry(&tenant, delivery).await }).await
+    done(async move { outbox.retry(&tenant, delivery).await }).await
 }
 
-async fn discard(call: ToolCall, post: Post) -> Result<Value, ToolError> {
+async fn discard(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let found = one(&call).await?;
     if let Some(by) = found["discarded"]["by"].as_str() {
         let reason = found["discarded"]["reason"].as_str().unwrap_or_default();
@@ -151,5 +151,5 @@ async fn discard(call: ToolCall, post: Post) -> Result<Value, ToolError> {
     let (tenant, delivery) = (call.context().tenant_id.clone(), id(&call, "dead_letter_id"));
     let by = call.caller.label().to_owned();
     let reason = call.text("reason").unwrap_or_default().to_owned();
-    done(async move { post.discard(&tenant, delivery, &by, &reason).await }).await
+    done(async move { outbox.discard(&tenant, delivery, &by, &reason).await }).await
 }

@@ -10,13 +10,13 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::post::{CHAT, Post, Posted};
+use super::handle::{CHAT, DeliveryStatus, Outbox};
 use base::TenantId;
 use store::StoreError;
 
 /// One delivery as people see it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct Delivery {
+pub struct DeliveryView {
     pub id: Uuid,
     pub origin: String,
     pub kind: String,
@@ -76,7 +76,7 @@ pub struct Note {
 
 /// Why nothing was changed.
 #[derive(Debug, thiserror::Error)]
-pub enum LookError {
+pub enum DeliveryError {
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("there is no delivery {0}")]
@@ -92,8 +92,8 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 const COLUMNS: &str = "id, origin, kind, intent, channel, target, subject, message, emoji, priority, state, reason, \
     last_error, request_id, session_id, created_at, due_at, settled_at, attempts, receipt, discarded";
 
-fn delivery(row: &Row) -> Delivery {
-    Delivery {
+fn delivery(row: &Row) -> DeliveryView {
+    DeliveryView {
         id: row.get(0),
         origin: row.get(1),
         kind: row.get(2),
@@ -119,7 +119,7 @@ fn delivery(row: &Row) -> Delivery {
     }
 }
 
-impl Post {
+impl Outbox {
     /// The newest deliveries: of one butler, in one of these states, or all.
     pub async fn list(
         &self,
@@ -127,7 +127,7 @@ impl Post {
         origin: Option<&str>,
         states: &[&str],
         limit: i64,
-    ) -> Result<Vec<Delivery>, StoreError> {
+    ) -> Result<Vec<DeliveryView>, StoreError> {
         let mut lease = self.db().shared(tenant).await?;
         let sql = format!(
             "SELECT {COLUMNS} FROM shared.outbox
@@ -139,11 +139,11 @@ impl Post {
     }
 
     /// One delivery with its tries.
-    pub async fn show(&self, tenant: &TenantId, id: Uuid) -> Result<Delivery, LookError> {
+    pub async fn show(&self, tenant: &TenantId, id: Uuid) -> Result<DeliveryView, DeliveryError> {
         let mut lease = self.db().shared(tenant).await?;
         let sql = format!("SELECT {COLUMNS} FROM shared.outbox WHERE tenant_id = $1 AND id = $2");
         let rows = lease.read(&sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-        let Some(mut found) = rows.first().map(delivery) else { return Err(LookError::Unknown(id)) };
+        let Some(mut found) = rows.first().map(delivery) else { return Err(DeliveryError::Unknown(id)) };
         let sql = "SELECT n, begun_at, ended_at, outcome, detail FROM shared.outbox_attempts
                    WHERE tenant_id = $1 AND outbox_id = $2 ORDER BY n";
         let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
@@ -159,7 +159,7 @@ impl Post {
     }
 
     /// Sends it once more: one that failed, or of which nobody knows. Of the latter the other side may get two.
-    pub async fn retry(&self, tenant: &TenantId, id: Uuid) -> Result<Changed, LookError> {
+    pub async fn retry(&self, tenant: &TenantId, id: Uuid) -> Result<Changed, DeliveryError> {
         let set = "state = 'pending', reason = NULL, failures = 0, due_at = $4, available_at = clock_timestamp(),
                    settled_at = NULL, followed_at = NULL, receipt = NULL, discarded = NULL";
         let never = "only one that failed, is dead or unknown can be sent again";
@@ -167,7 +167,7 @@ impl Post {
     }
 
     /// Calls off what has not left.
-    pub async fn cancel(&self, tenant: &TenantId, id: Uuid, by: &str) -> Result<Changed, LookError> {
+    pub async fn cancel(&self, tenant: &TenantId, id: Uuid, by: &str) -> Result<Changed, DeliveryError> {
         let set =
             "state = 'failed', reason = 'cancelled', last_error = 'called off by ' || ($3 ->> 'by'), settled_at = $4,
                    followed_at = $4";
@@ -176,7 +176,7 @@ impl Post {
     }
 
     /// Says that nothing more is to be done about one that came to a bad end. Its row stays as it is.
-    pub async fn discard(&self, tenant: &TenantId, id: Uuid, by: &str, reason: &str) -> Result<Changed, LookError> {
+    pub async fn discard(&self, tenant: &TenantId, id: Uuid, by: &str, reason: &str) -> Result<Changed, DeliveryError> {
         let with = json!({"at": self.clock().now().to_string(), "by": by, "reason": reason});
         let never = "only one that failed, is dead or unknown can be discarded";
         let bad = ["failed", "dead", "unknown"];
@@ -185,7 +185,13 @@ impl Post {
     }
 
     /// Says what became of one that nobody knows of: it arrived, or it did not, and is sent again.
-    pub async fn resolve(&self, tenant: &TenantId, id: Uuid, arrived: bool, by: &str) -> Result<Changed, LookError> {
+    pub async fn resolve(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+        arrived: bool,
+        by: &str,
+    ) -> Result<Changed, DeliveryError> {
         let never = "only one of which it is not known whether it arrived can be resolved";
         if !arrived {
             let set = "state = 'pending', reason = NULL, failures = 0, due_at = $4, available_at = clock_timestamp(),
@@ -205,7 +211,7 @@ impl Post {
         (set, with): (&str, &Value),
         never: &str,
         to: &str,
-    ) -> Result<Changed, LookError> {
+    ) -> Result<Changed, DeliveryError> {
         let mut lease = self.db().shared(tenant).await?;
         let sql = format!(
             "UPDATE shared.outbox o SET {set}
@@ -220,9 +226,9 @@ impl Post {
             let sql = "SELECT state, claim_id IS NOT NULL FROM shared.outbox WHERE tenant_id = $1 AND id = $2";
             let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
             return Err(match rows.first() {
-                None => LookError::Unknown(id),
-                Some(row) if row.get(1) => LookError::NotNow("it is on its way at this moment".to_owned()),
-                Some(row) => LookError::NotNow(format!("it is {}; {never}", row.get::<_, &str>(0))),
+                None => DeliveryError::Unknown(id),
+                Some(row) if row.get(1) => DeliveryError::NotNow("it is on its way at this moment".to_owned()),
+                Some(row) => DeliveryError::NotNow(format!("it is {}; {never}", row.get::<_, &str>(0))),
             });
         };
         self.wake();
@@ -230,7 +236,12 @@ impl Post {
     }
 
     /// What became of one so far: its end, or how it stands after this long.
-    pub(super) async fn outcome(&self, tenant: &TenantId, id: Uuid, within: Duration) -> Result<Posted, StoreError> {
+    pub(super) async fn outcome(
+        &self,
+        tenant: &TenantId,
+        id: Uuid,
+        within: Duration,
+    ) -> Result<DeliveryStatus, StoreError> {
         let mut live = self.live();
         let deadline = Instant::now() + within;
         loop {
@@ -250,12 +261,18 @@ impl Post {
         }
     }
 
-    async fn posted(&self, tenant: &TenantId, id: Uuid) -> Result<Posted, StoreError> {
+    async fn posted(&self, tenant: &TenantId, id: Uuid) -> Result<DeliveryStatus, StoreError> {
         let mut lease = self.db().shared(tenant).await?;
         let sql = "SELECT state, last_error, receipt, due_at FROM shared.outbox WHERE tenant_id = $1 AND id = $2";
         let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
         let Some(row) = rows.first() else { return Err(StoreError::Unexpected("a delivery is gone".to_owned())) };
-        Ok(Posted { delivery: id, state: row.get(0), error: row.get(1), receipt: row.get(2), due_at: row.get(3) })
+        Ok(DeliveryStatus {
+            delivery: id,
+            state: row.get(0),
+            error: row.get(1),
+            receipt: row.get(2),
+            due_at: row.get(3),
+        })
     }
 
     /// Its butler was told of the bad end by the answer to its own call.

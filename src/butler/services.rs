@@ -9,9 +9,9 @@ use access::credentials::Credentials;
 use access::{OperatorTokens, TokenBook};
 use base::Clock;
 use config::Config;
-use inbox::Desk;
+use inbox::Inbox;
 use modules::Catalog;
-use outbox::Post;
+use outbox::Outbox;
 use process::{ChildUser, ProcessSupervisor};
 use sessions::budget::Budgets;
 use sessions::gateway::Gateway;
@@ -21,7 +21,7 @@ use store::Database;
 use telemetry::Metrics;
 
 /// The household's shared services.
-pub struct House {
+pub struct HouseholdServices {
     pub config: Config,
     pub data_dir: PathBuf,
     pub roster_dir: PathBuf,
@@ -43,9 +43,9 @@ pub struct House {
     /// Where sessions get their workspaces.
     pub workspaces: Workspaces,
     /// Where messages come in.
-    pub desk: Desk,
+    pub inbox: Inbox,
     /// What leaves the household.
-    pub post: Post,
+    pub outbox: Outbox,
     /// What sessions cost and may cost.
     pub budgets: Budgets,
     /// The user that children run as, when the daemon is root.

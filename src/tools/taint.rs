@@ -7,9 +7,9 @@ use store::{Store, StoreError};
 /// Notes on the caller's session that it is shown private data, or text of this trust. Does nothing for callers that are
 /// no session, and for what was noted before.
 pub(super) async fn note(store: &Store, caller: &Caller, trust: Trust, private: bool) -> Result<(), StoreError> {
-    let (Some(exposure), Some(session)) = (caller.exposure(), caller.session()) else { return Ok(()) };
-    let (trust, private) = (trust.min(exposure.trust()), private || exposure.private());
-    if trust == exposure.trust() && private == exposure.private() {
+    let (Some(taint), Some(session)) = (caller.taint(), caller.session()) else { return Ok(()) };
+    let (trust, private) = (trust.min(taint.trust()), private || taint.private());
+    if trust == taint.trust() && private == taint.private() {
         return Ok(());
     }
     let mut lease = store.tenant(&caller.context.tenant_id).await?;
@@ -23,9 +23,9 @@ pub(super) async fn note(store: &Store, caller: &Caller, trust: Trust, private: 
         )
         .await
         .map_err(StoreError::query("noting what a session was shown"))?;
-    exposure.saw(trust);
+    taint.observe(trust);
     if private {
-        exposure.saw_private();
+        taint.observe_private();
     }
     Ok(())
 }

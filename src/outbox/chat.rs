@@ -4,18 +4,18 @@ use async_trait::async_trait;
 use serde_json::json;
 
 use super::channel::{Channel, Conversation, Outcome};
-use super::letter::Letter;
-use super::post::CHAT;
+use super::delivery::Delivery;
+use super::handle::CHAT;
 
 /// The token under which the command line on this host talks, and the thread that it talks in.
 const LOCAL: &str = "local";
 const LABEL: &str = "cli";
 const THREAD: &str = "main";
 
-pub(super) struct Chat;
+pub(super) struct ChatChannel;
 
 #[async_trait]
-impl Channel for Chat {
+impl Channel for ChatChannel {
     fn name(&self) -> &str {
         CHAT
     }
@@ -30,10 +30,10 @@ impl Channel for Chat {
         vec!["owner".to_owned()]
     }
     /// Its row is the delivery: committed twice it is the same row.
-    fn repeatable(&self, _: &Letter) -> bool {
+    fn repeatable(&self, _: &Delivery) -> bool {
         true
     }
-    fn conversation(&self, _: &Letter) -> Option<Conversation> {
+    fn conversation(&self, _: &Delivery) -> Option<Conversation> {
         Some(Conversation {
             channel: CHAT.to_owned(),
             endpoint: LOCAL.to_owned(),
@@ -41,7 +41,7 @@ impl Channel for Chat {
             sender: LABEL.to_owned(),
         })
     }
-    async fn send(&self, _: &Letter) -> Outcome {
+    async fn send(&self, _: &Delivery) -> Outcome {
         Outcome::Sent { receipt: json!({"shown_by": "butlerd chat"}) }
     }
 }

@@ -5,14 +5,14 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{channel, define, shows, text};
-use crate::letter::{Intent, Letter};
-use crate::post::Post;
+use crate::delivery::{Delivery, Intent};
+use crate::handle::Outbox;
 use base::{Priority, TenantId};
 use tools::{Tool, ToolCall, ToolError, handler};
 
-pub(super) fn tools(post: &Post) -> Vec<Tool> {
+pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
     let named = || text(31, "Only this channel: chat, email, telegram, …");
-    let (depth, limits, circuits) = (post.clone(), post.clone(), post.clone());
+    let (depth, limits, circuits) = (outbox.clone(), outbox.clone(), outbox.clone());
     vec![
         Tool::new(
             &define(
@@ -52,11 +52,11 @@ pub(super) fn tools(post: &Post) -> Vec<Tool> {
 }
 
 /// The channels that are asked about: the named one, or all that are connected or were used.
-async fn asked(call: &ToolCall, post: &Post) -> Result<Vec<String>, ToolError> {
-    if let Some(named) = channel(call, post).await? {
+async fn asked(call: &ToolCall, outbox: &Outbox) -> Result<Vec<String>, ToolError> {
+    if let Some(named) = channel(call, outbox).await? {
         return Ok(vec![named]);
     }
-    let mut all: Vec<String> = post.ways().into_keys().collect();
+    let mut all: Vec<String> = outbox.ways().into_keys().collect();
     let used = call.query("SELECT DISTINCT channel FROM shared.deliveries()", &[]).await?;
     all.extend(used.iter().map(|row| row.get::<_, String>(0)));
     all.sort();
@@ -64,8 +64,8 @@ async fn asked(call: &ToolCall, post: &Post) -> Result<Vec<String>, ToolError> {
     Ok(all)
 }
 
-async fn queue(call: ToolCall, post: Post) -> Result<Value, ToolError> {
-    let asked = asked(&call, &post).await?;
+async fn queue(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
+    let asked = asked(&call, &outbox).await?;
     let sql = "SELECT c.channel, count(*) FILTER (WHERE d.state = 'pending') AS pending,
                       count(*) FILTER (WHERE d.state = 'deferred') AS deferred,
                       count(*) FILTER (WHERE d.state = 'sending') AS sending, min(d.created_at) AS oldest_since,
@@ -78,8 +78,8 @@ async fn queue(call: ToolCall, post: Post) -> Result<Value, ToolError> {
     Ok(json!({"total": channels.iter().map(count).sum::<i64>(), "channels": channels}))
 }
 
-async fn rates(call: ToolCall, post: Post) -> Result<Value, ToolError> {
-    let asked = asked(&call, &post).await?;
+async fn rates(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
+    let asked = asked(&call, &outbox).await?;
     let scope = call.text("identity_scope");
     if let Some(scope) = scope {
         let sql = "SELECT 1 FROM shared.deliveries() d WHERE d.target = $1 AND d.channel = ANY($2) LIMIT 1";
@@ -106,15 +106,15 @@ async fn rates(call: ToolCall, post: Post) -> Result<Value, ToolError> {
     let mut lanes = call.objects(sql, &[&asked, &scope]).await?;
     for lane in &mut lanes {
         let (channel, target) = (lane["channel"].as_str().unwrap_or_default(), lane["recipient"].as_str());
-        let most = limit_of(&post, &call.context().tenant_id, channel, target.unwrap_or_default());
+        let most = limit_of(&outbox, &call.context().tenant_id, channel, target.unwrap_or_default());
         lane["limit_per_minute"] = json!(most);
     }
     Ok(lanes.into())
 }
 
 /// How many tries a minute the channel lets go to this end; `None`: it has no limit of its own.
-fn limit_of(post: &Post, tenant: &TenantId, channel: &str, target: &str) -> Option<u32> {
-    let letter = Letter {
+fn limit_of(outbox: &Outbox, tenant: &TenantId, channel: &str, target: &str) -> Option<u32> {
+    let delivery = Delivery {
         id: Uuid::nil(),
         tenant: tenant.clone(),
         origin: String::new(),
@@ -130,14 +130,14 @@ fn limit_of(post: &Post, tenant: &TenantId, channel: &str, target: &str) -> Opti
         emoji: None,
         priority: Priority::default(),
         context: Value::Null,
-        created_at: post.clock().now(),
+        created_at: outbox.clock().now(),
         attempt: 0,
     };
-    post.channel(channel)?.per_minute(&letter)
+    outbox.channel(channel)?.per_minute(&delivery)
 }
 
-async fn states(call: ToolCall, post: Post) -> Result<Value, ToolError> {
-    let asked = asked(&call, &post).await?;
+async fn states(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
+    let asked = asked(&call, &outbox).await?;
     let sql = "WITH d AS (SELECT * FROM shared.deliveries()),
                     a AS (SELECT d.channel, a.ended_at, a.outcome, a.detail
                           FROM shared.delivery_attempts() a JOIN d ON d.id = a.delivery_id WHERE a.outcome IS NOT NULL)
@@ -158,7 +158,7 @@ async fn states(call: ToolCall, post: Post) -> Result<Value, ToolError> {
                GROUP BY c.channel, s.at, f.ended_at, f.outcome, f.detail ORDER BY c.channel";
     let mut channels = call.objects(sql, &[&asked]).await?;
     for shown in &mut channels {
-        let there = shown["channel"].as_str().and_then(|name| post.channel(name));
+        let there = shown["channel"].as_str().and_then(|name| outbox.channel(name));
         let failing = shown["failed_in_a_row"].as_i64().unwrap_or(0) > 0;
         shown["connected"] = json!(there.is_some());
         shown["carries_answers"] = json!(there.is_some_and(|c| c.answers()));

@@ -4,14 +4,14 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::again::{AgainError, Held, failed};
-use super::desk::Desk;
+use super::handle::Inbox;
+use super::retry::{Held, OperatorActionError, failed};
 use base::TenantId;
 use store::Tx;
 
 /// Whose hand it is, and why.
 #[derive(Clone, Debug, Default)]
-pub struct Hand {
+pub struct Operator {
     /// As their token calls them.
     pub by: String,
     /// Who they say they are: a note.
@@ -37,7 +37,7 @@ impl Stop {
     }
 }
 
-impl Desk {
+impl Inbox {
     /// Ends a message that comes to nothing because a person wants that. It can be taken up again like any dead one.
     /// Returns its state before.
     pub async fn call_off(
@@ -45,8 +45,8 @@ impl Desk {
         tenant: &TenantId,
         request: Uuid,
         how: Stop,
-        hand: &Hand,
-    ) -> Result<String, AgainError> {
+        operator: &Operator,
+    ) -> Result<String, OperatorActionError> {
         let mut lease = self.db().shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let held = self.hold(&mut tx, tenant, request).await?;
@@ -62,11 +62,11 @@ impl Desk {
             _ => None,
         };
         if let Some(why) = why {
-            return Err(AgainError::NotNow(why));
+            return Err(OperatorActionError::NotNow(why));
         }
         self.withdraw_all(&mut tx, tenant, request).await?;
-        let because = hand.reason.as_deref().unwrap_or("no reason was given");
-        let error = format!("called off by {}: {because}", hand.by);
+        let because = operator.reason.as_deref().unwrap_or("no reason was given");
+        let error = format!("called off by {}: {because}", operator.by);
         let (now, schema) = (self.clock().now(), self.schema());
         let sql = format!(
             "UPDATE \"{schema}\".route_segments SET state = 'dead', settled_at = $2, last_error = $3
@@ -80,7 +80,7 @@ impl Desk {
              WHERE request_id = $1"
         );
         tx.execute(&sql, &[&request, &now, &error]).await.map_err(failed())?;
-        self.note(&mut tx, tenant, request, how.as_str(), hand, json!({"before": held.state})).await?;
+        self.note(&mut tx, tenant, request, how.as_str(), operator, json!({"before": held.state})).await?;
         tx.commit().await.map_err(failed())?;
         drop(lease);
         self.over(held.item, tenant).await;
@@ -93,13 +93,13 @@ impl Desk {
         tenant: &TenantId,
         request: Uuid,
         summary: &str,
-        hand: &Hand,
-    ) -> Result<String, AgainError> {
+        operator: &Operator,
+    ) -> Result<String, OperatorActionError> {
         let mut lease = self.db().shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let held: Held = self.hold(&mut tx, tenant, request).await?;
         if held.state == "done" {
-            return Err(AgainError::NotNow(format!("the message {request} is done already")));
+            return Err(OperatorActionError::NotNow(format!("the message {request} is done already")));
         }
         self.withdraw_all(&mut tx, tenant, request).await?;
         let (now, schema) = (self.clock().now(), self.schema());
@@ -117,7 +117,7 @@ impl Desk {
         );
         tx.execute(&sql, &[&request, &now]).await.map_err(failed())?;
         let detail = json!({"before": held.state, "summary": summary});
-        self.note(&mut tx, tenant, request, "complete", hand, detail).await?;
+        self.note(&mut tx, tenant, request, "complete", operator, detail).await?;
         tx.commit().await.map_err(failed())?;
         drop(lease);
         if held.state != "dead" {
@@ -127,7 +127,7 @@ impl Desk {
     }
 
     /// Takes back what butlers have of it and have not begun.
-    async fn withdraw_all(&self, tx: &mut Tx<'_>, tenant: &TenantId, request: Uuid) -> Result<(), AgainError> {
+    async fn withdraw_all(&self, tx: &mut Tx<'_>, tenant: &TenantId, request: Uuid) -> Result<(), OperatorActionError> {
         for part in self.parts_of(tx, request).await?.iter().filter(|p| p.state == "accepted") {
             self.withdraw_route(tx, tenant, part).await?;
         }
@@ -141,15 +141,15 @@ impl Desk {
         tenant: &TenantId,
         request: Uuid,
         action: &str,
-        hand: &Hand,
+        operator: &Operator,
         detail: Value,
-    ) -> Result<(), AgainError> {
+    ) -> Result<(), OperatorActionError> {
         let sql = format!(
             "INSERT INTO \"{}\".request_actions (tenant_id, request_id, action, by_label, said_by, reason, detail, at)
              VALUES ($1, $2, $3, $4, $5, $6, $7, $8)",
             self.schema()
         );
-        let Hand { by, said_by, reason } = hand;
+        let Operator { by, said_by, reason } = operator;
         let now = self.clock().now();
         tx.execute(&sql, &[&tenant.as_str(), &request, &action, by, said_by, reason, &detail, &now])
             .await

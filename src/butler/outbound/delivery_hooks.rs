@@ -7,39 +7,39 @@ use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
 use base::{TenantId, task};
-use inbox::{Desk, Lane, LiveKind};
-use outbox::{Aftermath, Conversation, Post};
+use inbox::{Inbox, Lane, LiveKind};
+use outbox::{Conversation, DeliveryHooks, Outbox};
 use store::StoreError;
 
 /// An answer to what a butler sent goes back to that butler.
 pub struct Replies {
-    desk: Desk,
+    inbox: Inbox,
 }
 
 impl Replies {
-    pub fn new(desk: &Desk) -> Arc<Self> {
-        Arc::new(Self { desk: desk.clone() })
+    pub fn new(inbox: &Inbox) -> Arc<Self> {
+        Arc::new(Self { inbox: inbox.clone() })
     }
 }
 
 #[async_trait]
-impl Aftermath for Replies {
+impl DeliveryHooks for Replies {
     async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<String, StoreError> {
         let lane = Lane::of(&from.channel, &from.endpoint, from.thread.as_deref(), &from.sender);
-        self.desk.expect_reply(tenant, &lane, origin).await?;
+        self.inbox.expect_reply(tenant, &lane, origin).await?;
         Ok(lane.0)
     }
 
     fn told(&self, origin: &str) {
-        if let Some(target) = self.desk.target(origin) {
+        if let Some(target) = self.inbox.target(origin) {
             target.wake.notify_one();
         }
     }
 }
 
 /// Wakes the post when something was answered, until `stop`: the answer may have to go out.
-pub fn listen(desk: &Desk, post: &Post, stop: CancellationToken) {
-    let (mut heard, post) = (desk.live(), post.clone());
+pub fn listen(inbox: &Inbox, outbox: &Outbox, stop: CancellationToken) {
+    let (mut heard, outbox) = (inbox.live(), outbox.clone());
     let listening = async move {
         loop {
             let live = tokio::select! {
@@ -47,9 +47,9 @@ pub fn listen(desk: &Desk, post: &Post, stop: CancellationToken) {
                 live = heard.recv() => live,
             };
             match live {
-                Ok(live) if matches!(live.kind, LiveKind::Replied) && post.carries_answers() => post.wake(),
+                Ok(live) if matches!(live.kind, LiveKind::Replied) && outbox.carries_answers() => outbox.wake(),
                 Ok(_) => {}
-                Err(RecvError::Lagged(_)) => post.wake(),
+                Err(RecvError::Lagged(_)) => outbox.wake(),
                 Err(RecvError::Closed) => return,
             }
         }

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{channel, define, id, id_of, limit, offset, page, shows, since, text};
-use crate::post::Post;
+use crate::handle::Outbox;
 use tools::{Tool, ToolCall, ToolError, handler};
 
 /// What is told of a delivery.
@@ -11,10 +11,10 @@ pub(super) const COLUMNS: &str = "d.id AS delivery_id, d.origin AS origin_butler
     d.channel, d.target AS recipient, d.subject, left(d.message, 500) AS message, d.emoji, d.priority, d.state,
     d.reason, d.last_error AS error, d.due_at, d.attempts, d.created_at, d.settled_at";
 
-pub(super) fn tools(post: &Post) -> Vec<Tool> {
+pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
     let delivery = json!({"delivery_id": id_of("Id of the delivery, as notify or messenger_delivery_search gave it")});
     let butler = text(31, "The butler that wanted it said");
-    let (searching, counting) = (post.clone(), post.clone());
+    let (searching, counting) = (outbox.clone(), outbox.clone());
     vec![
         Tool::new(
             &define(
@@ -106,8 +106,8 @@ async fn attempts(call: ToolCall) -> Result<Value, ToolError> {
     Ok(call.objects(sql, &[&id(&call, "delivery_id")]).await?.into())
 }
 
-async fn search(call: ToolCall, post: Post) -> Result<Value, ToolError> {
-    let channel = channel(&call, &post).await?;
+async fn search(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
+    let channel = channel(&call, &outbox).await?;
     let (since, until) = call.span()?;
     let (limit, offset) = page(&call);
     let sql = format!(
@@ -142,7 +142,7 @@ async fn trace(call: ToolCall) -> Result<Value, ToolError> {
     Ok(json!({"request_id": request, "deliveries": found}))
 }
 
-async fn stats(call: ToolCall, post: Post) -> Result<Value, ToolError> {
+async fn stats(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let (since, until) = call.span()?;
     let by = match call.text("group_by").unwrap_or("channel") {
         "origin_butler" => "d.origin",
@@ -163,6 +163,8 @@ async fn stats(call: ToolCall, post: Post) -> Result<Value, ToolError> {
          GROUP BY 1 ORDER BY 1"
     );
     let groups = call.objects(&sql, &[&since, &until]).await?;
-    Ok(json!({"until": until.unwrap_or_else(|| post.clock().now()).to_string(), "since": since.map(|t| t.to_string()),
-              "groups": groups}))
+    Ok(
+        json!({"until": until.unwrap_or_else(|| outbox.clock().now()).to_string(), "since": since.map(|t| t.to_string()),
+              "groups": groups}),
+    )
 }

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value, json};
 
 use super::{define, shows};
-use crate::post::Post;
+use crate::handle::Outbox;
 use crate::tool::deferred_until;
 use base::Priority;
 use tools::{Tool, ToolCall, ToolError, handler};
@@ -15,11 +15,11 @@ const OF_REQUEST: [&str; 4] = ["request_id", "source_channel", "source_endpoint_
 /// The longest text that is sent.
 const MAX_TEXT: usize = 65_536;
 
-pub(super) fn tools(post: &Post) -> Vec<Tool> {
+pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
     let request = json!({"notify_request": {"type": "object",
         "description": "notify.v1: schema_version, origin_butler, delivery {intent, channel, message, recipient, subject, \
                         emoji, priority}, and for reply and react the request_context that is answered"}});
-    let (checking, trying) = (post.clone(), post.clone());
+    let (checking, trying) = (outbox.clone(), outbox.clone());
     vec![
         Tool::new(
             &define(
@@ -129,18 +129,18 @@ fn mistakes(request: &Map<String, Value>, channels: &[String]) -> Vec<String> {
     wrong
 }
 
-fn channels(post: &Post) -> Vec<String> {
-    post.ways().into_keys().collect()
+fn channels(outbox: &Outbox) -> Vec<String> {
+    outbox.ways().into_keys().collect()
 }
 
-async fn validate(call: ToolCall, post: Post) -> Result<Value, ToolError> {
-    let wrong = mistakes(request(&call)?, &channels(&post));
+async fn validate(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
+    let wrong = mistakes(request(&call)?, &channels(&outbox));
     Ok(json!({"valid": wrong.is_empty(), "schema_version": SCHEMA, "mistakes": wrong}))
 }
 
-async fn dry_run(call: ToolCall, post: Post) -> Result<Value, ToolError> {
+async fn dry_run(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let request = request(&call)?;
-    let wrong = mistakes(request, &channels(&post));
+    let wrong = mistakes(request, &channels(&outbox));
     if !wrong.is_empty() {
         let why = format!("Nothing would be sent: {}.", wrong.join("; "));
         return Err(ToolError::refused("invalid_notify", why));
@@ -151,22 +151,22 @@ async fn dry_run(call: ToolCall, post: Post) -> Result<Value, ToolError> {
         let context = object(request, "request_context");
         let of = |name: &str| context.and_then(|c| words(c, name)).map(str::to_owned);
         let channel = of("source_channel").unwrap_or_default();
-        let carried = post.channel(&channel).is_some_and(|channel| channel.answers());
+        let carried = outbox.channel(&channel).is_some_and(|channel| channel.answers());
         return Ok(json!({"would": intent, "channel": channel, "recipient": of("source_sender_identity"),
                          "thread": of("source_thread_identity"),
                          "by": if carried { "the channel carries it" } else { "whoever asked reads it from its request" }}));
     }
     let (channel, recipient) = (words(delivery, "channel"), words(delivery, "recipient"));
     let mut lease = call.lease().await?;
-    let aim = match post.aim(&mut lease, &call.context().tenant_id, channel, recipient).await? {
-        Ok(aim) => aim,
+    let recipient = match outbox.resolve_recipient(&mut lease, &call.context().tenant_id, channel, recipient).await? {
+        Ok(recipient) => recipient,
         Err(nobody) => return Err(ToolError::refused("no_recipient", nobody.sentence())),
     };
     drop(lease);
     let priority = words(delivery, "priority").map(Priority::from_name).unwrap_or_default();
-    let quiet = deferred_until(&post, priority);
-    Ok(json!({"would": "send", "channel": aim.channel, "recipient": aim.name, "target": aim.target,
-              "leaves_household": !aim.own, "priority": priority.as_str(),
+    let quiet = deferred_until(&outbox, priority);
+    Ok(json!({"would": "send", "channel": recipient.channel, "recipient": recipient.name, "target": recipient.target,
+              "leaves_household": !recipient.own, "priority": priority.as_str(),
               "state": if quiet.is_some() { "deferred" } else { "pending" },
               "deliver_at": quiet.map(|at| at.to_string())}))
 }

@@ -8,22 +8,22 @@ use llm_api::Failure;
 
 /// Ends one session's run. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug, Default)]
-pub struct Halt {
+pub struct StopSignal {
     why: Arc<OnceLock<Failure>>,
-    pulled: CancellationToken,
+    stopped: CancellationToken,
 }
 
-impl Halt {
+impl StopSignal {
     /// Ends the run. The first reason stays.
-    pub fn pull(&self, why: Failure) {
+    pub fn stop(&self, why: Failure) {
         // An error means that there is a reason already.
         let _ = self.why.set(why);
-        self.pulled.cancel();
+        self.stopped.cancel();
     }
 
     /// Waits until somebody pulls.
-    pub async fn pulled(&self) {
-        self.pulled.cancelled().await;
+    pub async fn stopped(&self) {
+        self.stopped.cancelled().await;
     }
 
     /// Why the run was ended, if it was.

@@ -18,7 +18,7 @@ use store::{Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct ContextArgs {
     trigger_prompt: String,
     #[serde(default)]
     butler: Option<String>,
@@ -36,7 +36,7 @@ const MAX_QUESTION: usize = 2000;
 const MANY: usize = 60;
 
 pub(super) async fn memory_context(call: ToolCall, memory: Arc<Memory>) -> Result<Value, ToolError> {
-    let given: Asked = call.parse()?;
+    let given: ContextArgs = call.parse()?;
     if given.butler.as_deref().is_some_and(|butler| butler != memory.butler.as_str()) {
         let message = format!("This is the memory of {}; other butlers have their own.", memory.butler);
         return Err(ToolError::refused("wrong_butler", message));

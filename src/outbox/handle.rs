@@ -10,9 +10,9 @@ use serde_json::Value;
 use tokio::sync::{Notify, broadcast};
 use uuid::Uuid;
 
-use super::aim::Way;
 use super::channel::Channel;
-use super::home::Chat;
+use super::chat::ChatChannel;
+use super::recipient::ChannelInfo;
 use base::{Clock, TenantId};
 use config::QuietHours;
 use store::Database;
@@ -39,7 +39,7 @@ impl Default for Owner {
 }
 
 /// What the post is made of.
-pub struct PostParts {
+pub struct OutboxParts {
     pub db: Arc<Database>,
     pub clock: Clock,
     pub owner: Owner,
@@ -51,7 +51,7 @@ pub struct PostParts {
 
 /// A delivery has come to another state. The rows are the truth; who is too slow reads them.
 #[derive(Clone, Debug)]
-pub struct Told {
+pub struct DeliveryEvent {
     pub delivery: Uuid,
     pub tenant: TenantId,
     pub channel: String,
@@ -60,7 +60,7 @@ pub struct Told {
 
 /// What became of a delivery so far.
 #[derive(Clone, Debug)]
-pub struct Posted {
+pub struct DeliveryStatus {
     pub delivery: Uuid,
     pub state: String,
     pub error: Option<String>,
@@ -68,7 +68,7 @@ pub struct Posted {
     pub due_at: Timestamp,
 }
 
-impl Posted {
+impl DeliveryStatus {
     /// Nothing is known of it yet.
     pub(super) fn open(delivery: Uuid, due_at: Timestamp) -> Self {
         Self { delivery, state: "pending".to_owned(), error: None, receipt: None, due_at }
@@ -77,24 +77,24 @@ impl Posted {
 
 /// Cheap to clone.
 #[derive(Clone)]
-pub struct Post {
+pub struct Outbox {
     pub(super) inner: Arc<Inner>,
 }
 
 pub(super) struct Inner {
-    pub parts: PostParts,
+    pub parts: OutboxParts,
     channels: RwLock<BTreeMap<String, Arc<dyn Channel>>>,
     /// Something may be there to send.
     pub wake: Notify,
     /// Something may be there to tell the owner.
     pub alarm: Notify,
-    told: broadcast::Sender<Told>,
+    told: broadcast::Sender<DeliveryEvent>,
     /// Deliveries whose callers wait for their end, and hear of it themselves.
     waiting: Mutex<HashSet<Uuid>>,
 }
 
-impl Post {
-    pub fn new(parts: PostParts) -> Self {
+impl Outbox {
+    pub fn new(parts: OutboxParts) -> Self {
         let inner = Inner {
             parts,
             channels: RwLock::default(),
@@ -103,14 +103,14 @@ impl Post {
             told: broadcast::channel(NOTICES).0,
             waiting: Mutex::default(),
         };
-        let post = Self { inner: Arc::new(inner) };
-        post.set_channels(Vec::new());
-        post
+        let outbox = Self { inner: Arc::new(inner) };
+        outbox.set_channels(Vec::new());
+        outbox
     }
 
     /// The channels from now on, besides the chat.
     pub(super) fn set_channels(&self, channels: Vec<Arc<dyn Channel>>) {
-        let chat: Arc<dyn Channel> = Arc::new(Chat);
+        let chat: Arc<dyn Channel> = Arc::new(ChatChannel);
         let all = std::iter::once(chat).chain(channels).map(|c| (c.name().to_owned(), c));
         *self.inner.channels.write().unwrap_or_else(|e| e.into_inner()) = all.collect();
     }
@@ -119,9 +119,9 @@ impl Post {
         self.inner.channels.read().unwrap_or_else(|e| e.into_inner()).get(name).cloned()
     }
 
-    pub(super) fn ways(&self) -> BTreeMap<String, Way> {
+    pub(super) fn ways(&self) -> BTreeMap<String, ChannelInfo> {
         let channels = self.inner.channels.read().unwrap_or_else(|e| e.into_inner());
-        let way = |c: &Arc<dyn Channel>| Way { at_home: c.at_home(), targets: c.targets() };
+        let way = |c: &Arc<dyn Channel>| ChannelInfo { at_home: c.at_home(), targets: c.targets() };
         channels.iter().map(|(name, channel)| (name.clone(), way(channel))).collect()
     }
 
@@ -158,11 +158,11 @@ impl Post {
     }
 
     /// What happens to deliveries from now on.
-    pub fn live(&self) -> broadcast::Receiver<Told> {
+    pub fn live(&self) -> broadcast::Receiver<DeliveryEvent> {
         self.inner.told.subscribe()
     }
 
-    pub(super) fn tell(&self, told: Told) {
+    pub(super) fn tell(&self, told: DeliveryEvent) {
         // Nobody may listen.
         let _ = self.inner.told.send(told);
     }
@@ -174,7 +174,7 @@ impl Post {
     /// Somebody waits for the end of this delivery, until the guard is dropped.
     pub(super) fn wait_for(&self, delivery: Uuid) -> Waiting<'_> {
         self.waiting().insert(delivery);
-        Waiting { post: self, delivery }
+        Waiting { outbox: self, delivery }
     }
 
     pub(super) fn awaited(&self) -> Vec<Uuid> {
@@ -184,13 +184,13 @@ impl Post {
 
 /// Somebody waits.
 pub(super) struct Waiting<'a> {
-    post: &'a Post,
+    outbox: &'a Outbox,
     delivery: Uuid,
 }
 
 impl Drop for Waiting<'_> {
     fn drop(&mut self) {
-        self.post.waiting().remove(&self.delivery);
-        self.post.wake();
+        self.outbox.waiting().remove(&self.delivery);
+        self.outbox.wake();
     }
 }

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::handle::Inbox;
 use base::TenantId;
 use store::StoreError;
 
@@ -35,7 +35,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("reading the inbox")
 }
 
-impl Desk {
+impl Inbox {
     /// A message; `None`: this tenant has none of that id.
     pub async fn entry(&self, tenant: &TenantId, request: Uuid) -> Result<Option<Entry>, StoreError> {
         let mut lease = self.db().shared(tenant).await?;

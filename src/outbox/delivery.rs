@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use super::aim::Aim;
+use super::recipient::Recipient;
 use base::{Priority, RequestContext, TenantId};
 
 /// What a delivery is to what came before.
@@ -36,7 +36,7 @@ impl Intent {
 
 /// One delivery, as a channel is given it.
 #[derive(Clone, Debug)]
-pub struct Letter {
+pub struct Delivery {
     pub id: Uuid,
     pub tenant: TenantId,
     pub origin: String,
@@ -58,7 +58,7 @@ pub struct Letter {
     pub attempt: i32,
 }
 
-impl Letter {
+impl Delivery {
     /// The key under which the other side may know a repetition: the same for every try.
     pub fn idempotency_key(&self) -> String {
         self.id.to_string()
@@ -94,9 +94,9 @@ impl Letter {
 
 /// A delivery that somebody wants.
 #[derive(Clone, Debug)]
-pub struct NewLetter<'a> {
+pub struct NewDelivery<'a> {
     pub id: Uuid,
-    pub aim: &'a Aim,
+    pub recipient: &'a Recipient,
     pub request: &'a RequestContext,
     pub session: Option<Uuid>,
     /// `message` or `reminder`.
@@ -109,15 +109,15 @@ pub struct NewLetter<'a> {
     pub deferred: Option<&'static str>,
 }
 
-impl NewLetter<'_> {
+impl NewDelivery<'_> {
     /// The same request, butler, channel, target and content is the same delivery. Whose it is, the database adds.
     fn key(&self) -> String {
         let reminder = (self.kind == "reminder").then(|| self.due_at.to_string());
         let parts = [
             self.request.request_id.0.to_string(),
             self.kind.to_owned(),
-            self.aim.channel.clone(),
-            self.aim.target.clone(),
+            self.recipient.channel.clone(),
+            self.recipient.target.clone(),
             self.subject.unwrap_or_default().to_owned(),
             self.message.to_owned(),
             reminder.unwrap_or_default(),
@@ -133,8 +133,8 @@ impl NewLetter<'_> {
     /// As `shared.post()` takes it.
     pub fn row(&self) -> Value {
         json!({"id": self.id, "request_id": self.request.request_id.0, "session_id": self.session,
-               "kind": self.kind, "intent": "send", "channel": self.aim.channel, "target": self.aim.target,
-               "thread": self.aim.thread, "subject": self.subject, "message": self.message,
+               "kind": self.kind, "intent": "send", "channel": self.recipient.channel, "target": self.recipient.target,
+               "thread": self.recipient.thread, "subject": self.subject, "message": self.message,
                "priority": self.priority.as_str(), "idempotency_key": self.key(), "context": self.request,
                "state": if self.deferred.is_some() { "deferred" } else { "pending" }, "reason": self.deferred,
                "due_at": self.due_at.to_string()})

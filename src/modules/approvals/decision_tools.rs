@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::{define, id_of, moment, own_action, own_rule};
 use access::{GrantScope, Holder};
-use approvals::{Constraints, Draft, Keeper, Rule};
+use approvals::{ApprovalGate, Constraints, Draft, Rule};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: [&str; 6] = [
@@ -21,7 +21,7 @@ fn meta() -> Meta {
     Meta { operators: true, ..Meta::write(Effect::Once) }
 }
 
-pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, String> {
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let bounds = json!({
@@ -38,7 +38,7 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
          {\"type\": \"any\"}. All must hold."});
     Ok(vec![
         tool!(
-            keeper,
+            gate,
             meta(),
             approve_action,
             "Let a call through that waits. It is made once, with exactly the arguments that were shown.",
@@ -48,7 +48,7 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
             &["action_id"]
         ),
         tool!(
-            keeper,
+            gate,
             meta(),
             reject_action,
             "Turn down a call that waits; its butler is told.",
@@ -56,7 +56,7 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
             &["action_id"]
         ),
         tool!(
-            keeper,
+            gate,
             meta(),
             expire_stale_actions,
             "End what nobody has decided in time. It happens by itself as well.",
@@ -64,7 +64,7 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
             &[]
         ),
         tool!(
-            keeper,
+            gate,
             meta(),
             create_approval_rule,
             "Allow calls of a gated tool in advance.",
@@ -73,7 +73,7 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
             &["tool_name", "arg_constraints", "description"]
         ),
         tool!(
-            keeper,
+            gate,
             meta(),
             create_rule_from_action,
             "Allow calls like one that waits or waited: with the same arguments, but for those that you override.",
@@ -82,7 +82,7 @@ pub(super) fn tools(keeper: &Keeper) -> Result<Vec<Tool>, String> {
             &["action_id"]
         ),
         tool!(
-            keeper,
+            gate,
             meta(),
             revoke_approval_rule,
             "End a standing rule.",
@@ -104,42 +104,42 @@ fn person(call: &ToolCall) -> Result<String, ToolError> {
     }
 }
 
-async fn approve_action(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+async fn approve_action(call: ToolCall, gate: ApprovalGate) -> Result<Value, ToolError> {
     let actor = person(&call)?;
-    let (action, tenant) = (own_action(&call, &keeper).await?, &call.context().tenant_id);
+    let (action, tenant) = (own_action(&call, &gate).await?, &call.context().tenant_id);
     let wants_rule = call.args.get("create_rule").and_then(Value::as_bool).unwrap_or(false);
     if wants_rule {
         // Whether there may be such a rule is known before anything is let through.
-        from_action(&call, &keeper, action.id)
+        from_action(&call, &gate, action.id)
             .await?
-            .check(keeper.tier(&action.tool_name), call.store.clock().now())
+            .check(gate.tier(&action.tool_name), call.store.clock().now())
             .map_err(|why| {
-            ToolError::refused("invalid_rule", format!("Not approved: {why}. Approve it without a rule."))
-        })?;
+                ToolError::refused("invalid_rule", format!("Not approved: {why}. Approve it without a rule."))
+            })?;
     }
-    let decided = keeper.actions().approve(tenant, action.id, &actor, call.text("seen")).await?;
-    keeper.wake();
+    let decided = gate.actions().approve(tenant, action.id, &actor, call.text("seen")).await?;
+    gate.wake();
     let mut shown = json!(decided);
     if wants_rule {
-        let draft = from_action(&call, &keeper, action.id).await?;
-        shown["rule"] = json!(keeper.allow(&call.context().tenant_id, &draft, &actor).await?);
+        let draft = from_action(&call, &gate, action.id).await?;
+        shown["rule"] = json!(gate.allow(&call.context().tenant_id, &draft, &actor).await?);
     }
     Ok(shown)
 }
 
-async fn reject_action(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+async fn reject_action(call: ToolCall, gate: ApprovalGate) -> Result<Value, ToolError> {
     let actor = person(&call)?;
-    let action = own_action(&call, &keeper).await?;
+    let action = own_action(&call, &gate).await?;
     let tenant = &call.context().tenant_id;
-    let decided = keeper.actions().reject(tenant, action.id, &actor, call.text("reason")).await?;
-    keeper.wake();
+    let decided = gate.actions().reject(tenant, action.id, &actor, call.text("reason")).await?;
+    gate.wake();
     Ok(json!(decided))
 }
 
-async fn expire_stale_actions(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+async fn expire_stale_actions(call: ToolCall, gate: ApprovalGate) -> Result<Value, ToolError> {
     person(&call)?;
-    let expired = keeper.actions().expire(call.butler.as_str()).await?;
-    keeper.wake();
+    let expired = gate.actions().expire(call.butler.as_str()).await?;
+    gate.wake();
     Ok(json!({"status": "ok", "expired": expired}))
 }
 
@@ -152,7 +152,7 @@ fn max_uses(call: &ToolCall) -> Option<i32> {
     call.args.get("max_uses").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok())
 }
 
-async fn create_approval_rule(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+async fn create_approval_rule(call: ToolCall, gate: ApprovalGate) -> Result<Value, ToolError> {
     let actor = person(&call)?;
     let draft = Draft {
         tool_name: call.text("tool_name").unwrap_or_default().to_owned(),
@@ -162,27 +162,27 @@ async fn create_approval_rule(call: ToolCall, keeper: Keeper) -> Result<Value, T
         max_uses: max_uses(&call),
         created_from: None,
     };
-    Ok(json!(keeper.allow(&call.context().tenant_id, &draft, &actor).await?))
+    Ok(json!(gate.allow(&call.context().tenant_id, &draft, &actor).await?))
 }
 
 /// The rule for calls like this action.
-async fn from_action(call: &ToolCall, keeper: &Keeper, action: Uuid) -> Result<Draft, ToolError> {
+async fn from_action(call: &ToolCall, gate: &ApprovalGate, action: Uuid) -> Result<Draft, ToolError> {
     let (tenant, overrides) = (&call.context().tenant_id, constraints(call.args.get("constraint_overrides"))?);
-    let draft = keeper.draft_like(tenant, action, overrides, call.text("description")).await?;
+    let draft = gate.draft_like(tenant, action, overrides, call.text("description")).await?;
     Ok(Draft { expires_at: moment(call, "expires_at")?, max_uses: max_uses(call), ..draft })
 }
 
-async fn create_rule_from_action(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+async fn create_rule_from_action(call: ToolCall, gate: ApprovalGate) -> Result<Value, ToolError> {
     let actor = person(&call)?;
-    let action = own_action(&call, &keeper).await?;
-    let draft = from_action(&call, &keeper, action.id).await?;
-    Ok(json!(keeper.allow(&call.context().tenant_id, &draft, &actor).await?))
+    let action = own_action(&call, &gate).await?;
+    let draft = from_action(&call, &gate, action.id).await?;
+    Ok(json!(gate.allow(&call.context().tenant_id, &draft, &actor).await?))
 }
 
-async fn revoke_approval_rule(call: ToolCall, keeper: Keeper) -> Result<Value, ToolError> {
+async fn revoke_approval_rule(call: ToolCall, gate: ApprovalGate) -> Result<Value, ToolError> {
     let actor = person(&call)?;
-    let rule = own_rule(&call, &keeper).await?;
-    if !keeper.actions().revoke_rule(&call.context().tenant_id, rule.id, &actor).await? {
+    let rule = own_rule(&call, &gate).await?;
+    if !gate.actions().revoke_rule(&call.context().tenant_id, rule.id, &actor).await? {
         return Err(ToolError::refused("already_decided", "The rule was ended before."));
     }
     Ok(json!(Rule { active: false, ..rule }))

@@ -31,7 +31,7 @@ const AT_ONCE: i64 = 50;
 const MAX_QUESTION: usize = 6000;
 
 /// A butler's memory, as its spawner sees it. The tools come when they are all there.
-pub(super) struct Remembering {
+pub(super) struct MemoryHooks {
     butler: ButlerName,
     tools: ToolSet,
     within: Duration,
@@ -39,7 +39,7 @@ pub(super) struct Remembering {
     ended: Arc<Notify>,
 }
 
-impl Remembering {
+impl MemoryHooks {
     /// `None`: the butler has no memory.
     pub fn of(butler: &ButlerName, tools: &ToolSet, within: Duration, metrics: &ButlerMetrics) -> Option<Arc<Self>> {
         tools.has(CONTEXT).then(|| {
@@ -48,11 +48,11 @@ impl Remembering {
         })
     }
 
-    async fn ask(&self, wish: &Trigger) -> Result<(Value, Trust), (&'static str, String)> {
+    async fn ask(&self, trigger: &Trigger) -> Result<(Value, Trust), (&'static str, String)> {
         let mut args = Map::new();
-        args.insert("trigger_prompt".into(), json!(text::truncate(&wish.prompt, MAX_QUESTION)));
+        args.insert("trigger_prompt".into(), json!(text::truncate(&trigger.prompt, MAX_QUESTION)));
         args.insert("butler".into(), json!(self.butler.as_str()));
-        let caller = Caller::daemon(wish.request.clone());
+        let caller = Caller::daemon(trigger.request.clone());
         let cancelled = CancellationToken::new();
         let _dropped = cancelled.clone().drop_guard();
         let asked = self.tools.call(CONTEXT, args, caller, cancelled);
@@ -71,10 +71,10 @@ impl Remembering {
 }
 
 #[async_trait]
-impl Memory for Remembering {
-    async fn recall(&self, wish: &Trigger) -> Recalled {
+impl Memory for MemoryHooks {
+    async fn recall(&self, trigger: &Trigger) -> Recalled {
         let begun = Instant::now();
-        let asked = self.ask(wish).await;
+        let asked = self.ask(trigger).await;
         let ms = u64::try_from(begun.elapsed().as_millis()).unwrap_or(u64::MAX);
         match asked {
             Ok((told, seen)) => {
@@ -101,13 +101,13 @@ impl Memory for Remembering {
 }
 
 /// Takes in the ends of sessions, until it is stopped.
-pub(super) struct TakingIn {
+pub(super) struct EpisodeIntake {
     stop: CancellationToken,
     task: JoinHandle<()>,
 }
 
-impl TakingIn {
-    pub fn start(memory: Arc<Remembering>, db: Arc<Database>, store: Store) -> Self {
+impl EpisodeIntake {
+    pub fn start(memory: Arc<MemoryHooks>, db: Arc<Database>, store: Store) -> Self {
         let stop = CancellationToken::new();
         let stopping = stop.clone();
         let task = task::spawn(task::Kind::Actor, "remembering", async move {
@@ -148,7 +148,7 @@ impl TakingIn {
 }
 
 /// A session that is to be remembered.
-struct Over {
+struct EndedSession {
     id: Uuid,
     context: RequestContext,
     observed: String,
@@ -157,7 +157,7 @@ struct Over {
     learn: bool,
 }
 
-impl Remembering {
+impl MemoryHooks {
     /// Takes in what is there. Returns whether there may be more.
     async fn look(&self, db: &Database, store: &Store) -> Result<bool, StoreError> {
         let schema = store.schema();
@@ -213,7 +213,7 @@ impl Remembering {
     }
 
     /// Tells the episode to its tool. `None`: not now.
-    async fn take_in(&self, over: Over) -> Option<&'static str> {
+    async fn take_in(&self, over: EndedSession) -> Option<&'static str> {
         let mut args = Map::new();
         args.insert("content".into(), json!(over.observed));
         args.insert("butler".into(), json!(self.butler.as_str()));
@@ -236,7 +236,7 @@ impl Remembering {
     }
 }
 
-fn over(row: &tokio_postgres::Row) -> Option<Over> {
+fn over(row: &tokio_postgres::Row) -> Option<EndedSession> {
     let context: RequestContext = serde_json::from_value(row.get(1)).ok()?;
     let trust = Trust::from_name(row.get(2));
     let context = RequestContext { private: row.get(8), ..context }.with_trust_at_most(trust);
@@ -256,7 +256,7 @@ fn over(row: &tokio_postgres::Row) -> Option<Over> {
         }
     }
     let learn = effects || !scheduled || state != "succeeded";
-    Some(Over { id: row.get(0), context, observed, importance: if effects { 6.0 } else { 5.0 }, learn })
+    Some(EndedSession { id: row.get(0), context, observed, importance: if effects { 6.0 } else { 5.0 }, learn })
 }
 
 /// A call in a few words: what was called with what, and how it ended where that was not well. What looks into memory

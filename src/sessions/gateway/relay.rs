@@ -40,11 +40,11 @@ impl Seen {
     /// The model that the request names; known once all of it has passed.
     pub fn model(&self) -> Option<String> {
         #[derive(Deserialize)]
-        struct Asked {
+        struct ModelField {
             model: Option<String>,
         }
         let text = self.lock().pieces.concat();
-        serde_json::from_slice::<Asked>(&text).ok()?.model
+        serde_json::from_slice::<ModelField>(&text).ok()?.model
     }
 
     /// Lets the pieces go.
@@ -55,13 +55,13 @@ impl Seen {
 
 /// The body itself. Dropped before its end, the rest is still read: a client that is refused while it speaks would
 /// see a broken connection in the place of the refusal.
-pub(super) struct Passage {
+pub(super) struct RelayedBody {
     body: Option<Limited<Incoming>>,
     patience: Pin<Box<Sleep>>,
     seen: Seen,
 }
 
-impl Passage {
+impl RelayedBody {
     /// At most `most` bytes.
     pub fn new(body: Incoming, most: u64) -> Self {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
@@ -84,7 +84,7 @@ impl Passage {
     }
 }
 
-impl Body for Passage {
+impl Body for RelayedBody {
     type Data = Bytes;
     type Error = &'static str;
 
@@ -121,7 +121,7 @@ impl Body for Passage {
     }
 }
 
-impl Drop for Passage {
+impl Drop for RelayedBody {
     fn drop(&mut self) {
         let Some(mut rest) = self.body.take().filter(|body| !body.is_end_stream()) else { return };
         task::spawn(task::Kind::Request, "rest-of-request", async move {

@@ -6,17 +6,17 @@ use base::{Seen, Trust};
 
 /// One session's exposure. It only grows.
 #[derive(Debug, Default)]
-pub struct Exposure {
+pub struct Taint {
     seen: Seen,
     private: AtomicBool,
 }
 
-impl Exposure {
+impl Taint {
     /// The exposure of a session that begins under a request of this trust.
     pub fn of(trust: Trust, private: bool) -> Self {
-        let exposure = Self { seen: Seen::default(), private: AtomicBool::new(private) };
-        exposure.seen.saw(trust);
-        exposure
+        let taint = Self { seen: Seen::default(), private: AtomicBool::new(private) };
+        taint.seen.observe(trust);
+        taint
     }
 
     /// The least trusted text that the session was shown, its request included.
@@ -30,12 +30,12 @@ impl Exposure {
     }
 
     /// Text of this trust is shown. Returns whether it is less trusted than all before.
-    pub fn saw(&self, trust: Trust) -> bool {
-        self.seen.saw(trust)
+    pub fn observe(&self, trust: Trust) -> bool {
+        self.seen.observe(trust)
     }
 
     /// Private data is shown. Returns whether it is the first.
-    pub fn saw_private(&self) -> bool {
+    pub fn observe_private(&self) -> bool {
         !self.private.swap(true, Ordering::SeqCst)
     }
 

@@ -13,10 +13,10 @@ use super::handle::Core;
 use super::routed::prior::{self, Next, Work};
 use access::Caller;
 use base::{RequestContext, SessionId, TenantId, Trust, task};
-use modules::{JobCall, JobFailure, NamedJob, Think, Unthought};
+use modules::{AskModel, AskModelError, JobCall, JobFailure, NamedJob};
 use outbox::OwnerNote;
 use schedule::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
-use sessions::{SCHEDULE, SessionResult, SessionState, Trigger, TriggerError, Wants};
+use sessions::{SCHEDULE, SessionOptions, SessionResult, SessionState, Trigger, TriggerError};
 use store::{Store, StoreError};
 use tools::sql::{JobError, Notify, SqlJob, Then};
 
@@ -80,7 +80,7 @@ impl Runs {
     /// The request of a run. Out of a session it is that session's doing: same lineage, one deeper, and never trusted
     /// more; else it is the house's own, at most as trusted as whoever made the schedule.
     fn request(&self, firing: &Firing) -> RequestContext {
-        let clock = &self.0.core.house.clock;
+        let clock = &self.0.core.services.clock;
         let own = firing.caller.as_ref().and_then(|caller| Some((caller, caller.session()?)));
         let request = match own {
             Some((caller, session)) => caller.context.caused_by(session, clock),
@@ -96,10 +96,11 @@ impl Runs {
     async fn session(&self, firing: &Firing, prompt: String, rows: Option<Value>) -> Begun {
         let own = firing.caller.as_ref().and_then(Caller::session);
         let request = Arc::new(self.request(firing));
-        let wants = Wants { run: Some(firing.run), priority: Some(firing.priority), ..Wants::default() };
+        let options =
+            SessionOptions { run: Some(firing.run), priority: Some(firing.priority), ..SessionOptions::default() };
         let source = format!("{SCHEDULE}{}", firing.name);
-        let wish = Trigger { context: rows, wants, ..Trigger::new(prompt, source, request) };
-        match self.0.core.spawner.begin(wish, own).await {
+        let trigger = Trigger { context: rows, options, ..Trigger::new(prompt, source, request) };
+        match self.0.core.spawner.begin(trigger, own).await {
             Ok((session, end)) => {
                 let (this, tenant, run) = (self.clone(), firing.tenant.clone(), firing.run);
                 let end = Box::pin(async move { this.of_session(&tenant, run, session, end).await });
@@ -190,7 +191,7 @@ impl Runs {
         let notes: Vec<OwnerNote<'_>> =
             keys.iter().map(String::as_str).zip(messages.iter().map(String::as_str)).map(note).collect();
         let said = format!("{} found, {} sent", counted(rows.len(), "row"), counted(notes.len(), "message"));
-        match self.0.core.house.post.tell_owner_all(&request.tenant_id, &notes).await {
+        match self.0.core.services.outbox.tell_owner_all(&request.tenant_id, &notes).await {
             Ok(()) => How::Done(Some(said)),
             Err(e) if e.is_connection() => How::Later(AWAY),
             Err(e) => How::Failed(e.to_string()),
@@ -203,7 +204,7 @@ impl Runs {
         let (name, args) = (name.to_owned(), firing.job_args.clone());
         // A task of its own, so that a panic is this run's failure and nobody else's.
         let work = task::spawn(task::Kind::Job, "built-in-job", async move {
-            let (db, now) = (&*core.house.db, core.house.clock.now());
+            let (db, now) = (&*core.services.db, core.services.clock.now());
             run_built_in(&name, JobContext { db, schema: &schema, tenant: &tenant, args: args.as_ref(), now }).await
         });
         Ended::without_session(match work.await {
@@ -228,14 +229,14 @@ impl Runs {
         let (this, firing) = (self.clone(), firing.clone());
         // A task of its own, so that a panic is this run's failure and nobody else's.
         let work = task::spawn(task::Kind::Job, "module-job", async move {
-            let house = &this.0.core.house;
-            let thinker = Thinker { runs: &this, own: firing.caller.as_ref().and_then(Caller::session) };
+            let services = &this.0.core.services;
+            let model = SessionModel { runs: &this, own: firing.caller.as_ref().and_then(Caller::session) };
             let call = JobCall {
-                db: &house.db,
+                db: &services.db,
                 tenant: &firing.tenant,
                 args: firing.job_args.as_ref(),
-                think: &thinker,
-                node: house.desk.node(),
+                model: &model,
+                node: services.inbox.node(),
                 schedule: &firing.name,
                 priority: firing.priority,
             };
@@ -251,37 +252,39 @@ impl Runs {
 }
 
 /// Asks models for a job.
-struct Thinker<'a> {
+struct SessionModel<'a> {
     runs: &'a Runs,
     /// The session that had the job run: nobody waits for a slot that this one may hold.
     own: Option<SessionId>,
 }
 
 #[async_trait]
-impl Think for Thinker<'_> {
+impl AskModel for SessionModel<'_> {
     async fn ready(&self) -> Result<(), String> {
         let state = self.runs.0.core.spawner.model_state().await;
         if state.ready { Ok(()) } else { Err(state.reason.unwrap_or_else(|| "it has no model".to_owned())) }
     }
 
-    async fn think(&self, wish: Trigger) -> Result<SessionResult, Unthought> {
-        let result = self.runs.0.core.spawner.trigger_from(wish, self.own).await.map_err(|e| match e {
-            TriggerError::Store(e) => Unthought::Store(e),
+    async fn ask(&self, trigger: Trigger) -> Result<SessionResult, AskModelError> {
+        let result = self.runs.0.core.spawner.trigger_from(trigger, self.own).await.map_err(|e| match e {
+            TriggerError::Store(e) => AskModelError::Store(e),
             TriggerError::TooDeep(_) | TriggerError::PromptSize(_) | TriggerError::PromptEmpty => {
-                Unthought::Failed(e.to_string())
+                AskModelError::Failed(e.to_string())
             }
-            other => Unthought::NotNow(other.to_string()),
+            other => AskModelError::NotNow(other.to_string()),
         })?;
         if result.state == SessionState::Succeeded {
             return Ok(result);
         }
         let why = result.error.clone().unwrap_or_else(|| result.state.as_str().replace('_', " "));
         Err(match (result.state, result.error_class.as_deref()) {
-            (SessionState::Interrupted | SessionState::Cancelled, _) | (_, Some("budget")) => Unthought::NotNow(why),
-            (_, Some("crashed")) => Unthought::Failed(why),
-            (_, Some("auth" | "program_missing")) => Unthought::Away(why),
-            (_, class) if prior::may_pass(class) => Unthought::Away(why),
-            _ => Unthought::Failed(why),
+            (SessionState::Interrupted | SessionState::Cancelled, _) | (_, Some("budget")) => {
+                AskModelError::NotNow(why)
+            }
+            (_, Some("crashed")) => AskModelError::Failed(why),
+            (_, Some("auth" | "program_missing")) => AskModelError::Unreachable(why),
+            (_, class) if prior::may_pass(class) => AskModelError::Unreachable(why),
+            _ => AskModelError::Failed(why),
         })
     }
 }
