@@ -1,5 +1,6 @@
 //! What the agent reports: one JSON object a line, and one last `result`.
 
+use llm_api::{ErrorClass, Failure, Usage};
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::io::{AsyncWrite, AsyncWriteExt};
@@ -24,30 +25,6 @@ pub enum AgentEvent {
     Result(RunResult),
 }
 
-/// Tokens. `None` means that the server did not say, never 0.
-///
-/// The four kinds do not overlap: `input_tokens` counts what was neither read from nor written to a cache.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Usage {
-    pub input_tokens: Option<u64>,
-    pub output_tokens: Option<u64>,
-    pub cache_read_tokens: Option<u64>,
-    pub cache_write_tokens: Option<u64>,
-}
-
-impl Usage {
-    /// The sum of two model calls; unknown as soon as one of them is.
-    pub fn plus(self, other: Self) -> Self {
-        let sum = |a: Option<u64>, b: Option<u64>| Some(a?.saturating_add(b?));
-        Self {
-            input_tokens: sum(self.input_tokens, other.input_tokens),
-            output_tokens: sum(self.output_tokens, other.output_tokens),
-            cache_read_tokens: sum(self.cache_read_tokens, other.cache_read_tokens),
-            cache_write_tokens: sum(self.cache_write_tokens, other.cache_write_tokens),
-        }
-    }
-}
-
 /// How the run ended.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
 pub struct RunResult {
@@ -56,50 +33,11 @@ pub struct RunResult {
     pub final_text: Option<String>,
     /// Model calls that were answered.
     pub turns: u32,
-    pub error: Option<RunError>,
+    /// Why it failed.
+    pub error: Option<Failure>,
     /// The sum over all answered model calls; all unknown where there was none.
     #[serde(default)]
     pub usage: Usage,
-}
-
-/// Why the run failed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct RunError {
-    pub class: ErrorClass,
-    /// For people: what happened, where, what to do.
-    pub message: String,
-}
-
-/// The kinds of failure that a supervisor treats differently.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorClass {
-    /// The key is missing, wrong or not allowed to use this model (401, 403).
-    Auth,
-    /// 429, after all retries.
-    RateLimited,
-    /// 5xx, 529 or the server's own word, after all retries.
-    Overloaded,
-    /// Nobody answers at the model's address, or the answer breaks off, after all retries.
-    ModelUnreachable,
-    /// The conversation no longer fits the model.
-    ContextTooLong,
-    /// The account has no money left (402, exhausted quota).
-    Budget,
-    /// `max_turns` model calls were not enough.
-    Turns,
-    /// The answer was cut at `max_output_tokens`.
-    OutputLimit,
-    /// The model or its provider declined to answer.
-    Refused,
-    /// An MCP server was not reachable, at the start or later.
-    McpUnreachable,
-    /// A model request took longer than `request_timeout`.
-    TimedOut,
-    /// The configuration is wrong, or the model's server refuses the request as wrong (400, 404, …).
-    InvalidRequest,
-    /// A fault of the agent itself, or an answer that is not what the API promises.
-    Crashed,
 }
 
 /// Writes events as lines and keeps secrets out of them.
@@ -147,28 +85,20 @@ mod tests {
     fn events_have_their_promised_shape() {
         let shape = |event: &AgentEvent| serde_json::to_value(event).unwrap();
         assert_eq!(
-            shape(&AgentEvent::Usage(Usage { input_tokens: Some(3), ..Usage::default() })),
-            serde_json::json!({"type":"usage","input_tokens":3,"output_tokens":null,"cache_read_tokens":null,
-                "cache_write_tokens":null})
+            shape(&AgentEvent::Usage(Usage { input: Some(3), ..Usage::default() })),
+            serde_json::json!({"type":"usage","input":3,"output":null,"cache_read":null,"cache_write":null})
         );
         let failed = AgentEvent::Result(RunResult {
             ok: false,
             final_text: None,
             turns: 2,
-            error: Some(RunError { class: ErrorClass::McpUnreachable, message: "m".into() }),
+            error: Some(Failure { class: ErrorClass::McpUnreachable, message: "m".into() }),
             usage: Usage::default(),
         });
         let value = shape(&failed);
         assert_eq!(value["type"], "result");
         assert_eq!(value["error"]["class"], "mcp_unreachable");
         assert_eq!(serde_json::from_value::<AgentEvent>(value).unwrap(), failed);
-    }
-
-    #[test]
-    fn an_unknown_part_makes_the_sum_unknown() {
-        let known = Usage { input_tokens: Some(1), output_tokens: Some(2), ..Usage::default() };
-        assert_eq!(known.plus(known).output_tokens, Some(4));
-        assert_eq!(known.plus(Usage::default()).input_tokens, None);
     }
 
     #[tokio::test]

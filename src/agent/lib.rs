@@ -24,7 +24,8 @@ use futures_util::FutureExt;
 use tokio::io::AsyncWrite;
 
 pub use config::{AgentConfig, Api, CONFIG_ENV, ConfigError, MCP_ENV, McpServer, McpServers, TRACE_ENV};
-pub use event::{AgentEvent, ErrorClass, RunError, RunResult, Usage};
+pub use event::{AgentEvent, RunResult};
+pub use llm_api::{ErrorClass, Failure, Usage};
 
 use event::Reporter;
 use mcp::{Mcp, McpError};
@@ -99,10 +100,10 @@ pub async fn run(env: Env<'_>, out: &mut (dyn AsyncWrite + Unpin + Send)) -> i32
     let outcome = AssertUnwindSafe(work(env, &mut talk, &mut reporter)).catch_unwind().await;
     let error = match outcome {
         Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(RunError { class: error.class(), message: explain(&error) }),
+        Ok(Err(error)) => Some(Failure::new(error.class(), explain(&error))),
         Err(_) => {
-            let message = "the agent hit a fault of its own; its standard error says where".to_owned();
-            Some(RunError { class: ErrorClass::Crashed, message })
+            let message = "the agent hit a fault of its own; its standard error says where";
+            Some(Failure::new(ErrorClass::Crashed, message))
         }
     };
     let ok = error.is_none();

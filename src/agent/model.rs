@@ -6,9 +6,9 @@ use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 
 use super::config::{AgentConfig, Api, ConfigError};
-use super::event::ErrorClass;
-use super::wire::{BadAnswer, Fault, Turn, fault_of_status};
+use super::wire::{AnswerReader, BadAnswer, Turn};
 use base::{Backoff, HumanDuration, Secret, SseReader, innermost};
+use llm_api::{ErrorClass, Failure};
 
 /// The key of the model's endpoint and the name of the variable that it came from.
 #[derive(Debug)]
@@ -28,10 +28,10 @@ pub enum ModelError {
     Cut { url: String, reason: String },
     #[error("the model at {url} did not answer completely within {limit}")]
     TimedOut { url: String, limit: HumanDuration },
-    #[error("the model at {url} answered {status}: {fault}")]
-    Refused { url: String, status: u16, fault: Fault },
-    #[error("the model at {url} reported an error in its answer: {fault}")]
-    InStream { url: String, fault: Fault },
+    #[error("the model at {url} answered {status}: {failure}")]
+    Refused { url: String, status: u16, failure: Failure },
+    #[error("the model at {url} reported an error in its answer: {failure}")]
+    InStream { url: String, failure: Failure },
     #[error("the model at {url}: {0}", url = .1)]
     BadAnswer(String, String),
     #[error("{error}; it asks to wait {asked}, longer than this run waits")]
@@ -44,7 +44,7 @@ impl ModelError {
             ModelError::Client(_) => ErrorClass::InvalidRequest,
             ModelError::Unreachable { .. } | ModelError::Cut { .. } => ErrorClass::ModelUnreachable,
             ModelError::TimedOut { .. } => ErrorClass::TimedOut,
-            ModelError::Refused { fault, .. } | ModelError::InStream { fault, .. } => fault.class,
+            ModelError::Refused { failure, .. } | ModelError::InStream { failure, .. } => failure.class,
             ModelError::BadAnswer(..) => ErrorClass::Crashed,
             ModelError::TooLong { error, .. } => error.class(),
         }
@@ -62,7 +62,7 @@ impl ModelError {
     fn passing(&self) -> bool {
         match self {
             ModelError::Unreachable { .. } | ModelError::Cut { .. } => true,
-            ModelError::Refused { fault, .. } | ModelError::InStream { fault, .. } => fault.passing,
+            ModelError::Refused { failure, .. } | ModelError::InStream { failure, .. } => failure.is_passing(),
             _ => false,
         }
     }
@@ -175,8 +175,8 @@ impl ModelClient {
         let asked = retry_after(response.headers());
         if !response.status().is_success() {
             let text = read_all(response).await.unwrap_or_default();
-            let fault = fault_of_status(status, &text);
-            return Err((ModelError::Refused { url: url(), status, fault }, asked));
+            let failure = Failure::of_answer(status, &text);
+            return Err((ModelError::Refused { url: url(), status, failure }, asked));
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
         let outcome = if kind.starts_with("application/json") {
@@ -189,7 +189,7 @@ impl ModelClient {
 
     async fn stream(&self, mut response: reqwest::Response) -> Result<Turn, ModelError> {
         let mut sse = SseReader::default();
-        let mut reader = self.api.reader();
+        let mut reader = AnswerReader::new(self.api);
         loop {
             let chunk = response
                 .chunk()
@@ -214,7 +214,7 @@ impl ModelClient {
     async fn document(&self, response: reqwest::Response) -> Result<Turn, ModelError> {
         let text = read_all(response).await.map_err(|reason| ModelError::Cut { url: self.url.clone(), reason })?;
         let value = serde_json::from_slice(&text)
-            .map_err(|error| self.judge(BadAnswer::Malformed(format!("no JSON ({error})"))))?;
+            .map_err(|error| self.judge(BadAnswer::Malformed(format!("it is not valid JSON ({error})"))))?;
         self.api.whole(&value).map_err(|bad| self.judge(bad))
     }
 
@@ -222,7 +222,7 @@ impl ModelClient {
         let url = self.url.clone();
         match bad {
             BadAnswer::Incomplete => ModelError::Cut { url, reason: "the stream ended too early".to_owned() },
-            BadAnswer::Fault(fault) => ModelError::InStream { url, fault },
+            BadAnswer::Failure(failure) => ModelError::InStream { url, failure },
             BadAnswer::Malformed(_) => ModelError::BadAnswer(bad.to_string(), url),
         }
     }

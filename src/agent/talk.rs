@@ -6,11 +6,12 @@ use serde_json::Value;
 
 use super::AgentError;
 use super::config::AgentConfig;
-use super::event::{AgentEvent, Reporter, Usage};
+use super::event::{AgentEvent, Reporter};
 use super::mcp::{Answer, Mcp};
 use super::model::ModelClient;
 use super::names::ToolNames;
 use super::wire::{Call, Stop, ToolOutcome, Turn, WireTool};
+use llm_api::Usage;
 
 /// Where a conversation stands. It outlives a failure, so that the last line can tell how far the run came.
 #[derive(Default)]
@@ -71,7 +72,7 @@ impl Talk {
                 .await?;
             self.turns += 1;
             turn.name_calls(self.turns);
-            self.used = Some(self.used.map_or(turn.usage, |sum| sum.plus(turn.usage)));
+            self.used = Some(self.used.map_or(turn.usage, |sum| sum.plus_if_known(turn.usage)));
             for text in turn.texts.iter().filter(|text| !text.trim().is_empty()) {
                 reporter.emit(&AgentEvent::Text { text: text.clone() }).await?;
             }
@@ -142,7 +143,7 @@ async fn perform(
     let Answer { content, is_error } = match arguments {
         Ok(arguments) => mcp.call(&name, arguments).await?,
         Err(_) => Answer {
-            content: "The arguments are no JSON object, so the tool was not called. Send them again.".to_owned(),
+            content: "The arguments are not a JSON object, so the tool was not called. Send them again.".to_owned(),
             is_error: true,
         },
     };

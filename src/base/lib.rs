@@ -10,7 +10,6 @@ pub mod crash;
 mod http_client;
 mod ids;
 pub mod memory;
-pub mod model_words;
 mod money;
 mod priority;
 pub mod redact;

@@ -91,6 +91,7 @@ impl Failure for schedule::SyncError {
     }
 }
 impl Failure for mcp::BindError {}
+impl Failure for sessions::NoModel {}
 impl Failure for store::migrate::MigrationError {}
 
 /// Boots the butler. `stop` ends it again: sessions are drained, then everything is taken down in reverse.

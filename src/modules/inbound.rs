@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use base::TenantId;
-use inbox::{AcceptError, Accepted, Inbox, HOUSE_CHANNELS};
+use inbox::{AcceptError, Accepted, HOUSE_CHANNELS, Inbox};
 
 /// Takes messages of the channels that the module's manifest declares. Cheap to clone.
 #[derive(Clone)]

@@ -95,7 +95,7 @@ impl Spawner {
     }
 
     /// A butler that asks for a vendor's CLI does not start without its key; a native one is up without a model.
-    pub async fn check_credentials(&self) -> Result<(), String> {
+    pub async fn check_credentials(&self) -> Result<(), NoModel> {
         let config = &self.inner.parts.config;
         match self.inner.first_ready(self.inner.candidates.wanted(None), None).await {
             Ok(_) => Ok(()),
@@ -105,7 +105,7 @@ impl Spawner {
                 tracing::warn!(butler = %config.name, "{e}");
                 Ok(())
             }
-            Err(e) => Err(e.to_string()),
+            Err(e) => Err(e),
         }
     }
 

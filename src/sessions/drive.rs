@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::time::{Instant, sleep_until};
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::{ErrorClass, Outcome, Parser, RunError, RunEvent};
+use super::adapters::{ErrorClass, Failure, Outcome, Parser, RunEvent};
 use base::redact::Redactor;
 use base::text;
 use process::{Child, Ended, Line, Lines, Output};
@@ -46,7 +46,7 @@ pub enum Stopped {
 }
 
 impl Stopped {
-    fn error(self, deadlines: &Deadlines) -> RunError {
+    fn error(self, deadlines: &Deadlines) -> Failure {
         let session = base::HumanDuration(deadlines.session);
         let late = format!("the session was ended after {session}; [butler.runtime] session_timeout allows more");
         let (class, message) = match self {
@@ -60,7 +60,7 @@ impl Stopped {
                 "the session was ended at its start because it could not reach its butler's tools",
             ),
         };
-        RunError::new(class, message)
+        Failure::new(class, message)
     }
 }
 
@@ -122,34 +122,12 @@ pub async fn drive(
         };
         (reader.on_step)(Step::Signal { signal: "SIGTERM", why });
     }
-    // While it ends it must not be held up by a full pipe; and what it said last is still in there.
-    let ended = {
-        let mut ending = std::pin::pin!(child.terminate(grace));
-        loop {
-            tokio::select! {
-                biased;
-                ended = &mut ending => break ended,
-                output = next(&mut lines) => match output {
-                    Some(Output::Line(line)) => reader.lines(line, &mut lines),
-                    Some(Output::TooMuch) => {}
-                    None => lines = None,
-                },
-            }
-        }
-    };
+    let ended = reader.until_gone(&mut child, grace, &mut lines).await;
     if told_to_end && ended.exit.as_ref().is_none_or(|exit| exit.signal == Some(libc::SIGKILL)) {
         let why = format!("it was still there {} after SIGTERM", base::HumanDuration(grace));
         (reader.on_step)(Step::Signal { signal: "SIGKILL", why });
     }
-    // Nobody is left to write, but for one that nothing can kill; what was written is read to its end.
-    let rest = async {
-        while let Some(output) = next_or_end(&mut lines).await {
-            if let Output::Line(line) = output {
-                reader.line(line.text);
-            }
-        }
-    };
-    let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
+    reader.rest(lines).await;
     let stderr_tail = redactor.clean(child.stderr_tail().await);
     let mut outcome = parser.finish(ended.exit.unwrap_or_default(), &stderr_tail);
     let stopped = stopped.filter(|_| leave_by.is_none());
@@ -176,6 +154,35 @@ impl<F: FnMut(Step)> Reader<'_, F> {
         while let Some(line) = rest.as_mut().and_then(Lines::at_hand) {
             self.line(line.text);
         }
+    }
+
+    /// Ends the child, and reads on meanwhile: it must not be held up by a full pipe, and what it said last is still in
+    /// there.
+    async fn until_gone(&mut self, child: &mut Child, grace: Duration, lines: &mut Option<Lines>) -> Ended {
+        let mut ending = std::pin::pin!(child.terminate(grace));
+        loop {
+            tokio::select! {
+                biased;
+                ended = &mut ending => return ended,
+                output = next(lines) => match output {
+                    Some(Output::Line(line)) => self.lines(line, lines),
+                    Some(Output::TooMuch) => {}
+                    None => *lines = None,
+                },
+            }
+        }
+    }
+
+    /// What was written and not read yet. Nobody is left to write more, but for one that nothing can kill.
+    async fn rest(&mut self, mut lines: Option<Lines>) {
+        let rest = async {
+            while let Some(output) = next_or_end(&mut lines).await {
+                if let Output::Line(line) = output {
+                    self.line(line.text);
+                }
+            }
+        };
+        let _ = tokio::time::timeout(Duration::from_secs(5), rest).await;
     }
 
     fn line(&mut self, line: String) {

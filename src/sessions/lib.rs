@@ -36,7 +36,7 @@ pub use admission::{HOUSEKEEPING, SCHEDULE, SessionPermits};
 pub use core::Spawner;
 pub use history::{EventPage, TracePart};
 pub use memory::{Memory, RECALL_WITHIN, Recalled};
-pub use model::wanted_keys;
+pub use model::{NoModel, wanted_keys};
 pub use preview::{Preview, Refusal};
 pub use state::SpawnerParts;
 pub use tools::{session_tools, show_end};

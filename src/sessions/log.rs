@@ -4,12 +4,12 @@ use jiff::Timestamp;
 use rust_decimal::Decimal;
 use uuid::Uuid;
 
-use super::adapters::Usage;
 use super::budget::{Bill, Meter};
 use super::memory::Recalled;
 use super::types::{SessionState, Trigger};
 use base::redact::household;
 use base::{RequestContext, SessionId};
+use llm_api::Usage;
 use process::Identity;
 use store::{Database, Store, StoreError};
 

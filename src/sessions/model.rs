@@ -1,6 +1,7 @@
 //! Which model a butler's sessions talk to, and with which key.
 
-use super::gateway::{Family, Login, Upstream};
+use super::gateway::Upstream;
+use super::gateway::login::{Login, family_of};
 use access::credentials::{CredentialError, Credentials};
 use base::{Secret, TenantId};
 use config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
@@ -97,8 +98,8 @@ pub async fn resolve(
             config.file.display()
         )));
     }
-    let family = Family::of(kind, config.runtime.api);
-    let login = keys.first().map_or(Login::Nobody, |(name, key)| family.login(name, key.clone()));
+    let family = family_of(kind, config.runtime.api);
+    let login = keys.first().map_or(Login::Nobody, |(name, key)| Login::of(family, name, key.clone()));
     // A login that only the gateway can use: it is served elsewhere, and the program is given a key like any other.
     let by_file = matches!(login, Login::File(_));
     if by_file && !settings.gateway {

@@ -5,16 +5,16 @@ use std::time::Duration;
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::ErrorClass;
 use super::budget::Meter;
 use super::drive::{Driven, Stopped};
-use super::gateway::wire::account::{self, AccountError};
+use super::gateway::login::account::{self, AccountError};
 use super::gateway::{Link, Login, ModelCall};
 use super::log::Ending;
 use super::state::{Attempt, Inner};
 use super::types::{EventKind, SessionState};
 use access::Token;
 use base::{SessionId, TraceContext};
+use llm_api::ErrorClass;
 
 /// Why a session has no way to its model.
 #[derive(Debug, thiserror::Error)]

@@ -208,7 +208,7 @@ impl Composer {
     fn read(&self, real: &Path) -> std::io::Result<Vec<u8>> {
         let file = std::fs::File::open(real)?;
         if !file.metadata()?.is_file() {
-            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is no regular file"));
+            return Err(std::io::Error::new(std::io::ErrorKind::InvalidInput, "it is not a regular file"));
         }
         let mut text = Vec::new();
         file.take(MAX_BYTES as u64 + 1).read_to_end(&mut text)?;

@@ -4,18 +4,18 @@ use std::sync::{Arc, OnceLock};
 
 use tokio_util::sync::CancellationToken;
 
-use super::adapters::RunError;
+use llm_api::Failure;
 
 /// Ends one session's run. Cheap to clone; all clones are the same.
 #[derive(Clone, Debug, Default)]
 pub struct StopSignal {
-    why: Arc<OnceLock<RunError>>,
+    why: Arc<OnceLock<Failure>>,
     stopped: CancellationToken,
 }
 
 impl StopSignal {
     /// Ends the run. The first reason stays.
-    pub fn stop(&self, why: RunError) {
+    pub fn stop(&self, why: Failure) {
         // An error means that there is a reason already.
         let _ = self.why.set(why);
         self.stopped.cancel();
@@ -27,7 +27,7 @@ impl StopSignal {
     }
 
     /// Why the run was ended, if it was.
-    pub fn why(&self) -> Option<&RunError> {
+    pub fn why(&self) -> Option<&Failure> {
         self.why.get()
     }
 }

@@ -6,12 +6,13 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::IntoStaticStr;
 use uuid::Uuid;
 
-use super::adapters::Usage;
 use super::budget::Limits;
 use base::{RequestContext, SessionId, TraceContext};
 use config::RuntimeKind;
+use llm_api::Usage;
 
 /// What asks for a session.
 #[derive(Clone, Debug)]
@@ -67,7 +68,8 @@ impl Trigger {
 }
 
 /// Why no session came to be, or how the wait for one ended.
-#[derive(Debug, thiserror::Error)]
+#[derive(Debug, thiserror::Error, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum TriggerError {
     #[error("{0}")]
     NoModel(String),
@@ -87,12 +89,15 @@ pub enum TriggerError {
     #[error("this request is {0} sessions deep, and sessions may cause one another at most {max} deep", max = base::MAX_LINEAGE_DEPTH)]
     TooDeep(u32),
     #[error("the prompt is {0} bytes; at most {MAX_PROMPT} are taken")]
+    #[strum(serialize = "invalid_prompt")]
     PromptSize(usize),
     #[error("the prompt is empty")]
+    #[strum(serialize = "invalid_prompt")]
     PromptEmpty,
     #[error("{0} is stopping and takes no new work")]
     Stopping(String),
     #[error(transparent)]
+    #[strum(serialize = "unavailable")]
     Store(#[from] store::StoreError),
 }
 
@@ -102,22 +107,14 @@ pub const MAX_PROMPT: usize = 256 * 1024;
 impl TriggerError {
     /// A stable name for clients.
     pub fn code(&self) -> &'static str {
-        match self {
-            TriggerError::NoModel(_) => "no_model",
-            TriggerError::Capacity { .. } => "capacity",
-            TriggerError::SelfWait { .. } => "self_wait",
-            TriggerError::Budget(_) => "budget",
-            TriggerError::TooDeep(_) => "too_deep",
-            TriggerError::PromptSize(_) | TriggerError::PromptEmpty => "invalid_prompt",
-            TriggerError::Stopping(_) => "stopping",
-            TriggerError::Store(_) => "unavailable",
-        }
+        self.into()
     }
 }
 
 /// A session's state, as its row has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum SessionState {
     Queued,
     Running,
@@ -129,16 +126,9 @@ pub enum SessionState {
 }
 
 impl SessionState {
+    /// The name under which rows carry it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            SessionState::Queued => "queued",
-            SessionState::Running => "running",
-            SessionState::Succeeded => "succeeded",
-            SessionState::Failed => "failed",
-            SessionState::TimedOut => "timed_out",
-            SessionState::Cancelled => "cancelled",
-            SessionState::Interrupted => "interrupted",
-        }
+        self.into()
     }
 }
 
@@ -172,8 +162,9 @@ pub struct SessionEvent {
 }
 
 /// The kinds of [`SessionEvent`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum EventKind {
     Queued {
         source: String,
@@ -287,27 +278,7 @@ pub enum EventKind {
 impl EventKind {
     /// Its name in rows and JSON.
     pub fn name(&self) -> &'static str {
-        match self {
-            EventKind::Queued { .. } => "queued",
-            EventKind::Prompt { .. } => "prompt",
-            EventKind::Memory { .. } => "memory",
-            EventKind::Started { .. } => "started",
-            EventKind::Connected { .. } => "connected",
-            EventKind::Text { .. } => "text",
-            EventKind::ToolCall { .. } => "tool_call",
-            EventKind::ToolResult { .. } => "tool_result",
-            EventKind::Skill { .. } => "skill",
-            EventKind::Retry { .. } => "retry",
-            EventKind::Usage(_) => "usage",
-            EventKind::ModelCall { .. } => "model_call",
-            EventKind::Stopped { .. } => "stopped",
-            EventKind::Signal { .. } => "signal",
-            EventKind::Exit { .. } => "exit",
-            EventKind::Cut { .. } => "cut",
-            EventKind::Followed { .. } => "followed",
-            EventKind::Ended(_) => "ended",
-            EventKind::Unknown => "unknown",
-        }
+        self.into()
     }
 
     /// Whether it is stored even in a transcript that is full.

@@ -36,7 +36,7 @@ pub enum WorkspaceError {
     Unreachable { dir: PathBuf, uid: u32 },
     #[error(transparent)]
     Skill(#[from] SkillFileError),
-    #[error("`{0}` is no path inside of a workspace")]
+    #[error("`{0}` is not a path inside a workspace")]
     Path(PathBuf),
     #[error("the workspace {0} has its files already")]
     Filled(PathBuf),

@@ -12,8 +12,9 @@ use tokio::io::AsyncReadExt;
 
 use access::{CallGuard, Grant, GrantScope, Holder, Token, TokenBook};
 use base::{Clock, RequestContext, SessionId, TenantId, Trust};
+use llm_api::Family;
 use sessions::budget::{Limits, Meter};
-use sessions::gateway::{Family, Gateway, Login, Upstream};
+use sessions::gateway::{Gateway, Login, Upstream};
 use testkit::model::{Script, ScriptedModel};
 
 use crate::part::Part;

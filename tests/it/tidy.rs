@@ -29,7 +29,8 @@ const PROCESSES: &[&str] = &["src/process/", "src/store/cluster/", "src/doctor",
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
 const VENDORS: &[&str] = &[
     "src/sessions/adapters",
-    "src/sessions/gateway/wire/",
+    "src/sessions/gateway/login/",
+    "src/llm-api/",
     "src/agent/",
     "src/testkit/",
     "src/demo/",

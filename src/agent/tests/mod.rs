@@ -27,7 +27,7 @@ impl Run {
         }
     }
 
-    fn error(&self) -> &RunError {
+    fn error(&self) -> &Failure {
         self.result().error.as_ref().unwrap_or_else(|| panic!("no error in {}", self.text))
     }
 
@@ -136,9 +136,9 @@ async fn a_whole_conversation_in_both_formats() {
         let result = run.result();
         assert!(result.ok && result.error.is_none());
         assert_eq!(result.final_text.as_deref(), Some("It is teal; modules: {\"modules\":[]}."));
-        assert_eq!((result.turns, result.usage.input_tokens, result.usage.output_tokens), (3, Some(2207), Some(43)));
-        assert_eq!(result.usage.cache_read_tokens, Some(2));
-        assert_eq!(result.usage.cache_write_tokens, (api == Api::Anthropic).then_some(0));
+        assert_eq!((result.turns, result.usage.input, result.usage.output), (3, Some(2207), Some(43)));
+        assert_eq!(result.usage.cache_read, Some(2));
+        assert_eq!(result.usage.cache_write, (api == Api::Anthropic).then_some(0));
         assert_eq!(
             tools.calls(),
             [
@@ -227,7 +227,7 @@ async fn passing_faults_are_tried_again_and_reported() {
                 (ErrorClass::ModelUnreachable, 4, None),
             ]
         );
-        assert_eq!((run.result().turns, run.result().usage.input_tokens), (1, Some(1100)));
+        assert_eq!((run.result().turns, run.result().usage.input), (1, Some(1100)));
         assert_eq!(run.types().iter().filter(|kind| *kind == "text").count(), 1, "the cut answer left no text");
     }
 }

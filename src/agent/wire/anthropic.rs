@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{BadAnswer, Call, Stop, ToolOutcome, Turn, WireTool, parse_arguments, text_at};
 use crate::config::AgentConfig;
-use crate::event::Usage;
+use llm_api::Usage;
 
 pub fn opening(config: &AgentConfig) -> Vec<Value> {
     vec![json!({"role": "user", "content": [{"type": "text", "text": config.prompt}]})]
@@ -57,11 +57,9 @@ pub fn outcomes(outcomes: &[ToolOutcome]) -> Vec<Value> {
 
 /// Gathers `content_block_*` events by index.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct Content {
     blocks: BTreeMap<u64, Block>,
     stop_reason: Option<String>,
-    usage: Usage,
-    stopped: bool,
 }
 
 #[derive(Debug)]
@@ -71,14 +69,11 @@ struct Block {
     input: String,
 }
 
-impl Reader {
+impl Content {
     pub fn event(&mut self, data: &Value) -> Result<(), BadAnswer> {
         let index = data.get("index").and_then(Value::as_u64).unwrap_or_default();
         match data.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "message_start" => merge_usage(&mut self.usage, &data["message"]["usage"]),
-            "content_block_start" => {
-                self.blocks.insert(index, Block { value: data["content_block"].clone(), input: String::new() });
-            }
+            "content_block_start" => self.begin(index, &data["content_block"]),
             "content_block_delta" => {
                 let block = self
                     .blocks
@@ -86,25 +81,72 @@ impl Reader {
                     .ok_or_else(|| BadAnswer::Malformed(format!("a piece of block {index}, which never began")))?;
                 block.add(&data["delta"]);
             }
-            "message_delta" => {
-                if let Some(reason) = data["delta"].get("stop_reason").and_then(Value::as_str) {
-                    self.stop_reason = Some(reason.to_owned());
-                }
-                merge_usage(&mut self.usage, &data["usage"]);
-            }
-            "message_stop" => self.stopped = true,
+            "message_delta" => self.stopped(&data["delta"]),
             // `ping`, `content_block_stop` and whatever comes later carry nothing that is needed.
             _ => {}
         }
         Ok(())
     }
 
-    pub fn finish(self) -> Result<Turn, BadAnswer> {
-        if !self.stopped {
-            return Err(BadAnswer::Incomplete);
+    /// Takes an answer that was not streamed.
+    pub fn whole(&mut self, answer: &Value) -> Result<(), BadAnswer> {
+        let blocks = answer
+            .get("content")
+            .and_then(Value::as_array)
+            .ok_or_else(|| BadAnswer::Malformed("a message without `content`".to_owned()))?;
+        (0..).zip(blocks).for_each(|(index, block)| self.begin(index, block));
+        self.stopped(answer);
+        Ok(())
+    }
+
+    fn begin(&mut self, index: u64, block: &Value) {
+        self.blocks.insert(index, Block { value: block.clone(), input: String::new() });
+    }
+
+    fn stopped(&mut self, with: &Value) {
+        if let Some(reason) = with.get("stop_reason").and_then(Value::as_str) {
+            self.stop_reason = Some(reason.to_owned());
         }
-        let blocks = self.blocks.into_values().map(|block| (block.value, block.input)).collect();
-        Ok(turn(blocks, self.stop_reason.as_deref(), self.usage))
+    }
+
+    /// The turn that it is.
+    pub fn turn(self, usage: Usage) -> Turn {
+        let (mut texts, mut calls, mut content) = (Vec::new(), Vec::new(), Vec::new());
+        for Block { value: mut block, input } in self.blocks.into_values() {
+            match block.get("type").and_then(Value::as_str).unwrap_or_default() {
+                "text" => {
+                    let text = text_at(&block, "text");
+                    // The API refuses an empty text block in the history.
+                    if text.is_empty() {
+                        continue;
+                    }
+                    texts.push(text);
+                }
+                "tool_use" => {
+                    let arguments = if input.is_empty() {
+                        match block.get("input") {
+                            Some(Value::Object(map)) => Ok(map.clone()),
+                            None | Some(Value::Null) => Ok(Map::new()),
+                            Some(other) => Err(other.to_string()),
+                        }
+                    } else {
+                        parse_arguments(&input)
+                    };
+                    block["input"] = Value::Object(arguments.clone().unwrap_or_default());
+                    calls.push(Call { id: text_at(&block, "id"), name: text_at(&block, "name"), arguments });
+                }
+                _ => {}
+            }
+            content.push(block);
+        }
+        let stop = match self.stop_reason.as_deref() {
+            Some("max_tokens") => Stop::OutputLimit,
+            Some("model_context_window_exceeded") => Stop::ContextFull,
+            Some("refusal") => Stop::Refused,
+            Some("pause_turn") => Stop::Pause,
+            _ => Stop::Done,
+        };
+        Turn { texts, calls, stop, usage, message: json!({"role": "assistant", "content": content}) }
     }
 }
 
@@ -121,67 +163,4 @@ impl Block {
             }
         }
     }
-}
-
-/// Reads an answer that was not streamed.
-pub fn whole(answer: &Value) -> Result<Turn, BadAnswer> {
-    let blocks = answer
-        .get("content")
-        .and_then(Value::as_array)
-        .ok_or_else(|| BadAnswer::Malformed("a message without `content`".to_owned()))?;
-    let mut usage = Usage::default();
-    merge_usage(&mut usage, &answer["usage"]);
-    let blocks = blocks.iter().map(|block| (block.clone(), String::new())).collect();
-    Ok(turn(blocks, answer.get("stop_reason").and_then(Value::as_str), usage))
-}
-
-fn turn(blocks: Vec<(Value, String)>, stop_reason: Option<&str>, usage: Usage) -> Turn {
-    let (mut texts, mut calls, mut content) = (Vec::new(), Vec::new(), Vec::new());
-    for (mut block, input) in blocks {
-        match block.get("type").and_then(Value::as_str).unwrap_or_default() {
-            "text" => {
-                let text = text_at(&block, "text");
-                // The API refuses an empty text block in the history.
-                if text.is_empty() {
-                    continue;
-                }
-                texts.push(text);
-            }
-            "tool_use" => {
-                let arguments = if input.is_empty() {
-                    match block.get("input") {
-                        Some(Value::Object(map)) => Ok(map.clone()),
-                        None | Some(Value::Null) => Ok(Map::new()),
-                        Some(other) => Err(other.to_string()),
-                    }
-                } else {
-                    parse_arguments(&input)
-                };
-                block["input"] = Value::Object(arguments.clone().unwrap_or_default());
-                calls.push(Call { id: text_at(&block, "id"), name: text_at(&block, "name"), arguments });
-            }
-            _ => {}
-        }
-        content.push(block);
-    }
-    let stop = match stop_reason {
-        Some("max_tokens") => Stop::OutputLimit,
-        Some("model_context_window_exceeded") => Stop::ContextFull,
-        Some("refusal") => Stop::Refused,
-        Some("pause_turn") => Stop::Pause,
-        _ => Stop::Done,
-    };
-    Turn { texts, calls, stop, usage, message: json!({"role": "assistant", "content": content}) }
-}
-
-fn merge_usage(usage: &mut Usage, said: &Value) {
-    let take = |slot: &mut Option<u64>, key: &str| {
-        if let Some(n) = said.get(key).and_then(Value::as_u64) {
-            *slot = Some(n);
-        }
-    };
-    take(&mut usage.input_tokens, "input_tokens");
-    take(&mut usage.output_tokens, "output_tokens");
-    take(&mut usage.cache_read_tokens, "cache_read_input_tokens");
-    take(&mut usage.cache_write_tokens, "cache_creation_input_tokens");
 }

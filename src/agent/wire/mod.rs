@@ -4,18 +4,15 @@
 //! doesn't understand (thinking, signatures) go back to the model as they came.
 
 mod anthropic;
-mod faults;
 mod openai;
 #[cfg(test)]
 mod tests;
 
+use llm_api::{Failure, Reading, Usage};
 use serde_json::{Map, Value};
 
 use super::config::{AgentConfig, Api};
-use super::event::Usage;
 use base::SseEvent;
-
-pub use faults::{Fault, fault_of_status, fault_of_stream};
 
 /// A tool as the model is told of it.
 #[derive(Clone, Debug)]
@@ -33,7 +30,7 @@ pub struct Call {
     /// Empty in the answers of some servers; [`Turn::name_calls`] fills it.
     pub id: String,
     pub name: String,
-    /// The arguments, or the text that was no JSON object.
+    /// The arguments, or the text that was not a JSON object.
     pub arguments: Result<Map<String, Value>, String>,
 }
 
@@ -94,7 +91,7 @@ pub enum BadAnswer {
     #[error("the answer is not what the API promises: {0}")]
     Malformed(String),
     #[error(transparent)]
-    Fault(#[from] Fault),
+    Failure(#[from] Failure),
 }
 
 impl Api {
@@ -147,59 +144,82 @@ impl Api {
         }
     }
 
-    /// A reader for one streamed answer.
-    pub fn reader(self) -> AnswerReader {
-        match self {
-            Api::Anthropic => AnswerReader::Anthropic(anthropic::Reader::default()),
-            Api::Openai => AnswerReader::Openai(openai::Reader::default()),
-        }
-    }
-
     /// Reads an answer that came as one JSON document, from servers that don't stream.
     pub fn whole(self, answer: &Value) -> Result<Turn, BadAnswer> {
-        if let Some(fault) = fault_of_stream(answer) {
-            return Err(fault.into());
+        let mut reader = AnswerReader::new(self);
+        reader.note(answer)?;
+        reader.said.done();
+        match &mut reader.content {
+            Content::Messages(content) => content.whole(answer)?,
+            Content::Chat(content) => content.whole(answer)?,
         }
+        reader.finish()
+    }
+
+    fn wire(self) -> llm_api::Api {
         match self {
-            Api::Anthropic => anthropic::whole(answer),
-            Api::Openai => openai::whole(answer),
+            Api::Anthropic => llm_api::Api::Messages,
+            Api::Openai => llm_api::Api::Chat,
         }
     }
 }
 
 /// Puts a streamed answer together.
 #[derive(Debug)]
-pub enum AnswerReader {
-    Anthropic(anthropic::Reader),
-    Openai(openai::Reader),
+pub struct AnswerReader {
+    api: Api,
+    said: Reading,
+    content: Content,
+}
+
+#[derive(Debug)]
+enum Content {
+    Messages(anthropic::Content),
+    Chat(openai::Content),
 }
 
 impl AnswerReader {
+    pub fn new(api: Api) -> Self {
+        let content = match api {
+            Api::Anthropic => Content::Messages(anthropic::Content::default()),
+            Api::Openai => Content::Chat(openai::Content::default()),
+        };
+        Self { api, said: Reading::default(), content }
+    }
+
     /// Takes the next event.
     pub fn event(&mut self, event: &SseEvent) -> Result<(), BadAnswer> {
         if event.data == "[DONE]" {
-            if let AnswerReader::Openai(reader) = self {
-                reader.done();
+            if self.api == Api::Openai {
+                self.said.done();
             }
             return Ok(());
         }
         let data: Value = serde_json::from_str(&event.data)
-            .map_err(|_| BadAnswer::Malformed("an event of the stream is no JSON".to_owned()))?;
-        if let Some(fault) = fault_of_stream(&data) {
-            return Err(fault.into());
+            .map_err(|_| BadAnswer::Malformed("an event of the stream is not valid JSON".to_owned()))?;
+        self.note(&data)?;
+        match &mut self.content {
+            Content::Messages(content) => content.event(&data)?,
+            Content::Chat(content) => content.event(&data),
         }
-        match self {
-            AnswerReader::Anthropic(reader) => reader.event(&data),
-            AnswerReader::Openai(reader) => reader.event(&data),
-        }
+        Ok(())
+    }
+
+    /// Notes what a document tells beside its content.
+    fn note(&mut self, data: &Value) -> Result<(), BadAnswer> {
+        self.said.document(self.api.wire(), data);
+        self.said.failure.take().map_or(Ok(()), |failure| Err(failure.into()))
     }
 
     /// The stream has ended: the turn, if it was whole.
     pub fn finish(self) -> Result<Turn, BadAnswer> {
-        match self {
-            AnswerReader::Anthropic(reader) => reader.finish(),
-            AnswerReader::Openai(reader) => reader.finish(),
+        if !self.said.whole {
+            return Err(BadAnswer::Incomplete);
         }
+        Ok(match self.content {
+            Content::Messages(content) => content.turn(self.said.usage),
+            Content::Chat(content) => content.turn(self.said.usage),
+        })
     }
 }
 

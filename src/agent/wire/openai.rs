@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::{BadAnswer, Call, Stop, ToolOutcome, Turn, WireTool, parse_arguments, text_at};
 use crate::config::AgentConfig;
-use crate::event::Usage;
+use llm_api::Usage;
 
 pub fn opening(config: &AgentConfig) -> Vec<Value> {
     let mut messages = Vec::new();
@@ -55,14 +55,12 @@ pub fn outcomes(outcomes: &[ToolOutcome]) -> Vec<Value> {
 
 /// Gathers the deltas of the first choice.
 #[derive(Debug, Default)]
-pub struct Reader {
+pub struct Content {
     text: String,
     refusal: String,
     calls: Vec<OpenCall>,
     by_index: HashMap<u64, usize>,
     finish_reason: Option<String>,
-    usage: Usage,
-    done: bool,
 }
 
 #[derive(Debug, Default)]
@@ -74,21 +72,24 @@ struct OpenCall {
     extra: Map<String, Value>,
 }
 
-impl Reader {
-    pub fn done(&mut self) {
-        self.done = true;
-    }
-
-    pub fn event(&mut self, data: &Value) -> Result<(), BadAnswer> {
-        // In the last chunk `choices` is empty; some servers send usage with every chunk, the last one counts.
-        merge_usage(&mut self.usage, &data["usage"]);
+impl Content {
+    pub fn event(&mut self, data: &Value) {
+        // In the last chunk `choices` is empty.
         let Some(choice) = data.get("choices").and_then(Value::as_array).and_then(|choices| choices.first()) else {
-            return Ok(());
+            return;
         };
         self.message(choice.get("delta").or_else(|| choice.get("message")).unwrap_or(&Value::Null));
         if let Some(reason) = choice.get("finish_reason").and_then(Value::as_str) {
             self.finish_reason = Some(reason.to_owned());
         }
+    }
+
+    /// Takes an answer that was not streamed.
+    pub fn whole(&mut self, answer: &Value) -> Result<(), BadAnswer> {
+        if answer.get("choices").and_then(Value::as_array).is_none_or(|choices| choices.is_empty()) {
+            return Err(BadAnswer::Malformed("an answer without `choices`".to_owned()));
+        }
+        self.event(answer);
         Ok(())
     }
 
@@ -124,10 +125,8 @@ impl Reader {
         at
     }
 
-    pub fn finish(self) -> Result<Turn, BadAnswer> {
-        if self.finish_reason.is_none() && !self.done {
-            return Err(BadAnswer::Incomplete);
-        }
+    /// The turn that it is.
+    pub fn turn(self, usage: Usage) -> Turn {
         let refused = !self.refusal.is_empty() && self.text.is_empty() && self.calls.is_empty();
         let stop = match self.finish_reason.as_deref() {
             Some("length") => Stop::OutputLimit,
@@ -141,7 +140,7 @@ impl Reader {
         if !calls.is_empty() {
             message["tool_calls"] = self.calls.iter().zip(&calls).map(|(open, call)| open.history(call)).collect();
         }
-        Ok(Turn { texts: if text.is_empty() { vec![] } else { vec![text] }, calls, stop, usage: self.usage, message })
+        Turn { texts: if text.is_empty() { vec![] } else { vec![text] }, calls, stop, usage, message }
     }
 }
 
@@ -190,34 +189,11 @@ impl OpenCall {
     }
 }
 
-/// Reads an answer that was not streamed.
-pub fn whole(answer: &Value) -> Result<Turn, BadAnswer> {
-    if answer.get("choices").and_then(Value::as_array).is_none_or(|choices| choices.is_empty()) {
-        return Err(BadAnswer::Malformed("an answer without `choices`".to_owned()));
-    }
-    let mut reader = Reader::default();
-    reader.event(answer)?;
-    reader.done();
-    reader.finish()
-}
-
 /// Content is a text, or a list of parts with texts.
 fn content_text(content: &Value) -> String {
     match content {
         Value::String(text) => text.clone(),
         Value::Array(parts) => parts.iter().map(|part| text_at(part, "text")).collect(),
         _ => String::new(),
-    }
-}
-
-fn merge_usage(usage: &mut Usage, said: &Value) {
-    let number = |value: &Value, key: &str| value.get(key).and_then(Value::as_u64);
-    if let Some(prompt) = number(said, "prompt_tokens") {
-        let cached = number(&said["prompt_tokens_details"], "cached_tokens");
-        usage.input_tokens = Some(prompt.saturating_sub(cached.unwrap_or(0)));
-        usage.cache_read_tokens = cached;
-    }
-    if let Some(completion) = number(said, "completion_tokens") {
-        usage.output_tokens = Some(completion);
     }
 }

@@ -5,7 +5,7 @@ use base::SseReader;
 
 fn read(api: Api, stream: &str) -> Result<Turn, BadAnswer> {
     let mut sse = SseReader::default();
-    let mut reader = api.reader();
+    let mut reader = AnswerReader::new(api);
     let mut events = sse.push(stream.as_bytes()).unwrap();
     events.extend(sse.finish());
     for event in &events {
@@ -93,12 +93,7 @@ fn an_anthropic_stream_becomes_a_turn() {
     assert_eq!((turn.calls[0].id.as_str(), turn.calls[1].name.as_str()), ("a", "y"));
     assert_eq!(turn.message["content"][0], json!({"type": "thinking", "thinking": "hm", "signature": "sig"}));
     assert_eq!(turn.message["content"][2]["input"], json!({"n": 1}));
-    let usage = Usage {
-        input_tokens: Some(10),
-        output_tokens: Some(7),
-        cache_read_tokens: Some(5),
-        cache_write_tokens: Some(0),
-    };
+    let usage = Usage { input: Some(10), output: Some(7), cache_read: Some(5), cache_write: Some(0) };
     assert_eq!((turn.usage, turn.stop), (usage, Stop::Done));
     let cut = stream.replace("message_stop", "ping");
     assert_eq!(read(Api::Anthropic, &cut), Err(BadAnswer::Incomplete));
@@ -107,7 +102,7 @@ fn an_anthropic_stream_becomes_a_turn() {
 #[test]
 fn faults_and_cuts_in_an_anthropic_answer_are_told_apart() {
     let overloaded = lines(&[json!({"type": "error", "error": {"type": "overloaded_error", "message": "Overloaded"}})]);
-    assert!(matches!(read(Api::Anthropic, &overloaded), Err(BadAnswer::Fault(f)) if f.passing));
+    assert!(matches!(read(Api::Anthropic, &overloaded), Err(BadAnswer::Failure(f)) if f.is_passing()));
     let orphan = lines(&[json!({"type": "content_block_delta", "index": 4, "delta": {"text": "x"}})]);
     assert!(matches!(read(Api::Anthropic, &orphan), Err(BadAnswer::Malformed(_))));
     for (reason, stop) in [
@@ -143,15 +138,12 @@ fn an_openai_stream_becomes_a_turn() {
     let turn = read(Api::Openai, &stream).unwrap();
     assert_eq!(turn.texts, ["Let me see"]);
     assert_eq!(arguments(&turn), [json!({"n": 1}), json!("{bad")]);
-    assert_eq!(
-        turn.usage,
-        Usage { input_tokens: Some(20), output_tokens: Some(4), cache_read_tokens: Some(10), cache_write_tokens: None }
-    );
+    assert_eq!(turn.usage, Usage { input: Some(20), output: Some(4), cache_read: Some(10), cache_write: None });
     assert_eq!(turn.message["tool_calls"][1]["function"]["arguments"], "{}", "broken arguments don't go back");
     assert_eq!(turn.message["tool_calls"][1]["extra_content"]["thought_signature"], "s");
     assert_eq!(
         read(Api::Openai, &stream[..200]),
-        Err(BadAnswer::Malformed("an event of the stream is no JSON".into()))
+        Err(BadAnswer::Malformed("an event of the stream is not valid JSON".into()))
     );
     let first = stream.split_inclusive("\n\n").next().unwrap();
     assert_eq!(read(Api::Openai, first), Err(BadAnswer::Incomplete));
@@ -205,11 +197,11 @@ fn an_openai_answer_in_one_piece_is_read_too() {
         "tool_calls": [{"id": "a", "function": {"name": "x", "arguments": "{}"}}]}, "finish_reason": "tool_calls"}],
         "usage": {"prompt_tokens": 3, "completion_tokens": 2}});
     let turn = Api::Openai.whole(&whole).unwrap();
-    assert_eq!((turn.texts, turn.calls.len(), turn.usage.cache_read_tokens), (vec!["hi".to_owned()], 1, None));
+    assert_eq!((turn.texts, turn.calls.len(), turn.usage.cache_read), (vec!["hi".to_owned()], 1, None));
     assert!(matches!(Api::Openai.whole(&json!({})), Err(BadAnswer::Malformed(_))));
     let refused = json!({"choices": [{"message": {"content": null, "refusal": "no"}, "finish_reason": "stop"}]});
     assert_eq!(Api::Openai.whole(&refused).unwrap().stop, Stop::Refused);
-    assert!(matches!(Api::Openai.whole(&json!({"error": {"message": "m"}})), Err(BadAnswer::Fault(_))));
+    assert!(matches!(Api::Openai.whole(&json!({"error": {"message": "m"}})), Err(BadAnswer::Failure(_))));
 }
 
 #[test]

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
-use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, Needs, Probe, RunError};
+use super::{AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Needs, Probe};
 use base::{Secret, text};
 use process::{ExitInfo, ProcessSupervisor};
 
@@ -128,7 +128,7 @@ pub(super) fn find_program(
 }
 
 /// The error of a program that ended without its final event.
-pub(super) fn no_final_event(program: &str, exit: ExitInfo, stderr_tail: &str) -> RunError {
+pub(super) fn no_final_event(program: &str, exit: ExitInfo, stderr_tail: &str) -> Failure {
     let words = stderr_tail.trim();
     let mut message = format!("{program} ended ({exit}) without its final event");
     if words.is_empty() {
@@ -137,7 +137,7 @@ pub(super) fn no_final_event(program: &str, exit: ExitInfo, stderr_tail: &str) -
         message.push_str("; its last words: ");
         message.push_str(&last_words(words));
     }
-    RunError::new(ErrorClass::Crashed, message)
+    Failure::new(ErrorClass::Crashed, message)
 }
 
 /// At most the last 500 bytes.

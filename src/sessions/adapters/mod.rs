@@ -23,9 +23,10 @@ pub use claude_code::ClaudeCode;
 pub use codex::Codex;
 pub use common::{BASE_ENV, CHILD_PATH};
 pub use gemini::Gemini;
+pub use llm_api::{ErrorClass, Failure, Usage};
 pub use native::Native;
 pub use proof::Proven;
-pub use types::{Composed, ErrorClass, Invocation, Needs, Outcome, RunError, RunEvent, SkillAccess, Usage};
+pub use types::{Composed, Invocation, Needs, Outcome, RunEvent, SkillAccess};
 
 use config::{Api, ClisConfig, RuntimeKind};
 use process::{ExitInfo, ProcessSupervisor};
@@ -43,11 +44,11 @@ pub enum AdapterError {
     NoModel(RuntimeKind),
     #[error("`{0}` is set by butlerd itself, so [butler.env] must not declare it")]
     Reserved(String),
-    #[error("`{0}` is no name of an environment variable, or its value holds a NUL byte")]
+    #[error("`{0}` is not a valid name of an environment variable, or its value holds a NUL byte")]
     Variable(String),
     #[error("[runtime] args: `{0}` is set by butlerd itself, or could loosen a session's bounds; leave it out")]
     Argument(String),
-    #[error("[runtime] tools: `{0}` is no name of a tool of {1}")]
+    #[error("[runtime] tools: `{0}` is not the name of a tool of {1}")]
     Tool(String, RuntimeKind),
     #[error("the prompt is empty")]
     EmptyPrompt,

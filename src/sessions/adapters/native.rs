@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::common::{self, number, string};
 use super::{
-    Adapter, AdapterError, Composed, EnvList, ErrorClass, Invocation, Outcome, Parser, Probe, RunError, RunEvent, Usage,
+    Adapter, AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Outcome, Parser, Probe, RunEvent, Usage,
 };
 use config::{Api, RuntimeKind};
 use process::{ExitInfo, ProcessSupervisor};
@@ -128,12 +128,7 @@ struct NativeParser {
 }
 
 fn usage(value: &Value) -> Usage {
-    Usage {
-        input: number(value, "input_tokens"),
-        output: number(value, "output_tokens"),
-        cache_read: number(value, "cache_read_tokens"),
-        cache_write: number(value, "cache_write_tokens"),
-    }
+    serde_json::from_value(value.clone()).unwrap_or_default()
 }
 
 /// A class by its name; a name that this build doesn't know is a crash.
@@ -183,13 +178,13 @@ impl Parser for NativeParser {
         let error = match (result["ok"] == true, result.get("error").filter(|e| !e.is_null())) {
             (true, None) if self.mcp_connected => None,
             (true, None) => {
-                Some(RunError::new(ErrorClass::McpUnreachable, "the agent ran without being connected to its butler"))
+                Some(Failure::new(ErrorClass::McpUnreachable, "the agent ran without being connected to its butler"))
             }
-            (_, Some(error)) => Some(RunError::new(
+            (_, Some(error)) => Some(Failure::new(
                 class(error),
                 common::shown(string(error, "message").unwrap_or("the agent gave no reason")),
             )),
-            (false, None) => Some(RunError::new(ErrorClass::Crashed, "the agent failed and gave no reason")),
+            (false, None) => Some(Failure::new(ErrorClass::Crashed, "the agent failed and gave no reason")),
         };
         Outcome {
             ok: error.is_none(),

@@ -89,10 +89,10 @@ fn a_run_is_read_to_its_result() {
         r#"{"type":"text","text":"hello"}"#,
         r#"{"type":"tool_call","id":"t1","name":"module.states","arguments":{"a":1}}"#,
         r#"{"type":"tool_result","id":"t1","name":"module.states","is_error":false,"content":"{}","duration_ms":3}"#,
-        r#"{"type":"usage","input_tokens":5,"output_tokens":2,"cache_read_tokens":null,"cache_write_tokens":null}"#,
+        r#"{"type":"usage","input":5,"output":2,"cache_read":null,"cache_write":null}"#,
         r#"{"type":"something_new"}"#,
         r#"{"type":"result","ok":true,"final_text":"done","turns":2,"error":null,
-            "usage":{"input_tokens":10,"output_tokens":4,"cache_read_tokens":0,"cache_write_tokens":null}}"#,
+            "usage":{"input":10,"output":4,"cache_read":0,"cache_write":null}}"#,
     ]);
     let usage = Usage { input: Some(5), output: Some(2), cache_read: None, cache_write: None };
     let name = || "module.states".to_owned();

@@ -1,6 +1,6 @@
 //! What a program says of its tools, held against what the butler's own server saw.
 
-use super::{ErrorClass, Outcome, Parser, RunError, RunEvent};
+use super::{ErrorClass, Failure, Outcome, Parser, RunEvent};
 use access::ToolsSeen;
 use process::ExitInfo;
 
@@ -48,7 +48,7 @@ impl Parser for Proven {
         if outcome.ok && !self.seen.get() {
             outcome.ok = false;
             let why = "the program said that all went well, but it never asked its butler for its tools";
-            outcome.error = Some(RunError::new(ErrorClass::McpUnreachable, why));
+            outcome.error = Some(Failure::new(ErrorClass::McpUnreachable, why));
         }
         outcome
     }

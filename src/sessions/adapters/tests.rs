@@ -3,7 +3,7 @@
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
-use super::{Composed, Invocation};
+use super::{Composed, Invocation, Outcome, Parser, RunEvent};
 use crate::workspace::WorkspacePaths;
 use base::Secret;
 use config::Api;
@@ -48,4 +48,45 @@ pub(super) fn file(composed: &Composed, path: &str) -> String {
     let file = composed.files.iter().find(|f| f.path.to_str() == Some(path)).unwrap_or_else(|| panic!("no {path}"));
     assert_eq!(file.mode, 0o600);
     String::from_utf8(file.contents.clone()).unwrap()
+}
+
+/// A recording of a program's output, beside the tests of its adapter.
+macro_rules! recorded {
+    ($name:literal) => {
+        include_str!(concat!("recorded/", $name, ".jsonl"))
+    };
+}
+pub(super) use recorded;
+
+/// What a parser makes of a whole recording.
+pub(super) fn replay(
+    mut parser: Box<dyn Parser>,
+    recording: &str,
+    exit: i32,
+    stderr: &str,
+) -> (Vec<RunEvent>, Outcome) {
+    let events = recording.lines().flat_map(|line| parser.line(line)).collect();
+    (events, parser.finish(CODE(exit), stderr))
+}
+
+/// The events of a run in one word each. Each tool answered `called` and its name, and the failing one `failed`.
+pub(super) fn told<'a>(events: &'a [RunEvent], failed: &str) -> Vec<&'a str> {
+    let word = |event: &'a RunEvent| match event {
+        RunEvent::McpConnected(true) => "connected",
+        RunEvent::ToolCall { name, .. } => name,
+        RunEvent::ToolResult { is_error: true, content, .. } => {
+            assert_eq!(content, failed);
+            "error"
+        }
+        RunEvent::ToolResult { name, content, .. } => {
+            assert_eq!(content, &format!("called {name}"));
+            "result"
+        }
+        RunEvent::Text(text) => text,
+        RunEvent::Model(_) => "model",
+        RunEvent::Usage(_) => "usage",
+        RunEvent::Final => "final",
+        other => panic!("{other:?}"),
+    };
+    events.iter().map(word).collect()
 }

@@ -4,8 +4,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use llm_api::{ErrorClass, Failure, Usage};
 use rust_decimal::Decimal;
-use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
 use crate::workspace::{SessionFile, WorkspacePaths};
@@ -106,113 +106,6 @@ pub enum SkillAccess {
     Served,
 }
 
-/// The kinds of failure that are treated differently.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum ErrorClass {
-    /// The key is missing, wrong, or not allowed to use this model.
-    Auth,
-    /// 429, after all retries.
-    RateLimited,
-    /// 5xx, after all retries.
-    Overloaded,
-    /// Nobody answers at the model's address, or not as the protocol says.
-    ModelUnreachable,
-    /// The conversation no longer fits the model.
-    ContextTooLong,
-    /// There is no money left, in the account or for this session.
-    Budget,
-    /// The model calls that it was given were not enough.
-    Turns,
-    /// It called tools without end: too many, or the same one again and again.
-    Runaway,
-    /// An answer was cut at its bound.
-    OutputLimit,
-    /// The model declined to answer.
-    Refused,
-    /// The butler's tools were not reachable.
-    McpUnreachable,
-    /// The request or the configuration is wrong.
-    InvalidRequest,
-    /// The runtime's program is not on this machine.
-    ProgramMissing,
-    /// The program ended without a final event, or not as it should.
-    Crashed,
-    /// It took longer than it may.
-    TimedOut,
-    /// Somebody stopped it.
-    Cancelled,
-}
-
-impl ErrorClass {
-    /// The name under which rows carry it.
-    pub fn as_str(self) -> &'static str {
-        match self {
-            ErrorClass::Auth => "auth",
-            ErrorClass::RateLimited => "rate_limited",
-            ErrorClass::Overloaded => "overloaded",
-            ErrorClass::ModelUnreachable => "model_unreachable",
-            ErrorClass::ContextTooLong => "context_too_long",
-            ErrorClass::Budget => "budget",
-            ErrorClass::Turns => "turns",
-            ErrorClass::Runaway => "runaway",
-            ErrorClass::OutputLimit => "output_limit",
-            ErrorClass::Refused => "refused",
-            ErrorClass::McpUnreachable => "mcp_unreachable",
-            ErrorClass::InvalidRequest => "invalid_request",
-            ErrorClass::ProgramMissing => "program_missing",
-            ErrorClass::Crashed => "crashed",
-            ErrorClass::TimedOut => "timed_out",
-            ErrorClass::Cancelled => "cancelled",
-        }
-    }
-
-    /// What an HTTP status of a model's API means.
-    pub fn of_status(status: u64) -> Option<Self> {
-        Some(match status {
-            401 | 403 => ErrorClass::Auth,
-            402 => ErrorClass::Budget,
-            413 => ErrorClass::ContextTooLong,
-            429 => ErrorClass::RateLimited,
-            500..=599 => ErrorClass::Overloaded,
-            400..=499 => ErrorClass::InvalidRequest,
-            _ => return None,
-        })
-    }
-}
-
-/// Tokens. `None` means that nobody said, never 0. The four kinds do not overlap.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-pub struct Usage {
-    /// Neither read from nor written to a cache.
-    pub input: Option<u64>,
-    pub output: Option<u64>,
-    pub cache_read: Option<u64>,
-    pub cache_write: Option<u64>,
-}
-
-impl Usage {
-    /// Both together; a kind that neither names stays unknown.
-    #[must_use]
-    pub fn plus(self, other: Self) -> Self {
-        let sum = |a: Option<u64>, b: Option<u64>| match (a, b) {
-            (None, None) => None,
-            (a, b) => Some(a.unwrap_or(0).saturating_add(b.unwrap_or(0))),
-        };
-        Self {
-            input: sum(self.input, other.input),
-            output: sum(self.output, other.output),
-            cache_read: sum(self.cache_read, other.cache_read),
-            cache_write: sum(self.cache_write, other.cache_write),
-        }
-    }
-
-    /// Tokens of all kinds that were named.
-    pub fn total(self) -> u64 {
-        [self.input, self.output, self.cache_read, self.cache_write].into_iter().flatten().fold(0, u64::saturating_add)
-    }
-}
-
 /// Something that happened in a run.
 #[derive(Clone, PartialEq, Debug)]
 pub enum RunEvent {
@@ -251,19 +144,6 @@ pub enum RunEvent {
     Final,
 }
 
-/// Why a run failed, for people.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct RunError {
-    pub class: ErrorClass,
-    pub message: String,
-}
-
-impl RunError {
-    pub fn new(class: ErrorClass, message: impl Into<String>) -> Self {
-        Self { class, message: message.into() }
-    }
-}
-
 /// How a run ended. `ok` and `error` are opposites.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Outcome {
@@ -276,12 +156,12 @@ pub struct Outcome {
     pub cost_usd: Option<Decimal>,
     /// Model calls.
     pub turns: Option<u32>,
-    pub error: Option<RunError>,
+    pub error: Option<Failure>,
 }
 
 impl Outcome {
     /// A failure of which nothing else is known.
-    pub fn failed(error: RunError) -> Self {
+    pub fn failed(error: Failure) -> Self {
         Self { ok: false, final_text: None, usage: Usage::default(), cost_usd: None, turns: None, error: Some(error) }
     }
 }

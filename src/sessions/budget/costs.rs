@@ -65,7 +65,7 @@ pub struct Month {
     /// What it came to until now; `null` where nothing is known.
     pub usd: Option<Money>,
     pub sessions_of_unknown_cost: u64,
-    /// With what is to come; `null` where there is nothing to reckon from.
+    /// With what is to come; `null` where there is nothing to base it on.
     pub forecast_usd: Option<Money>,
     /// What the forecast rests on, in words.
     pub basis: String,
@@ -140,7 +140,7 @@ fn month(now: &Zoned, entries: &[Entry]) -> Month {
 /// What the month was until now, and for each moment that is left of it the average of the last full days.
 fn forecast(now: &Zoned, entries: &[Entry], so_far: Option<Money>) -> (Option<Money>, String) {
     let today = now.date();
-    let nothing = || (None, "there is no session of known cost to reckon from".to_owned());
+    let nothing = || (None, "no session has a known cost to base a forecast on".to_owned());
     let Some(first) = entries.iter().filter(|e| e.usd.is_some()).map(|e| e.day).min() else { return nothing() };
     let back = today.saturating_sub(LOOK_BACK.days()).max(first);
     let full_days = i64::from((today - back).get_days());

@@ -9,11 +9,11 @@ use tokio::sync::Notify;
 
 use super::ledger::Day;
 use super::sum::{Limit, Sum, cost};
-use crate::adapters::{ErrorClass, RunError, Usage};
 use crate::stop_signal::StopSignal;
 use access::CallGuard;
 use base::{ButlerName, Money};
 use config::Pricing;
+use llm_api::{ErrorClass, Failure, Usage};
 
 /// What one session may use at most. `None` is no limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -52,26 +52,9 @@ pub struct Spent {
     pub cost_usd: Option<Money>,
 }
 
-/// A limit that is reached.
-#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
-#[error("{message}")]
-pub struct OverBudget {
-    /// `Budget` or `Turns`.
-    pub class: ErrorClass,
-    /// Which limit it is, for people.
-    pub message: String,
-}
-
-impl OverBudget {
-    pub(super) fn budget(message: String) -> Self {
-        Self { class: ErrorClass::Budget, message }
-    }
-}
-
-impl From<OverBudget> for RunError {
-    fn from(over: OverBudget) -> Self {
-        RunError::new(over.class, over.message)
-    }
+/// A limit of money or tokens that is reached.
+pub(super) fn over_budget(message: String) -> Failure {
+    Failure::new(ErrorClass::Budget, message)
 }
 
 /// What a session's row tells of what it used.
@@ -154,7 +137,7 @@ impl Meter {
     ) -> Self {
         let stop_signal = StopSignal::default();
         let stop = stop_signal.clone();
-        let calls = CallGuard::new(tool_calls, move |why| stop.stop(RunError::new(ErrorClass::Runaway, why)));
+        let calls = CallGuard::new(tool_calls, move |why| stop.stop(Failure::new(ErrorClass::Runaway, why)));
         let state = State { model: model.unwrap_or_default().to_owned(), ..State::default() };
         let inner = Inner {
             limits,
@@ -169,7 +152,7 @@ impl Meter {
     }
 
     /// Whether one more model call may begin; if so, it is counted as a turn.
-    pub fn may_call(&self) -> Result<(), OverBudget> {
+    pub fn may_call(&self) -> Result<(), Failure> {
         let mut state = self.lock();
         state.gateway = true;
         self.begin(&mut state)?;
@@ -199,7 +182,7 @@ impl Meter {
     }
 
     /// What the program itself tells of a call that ended. `Err`: it must not begin another.
-    pub fn heard(&self, usage: Usage) -> Result<(), OverBudget> {
+    pub fn heard(&self, usage: Usage) -> Result<(), Failure> {
         let mut state = self.lock();
         if state.gateway {
             return Ok(());
@@ -290,7 +273,7 @@ impl Meter {
     }
 
     /// Whether the next call may begin; if so it is under way.
-    fn begin(&self, state: &mut State) -> Result<(), OverBudget> {
+    fn begin(&self, state: &mut State) -> Result<(), Failure> {
         let open = self.inner.judge(state)?;
         state.open.push(open);
         Ok(())
@@ -302,23 +285,23 @@ impl Meter {
 }
 
 impl Inner {
-    fn judge(&self, state: &State) -> Result<Sum, OverBudget> {
+    fn judge(&self, state: &State) -> Result<Sum, Failure> {
         if let Some(most) = self.limits.turns.filter(|most| state.turns >= *most) {
             let message = format!("the session made its {most} model calls; [butler.runtime] max_turns allows more");
-            return Err(OverBudget { class: ErrorClass::Turns, message });
+            return Err(Failure::new(ErrorClass::Turns, message));
         }
         let own = Limit { usd: self.limits.usd, tokens: self.limits.tokens };
         if let Some(what) = own.reached(state.sum) {
-            return Err(OverBudget::budget(format!(
+            return Err(over_budget(format!(
                 "the session used {what}; [spawner.budgets] and [butler.budgets] hold the limits of a session"
             )));
         }
         let unpriced = state.models.iter().find(|(_, of)| of.usd.is_none());
         if let Some((model, _)) = unpriced.filter(|_| self.money_is_limited()) {
-            return Err(OverBudget::budget(unknown_price(Some(model))));
+            return Err(over_budget(unknown_price(Some(model))));
         }
         match &self.share {
-            Some(share) => share.day.begin(&share.butler, share.own, share.tenant).map_err(OverBudget::budget),
+            Some(share) => share.day.begin(&share.butler, share.own, share.tenant).map_err(over_budget),
             None => Ok(Sum::default()),
         }
     }

@@ -14,7 +14,7 @@ fn money(text: &str) -> Money {
     Money::parse(text).unwrap()
 }
 
-fn class(verdict: Result<(), OverBudget>) -> Option<ErrorClass> {
+fn class(verdict: Result<(), Failure>) -> Option<ErrorClass> {
     verdict.err().map(|over| over.class)
 }
 

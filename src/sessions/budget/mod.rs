@@ -15,13 +15,14 @@ use std::sync::Arc;
 
 pub use costs::{By, Cost, Costs, Month, Period};
 pub use ledger::Ledger;
-pub use meter::{Bill, Limits, Meter, OverBudget, Spent};
+pub use meter::{Bill, Limits, Meter, Spent};
 pub use outlook::{LimitLeft, PriceBound};
 pub use sum::{Limit, Sum};
 pub use watch::Watch;
 
 use base::TenantId;
 use config::{BudgetsConfig, ButlerConfig, Pricing};
+use llm_api::Failure;
 use meter::Share;
 use store::StoreError;
 
@@ -88,12 +89,12 @@ impl Account {
     }
 
     /// Whether a session may start with this model.
-    pub fn check(&self, model: Option<&str>) -> Result<(), OverBudget> {
+    pub fn check(&self, model: Option<&str>) -> Result<(), Failure> {
         let Share { day, butler, own, tenant } = &self.share;
-        day.check(butler, *own, *tenant).map_err(OverBudget::budget)?;
+        day.check(butler, *own, *tenant).map_err(meter::over_budget)?;
         let money = [self.limits.usd, own.usd, tenant.usd].iter().any(Option::is_some);
         match model.and_then(|m| self.pricing.find(m)) {
-            None if money => Err(OverBudget::budget(meter::unknown_price(model))),
+            None if money => Err(meter::over_budget(meter::unknown_price(model))),
             _ => Ok(()),
         }
     }

@@ -2,9 +2,9 @@
 
 use rust_decimal::Decimal;
 
-use crate::adapters::Usage;
 use base::Money;
 use config::ModelPrice;
+use llm_api::Usage;
 
 /// What was used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]

@@ -2,8 +2,9 @@
 
 use serde_json::Value;
 
-use super::meter::{Meter, OverBudget};
+use super::meter::Meter;
 use crate::adapters::RunEvent;
+use llm_api::Failure;
 
 /// Feeds the meter from a run's events, and ends the run where nobody stands between the program and its model.
 pub struct Watch<'a> {
@@ -11,7 +12,7 @@ pub struct Watch<'a> {
     /// Names of the butler's tools: their calls are counted where they arrive.
     tools: &'a [String],
     /// A limit was reached, and the program has not begun another call yet.
-    over: Option<OverBudget>,
+    over: Option<Failure>,
 }
 
 impl<'a> Watch<'a> {
@@ -50,7 +51,7 @@ impl<'a> Watch<'a> {
     /// The program goes on although a limit is reached.
     fn go_on(&mut self) {
         if let Some(over) = self.over.take() {
-            self.meter.stop_signal().stop(over.into());
+            self.meter.stop_signal().stop(over);
         }
     }
 }
@@ -61,7 +62,7 @@ mod tests {
 
     use super::super::meter::Limits;
     use super::*;
-    use crate::adapters::{ErrorClass, Usage};
+    use llm_api::{ErrorClass, Usage};
 
     fn usage(n: u64) -> RunEvent {
         RunEvent::Usage(Usage { input: Some(n), output: Some(0), ..Usage::default() })

@@ -8,18 +8,18 @@
 //! limit, a token that outlives its session.
 
 mod headers;
+pub mod login;
 mod relay;
 mod routes;
 mod server;
 mod tally;
 mod types;
 mod upstream;
-pub mod wire;
 
+pub use login::Login;
 pub use routes::Link;
 pub use server::Gateway;
-pub use types::{Login, ModelCall, Upstream};
-pub use wire::Family;
+pub use types::{ModelCall, Upstream};
 
 #[cfg(test)]
 mod tests;

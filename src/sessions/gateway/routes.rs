@@ -4,12 +4,14 @@ use std::collections::HashMap;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
+use llm_api::{ErrorClass, Failure};
 use tokio::sync::{Semaphore, mpsc, watch};
 use tokio_util::sync::CancellationToken;
 
-use super::types::{Failure, Login, ModelCall, Upstream};
-use crate::adapters::{ErrorClass, Outcome, RunError};
-use crate::budget::{Meter, OverBudget};
+use super::login::Login;
+use super::types::{ModelCall, Upstream};
+use crate::adapters::Outcome;
+use crate::budget::Meter;
 use base::SessionId;
 use base::redact::household;
 
@@ -69,7 +71,7 @@ pub(super) struct Route {
     /// How the newest call that ended did so.
     last: Mutex<Option<Failure>>,
     /// The first limit that a call was refused for.
-    refused: watch::Sender<Option<OverBudget>>,
+    refused: watch::Sender<Option<Failure>>,
 }
 
 impl Route {
@@ -85,7 +87,7 @@ impl Route {
 
     /// Remembers a call that was refused. Only the first is told of: a program that does not stop would fill what
     /// tells.
-    pub fn refuse(&self, number: u32, path: &str, over: OverBudget) {
+    pub fn refuse(&self, number: u32, path: &str, over: Failure) {
         let mut first = false;
         self.refused.send_if_modified(|slot| {
             first = slot.is_none();
@@ -93,7 +95,7 @@ impl Route {
             first
         });
         if first {
-            let failure = Some(Failure { class: over.class, message: over.message });
+            let failure = Some(over);
             self.tell(ModelCall { number, path: path.to_owned(), failure, ..ModelCall::default() });
         }
     }
@@ -150,7 +152,7 @@ impl Link {
     }
 
     /// The limit that ended the session, if one did.
-    pub fn refused(&self) -> Option<OverBudget> {
+    pub fn refused(&self) -> Option<Failure> {
         self.route.refused.borrow().clone()
     }
 
@@ -167,7 +169,7 @@ impl Link {
         self.count(outcome);
         if let Some(over) = self.refused() {
             outcome.ok = false;
-            outcome.error = Some(RunError::new(over.class, over.message));
+            outcome.error = Some(over);
             return;
         }
         let last = self.route.last.lock().unwrap_or_else(|e| e.into_inner()).clone();
@@ -176,7 +178,7 @@ impl Link {
             && of_the_model(error.class)
             && failure.class != ErrorClass::Cancelled
         {
-            outcome.error = Some(RunError::new(failure.class, failure.message));
+            outcome.error = Some(failure);
         }
     }
 }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use http::{Request, Response, StatusCode};
 use hyper::body::Incoming;
+use llm_api::Family;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -14,7 +15,6 @@ use super::relay::RelayedBody;
 use super::routes::{Link, Route, Routes};
 use super::types::{Patience, Upstream};
 use super::upstream::{Body, Clients, IncomingRequest, forward, refusal};
-use super::wire::Family;
 use crate::budget::Meter;
 use access::{Edge, Holder, TokenBook};
 use base::{SessionId, task};
@@ -104,7 +104,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bod
         return refusal(guess(), StatusCode::UNAUTHORIZED, NO_TOKEN);
     };
     let family = route.upstream.family;
-    let Some(known) = family.known(request.method(), request.uri().path()) else {
+    let Some(endpoint) = family.endpoint(request.method(), request.uri().path()) else {
         return refusal(family, StatusCode::NOT_FOUND, NO_PATH);
     };
     let (parts, body) = request.into_parts();
@@ -115,7 +115,7 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bod
         headers: parts.headers,
         body: RelayedBody::new(body, shared.edge.max_body()),
     };
-    forward(route, known, asked, shared.patience).await
+    forward(route, endpoint, asked, shared.patience).await
 }
 
 impl Shared {

@@ -6,13 +6,12 @@ use std::time::Instant;
 use bytes::Bytes;
 use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
+use llm_api::{Api, ErrorClass, Failure, Reading};
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::relay::Seen;
 use super::routes::Route;
-use super::types::{Failure, ModelCall};
-use super::wire::{self, AnswerSoFar, Api};
-use crate::adapters::{ErrorClass, RunError};
+use super::types::ModelCall;
 use base::SseReader;
 
 /// The largest answer in one piece that is read for what it used. A larger one passes all the same.
@@ -27,7 +26,7 @@ pub(super) struct Tally {
     request: Seen,
     begun: Instant,
     reader: Reader,
-    said: AnswerSoFar,
+    said: Reading,
     /// Bytes that are still to come, where the answer's head said how many.
     left: Option<u64>,
     settled: bool,
@@ -50,7 +49,7 @@ impl Tally {
             request,
             begun: Instant::now(),
             reader: Reader::Nothing,
-            said: AnswerSoFar::default(),
+            said: Reading::default(),
             left: None,
             settled: false,
             _permit: permit,
@@ -118,22 +117,13 @@ impl Tally {
 
     /// It ends as a failure of ours or of the way there.
     pub fn fail(&mut self, class: ErrorClass, message: impl Into<String>) {
-        self.settle(Some(Failure { class, message: message.into() }));
+        self.settle(Some(Failure::new(class, message)));
     }
 
     /// It ends as an error that the upstream answered with. Nothing was used.
-    pub fn refused(&mut self, status: StatusCode, body: &[u8]) -> RunError {
-        let failure = match serde_json::from_slice(body) {
-            Ok(data) => wire::failure(Some(status), &data),
-            Err(_) => {
-                let words = serde_json::Value::String(String::from_utf8_lossy(body).into_owned());
-                wire::failure(Some(status), &serde_json::json!({ "error": words }))
-            }
-        };
-        let message = format!("the model's endpoint answered {}: {}", status.as_u16(), failure.message);
-        let failure = Failure { class: failure.class, message };
-        self.settle(Some(failure.clone()));
-        RunError::new(failure.class, failure.message)
+    pub fn refused(&mut self, status: StatusCode, body: &[u8]) {
+        let Failure { class, message } = Failure::of_answer(status.as_u16(), body);
+        self.fail(class, format!("the model's endpoint answered {}: {message}", status.as_u16()));
     }
 
     fn settle(&mut self, failure: Option<Failure>) {

@@ -7,10 +7,11 @@ use tokio::net::TcpListener;
 
 use super::types::Patience;
 use super::*;
-use crate::adapters::{ErrorClass, Outcome, RunError, Usage};
+use crate::adapters::Outcome;
 use crate::budget::{Limits, Meter};
 use access::{Grant, Holder, Token, TokenBook};
 use base::{Clock, RequestContext, Secret, SessionId, TenantId, Trust, http_client, task};
+use llm_api::{ErrorClass, Failure, Family, Usage};
 use testkit::model::{Script, ScriptedModel};
 
 const KEY: &str = "sk-the-real-key";
@@ -110,9 +111,8 @@ async fn a_limit_of_tokens_holds_before_the_next_call() {
     assert_eq!((calls[0].status, calls[0].model.as_deref()), (Some(200), Some("asked")));
     assert_eq!(calls[1].failure.as_ref().map(|f| f.class), Some(ErrorClass::Budget));
     // Whatever the program says of itself.
-    for error in [None, Some(RunError::new(ErrorClass::Crashed, "x"))] {
-        let mut outcome =
-            Outcome { ok: error.is_none(), error, ..Outcome::failed(RunError::new(ErrorClass::Auth, "")) };
+    for error in [None, Some(Failure::new(ErrorClass::Crashed, "x"))] {
+        let mut outcome = Outcome { ok: error.is_none(), error, ..Outcome::failed(Failure::new(ErrorClass::Auth, "")) };
         scene.link.correct(&mut outcome);
         assert!(!outcome.ok && outcome.error.unwrap().class == ErrorClass::Budget);
         assert_eq!((outcome.usage.total(), outcome.turns), (1120, Some(1)));
@@ -172,7 +172,7 @@ async fn an_upstream_that_fails_costs_no_turn_and_says_why() {
         assert!(failure.class == class && failure.message.contains(words), "{failure:?}");
         assert_eq!(scene.meter.spent().turns, 0);
         // A program that knows only that its call failed is told why; one that failed of something else is not.
-        let of = |class| Outcome::failed(RunError::new(class, "its own words"));
+        let of = |class| Outcome::failed(Failure::new(class, "its own words"));
         let (mut crashed, mut lonely) = (of(ErrorClass::Crashed), of(ErrorClass::McpUnreachable));
         scene.link.correct(&mut crashed);
         scene.link.correct(&mut lonely);

@@ -1,13 +1,11 @@
 //! What a route leads to, and what is told of each call on it.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use llm_api::{Failure, Family, Usage};
 use serde::{Deserialize, Serialize};
 
-use super::wire::Family;
-use crate::adapters::{ErrorClass, Usage};
-use base::Secret;
+use super::login::Login;
 
 /// Where one session's model is, and as whom it is asked.
 #[derive(Clone, Debug)]
@@ -16,21 +14,6 @@ pub struct Upstream {
     /// As configured: `https://api.example.com` or with a path, without the API's own paths.
     pub endpoint: String,
     pub login: Login,
-}
-
-/// As whom the model is asked.
-#[derive(Clone, Debug)]
-pub enum Login {
-    /// A server of the owner's own that asks for nothing.
-    Nobody,
-    /// An account's key, in the header of its API.
-    Key(Arc<Secret<String>>),
-    /// A subscription's token, always as the bearer's.
-    Bearer(Arc<Secret<String>>),
-    /// The file of a login that has to be made ready first.
-    File(Arc<Secret<String>>),
-    /// Such a login, ready: its token and the account that it is for.
-    Account { token: Arc<Secret<String>>, account: String },
 }
 
 /// One request of a session to its model, as the gateway saw it. Told when its answer has ended.
@@ -54,13 +37,6 @@ pub struct ModelCall {
     pub usage: Usage,
     /// Why it failed, for people, in the upstream's words where it had some.
     pub failure: Option<Failure>,
-}
-
-/// Why a model call failed.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
-pub struct Failure {
-    pub class: ErrorClass,
-    pub message: String,
 }
 
 /// How long an upstream may take for what.

@@ -12,16 +12,16 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
+use llm_api::{Endpoint, ErrorClass, Family};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::headers;
+use super::login::over_limit;
 use super::relay::RelayedBody;
 use super::routes::Route;
 use super::tally::Tally;
 use super::types::{ModelCall, Patience};
-use super::wire::{ApiPath, Family};
-use crate::adapters::ErrorClass;
 use base::{http_client, innermost, text};
 
 /// An answer's body; it fails where the upstream's does, so that the child sees a cut one as cut.
@@ -61,44 +61,44 @@ pub(super) struct IncomingRequest {
     pub body: RelayedBody,
 }
 
-/// Answers a request on a known path.
+/// Answers a request on one of the family's paths.
 pub(super) async fn forward(
     route: Arc<Route>,
-    known: ApiPath,
+    endpoint: Endpoint,
     asked: IncomingRequest,
     patience: Patience,
 ) -> Response<Body> {
     let family = route.upstream.family;
     let seen = asked.body.seen();
     let mut tally = None;
-    if let Some(api) = known.api {
+    if let Some(api) = endpoint.api() {
         let Ok(permit) = route.at_once.clone().try_acquire_owned() else {
             let why = "This session has too many model calls under way at once.";
             return refusal(family, StatusCode::TOO_MANY_REQUESTS, why);
         };
         let number = route.number();
         if let Err(over) = route.meter.may_call() {
-            let (status, body) = api.over_limit(&over.message);
+            let (status, body) = over_limit(api, &over.message);
             route.refuse(number, &asked.path, over);
             return no_retry(json(status, &body));
         }
-        let call = ModelCall { number, path: asked.path, model: known.model, ..ModelCall::default() };
+        let call = ModelCall { number, path: asked.path, model: endpoint.model, ..ModelCall::default() };
         tally = Some(Tally::new(route.clone(), api, call, seen.clone(), permit));
     }
     let failed = |tally: Option<Tally>, status, class, message: String| {
         if let Some(mut tally) = tally {
             tally.fail(class, message.as_str());
         }
-        json(status, &family.error(status, &message))
+        json(status, &error(family, status, &message))
     };
-    let proof = match family.proof(&route.upstream.login) {
+    let proof = match route.upstream.login.headers(family) {
         Ok(proof) => proof,
         Err(_) => {
             let message = "the model's key has characters that an HTTP header cannot carry".to_owned();
             return failed(tally, StatusCode::UNAUTHORIZED, ErrorClass::Auth, message);
         }
     };
-    let url = address(&route.upstream.endpoint, &known.path, asked.query.as_deref());
+    let url = address(&route.upstream.endpoint, &endpoint.path, asked.query.as_deref());
     let mut onward = headers::onward(&asked.headers);
     onward.extend(proof);
     let request = route.client.request(asked.method, url).headers(onward).body(reqwest::Body::wrap(asked.body));
@@ -256,8 +256,13 @@ impl Passing {
 }
 
 /// A refusal of the gateway's own, in the shape of the API, not to be tried again.
+/// An error of the gateway's own, in the family's shape.
+fn error(family: Family, status: StatusCode, message: &str) -> Value {
+    family.error(status.as_u16(), message, None)
+}
+
 pub(super) fn refusal(family: Family, status: StatusCode, message: &str) -> Response<Body> {
-    no_retry(json(status, &family.error(status, message)))
+    no_retry(json(status, &error(family, status, message)))
 }
 
 fn no_retry(mut response: Response<Body>) -> Response<Body> {

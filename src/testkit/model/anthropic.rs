@@ -1,5 +1,6 @@
 //! The Messages API.
 
+use llm_api::Api;
 use serde_json::{Value, json};
 
 use super::dialog::{Dialog, texts};
@@ -46,11 +47,7 @@ pub fn document(turn: &TurnReply, dialog: &Dialog) -> Value {
         "content": content, "stop_reason": stop, "stop_sequence": null,
     });
     if let Some(usage) = turn.usage {
-        message["usage"] = json!({
-            "input_tokens": usage.input_tokens, "output_tokens": usage.output_tokens,
-            "cache_read_input_tokens": usage.cache_read_tokens,
-            "cache_creation_input_tokens": usage.cache_write_tokens,
-        });
+        message["usage"] = Api::Messages.usage(&usage);
     }
     message
 }
@@ -85,24 +82,9 @@ pub fn events(turn: &TurnReply, dialog: &Dialog) -> Vec<String> {
     let mut end =
         json!({"type": "message_delta", "delta": {"stop_reason": whole["stop_reason"], "stop_sequence": null}});
     if let Some(usage) = turn.usage {
-        end["usage"] = json!({"output_tokens": usage.output_tokens});
+        end["usage"] = json!({"output_tokens": usage.output});
     }
     events.push(end);
     events.push(json!({"type": "message_stop"}));
     events.iter().map(sse_named).collect()
-}
-
-pub fn error(status: u16, message: &str) -> Value {
-    let kind = match status {
-        400 => "invalid_request_error",
-        401 => "authentication_error",
-        402 => "billing_error",
-        403 => "permission_error",
-        404 => "not_found_error",
-        413 => "request_too_large",
-        429 => "rate_limit_error",
-        529 => "overloaded_error",
-        _ => "api_error",
-    };
-    json!({"type": "error", "error": {"type": kind, "message": message}})
 }

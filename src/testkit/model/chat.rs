@@ -1,10 +1,11 @@
 //! OpenAI's chat completions.
 
+use llm_api::Api;
 use serde_json::{Value, json};
 
 use super::dialog::{Dialog, texts};
 use super::play::TurnReply;
-use super::wire::{common, halves, openai_tokens, sse_data};
+use super::wire::{common, halves, sse_data};
 
 pub fn dialog(body: &Value) -> Dialog {
     let mut dialog = common(body);
@@ -23,13 +24,6 @@ pub fn dialog(body: &Value) -> Dialog {
         }
     }
     dialog
-}
-
-fn usage(turn: &TurnReply) -> Value {
-    let Some(usage) = turn.usage else { return Value::Null };
-    let (input, total) = openai_tokens(&usage);
-    json!({"prompt_tokens": input, "completion_tokens": usage.output_tokens, "total_tokens": total,
-        "prompt_tokens_details": {"cached_tokens": usage.cache_read_tokens}})
 }
 
 fn calls(turn: &TurnReply) -> Vec<Value> {
@@ -53,8 +47,8 @@ pub fn document(turn: &TurnReply, dialog: &Dialog) -> Value {
         "id": format!("chatcmpl-{:02}", dialog.turns()), "object": "chat.completion", "created": 0,
         "model": dialog.model, "choices": [{"index": 0, "message": message, "finish_reason": finish(turn)}],
     });
-    if turn.usage.is_some() {
-        answer["usage"] = usage(turn);
+    if let Some(usage) = turn.usage {
+        answer["usage"] = Api::Chat.usage(&usage);
     }
     answer
 }
@@ -78,22 +72,14 @@ pub fn events(turn: &TurnReply, dialog: &Dialog) -> Vec<String> {
         }
     }
     events.push(chunk(json!([{"index": 0, "delta": {}, "finish_reason": finish(turn)}])));
-    if dialog.stream_usage && turn.usage.is_some() {
+    if dialog.stream_usage
+        && let Some(usage) = turn.usage
+    {
         let mut last = chunk(json!([]));
-        last["usage"] = usage(turn);
+        last["usage"] = Api::Chat.usage(&usage);
         events.push(last);
     }
     let mut lines: Vec<String> = events.iter().map(sse_data).collect();
     lines.push("data: [DONE]\n\n".to_owned());
     lines
-}
-
-pub fn error(status: u16, message: &str) -> Value {
-    let (kind, code) = match status {
-        401 => ("invalid_request_error", Some("invalid_api_key")),
-        429 => ("requests", Some("rate_limit_exceeded")),
-        400..500 => ("invalid_request_error", None),
-        _ => ("server_error", None),
-    };
-    json!({"error": {"message": message, "type": kind, "param": null, "code": code}})
 }

@@ -1,10 +1,11 @@
 //! Gemini's `generateContent`.
 
+use llm_api::Api;
 use serde_json::{Value, json};
 
 use super::dialog::{Dialog, texts};
 use super::play::TurnReply;
-use super::wire::{halves, openai_tokens, sse_data};
+use super::wire::{halves, sse_data};
 
 /// `model` and `stream` come from the path.
 pub fn dialog(body: &Value, model: &str, stream: bool) -> Dialog {
@@ -43,11 +44,7 @@ fn answer(parts: Value, finish: Option<&str>, turn: &TurnReply, dialog: &Dialog)
     let id = format!("resp{:02}", dialog.turns());
     let mut answer = json!({"candidates": [candidate], "modelVersion": dialog.model, "responseId": id});
     if let Some(usage) = turn.usage {
-        let (input, total) = openai_tokens(&usage);
-        answer["usageMetadata"] = json!({
-            "promptTokenCount": input, "candidatesTokenCount": usage.output_tokens, "totalTokenCount": total,
-            "cachedContentTokenCount": usage.cache_read_tokens,
-        });
+        answer["usageMetadata"] = Api::Generate.usage(&usage);
     }
     answer
 }
@@ -78,17 +75,4 @@ pub fn chunks(turn: &TurnReply, dialog: &Dialog) -> Vec<Value> {
 
 pub fn events(turn: &TurnReply, dialog: &Dialog) -> Vec<String> {
     chunks(turn, dialog).iter().map(sse_data).collect()
-}
-
-pub fn error(status: u16, message: &str) -> Value {
-    let name = match status {
-        400 => "INVALID_ARGUMENT",
-        401 => "UNAUTHENTICATED",
-        403 => "PERMISSION_DENIED",
-        404 => "NOT_FOUND",
-        429 => "RESOURCE_EXHAUSTED",
-        503 => "UNAVAILABLE",
-        _ => "INTERNAL",
-    };
-    json!({"error": {"code": status, "message": message, "status": name}})
 }

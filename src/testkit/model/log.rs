@@ -16,7 +16,7 @@ pub struct LoggedRequest {
     pub query: String,
     /// In lower case. Those that carry keys have the value `sha256:<64 hex digits>`.
     pub headers: BTreeMap<String, String>,
-    /// `null` where there was none or it was no JSON.
+    /// `null` where there was none or it was not valid JSON.
     pub body: Value,
     /// What the script did: `say`, `call NAME`, `fail 529`, `hang`, `cut`, `side` (no tools where the script wants
     /// some), `schema`, `thought`, `fallback`, `lost` (400), `fixed` (models and the like), `unknown` (404).

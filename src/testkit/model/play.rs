@@ -6,6 +6,7 @@
 use std::collections::HashMap;
 use std::sync::{LazyLock, Mutex, PoisonError};
 
+use llm_api::Usage;
 use regex::{Captures, Regex};
 use serde_json::{Map, Value};
 
@@ -27,7 +28,7 @@ pub struct TurnReply {
     pub text: Option<String>,
     pub calls: Vec<ReplyCall>,
     /// `None`: the server says nothing of usage.
-    pub usage: Option<StepUsage>,
+    pub usage: Option<Usage>,
 }
 
 /// One call of the turn.
@@ -129,7 +130,7 @@ impl Player {
     }
 
     fn turn(&self, text: Option<String>, calls: Vec<ReplyCall>, usage: Option<StepUsage>) -> TurnReply {
-        let usage = self.script.report_usage.then(|| usage.unwrap_or(self.script.usage));
+        let usage = self.script.report_usage.then(|| usage.unwrap_or(self.script.usage).into());
         TurnReply { text, calls, usage }
     }
 

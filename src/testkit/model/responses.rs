@@ -1,10 +1,11 @@
 //! OpenAI's Responses API, as Codex uses it.
 
+use llm_api::Api;
 use serde_json::{Value, json};
 
 use super::dialog::{Dialog, texts};
 use super::play::TurnReply;
-use super::wire::{common, halves, openai_tokens, sse_named};
+use super::wire::{common, halves, sse_named};
 
 pub fn dialog(body: &Value) -> Dialog {
     let mut dialog = common(body);
@@ -71,12 +72,7 @@ pub fn document(turn: &TurnReply, dialog: &Dialog) -> Value {
         "model": dialog.model, "output": items(turn, dialog), "error": null,
     });
     if let Some(usage) = turn.usage {
-        let (input, total) = openai_tokens(&usage);
-        answer["usage"] = json!({
-            "input_tokens": input, "input_tokens_details": {"cached_tokens": usage.cache_read_tokens},
-            "output_tokens": usage.output_tokens, "output_tokens_details": {"reasoning_tokens": 0},
-            "total_tokens": total,
-        });
+        answer["usage"] = Api::Responses.usage(&usage);
     }
     answer
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use llm_api::Usage;
 use regex::Regex;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -62,6 +63,17 @@ pub struct StepUsage {
 impl Default for StepUsage {
     fn default() -> Self {
         Self { input_tokens: 1100, output_tokens: 20, cache_read_tokens: 0, cache_write_tokens: 0 }
+    }
+}
+
+impl From<StepUsage> for Usage {
+    fn from(told: StepUsage) -> Self {
+        Self {
+            input: Some(told.input_tokens),
+            output: Some(told.output_tokens),
+            cache_read: Some(told.cache_read_tokens),
+            cache_write: Some(told.cache_write_tokens),
+        }
     }
 }
 

@@ -1,5 +1,7 @@
 //! The server over real sockets, in all four APIs. What the bodies look like here is what the real clients send.
 
+use base::SseReader;
+use llm_api::{Api, Reading};
 use serde_json::{Value, json};
 
 use super::*;
@@ -248,4 +250,56 @@ fn the_demonstration_s_script_is_whole() {
     assert!(steps.all(|step| matches!(step, Step::Turn { .. })));
     // Said in the chat, the sentence is routed first.
     assert!(script.conversations[0].when.is_match(&format!("{DEMO_PROMPT} … Route the message in")));
+}
+
+/// What an answer of the scripted model says in this API, streamed or not, cut into pieces of `size` bytes.
+async fn said(model: &ScriptedModel, api: Api, stream: bool, size: usize) -> Reading {
+    let (path, body) = match api {
+        Api::Messages => ("/v1/messages", json!({"model": "m-1", "messages": [{"role": "user", "content": "go"}]})),
+        Api::Responses => ("/v1/responses", json!({"model": "m-1", "input": "go"})),
+        Api::Chat => {
+            let options = json!({"include_usage": true});
+            let messages = json!([{"role": "user", "content": "go"}]);
+            ("/v1/chat/completions", json!({"model": "m-1", "messages": messages, "stream_options": options}))
+        }
+        Api::Generate if stream => ("/v1beta/models/m-1:streamGenerateContent?alt=sse", json!({})),
+        Api::Generate => ("/v1beta/models/m-1:generateContent", json!({})),
+    };
+    let mut body = body;
+    if api == Api::Generate {
+        body = json!({"contents": [{"role": "user", "parts": [{"text": "go"}]}]});
+    } else {
+        body["stream"] = json!(stream);
+    }
+    let client = http();
+    let url = format!("{}{path}", model.base_url());
+    let answer = client.post(url).json(&body).send().await.unwrap().bytes().await.unwrap();
+    let mut said = Reading::default();
+    if stream {
+        let mut sse = SseReader::default();
+        for piece in answer.chunks(size) {
+            sse.push(piece).unwrap().iter().for_each(|event| said.event(api, event));
+        }
+    } else {
+        said.document(api, &serde_json::from_slice(&answer).unwrap());
+    }
+    said
+}
+
+#[tokio::test]
+async fn all_apis_say_the_same_of_the_same_answer() {
+    let usage = json!({"input_tokens": 11, "output_tokens": 7, "cache_read_tokens": 5, "cache_write_tokens": 0});
+    let steps = json!([{"say": "usage \"error\" finish", "usage": usage}]);
+    let script = Script::from_value(json!({"conversations": [{"when": "go", "steps": steps}]})).unwrap();
+    let model = ScriptedModel::start(script).await.unwrap();
+    for api in [Api::Messages, Api::Responses, Api::Chat, Api::Generate] {
+        for (stream, size) in [(false, 1), (true, 1), (true, 13), (true, 1 << 20)] {
+            let said = said(&model, api, stream, size).await;
+            let what = format!("{api:?} {stream} {size}: {said:?}");
+            let usage = said.usage;
+            assert_eq!((usage.input, usage.output, usage.cache_read), (Some(11), Some(7), Some(5)), "{what}");
+            assert_eq!(said.model.as_deref(), Some("m-1"), "{what}");
+            assert!(said.whole && said.failure.is_none(), "{what}");
+        }
+    }
 }

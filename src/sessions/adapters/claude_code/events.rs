@@ -7,7 +7,7 @@ use rust_decimal::prelude::FromPrimitive;
 use serde_json::{Value, json};
 
 use super::super::common::{self, Names, SERVER, number, string};
-use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
+use super::super::{ErrorClass, Failure, Outcome, Parser, RunEvent, Usage};
 use super::SKILL_TOOL;
 use process::ExitInfo;
 use tools::SKILL_READ;
@@ -142,7 +142,7 @@ impl ClaudeParser {
         events
     }
 
-    fn error(&self, result: &Value) -> Option<RunError> {
+    fn error(&self, result: &Value) -> Option<Failure> {
         let subtype = string(result, "subtype").unwrap_or_default();
         if subtype == "success" && result["is_error"] == false {
             let message = match self.mcp {
@@ -150,7 +150,7 @@ impl ClaudeParser {
                 Some(false) => "Claude Code could not reach the butler's tools and ran without them",
                 None => "Claude Code never said that it reached the butler's tools",
             };
-            return Some(RunError::new(ErrorClass::McpUnreachable, message));
+            return Some(Failure::new(ErrorClass::McpUnreachable, message));
         }
         let reason = string(result, "terminal_reason").unwrap_or_default();
         let class = match (subtype, reason) {
@@ -171,7 +171,7 @@ impl ClaudeParser {
         let first = errors.and_then(|e| e.iter().find_map(Value::as_str));
         let message = string(result, "result").or(first).unwrap_or(subtype);
         let class = if message.starts_with("Not logged in") { ErrorClass::Auth } else { class };
-        Some(RunError::new(class, common::shown(message)))
+        Some(Failure::new(class, common::shown(message)))
     }
 }
 

@@ -4,46 +4,19 @@
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 
-use super::super::tests::{CODE, file, invocation};
+use super::super::tests::{CODE, file, invocation, recorded, told};
 use super::*;
 use crate::adapters::{ErrorClass, Outcome, RunEvent, Usage};
 use base::Secret;
 
 fn replay(recording: &str, exit: i32, stderr: &str) -> (Vec<RunEvent>, Outcome) {
-    let mut parser = ClaudeCode::default().parser(&["module.states".into()]);
-    let events = recording.lines().flat_map(|line| parser.line(line)).collect();
-    (events, parser.finish(CODE(exit), stderr))
-}
-
-macro_rules! recorded {
-    ($name:literal) => {
-        include_str!(concat!("recorded/", $name, ".jsonl"))
-    };
+    super::super::tests::replay(ClaudeCode::default().parser(&["module.states".into()]), recording, exit, stderr)
 }
 
 #[test]
 fn a_good_run_yields_its_events_in_order_under_the_butler_s_own_names() {
     let (events, outcome) = replay(recorded!("ok"), 0, "");
-    let names: Vec<&str> = events
-        .iter()
-        .map(|e| match e {
-            RunEvent::McpConnected(true) => "connected",
-            RunEvent::ToolCall { name, .. } => name,
-            RunEvent::ToolResult { is_error: true, content, .. } => {
-                assert_eq!(content, "called x/y");
-                "error"
-            }
-            RunEvent::ToolResult { name, content, .. } => {
-                assert_eq!(content, &format!("called {name}"));
-                "result"
-            }
-            RunEvent::Text(text) => text,
-            RunEvent::Model(_) => "model",
-            RunEvent::Usage(_) => "usage",
-            RunEvent::Final => "final",
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let names = told(&events, "called x/y");
     let expected = "connected a-b result module.set_enabled result module.states result module_states2 result state_get \
                     result x/y error";
     let expected: Vec<&str> = expected.split_whitespace().chain(["FINAL done", "model", "usage", "final"]).collect();

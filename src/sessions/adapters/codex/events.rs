@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use serde_json::{Value, json};
 
 use super::super::common::{self, Names, number, string};
-use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
+use super::super::{ErrorClass, Failure, Outcome, Parser, RunEvent, Usage};
 use process::ExitInfo;
 
 /// One run's state.
@@ -60,10 +60,10 @@ fn class(message: &str) -> ErrorClass {
 }
 
 /// The error behind the last words of a failed run: of a server's whole answer its sentence.
-fn failure(message: &str) -> RunError {
+fn failure(message: &str) -> Failure {
     let body: Value = serde_json::from_str(message).unwrap_or_default();
     let sentence = body.pointer("/error/message").and_then(Value::as_str).unwrap_or(message);
-    RunError::new(class(message), common::shown(sentence))
+    Failure::new(class(message), common::shown(sentence))
 }
 
 /// Tokens of the run. The program counts cached input as input.
@@ -169,7 +169,7 @@ impl Parser for CodexParser {
         let Some(end) = self.end.take() else {
             if stderr_tail.contains("required MCP servers failed to initialize") {
                 let why = "Codex could not reach the butler's tools and did not begin";
-                return Outcome::failed(RunError::new(ErrorClass::McpUnreachable, why));
+                return Outcome::failed(Failure::new(ErrorClass::McpUnreachable, why));
             }
             if let Some(complaint) = self.complaint.take() {
                 return Outcome::failed(failure(&complaint));
@@ -181,7 +181,7 @@ impl Parser for CodexParser {
             return Outcome::failed(failure(message.or(self.complaint.as_deref()).unwrap_or("Codex gave no reason")));
         }
         let error = (!self.begun)
-            .then(|| RunError::new(ErrorClass::McpUnreachable, "Codex never said that it had begun with its tools"));
+            .then(|| Failure::new(ErrorClass::McpUnreachable, "Codex never said that it had begun with its tools"));
         Outcome {
             ok: error.is_none(),
             final_text: self.final_text.take(),

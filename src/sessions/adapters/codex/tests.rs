@@ -2,45 +2,19 @@
 
 use std::os::unix::fs::PermissionsExt;
 
-use super::super::tests::{CODE, file, invocation};
+use super::super::tests::{CODE, file, invocation, recorded, told};
 use super::*;
 use crate::adapters::{BASE_ENV, ErrorClass, Outcome, RunEvent, Usage};
 use base::Secret;
 
 fn replay(recording: &str, exit: i32, stderr: &str) -> (Vec<RunEvent>, Outcome) {
-    let mut parser = Codex::default().parser(&["module.states".into()]);
-    let events = recording.lines().flat_map(|line| parser.line(line)).collect();
-    (events, parser.finish(CODE(exit), stderr))
-}
-
-macro_rules! recorded {
-    ($name:literal) => {
-        include_str!(concat!("recorded/", $name, ".jsonl"))
-    };
+    super::super::tests::replay(Codex::default().parser(&["module.states".into()]), recording, exit, stderr)
 }
 
 #[test]
 fn a_good_run_yields_its_events_in_order() {
     let (events, outcome) = replay(recorded!("ok"), 0, "");
-    let names: Vec<&str> = events
-        .iter()
-        .map(|e| match e {
-            RunEvent::McpConnected(true) => "connected",
-            RunEvent::ToolCall { name, .. } => name,
-            RunEvent::ToolResult { is_error: true, content, .. } => {
-                assert_eq!(content, "failed fails");
-                "error"
-            }
-            RunEvent::ToolResult { name, content, .. } => {
-                assert_eq!(content, &format!("called {name}"));
-                "result"
-            }
-            RunEvent::Text(text) => text,
-            RunEvent::Usage(_) => "usage",
-            RunEvent::Final => "final",
-            other => panic!("{other:?}"),
-        })
-        .collect();
+    let names = told(&events, "failed fails");
     let expected = "connected First. state_set result module.states result fails error";
     let expected: Vec<&str> = expected.split_whitespace().chain(["FINAL done", "usage", "final"]).collect();
     assert_eq!(names, expected);

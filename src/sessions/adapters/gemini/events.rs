@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::Value;
 
 use super::super::common::{self, Names, number, string};
-use super::super::{ErrorClass, Outcome, Parser, RunError, RunEvent, Usage};
+use super::super::{ErrorClass, Failure, Outcome, Parser, RunEvent, Usage};
 use super::SKILL_TOOL;
 use process::ExitInfo;
 use tools::SKILL_READ;
@@ -114,7 +114,7 @@ impl GeminiParser {
         vec![RunEvent::ToolResult { id, name, is_error, content }]
     }
 
-    fn error(&self, result: &Value, exit: ExitInfo) -> Option<RunError> {
+    fn error(&self, result: &Value, exit: ExitInfo) -> Option<Failure> {
         if string(result, "status") == Some("success") {
             return None;
         }
@@ -136,7 +136,7 @@ impl GeminiParser {
             },
         };
         let sentence = answer.pointer("/error/message").and_then(Value::as_str).unwrap_or(message);
-        Some(RunError::new(class, common::shown(sentence)))
+        Some(Failure::new(class, common::shown(sentence)))
     }
 }
 

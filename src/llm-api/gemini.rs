@@ -1,32 +1,33 @@
 //! Gemini's `generateContent`, in one piece and streamed.
 
-use http::{Method, StatusCode};
+use http::Method;
 use serde_json::{Value, json};
 
-use super::{AnswerSoFar, Api, ApiPath, count, is_model};
+use crate::api::{Api, Endpoint, Purpose, is_model};
+use crate::reading::Reading;
+use crate::usage::{Usage, count};
 
-pub fn known(method: &Method, path: &str) -> Option<ApiPath> {
+pub fn endpoint(method: &Method, path: &str) -> Option<Endpoint> {
     let below = path.strip_prefix("/v1beta/models")?;
-    let plain =
-        |model: Option<&str>, api| Some(ApiPath { api, path: path.to_owned(), model: model.map(str::to_owned) });
-    match (method.as_str(), below) {
-        ("GET", "") => plain(None, None),
-        ("GET", _) => plain(None, None).filter(|_| below.strip_prefix('/').is_some_and(is_plain)),
+    let (purpose, model) = match (method.as_str(), below) {
+        ("GET", "") => (Purpose::Models, None),
+        ("GET", _) if below.strip_prefix('/').is_some_and(is_plain) => (Purpose::Models, None),
         ("POST", _) => {
             let (model, action) = below.strip_prefix('/')?.rsplit_once(':')?;
-            let api = match action {
-                "generateContent" | "streamGenerateContent" => Some(Api::Generate),
-                "countTokens" => None,
+            let purpose = match action {
+                "generateContent" | "streamGenerateContent" => Purpose::Call(Api::Generate),
+                "countTokens" => Purpose::CountTokens,
                 _ => return None,
             };
-            if is_plain(model) { plain(Some(model), api) } else { None }
+            (purpose, Some(Some(model).filter(|model| is_plain(model))?.to_owned()))
         }
-        _ => None,
-    }
+        _ => return None,
+    };
+    Some(Endpoint { purpose, path: path.to_owned(), model })
 }
 
-pub fn error(status: StatusCode, message: &str) -> Value {
-    let name = match status.as_u16() {
+pub fn error(status: u16, message: &str) -> Value {
+    let name = match status {
         400 | 413 => "INVALID_ARGUMENT",
         401 => "UNAUTHENTICATED",
         402 => "FAILED_PRECONDITION",
@@ -36,11 +37,17 @@ pub fn error(status: StatusCode, message: &str) -> Value {
         502..=504 => "UNAVAILABLE",
         _ => "INTERNAL",
     };
-    json!({"error": {"code": status.as_u16(), "message": message, "status": name}})
+    json!({"error": {"code": status, "message": message, "status": name}})
+}
+
+pub fn usage(usage: &Usage) -> Value {
+    let (input, output) = (usage.all_input(), usage.output.unwrap_or(0));
+    json!({"promptTokenCount": input, "candidatesTokenCount": output, "totalTokenCount": input + output,
+        "cachedContentTokenCount": usage.cache_read.unwrap_or(0)})
 }
 
 /// One answer, or one of those that a stream consists of. The last that counts counts for the whole stream.
-pub fn read(data: &Value, said: &mut AnswerSoFar) {
+pub fn read(data: &Value, said: &mut Reading) {
     said.named(&data["modelVersion"]);
     let usage = &data["usageMetadata"];
     if let Some(prompt) = count(usage, "promptTokenCount") {

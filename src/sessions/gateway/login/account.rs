@@ -12,7 +12,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tokio::sync::Mutex;
 
-use super::super::types::Login;
+use super::Login;
 use access::credentials::{CredentialError, Credentials};
 use base::redact::household;
 use base::{Clock, Secret, TenantId, http_client, innermost, text};
@@ -76,7 +76,7 @@ pub async fn ready(
 }
 
 fn parse(file: &Secret<String>) -> Result<Value, AccountError> {
-    let value: Value = serde_json::from_str(file.expose()).map_err(|_| AccountError::File("it is no JSON"))?;
+    let value: Value = serde_json::from_str(file.expose()).map_err(|_| AccountError::File("it is not valid JSON"))?;
     if value["tokens"]["access_token"].is_string() { Ok(value) } else { Err(AccountError::File("it has no tokens")) }
 }
 

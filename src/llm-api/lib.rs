@@ -1,0 +1,21 @@
+//! What the vendors' model APIs look like from outside, once for everybody who speaks them: the agent, which calls them;
+//! the gateway, which stands in between; and the scripted model, which plays them.
+//!
+//! Everything here is pure: paths and documents are read and made, nobody is called.
+
+mod anthropic;
+mod api;
+mod failure;
+mod gemini;
+mod openai;
+mod reading;
+mod usage;
+mod vendors;
+
+#[cfg(test)]
+mod tests;
+
+pub use api::{Api, Endpoint, Family, Purpose};
+pub use failure::{ErrorClass, Failure};
+pub use reading::Reading;
+pub use usage::Usage;
