@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-use super::api::ApiServer;
 use super::failure::Failure;
 use super::inbound::Inbound;
 use super::ready::readiness;
@@ -54,8 +53,12 @@ struct Desk {
 /// closed. Done when all of them are gone.
 pub async fn serve(supervisor: Supervisor, listener: Listener, edge: Edge, stop: CancellationToken) {
     let (rpc_stop, rpc) = stop_channel();
+    let methods = match (Rpc { supervisor: supervisor.clone() }).methods() {
+        Ok(methods) => methods,
+        Err(e) => return tracing::error!(error = %e, "a call of the admin port is declared twice"),
+    };
     let desk = Desk {
-        methods: Rpc { supervisor: supervisor.clone() }.into_rpc().into(),
+        methods,
         supervisor,
         builder: Server::builder().set_config(settings(&edge)).to_service_builder(),
         edge,

@@ -5,26 +5,27 @@ use std::path::Path;
 use serde_json::json;
 
 use super::args::CheckArgs;
-use super::out::{Out, Tone, count};
+use super::out::{Out, Tone};
 use super::problem::{Problem, USAGE};
 use super::serve::on_all_cores;
-use super::{Desk, Outcome};
+use super::text::count;
+use super::{Outcome, Place};
 use crate::butler::own_tools;
 use crate::config::{ButlerConfig, Household, Mistake, Refused, load};
 use crate::modules::{Catalog, StrictCatalog};
 use crate::scenario::mentions;
 use crate::supervisor::rehearse;
 
-pub fn run(desk: &Desk, args: &CheckArgs) -> Outcome {
+pub fn run(place: &Place, args: &CheckArgs) -> Outcome {
     // Every mistake is told, those in modules' settings, too; a butler that has only such ones would start without the
     // module, so what would happen is asked in the way of a start.
-    let strict = load(&desk.overrides, &desk.environment, &StrictCatalog::new(own_tools, mentions));
-    let start = load(&desk.overrides, &desk.environment, &Catalog::default());
+    let strict = load(&place.overrides, &place.environment, &StrictCatalog::new(own_tools, mentions));
+    let start = load(&place.overrides, &place.environment, &Catalog::default());
     let mut found = Found { mistakes: told(&strict), start, untried: None };
     if !args.offline {
         found.rehearse()?;
     }
-    Ok(show(desk.out, &found))
+    Ok(show(&place.out, &found))
 }
 
 /// What the strict look tells, each once: what butlers share is looked at with each of them.
@@ -70,7 +71,7 @@ impl Found {
 }
 
 /// Tells every mistake, or where the household is. Returns the exit code.
-fn show(out: Out, found: &Found) -> i32 {
+fn show(out: &Out, found: &Found) -> i32 {
     let mistakes = &found.mistakes;
     if out.json {
         out.value(&as_json(found));
@@ -104,7 +105,7 @@ fn as_json(found: &Found) -> serde_json::Value {
     shown
 }
 
-fn summary(out: Out, found: &Result<Household, Refused>, mistakes: usize) -> String {
+fn summary(out: &Out, found: &Result<Household, Refused>, mistakes: usize) -> String {
     match found {
         Ok(house) if mistakes == 0 => {
             let settings = match &house.config_file {

@@ -10,8 +10,9 @@ use super::doctor;
 use super::out::Tone;
 use super::problem::{FAILED, Problem};
 use super::prompt;
-use super::{Desk, Outcome, runtime};
-use crate::admin::{ApiClient, Client, Sealed};
+use super::{Outcome, Place, runtime};
+use crate::admin::api::SecretsApiClient;
+use crate::admin::{Client, Sealed};
 use crate::base::Secret;
 use crate::config::{Config, Environment, RuntimeKind, Zone, load_config};
 use crate::setup::{
@@ -48,27 +49,27 @@ pub struct InitArgs {
     pub print_unit: bool,
 }
 
-pub fn run(mut desk: Desk, args: InitArgs) -> Outcome {
-    let out = desk.out;
+pub fn run(mut place: Place, args: InitArgs) -> Outcome {
+    let out = place.out.clone();
     if args.print_unit {
         out.line(unit().trim_end());
         return Ok(0);
     }
     let as_service = args.service && obstacle().is_none();
     if as_service {
-        desk.overrides.config_file.get_or_insert_with(|| SETTINGS.into());
-        desk.overrides.roster.get_or_insert_with(|| ROSTER.into());
+        place.overrides.config_file.get_or_insert_with(|| SETTINGS.into());
+        place.overrides.roster.get_or_insert_with(|| ROSTER.into());
     }
-    let found = look(&desk.overrides, &desk.environment);
+    let found = look(&place.overrides, &place.environment);
     refuse_changes(&found, &args)?;
     let asks = std::io::stdin().is_terminal() && !out.json && !args.key_stdin;
-    let start = wishes(&desk.environment, &found, &args, asks)?;
+    let start = wishes(&place.environment, &found, &args, asks)?;
     let name = key_name(start.runtime);
     let key = key(&args, name, asks && !(found.settings_there && found.roster_there))?;
-    let begun = begin(&found, &desk.overrides, &start)?;
+    let begun = begin(&found, &place.overrides, &start)?;
     // From now on by the files that are there.
-    desk.overrides.config_file = Some(found.settings.clone());
-    desk.overrides.roster = Some(found.roster.clone());
+    place.overrides.config_file = Some(found.settings.clone());
+    place.overrides.roster = Some(found.roster.clone());
     if !out.json {
         begun.made.iter().for_each(|file| out.line(&format!("{} {}", out.paint(Tone::Good, "made "), file.display())));
         begun
@@ -77,7 +78,7 @@ pub fn run(mut desk: Desk, args: InitArgs) -> Outcome {
             .for_each(|file| out.line(&format!("{} {}", out.paint(Tone::Faint, "there"), file.display())));
     }
     if let (Some(key), false) = (&key, as_service) {
-        let config = load_config(&desk.overrides, &desk.environment)?;
+        let config = load_config(&place.overrides, &place.environment)?;
         runtime()?.block_on(keep(&config, name, key))?;
         if !out.json {
             out.line(&format!("{} {name}, encrypted in the database", out.paint(Tone::Good, "kept ")));
@@ -87,7 +88,7 @@ pub fn run(mut desk: Desk, args: InitArgs) -> Outcome {
         true => Some(install(&found.settings, &found.roster, key.as_ref().map(|key| (name, key)))?),
         false => None,
     };
-    finish(&desk, &begun, key.is_some().then_some(name), service.as_ref(), &found)
+    finish(&place, &begun, key.is_some().then_some(name), service.as_ref(), &found)
 }
 
 /// What is there is not changed: a wish that would change it is refused before anything is written.
@@ -183,9 +184,9 @@ async fn keep(config: &Config, name: &'static str, key: &Secret<String>) -> Resu
 }
 
 /// Says what comes next, and lets the doctor look.
-fn finish(desk: &Desk, begun: &Begun, key: Option<&str>, service: Option<&Service>, found: &Found) -> Outcome {
-    let out = desk.out;
-    let mut report = doctor::look(&desk.overrides, &desk.environment)?;
+fn finish(place: &Place, begun: &Begun, key: Option<&str>, service: Option<&Service>, found: &Found) -> Outcome {
+    let out = place.out.clone();
+    let mut report = doctor::look(&place.overrides, &place.environment)?;
     if let Some(key) = key {
         // Without a daemon the doctor can't see what is stored; we have just stored it.
         report.settle("keys", key, format!("{key} is kept; the daemon finds it when it starts"));
@@ -197,7 +198,7 @@ fn finish(desk: &Desk, begun: &Begun, key: Option<&str>, service: Option<&Servic
         return Ok(code);
     }
     out.line("");
-    doctor::show(out, &report);
+    doctor::show(&out, &report);
     out.line("");
     match service {
         Some(service) if service.installed => {
@@ -212,11 +213,11 @@ fn finish(desk: &Desk, begun: &Begun, key: Option<&str>, service: Option<&Servic
             service.commands.iter().for_each(|command| out.line(&format!("  {command}")));
         }
         None => {
-            let flags = match found.settings == PathBuf::from(&desk.environment.working_dir).join("config/butlerd.toml")
-            {
-                true => String::new(),
-                false => format!(" --config {}", found.settings.display()),
-            };
+            let flags =
+                match found.settings == PathBuf::from(&place.environment.working_dir).join("config/butlerd.toml") {
+                    true => String::new(),
+                    false => format!(" --config {}", found.settings.display()),
+                };
             out.line(&format!("Now: butlerd serve{flags}, and in another terminal: butlerd chat{flags}"));
         }
     }

@@ -2,29 +2,29 @@
 
 use super::args::{DemoArgs, ServeArgs};
 use super::problem::{FAILED, Problem};
-use super::{Desk, Outcome};
+use super::{Outcome, Place};
 use crate::config::Overrides;
 use crate::demo::DemoOptions;
 use crate::supervisor::{ServeError, with_causes};
 
-pub fn run(desk: Desk, args: ServeArgs) -> Outcome {
+pub fn run(place: Place, args: ServeArgs) -> Outcome {
     let mut overrides = Overrides {
         ports: args.ports,
         listen: args.listen,
         log: args.log,
         pg_bin: args.postgres.pg_bin,
         pg_bundle: args.postgres.pg_bundle,
-        ..desk.overrides
+        ..place.overrides
     };
-    if desk.out.json {
+    if place.out.json {
         overrides.set.push(("telemetry.format".to_owned(), "json".to_owned()));
     }
-    let served = on_all_cores(crate::supervisor::serve(&overrides, &desk.environment, crate::admin::spawn))?;
+    let served = on_all_cores(crate::supervisor::serve(&overrides, &place.environment, crate::admin::spawn))?;
     served?;
     Ok(0)
 }
 
-pub fn demo(args: DemoArgs) -> Outcome {
+pub fn demo(args: &DemoArgs) -> Outcome {
     on_all_cores(crate::demo::run(DemoOptions { runtime: args.runtime, keep: args.keep }))
 }
 
@@ -47,7 +47,7 @@ impl From<ServeError> for Problem {
             other => {
                 let why = with_causes(&other);
                 let message = format!("The household can't be served: {}.", why.trim_end_matches('.'));
-                Problem::new(FAILED, "serve", message, "`butlerd doctor` looks at the machine and says what to do.")
+                Problem::new(FAILED, "serve", message, "`butlerd doctor` examines the machine and says what to do.")
             }
         }
     }

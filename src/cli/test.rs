@@ -5,20 +5,21 @@ use std::collections::BTreeMap;
 use serde_json::json;
 
 use super::args::TestArgs;
-use super::out::{Out, Tone, count};
+use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::serve::on_all_cores;
-use super::{Desk, Outcome};
+use super::text::count;
+use super::{Outcome, Place};
 use crate::scenario::{Report, run as play};
 
-pub fn run(desk: &Desk, args: TestArgs) -> Outcome {
-    let played = on_all_cores(play(&desk.overrides, &desk.environment, &args.butlers, args.only.as_deref()))?;
+pub fn run(place: &Place, args: &TestArgs) -> Outcome {
+    let played = on_all_cores(play(&place.overrides, &place.environment, &args.butlers, args.only.as_deref()))?;
     let reports = played.map_err(|why| Problem::new(FAILED, "test", format!("Nothing was tested: {why}"), ""))?;
-    Ok(show(desk.out, &reports))
+    Ok(show(&place.out, &reports))
 }
 
 /// Tells what came of it. Returns the exit code.
-fn show(out: Out, reports: &[Report]) -> i32 {
+fn show(out: &Out, reports: &[Report]) -> i32 {
     let good = reports.iter().all(Report::is_good);
     if out.json {
         out.value(&json!({"ok": good, "butlers": reports}));

@@ -5,7 +5,8 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{DELIVERS, Finding, Level};
-use crate::admin::{ApiClient, Client, ClientError, DaemonFile, PlaceError};
+use crate::admin::api::{HouseApiClient, SecretsApiClient};
+use crate::admin::{Client, ClientError, DaemonFile, PlaceError};
 use crate::base::text;
 use crate::butler::{ButlerState, ButlerStatus, HouseStatus};
 use crate::modules::{Health, State};

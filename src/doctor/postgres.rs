@@ -61,16 +61,17 @@ async fn external(url: &Secret<String>) -> Finding {
     let config: tokio_postgres::Config = match url.expose().parse() {
         Ok(config) => config,
         // The error could repeat a part of the URL, and the URL may hold a password.
-        Err(_) => return Finding::problem(TOPIC, "database.url is no connection string"),
+        Err(_) => return Finding::problem(TOPIC, "database.url is not a connection string"),
     };
-    let advice = "Is the server running, and do host, port, user and password of database.url fit?";
+    let advice = "Is the server running, and are host, port, user and password of database.url right?";
     match tokio::time::timeout(PATIENCE, version(config)).await {
         Ok(Ok((number, text))) if number / 10_000 < MIN_MAJOR => {
             Finding::problem(TOPIC, format!("the server of database.url is version {text}"))
                 .so(format!("Use PostgreSQL {MIN_MAJOR} or newer."))
         }
         Ok(Ok((_, text))) => Finding::ok(TOPIC, format!("the server of database.url answers: version {text}")),
-        Ok(Err(why)) => {
+        Ok(Err(e)) => {
+            let why = crate::store::describe(&e);
             Finding::problem(TOPIC, format!("the server of database.url does not answer: {why}")).so(advice)
         }
         Err(_) => {
@@ -81,15 +82,13 @@ async fn external(url: &Secret<String>) -> Finding {
 }
 
 /// `server_version_num` and `server_version`.
-async fn version(config: tokio_postgres::Config) -> Result<(u32, String), String> {
-    let words = |e: tokio_postgres::Error| crate::store::describe(&e);
-    let (client, connection) = config.connect(crate::store::connector(&config)).await.map_err(words)?;
+async fn version(config: tokio_postgres::Config) -> Result<(u32, String), tokio_postgres::Error> {
+    let (client, connection) = config.connect(crate::store::connector(&config)).await?;
     // Its end is the client's.
     drop(task::spawn(task::Kind::Job, "doctor-database", connection));
     let row = client
         .query_one("SELECT current_setting('server_version_num')::int, current_setting('server_version')", &[])
-        .await
-        .map_err(words)?;
+        .await?;
     let number: i32 = row.get(0);
     Ok((u32::try_from(number).unwrap_or(0), row.get(1)))
 }

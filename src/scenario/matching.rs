@@ -4,15 +4,17 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
+use super::error::StepError;
+
 /// Values that were kept on the way, by name.
 pub type Kept = BTreeMap<String, Value>;
 
 /// Puts kept values where `$name` stands. The error names what was not kept.
-pub fn fill(value: &Value, kept: &Kept) -> Result<Value, String> {
+pub fn fill(value: &Value, kept: &Kept) -> Result<Value, StepError> {
     Ok(match value {
         Value::String(text) => match text.strip_prefix('$') {
             Some(name) if is_name(name) => {
-                kept.get(name).cloned().ok_or_else(|| format!("nothing was kept as `{name}`"))?
+                kept.get(name).cloned().ok_or_else(|| StepError::NotKept(name.to_owned()))?
             }
             _ => value.clone(),
         },
@@ -23,7 +25,7 @@ pub fn fill(value: &Value, kept: &Kept) -> Result<Value, String> {
 }
 
 /// The same for the members of an object.
-pub fn fill_map(map: &Map<String, Value>, kept: &Kept) -> Result<Map<String, Value>, String> {
+pub fn fill_map(map: &Map<String, Value>, kept: &Kept) -> Result<Map<String, Value>, StepError> {
     map.iter().map(|(k, v)| Ok((k.clone(), fill(v, kept)?))).collect()
 }
 

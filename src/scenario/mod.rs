@@ -9,12 +9,14 @@
 //! reads rows (`rows`) or runs a job (`job`). `given` puts there, as the butler's role, what no tool brings about;
 //! `eventually = true` looks until what comes to be by itself is there.
 
+mod error;
 mod evidence;
 mod file;
 mod matching;
 mod play;
 mod run;
 
+pub use error::ScenarioError;
 pub use evidence::Coverage;
 pub use file::{Proves, Scenario, ScenarioFile, Step, mentions, read_dir};
 pub use run::{Failure, Report, run};

@@ -9,6 +9,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::error::StepError;
 use super::evidence::only_the_schema_refuses;
 use super::file::{Act, Proves, Scenario, Step};
 use super::matching::{Kept, differs, fill, fill_map, part};
@@ -32,7 +33,7 @@ pub struct Stage {
 }
 
 /// The step at which a scenario went wrong: its line, and how.
-pub type Wrong = (usize, String);
+pub type Wrong = (usize, StepError);
 
 impl Stage {
     /// Plays it as the tenant `as_tenant`, which nobody else uses.
@@ -43,13 +44,15 @@ impl Stage {
                 None => as_tenant.to_owned(),
                 Some(other) => format!("{as_tenant}-{other}"),
             };
-            let tenant = TenantId::new(&tenant).map_err(|e| (step.line, format!("as: {e}")))?;
+            let tenant = TenantId::new(&tenant);
+            let tenant = tenant.map_err(|e| (step.line, StepError::Unexpected(format!("as: {e}"))))?;
             self.clock.set(step.now.or(scenario.now));
-            let wrong = |why: String| (step.line, why);
+            let wrong = |why: StepError| (step.line, why);
             let got = self.step_in_time(scenario, step, &tenant, &kept).await.map_err(wrong)?;
             for (name, path) in &step.keep {
                 let value = part(&got, path).filter(|v| !v.is_null());
-                let value = value.ok_or_else(|| wrong(format!("keep: the result has no {path}: {got}")))?;
+                let value = value
+                    .ok_or_else(|| wrong(StepError::Unexpected(format!("keep: the result has no {path}: {got}"))))?;
                 kept.insert(name.clone(), value.clone());
             }
         }
@@ -63,7 +66,7 @@ impl Stage {
         step: &Step,
         tenant: &TenantId,
         kept: &Kept,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, StepError> {
         // What has an effect is called once.
         let reads = match &step.act {
             Act::Call { tool, .. } => {
@@ -73,7 +76,7 @@ impl Stage {
             _ => true,
         };
         if step.eventually && !reads {
-            return Err("`eventually` is for what only reads; this call has an effect".to_owned());
+            return StepError::unexpected("`eventually` is for what only reads; this call has an effect");
         }
         let deadline = Instant::now() + IN_TIME;
         loop {
@@ -85,7 +88,7 @@ impl Stage {
         }
     }
 
-    async fn step(&self, scenario: &Scenario, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
+    async fn step(&self, scenario: &Scenario, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
         let got = match &step.act {
             Act::Rows(sql) => self.rows(sql, tenant, kept).await?,
             Act::Given(sql) => self.given(sql, tenant, kept).await?,
@@ -98,22 +101,25 @@ impl Stage {
         if let Some(expected) = &step.expect
             && let Some(how) = differs(&fill(expected, kept)?, &got)
         {
-            return Err(how);
+            return StepError::unexpected(how);
         }
         let nothing = [json!([]), json!(null), json!({"found": false})];
         if step.nothing && !nothing.contains(&got) {
-            return Err(format!("something was found: {got}"));
+            return StepError::unexpected(format!("something was found: {got}"));
         }
         Ok(got)
     }
 
     /// Who calls: a person, or a session that deals with a request.
-    fn caller(&self, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Caller, String> {
+    fn caller(&self, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Caller, StepError> {
         let holder = match &step.session_of {
             None => Holder::Operator { id: Uuid::nil(), label: "scenario".to_owned() },
             Some(request) => {
                 let request = fill(&Value::String(request.clone()), kept)?;
-                let request = request.as_str().and_then(|id| id.parse().ok()).ok_or("session_of: that is no id")?;
+                let request = request
+                    .as_str()
+                    .and_then(|id| id.parse().ok())
+                    .ok_or_else(|| StepError::Unexpected("session_of: that is not an id".to_owned()))?;
                 let root =
                     RequestContext::root(&self.clock, tenant.clone(), "scenario", "local", "scenario", Trust::Owner);
                 Holder::Session {
@@ -143,17 +149,18 @@ impl Stage {
         tool: &str,
         args: Map<String, Value>,
         caller: Caller,
-    ) -> Result<Value, String> {
+    ) -> Result<Value, StepError> {
         let reply = self.butler.tools().call(tool, args, caller, CancellationToken::new()).await;
-        let reply = reply.ok_or_else(|| format!("{} has no tool `{tool}`", self.butler.name()))?;
+        let reply =
+            reply.ok_or_else(|| StepError::Unexpected(format!("{} has no tool `{tool}`", self.butler.name())))?;
         let problem = (reply.is_error || reply.json["status"] == "error")
             .then(|| reply.json["error"].as_str().unwrap_or_default().to_owned());
         match (&step.refused, problem) {
             (None, None) => {}
-            (None, Some(problem)) => return Err(format!("{tool} was refused: {problem}")),
-            (Some(_), None) => return Err(format!("{tool} was not refused: {}", reply.json)),
+            (None, Some(problem)) => return StepError::unexpected(format!("{tool} was refused: {problem}")),
+            (Some(_), None) => return StepError::unexpected(format!("{tool} was not refused: {}", reply.json)),
             (Some(part), Some(problem)) if !problem.contains(part) => {
-                return Err(format!("{tool} was refused in other words: {problem}"));
+                return StepError::unexpected(format!("{tool} was refused in other words: {problem}"));
             }
             (Some(_), Some(problem)) => {
                 let of_trade = reply.json["code"] != "invalid_arguments";
@@ -161,7 +168,7 @@ impl Stage {
                 let evidence = scenario.proves == Some(Proves::Refusal) && scenario.tools.iter().any(|t| t == tool);
                 if evidence && !of_trade && !def.is_some_and(|def| only_the_schema_refuses(def)) {
                     let why = "that is a mistake of form, which any tool refuses; show a mistake of the trade";
-                    return Err(format!("{tool}: {problem}: {why}"));
+                    return StepError::unexpected(format!("{tool}: {problem}: {why}"));
                 }
             }
         }
@@ -169,29 +176,36 @@ impl Stage {
     }
 
     /// Rows as the butler's own role sees them. `$name` in the statement becomes the value, as a literal.
-    async fn rows(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
+    async fn rows(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
         let sql = filled(sql, kept);
-        let mut lease = self.store.tenant(tenant).await.map_err(|e| e.to_string())?;
+        let mut lease = self.store.tenant(tenant).await?;
         let wrapped = format!("SELECT to_jsonb(q) FROM ({sql}) q");
         let rows = lease.query_read_only(&wrapped, &[]).await;
-        let rows = rows.map_err(|e| format!("rows: {}", crate::store::describe(&e)))?;
+        let rows = rows.map_err(|source| StepError::Sql { what: "rows", source })?;
         Ok(Value::Array(rows.iter().map(|row| row.get(0)).collect()))
     }
 
     /// Makes rows as the butler's own role.
-    async fn given(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
-        let mut lease = self.store.tenant(tenant).await.map_err(|e| e.to_string())?;
+    async fn given(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
+        let mut lease = self.store.tenant(tenant).await?;
         let done = lease.execute(&filled(sql, kept), &[]).await;
-        let rows = done.map_err(|e| format!("given: {}", crate::store::describe(&e)))?;
-        if rows == 0 { Err("given: the statement found no row".to_owned()) } else { Ok(Value::Null) }
+        let rows = done.map_err(|source| StepError::Sql { what: "given", source })?;
+        if rows == 0 { StepError::unexpected("given: the statement found no row") } else { Ok(Value::Null) }
     }
 
-    async fn job(&self, job: &str, args: &Map<String, Value>, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
+    async fn job(
+        &self,
+        job: &str,
+        args: &Map<String, Value>,
+        tenant: &TenantId,
+        kept: &Kept,
+    ) -> Result<Value, StepError> {
         let Some(found) = self.jobs.get(job) else {
-            return Err(format!("{} has no job `{job}`", self.butler.name()));
+            return StepError::unexpected(format!("{} has no job `{job}`", self.butler.name()));
         };
         let args = Value::Object(fill_map(args, kept)?);
-        let (rows, _) = found.rows(&self.store, tenant, Some(&args)).await.map_err(|e| e.to_string())?;
+        let rows = found.rows(&self.store, tenant, Some(&args)).await;
+        let (rows, _) = rows.map_err(|e| StepError::Unexpected(e.to_string()))?;
         Ok(Value::Array(rows.into_iter().map(Value::Object).collect()))
     }
 }

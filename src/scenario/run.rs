@@ -6,13 +6,14 @@ use std::sync::Arc;
 
 use serde::Serialize;
 
+use super::error::ScenarioError;
 use super::evidence::{Coverage, unproven};
 use super::file::{Scenario, ScenarioFile, read_dir};
 use super::play::Stage;
 use crate::admin;
 use crate::base::{HumanDuration, Scratch, TenantId};
 use crate::butler::Butler;
-use crate::config::{Environment, Overrides, Ports, Zone, load};
+use crate::config::{Environment, Household, Overrides, Ports, Zone, load};
 use crate::modules::Catalog;
 use crate::supervisor::{Embedded, Supervisor};
 use crate::telemetry::start_log;
@@ -52,15 +53,14 @@ impl Report {
 /// Where the owner of scenarios lives.
 const ZONE: &str = "Europe/Berlin";
 
-/// Plays the scenarios of these butlers (none named: all), only those whose name has `only` in it. The error is a
-/// sentence for the person: there is nothing to play on.
+/// Plays the scenarios of these butlers (none named: all), only those whose name contains `only`.
 pub async fn run(
     overrides: &Overrides,
     environment: &Environment,
     butlers: &[String],
     only: Option<&str>,
-) -> Result<Vec<Report>, String> {
-    let scratch = Scratch::new("test").map_err(|e| format!("the scratch directory: {e}"))?;
+) -> Result<Vec<Report>, ScenarioError> {
+    let scratch = Scratch::new("test").map_err(ScenarioError::Scratch)?;
     // The machine's settings say where the roster is and where PostgreSQL's programs are; nothing of theirs is touched.
     let overrides = Overrides {
         data_dir: Some(scratch.path().join("data")),
@@ -68,45 +68,54 @@ pub async fn run(
         log: Some("off".to_owned()),
         ..overrides.clone()
     };
-    let mut household = load(&overrides, environment, &Catalog::default()).map_err(|e| e.to_string())?;
-    household.config.database.url = None;
-    household.config.telemetry.otlp = None;
-    // Days are the same wherever they are played.
-    if let Some(zone) = Zone::named(ZONE) {
-        household.config.owner.time_zone = zone;
-    }
-    // A clock that jumps would set them all off.
-    for butler in &mut household.butlers {
-        butler.schedules.clear();
-        // However it jumps, a butler that is up is there.
-        if let Some(advert) = &mut butler.switchboard {
-            advert.liveness_ttl = HumanDuration::from_secs(100 * 365 * 24 * 3600);
-        }
-    }
-    let names: Vec<String> = household.butlers.iter().map(|b| b.name.to_string()).collect();
-    if let Some(unknown) = butlers.iter().find(|b| !names.contains(b)) {
-        if let Some(broken) = household.broken.iter().find(|b| b.name == **unknown) {
-            return Err(format!(
-                "{unknown} is parked: {}",
-                broken.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-            ));
-        }
-        return Err(format!("there is no butler `{unknown}`; there are: {}", names.join(", ")));
-    }
-    start_log(&household.config.telemetry).map_err(|e| e.to_string())?;
+    let mut household = load(&overrides, environment, &Catalog::default())?;
+    prepare(&mut household);
+    all_there(&household, butlers)?;
+    start_log(&household.config.telemetry)?;
     let places: Vec<(String, PathBuf, String)> = household
         .butlers
         .iter()
         .filter(|b| butlers.is_empty() || butlers.contains(&b.name.to_string()))
         .map(|b| (b.name.to_string(), b.dir.clone(), b.db.schema.clone()))
         .collect();
-    let house = Embedded::start(household, admin::spawn, None).await?;
+    let house = Embedded::start(household, admin::spawn, None).await.map_err(ScenarioError::Household)?;
     let mut reports = Vec::new();
     for (name, dir, schema) in places {
         reports.push(of_butler(&house.supervisor, &name, dir, &schema, only).await);
     }
-    house.end().await?;
+    house.end().await.map_err(ScenarioError::Household)?;
     Ok(reports)
+}
+
+/// Makes it a household that is the same wherever and whenever it is played.
+fn prepare(household: &mut Household) {
+    household.config.database.url = None;
+    household.config.telemetry.otlp = None;
+    if let Some(zone) = Zone::named(ZONE) {
+        household.config.owner.time_zone = zone;
+    }
+    for butler in &mut household.butlers {
+        // A clock that jumps would set them all off.
+        butler.schedules.clear();
+        // However it jumps, a butler that is up is there.
+        if let Some(advert) = &mut butler.switchboard {
+            advert.liveness_ttl = HumanDuration::from_secs(100 * 365 * 24 * 3600);
+        }
+    }
+}
+
+/// Refuses the name of a butler that is not there, or whose files have mistakes.
+fn all_there(household: &Household, butlers: &[String]) -> Result<(), ScenarioError> {
+    let names: Vec<String> = household.butlers.iter().map(|b| b.name.to_string()).collect();
+    let Some(unknown) = butlers.iter().find(|b| !names.contains(b)) else { return Ok(()) };
+    let butler = unknown.clone();
+    Err(match household.broken.iter().find(|b| b.name == *unknown) {
+        Some(broken) => {
+            let mistakes = broken.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            ScenarioError::Parked { butler, mistakes }
+        }
+        None => ScenarioError::Unknown { butler, there: names.join(", ") },
+    })
 }
 
 async fn of_butler(supervisor: &Supervisor, name: &str, dir: PathBuf, schema: &str, only: Option<&str>) -> Report {
@@ -164,7 +173,7 @@ async fn play(stage: &Stage, file: &ScenarioFile, scenario: &Scenario, number: u
     if let Some(why) = unproven(scenario, &stage.butler) {
         return Err(failed(scenario.line, why));
     }
-    stage.play(scenario, &format!("scenario{number}")).await.map_err(|(line, why)| failed(line, why))
+    stage.play(scenario, &format!("scenario{number}")).await.map_err(|(line, why)| failed(line, why.to_string()))
 }
 
 /// What a butler's scenarios are played on, and what of the butler does not work. The error: it is not up.

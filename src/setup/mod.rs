@@ -18,20 +18,26 @@ pub use tool::{NewTool, new_tool};
 
 /// Why nothing was made: a sentence, and what to do.
 #[derive(Debug, thiserror::Error)]
-#[error("{sentence}")]
-pub struct SetupError {
-    pub sentence: String,
-    pub next: String,
-    /// Wrong wishes rather than something that failed.
-    pub usage: bool,
+pub enum SetupError {
+    /// What was asked for makes no sense.
+    #[error("{sentence}")]
+    Request { sentence: String, next: String },
+    #[error("{sentence}")]
+    Failed { sentence: String, next: String },
 }
 
 impl SetupError {
-    fn wish(sentence: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), next: next.into(), usage: true }
+    fn request(sentence: impl Into<String>, next: impl Into<String>) -> Self {
+        Self::Request { sentence: sentence.into(), next: next.into() }
     }
 
     fn failed(sentence: impl Into<String>, next: impl Into<String>) -> Self {
-        Self { sentence: sentence.into(), next: next.into(), usage: false }
+        Self::Failed { sentence: sentence.into(), next: next.into() }
+    }
+
+    /// What to try next; empty where the sentence says it.
+    pub fn next(&self) -> &str {
+        let (Self::Request { next, .. } | Self::Failed { next, .. }) = self;
+        next
     }
 }

@@ -14,6 +14,7 @@ mod notes;
 mod registry;
 mod skills;
 pub mod sql;
+pub mod undo;
 
 pub use audit::{Auditor, CallRecord, EventRecord, Outcome};
 pub use call::{EffectTx, ToolCall, ToolError};
