@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::failure::{Failure, capital};
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
-use crate::access::Grant;
-use crate::approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status};
+use access::Grant;
+use approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 50;

@@ -8,8 +8,8 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
-use crate::access::{Grant, Holder};
-use crate::messenger::{Changed, Delivery, LookError, Post};
+use access::{Grant, Holder};
+use outbox::{Changed, Delivery, LookError, Post};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;

@@ -9,10 +9,10 @@ use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, may, to_its_end};
 use super::sealed::Sealed;
-use crate::base::TenantId;
-use crate::butler::HouseStatus;
-use crate::spawner::budget::{By, Costs, Period};
-use crate::supervisor::Reloaded;
+use base::TenantId;
+use butler::HouseStatus;
+use sessions::budget::{By, Costs, Period};
+use supervisor::Reloaded;
 
 /// The household.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -102,7 +102,7 @@ impl HouseApiServer for Rpc {
         let butler = self.butler(&grant, &butler).await?;
         let house = self.supervisor.house();
         let (config, password) = house.db.role_login(butler.name());
-        crate::base::redact::household().hide(&password);
+        base::redact::household().hide(&password);
         let zone = house.config.owner.time_zone.name();
         let options = format!("-c butlerd.tenant={} -c TimeZone={zone}", grant.tenant);
         Ok(DbLogin::of(&config, password.into(), options))

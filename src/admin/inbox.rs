@@ -8,9 +8,9 @@ use uuid::Uuid;
 use super::failure::{Failure, capital};
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
-use crate::access::{Grant, Holder};
-use crate::switchboard::inbox::Entry;
-use crate::switchboard::{AgainError, Hand, Reopened, SWITCHBOARD};
+use access::{Grant, Holder};
+use inbox::inbox::Entry;
+use inbox::{AgainError, Hand, Reopened, SWITCHBOARD};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;

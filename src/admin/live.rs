@@ -12,8 +12,8 @@ use tokio::sync::broadcast::error::RecvError;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, Visitor, visitor};
-use crate::base::TenantId;
-use crate::spawner::SessionEvent;
+use base::TenantId;
+use sessions::SessionEvent;
 
 /// What happens, as it happens. Subscriptions need the WebSocket.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]

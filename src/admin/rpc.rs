@@ -29,10 +29,10 @@ use super::timeline::TimelineApiServer;
 use super::tokens::TokensApiServer;
 use super::undo::UndoApiServer;
 use super::work::WorkApiServer;
-use crate::access::{Caller, Edge, Grant};
-use crate::base::{ButlerName, task};
-use crate::butler::Butler;
-use crate::supervisor::Supervisor;
+use access::{Caller, Edge, Grant};
+use base::{ButlerName, task};
+use butler::Butler;
+use supervisor::Supervisor;
 
 /// Who stands at the door: put into each request's extensions, and asked again for each call, so that a token revoked
 /// meanwhile opens nothing more on a connection that was open already.

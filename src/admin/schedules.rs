@@ -14,9 +14,9 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights::Need;
 use super::rpc::{Rpc, Unavailable, limited, may, not_found, typed};
-use crate::access::Grant;
-use crate::base::Money;
-use crate::butler::Butler;
+use access::Grant;
+use base::Money;
+use butler::Butler;
 
 const MOST: u32 = 500;
 const USUAL: u32 = 20;

@@ -16,10 +16,10 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights::Need;
 use super::rpc::{Rpc, Unavailable, limited, may, not_found, typed};
-use crate::access::Grant;
-use crate::base::{Money, SessionId};
-use crate::butler::Butler;
-use crate::spawner::SessionState;
+use access::Grant;
+use base::{Money, SessionId};
+use butler::Butler;
+use sessions::SessionState;
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;

@@ -12,8 +12,8 @@ use super::failure::Failure;
 use super::rights::Need;
 use super::rpc::{Rpc, Unavailable, may, not_found, typed};
 use super::sessions::{CallRow, SessionRow};
-use crate::base::{Money, RequestContext};
-use crate::spawner::{EventPage, SessionEvent, TracePart};
+use base::{Money, RequestContext};
+use sessions::{EventPage, SessionEvent, TracePart};
 
 /// Records of what happened.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -165,7 +165,7 @@ impl Timeline {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::sample;
+    use crate::sample;
 
     #[test]
     fn what_is_unknown_is_not_added_up() {

@@ -14,8 +14,8 @@ use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, may};
 use super::sealed::Sealed;
-use crate::access::{Grant, GrantScope, NewToken, TokenInfo};
-use crate::base::{ButlerName, Clock, HumanDuration, Secret, TenantId};
+use access::{Grant, GrantScope, NewToken, TokenInfo};
+use base::{ButlerName, Clock, HumanDuration, Secret, TenantId};
 
 const MOST_LABEL: usize = 100;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -120,7 +120,7 @@ fn checked(
         None => grant.tenant.clone(),
     };
     rights::check_new(grant, butler.as_ref(), &tenant)?;
-    let label = crate::base::text::clean(label.trim());
+    let label = base::text::clean(label.trim());
     if label.is_empty() || label.len() > MOST_LABEL {
         return Err(Failure::invalid(format!("A token needs a label of 1 to {MOST_LABEL} bytes, to know it again.")));
     }
@@ -151,7 +151,7 @@ fn checked(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Holder;
+    use access::Holder;
 
     fn ask(label: &str, scopes: &[&str], expires_in: Option<&str>) -> Result<NewToken, Failure> {
         let admin = Grant {

@@ -13,10 +13,10 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights::Need;
 use super::rpc::{Rpc, limited, may};
-use crate::access::Grant;
-use crate::butler::Butler;
-use crate::store::{Lease, StoreError};
-use crate::tools::undo::{ChangingCall, UndoError, Which, effects, maker, put_back, record, undoable};
+use access::Grant;
+use butler::Butler;
+use store::{Lease, StoreError};
+use tools::undo::{ChangingCall, UndoError, Which, effects, maker, put_back, record, undoable};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;

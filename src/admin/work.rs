@@ -13,10 +13,10 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights::Need;
 use super::rpc::{Rpc, may, to_its_end};
-use crate::access::Grant;
-use crate::butler::Butler;
-use crate::spawner::{Preview, SessionResult, Trigger};
-use crate::tools::{Effect, Reply};
+use access::Grant;
+use butler::Butler;
+use sessions::{Preview, SessionResult, Trigger};
+use tools::{Effect, Reply};
 
 /// Sessions and tools.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -178,7 +178,7 @@ impl WorkApiServer for Rpc {
         let grant = may(ext, Need::Look)?;
         let butler = self.butler(&grant, &butler).await?;
         let shown = butler.tools().definitions().filter(|d| grant.allows(&d.name) && !d.meta.internal);
-        let info = |d: &Arc<crate::tools::Definition>| ToolInfo {
+        let info = |d: &Arc<tools::Definition>| ToolInfo {
             name: d.name.clone(),
             description: d.description.clone(),
             effect: Effect::as_str(d.effect()).to_owned(),

@@ -7,9 +7,9 @@ use super::args::id;
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
-use crate::admin::api::ApprovalsApiClient;
-use crate::admin::{ActionPage, NewStandingRule};
-use crate::approvals::{Action, Cause, Rule, Status};
+use admin::api::ApprovalsApiClient;
+use admin::{ActionPage, NewStandingRule};
+use approvals::{Action, Cause, Rule, Status};
 
 /// `approvals`
 #[derive(Debug, Subcommand)]

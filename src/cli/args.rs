@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use uuid::Uuid;
 
-use crate::config::{Ports, RuntimeKind};
+use config::{Ports, RuntimeKind};
 
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
 #[derive(Debug, Parser)]
@@ -207,9 +207,9 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
-    use crate::cli::db::Db;
-    use crate::cli::secret::Secret;
-    use crate::cli::token::Token;
+    use crate::db::Db;
+    use crate::secret::Secret;
+    use crate::token::Token;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split_whitespace())

@@ -9,9 +9,9 @@ use serde_json::{Map, Value};
 use super::out::Out;
 use super::problem::{FAILED, Problem};
 use super::{Outcome, Place};
-use crate::admin::Client;
-use crate::admin::api::WorkApiClient;
-use crate::config::{Config, load_config};
+use admin::Client;
+use admin::api::WorkApiClient;
+use config::{Config, load_config};
 
 /// The daemon, the settings, and where answers are printed.
 pub struct Caller {

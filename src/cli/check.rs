@@ -10,11 +10,11 @@ use super::problem::{Problem, USAGE};
 use super::serve::on_all_cores;
 use super::text::count;
 use super::{Outcome, Place};
-use crate::butler::own_tools;
-use crate::config::{ButlerConfig, Household, Mistake, Refused, load};
-use crate::modules::{Catalog, StrictCatalog};
-use crate::scenario::mentions;
-use crate::supervisor::rehearse;
+use butler::own_tools;
+use config::{ButlerConfig, Household, Mistake, Refused, load};
+use modules::{Catalog, StrictCatalog};
+use scenario::mentions;
+use supervisor::rehearse;
 
 pub fn run(place: &Place, args: &CheckArgs) -> Outcome {
     // Every mistake is told, those in modules' settings, too; a butler that has only such ones would start without the

@@ -7,8 +7,8 @@ use super::out::{Out, Tone};
 use super::table::Cell;
 use super::text::{count, one_line};
 use super::{Caller, Outcome};
-use crate::admin::api::HouseApiClient;
-use crate::spawner::budget::{By, Cost, Costs};
+use admin::api::HouseApiClient;
+use sessions::budget::{By, Cost, Costs};
 
 /// `costs`
 #[derive(Debug, Args)]
@@ -91,8 +91,8 @@ fn month(costs: &Costs) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Money;
-    use crate::spawner::budget::Month;
+    use base::Money;
+    use sessions::budget::Month;
 
     #[test]
     fn what_is_unknown_is_called_so() {
@@ -117,7 +117,7 @@ mod tests {
                 basis: "there is nothing".into(),
             },
         };
-        let shown = table(&crate::cli::out::tests::plain(), &costs).join("\n");
+        let shown = table(&crate::out::tests::plain(), &costs).join("\n");
         assert!(shown.contains("$0.0108") && shown.contains("unknown") && !shown.contains("$0.00 "), "{shown}");
         let said = month(&costs);
         assert_eq!(said[0], "This month so far: $0.0108, without 2 sessions of unknown cost.");

@@ -9,8 +9,8 @@ use serde::Serialize;
 
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome};
-use crate::admin::DbLogin;
-use crate::admin::api::HouseApiClient;
+use admin::DbLogin;
+use admin::api::HouseApiClient;
 
 /// `db`
 #[derive(Debug, Subcommand)]

@@ -7,8 +7,8 @@ use super::args::{Newest, id};
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
-use crate::admin::api::DeliveriesApiClient;
-use crate::messenger::{Changed, Delivery};
+use admin::api::DeliveriesApiClient;
+use outbox::{Changed, Delivery};
 
 /// `deliveries`
 #[derive(Debug, Subcommand)]

@@ -5,8 +5,8 @@ use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::text::{count, one_line};
 use super::{Outcome, Place, runtime};
-use crate::config::{Environment, Overrides};
-use crate::doctor::{Level, Report, examine};
+use config::{Environment, Overrides};
+use doctor::{Level, Report, examine};
 
 pub fn run(place: Place, postgres: PostgresArgs) -> Outcome {
     let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..place.overrides };

@@ -6,10 +6,10 @@ use jsonrpsee::core::client::Subscription;
 use super::out::{Out, Tone};
 use super::problem::{Problem, UNREACHABLE};
 use super::text::{block, brief, count, one_line, span, words};
-use crate::admin::LiveEvent;
-use crate::base::Money;
-use crate::spawner::adapters::Usage;
-use crate::spawner::{EventKind, SessionEvent, SessionResult, SessionState};
+use admin::LiveEvent;
+use base::Money;
+use sessions::adapters::Usage;
+use sessions::{EventKind, SessionEvent, SessionResult, SessionState};
 
 /// How much of a tool's arguments and results is shown to those who watch.
 pub const SHOWN: usize = 400;
@@ -205,7 +205,7 @@ fn memory(recalled: &serde_json::Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::SessionId;
+    use base::SessionId;
 
     fn result(state: SessionState, error: Option<&str>) -> SessionResult {
         SessionResult {

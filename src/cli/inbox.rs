@@ -10,9 +10,9 @@ use super::args::{Newest, id};
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
-use crate::admin::api::InboxApiClient;
-use crate::switchboard::Reopened;
-use crate::switchboard::inbox::Entry;
+use admin::api::InboxApiClient;
+use inbox::Reopened;
+use inbox::inbox::Entry;
 
 /// `inbox`
 #[derive(Debug, Subcommand)]

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use super::text::one_line;
 use super::{Caller, Outcome};
-use crate::admin::api::HouseApiClient;
+use admin::api::HouseApiClient;
 
 /// `notes`
 #[derive(Debug, Subcommand)]

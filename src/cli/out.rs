@@ -9,7 +9,7 @@ use serde::Serialize;
 use super::Outcome;
 use super::table::{Fields, Table};
 use super::text::{block, moment, one_line};
-use crate::admin::Unavailable;
+use admin::Unavailable;
 
 /// How a piece of text stands out, on a terminal.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Default)]

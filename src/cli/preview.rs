@@ -5,9 +5,9 @@ use super::problem::FAILED;
 use super::text::one_line;
 use super::trigger::TriggerArgs;
 use super::{Caller, Outcome};
-use crate::admin::api::WorkApiClient;
-use crate::spawner::Preview;
-use crate::spawner::budget::LimitLeft;
+use admin::api::WorkApiClient;
+use sessions::Preview;
+use sessions::budget::LimitLeft;
 
 pub async fn run(caller: &Caller, args: TriggerArgs) -> Outcome {
     let preview = caller.got(caller.quick()?.trigger_preview(args.butler, args.prompt, args.context).await)?;
@@ -61,7 +61,7 @@ fn left(limit: &LimitLeft) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Money;
+    use base::Money;
 
     #[test]
     fn a_limit_says_what_is_left_and_when_it_starts_anew() {

@@ -4,9 +4,9 @@ use super::out::{Out, Tone};
 use super::problem::FAILED;
 use super::text::{count, span};
 use super::{Caller, Outcome};
-use crate::admin::api::HouseApiClient;
-use crate::butler::ButlerState;
-use crate::supervisor::{Change, Reloaded};
+use admin::api::HouseApiClient;
+use butler::ButlerState;
+use supervisor::{Change, Reloaded};
 
 pub async fn run(caller: Caller) -> Outcome {
     let done = caller.got(caller.patient()?.reload().await)?;

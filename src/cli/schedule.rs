@@ -6,8 +6,8 @@ use super::out::{Out, Tone};
 use super::problem::FAILED;
 use super::text::{brief, one_line, words};
 use super::{Caller, Outcome};
-use crate::admin::api::SchedulesApiClient;
-use crate::admin::{RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
+use admin::api::SchedulesApiClient;
+use admin::{RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
 
 /// `schedule`
 #[derive(Debug, Subcommand)]

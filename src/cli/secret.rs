@@ -8,8 +8,8 @@ use serde_json::json;
 use super::out::Out;
 use super::problem::Problem;
 use super::{Caller, Outcome, prompt};
-use crate::admin::Sealed;
-use crate::admin::api::{HouseApiClient, SecretsApiClient};
+use admin::Sealed;
+use admin::api::{HouseApiClient, SecretsApiClient};
 
 /// `secret`
 #[derive(Debug, Subcommand)]

@@ -12,9 +12,9 @@ use super::out::{Out, Tone};
 use super::problem::FAILED;
 use super::text::{brief, one_line, span, words};
 use super::{Caller, Outcome};
-use crate::admin::api::{EventsApiClient, SessionsApiClient, TimelineApiClient};
-use crate::admin::{CallRow, SessionDetail, SessionPage, SessionRow};
-use crate::spawner::{EventKind, SessionEvent, SessionState};
+use admin::api::{EventsApiClient, SessionsApiClient, TimelineApiClient};
+use admin::{CallRow, SessionDetail, SessionPage, SessionRow};
+use sessions::{EventKind, SessionEvent, SessionState};
 
 /// `sessions`
 #[derive(Debug, Subcommand)]
@@ -197,7 +197,7 @@ async fn tail_one(caller: &Caller, id: Uuid) -> Outcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::sample;
+    use admin::sample;
 
     #[test]
     fn what_is_unknown_is_left_out() {

@@ -4,9 +4,9 @@ use super::doctor::mark;
 use super::out::{Out, Tone};
 use super::table::Table;
 use super::text::{count, span};
-use crate::butler::{ButlerState, ButlerStatus, HouseStatus};
-use crate::doctor::complaints;
-use crate::modules::Health;
+use butler::{ButlerState, ButlerStatus, HouseStatus};
+use doctor::complaints;
+use modules::Health;
 
 /// Prints how the household is.
 pub fn show(out: &Out, house: &HouseStatus) {
@@ -69,7 +69,7 @@ fn butlers<'a>(out: &'a Out, list: &'a [ButlerStatus]) -> Table<'a, ButlerStatus
 mod tests {
     use super::super::out::tests::plain;
     use super::*;
-    use crate::admin::sample;
+    use admin::sample;
 
     #[test]
     fn each_butler_has_its_row() {

@@ -9,7 +9,7 @@ use super::args::id;
 use super::out::{Out, Tone};
 use super::text::{count, one_line};
 use super::{Caller, Outcome};
-use crate::switchboard::SWITCHBOARD;
+use inbox::SWITCHBOARD;
 
 /// `rules`
 #[derive(Debug, Subcommand)]

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::out::{Out, Tone};
 use super::text::one_line;
-use crate::base::Money;
+use base::Money;
 
 /// The longest text of a cell, and of a field.
 const CELL: usize = 200;

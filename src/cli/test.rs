@@ -10,7 +10,7 @@ use super::problem::{FAILED, Problem};
 use super::serve::on_all_cores;
 use super::text::count;
 use super::{Outcome, Place};
-use crate::scenario::{Report, run as play};
+use scenario::{Report, run as play};
 
 pub fn run(place: &Place, args: &TestArgs) -> Outcome {
     let played = on_all_cores(play(&place.overrides, &place.environment, &args.butlers, args.only.as_deref()))?;

@@ -6,7 +6,7 @@ use serde_json::Value;
 
 /// Foreign text on one line and of bounded length. What a terminal would obey is taken out.
 pub fn one_line(text: &str, most: usize) -> String {
-    let words: Vec<String> = text.split_whitespace().map(crate::base::text::clean).collect();
+    let words: Vec<String> = text.split_whitespace().map(base::text::clean).collect();
     let line = words.join(" ");
     match line.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &line[..at]),
@@ -16,7 +16,7 @@ pub fn one_line(text: &str, most: usize) -> String {
 
 /// Foreign text over several lines, without what a terminal would obey.
 pub fn block(text: &str) -> String {
-    crate::base::text::clean(text).trim_end().to_owned()
+    base::text::clean(text).trim_end().to_owned()
 }
 
 /// A JSON value on one line, for people.

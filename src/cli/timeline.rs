@@ -3,7 +3,7 @@
 use super::events::{Printer, READ};
 use super::out::{Out, Tone};
 use super::text::{brief, count, one_line, words};
-use crate::admin::{CallRow, Timeline, TracedRun, TracedSession};
+use admin::{CallRow, Timeline, TracedRun, TracedSession};
 
 /// One line of the story, and when it happened.
 type Line<'a> = (jiff::Timestamp, Box<dyn Fn(&Printer) + 'a>);
@@ -90,8 +90,8 @@ fn total(whole: &Timeline) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::{SessionRow, sample};
-    use crate::base::Money;
+    use admin::{SessionRow, sample};
+    use base::Money;
 
     #[test]
     fn totals_do_not_make_up_what_is_unknown() {

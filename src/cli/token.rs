@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::args::id;
 use super::out::Out;
 use super::{Caller, Outcome};
-use crate::admin::MadeToken;
-use crate::admin::api::TokensApiClient;
+use admin::MadeToken;
+use admin::api::TokensApiClient;
 
 /// `token`
 #[derive(Debug, Subcommand)]

@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 use super::problem::{FAILED, Problem};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
-use crate::admin::api::WorkApiClient;
+use admin::api::WorkApiClient;
 
 /// `tool`
 #[derive(Debug, Subcommand)]

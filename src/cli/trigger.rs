@@ -12,8 +12,8 @@ use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::text::block;
 use super::{Caller, Outcome, follow};
-use crate::admin::api::{EventsApiClient, WorkApiClient};
-use crate::spawner::{SessionResult, SessionState};
+use admin::api::{EventsApiClient, WorkApiClient};
+use sessions::{SessionResult, SessionState};
 
 /// `trigger`
 #[derive(Debug, Args)]

@@ -8,7 +8,7 @@ use super::out::Tone;
 use super::problem::Problem;
 use super::text::count;
 use super::{Caller, Outcome};
-use crate::admin::api::UndoApiClient;
+use admin::api::UndoApiClient;
 
 /// `undo`
 #[derive(Debug, Args)]

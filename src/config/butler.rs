@@ -8,7 +8,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
-use crate::base::{ButlerName, HumanDuration, Money};
+use base::{ButlerName, HumanDuration, Money};
 
 use super::key::{Default, Kind, section};
 use super::rules;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 
 use serde::{Deserialize, Deserializer};
 
-use crate::base::{ByteSize, HumanDuration, Money, Secret};
+use base::{ByteSize, HumanDuration, Money, Secret};
 
 use super::key::{Default, Kind, section};
 use super::rules;

@@ -6,7 +6,7 @@ use figment::Figment;
 use figment::providers::Serialized;
 use serde_json::{Map, Value as Json};
 
-use crate::base::ButlerName;
+use base::ButlerName;
 
 use super::butler::ButlerConfig;
 use super::check::{Checker, fill_defaults};

@@ -6,7 +6,7 @@ use std::sync::LazyLock;
 
 use serde_json::Value as Json;
 
-use crate::base::Money;
+use base::Money;
 
 use super::check::Checker;
 use super::key::{self, Kind, section};

@@ -4,7 +4,7 @@ use std::net::SocketAddr;
 
 use croner::parser::{CronParser, Seconds, Year};
 
-use crate::base::{ButlerName, ByteSize, HumanDuration};
+use base::{ButlerName, ByteSize, HumanDuration};
 
 use super::key::{Kind, Rule};
 use super::values::{Moment, QuietHours, RuntimeKind, Zone};
@@ -126,7 +126,7 @@ pub(super) const DATABASE_URL: Kind = Kind::Secret(Rule {
 });
 
 pub(super) const LOG_FILTER: Kind = Kind::Text(Rule {
-    expected: "a level (error, warn, info, debug, trace) or directives such as \"info,butlerd::spawner=debug\"",
+    expected: "a level (error, warn, info, debug, trace) or directives such as \"info,sessions=debug\"",
     check: |s| {
         if s.trim().is_empty() {
             return Err(String::new());

@@ -1,8 +1,8 @@
 //! What can go wrong with scenarios: with all of them, or at one step.
 
-use crate::config::Refused;
-use crate::store::{StoreError, describe};
-use crate::telemetry::LogError;
+use config::Refused;
+use store::{StoreError, describe};
+use telemetry::LogError;
 
 /// Why no scenario was played.
 #[derive(Debug, thiserror::Error)]

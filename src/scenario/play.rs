@@ -13,12 +13,12 @@ use super::error::StepError;
 use super::evidence::only_the_schema_refuses;
 use super::file::{Act, Proves, Scenario, Step};
 use super::matching::{Kept, differs, fill, fill_map, part};
-use crate::access::{CallGuard, Caller, Exposure, Grant, GrantScope, Holder, ToolsSeen};
-use crate::base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
-use crate::butler::Butler;
-use crate::store::Store;
-use crate::tools::Effect;
-use crate::tools::sql::SqlJob;
+use access::{CallGuard, Caller, Exposure, Grant, GrantScope, Holder, ToolsSeen};
+use base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
+use butler::Butler;
+use store::Store;
+use tools::Effect;
+use tools::sql::SqlJob;
 
 /// So long something may take that comes to be by itself, and so often it is looked at.
 const IN_TIME: Duration = Duration::from_secs(20);

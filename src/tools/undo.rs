@@ -8,8 +8,8 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
-use crate::base::{RequestContext, TenantId};
-use crate::store::{Lease, StoreError, Tx};
+use base::{RequestContext, TenantId};
+use store::{Lease, StoreError, Tx};
 
 /// A call with an effect.
 #[derive(Clone, Debug)]

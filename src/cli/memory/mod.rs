@@ -14,7 +14,7 @@ pub use args::{Memory, MemoryArgs};
 use super::out::Out;
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome};
-use crate::admin::api::{HouseApiClient, WorkApiClient};
+use admin::api::{HouseApiClient, WorkApiClient};
 
 pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Outcome {
     let house = House { butler: the_one(&caller, butler).await?, caller };

@@ -1,0 +1,71 @@
+//! The admin port: health, readiness, metrics, and the typed calls that the command line and other programs make.
+//!
+//! It decides nothing by itself: a call asks the supervisor, a butler or one of its tools, with the caller's identity.
+//! What never happens here: a body read before Host, Origin, size and token were looked at; a secret in an address, a
+//! log line or an answer to anybody but its owner; a session's token accepted.
+
+mod approvals;
+mod chat;
+mod client;
+mod deliveries;
+mod failure;
+mod house;
+mod inbound;
+mod inbox;
+mod live;
+mod notes;
+mod place;
+mod ready;
+mod rights;
+mod rpc;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod sample;
+mod schedules;
+mod sealed;
+mod secrets;
+mod server;
+mod sessions;
+mod timeline;
+mod tokens;
+mod undo;
+mod work;
+
+/// The calls, for clients: one trait for each part of the daemon.
+pub mod api {
+    pub use super::approvals::ApprovalsApiClient;
+    pub use super::deliveries::DeliveriesApiClient;
+    pub use super::house::HouseApiClient;
+    pub use super::inbox::InboxApiClient;
+    pub use super::live::EventsApiClient;
+    pub use super::schedules::SchedulesApiClient;
+    pub use super::secrets::SecretsApiClient;
+    pub use super::sessions::SessionsApiClient;
+    pub use super::timeline::TimelineApiClient;
+    pub use super::tokens::TokensApiClient;
+    pub use super::undo::UndoApiClient;
+    pub use super::work::WorkApiClient;
+}
+
+pub use approvals::{ActionPage, NewStandingRule};
+pub use client::{Client, ClientError};
+pub use failure::Failure;
+pub use house::DbLogin;
+pub use live::LiveEvent;
+pub use place::{DaemonFile, PlaceError};
+pub use rpc::Unavailable;
+pub use schedules::{RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
+pub use sealed::Sealed;
+pub use secrets::SecretName;
+pub use server::serve;
+pub use sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
+pub use timeline::{Timeline, TracedRun, TracedSession};
+pub use tokens::{MadeToken, Revoked};
+pub use undo::{TakenBack, UndoableCall, Undone};
+pub use work::{Started, ToolAnswer, ToolInfo};
+
+/// Starts the admin server as a task: what the supervisor is handed for it.
+pub fn spawn(supervisor: supervisor::Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {
+    let serving = serve(supervisor, door.listener, door.edge, door.stop);
+    base::task::spawn(base::task::Kind::Actor, "admin", serving)
+}

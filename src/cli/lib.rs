@@ -1,0 +1,170 @@
+//! The command line: what can be typed, and how answers are printed. It decides nothing.
+//!
+//! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 3 the daemon can't be reached.
+
+mod approvals;
+mod args;
+mod backup;
+mod caller;
+mod chat;
+mod check;
+mod costs;
+mod db;
+mod deliveries;
+mod doctor;
+mod events;
+mod follow;
+mod inbox;
+mod ingest;
+mod init;
+mod lines;
+mod memory;
+mod new;
+mod notes;
+mod out;
+mod preview;
+mod problem;
+mod prompt;
+mod reach;
+mod reload;
+mod schedule;
+mod secret;
+mod serve;
+mod session;
+mod status;
+mod switchboard;
+mod table;
+mod test;
+mod text;
+mod timeline;
+mod token;
+mod tool;
+mod trigger;
+mod undo;
+
+use clap::Parser;
+
+use admin::api::{HouseApiClient, TimelineApiClient};
+use args::{Cli, Command, Common};
+use caller::Caller;
+use config::{Environment, Overrides, annotated_default};
+use out::Out;
+use problem::{FAILED, Problem, USAGE};
+
+/// What a command came to: its exit code, or what went wrong.
+type Outcome = Result<i32, Problem>;
+
+/// Runs what the process was started for and returns its exit code.
+pub fn main() -> i32 {
+    // One provider for the whole process, before anything speaks TLS; an error means that there is one already.
+    let _ = rustls::crypto::ring::default_provider().install_default();
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(e) => {
+            // A closed pipe is no reason to complain.
+            let _ = e.print();
+            return if e.use_stderr() { USAGE } else { 0 };
+        }
+    };
+    let out = Out::new(cli.common.json);
+    match dispatch(cli, out.clone()) {
+        Ok(code) => code,
+        Err(problem) => {
+            problem.tell(&out);
+            problem.exit
+        }
+    }
+}
+
+fn dispatch(cli: Cli, out: Out) -> Outcome {
+    let place = Place { overrides: overrides(&cli.common), environment: Environment::of_process(), out };
+    match cli.command.unwrap_or_else(|| Command::Serve(args::ServeArgs::default())) {
+        Command::Agent => Ok(agent::main()),
+        Command::Serve(args) => serve::run(place, args),
+        Command::Check(args) => check::run(&place, &args),
+        Command::Init(args) => init::run(place, args),
+        Command::New(what) => new::run(&place, what),
+        Command::Test(args) => test::run(&place, &args),
+        Command::Doctor(postgres) => doctor::run(place, postgres),
+        Command::Demo(args) => serve::demo(&args),
+        Command::Backup(args) => backup::backup(place, args),
+        Command::Restore(args) => backup::restore(place, args),
+        Command::Config => {
+            let text = annotated_default();
+            place.out.answer(&serde_json::json!({ "annotated_default": text }), |out, _| out.line(text.trim_end()))
+        }
+        command => call(place, command),
+    }
+}
+
+/// The commands that a running daemon answers.
+fn call(place: Place, command: Command) -> Outcome {
+    match command {
+        Command::Status => place.call(async |caller| caller.show(caller.quick()?.status().await, status::show)),
+        Command::Reload => place.call(reload::run),
+        Command::Trigger(args) => place.call(|caller| trigger::run(caller, args)),
+        Command::Chat(args) => place.call(|caller| chat::run(caller, args)),
+        Command::Ingest { file } => {
+            let lines = lines::of(file.as_deref())?;
+            place.call(|caller| ingest::run(caller, lines))
+        }
+        Command::Approvals(what) => place.call(|caller| approvals::run(caller, what)),
+        Command::Inbox(what) => place.call(|caller| inbox::run(caller, what)),
+        Command::Deliveries(what) => place.call(|caller| deliveries::run(caller, what)),
+        Command::Costs(args) => place.call(|caller| costs::run(caller, args)),
+        Command::Sessions(what) => place.call(|caller| session::run(caller, what)),
+        Command::Notes(what) => place.call(|caller| notes::run(caller, what)),
+        Command::Memory(args) => place.call(|caller| memory::run(caller, args)),
+        Command::Schedule(what) => place.call(|caller| schedule::run(caller, what)),
+        Command::Timeline { id } => {
+            place.call(async |caller| caller.show(caller.quick()?.timeline(id).await, timeline::show))
+        }
+        Command::Secret(what) => {
+            let request = secret::prepare(what, &place.out)?;
+            place.call(|caller| secret::run(caller, request))
+        }
+        Command::Token(what) => place.call(|caller| token::run(caller, what)),
+        Command::Db(what) => place.call(|caller| db::run(caller, what)),
+        Command::Rules(what) => place.call(|caller| switchboard::rules(caller, what)),
+        Command::Contacts(what) => place.call(|caller| switchboard::contacts(caller, what)),
+        Command::Undo(args) => {
+            let request = undo::prepare(args)?;
+            place.call(|caller| undo::run(caller, request))
+        }
+        Command::Tool(what) => {
+            let request = tool::prepare(what)?;
+            place.call(|caller| tool::run(caller, request))
+        }
+        other => Err(Problem::new(FAILED, "internal", format!("{other:?} is not a call to the daemon."), "")),
+    }
+}
+
+fn overrides(common: &Common) -> Overrides {
+    Overrides {
+        config_file: common.config.clone(),
+        data_dir: common.data_dir.clone(),
+        roster: common.roster.clone(),
+        ..Overrides::default()
+    }
+}
+
+/// Where a command is run: whose settings count, and where its output goes.
+struct Place {
+    overrides: Overrides,
+    environment: Environment,
+    out: Out,
+}
+
+impl Place {
+    /// Finds the daemon of these settings and lets `work` talk to it.
+    fn call(self, work: impl AsyncFnOnce(Caller) -> Outcome) -> Outcome {
+        let caller = Caller::find(self)?;
+        runtime()?.block_on(work(caller))
+    }
+}
+
+/// A small runtime: one thread waits for one daemon.
+fn runtime() -> Result<tokio::runtime::Runtime, Problem> {
+    let built = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    built.map_err(|e| Problem::new(FAILED, "runtime", format!("The async runtime can't be started: {e}."), ""))
+}
