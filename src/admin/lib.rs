@@ -47,7 +47,8 @@ pub mod api {
     pub use super::work::WorkApiClient;
 }
 
-pub use approvals::{ActionPage, NewStandingRule};
+pub use self::approvals::{ActionPage, NewStandingRule};
+pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
 pub use client::{Client, ClientError};
 pub use failure::Failure;
 pub use house::DbLogin;
@@ -58,7 +59,6 @@ pub use schedules::{RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleR
 pub use sealed::Sealed;
 pub use secrets::SecretName;
 pub use server::serve;
-pub use sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
 pub use timeline::{Timeline, TracedRun, TracedSession};
 pub use tokens::{MadeToken, Revoked};
 pub use undo::{TakenBack, UndoableCall, Undone};

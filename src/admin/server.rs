@@ -137,7 +137,7 @@ impl Desk {
             Route::Rpc => self.rpc(request).await,
             Route::Api => self.api(request).await,
             Route::Unknown => {
-                let paths = "There is /healthz, /readyz, /metrics, /rpc and /api here.";
+                let paths = "This path does not exist; there are /healthz, /readyz, /metrics, /rpc and /api.";
                 json_body(StatusCode::NOT_FOUND, &problem("not_found", paths))
             }
         }

@@ -1,9 +1,8 @@
 //! `butlerd approvals`
 
 use clap::Subcommand;
-use uuid::Uuid;
 
-use super::args::id;
+use super::args::Id;
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
@@ -31,22 +30,17 @@ pub enum Approvals {
         limit: u32,
     },
     /// Show what exactly would happen, and what has happened so far
-    Show {
-        #[arg(value_parser = id("approvals list"))]
-        id: Uuid,
-    },
+    Show { id: Id },
     /// Let a call through: it is made once, with exactly these arguments
     Approve {
-        #[arg(value_parser = id("approvals list"))]
-        id: Uuid,
+        id: Id,
         /// Only if its arguments are still those that you saw (the hash that `show` prints)
         #[arg(long, value_name = "SHA256")]
         seen: Option<String>,
     },
     /// Turn a call down
     Reject {
-        #[arg(value_parser = id("approvals list"))]
-        id: Uuid,
+        id: Id,
         /// What its butler is told
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
@@ -60,8 +54,7 @@ pub enum Approvals {
     /// Allow calls like this one from now on: of the same tool, with the same arguments
     Rule {
         /// The action that the rule is made from
-        #[arg(value_parser = id("approvals list"))]
-        id: Uuid,
+        id: Id,
         /// What the rule is for
         #[arg(long, value_name = "TEXT")]
         description: Option<String>,
@@ -76,10 +69,7 @@ pub enum Approvals {
         any: Vec<String>,
     },
     /// End a standing rule
-    Revoke {
-        #[arg(value_parser = id("approvals rules"))]
-        rule: Uuid,
-    },
+    Revoke { rule: Id },
 }
 
 pub async fn run(caller: Caller, what: Approvals) -> Outcome {
@@ -89,11 +79,11 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
             let status = status.or_else(|| (!all).then(|| "pending".to_owned()));
             caller.show(calls.approvals_list(butler, status, Some(limit)).await, |out, actions| list(out, actions))
         }
-        Approvals::Show { id } => caller.show(calls.approvals_show(id).await, show),
-        Approvals::Approve { id, seen } => caller.show(calls.approvals_approve(id, seen).await, decided),
-        Approvals::Reject { id, reason } => caller.show(calls.approvals_reject(id, reason).await, decided),
+        Approvals::Show { id: Id(id) } => caller.show(calls.approvals_show(id).await, show),
+        Approvals::Approve { id: Id(id), seen } => caller.show(calls.approvals_approve(id, seen).await, decided),
+        Approvals::Reject { id: Id(id), reason } => caller.show(calls.approvals_reject(id, reason).await, decided),
         Approvals::Rules { all } => caller.show(calls.approvals_rules(all).await, |out, found| rules(out, found)),
-        Approvals::Rule { id, description, max_uses, until, any } => {
+        Approvals::Rule { id: Id(id), description, max_uses, until, any } => {
             let rule = NewStandingRule { description, max_uses, expires_at: until, any };
             caller.show(calls.approvals_rule(id, rule).await, |out, rule| {
                 out.line(&format!(
@@ -105,7 +95,7 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
                 ));
             })
         }
-        Approvals::Revoke { rule } => caller.show(calls.approvals_revoke(rule).await, |out, rule| {
+        Approvals::Revoke { rule: Id(rule) } => caller.show(calls.approvals_revoke(rule).await, |out, rule| {
             out.line(&format!("Rule {} has ended.", rule.id));
         }),
     }

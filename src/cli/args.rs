@@ -5,8 +5,6 @@ use std::path::PathBuf;
 use clap::{Args, Parser, Subcommand};
 use uuid::Uuid;
 
-use config::{Ports, RuntimeKind};
-
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
 #[derive(Debug, Parser)]
 #[command(name = "butlerd", version, disable_help_subcommand = true)]
@@ -38,20 +36,20 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the household until SIGTERM or Ctrl-C
-    Serve(ServeArgs),
+    Serve(super::serve::ServeArgs),
     /// Set up a household: settings, butlers and a model's key
     Init(super::init::InitArgs),
     /// Make a butler, or a tool of one, as files that work and that you can change
     #[command(subcommand)]
     New(super::new::New),
     /// Check the settings and the roster, and list every mistake
-    Check(CheckArgs),
+    Check(super::check::CheckArgs),
     /// Play the scenarios of the roster (`roster/<butler>/tests/`) in a scratch household
-    Test(TestArgs),
+    Test(super::test::TestArgs),
     /// Examine the settings, the machine and the daemon, and say what to do
     Doctor(PostgresArgs),
     /// Show everything at work, with a scripted model, in a scratch directory
-    Demo(DemoArgs),
+    Demo(super::serve::DemoArgs),
     /// Show how the daemon, its butlers and their modules are
     Status,
     /// Take up new, changed and removed butlers of the roster; the others' work goes on
@@ -91,8 +89,7 @@ pub enum Command {
     /// Show all that one id led to, over all butlers: messages, sessions, calls, answers, costs
     Timeline {
         /// Of a session, a request, a trace or a schedule
-        #[arg(value_parser = id("sessions list"))]
-        id: Uuid,
+        id: Id,
     },
     /// Manage keys and passwords, kept encrypted in the database
     #[command(subcommand)]
@@ -138,46 +135,18 @@ pub struct Newest {
 #[error("{0}")]
 pub struct BadArgument(pub String);
 
-/// Reads an id; the error says which command lists the right ones.
-pub fn id(list: &'static str) -> impl Fn(&str) -> Result<Uuid, BadArgument> + Clone {
-    move |typed| {
-        Uuid::parse_str(typed).map_err(|_| BadArgument(format!("`{typed}` is not an id; `butlerd {list}` shows them")))
+/// An id as it is typed.
+#[derive(Clone, Copy, Debug)]
+pub struct Id(pub Uuid);
+
+impl std::str::FromStr for Id {
+    type Err = BadArgument;
+
+    fn from_str(typed: &str) -> Result<Self, BadArgument> {
+        Uuid::parse_str(typed)
+            .map(Self)
+            .map_err(|_| BadArgument(format!("`{typed}` is not an id; `list` shows the ids")))
     }
-}
-
-/// `check`
-#[derive(Debug, Clone, Default, Args)]
-pub struct CheckArgs {
-    /// Skip trying the roster's SQL on a scratch database
-    #[arg(long)]
-    pub offline: bool,
-}
-
-/// `test`
-#[derive(Debug, Clone, Default, Args)]
-pub struct TestArgs {
-    /// Only these butlers [default: all]
-    #[arg(value_name = "BUTLER")]
-    pub butlers: Vec<String>,
-    /// Only scenarios whose name contains this
-    #[arg(long, value_name = "TEXT")]
-    pub only: Option<String>,
-}
-
-/// `serve`
-#[derive(Debug, Clone, Default, Args)]
-pub struct ServeArgs {
-    /// Where butlers' ports come from: `roster` or `auto` (free ones)
-    #[arg(long, value_name = "WHICH")]
-    pub ports: Option<Ports>,
-    /// The admin port's address
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: Option<String>,
-    /// What is logged: a level, or directives for single parts
-    #[arg(long, value_name = "FILTER")]
-    pub log: Option<String>,
-    #[command(flatten)]
-    pub postgres: PostgresArgs,
 }
 
 /// Which PostgreSQL
@@ -191,22 +160,13 @@ pub struct PostgresArgs {
     pub pg_bundle: Option<PathBuf>,
 }
 
-/// `demo`
-#[derive(Debug, Clone, Args)]
-pub struct DemoArgs {
-    /// `claude-code`, `codex`, `gemini` or `native` [default: claude-code where it is installed]
-    #[arg(long, value_name = "RUNTIME")]
-    pub runtime: Option<RuntimeKind>,
-    /// Leave it running until Ctrl-C
-    #[arg(long)]
-    pub keep: bool,
-}
-
 #[cfg(test)]
 mod tests {
     use clap::CommandFactory;
 
     use super::*;
+    use config::Ports;
+
     use crate::db::Db;
     use crate::secret::Secret;
     use crate::token::Token;
@@ -281,7 +241,7 @@ mod tests {
         }
         assert_eq!(parse("butlerd --help").unwrap_err().exit_code(), 0);
         let said = parse("butlerd sessions show xyz").unwrap_err().to_string();
-        assert!(said.contains("`xyz` is not an id; `butlerd sessions list` shows them"), "{said}");
+        assert!(said.contains("`xyz` is not an id; `list` shows the ids"), "{said}");
     }
 
     #[test]

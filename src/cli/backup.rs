@@ -11,9 +11,9 @@ use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::text::{count, sentence};
 use super::{Outcome, Place, runtime};
-use backup::{BackupError, Summary, Where};
 use base::{ByteSize, Clock};
 use config::{Config, Overrides, load_config};
+use offline::backup::{BackupError, Summary, Where};
 use supervisor::cache_dir;
 
 /// `backup`
@@ -60,10 +60,10 @@ pub fn backup(place: Place, args: BackupArgs) -> Outcome {
     let (config, out) = settings(place, args.postgres)?;
     let from = source(&config, args.key);
     let clock = Clock::default();
-    let summary = run(backup::backup(&from, &args.file, args.force, args.snapshot.as_deref(), &clock))?;
+    let summary = run(offline::backup::backup(&from, &args.file, args.force, args.snapshot.as_deref(), &clock))?;
     let key = summary.master_key.display();
     let reminder = format!(
-        "The master key {key} is not in it: keep a copy of that key apart from it. Without it nobody can read this file."
+        "The master key {key} is not in it: keep a copy of that key apart from it. Nothing else can read this file."
     );
     if out.json {
         let mut shown = json!(summary);
@@ -81,11 +81,11 @@ pub fn restore(place: Place, args: RestoreArgs) -> Outcome {
     let (config, out) = settings(place, args.postgres)?;
     let into = source(&config, args.key);
     if args.dry_run {
-        let summary = backup::examine(&into, &args.file)?;
+        let summary = offline::backup::examine(&into, &args.file)?;
         show(&out, &summary, "Whole and readable:");
         return Ok(0);
     }
-    let summary = run(backup::restore(&into, &args.file))?;
+    let summary = run(offline::backup::restore(&into, &args.file))?;
     show(&out, &summary, "Restored:");
     if !out.json {
         out.line(&out.paint(Tone::Warn, &after_the_backup(&config.daemon.data_dir)));
@@ -184,7 +184,7 @@ mod tests {
             "There is no household in the data directory /d yet, so there is nothing to back up."
         );
         assert_eq!((problem.exit, problem.code.as_str()), (FAILED, "nothing"));
-        let broken = BackupError::Broken { file: "a.backup".into(), problem: backup::SealError::Cut(7) };
+        let broken = BackupError::Broken { file: "a.backup".into(), problem: offline::backup::SealError::Cut(7) };
         let problem = Problem::from(broken);
         assert_eq!(problem.message, "a.backup is cut off after 7 bytes; nothing was restored.");
         assert!(!problem.next.is_empty());

@@ -7,10 +7,10 @@ use std::time::Duration;
 use clap::Args;
 use http::Method;
 use reqwest::Response;
-use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::chat_notes::ChatNotes;
 use super::events::SHOWN;
 use super::lines;
 use super::out::{Out, Tone};
@@ -20,14 +20,11 @@ use super::text::{block, brief, one_line};
 use super::{Caller, Outcome};
 use base::SseReader;
 use inbox::News;
-use outbox::Note;
 
 /// The daemon gives a sign of life every 15 s; a connection that is silent for longer is none.
 const SILENCE: Duration = Duration::from_secs(45);
 /// A stream that ended is taken up again so often without anything new on it.
 const IDLE_STREAMS: u32 = 100;
-/// So many seconds a question for notes waits for one.
-const WAIT: u64 = 25;
 
 /// `chat`
 #[derive(Debug, Args)]
@@ -50,7 +47,7 @@ pub async fn run(caller: Caller, args: ChatArgs) -> Outcome {
         out.aside(&out.paint(Tone::Faint, &format!("You talk to {}. Ctrl-D ends it.", one_line(who, 40))));
     }
     let mut exit = 0;
-    let mut notes = Notes { reach: Reach::new(&caller), out: out.clone(), shown: HashSet::new() };
+    let mut notes = ChatNotes::new(&caller);
     // What came while nobody was there.
     notes.look(0).await;
     loop {
@@ -219,57 +216,6 @@ async fn chunk(response: &mut Response) -> Option<bytes::Bytes> {
     match tokio::time::timeout(SILENCE, response.chunk()).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(_)) | Err(_) => None,
-    }
-}
-
-/// What the daemon answers about notes.
-#[derive(Deserialize)]
-struct Answer {
-    #[serde(default)]
-    notes: Vec<Note>,
-}
-
-/// What butlers and butlerd itself have for the owner, as it comes.
-struct Notes {
-    reach: Reach,
-    out: Out,
-    /// Shown here, whether or not the daemon knows.
-    shown: HashSet<Uuid>,
-}
-
-impl Notes {
-    /// Waits for the next ones and shows them. Dropped while it waits, it has shown nothing.
-    async fn next(&mut self) -> bool {
-        let shown = self.look(WAIT).await;
-        if !shown {
-            // It may have been refused at once.
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        shown
-    }
-
-    /// Shows what there is, or comes within so many seconds. A daemon that can't be asked shows nothing: what is typed
-    /// finds out why.
-    async fn look(&mut self, wait: u64) -> bool {
-        let path = format!("/api/chat/notes?wait={wait}");
-        let Ok(response) = self.reach.send(Method::GET, &path, None).await else { return false };
-        let Ok(Answer { notes }) = response.json().await else { return false };
-        if notes.is_empty() {
-            return false;
-        }
-        for note in notes.iter().filter(|note| self.shown.insert(note.id)) {
-            match self.out.json {
-                true => self.out.record(&json!({"event": "note", "note": note})),
-                false => {
-                    let who = self.out.paint(Tone::Head, &format!("{}:", one_line(&note.from, 40)));
-                    self.out.line(&format!("{who} {}", block(&note.message)));
-                }
-            }
-        }
-        let ids: Vec<Uuid> = notes.iter().map(|note| note.id).collect();
-        // Not taken, they are offered again, and known here.
-        let _ = self.reach.send(Method::POST, "/api/chat/notes", Some(&json!({"seen": ids}))).await;
-        true
     }
 }
 

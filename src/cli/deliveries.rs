@@ -1,9 +1,8 @@
 //! `butlerd deliveries`
 
 use clap::Subcommand;
-use uuid::Uuid;
 
-use super::args::{Newest, id};
+use super::args::{Id, Newest};
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
@@ -26,25 +25,15 @@ pub enum Deliveries {
         newest: Newest,
     },
     /// Show one delivery with its tries
-    Show {
-        #[arg(value_parser = id("deliveries list"))]
-        id: Uuid,
-    },
+    Show { id: Id },
     /// Send a failed, dead or unknown delivery once more; an unknown one may then arrive twice
-    Retry {
-        #[arg(value_parser = id("deliveries list"))]
-        id: Uuid,
-    },
+    Retry { id: Id },
     /// Call off a delivery that has not left
-    Cancel {
-        #[arg(value_parser = id("deliveries list"))]
-        id: Uuid,
-    },
+    Cancel { id: Id },
     /// Say whether an unknown delivery arrived
     #[command(group = clap::ArgGroup::new("end").required(true))]
     Resolve {
-        #[arg(value_parser = id("deliveries list"))]
-        id: Uuid,
+        id: Id,
         /// It arrived
         #[arg(long, group = "end")]
         arrived: bool,
@@ -61,10 +50,10 @@ pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
             let found = calls.deliveries_list(butler, state, Some(newest.limit)).await;
             return caller.show(found, |out, found| list(out, found));
         }
-        Deliveries::Show { id } => return caller.show(calls.deliveries_show(id).await, show),
-        Deliveries::Retry { id } => calls.deliveries_retry(id).await,
-        Deliveries::Cancel { id } => calls.deliveries_cancel(id).await,
-        Deliveries::Resolve { id, arrived, .. } => calls.deliveries_resolve(id, arrived).await,
+        Deliveries::Show { id: Id(id) } => return caller.show(calls.deliveries_show(id).await, show),
+        Deliveries::Retry { id: Id(id) } => calls.deliveries_retry(id).await,
+        Deliveries::Cancel { id: Id(id) } => calls.deliveries_cancel(id).await,
+        Deliveries::Resolve { id: Id(id), arrived, .. } => calls.deliveries_resolve(id, arrived).await,
     };
     caller.show(changed, tell)
 }

@@ -6,7 +6,7 @@ use super::problem::{FAILED, Problem};
 use super::text::{count, one_line};
 use super::{Outcome, Place, runtime};
 use config::{Environment, Overrides};
-use doctor::{Level, Report, examine};
+use offline::doctor::{Level, Report, examine};
 
 pub fn run(place: Place, postgres: PostgresArgs) -> Outcome {
     let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..place.overrides };

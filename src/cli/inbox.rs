@@ -4,9 +4,8 @@ use clap::Subcommand;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
-use uuid::Uuid;
 
-use super::args::{Newest, id};
+use super::args::{Id, Newest};
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
@@ -26,19 +25,12 @@ pub enum Inbox {
         newest: Newest,
     },
     /// Show one message with its parts and answers
-    Show {
-        #[arg(value_parser = id("inbox list"))]
-        id: Uuid,
-    },
+    Show { id: Id },
     /// Take up a dead message again. What its sessions did before may be done a second time
-    Retry {
-        #[arg(value_parser = id("inbox list"))]
-        id: Uuid,
-    },
+    Retry { id: Id },
     /// Give a message to another butler
     Reroute {
-        #[arg(value_parser = id("inbox list"))]
-        id: Uuid,
+        id: Id,
         butler: String,
         /// Only this part of it, by its number
         #[arg(long, value_name = "N")]
@@ -52,9 +44,11 @@ pub async fn run(caller: Caller, what: Inbox) -> Outcome {
         Inbox::List { state, newest } => {
             caller.show(calls.inbox_list(state, Some(newest.limit)).await, |o, e| list(o, e))
         }
-        Inbox::Show { id } => caller.show(calls.inbox_show(id).await, show),
-        Inbox::Retry { id } => caller.show(calls.inbox_retry(id).await, reopened),
-        Inbox::Reroute { id, butler, part } => caller.show(calls.inbox_reroute(id, butler, part).await, reopened),
+        Inbox::Show { id: Id(id) } => caller.show(calls.inbox_show(id).await, show),
+        Inbox::Retry { id: Id(id) } => caller.show(calls.inbox_retry(id).await, reopened),
+        Inbox::Reroute { id: Id(id), butler, part } => {
+            caller.show(calls.inbox_reroute(id, butler, part).await, reopened)
+        }
     }
 }
 

@@ -11,13 +11,10 @@ use super::out::Tone;
 use super::problem::{FAILED, Problem};
 use super::prompt;
 use super::{Outcome, Place, runtime};
-use admin::api::SecretsApiClient;
-use admin::{Client, Sealed};
 use base::Secret;
-use config::{Config, Environment, RuntimeKind, Zone, load_config};
-use setup::{
-    Begun, Found, ROSTER, SETTINGS, Service, Start, begin, install, key_name, known_key, look, obstacle, store_key,
-    unit,
+use config::{Environment, RuntimeKind, Zone, load_config};
+use offline::setup::{
+    Begun, Found, ROSTER, SETTINGS, Service, Start, begin, install, keep_key, key_name, look, obstacle, unit,
 };
 
 /// `init`
@@ -79,7 +76,7 @@ pub fn run(mut place: Place, args: InitArgs) -> Outcome {
     }
     if let (Some(key), false) = (&key, as_service) {
         let config = load_config(&place.overrides, &place.environment)?;
-        runtime()?.block_on(keep(&config, name, key))?;
+        runtime()?.block_on(keep_key(&config, name, key))?;
         if !out.json {
             out.line(&format!("{} {name}, encrypted in the database", out.paint(Tone::Good, "kept ")));
         }
@@ -116,10 +113,10 @@ fn wishes(environment: &Environment, found: &Found, args: &InitArgs, asks: bool)
         Some(owner) => owner.trim().to_owned(),
         None if found.settings_there => String::new(),
         None if asks => prompt::line("Your name", &user())?,
-        None => return Err(Problem::usage("Whose household is it?", "Say it with --owner NAME.")),
+        None => return Err(Problem::usage("The household needs an owner.", "Give the name with --owner NAME.")),
     };
     if owner.is_empty() && !found.settings_there {
-        return Err(Problem::usage("A household needs an owner's name.", "Say it with --owner NAME."));
+        return Err(Problem::usage("A household needs an owner's name.", "Give the name with --owner NAME."));
     }
     let usual = environment.zone.clone().or_else(|| Zone::named("UTC"));
     let usual_name = usual.as_ref().map_or("UTC", Zone::name).to_owned();
@@ -129,20 +126,20 @@ fn wishes(environment: &Environment, found: &Found, args: &InitArgs, asks: bool)
         None => usual_name,
     };
     let zone = Zone::named(&zone).ok_or_else(|| {
-        Problem::usage(format!("`{zone}` is no time zone."), "Write it as Europe/Berlin, America/New_York or UTC.")
+        Problem::usage(format!("`{zone}` is not a time zone."), "Write it as Europe/Berlin, America/New_York or UTC.")
     })?;
     let runtime = match args.runtime {
         Some(runtime) => runtime,
         None if asks && !found.roster_there => {
             let typed = prompt::line("What runs the sessions (native, claude-code, codex, gemini)", "native")?;
-            typed.parse::<RuntimeKind>().map_err(|_| Problem::usage(format!("`{typed}` is no runtime."), ""))?
+            typed.parse::<RuntimeKind>().map_err(|_| Problem::usage(format!("`{typed}` is not a runtime."), ""))?
         }
         None => RuntimeKind::Native,
     };
     let butlers = match &args.butlers {
         Some(butlers) => Some(butlers.clone()),
         None if asks && !found.roster_there => {
-            let shipped = setup::shipped_butlers().join(", ");
+            let shipped = offline::setup::shipped_butlers().join(", ");
             let typed = prompt::line(&format!("Which butlers, of {shipped}"), "all")?;
             let chosen = typed.split([',', ' ']).map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned);
             (typed != "all").then(|| chosen.collect())
@@ -167,20 +164,6 @@ fn key(args: &InitArgs, name: &str, asks: bool) -> Result<Option<Secret<String>>
         return Ok(None);
     }
     prompt::secret(&format!("{name} (not shown)")).map(Some)
-}
-
-/// Stores the key: through the daemon where one runs, else without.
-async fn keep(config: &Config, name: &'static str, key: &Secret<String>) -> Result<(), Problem> {
-    let Ok(client) = Client::find(&config.daemon.data_dir) else {
-        return Ok(store_key(config, name, key).await?);
-    };
-    let calls = client.quick()?;
-    let known = calls.secret_list().await.map_err(|e| client.error(e))?;
-    if known.iter().any(|secret| secret.name == name) {
-        return Err(known_key(name).into());
-    }
-    calls.secret_set(name.to_owned(), Sealed::from(key.clone())).await.map_err(|e| client.error(e))?;
-    Ok(())
 }
 
 /// Says what comes next, and lets the doctor look.

@@ -7,6 +7,7 @@ mod args;
 mod backup;
 mod caller;
 mod chat;
+mod chat_notes;
 mod check;
 mod costs;
 mod db;
@@ -78,7 +79,7 @@ pub fn main() -> i32 {
 
 fn dispatch(cli: Cli, out: Out) -> Outcome {
     let place = Place { overrides: overrides(&cli.common), environment: Environment::of_process(), out };
-    match cli.command.unwrap_or_else(|| Command::Serve(args::ServeArgs::default())) {
+    match cli.command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default())) {
         Command::Agent => Ok(agent::main()),
         Command::Serve(args) => serve::run(place, args),
         Command::Check(args) => check::run(&place, &args),
@@ -116,7 +117,7 @@ fn call(place: Place, command: Command) -> Outcome {
         Command::Notes(what) => place.call(|caller| notes::run(caller, what)),
         Command::Memory(args) => place.call(|caller| memory::run(caller, args)),
         Command::Schedule(what) => place.call(|caller| schedule::run(caller, what)),
-        Command::Timeline { id } => {
+        Command::Timeline { id: args::Id(id) } => {
             place.call(async |caller| caller.show(caller.quick()?.timeline(id).await, timeline::show))
         }
         Command::Secret(what) => {

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::out::Tone;
 use super::problem::{FAILED, Problem, USAGE};
 use super::{Outcome, Place};
-use setup::{SetupError, new_butler, new_tool};
+use offline::setup::{SetupError, new_butler, new_tool};
 
 /// `new`
 #[derive(Debug, Clone, Subcommand)]
@@ -19,6 +19,7 @@ pub enum New {
 impl From<SetupError> for Problem {
     fn from(error: SetupError) -> Self {
         let (exit, code) = match error {
+            SetupError::Daemon(e) => return e.into(),
             SetupError::Request { .. } => (USAGE, "usage"),
             SetupError::Failed { .. } => (FAILED, "setup"),
         };

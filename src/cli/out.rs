@@ -41,7 +41,7 @@ impl Tone {
 pub struct Out {
     /// Whether programs read it.
     pub json: bool,
-    colour: bool,
+    pub(crate) colour: bool,
     /// The time zone in which people read.
     pub zone: TimeZone,
 }

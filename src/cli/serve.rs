@@ -1,11 +1,40 @@
 //! `butlerd serve` and `butlerd demo`: the commands that are a household themselves.
 
-use super::args::{DemoArgs, ServeArgs};
+use clap::Args;
+use config::{Overrides, Ports, RuntimeKind};
+
+use super::args::PostgresArgs;
 use super::problem::{FAILED, Problem};
 use super::{Outcome, Place};
-use config::Overrides;
-use demo::DemoOptions;
+use offline::demo::DemoOptions;
 use supervisor::{ServeError, with_causes};
+
+/// `serve`
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArgs {
+    /// Where butlers' ports come from: `roster` or `auto` (free ones)
+    #[arg(long, value_name = "WHICH")]
+    pub ports: Option<Ports>,
+    /// The admin port's address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// What is logged: a level, or directives for single parts
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+    #[command(flatten)]
+    pub postgres: PostgresArgs,
+}
+
+/// `demo`
+#[derive(Debug, Clone, Args)]
+pub struct DemoArgs {
+    /// `claude-code`, `codex`, `gemini` or `native` [default: claude-code where it is installed]
+    #[arg(long, value_name = "RUNTIME")]
+    pub runtime: Option<RuntimeKind>,
+    /// Leave it running until Ctrl-C
+    #[arg(long)]
+    pub keep: bool,
+}
 
 pub fn run(place: Place, args: ServeArgs) -> Outcome {
     let mut overrides = Overrides {
@@ -25,7 +54,7 @@ pub fn run(place: Place, args: ServeArgs) -> Outcome {
 }
 
 pub fn demo(args: &DemoArgs) -> Outcome {
-    on_all_cores(demo::run(DemoOptions { runtime: args.runtime, keep: args.keep }))
+    on_all_cores(offline::demo::run(DemoOptions { runtime: args.runtime, keep: args.keep }))
 }
 
 pub(super) fn on_all_cores<T>(work: impl Future<Output = T>) -> Result<T, Problem> {

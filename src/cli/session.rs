@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::args::{Newest, id};
+use super::args::{Id, Newest};
 use super::events::{Printer, READ, SHOWN, cut_off, next};
 use super::follow::follow;
 use super::out::{Out, Tone};
@@ -28,23 +28,16 @@ pub enum Sessions {
         newest: Newest,
     },
     /// Show one session in full: prompt, calls with their results, texts, answer
-    Show {
-        #[arg(value_parser = id("sessions list"))]
-        id: Uuid,
-    },
+    Show { id: Id },
     /// Follow sessions as they happen: one until its end, or all until Ctrl-C
     Tail {
-        #[arg(value_parser = id("sessions list"))]
-        id: Option<Uuid>,
+        id: Option<Id>,
         /// Only this butler's
         #[arg(long, value_name = "NAME", conflicts_with = "id")]
         butler: Option<String>,
     },
     /// End a session that waits or runs
-    Cancel {
-        #[arg(value_parser = id("sessions list"))]
-        id: Uuid,
-    },
+    Cancel { id: Id },
 }
 
 /// A session with all that happened in it.
@@ -60,7 +53,7 @@ pub async fn run(caller: Caller, what: Sessions) -> Outcome {
         Sessions::List { butler, newest } => {
             caller.show(caller.quick()?.sessions_list(butler, Some(newest.limit)).await, list)
         }
-        Sessions::Show { id } => {
+        Sessions::Show { id: Id(id) } => {
             let calls = caller.quick()?;
             let mut story = Story { detail: caller.got(calls.sessions_get(id).await)?, events: Vec::new() };
             loop {
@@ -73,9 +66,9 @@ pub async fn run(caller: Caller, what: Sessions) -> Outcome {
             }
             caller.out.answer(&story, show)
         }
-        Sessions::Tail { id: Some(id), .. } => tail_one(&caller, id).await,
+        Sessions::Tail { id: Some(Id(id)), .. } => tail_one(&caller, id).await,
         Sessions::Tail { id: None, butler } => tail_all(&caller, butler).await,
-        Sessions::Cancel { id } => caller.show(caller.quick()?.sessions_cancel(id).await, |out, done| {
+        Sessions::Cancel { id: Id(id) } => caller.show(caller.quick()?.sessions_cancel(id).await, |out, done| {
             out.line(&format!("Session {id} of {} is cancelled.", done.butler));
         }),
     }

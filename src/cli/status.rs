@@ -5,8 +5,8 @@ use super::out::{Out, Tone};
 use super::table::Table;
 use super::text::{count, span};
 use butler::{ButlerState, ButlerStatus, HouseStatus};
-use doctor::complaints;
 use modules::Health;
+use offline::doctor::complaints;
 
 /// Prints how the household is.
 pub fn show(out: &Out, house: &HouseStatus) {

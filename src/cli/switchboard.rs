@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::args::id;
+use super::args::Id;
 use super::out::{Out, Tone};
 use super::text::{count, one_line};
 use super::{Caller, Outcome};
@@ -43,20 +43,11 @@ pub enum Rules {
         last: u32,
     },
     /// Switch a rule on
-    Enable {
-        #[arg(value_parser = id("rules list"))]
-        id: Uuid,
-    },
+    Enable { id: Id },
     /// Switch a rule off
-    Disable {
-        #[arg(value_parser = id("rules list"))]
-        id: Uuid,
-    },
+    Disable { id: Id },
     /// Remove a rule
-    Rm {
-        #[arg(value_parser = id("rules list"))]
-        id: Uuid,
-    },
+    Rm { id: Id },
 }
 
 /// What a rule says
@@ -159,9 +150,9 @@ pub async fn rules(caller: Caller, what: Rules) -> Outcome {
                               "last": last});
             out.answer(&caller.tool::<Tried>(SWITCHBOARD, "triage_dry_run", args).await?, tried)
         }
-        Rules::Enable { id } => switch(&caller, id, true).await,
-        Rules::Disable { id } => switch(&caller, id, false).await,
-        Rules::Rm { id } => {
+        Rules::Enable { id: Id(id) } => switch(&caller, id, true).await,
+        Rules::Disable { id: Id(id) } => switch(&caller, id, false).await,
+        Rules::Rm { id: Id(id) } => {
             let removed: Value = caller.tool(SWITCHBOARD, "triage_rule_remove", json!({ "id": id })).await?;
             out.answer(&removed, |out, _| out.line(&format!("Rule {id} is removed.")))
         }

@@ -2,15 +2,26 @@
 
 use std::collections::BTreeMap;
 
+use clap::Args;
 use serde_json::json;
 
-use super::args::TestArgs;
 use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::serve::on_all_cores;
 use super::text::count;
 use super::{Outcome, Place};
-use scenario::{Report, run as play};
+use offline::scenario::{Report, run as play};
+
+/// `test`
+#[derive(Debug, Clone, Default, Args)]
+pub struct TestArgs {
+    /// Only these butlers [default: all]
+    #[arg(value_name = "BUTLER")]
+    pub butlers: Vec<String>,
+    /// Only scenarios whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+}
 
 pub fn run(place: &Place, args: &TestArgs) -> Outcome {
     let played = on_all_cores(play(&place.overrides, &place.environment, &args.butlers, args.only.as_deref()))?;

@@ -2,9 +2,8 @@
 
 use clap::Subcommand;
 use jiff::Timestamp;
-use uuid::Uuid;
 
-use super::args::id;
+use super::args::Id;
 use super::out::Out;
 use super::{Caller, Outcome};
 use admin::MadeToken;
@@ -35,10 +34,7 @@ pub enum Token {
     /// List the live tokens
     List,
     /// End a token at once
-    Revoke {
-        #[arg(value_parser = id("token list"))]
-        id: Uuid,
-    },
+    Revoke { id: Id },
 }
 
 fn minute(out: &Out, at: Timestamp) -> String {
@@ -62,7 +58,7 @@ pub async fn run(caller: Caller, what: Token) -> Outcome {
                 .column("LABEL", |t| &t.label)
                 .print("No tokens. Make one with: butlerd token new");
         }),
-        Token::Revoke { id } => caller.show(calls.token_revoke(id).await, |out, revoked| {
+        Token::Revoke { id: Id(id) } => caller.show(calls.token_revoke(id).await, |out, revoked| {
             out.line(&format!("Token {} is revoked.", revoked.id));
         }),
     }

@@ -1,7 +1,3 @@
-//! `butlerd demo`, and the scripted model that it and the tests use in place of a real one.
+//! The scripted model that the demo and the tests use in place of a real one.
 
 pub mod model;
-mod run;
-mod story;
-
-pub use run::{DemoOptions, run};

@@ -20,8 +20,8 @@ const PROCESSES: &[&str] = &[
     "src/sessions/child/",
     "src/sessions/child.rs",
     "src/store/cluster/",
-    "src/doctor",
-    "src/setup/service.rs",
+    "src/offline/doctor",
+    "src/offline/setup/service.rs",
     "src/cli/",
 ];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
@@ -30,7 +30,8 @@ const VENDORS: &[&str] = &[
     "src/sessions/gateway/wire/",
     "src/agent/",
     "src/demo/",
-    "src/doctor",
+    "src/offline/demo/",
+    "src/offline/doctor",
     "src/config/",
     "src/cli/",
     "src/main.rs",

@@ -2,6 +2,7 @@
 
 mod args;
 mod print;
+mod story;
 mod travel;
 
 use serde::de::DeserializeOwned;
@@ -36,7 +37,7 @@ pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Out
         }
         Memory::Why { id } => {
             let id = house.memory(&id).await?.id;
-            house.tell("memory_why", json!({ "memory_id": id }), print::why).await
+            house.tell("memory_why", json!({ "memory_id": id }), story::why).await
         }
         Memory::Add(add) => house.add(add).await,
         Memory::Edit(edit) => {
@@ -56,7 +57,7 @@ pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Out
         }
         Memory::History { id, limit, before } => {
             let args = json!({"limit": limit, "memory_id": house.maybe(id).await?, "before": before});
-            house.tell("memory_history", args, print::history).await
+            house.tell("memory_history", args, story::history).await
         }
         Memory::Export { file } => travel::export(&house, file.as_deref()).await,
         Memory::Import { file } => travel::import(&house, &file).await,

@@ -11,7 +11,7 @@ use super::SetupError;
 use super::place::{is_there, write_new};
 use base::Secret;
 
-const UNIT: &str = include_str!("../../config/butlerd.service");
+const UNIT: &str = include_str!("../../../config/butlerd.service");
 const UNIT_FILE: &str = "/etc/systemd/system/butlerd.service";
 const PROGRAM: &str = "/usr/local/bin/butlerd";
 /// Keys for the daemon's environment; for root's eyes alone.
@@ -73,7 +73,7 @@ pub fn install(settings: &Path, roster: &Path, key: Option<(&str, &Secret<String
     }
     for there in [UNIT_FILE, ENVIRONMENT].iter().filter(|file| is_there(Path::new(file))) {
         if *there == UNIT_FILE || key.is_some() {
-            let sentence = format!("{there} is there already, and stays as it is.");
+            let sentence = format!("{there} exists already and is not changed.");
             return Err(SetupError::failed(sentence, "Change it by hand, or remove it first."));
         }
     }
@@ -99,7 +99,7 @@ pub fn install(settings: &Path, roster: &Path, key: Option<(&str, &Secret<String
             Ok(out) => String::from_utf8_lossy(&out.stderr).trim().to_owned(),
             Err(e) => e.to_string(),
         };
-        return Err(SetupError::failed(format!("`{told}` failed: {why}."), "Mend that, then run it by hand."));
+        return Err(SetupError::failed(format!("`{told}` failed: {why}."), "Fix that, then run it by hand."));
     }
     Ok(Service { installed: true, why: None, commands })
 }

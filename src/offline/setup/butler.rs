@@ -11,13 +11,13 @@ use toml_edit::DocumentMut;
 
 use super::SetupError;
 use super::place::{is_there, whole_directory};
+use crate::scenario::mentions;
 use base::ButlerName;
 use butler::own_tools;
 use config::{Catalog as _, Config, Environment, Overrides, SHARED_DIR, load, load_config};
 use modules::{Catalog, StrictCatalog};
-use scenario::mentions;
 
-static TEMPLATE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/template");
+static TEMPLATE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/setup/template");
 
 /// Ports of butlers.
 const PORTS: std::ops::Range<u16> = 40100..40200;
@@ -53,7 +53,7 @@ pub fn new_butler(overrides: &Overrides, environment: &Environment, name: &str) 
     let dir = roster.join(name.as_str());
     if is_there(&dir) {
         return Err(SetupError::failed(
-            format!("{} is there already, and stays as it is.", dir.display()),
+            format!("{} exists already and is not changed.", dir.display()),
             "Choose another name.",
         ));
     }
@@ -79,11 +79,11 @@ pub fn new_butler(overrides: &Overrides, environment: &Environment, name: &str) 
 /// The settings, from which the roster's place is known.
 pub(super) fn settings(overrides: &Overrides, environment: &Environment) -> Result<Config, SetupError> {
     let config = load_config(overrides, environment).map_err(|e| {
-        SetupError::request(format!("The settings have mistakes: {e}"), "`butlerd check` tells them all.")
+        SetupError::request(format!("The settings have mistakes: {e}"), "`butlerd check` lists them all.")
     })?;
     if !config.daemon.roster.is_dir() {
         let sentence = format!("There is no roster at {}.", config.daemon.roster.display());
-        return Err(SetupError::request(sentence, "Say where it is with --roster DIR, or make one: butlerd init"));
+        return Err(SetupError::request(sentence, "Name it with --roster DIR, or make one: butlerd init"));
     }
     Ok(config)
 }

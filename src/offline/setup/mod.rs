@@ -13,7 +13,7 @@ mod tool;
 pub use butler::{NewButler, new_butler};
 pub use service::{ROSTER, SETTINGS, Service, install, obstacle, unit};
 pub use shipped::{names as shipped_butlers, unpack};
-pub use start::{Begun, Found, Start, begin, key_name, known_key, look, store_key};
+pub use start::{Begun, Found, Start, begin, keep_key, key_name, look};
 pub use tool::{NewTool, new_tool};
 
 /// Why nothing was made: a sentence, and what to do.
@@ -24,6 +24,9 @@ pub enum SetupError {
     Request { sentence: String, next: String },
     #[error("{sentence}")]
     Failed { sentence: String, next: String },
+    /// The daemon that runs refused, or does not answer.
+    #[error(transparent)]
+    Daemon(#[from] admin::ClientError),
 }
 
 impl SetupError {
@@ -37,7 +40,9 @@ impl SetupError {
 
     /// What to try next; empty where the sentence says it.
     pub fn next(&self) -> &str {
-        let (Self::Request { next, .. } | Self::Failed { next, .. }) = self;
-        next
+        match self {
+            Self::Request { next, .. } | Self::Failed { next, .. } => next,
+            Self::Daemon(_) => "",
+        }
     }
 }

@@ -4,10 +4,10 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::daemon::Daemon;
 use super::{DELIVERS, Finding, Level};
+use crate::scenario::mentions;
 use butler::own_tools;
 use config::{ButlerConfig, Config, Environment, Household, Overrides, Refused, RuntimeKind, load, load_config};
 use modules::StrictCatalog;
-use scenario::mentions;
 use sessions::wanted_keys;
 
 /// The settings as far as they can be read.

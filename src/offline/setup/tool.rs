@@ -102,7 +102,7 @@ pub fn new_tool(
     })?;
     let document = text.parse::<DocumentMut>().ok();
     if document.as_ref().and_then(|d| d.get("modules")?.get(butler)).is_none() {
-        let sentence = format!("{} has no [modules.{butler}], so nobody would load a tool.", file.display());
+        let sentence = format!("{} has no [modules.{butler}], so no tool would be loaded.", file.display());
         return Err(SetupError::failed(sentence, format!("Add the line [modules.{butler}] to it first.")));
     }
     if own_tools(butler).contains(&tool) {
@@ -111,7 +111,7 @@ pub fn new_tool(
     }
     let files = [dir.join("tools").join(format!("{tool}.sql")), dir.join("tests").join(format!("{tool}.toml"))];
     if let Some(there) = files.iter().find(|file| is_there(file)) {
-        let sentence = format!("{} is there already, and stays as it is.", there.display());
+        let sentence = format!("{} exists already and is not changed.", there.display());
         return Err(SetupError::failed(sentence, "Choose another name."));
     }
     let Some((table, dated)) = own_table(&dir.join("migrations")) else {

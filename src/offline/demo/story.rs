@@ -6,11 +6,13 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use base::{SessionId, TenantId, text};
-use butler::HouseStatus;
+use base::{RequestContext, SessionId, TenantId, text};
+use butler::{Butler, HouseStatus};
 use config::RuntimeKind;
 use sessions::{EventKind, SessionEvent};
 use store::Database;
+
+use super::error::DemoError;
 
 fn heading(title: &str) {
     println!("\n{title}\n{}", "-".repeat(title.chars().count()));
@@ -84,57 +86,36 @@ pub(super) fn event(event: &SessionEvent, at: Duration) {
 }
 
 /// What is in the database now. Fails when the measurement is not there.
-pub(super) async fn database(db: &Database, session: SessionId) -> Result<(), String> {
-    let mut lease = db.shared(&TenantId::owner()).await.map_err(|e| e.to_string())?;
+pub(super) async fn database(
+    db: &Database,
+    health: &Butler,
+    request: &RequestContext,
+    session: SessionId,
+) -> Result<(), DemoError> {
     heading("What is in the database now");
+    // The roster's own table: no tool stands between the reader and its rows.
+    let mut lease = db.shared(&TenantId::owner()).await?;
     let rows = lease
         .query("SELECT kind, value, measured_at FROM health.measurements ORDER BY created_at", &[])
         .await
-        .map_err(|e| e.to_string())?;
+        .map_err(|source| DemoError::Rows { what: "health.measurements", source })?;
     println!("  health.measurements");
     for row in &rows {
-        let (kind, value): (String, Value) = (row.get(0), row.get(1));
-        println!("    {kind}  {value}  {}", row.get::<_, Timestamp>(2));
+        let (kind, value, at): (String, Value, Timestamp) = (row.get("kind"), row.get("value"), row.get("measured_at"));
+        println!("    {kind}  {value}  {at}");
     }
     if rows.is_empty() {
-        return Err("no measurement is in the database".to_owned());
+        return Err(DemoError::NoMeasurement);
     }
-    let calls = lease
-        .query(
-            "SELECT tool, arguments, outcome, duration_us FROM health.tool_calls WHERE session_id = $1
-             ORDER BY called_at, id",
-            &[&session.0],
-        )
-        .await
-        .map_err(|e| e.to_string())?;
-    println!("  health.tool_calls of this session");
-    for row in &calls {
-        let (tool, arguments): (String, Value) = (row.get(0), row.get(1));
-        let (outcome, us): (String, i64) = (row.get(2), row.get(3));
-        println!("    {tool}  {arguments}  {outcome}  {:.1} ms", us as f64 / 1000.0);
+    let Some(page) = health.spawner().events(request, session.0, 0).await? else { return Ok(()) };
+    println!("  health.session_events: {} of this session", page.events.len());
+    for event in &page.events {
+        if let EventKind::ToolResult { name, is_error, duration_ms, .. } = &event.kind {
+            let (end, ms) = (if *is_error { "error" } else { "ok" }, duration_ms.unwrap_or_default());
+            println!("    {name}  {end}  {ms} ms");
+        }
     }
-    let row = lease
-        .query_opt(
-            "SELECT state, runtime, model, input_tokens, output_tokens, duration_ms, trace_id FROM health.sessions
-             WHERE id = $1",
-            &[&session.0],
-        )
-        .await
-        .map_err(|e| e.to_string())?;
-    println!("  health.sessions");
-    if let Some(row) = row {
-        let (state, runtime): (String, String) = (row.get(0), row.get(1));
-        let model: Option<String> = row.get(2);
-        let tokens = |i: usize| row.get::<_, Option<i64>>(i).map_or_else(|| "unknown".to_owned(), |n| n.to_string());
-        println!(
-            "    {state}  {runtime}  {}  {} tokens in  {} out  {} ms  trace {}",
-            model.as_deref().unwrap_or("-"),
-            tokens(3),
-            tokens(4),
-            tokens(5),
-            row.get::<_, String>(6)
-        );
-    }
+    println!("  health.sessions: {}", page.state.as_str());
     Ok(())
 }
 

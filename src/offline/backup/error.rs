@@ -15,7 +15,7 @@ pub enum BackupError {
     NoKey(PathBuf),
     #[error(transparent)]
     Key(#[from] MasterKeyError),
-    #[error("{given} is another master key than {present}, which is there already")]
+    #[error("{given} is not the master key that is there already, {present}")]
     OtherKey { given: PathBuf, present: PathBuf },
     #[error("{file} was not written under the master key {key}, so it can't be read with it; nothing was restored")]
     WrongKey { file: PathBuf, key: PathBuf },
@@ -26,11 +26,11 @@ pub enum BackupError {
         #[source]
         source: std::io::Error,
     },
-    #[error("{0} is there already")]
+    #[error("{0} exists already")]
     Exists(PathBuf),
     #[error("another backup is being written to {0} at this moment")]
     Busy(PathBuf),
-    #[error("{0} is no backup of butlerd; nothing was restored")]
+    #[error("{0} is not a backup of butlerd; nothing was restored")]
     Foreign(PathBuf),
     #[error("{file} was written by butlerd {by} in a form that this one does not know; nothing was restored")]
     Form { file: PathBuf, by: String },
@@ -48,7 +48,7 @@ pub enum BackupError {
     Version(MigrationError),
     #[error("the embedded database: {}", with_source(.0))]
     Cluster(#[from] ClusterError),
-    #[error("database.url is no connection string such as postgres://user@host:5432/butlers")]
+    #[error("database.url is not a connection string such as postgres://user@host:5432/butlers")]
     Url,
     #[error(transparent)]
     Store(#[from] StoreError),
@@ -96,18 +96,18 @@ impl BackupError {
     /// What to try next; empty where the sentence says it.
     pub fn next(&self) -> &'static str {
         match self {
-            Self::NoKey(_) => "Say where it is with --key FILE.",
+            Self::NoKey(_) => "Name it with --key FILE.",
             Self::OtherKey { .. } => "Leave --key out, or name another data directory with --data-dir DIR.",
             Self::WrongKey { .. } => "Name the key that was kept apart for this backup with --key FILE.",
             Self::Exists(_) => "Choose another name, or replace it with --force.",
             Self::Broken { .. } | Self::Content { .. } => "Take another copy of it, or an older backup.",
             Self::Form { .. } | Self::Version(_) => "Restore it with the butlerd that wrote it, then upgrade.",
-            Self::Nothing(_) => "Say where the household is with --data-dir DIR.",
+            Self::Nothing(_) => "Name the household's data directory with --data-dir DIR.",
             Self::NotEmpty(_) => {
                 "Restore into an empty place: another --data-dir, or another database in database.url."
             }
             Self::Running(_) => "Stop it first, and restore into an empty data directory.",
-            Self::Store(_) | Self::Database { .. } => "`butlerd doctor` looks at the database.",
+            Self::Store(_) | Self::Database { .. } => "`butlerd doctor` examines the database.",
             _ => "",
         }
     }

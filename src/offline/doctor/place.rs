@@ -121,7 +121,7 @@ fn directory(data_dir: &Path) -> Finding {
         Err(e) => return Finding::problem(TOPIC, format!("{shown} can't be looked at: {e}")),
     };
     if !meta.is_dir() {
-        return Finding::problem(TOPIC, format!("{shown} is no directory")).so("Choose another daemon.data_dir.");
+        return Finding::problem(TOPIC, format!("{shown} is not a directory")).so("Choose another daemon.data_dir.");
     }
     let me = Uid::effective().as_raw();
     let owner = meta.uid();

@@ -25,7 +25,7 @@ pub(super) fn write_new(path: &Path, text: &str, mode: u32) -> io::Result<()> {
 /// Makes a directory by `fill` under a hidden name beside its place, then gives it its own name: there is all of it or
 /// nothing.
 pub(super) fn whole_directory(dir: &Path, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), SetupError> {
-    let failed = |e: io::Error| SetupError::failed(format!("{} can't be made: {e}.", dir.display()), "");
+    let failed = |e: io::Error| SetupError::failed(format!("{} can't be created: {e}.", dir.display()), "");
     let name = dir.file_name().map(|n| n.to_string_lossy().into_owned()).unwrap_or_default();
     let hidden = dir.with_file_name(format!(".{name}.new-{}", std::process::id()));
     let made = fs::create_dir(&hidden).and_then(|()| fill(&hidden)).and_then(|()| {

@@ -9,6 +9,8 @@ use serde::Serialize;
 use super::SetupError;
 use super::place::{is_there, whole_directory, write_new};
 use super::shipped::{names, unpack};
+use admin::api::SecretsApiClient;
+use admin::{Client, Sealed};
 use base::{Clock, Secret, TenantId};
 use config::{Api, CORE_BUTLERS, Config, Environment, Overrides, RuntimeKind, Zone};
 use inbox::FALLBACK;
@@ -76,7 +78,7 @@ pub fn begin(found: &Found, overrides: &Overrides, start: &Start) -> Result<Begu
     } else {
         let parent = found.roster.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(parent)
-            .map_err(|e| SetupError::failed(format!("{} can't be made: {e}.", parent.display()), ""))?;
+            .map_err(|e| SetupError::failed(format!("{} can't be created: {e}.", parent.display()), ""))?;
         whole_directory(&found.roster, |at| {
             unpack(at, |name| wanted.contains(&name))?;
             wanted.iter().try_for_each(|name| set_runtime(&at.join(name).join("butler.toml"), start.runtime))
@@ -132,7 +134,7 @@ pub fn key_name(runtime: RuntimeKind) -> &'static str {
 }
 
 /// Stores a key, encrypted, in the household's database, which is made for it if there is none. No daemon may run.
-pub async fn store_key(config: &Config, name: &'static str, key: &Secret<String>) -> Result<(), SetupError> {
+async fn store_key(config: &Config, name: &'static str, key: &Secret<String>) -> Result<(), SetupError> {
     let clock = Clock::of_environment();
     let stored = on_ground(config, &clock, async |credentials| {
         let known = credentials.list(&TenantId::owner()).await?;
@@ -153,8 +155,20 @@ pub async fn store_key(config: &Config, name: &'static str, key: &Secret<String>
     }
 }
 
+/// Stores the key: through the daemon where one runs, else without.
+pub async fn keep_key(config: &Config, name: &'static str, key: &Secret<String>) -> Result<(), SetupError> {
+    let Ok(client) = Client::find(&config.daemon.data_dir) else { return store_key(config, name, key).await };
+    let calls = client.quick()?;
+    let known = calls.secret_list().await.map_err(|e| client.error(e))?;
+    if known.iter().any(|secret| secret.name == name) {
+        return Err(known_key(name));
+    }
+    calls.secret_set(name.to_owned(), Sealed::from(key.clone())).await.map_err(|e| client.error(e))?;
+    Ok(())
+}
+
 /// A key of this name is stored, and stays.
-pub fn known_key(name: &str) -> SetupError {
+fn known_key(name: &str) -> SetupError {
     SetupError::failed(
         format!("{name} is stored already, and stays as it is."),
         format!("Replace it: butlerd secret set {name}"),

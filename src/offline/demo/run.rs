@@ -2,19 +2,21 @@
 
 use std::io::Write;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Instant;
 
 use tokio::sync::broadcast;
 
-use super::model::{DEMO_PROMPT, ScriptedModel, demo_script};
+use super::error::DemoError;
 use super::story;
+use crate::setup::unpack;
 use base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
 use config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
+use demo::model::{DEMO_PROMPT, ScriptedModel, demo_script};
 use modules::Catalog;
 use sessions::adapters::{adapter, key_names};
 use sessions::child::Nursery;
 use sessions::{SessionEvent, SessionResult, SessionState, Trigger};
-use setup::unpack;
 use supervisor::{Embedded, Prepare, Supervisor, with_causes};
 use telemetry::start_log;
 
@@ -26,9 +28,6 @@ pub struct DemoOptions {
     /// Leave the household running until it is interrupted.
     pub keep: bool,
 }
-
-/// Why the demo did not get to its end: a sentence.
-type Failed = String;
 
 /// The demo's key: the scripted model takes any.
 const KEY: &str = "no-key-the-model-is-scripted";
@@ -45,13 +44,13 @@ pub async fn run(options: DemoOptions) -> i32 {
     }
 }
 
-async fn try_run(options: DemoOptions) -> Result<(), Failed> {
+async fn try_run(options: DemoOptions) -> Result<(), DemoError> {
     let started = Instant::now();
     let runtime = choose_runtime(options.runtime).await?;
-    let scratch = Scratch::new("demo").map_err(|e| format!("the scratch directory: {e}"))?;
-    lay_roster(&scratch, runtime).map_err(|e| format!("the roster in {}: {e}", scratch.path().display()))?;
-    let script = demo_script().map_err(|e| e.to_string())?;
-    let model = ScriptedModel::start(script).await.map_err(|e| format!("the scripted model: {e}"))?;
+    let scratch = Scratch::new("demo").map_err(DemoError::files("the scratch directory"))?;
+    lay_roster(&scratch, runtime).map_err(DemoError::files(format!("the roster in {}", scratch.path().display())))?;
+    let script = demo_script().map_err(|e| DemoError::Model(e.to_string()))?;
+    let model = ScriptedModel::start(script).await.map_err(|e| DemoError::Model(e.to_string()))?;
     story::opening(runtime, scratch.path(), &model.base_url());
     let overrides = Overrides {
         config_file: None,
@@ -69,8 +68,8 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
     // The demo is the same everywhere: no configuration file of the working directory takes part.
     let environment = Environment { working_dir: scratch.path().to_owned(), ..Environment::of_process() };
     let catalog = Catalog::default();
-    let household = load(&overrides, &environment, &catalog).map_err(|e| e.to_string())?;
-    start_log(&household.config.telemetry).map_err(|e| e.to_string())?;
+    let household = load(&overrides, &environment, &catalog)?;
+    start_log(&household.config.telemetry)?;
     // The other butlers stay native.
     let wanted = [RuntimeKind::Native, runtime].map(|kind| key_names(kind, Api::Anthropic));
     let prepare: Prepare = Box::new(move |house| {
@@ -83,7 +82,7 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
             }
         })
     });
-    let household = Embedded::start(household, admin::spawn, Some(prepare)).await?;
+    let household = Embedded::start(household, admin::spawn, Some(prepare)).await.map_err(DemoError::Household)?;
     let supervisor = household.supervisor.clone();
     story::household(&supervisor.status().await, started.elapsed());
     let done = work(&supervisor).await;
@@ -93,7 +92,7 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
             interrupted().await;
         }
     }
-    let ended = household.end().await;
+    let ended = household.end().await.map_err(DemoError::Household);
     model.shutdown().await;
     done.and(ended)
 }
@@ -111,22 +110,22 @@ async fn interrupted() {
 }
 
 /// The piece of work: a person's sentence to Health, watched live, then looked up in the database.
-async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
+async fn work(supervisor: &Supervisor) -> Result<(), DemoError> {
     let house = supervisor.house();
-    let health = supervisor.butler("health")?;
+    let health = supervisor.butler("health").map_err(DemoError::Household)?;
     let mut events = house.events.subscribe();
     let clock: &Clock = supervisor.clock();
-    let request = RequestContext::root(clock, TenantId::owner(), "cli", "demo", "owner", Trust::Owner);
-    let wish = Trigger::new(DEMO_PROMPT, "trigger", std::sync::Arc::new(request));
+    let request = Arc::new(RequestContext::root(clock, TenantId::owner(), "cli", "demo", "owner", Trust::Owner));
+    let trigger = Trigger::new(DEMO_PROMPT, "trigger", request.clone());
     story::trigger("health", DEMO_PROMPT);
     let started = Instant::now();
-    let session = health.trigger(wish);
+    let session = health.trigger(trigger);
     tokio::pin!(session);
     let result: SessionResult = loop {
         tokio::select! {
             biased;
             event = events.recv() => show(event, started),
-            ended = &mut session => break ended.map_err(|e| e.to_string())?,
+            ended = &mut session => break ended.map_err(|e| DemoError::Runtime(e.to_string()))?,
         }
     };
     while let Ok(event) = events.try_recv() {
@@ -134,9 +133,9 @@ async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
     }
     if result.state != SessionState::Succeeded {
         let why = result.error.unwrap_or_else(|| "it gave no reason".to_owned());
-        return Err(format!("the session ended as {}: {why}", result.state.as_str()));
+        return Err(DemoError::Runtime(format!("the session ended as {}: {why}", result.state.as_str())));
     }
-    story::database(&house.db, result.session_id).await
+    story::database(&house.db, &health, &request, result.session_id).await
 }
 
 fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Instant) {
@@ -148,14 +147,14 @@ fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Insta
 }
 
 /// What is wanted, if its program is there; without a wish Claude Code if it is there, else the native agent.
-async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Failed> {
+async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, DemoError> {
     let kind = wanted.unwrap_or(RuntimeKind::ClaudeCode);
-    let nursery = Nursery::start().map_err(|e| with_causes(&e))?;
+    let nursery = Nursery::start().map_err(|e| DemoError::Runtime(with_causes(&e)))?;
     let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&nursery).await;
     match (probe.problem, wanted) {
         (None, _) => Ok(kind),
         (Some(_), None) => Ok(RuntimeKind::Native),
-        (Some(problem), Some(_)) => Err(format!("{problem}; or try --runtime native")),
+        (Some(problem), Some(_)) => Err(DemoError::Runtime(format!("{problem}; or try --runtime native"))),
     }
 }
 

@@ -140,8 +140,9 @@ pub fn parse(text: &str) -> Result<Vec<Scenario>, Mistake> {
         .map_err(|e| (e.span().map_or(1, |span| line_at(span.start)), e.message().trim().to_owned()))?;
     let moment = |given: &Option<String>, line: usize| {
         let read = |s: &String| {
-            s.parse::<Timestamp>()
-                .map_err(|_| (line, format!("now: \"{s}\" is no moment; write one such as 2026-03-31T08:00:00+02:00")))
+            s.parse::<Timestamp>().map_err(|_| {
+                (line, format!("now: \"{s}\" is not a moment; write one such as 2026-03-31T08:00:00+02:00"))
+            })
         };
         given.as_ref().map(read).transpose()
     };
