@@ -83,8 +83,8 @@ impl From<DecideError> for Failure {
 
 impl Rpc {
     fn actions(&self) -> Actions {
-        let house = self.supervisor.house();
-        Actions::new(&house.db, &house.clock)
+        let services = self.supervisor.services();
+        Actions::new(&services.db, &services.clock)
     }
 
     /// An action of a butler that the grant reaches.
@@ -173,10 +173,10 @@ impl ApprovalsApiServer for Rpc {
         }
         let butler = self.butler(&grant, &action.butler).await?;
         let overrides = Constraints(rule.any.into_iter().map(|name| (name, Constraint::Any)).collect());
-        let keeper = butler.keeper();
-        let draft = keeper.draft_like(&grant.tenant, id, overrides, rule.description.as_deref()).await?;
+        let gate = butler.gate();
+        let draft = gate.draft_like(&grant.tenant, id, overrides, rule.description.as_deref()).await?;
         let draft = Draft { expires_at: rule.expires_at, max_uses: rule.max_uses, ..draft };
-        Ok(keeper.allow(&grant.tenant, &draft, &self.actor(&grant)).await?)
+        Ok(gate.allow(&grant.tenant, &draft, &self.actor(&grant)).await?)
     }
 
     async fn approvals_revoke(&self, ext: &Extensions, id: Uuid) -> Result<Rule, Failure> {

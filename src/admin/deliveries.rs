@@ -9,7 +9,7 @@ use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
 use access::{Grant, Holder};
-use outbox::{Changed, Delivery, LookError, Post};
+use outbox::{Changed, DeliveryError, DeliveryView, Outbox};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;
@@ -28,11 +28,11 @@ pub trait DeliveriesApi {
         butler: Option<String>,
         state: Option<String>,
         limit: Option<u32>,
-    ) -> Result<Vec<Delivery>, Failure>;
+    ) -> Result<Vec<DeliveryView>, Failure>;
 
     /// One delivery with its tries. Scope `read`.
     #[method(name = "deliveries_show", param_kind = map, with_extensions)]
-    async fn deliveries_show(&self, id: Uuid) -> Result<Delivery, Failure>;
+    async fn deliveries_show(&self, id: Uuid) -> Result<DeliveryView, Failure>;
 
     /// Sends one once more that failed, is dead or unknown. Scope `admin`.
     #[method(name = "deliveries_retry", param_kind = map, with_extensions)]
@@ -47,12 +47,12 @@ pub trait DeliveriesApi {
     async fn deliveries_resolve(&self, id: Uuid, arrived: bool) -> Result<Changed, Failure>;
 }
 
-impl From<LookError> for Failure {
-    fn from(e: LookError) -> Self {
+impl From<DeliveryError> for Failure {
+    fn from(e: DeliveryError) -> Self {
         match e {
-            LookError::Store(e) => e.into(),
-            LookError::Unknown(id) => unknown(id),
-            LookError::NotNow(why) => Self::new("not_now", format!("Nothing was changed: {why}.")),
+            DeliveryError::Store(e) => e.into(),
+            DeliveryError::Unknown(id) => unknown(id),
+            DeliveryError::NotNow(why) => Self::new("not_now", format!("Nothing was changed: {why}.")),
         }
     }
 }
@@ -70,12 +70,12 @@ fn person(grant: &Grant) -> Result<String, Failure> {
 }
 
 impl Rpc {
-    fn post(&self) -> Post {
-        self.supervisor.house().post.clone()
+    fn post(&self) -> Outbox {
+        self.supervisor.services().outbox.clone()
     }
 
     /// A delivery that the grant reaches.
-    async fn delivery(&self, grant: &Grant, id: Uuid) -> Result<Delivery, Failure> {
+    async fn delivery(&self, grant: &Grant, id: Uuid) -> Result<DeliveryView, Failure> {
         let found = self.post().show(&grant.tenant, id).await?;
         if rights::check_butler(grant, &found.origin).is_err() {
             return Err(unknown(id));
@@ -92,7 +92,7 @@ impl DeliveriesApiServer for Rpc {
         butler: Option<String>,
         state: Option<String>,
         limit: Option<u32>,
-    ) -> Result<Vec<Delivery>, Failure> {
+    ) -> Result<Vec<DeliveryView>, Failure> {
         let grant = may(ext, Need::Look)?;
         let limit = limited(limit, USUAL, MOST)?;
         let butler = rights::own_or(&grant, butler)?;
@@ -109,7 +109,7 @@ impl DeliveriesApiServer for Rpc {
         Ok(self.post().list(&grant.tenant, butler.as_deref(), states, i64::from(limit)).await?)
     }
 
-    async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> Result<Delivery, Failure> {
+    async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> Result<DeliveryView, Failure> {
         let grant = may(ext, Need::Look)?;
         self.delivery(&grant, id).await
     }
@@ -118,22 +118,22 @@ impl DeliveriesApiServer for Rpc {
         let grant = may(ext, Need::Manage)?;
         self.delivery(&grant, id).await?;
         person(&grant)?;
-        let post = self.post();
-        to_its_end("delivery-change", "The change", async move { post.retry(&grant.tenant, id).await }).await
+        let outbox = self.post();
+        to_its_end("delivery-change", "The change", async move { outbox.retry(&grant.tenant, id).await }).await
     }
 
     async fn deliveries_cancel(&self, ext: &Extensions, id: Uuid) -> Result<Changed, Failure> {
         let grant = may(ext, Need::Manage)?;
         self.delivery(&grant, id).await?;
-        let (post, by) = (self.post(), person(&grant)?);
-        to_its_end("delivery-change", "The change", async move { post.cancel(&grant.tenant, id, &by).await }).await
+        let (outbox, by) = (self.post(), person(&grant)?);
+        to_its_end("delivery-change", "The change", async move { outbox.cancel(&grant.tenant, id, &by).await }).await
     }
 
     async fn deliveries_resolve(&self, ext: &Extensions, id: Uuid, arrived: bool) -> Result<Changed, Failure> {
         let grant = may(ext, Need::Manage)?;
         self.delivery(&grant, id).await?;
-        let (post, by) = (self.post(), person(&grant)?);
-        let resolve = async move { post.resolve(&grant.tenant, id, arrived, &by).await };
+        let (outbox, by) = (self.post(), person(&grant)?);
+        let resolve = async move { outbox.resolve(&grant.tenant, id, arrived, &by).await };
         to_its_end("delivery-change", "The change", resolve).await
     }
 }

@@ -73,7 +73,7 @@ impl Inbound<'_> {
                 return said(StatusCode::BAD_REQUEST, "invalid_envelope", &format!("The body is not valid JSON: {e}."));
             }
         };
-        match self.supervisor.house().desk.ingest(tenant, envelope).await {
+        match self.supervisor.services().inbox.ingest(tenant, envelope).await {
             Ok(accepted) => json_body(StatusCode::ACCEPTED, &json!(accepted)),
             Err(e) => refusal_of(&e),
         }
@@ -85,7 +85,7 @@ impl Inbound<'_> {
             Err(refused) => return forbidden(&refused),
         };
         let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is not a request_id.") };
-        match self.supervisor.house().desk.entry(tenant, id).await {
+        match self.supervisor.services().inbox.entry(tenant, id).await {
             Ok(Some(entry)) => json_body(StatusCode::OK, &json!(entry)),
             Ok(None) => said(StatusCode::NOT_FOUND, "not_found", "There is no message of this request_id."),
             Err(e) => {

@@ -9,8 +9,8 @@ use super::failure::{Failure, capital};
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
 use access::{Grant, Holder};
-use inbox::inbox::Entry;
-use inbox::{AgainError, Hand, Reopened, SWITCHBOARD};
+use inbox::messages::Entry;
+use inbox::{Operator, OperatorActionError, Reopened, SWITCHBOARD};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;
@@ -41,24 +41,26 @@ fn unknown(id: Uuid) -> Failure {
     Failure::new("not_found", format!("There is no message {id}. See: butlerd inbox list"))
 }
 
-impl From<AgainError> for Failure {
-    fn from(e: AgainError) -> Self {
+impl From<OperatorActionError> for Failure {
+    fn from(e: OperatorActionError) -> Self {
         match e {
-            AgainError::Store(e) => e.into(),
-            AgainError::Unknown(id) => unknown(id),
-            AgainError::NotNow(why) => Self::new("not_now", format!("{}.", capital(&why))),
-            e @ AgainError::NoButler { .. } => Self::new("unknown_butler", format!("{}.", capital(&e.to_string()))),
+            OperatorActionError::Store(e) => e.into(),
+            OperatorActionError::Unknown(id) => unknown(id),
+            OperatorActionError::NotNow(why) => Self::new("not_now", format!("{}.", capital(&why))),
+            e @ OperatorActionError::NoButler { .. } => {
+                Self::new("unknown_butler", format!("{}.", capital(&e.to_string())))
+            }
         }
     }
 }
 
 /// Whose hand it is.
-fn hand(grant: &Grant) -> Hand {
+fn hand(grant: &Grant) -> Operator {
     let by = match &grant.holder {
         Holder::Operator { label, .. } => label.as_str(),
         _ => "butlerd",
     };
-    Hand { by: by.to_owned(), ..Hand::default() }
+    Operator { by: by.to_owned(), ..Operator::default() }
 }
 
 #[async_trait]
@@ -76,21 +78,21 @@ impl InboxApiServer for Rpc {
             let known = STATES.join(", ");
             return Err(Failure::invalid(format!("There is no state `{state}`; there are: {known}.")));
         }
-        let desk = &self.supervisor.house().desk;
-        Ok(desk.entries(&grant.tenant, state.as_deref(), i64::from(limit)).await?)
+        let inbox = &self.supervisor.services().inbox;
+        Ok(inbox.entries(&grant.tenant, state.as_deref(), i64::from(limit)).await?)
     }
 
     async fn inbox_show(&self, ext: &Extensions, id: Uuid) -> Result<Entry, Failure> {
         let grant = may(ext, Need::Look)?;
         rights::check_butler(&grant, SWITCHBOARD)?;
-        self.supervisor.house().desk.entry(&grant.tenant, id).await?.ok_or_else(|| unknown(id))
+        self.supervisor.services().inbox.entry(&grant.tenant, id).await?.ok_or_else(|| unknown(id))
     }
 
     async fn inbox_retry(&self, ext: &Extensions, id: Uuid) -> Result<Reopened, Failure> {
         let grant = may(ext, Need::Manage)?;
         rights::check_butler(&grant, SWITCHBOARD)?;
-        let (desk, hand) = (self.supervisor.house().desk.clone(), hand(&grant));
-        let retry = async move { desk.retry(&grant.tenant, id, &hand).await };
+        let (inbox, hand) = (self.supervisor.services().inbox.clone(), hand(&grant));
+        let retry = async move { inbox.retry(&grant.tenant, id, &hand).await };
         to_its_end("inbox-retry", "The retry", retry).await
     }
 
@@ -103,8 +105,8 @@ impl InboxApiServer for Rpc {
     ) -> Result<Reopened, Failure> {
         let grant = may(ext, Need::Manage)?;
         rights::check_butler(&grant, SWITCHBOARD)?;
-        let (desk, hand) = (self.supervisor.house().desk.clone(), hand(&grant));
-        let reroute = async move { desk.reroute(&grant.tenant, id, &butler, part, &hand).await };
+        let (inbox, hand) = (self.supervisor.services().inbox.clone(), hand(&grant));
+        let reroute = async move { inbox.reroute(&grant.tenant, id, &butler, part, &hand).await };
         to_its_end("inbox-reroute", "The reroute", reroute).await
     }
 }

@@ -51,7 +51,7 @@ impl EventsApiServer for Rpc {
             }
         };
         // Before the answer, so that whatever the caller starts after it is seen.
-        let events = self.supervisor.house().events.subscribe();
+        let events = self.supervisor.services().events.subscribe();
         let sink = pending.accept().await?;
         forward(watch, events, sink).await;
         Ok(())

@@ -18,12 +18,12 @@ use serde_json::Value;
 use super::approvals::ApprovalsApiServer;
 use super::deliveries::DeliveriesApiServer;
 use super::failure::Failure;
-use super::house::HouseApiServer;
 use super::inbox::InboxApiServer;
 use super::live::EventsApiServer;
 use super::rights::{self, Need};
 use super::schedules::SchedulesApiServer;
 use super::secrets::SecretsApiServer;
+use super::services::HouseApiServer;
 use super::sessions::SessionsApiServer;
 use super::timeline::TimelineApiServer;
 use super::tokens::TokensApiServer;
@@ -149,7 +149,7 @@ impl Rpc {
 
     /// A caller's identity for work on a butler.
     pub fn caller(&self, grant: &Arc<Grant>) -> Caller {
-        Caller::of(grant.clone(), &self.supervisor.house().clock, CHANNEL)
+        Caller::of(grant.clone(), &self.supervisor.services().clock, CHANNEL)
     }
 
     /// The butler, if the grant reaches it and it is up.

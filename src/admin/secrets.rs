@@ -40,19 +40,19 @@ pub struct SecretName {
 impl SecretsApiServer for Rpc {
     async fn secret_set(&self, ext: &Extensions, name: String, value: Sealed) -> Result<SecretName, Failure> {
         let grant = may(ext, Need::Household)?;
-        self.supervisor.house().credentials.set(&grant.tenant, &name, value.secret()).await?;
+        self.supervisor.services().credentials.set(&grant.tenant, &name, value.secret()).await?;
         Ok(SecretName { name, updated_at: None })
     }
 
     async fn secret_list(&self, ext: &Extensions) -> Result<Vec<SecretName>, Failure> {
         let grant = may(ext, Need::Household)?;
-        let list = self.supervisor.house().credentials.list(&grant.tenant).await?;
+        let list = self.supervisor.services().credentials.list(&grant.tenant).await?;
         Ok(list.into_iter().map(|s| SecretName { name: s.name, updated_at: Some(s.updated_at) }).collect())
     }
 
     async fn secret_remove(&self, ext: &Extensions, name: String) -> Result<SecretName, Failure> {
         let grant = may(ext, Need::Household)?;
-        match self.supervisor.house().credentials.remove(&grant.tenant, &name).await? {
+        match self.supervisor.services().credentials.remove(&grant.tenant, &name).await? {
             true => Ok(SecretName { name, updated_at: None }),
             false => Err(Failure::new("not_found", "There is no secret of that name. See: butlerd secret list")),
         }

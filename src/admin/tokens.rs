@@ -79,9 +79,9 @@ impl TokensApiServer for Rpc {
             Some(name) => Some(self.known(&name).await?),
             None => None,
         };
-        let house = self.supervisor.house();
-        let new = checked(&grant, label, butler, tenant, &scopes, expires_in, &house.clock)?;
-        let (token, id) = house.operators.create(new.clone()).await?;
+        let services = self.supervisor.services();
+        let new = checked(&grant, label, butler, tenant, &scopes, expires_in, &services.clock)?;
+        let (token, id) = services.operators.create(new.clone()).await?;
         Ok(MadeToken {
             token: Sealed::from(Secret::new(token.expose().to_owned())),
             id,
@@ -95,12 +95,12 @@ impl TokensApiServer for Rpc {
 
     async fn token_list(&self, ext: &Extensions) -> Result<Vec<TokenInfo>, Failure> {
         may(ext, Need::Household)?;
-        Ok(self.supervisor.house().operators.list().await?)
+        Ok(self.supervisor.services().operators.list().await?)
     }
 
     async fn token_revoke(&self, ext: &Extensions, id: Uuid) -> Result<Revoked, Failure> {
         may(ext, Need::Household)?;
-        self.supervisor.house().operators.revoke(id).await?;
+        self.supervisor.services().operators.revoke(id).await?;
         Ok(Revoked { id })
     }
 }

@@ -117,7 +117,7 @@ impl UndoApiServer for Rpc {
 
 impl Rpc {
     async fn shared(&self, grant: &Grant) -> Result<Lease, StoreError> {
-        self.supervisor.house().db.shared(&grant.tenant).await
+        self.supervisor.services().db.shared(&grant.tenant).await
     }
 
     /// Takes it back: all of it, or nothing.

@@ -7,7 +7,7 @@ use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
 use admin::api::DeliveriesApiClient;
-use outbox::{Changed, Delivery};
+use outbox::{Changed, DeliveryView};
 
 /// `deliveries`
 #[derive(Debug, Subcommand)]
@@ -71,7 +71,7 @@ fn tell(out: &Out, changed: &Changed) {
 }
 
 /// Its state; what was put aside troubles nobody any more.
-fn standing(delivery: &Delivery) -> (Tone, String) {
+fn standing(delivery: &DeliveryView) -> (Tone, String) {
     let tone = match (delivery.state.as_str(), &delivery.discarded) {
         (state, Some(_)) => return (Tone::Faint, format!("{state}, put aside")),
         ("sent", _) => Tone::Good,
@@ -81,11 +81,11 @@ fn standing(delivery: &Delivery) -> (Tone, String) {
     (tone, delivery.state.clone())
 }
 
-fn said(delivery: &Delivery) -> &str {
+fn said(delivery: &DeliveryView) -> &str {
     delivery.message.as_deref().or(delivery.emoji.as_deref()).unwrap_or_default()
 }
 
-fn list(out: &Out, found: &[Delivery]) {
+fn list(out: &Out, found: &[DeliveryView]) {
     out.table(found)
         .column("DELIVERY", |d| d.id)
         .column("MADE", |d| out.moment(d.created_at))
@@ -97,7 +97,7 @@ fn list(out: &Out, found: &[Delivery]) {
         .print("No deliveries");
 }
 
-fn show(out: &Out, d: &Delivery) {
+fn show(out: &Out, d: &DeliveryView) {
     let aside = d.discarded.as_ref().map(|aside| {
         let text = |key: &str| one_line(aside[key].as_str().unwrap_or_default(), 500);
         format!("by {}: {}", text("by"), text("reason"))

@@ -11,7 +11,7 @@ use super::text::{block, one_line};
 use super::{Caller, Outcome};
 use admin::api::InboxApiClient;
 use inbox::Reopened;
-use inbox::inbox::Entry;
+use inbox::messages::Entry;
 
 /// `inbox`
 #[derive(Debug, Subcommand)]

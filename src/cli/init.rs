@@ -60,7 +60,7 @@ pub fn run(mut place: Place, args: InitArgs) -> Outcome {
     let found = look(&place.overrides, &place.environment);
     refuse_changes(&found, &args)?;
     let asks = std::io::stdin().is_terminal() && !out.json && !args.key_stdin;
-    let start = wishes(&place.environment, &found, &args, asks)?;
+    let start = answers(&place.environment, &found, &args, asks)?;
     let name = key_name(start.runtime);
     let key = key(&args, name, asks && !(found.settings_there && found.roster_there))?;
     let begun = begin(&found, &place.overrides, &start)?;
@@ -107,7 +107,7 @@ fn refuse_changes(found: &Found, args: &InitArgs) -> Result<(), Problem> {
 }
 
 /// What the flags say, and where they don't, the person, or what is usual.
-fn wishes(environment: &Environment, found: &Found, args: &InitArgs, asks: bool) -> Result<Start, Problem> {
+fn answers(environment: &Environment, found: &Found, args: &InitArgs, asks: bool) -> Result<Start, Problem> {
     let user = || std::env::var("USER").unwrap_or_default();
     let owner = match &args.owner {
         Some(owner) => owner.trim().to_owned(),

@@ -98,14 +98,14 @@ fn list(out: &Out, page: &SessionPage) {
 
 fn show(out: &Out, Story { detail, events }: &Story) {
     let s = &detail.session;
-    let exposed = if s.exposed_at.is_some() { ", lowered by what it read" } else { "" };
+    let tainted = if s.exposed_at.is_some() { ", lowered by what it read" } else { "" };
     let private = if s.private_at.is_some() { ", was shown private data" } else { "" };
     out.fields()
         .field("session", s.id)
         .field("butler", &s.butler)
         .field("state", state(s))
         .field("by", &s.trigger_source)
-        .field("trust", format!("{}{exposed}{private}", s.trust))
+        .field("trust", format!("{}{tainted}{private}", s.trust))
         .field("began", out.moment(s.queued_at))
         .field("ended", s.completed_at.map(|at| out.moment(at)))
         .field("took", s.duration_ms.map(span))

@@ -4,12 +4,12 @@ use super::doctor::mark;
 use super::out::{Out, Tone};
 use super::table::Table;
 use super::text::{count, span};
-use butler::{ButlerState, ButlerStatus, HouseStatus};
+use butler::{ButlerState, ButlerStatus, HouseholdStatus};
 use modules::Health;
 use offline::doctor::complaints;
 
 /// Prints how the household is.
-pub fn show(out: &Out, house: &HouseStatus) {
+pub fn show(out: &Out, house: &HouseholdStatus) {
     let up = span((house.uptime_seconds * 1000.0) as i64);
     let ready = if house.ready { out.paint(Tone::Good, "ready") } else { out.paint(Tone::Bad, "not ready") };
     out.line(&format!("butlerd {}, process {}, up for {up}: {ready}", house.version, house.pid));
@@ -73,7 +73,7 @@ mod tests {
 
     #[test]
     fn each_butler_has_its_row() {
-        let table = butlers(&plain(), &sample::house().butlers).lines().join("\n");
+        let table = butlers(&plain(), &sample::household().butlers).lines().join("\n");
         for word in ["switchboard", "native, no model", "0 of 1", "parked", "40103"] {
             assert!(table.contains(word), "{word}: {table}");
         }

@@ -18,7 +18,7 @@ use super::{Caller, Outcome};
 use admin::api::{HouseApiClient, WorkApiClient};
 
 pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Outcome {
-    let house = House { butler: the_one(&caller, butler).await?, caller };
+    let house = RememberingButler { butler: the_one(&caller, butler).await?, caller };
     match what {
         Memory::Search { words, limit, types } => {
             let kinds = (!types.is_empty()).then_some(types);
@@ -78,7 +78,7 @@ fn with(which: Which, more: &impl Serialize) -> Value {
 }
 
 /// A butler that remembers, and the way to it.
-struct House {
+struct RememberingButler {
     caller: Caller,
     butler: String,
 }
@@ -96,7 +96,7 @@ struct Named {
     found: Vec<Which>,
 }
 
-impl House {
+impl RememberingButler {
     /// Calls a tool of memory. What it refuses is the command's end.
     async fn call<T: DeserializeOwned>(&self, tool: &str, args: Value) -> Result<T, Problem> {
         self.caller.tool(&self.butler, tool, args).await

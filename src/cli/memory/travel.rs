@@ -12,12 +12,12 @@ use super::super::Outcome;
 use super::super::lines;
 use super::super::problem::{FAILED, Problem};
 use super::super::text::count;
-use super::House;
+use super::RememberingButler;
 
 /// So many lines are asked for, or handed in, at once; an episode can be long.
 const PAGE: usize = 200;
 
-pub async fn export(house: &House, file: Option<&Path>) -> Outcome {
+pub async fn export(house: &RememberingButler, file: Option<&Path>) -> Outcome {
     let out = &house.caller.out;
     let Some(path) = file.filter(|file| *file != Path::new("-")) else {
         // The lines are the answer, for programs as for people.
@@ -70,7 +70,10 @@ struct Imported {
     outcomes: Outcomes,
 }
 
-async fn pages(house: &House, take: &mut dyn FnMut(&Value) -> Result<(), Problem>) -> Result<usize, Problem> {
+async fn pages(
+    house: &RememberingButler,
+    take: &mut dyn FnMut(&Value) -> Result<(), Problem>,
+) -> Result<usize, Problem> {
     let (mut after, mut written) = (None::<String>, 0);
     loop {
         let page: Page = house.call("memory_export", json!({"limit": PAGE, "after": after})).await?;
@@ -83,7 +86,7 @@ async fn pages(house: &House, take: &mut dyn FnMut(&Value) -> Result<(), Problem
     }
 }
 
-pub async fn import(house: &House, file: &Path) -> Outcome {
+pub async fn import(house: &RememberingButler, file: &Path) -> Outcome {
     let out = &house.caller.out;
     let mut given = lines::of(Some(file))?;
     let mut outcomes = Outcomes::new();
@@ -121,7 +124,12 @@ pub async fn import(house: &House, file: &Path) -> Outcome {
     })
 }
 
-async fn hand_in(house: &House, page: &[String], first: usize, outcomes: &mut Outcomes) -> Result<(), Problem> {
+async fn hand_in(
+    house: &RememberingButler,
+    page: &[String],
+    first: usize,
+    outcomes: &mut Outcomes,
+) -> Result<(), Problem> {
     let done: Imported = house.call("memory_import", json!({"lines": page})).await.map_err(|problem| {
         // The tool counts within the page.
         let told = problem.message.strip_prefix("line ").and_then(|rest| rest.split_once(": "));

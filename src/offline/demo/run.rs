@@ -15,7 +15,7 @@ use config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
 use demo::model::{DEMO_PROMPT, ScriptedModel, demo_script};
 use modules::Catalog;
 use sessions::adapters::{adapter, key_names};
-use sessions::child::Nursery;
+use sessions::child::ProcessSupervisor;
 use sessions::{SessionEvent, SessionResult, SessionState, Trigger};
 use supervisor::{Embedded, Prepare, Supervisor, with_causes};
 use telemetry::start_log;
@@ -111,7 +111,7 @@ async fn interrupted() {
 
 /// The piece of work: a person's sentence to Health, watched live, then looked up in the database.
 async fn work(supervisor: &Supervisor) -> Result<(), DemoError> {
-    let house = supervisor.house();
+    let house = supervisor.services();
     let health = supervisor.butler("health").map_err(DemoError::Household)?;
     let mut events = house.events.subscribe();
     let clock: &Clock = supervisor.clock();
@@ -149,8 +149,8 @@ fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Insta
 /// What is wanted, if its program is there; without a wish Claude Code if it is there, else the native agent.
 async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, DemoError> {
     let kind = wanted.unwrap_or(RuntimeKind::ClaudeCode);
-    let nursery = Nursery::start().map_err(|e| DemoError::Runtime(with_causes(&e)))?;
-    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&nursery).await;
+    let processes = ProcessSupervisor::start().map_err(|e| DemoError::Runtime(with_causes(&e)))?;
+    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&processes).await;
     match (probe.problem, wanted) {
         (None, _) => Ok(kind),
         (Some(_), None) => Ok(RuntimeKind::Native),
