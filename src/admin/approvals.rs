@@ -1,18 +1,58 @@
 //! Approvals for people: looking, deciding, and the rules that decide for them.
 
+use async_trait::async_trait;
+use jsonrpsee::Extensions;
+use jsonrpsee::proc_macros::rpc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::failure::Failure;
-use super::rights;
-use super::rpc::Rpc;
+use super::failure::{Failure, capital};
+use super::rights::{self, Need};
+use super::rpc::{Rpc, limited, may, to_its_end};
 use access::Grant;
 use approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status};
-use base::task;
 
 const MOST: u32 = 200;
 const USUAL: u32 = 50;
 const MOST_REASON: usize = 2000;
+
+/// Actions that wait for a person, and standing rules.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait ApprovalsApi {
+    /// The newest actions that wait, or waited, for a person: at most `limit` (1 to 200, else 50), of one butler and one
+    /// status, if they are named. Scope `read`.
+    #[method(name = "approvals_list", param_kind = map, with_extensions)]
+    async fn approvals_list(
+        &self,
+        butler: Option<String>,
+        status: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<Vec<Action>, Failure>;
+
+    /// One action with what happened to it. Scope `read`.
+    #[method(name = "approvals_show", param_kind = map, with_extensions)]
+    async fn approvals_show(&self, id: Uuid) -> Result<ActionPage, Failure>;
+
+    /// Lets an action through; `seen` is the hash of the arguments that the person saw. Scope `admin`.
+    #[method(name = "approvals_approve", param_kind = map, with_extensions)]
+    async fn approvals_approve(&self, id: Uuid, seen: Option<String>) -> Result<Action, Failure>;
+
+    /// Turns an action down. Scope `admin`.
+    #[method(name = "approvals_reject", param_kind = map, with_extensions)]
+    async fn approvals_reject(&self, id: Uuid, reason: Option<String>) -> Result<Action, Failure>;
+
+    /// The standing rules; with `all`, those that ended as well. Scope `read`.
+    #[method(name = "approvals_rules", param_kind = map, with_extensions)]
+    async fn approvals_rules(&self, all: bool) -> Result<Vec<Rule>, Failure>;
+
+    /// Allows calls like this one from now on. Scope `admin`.
+    #[method(name = "approvals_rule", param_kind = map, with_extensions)]
+    async fn approvals_rule(&self, id: Uuid, rule: NewStandingRule) -> Result<Rule, Failure>;
+
+    /// Ends a standing rule. Scope `admin`.
+    #[method(name = "approvals_revoke", param_kind = map, with_extensions)]
+    async fn approvals_revoke(&self, id: Uuid) -> Result<Rule, Failure>;
+}
 
 /// An action with what happened to it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -21,101 +61,9 @@ pub struct ActionPage {
     pub events: Vec<Event>,
 }
 
-impl From<DecideError> for Failure {
-    fn from(e: DecideError) -> Self {
-        match e {
-            DecideError::Store(e) => e.into(),
-            e => {
-                let text = e.to_string();
-                let mut chars = text.chars();
-                let first = chars.next().map(|c| c.to_uppercase().to_string()).unwrap_or_default();
-                Self::new(e.code(), format!("{first}{}. See: butlerd approvals list", chars.as_str()))
-            }
-        }
-    }
-}
-
-fn actions(rpc: &Rpc) -> Actions {
-    let services = rpc.supervisor.services();
-    Actions::new(&services.db, &services.clock)
-}
-
-/// The newest actions, of the butlers that the grant reaches.
-pub(super) async fn list(
-    rpc: &Rpc,
-    grant: &Grant,
-    butler: Option<String>,
-    status: Option<&str>,
-    limit: Option<u32>,
-) -> Result<Vec<Action>, Failure> {
-    let butler = butler.or_else(|| grant.butler.as_ref().map(ToString::to_string));
-    if let Some(butler) = &butler {
-        rights::check_butler(grant, butler)?;
-    }
-    let limit = limit.unwrap_or(USUAL);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Failure::invalid(format!("The limit must be from 1 to {MOST}.")));
-    }
-    let known = |name: &str| {
-        let names: Vec<&str> = Status::ALL.iter().map(|s| s.as_str()).collect();
-        let unknown = || Failure::invalid(format!("There is no status `{name}`; there are: {}.", names.join(", ")));
-        Status::from_name(name).ok_or_else(unknown)
-    };
-    let status = status.map(known).transpose()?;
-    let filter = Filter { butler, status, ..Filter::default() };
-    Ok(actions(rpc).list(&grant.tenant, &filter, i64::from(limit)).await?)
-}
-
-async fn reached(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<Action, Failure> {
-    let found = actions(rpc).get(&grant.tenant, id).await?;
-    let action = found.filter(|a| rights::reaches(grant, &a.butler)).ok_or(DecideError::Unknown(id))?;
-    Ok(action)
-}
-
-pub(super) async fn show(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<ActionPage, Failure> {
-    let action = reached(rpc, grant, id).await?;
-    let events = actions(rpc).events(&grant.tenant, id).await?;
-    Ok(ActionPage { action, events })
-}
-
-/// Lets an action through, or turns it down. `seen`: the hash of the arguments that the person saw.
-pub(super) async fn decide(
-    rpc: &Rpc,
-    grant: &Grant,
-    id: Uuid,
-    approve: bool,
-    seen: Option<String>,
-    reason: Option<String>,
-) -> Result<Action, Failure> {
-    let action = reached(rpc, grant, id).await?;
-    if reason.as_ref().is_some_and(|r| r.len() > MOST_REASON) {
-        return Err(Failure::invalid(format!("A reason has at most {MOST_REASON} bytes.")));
-    }
-    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.services().clock, "cli").label().to_owned();
-    let (actions, tenant) = (actions(rpc), grant.tenant.clone());
-    // A task of its own: what is committed is begun, even when the caller hangs up just now.
-    let work = task::spawn(task::Kind::Request, "approval", async move {
-        match approve {
-            true => actions.approve(&tenant, id, &actor, seen.as_deref()).await,
-            false => actions.reject(&tenant, id, &actor, reason.as_deref()).await,
-        }
-    });
-    let decided = work.await.map_err(|e| Failure::internal("The decision", &e))??;
-    if let Ok(butler) = rpc.supervisor.butler(&action.butler) {
-        butler.approvals_changed();
-    }
-    Ok(decided)
-}
-
-/// Standing rules, of the butlers that the grant reaches.
-pub(super) async fn rules(rpc: &Rpc, grant: &Grant, all: bool) -> Result<Vec<Rule>, Failure> {
-    let butler = grant.butler.as_ref().map(ToString::to_string);
-    Ok(actions(rpc).rules(&grant.tenant, butler.as_deref(), None, !all).await?)
-}
-
 /// What a rule is to be that is made from an action.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct RuleRequest {
+pub struct NewStandingRule {
     pub description: Option<String>,
     pub max_uses: Option<i32>,
     pub expires_at: Option<jiff::Timestamp>,
@@ -124,31 +72,122 @@ pub struct RuleRequest {
     pub any: Vec<String>,
 }
 
-/// Allows calls like this one from now on.
-pub(super) async fn rule(rpc: &Rpc, grant: &Grant, id: Uuid, request: RuleRequest) -> Result<Rule, Failure> {
-    let action = reached(rpc, grant, id).await?;
-    let named = action.tool_args.as_object();
-    if let Some(name) = request.any.iter().find(|name| named.is_none_or(|args| !args.contains_key(*name))) {
-        return Err(Failure::invalid(format!("The call has no argument `{name}`. See: butlerd approvals show {id}")));
+impl From<DecideError> for Failure {
+    fn from(e: DecideError) -> Self {
+        match e {
+            DecideError::Store(e) => e.into(),
+            e => Self::new(e.code(), format!("{}. See: butlerd approvals list", capital(&e.to_string()))),
+        }
     }
-    let butler = rpc.butler(grant, &action.butler).await?;
-    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.services().clock, "cli").label().to_owned();
-    let overrides = Constraints(request.any.into_iter().map(|name| (name, Constraint::Any)).collect());
-    let gate = butler.gate();
-    let draft = gate.draft_like(&grant.tenant, id, overrides, request.description.as_deref()).await?;
-    let draft = Draft { expires_at: request.expires_at, max_uses: request.max_uses, ..draft };
-    Ok(gate.allow(&grant.tenant, &draft, &actor).await?)
 }
 
-/// Ends a standing rule.
-pub(super) async fn revoke(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<Rule, Failure> {
-    let unknown = || Failure::new("not_found", format!("There is no rule {id}. See: butlerd approvals rules"));
-    let actions = actions(rpc);
-    let rule =
-        actions.rule(&grant.tenant, id).await?.filter(|r| rights::reaches(grant, &r.butler)).ok_or_else(unknown)?;
-    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.services().clock, "cli").label().to_owned();
-    if !actions.revoke_rule(&grant.tenant, id, &actor).await? {
-        return Err(Failure::new("already_decided", "The rule was ended before."));
+impl Rpc {
+    fn actions(&self) -> Actions {
+        let services = self.supervisor.services();
+        Actions::new(&services.db, &services.clock)
     }
-    Ok(Rule { active: false, ..rule })
+
+    /// An action of a butler that the grant reaches.
+    async fn action(&self, grant: &Grant, id: Uuid) -> Result<Action, Failure> {
+        let found = self.actions().get(&grant.tenant, id).await?;
+        Ok(found.filter(|a| rights::reaches(grant, &a.butler)).ok_or(DecideError::Unknown(id))?)
+    }
+
+    fn actor(&self, grant: &std::sync::Arc<Grant>) -> String {
+        self.caller(grant).label().to_owned()
+    }
+
+    /// The butler of a decided action looks at it at once, if it is up.
+    fn decided(&self, action: &Action) {
+        if let Ok(butler) = self.supervisor.butler(&action.butler) {
+            butler.approvals_changed();
+        }
+    }
+}
+
+#[async_trait]
+impl ApprovalsApiServer for Rpc {
+    async fn approvals_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        status: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<Vec<Action>, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let butler = rights::own_or(&grant, butler)?;
+        let limit = limited(limit, USUAL, MOST)?;
+        let known = |name: String| {
+            let names: Vec<&str> = Status::ALL.iter().map(|s| s.as_str()).collect();
+            let unknown = || Failure::invalid(format!("There is no status `{name}`; there are: {}.", names.join(", ")));
+            Status::from_name(&name).ok_or_else(unknown)
+        };
+        let status = status.map(known).transpose()?;
+        let filter = Filter { butler, status, ..Filter::default() };
+        Ok(self.actions().list(&grant.tenant, &filter, i64::from(limit)).await?)
+    }
+
+    async fn approvals_show(&self, ext: &Extensions, id: Uuid) -> Result<ActionPage, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let action = self.action(&grant, id).await?;
+        let events = self.actions().events(&grant.tenant, id).await?;
+        Ok(ActionPage { action, events })
+    }
+
+    async fn approvals_approve(&self, ext: &Extensions, id: Uuid, seen: Option<String>) -> Result<Action, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        self.action(&grant, id).await?;
+        let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
+        let approve = async move { actions.approve(&tenant, id, &actor, seen.as_deref()).await };
+        let action = to_its_end("approval", "The decision", approve).await?;
+        self.decided(&action);
+        Ok(action)
+    }
+
+    async fn approvals_reject(&self, ext: &Extensions, id: Uuid, reason: Option<String>) -> Result<Action, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        self.action(&grant, id).await?;
+        if reason.as_ref().is_some_and(|r| r.len() > MOST_REASON) {
+            return Err(Failure::invalid(format!("A reason has at most {MOST_REASON} bytes.")));
+        }
+        let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
+        let reject = async move { actions.reject(&tenant, id, &actor, reason.as_deref()).await };
+        let action = to_its_end("approval", "The decision", reject).await?;
+        self.decided(&action);
+        Ok(action)
+    }
+
+    async fn approvals_rules(&self, ext: &Extensions, all: bool) -> Result<Vec<Rule>, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let butler = grant.butler.as_ref().map(ToString::to_string);
+        Ok(self.actions().rules(&grant.tenant, butler.as_deref(), None, !all).await?)
+    }
+
+    async fn approvals_rule(&self, ext: &Extensions, id: Uuid, rule: NewStandingRule) -> Result<Rule, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        let action = self.action(&grant, id).await?;
+        let named = action.tool_args.as_object();
+        if let Some(name) = rule.any.iter().find(|name| named.is_none_or(|args| !args.contains_key(*name))) {
+            let message = format!("The call has no argument `{name}`. See: butlerd approvals show {id}");
+            return Err(Failure::invalid(message));
+        }
+        let butler = self.butler(&grant, &action.butler).await?;
+        let overrides = Constraints(rule.any.into_iter().map(|name| (name, Constraint::Any)).collect());
+        let gate = butler.gate();
+        let draft = gate.draft_like(&grant.tenant, id, overrides, rule.description.as_deref()).await?;
+        let draft = Draft { expires_at: rule.expires_at, max_uses: rule.max_uses, ..draft };
+        Ok(gate.allow(&grant.tenant, &draft, &self.actor(&grant)).await?)
+    }
+
+    async fn approvals_revoke(&self, ext: &Extensions, id: Uuid) -> Result<Rule, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        let actions = self.actions();
+        let found = actions.rule(&grant.tenant, id).await?.filter(|r| rights::reaches(&grant, &r.butler));
+        let rule = found
+            .ok_or_else(|| Failure::new("not_found", format!("There is no rule {id}. See: butlerd approvals rules")))?;
+        if !actions.revoke_rule(&grant.tenant, id, &self.actor(&grant)).await? {
+            return Err(Failure::new("already_decided", "The rule has ended already."));
+        }
+        Ok(Rule { active: false, ..rule })
+    }
 }

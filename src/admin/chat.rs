@@ -75,7 +75,7 @@ impl Inbound<'_> {
         let message: Said = match serde_json::from_slice(&bytes) {
             Ok(message) => message,
             Err(e) => {
-                let why = format!("The body is no message {{text, butler?, thread?, id?}}: {e}.");
+                let why = format!("The body is not a message {{text, butler?, thread?, id?}}: {e}.");
                 return said(StatusCode::BAD_REQUEST, "invalid_message", &why);
             }
         };
@@ -118,7 +118,7 @@ impl Inbound<'_> {
         let Holder::Operator { label, .. } = &self.grant.holder else {
             return said(StatusCode::FORBIDDEN, "forbidden", "Only an operator's token speaks for a person.");
         };
-        let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is no request_id.") };
+        let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is not a request_id.") };
         let services = self.supervisor.services();
         let ears = Ears { notices: services.inbox.live(), events: services.events.subscribe() };
         let entry = match services.inbox.entry(&self.grant.tenant, id).await {

@@ -30,7 +30,7 @@ pub enum ClientError {
     /// The daemon refused or failed; its own sentence.
     #[error("{}", .0.message)]
     Refused(Failure),
-    #[error("the daemon's answer makes no sense here: {problem}")]
+    #[error("the daemon's answer can't be read: {problem}")]
     Foreign { problem: String },
 }
 

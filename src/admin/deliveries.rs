@@ -1,12 +1,14 @@
 //! Deliveries for people: looking, sending again, calling off, saying what became of one.
 
+use async_trait::async_trait;
+use jsonrpsee::Extensions;
+use jsonrpsee::proc_macros::rpc;
 use uuid::Uuid;
 
 use super::failure::Failure;
-use super::rights;
-use super::rpc::Rpc;
+use super::rights::{self, Need};
+use super::rpc::{Rpc, limited, may, to_its_end};
 use access::{Grant, Holder};
-use base::task;
 use outbox::{Changed, DeliveryError, DeliveryView, Outbox};
 
 const MOST: u32 = 200;
@@ -14,6 +16,36 @@ const USUAL: u32 = 20;
 const STATES: [&str; 7] = ["pending", "deferred", "sending", "sent", "unknown", "failed", "dead"];
 /// Those that somebody should look at.
 const BAD: &str = "bad";
+
+/// What was sent, waits to be sent, or failed.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait DeliveriesApi {
+    /// The newest deliveries, at most `limit` (1 to 200, else 20); of one butler, or of one state, or `bad`: unknown,
+    /// failed and dead ones. A token of one butler sees that butler's. Scope `read`.
+    #[method(name = "deliveries_list", param_kind = map, with_extensions)]
+    async fn deliveries_list(
+        &self,
+        butler: Option<String>,
+        state: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<Vec<DeliveryView>, Failure>;
+
+    /// One delivery with its tries. Scope `read`.
+    #[method(name = "deliveries_show", param_kind = map, with_extensions)]
+    async fn deliveries_show(&self, id: Uuid) -> Result<DeliveryView, Failure>;
+
+    /// Sends one once more that failed, is dead or unknown. Scope `admin`.
+    #[method(name = "deliveries_retry", param_kind = map, with_extensions)]
+    async fn deliveries_retry(&self, id: Uuid) -> Result<Changed, Failure>;
+
+    /// Calls one off that has not left. Scope `admin`.
+    #[method(name = "deliveries_cancel", param_kind = map, with_extensions)]
+    async fn deliveries_cancel(&self, id: Uuid) -> Result<Changed, Failure>;
+
+    /// Says of an unknown one whether it arrived; one that did not is sent once more. Scope `admin`.
+    #[method(name = "deliveries_resolve", param_kind = map, with_extensions)]
+    async fn deliveries_resolve(&self, id: Uuid, arrived: bool) -> Result<Changed, Failure>;
+}
 
 impl From<DeliveryError> for Failure {
     fn from(e: DeliveryError) -> Self {
@@ -29,64 +61,79 @@ fn unknown(id: Uuid) -> Failure {
     Failure::new("not_found", format!("There is no delivery {id}. See: butlerd deliveries list"))
 }
 
-/// The newest deliveries. A token of one butler sees that butler's.
-pub(super) async fn list(
-    rpc: &Rpc,
-    grant: &Grant,
-    butler: Option<String>,
-    state: Option<&str>,
-    limit: Option<u32>,
-) -> Result<Vec<DeliveryView>, Failure> {
-    let limit = limit.unwrap_or(USUAL);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Failure::invalid(format!("The limit must be from 1 to {MOST}.")));
+/// Who decides on a delivery.
+fn person(grant: &Grant) -> Result<String, Failure> {
+    match &grant.holder {
+        Holder::Operator { label, .. } => Ok(label.clone()),
+        _ => Err(Failure::forbidden("Only a person decides on a delivery.")),
     }
-    let butler = butler.or_else(|| grant.butler.as_ref().map(ToString::to_string));
-    if let Some(butler) = &butler {
-        rights::check_butler(grant, butler)?;
+}
+
+impl Rpc {
+    fn post(&self) -> Outbox {
+        self.supervisor.services().outbox.clone()
     }
-    let states: &[&str] = match &state {
-        None => &[],
-        Some(BAD) => &["unknown", "failed", "dead"],
-        Some(state) if STATES.contains(state) => std::slice::from_ref(state),
-        Some(state) => {
-            let known = STATES.join(", ");
-            return Err(Failure::invalid(format!("There is no state `{state}`; there are: {known}, and {BAD}.")));
+
+    /// A delivery that the grant reaches.
+    async fn delivery(&self, grant: &Grant, id: Uuid) -> Result<DeliveryView, Failure> {
+        let found = self.post().show(&grant.tenant, id).await?;
+        if rights::check_butler(grant, &found.origin).is_err() {
+            return Err(unknown(id));
         }
-    };
-    let outbox = &rpc.supervisor.services().outbox;
-    Ok(outbox.list(&grant.tenant, butler.as_deref(), states, i64::from(limit)).await?)
-}
-
-pub(super) async fn show(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<DeliveryView, Failure> {
-    let found = rpc.supervisor.services().outbox.show(&grant.tenant, id).await?;
-    if rights::check_butler(grant, &found.origin).is_err() {
-        return Err(unknown(id));
+        Ok(found)
     }
-    Ok(found)
 }
 
-/// What a person does to one.
-pub(super) enum Change {
-    Retry,
-    Cancel,
-    Resolve { arrived: bool },
-}
+#[async_trait]
+impl DeliveriesApiServer for Rpc {
+    async fn deliveries_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        state: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<Vec<DeliveryView>, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let limit = limited(limit, USUAL, MOST)?;
+        let butler = rights::own_or(&grant, butler)?;
+        let state = state.as_deref();
+        let states: &[&str] = match &state {
+            None => &[],
+            Some(BAD) => &["unknown", "failed", "dead"],
+            Some(state) if STATES.contains(state) => std::slice::from_ref(state),
+            Some(state) => {
+                let known = STATES.join(", ");
+                return Err(Failure::invalid(format!("There is no state `{state}`; there are: {known}, and {BAD}.")));
+            }
+        };
+        Ok(self.post().list(&grant.tenant, butler.as_deref(), states, i64::from(limit)).await?)
+    }
 
-pub(super) async fn change(rpc: &Rpc, grant: &Grant, id: Uuid, what: Change) -> Result<Changed, Failure> {
-    show(rpc, grant, id).await?;
-    let (outbox, tenant): (Outbox, _) = (rpc.supervisor.services().outbox.clone(), grant.tenant.clone());
-    let by = match &grant.holder {
-        Holder::Operator { label, .. } => label.clone(),
-        _ => return Err(Failure::forbidden("Only a person decides on a delivery.")),
-    };
-    // A task of its own: what is committed is begun, even when the caller hangs up just now.
-    let work = task::spawn(task::Kind::Request, "delivery-change", async move {
-        match what {
-            Change::Retry => outbox.retry(&tenant, id).await,
-            Change::Cancel => outbox.cancel(&tenant, id, &by).await,
-            Change::Resolve { arrived } => outbox.resolve(&tenant, id, arrived, &by).await,
-        }
-    });
-    Ok(work.await.map_err(|e| Failure::internal("The change", &e))??)
+    async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> Result<DeliveryView, Failure> {
+        let grant = may(ext, Need::Look)?;
+        self.delivery(&grant, id).await
+    }
+
+    async fn deliveries_retry(&self, ext: &Extensions, id: Uuid) -> Result<Changed, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        self.delivery(&grant, id).await?;
+        person(&grant)?;
+        let outbox = self.post();
+        to_its_end("delivery-change", "The change", async move { outbox.retry(&grant.tenant, id).await }).await
+    }
+
+    async fn deliveries_cancel(&self, ext: &Extensions, id: Uuid) -> Result<Changed, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        self.delivery(&grant, id).await?;
+        let (outbox, by) = (self.post(), person(&grant)?);
+        to_its_end("delivery-change", "The change", async move { outbox.cancel(&grant.tenant, id, &by).await }).await
+    }
+
+    async fn deliveries_resolve(&self, ext: &Extensions, id: Uuid, arrived: bool) -> Result<Changed, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        self.delivery(&grant, id).await?;
+        let (outbox, by) = (self.post(), person(&grant)?);
+        let resolve = async move { outbox.resolve(&grant.tenant, id, arrived, &by).await };
+        to_its_end("delivery-change", "The change", resolve).await
+    }
 }

@@ -78,7 +78,7 @@ impl From<supervisor::ReloadError> for Failure {
     }
 }
 
-const DATABASE_AWAY: &str = "The database can't be reached just now. Nothing was changed; try again later.";
+const DATABASE_AWAY: &str = "The database can't be reached. Nothing was changed; try again later.";
 
 impl From<store::StoreError> for Failure {
     fn from(e: store::StoreError) -> Self {
@@ -94,9 +94,9 @@ impl From<CredentialError> for Failure {
         match e {
             CredentialError::Store(e) => e.into(),
             // The name may be a value that was put in the wrong place, so it is not repeated.
-            CredentialError::BadName(_) => {
-                Self::invalid("That is no name for a secret: capital letters, digits and `_`, as in ANTHROPIC_API_KEY.")
-            }
+            CredentialError::BadName(_) => Self::invalid(
+                "That is not a name for a secret: use capital letters, digits and `_`, as in ANTHROPIC_API_KEY.",
+            ),
             CredentialError::BadValue => Self::invalid(format!("{}.", capital(&e.to_string()))),
             CredentialError::WrongKey(_) => Self::new("wrong_key", format!("{}.", capital(&e.to_string()))),
             CredentialError::Entropy(_) => Self::internal("Storing the secret", &e),
@@ -131,7 +131,7 @@ impl From<TriggerError> for Failure {
 }
 
 /// The sentence with a capital at its start.
-fn capital(text: &str) -> String {
+pub(super) fn capital(text: &str) -> String {
     let mut chars = text.chars();
     chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
 }

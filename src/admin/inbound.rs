@@ -46,8 +46,8 @@ impl Inbound<'_> {
             _ => said(
                 StatusCode::NOT_FOUND,
                 "not_found",
-                "There is POST /api/ingest, GET /api/inbox/{request_id}, POST /api/chat, GET /api/chat/{request_id}, and \
-                 GET and POST /api/chat/notes here, and what modules bring that are configured.",
+                "This path does not exist. Use POST /api/ingest, GET /api/inbox/{request_id}, POST /api/chat, GET \
+                 /api/chat/{request_id}, GET and POST /api/chat/notes, or a path that a configured module serves.",
             ),
         }
     }
@@ -68,8 +68,10 @@ impl Inbound<'_> {
         };
         let envelope = match serde_json::from_slice(&bytes) {
             Ok(Value::Object(envelope)) => envelope,
-            Ok(_) => return said(StatusCode::BAD_REQUEST, "invalid_envelope", "The body is JSON, but no object."),
-            Err(e) => return said(StatusCode::BAD_REQUEST, "invalid_envelope", &format!("The body is no JSON: {e}.")),
+            Ok(_) => return said(StatusCode::BAD_REQUEST, "invalid_envelope", "The body is JSON, but not an object."),
+            Err(e) => {
+                return said(StatusCode::BAD_REQUEST, "invalid_envelope", &format!("The body is not valid JSON: {e}."));
+            }
         };
         match self.supervisor.services().inbox.ingest(tenant, envelope).await {
             Ok(accepted) => json_body(StatusCode::ACCEPTED, &json!(accepted)),
@@ -82,7 +84,7 @@ impl Inbound<'_> {
             Ok(tenant) => tenant,
             Err(refused) => return forbidden(&refused),
         };
-        let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is no request_id.") };
+        let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is not a request_id.") };
         match self.supervisor.services().inbox.entry(tenant, id).await {
             Ok(Some(entry)) => json_body(StatusCode::OK, &json!(entry)),
             Ok(None) => said(StatusCode::NOT_FOUND, "not_found", "There is no message of this request_id."),

@@ -4,15 +4,14 @@
 //! What never happens here: a body read before Host, Origin, size and token were looked at; a secret in an address, a
 //! log line or an answer to anybody but its owner; a session's token accepted.
 
-mod api;
 mod approvals;
 mod chat;
 mod client;
 mod deliveries;
 mod failure;
 mod inbound;
+mod inbox;
 mod live;
-mod messages;
 mod module_routes;
 mod notes;
 mod place;
@@ -24,22 +23,47 @@ mod rpc;
 pub mod sample;
 mod schedules;
 mod sealed;
+mod secrets;
 mod server;
+mod services;
 mod sessions;
 mod timeline;
 mod tokens;
 mod undo;
+mod work;
 
-pub use api::{
-    ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
-    Timeline, ToolAnswer, ToolInfo, Unavailable,
-};
-pub use approvals::{ActionPage, RuleRequest};
+/// The calls, for clients: one trait for each part of the daemon.
+pub mod api {
+    pub use super::approvals::ApprovalsApiClient;
+    pub use super::deliveries::DeliveriesApiClient;
+    pub use super::inbox::InboxApiClient;
+    pub use super::live::EventsApiClient;
+    pub use super::schedules::SchedulesApiClient;
+    pub use super::secrets::SecretsApiClient;
+    pub use super::services::HouseApiClient;
+    pub use super::sessions::SessionsApiClient;
+    pub use super::timeline::TimelineApiClient;
+    pub use super::tokens::TokensApiClient;
+    pub use super::undo::UndoApiClient;
+    pub use super::work::WorkApiClient;
+}
+
+pub use self::approvals::{ActionPage, NewStandingRule};
+pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
 pub use client::{Client, ClientError};
 pub use failure::Failure;
+pub use live::LiveEvent;
 pub use place::{DaemonFile, PlaceError};
+pub use rpc::Unavailable;
+pub use schedules::{RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
 pub use sealed::Sealed;
+pub use secrets::SecretName;
 pub use server::serve;
+pub use services::DbLogin;
+pub use timeline::{Timeline, TracedRun, TracedSession};
+pub use tokens::{MadeToken, Revoked};
+pub use undo::{TakenBack, UndoableCall, Undone};
+pub use work::{Started, ToolAnswer, ToolInfo};
 
 /// Starts the admin server as a task: what the supervisor is handed for it.
 pub fn spawn(supervisor: supervisor::Supervisor, door: supervisor::AdminDoor) -> tokio::task::JoinHandle<()> {

@@ -1,19 +1,65 @@
 //! Live events for subscribers.
 
-use jsonrpsee::SubscriptionSink;
-use serde_json::value::RawValue;
+use async_trait::async_trait;
+use jsonrpsee::core::SubscriptionResult;
+use jsonrpsee::proc_macros::rpc;
+use jsonrpsee::types::ErrorObjectOwned;
+use jsonrpsee::{Extensions, PendingSubscriptionSink, SubscriptionSink};
+use serde::{Deserialize, Serialize};
 use tokio::sync::broadcast::Receiver;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::api::LiveEvent;
 use super::failure::Failure;
 use super::rights::{self, Need};
-use super::rpc::Visitor;
+use super::rpc::{Rpc, Visitor, visitor};
 use base::TenantId;
 use sessions::SessionEvent;
 
+/// What happens, as it happens. Subscriptions need the WebSocket.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait EventsApi {
+    /// Events of sessions as they happen, of one butler or of all. Scope `read`.
+    #[subscription(name = "subscribe_events" => "event", unsubscribe = "unsubscribe_events", item = LiveEvent,
+                   param_kind = map, with_extensions)]
+    async fn subscribe_events(&self, butler: Option<String>) -> SubscriptionResult;
+}
+
+/// What a subscriber gets.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum LiveEvent {
+    Session(Box<SessionEvent>),
+    /// The subscriber was too slow: so many events were left out here.
+    Missed {
+        missed: u64,
+    },
+}
+
+#[async_trait]
+impl EventsApiServer for Rpc {
+    async fn subscribe_events(
+        &self,
+        pending: PendingSubscriptionSink,
+        ext: &Extensions,
+        butler: Option<String>,
+    ) -> SubscriptionResult {
+        let watch = match visitor(ext).and_then(|v| Watch::new(v.clone(), butler)) {
+            Ok(watch) => watch,
+            Err(failure) => {
+                pending.reject(ErrorObjectOwned::from(failure)).await;
+                return Ok(());
+            }
+        };
+        // Before the answer, so that whatever the caller starts after it is seen.
+        let events = self.supervisor.services().events.subscribe();
+        let sink = pending.accept().await?;
+        forward(watch, events, sink).await;
+        Ok(())
+    }
+}
+
 /// What one subscriber may see and wants to see.
-pub(super) struct Watch {
+struct Watch {
     visitor: Visitor,
     /// Only this butler; `None` is all.
     butler: Option<String>,
@@ -21,7 +67,7 @@ pub(super) struct Watch {
 
 impl Watch {
     /// Checks the subscriber's right.
-    pub fn new(visitor: Visitor, butler: Option<String>) -> Result<Self, Failure> {
+    fn new(visitor: Visitor, butler: Option<String>) -> Result<Self, Failure> {
         let grant = visitor.grant(Need::Look)?;
         // Events don't say whose they are, so only the owner, whose daemon it is, may see them.
         if grant.tenant != TenantId::owner() {
@@ -44,12 +90,7 @@ impl Watch {
 }
 
 /// Hands events on until the subscriber leaves, loses its right, or the daemon stops.
-pub(super) async fn forward(
-    watch: Watch,
-    mut events: Receiver<SessionEvent>,
-    pack: impl Fn(&LiveEvent) -> serde_json::Result<Box<RawValue>>,
-    sink: SubscriptionSink,
-) {
+async fn forward(watch: Watch, mut events: Receiver<SessionEvent>, sink: SubscriptionSink) {
     loop {
         let event = tokio::select! {
             () = sink.closed() => return,
@@ -64,7 +105,7 @@ pub(super) async fn forward(
         if !watch.still_allowed() {
             return;
         }
-        let message = match pack(&event) {
+        let message = match serde_json::value::to_raw_value(&event) {
             Ok(message) => message,
             Err(e) => {
                 tracing::error!(error = %e, "a live event can't be written as JSON");

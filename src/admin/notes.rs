@@ -71,7 +71,7 @@ impl Inbound<'_> {
         let seen: Seen = match serde_json::from_slice(&bytes) {
             Ok(seen) => seen,
             Err(e) => {
-                let why = format!("The body is no list {{seen: [id, …]}}: {e}.");
+                let why = format!("The body is not a list {{seen: [id, …]}}: {e}.");
                 return said(StatusCode::BAD_REQUEST, "invalid_message", &why);
             }
         };

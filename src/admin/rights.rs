@@ -60,6 +60,13 @@ pub fn check_butler(grant: &Grant, butler: &str) -> Result<(), Failure> {
     }
 }
 
+/// The butler that a list is about: the one that was asked for, else the grant's own; `None` is all.
+pub fn own_or(grant: &Grant, butler: Option<String>) -> Result<Option<String>, Failure> {
+    let butler = butler.or_else(|| grant.butler.as_ref().map(ToString::to_string));
+    butler.as_deref().map_or(Ok(()), |butler| check_butler(grant, butler))?;
+    Ok(butler)
+}
+
 /// What a new token may be: never more than the one that makes it.
 pub fn check_new(grant: &Grant, butler: Option<&ButlerName>, tenant: &TenantId) -> Result<(), Failure> {
     check(grant, Need::Manage)?;

@@ -2,93 +2,257 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use jiff::Timestamp;
+use jsonrpsee::Extensions;
+use jsonrpsee::proc_macros::rpc;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::api::{SchedulePage, Unavailable};
 use super::failure::Failure;
-use super::rpc::Rpc;
-use super::sessions::{not_found, reached};
+use super::rights::Need;
+use super::rpc::{Rpc, Unavailable, limited, may, not_found, typed};
 use access::Grant;
+use base::Money;
 use butler::Butler;
 
 const MOST: u32 = 500;
 const USUAL: u32 = 20;
 
-/// The schedules of one butler or of all; those that `key` names, if there is one.
-pub(super) async fn list(
-    rpc: &Rpc,
-    grant: &Arc<Grant>,
-    butler: Option<&str>,
-    key: Option<&str>,
-) -> Result<SchedulePage, Failure> {
-    let (butlers, mut unavailable) = match butler {
-        Some(name) => (vec![rpc.butler(grant, name).await?], Vec::new()),
-        None => reached(rpc, grant).await,
-    };
-    let mut schedules = Vec::new();
-    for butler in butlers {
-        match butler.schedules().listed(&grant.tenant, key).await {
-            Ok(found) => schedules.extend(found),
-            Err(e) => unavailable.push(Unavailable { butler: butler.name().to_string(), reason: e.to_string() }),
-        }
-    }
-    Ok(SchedulePage { schedules, unavailable })
+/// What butlers do by themselves, and when.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait SchedulesApi {
+    /// The schedules of one butler or of all, each with its last run; those that `key` names (a name, or an id or its
+    /// beginning), if it is given. Scope `read`.
+    #[method(name = "schedule_list", param_kind = map, with_extensions)]
+    async fn schedule_list(&self, butler: Option<String>, key: Option<String>) -> Result<SchedulePage, Failure>;
+
+    /// One schedule, with its newest runs as `history`, at most `limit` (1 to 500, else 20). Scope `read`.
+    #[method(name = "schedule_show", param_kind = map, with_extensions)]
+    async fn schedule_show(
+        &self,
+        key: String,
+        butler: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<ScheduleDetail, Failure>;
+
+    /// Runs a schedule once, now, and answers when the run is over, as the tool `schedule_trigger` does. Scope `tools`.
+    #[method(name = "schedule_run", param_kind = map, with_extensions)]
+    async fn schedule_run(&self, key: String, butler: Option<String>) -> Result<ScheduleRan, Failure>;
+
+    /// Pauses a schedule, or lets it go on; the schedule as it is then. Scope `tools`.
+    #[method(name = "schedule_switch", param_kind = map, with_extensions)]
+    async fn schedule_switch(&self, key: String, butler: Option<String>, enabled: bool)
+    -> Result<ScheduleRow, Failure>;
 }
 
-/// The one schedule that `key` names, and its butler.
-pub(super) async fn one(
-    rpc: &Rpc,
-    grant: &Arc<Grant>,
-    butler: Option<&str>,
-    key: &str,
-) -> Result<(Butler, Uuid, Value), Failure> {
-    let page = list(rpc, grant, butler, Some(key)).await?;
-    let named: Vec<&Value> = page.schedules.iter().filter(|s| s["name"] == key || s["id"] == key).collect();
-    let found: Vec<&Value> = if named.is_empty() { page.schedules.iter().collect() } else { named };
-    let text = |s: &Value, k: &str| s[k].as_str().unwrap_or_default().to_owned();
-    match found.as_slice() {
-        [] => {
-            let message = format!("There is no schedule `{key}`. See: butlerd schedule list");
-            Err(not_found(&message, &page.unavailable))
+/// What `schedule_list` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SchedulePage {
+    pub schedules: Vec<ScheduleRow>,
+    /// Butlers whose schedules can't be read just now.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// A schedule, as the tool `schedule_list` shows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScheduleRow {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub butler: String,
+    pub id: Uuid,
+    pub name: String,
+    /// One of `cron`, `every` and `at` says when it is due.
+    pub cron: Option<String>,
+    pub every: Option<String>,
+    pub at: Option<Timestamp>,
+    pub timezone: Option<String>,
+    pub start_at: Option<Timestamp>,
+    pub until_at: Option<Timestamp>,
+    pub next_run_at: Option<Timestamp>,
+    pub enabled: bool,
+    pub paused: bool,
+    pub source: String,
+    pub priority: i16,
+    pub require_idle: bool,
+    pub missed: String,
+    pub missed_window: String,
+    pub overlap: String,
+    pub prompt: Option<String>,
+    pub job_name: Option<String>,
+    pub job_args: Option<Value>,
+    /// Its newest run that is no longer to come.
+    #[serde(default)]
+    pub last: Option<RunRow>,
+    /// What else its row has.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// What `schedule_show` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScheduleDetail {
+    #[serde(flatten)]
+    pub schedule: ScheduleRow,
+    /// The newest first.
+    pub history: Vec<RunRow>,
+}
+
+/// A time of a schedule, or several that were skipped together, and what became of it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RunRow {
+    pub fire_at: Timestamp,
+    /// The last of `times` times; with `more`, there were even more.
+    pub until: Option<Timestamp>,
+    pub times: i32,
+    pub more: bool,
+    pub cause: String,
+    pub state: String,
+    pub reason: Option<String>,
+    pub session_id: Option<Uuid>,
+    pub cost_usd: Option<Money>,
+    /// What else its row has.
+    #[serde(flatten)]
+    pub rest: Map<String, Value>,
+}
+
+/// What `schedule_run` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ScheduleRan {
+    /// `triggered`: it is done; else it failed.
+    pub status: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub name: Option<String>,
+    #[serde(default)]
+    pub result: Value,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
+    pub session_id: Option<Uuid>,
+    /// What else the tool says.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+impl Rpc {
+    /// The schedules of one butler or of all; those that `key` names, if there is one.
+    async fn schedules(
+        &self,
+        grant: &Arc<Grant>,
+        butler: Option<&str>,
+        key: Option<&str>,
+    ) -> Result<SchedulePage, Failure> {
+        let (butlers, mut unavailable) = self.butlers(grant, butler).await?;
+        let mut schedules = Vec::new();
+        for butler in butlers {
+            match butler.schedules().listed(&grant.tenant, key).await {
+                Ok(found) => {
+                    for row in found {
+                        schedules.push(typed(row)?);
+                    }
+                }
+                Err(e) => unavailable.push(Unavailable::new(&butler, &e)),
+            }
         }
-        [one] => {
-            let id = text(one, "id").parse().map_err(|e| Failure::internal("The schedule", &e))?;
-            Ok((rpc.butler(grant, &text(one, "butler")).await?, id, (*one).clone()))
+        Ok(SchedulePage { schedules, unavailable })
+    }
+
+    /// The one schedule that `key` names, and its butler.
+    async fn schedule(
+        &self,
+        grant: &Arc<Grant>,
+        butler: Option<&str>,
+        key: &str,
+    ) -> Result<(Butler, ScheduleRow), Failure> {
+        let SchedulePage { mut schedules, unavailable } = self.schedules(grant, butler, Some(key)).await?;
+        let named = |s: &ScheduleRow| s.name == key || s.id.to_string() == key;
+        if schedules.iter().any(named) {
+            schedules.retain(named);
         }
-        several => {
-            let names: Vec<String> = several
-                .iter()
-                .map(|s| format!("{} of {} ({})", text(s, "name"), text(s, "butler"), text(s, "id")))
-                .collect();
-            Err(Failure::invalid(format!(
-                "`{key}` names several: {}. Add --butler NAME, or take more of the id.",
-                names.join(", ")
-            )))
+        match schedules.len() {
+            0 => {
+                let message = format!("There is no schedule `{key}`. See: butlerd schedule list");
+                Err(not_found(&message, &unavailable))
+            }
+            1 => {
+                let found = schedules.remove(0);
+                Ok((self.butler(grant, &found.butler).await?, found))
+            }
+            _ => {
+                let name = |s: &ScheduleRow| format!("{} of {} ({})", s.name, s.butler, s.id);
+                let names: Vec<String> = schedules.iter().map(name).collect();
+                Err(Failure::invalid(format!(
+                    "`{key}` names several: {}. Add --butler NAME, or write more of the id.",
+                    names.join(", ")
+                )))
+            }
+        }
+    }
+
+    /// Calls one of the schedule tools for the schedule that `key` names.
+    async fn on_schedule<T: DeserializeOwned>(
+        &self,
+        ext: &Extensions,
+        (key, butler): (&str, Option<&str>),
+        tool: &str,
+        enabled: Option<bool>,
+    ) -> Result<T, Failure> {
+        let grant = may(ext, Need::Work)?;
+        // Boxed: the compiler lays out futures within futures only so deep.
+        let (butler, found) = Box::pin(self.schedule(&grant, butler, key)).await?;
+        let mut args = Map::from_iter([("id".to_owned(), json!(found.id))]);
+        args.extend(enabled.map(|on| ("enabled".to_owned(), json!(on))));
+        let answer = Box::pin(self.run_tool(&grant, &butler, tool, args)).await?;
+        // A run that failed is an answer; a refusal is none.
+        match answer.result["code"].as_str() {
+            Some(code) => Err(Failure::new(code, answer.result["error"].as_str().unwrap_or("The tool refused it."))),
+            None => typed(answer.result),
         }
     }
 }
 
-/// A schedule with its newest runs under `history`.
-pub(super) async fn show(
-    rpc: &Rpc,
-    grant: &Arc<Grant>,
-    butler: Option<&str>,
-    key: &str,
-    limit: Option<u32>,
-) -> Result<Value, Failure> {
-    let limit = limit.unwrap_or(USUAL);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Failure::invalid(format!("The limit must be from 1 to {MOST}.")));
+#[async_trait]
+impl SchedulesApiServer for Rpc {
+    async fn schedule_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        key: Option<String>,
+    ) -> Result<SchedulePage, Failure> {
+        let grant = may(ext, Need::Look)?;
+        self.schedules(&grant, butler.as_deref(), key.as_deref()).await
     }
-    let (butler, id, mut schedule) = one(rpc, grant, butler, key).await?;
-    schedule["history"] = json!(butler.schedules().history(&grant.tenant, id, limit).await?);
-    Ok(schedule)
-}
 
-/// What a tool is called with for one schedule.
-pub(super) fn arguments(id: Uuid, enabled: Option<bool>) -> Map<String, Value> {
-    let mut args = Map::from_iter([("id".to_owned(), json!(id))]);
-    args.extend(enabled.map(|on| ("enabled".to_owned(), json!(on))));
-    args
+    async fn schedule_show(
+        &self,
+        ext: &Extensions,
+        key: String,
+        butler: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<ScheduleDetail, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let limit = limited(limit, USUAL, MOST)?;
+        let (butler, schedule) = self.schedule(&grant, butler.as_deref(), &key).await?;
+        let history = butler.schedules().history(&grant.tenant, schedule.id, limit).await?;
+        Ok(ScheduleDetail { schedule, history: typed(history.into())? })
+    }
+
+    async fn schedule_run(
+        &self,
+        ext: &Extensions,
+        key: String,
+        butler: Option<String>,
+    ) -> Result<ScheduleRan, Failure> {
+        self.on_schedule(ext, (&key, butler.as_deref()), "schedule_trigger", None).await
+    }
+
+    async fn schedule_switch(
+        &self,
+        ext: &Extensions,
+        key: String,
+        butler: Option<String>,
+        enabled: bool,
+    ) -> Result<ScheduleRow, Failure> {
+        self.on_schedule(ext, (&key, butler.as_deref()), "schedule_update", Some(enabled)).await
+    }
 }

@@ -14,7 +14,6 @@ use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use tower::Service;
 
-use super::api::ApiServer;
 use super::failure::Failure;
 use super::inbound::Inbound;
 use super::module_routes;
@@ -56,8 +55,12 @@ struct AdminPort {
 /// closed. Done when all of them are gone.
 pub async fn serve(supervisor: Supervisor, listener: Listener, edge: Edge, stop: CancellationToken) {
     let (rpc_stop, rpc) = stop_channel();
+    let methods = match (Rpc { supervisor: supervisor.clone() }).methods() {
+        Ok(methods) => methods,
+        Err(e) => return tracing::error!(error = %e, "a call of the admin port is declared twice"),
+    };
     let port = AdminPort {
-        methods: Rpc { supervisor: supervisor.clone() }.into_rpc().into(),
+        methods,
         supervisor,
         builder: Server::builder().set_config(settings(&edge)).to_service_builder(),
         edge,
@@ -138,7 +141,7 @@ impl AdminPort {
             Route::Rpc => self.rpc(request).await,
             Route::Api | Route::Hooks => self.api(request).await,
             Route::Unknown => {
-                let paths = "There is /healthz, /readyz, /metrics, /rpc, /api and /hooks here.";
+                let paths = "This path does not exist; there are /healthz, /readyz, /metrics, /rpc, /api and /hooks.";
                 json_body(StatusCode::NOT_FOUND, &problem("not_found", paths))
             }
         }

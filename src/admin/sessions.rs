@@ -1,150 +1,223 @@
 //! Sessions over all butlers, read through each butler's own tools.
 
-use serde_json::{Map, Value, json};
+use std::cmp::Reverse;
 use std::sync::Arc;
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use jsonrpsee::Extensions;
+use jsonrpsee::proc_macros::rpc;
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::api::{Cancelled, SessionPage, Unavailable};
 use super::failure::Failure;
-use super::rights;
-use super::rpc::Rpc;
+use super::rights::Need;
+use super::rpc::{Rpc, Unavailable, limited, may, not_found, typed};
 use access::Grant;
-use base::SessionId;
+use base::{Money, SessionId};
 use butler::Butler;
+use sessions::SessionState;
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;
 
-/// Asks one of a butler's own tools.
-async fn ask(rpc: &Rpc, grant: &Arc<Grant>, butler: &Butler, tool: &str, args: Value) -> Result<Value, String> {
-    let args: Map<String, Value> = match args {
-        Value::Object(args) => args,
-        _ => Map::new(),
-    };
-    let reply = butler.tools().call(tool, args, rpc.caller(grant), CancellationToken::new()).await;
-    let reply = reply.ok_or_else(|| format!("{} has no tool `{tool}`", butler.name()))?;
-    match reply.is_error {
-        true => Err(reply.json["error"].as_str().unwrap_or("the tool failed").to_owned()),
-        false => Ok(reply.json),
-    }
+/// Sessions.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait SessionsApi {
+    /// The newest sessions of one butler or of all, at most `limit` (1 to 200, else 20). Scope `read`.
+    #[method(name = "sessions_list", param_kind = map, with_extensions)]
+    async fn sessions_list(&self, butler: Option<String>, limit: Option<u32>) -> Result<SessionPage, Failure>;
+
+    /// One session with its tool calls, its system prompt and the context of its trigger, whichever butler has it.
+    /// Scope `read`.
+    #[method(name = "sessions_get", param_kind = map, with_extensions)]
+    async fn sessions_get(&self, id: Uuid) -> Result<SessionDetail, Failure>;
+
+    /// Cancels a session that waits or runs. Scope `admin`.
+    #[method(name = "sessions_cancel", param_kind = map, with_extensions)]
+    async fn sessions_cancel(&self, id: Uuid) -> Result<Cancelled, Failure>;
 }
 
-/// The butlers that the grant reaches: those that can be asked, and why the others can't.
-pub(super) async fn reached(rpc: &Rpc, grant: &Grant) -> (Vec<Butler>, Vec<Unavailable>) {
-    let butlers = rpc.supervisor.status().await.butlers.into_iter();
-    let names = butlers.filter(|b| !b.removed).map(|b| b.name);
-    let (mut up, mut down) = (Vec::new(), Vec::new());
-    for name in names.filter(|name| rights::reaches(grant, name)) {
-        match rpc.supervisor.butler(&name) {
-            Ok(butler) => up.push(butler),
-            Err(reason) => down.push(Unavailable { butler: name, reason }),
+/// What `sessions_list` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionPage {
+    /// The newest first.
+    pub sessions: Vec<SessionRow>,
+    /// Butlers whose sessions can't be read just now.
+    pub unavailable: Vec<Unavailable>,
+}
+
+/// A session, as the tool `sessions_list` shows it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionRow {
+    #[serde(default)]
+    pub butler: String,
+    pub id: Uuid,
+    pub request_id: Uuid,
+    pub parent_session_id: Option<Uuid>,
+    pub trace_id: String,
+    pub prompt: String,
+    /// `trigger`, `schedule:<name>`, …
+    pub trigger_source: String,
+    pub state: SessionState,
+    pub runtime: String,
+    pub model: Option<String>,
+    pub trust: String,
+    /// When what it read lowered its trust.
+    pub exposed_at: Option<Timestamp>,
+    /// When it was first shown private data.
+    pub private_at: Option<Timestamp>,
+    pub result: Option<String>,
+    pub error: Option<String>,
+    pub exit_status: Option<String>,
+    pub tool_call_count: i64,
+    pub input_tokens: Option<i64>,
+    pub output_tokens: Option<i64>,
+    pub cached_input_tokens: Option<i64>,
+    pub cache_creation_tokens: Option<i64>,
+    /// `None` is unknown.
+    pub cost_usd: Option<Money>,
+    pub queued_at: Timestamp,
+    pub completed_at: Option<Timestamp>,
+    pub duration_ms: Option<i64>,
+    /// What else its row has.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// What `sessions_get` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SessionDetail {
+    #[serde(flatten)]
+    pub session: SessionRow,
+    pub tool_calls: Vec<CallRow>,
+    #[serde(default)]
+    pub system_prompt: Option<String>,
+    /// `{"request": …, "context": …}` of its trigger.
+    #[serde(default)]
+    pub context: Value,
+}
+
+/// A tool call on record.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct CallRow {
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub butler: String,
+    pub tool: String,
+    pub arguments: Value,
+    /// `ok`, `refused`, `error`, `cancelled`
+    pub outcome: String,
+    pub detail: Option<String>,
+    /// Who called; of a call in a session its session is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub caller: Option<String>,
+    pub called_at: Timestamp,
+    pub duration_us: i64,
+    /// What else its row has.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+/// What `sessions_cancel` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Cancelled {
+    pub session_id: Uuid,
+    pub butler: String,
+}
+
+impl Rpc {
+    /// Asks one of a butler's own tools. The error says why it did not answer.
+    async fn own_tool<T: DeserializeOwned>(
+        &self,
+        grant: &Arc<Grant>,
+        butler: &Butler,
+        tool: &str,
+        args: Map<String, Value>,
+    ) -> Result<T, Unavailable> {
+        let reply = butler.tools().call(tool, args, self.caller(grant), CancellationToken::new()).await;
+        let reply = reply.ok_or_else(|| Unavailable::new(butler, &format!("it has no tool `{tool}`")))?;
+        if reply.is_error {
+            return Err(Unavailable::new(butler, &reply.json["error"].as_str().unwrap_or("the tool failed")));
         }
+        serde_json::from_value(reply.json).map_err(|e| Unavailable::new(butler, &e))
     }
-    (up, down)
-}
 
-/// The newest sessions.
-pub(super) async fn list(
-    rpc: &Rpc,
-    grant: &Arc<Grant>,
-    butler: Option<&str>,
-    limit: Option<u32>,
-) -> Result<SessionPage, Failure> {
-    let limit = limit.unwrap_or(USUAL);
-    if !(1..=MOST).contains(&limit) {
-        return Err(Failure::invalid(format!("The limit must be from 1 to {MOST}.")));
-    }
-    let (butlers, mut unavailable) = match butler {
-        Some(name) => (vec![rpc.butler(grant, name).await?], Vec::new()),
-        None => reached(rpc, grant).await,
-    };
-    let mut sessions = Vec::new();
-    for butler in &butlers {
-        let name = butler.name().as_str();
-        match ask(rpc, grant, butler, "sessions_list", json!({"limit": limit})).await {
-            Ok(Value::Array(rows)) => sessions.extend(rows.into_iter().map(|row| named(row, name))),
-            Ok(_) => unavailable.push(Unavailable { butler: name.into(), reason: "it answered no list".into() }),
-            Err(reason) => unavailable.push(Unavailable { butler: name.into(), reason }),
-        }
-    }
-    newest_first(&mut sessions);
-    sessions.truncate(limit as usize);
-    Ok(SessionPage { sessions, unavailable })
-}
-
-pub(super) fn named(mut row: Value, butler: &str) -> Value {
-    if let Value::Object(row) = &mut row {
-        row.insert("butler".to_owned(), json!(butler));
-    }
-    row
-}
-
-/// By the time of entry; RFC 3339 texts of one zone sort like their moments but for fractions of a second.
-fn newest_first(sessions: &mut [Value]) {
-    let at = |row: &Value| row["queued_at"].as_str().and_then(|t| t.parse::<jiff::Timestamp>().ok());
-    sessions.sort_by_key(|row| std::cmp::Reverse(at(row)));
-}
-
-/// One session, and whose it is.
-pub(super) async fn get(rpc: &Rpc, grant: &Arc<Grant>, id: Uuid) -> Result<(Butler, Value), Failure> {
-    let (butlers, mut unavailable) = reached(rpc, grant).await;
-    for butler in butlers {
-        match ask(rpc, grant, &butler, "sessions_get", json!({"session_id": id})).await {
-            Ok(Value::Null) => {}
-            Ok(row) => {
-                let mut row = named(row, butler.name().as_str());
-                if let (Value::Object(row), Ok(Value::Object(more))) =
-                    (&mut row, butler.spawner().prompt_of(&rpc.caller(grant).context, id).await)
-                {
-                    row.extend(more);
+    /// One session, and the butler that has it.
+    pub async fn session(&self, grant: &Arc<Grant>, id: Uuid) -> Result<(Butler, SessionDetail), Failure> {
+        let (butlers, mut unavailable) = self.butlers(grant, None).await?;
+        for butler in butlers {
+            let args = Map::from_iter([("session_id".to_owned(), json!(id))]);
+            match self.own_tool::<Option<SessionDetail>>(grant, &butler, "sessions_get", args).await {
+                Ok(Some(mut found)) => {
+                    found.session.butler = butler.name().to_string();
+                    return Ok((butler, found));
                 }
-                return Ok((butler, row));
+                Ok(None) => {}
+                Err(why) => unavailable.push(why),
             }
-            Err(reason) => unavailable.push(Unavailable { butler: butler.name().to_string(), reason }),
         }
+        Err(not_found(&format!("There is no session {id}. See: butlerd sessions list"), &unavailable))
     }
-    Err(not_found(&format!("There is no session {id}. See: butlerd sessions list"), &unavailable))
 }
 
-/// Nothing was found; `unavailable` could not be asked.
-pub(super) fn not_found(message: &str, unavailable: &[Unavailable]) -> Failure {
-    let mut message = message.to_owned();
-    if !unavailable.is_empty() {
-        let names: Vec<&str> = unavailable.iter().map(|u| u.butler.as_str()).collect();
-        message.push_str(&format!(" (but {} could not be asked)", names.join(", ")));
+#[async_trait]
+impl SessionsApiServer for Rpc {
+    async fn sessions_list(
+        &self,
+        ext: &Extensions,
+        butler: Option<String>,
+        limit: Option<u32>,
+    ) -> Result<SessionPage, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let limit = limited(limit, USUAL, MOST)?;
+        let (butlers, mut unavailable) = self.butlers(&grant, butler.as_deref()).await?;
+        let mut sessions: Vec<SessionRow> = Vec::new();
+        for butler in &butlers {
+            let args = Map::from_iter([("limit".to_owned(), json!(limit))]);
+            match self.own_tool::<Vec<SessionRow>>(&grant, butler, "sessions_list", args).await {
+                Ok(rows) => {
+                    sessions
+                        .extend(rows.into_iter().map(|row| SessionRow { butler: butler.name().to_string(), ..row }));
+                }
+                Err(why) => unavailable.push(why),
+            }
+        }
+        sessions.sort_by_key(|row| Reverse(row.queued_at));
+        sessions.truncate(limit as usize);
+        Ok(SessionPage { sessions, unavailable })
     }
-    Failure::new("not_found", message)
-}
 
-/// Ends a session that waits or runs.
-pub(super) async fn cancel(rpc: &Rpc, grant: &Arc<Grant>, id: Uuid) -> Result<Cancelled, Failure> {
-    // The row says whose session it is, and keeps one tenant from another's.
-    let (butler, row) = get(rpc, grant, id).await?;
-    let name = butler.name().to_string();
-    if butler.cancel(SessionId(id)) {
-        return Ok(Cancelled { session_id: id, butler: name });
+    async fn sessions_get(&self, ext: &Extensions, id: Uuid) -> Result<SessionDetail, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let (butler, mut found) = self.session(&grant, id).await?;
+        #[derive(Default, Deserialize)]
+        struct Prompt {
+            system_prompt: Option<String>,
+            context: Value,
+        }
+        let prompt = butler.spawner().prompt_of(&self.caller(&grant).context, id).await?;
+        let prompt = typed::<Option<Prompt>>(prompt)?.unwrap_or_default();
+        (found.system_prompt, found.context) = (prompt.system_prompt, prompt.context);
+        Ok(found)
     }
-    let state = row["state"].as_str().unwrap_or("over").replace('_', " ");
-    let message = match state.as_str() {
-        "queued" | "running" => format!("Session {id} of {name} was just ending; nothing is left to cancel."),
-        _ => format!("Session {id} of {name} is over already: {state}."),
-    };
-    Err(Failure::new("not_running", message))
-}
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_newest_comes_first_whatever_its_fraction() {
-        let mut rows: Vec<Value> = ["2026-01-01T10:00:00Z", "2026-01-01T10:00:00.5Z", "2026-01-01T09:59:59.9Z"]
-            .iter()
-            .map(|t| json!({"queued_at": t}))
-            .collect();
-        newest_first(&mut rows);
-        let order: Vec<&str> = rows.iter().filter_map(|r| r["queued_at"].as_str()).collect();
-        assert_eq!(order, ["2026-01-01T10:00:00.5Z", "2026-01-01T10:00:00Z", "2026-01-01T09:59:59.9Z"]);
+    async fn sessions_cancel(&self, ext: &Extensions, id: Uuid) -> Result<Cancelled, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        // The row says whose session it is, and keeps one tenant from another's.
+        let (butler, found) = self.session(&grant, id).await?;
+        let name = butler.name().to_string();
+        if butler.cancel(SessionId(id)) {
+            return Ok(Cancelled { session_id: id, butler: name });
+        }
+        let message = match found.session.state {
+            SessionState::Queued | SessionState::Running => {
+                format!("Session {id} of {name} was just ending; nothing is left to cancel.")
+            }
+            over => format!("Session {id} of {name} is over already: {}.", over.as_str().replace('_', " ")),
+        };
+        Err(Failure::new("not_running", message))
     }
 }

@@ -1,114 +1,197 @@
 //! What is on record of one session, or of all that one id led to, over all butlers.
 
-use std::sync::Arc;
-
-use rust_decimal::Decimal;
-use serde_json::{Value, json};
+use async_trait::async_trait;
+use jiff::Timestamp;
+use jsonrpsee::Extensions;
+use jsonrpsee::proc_macros::rpc;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::api::{Timeline, Unavailable};
 use super::failure::Failure;
-use super::rpc::Rpc;
-use super::sessions::{named, not_found, reached};
-use access::Grant;
-use sessions::EventPage;
+use super::rights::Need;
+use super::rpc::{Rpc, Unavailable, may, not_found, typed};
+use super::sessions::{CallRow, SessionRow};
+use base::{Money, RequestContext};
+use sessions::{EventPage, SessionEvent, TracePart};
 
-/// A part of a session's transcript, whichever butler has it.
-pub(super) async fn events(rpc: &Rpc, grant: &Arc<Grant>, id: Uuid, after: i32) -> Result<EventPage, Failure> {
-    let (butlers, mut unavailable) = reached(rpc, grant).await;
-    let caller = rpc.caller(grant);
-    for butler in butlers {
-        match butler.spawner().events(&caller.context, id, after).await {
-            Ok(Some(page)) => return Ok(page),
-            Ok(None) => {}
-            Err(e) => unavailable.push(Unavailable { butler: butler.name().to_string(), reason: e.to_string() }),
-        }
-    }
-    Err(not_found(&format!("There is no session {id}. See: butlerd sessions list"), &unavailable))
+/// Records of what happened.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait TimelineApi {
+    /// What happened in a session after the event numbered `after` (0: from the beginning), as far as it is on record by
+    /// now; at most some hundred events, and whether there are more. Scope `read`.
+    #[method(name = "sessions_events", param_kind = map, with_extensions)]
+    async fn sessions_events(&self, id: Uuid, after: Option<i32>) -> Result<EventPage, Failure>;
+
+    /// All that is on record of an id, over all butlers: of a session, a request, a trace, or a schedule's last runs.
+    /// Scope `read`.
+    #[method(name = "timeline", param_kind = map, with_extensions)]
+    async fn timeline(&self, id: Uuid) -> Result<Timeline, Failure>;
 }
 
-/// All that the id led to: sessions of all butlers with the same trace, in order.
-pub(super) async fn timeline(rpc: &Rpc, grant: &Arc<Grant>, id: Uuid) -> Result<Timeline, Failure> {
-    let (butlers, mut unavailable) = reached(rpc, grant).await;
-    let caller = rpc.caller(grant);
-    let mut traces: Vec<String> = Vec::new();
-    let mut asked = Vec::new();
-    for butler in butlers {
-        match butler.spawner().traces_of(&caller.context, id).await {
-            Ok(found) => {
-                traces.extend(found);
-                asked.push(butler);
-            }
-            Err(e) => unavailable.push(Unavailable { butler: butler.name().to_string(), reason: e.to_string() }),
-        }
-    }
-    traces.sort();
-    traces.dedup();
-    let mut whole = Timeline { id, traces, ..Timeline::default() };
-    for butler in asked {
-        let name = butler.name().as_str();
-        match butler.spawner().trace_part(&caller.context, id, &whole.traces).await {
-            Ok(part) => {
-                whole.sessions.extend(part.sessions.into_iter().map(|row| named(row, name)));
-                whole.events.extend(part.events);
-                whole.calls.extend(part.calls.into_iter().map(|row| named(row, name)));
-                whole.runs.extend(part.runs.into_iter().map(|row| named(row, name)));
-                whole.cut |= part.cut;
-            }
-            Err(e) => unavailable.push(Unavailable { butler: name.to_owned(), reason: e.to_string() }),
-        }
-    }
-    if whole.sessions.is_empty() && whole.calls.is_empty() && whole.runs.is_empty() {
-        let message = format!(
-            "Nothing is on record of {id}. It may be the id of a session, a request, a trace or a schedule. \
-             See: butlerd sessions list"
-        );
-        return Err(not_found(&message, &unavailable));
-    }
-    in_order(&mut whole);
-    whole.unavailable = unavailable;
-    Ok(whole)
+/// What `timeline` answers: everything in the order of time.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct Timeline {
+    /// What was asked for.
+    pub id: Uuid,
+    /// The traces that it belongs to.
+    pub traces: Vec<String>,
+    pub sessions: Vec<TracedSession>,
+    /// What happened in these sessions.
+    pub events: Vec<SessionEvent>,
+    /// Tool calls outside of sessions.
+    pub calls: Vec<CallRow>,
+    /// Runs of schedules.
+    pub runs: Vec<TracedRun>,
+    /// Of the sessions whose cost is known, in US dollars; `None`: of none.
+    pub cost_usd: Option<Money>,
+    pub sessions_of_unknown_cost: usize,
+    /// There is more on record than is shown here.
+    pub cut: bool,
+    /// Butlers that can't be asked just now.
+    pub unavailable: Vec<Unavailable>,
 }
 
-fn in_order(whole: &mut Timeline) {
-    let at = |row: &Value, key: &str| row[key].as_str().and_then(|t| t.parse::<jiff::Timestamp>().ok());
-    whole.sessions.sort_by_key(|row| at(row, "queued_at"));
-    // A stable sort: events of one session keep their order.
-    whole.events.sort_by_key(|event| event.at);
-    whole.calls.sort_by_key(|row| at(row, "called_at"));
-    whole.runs.sort_by_key(|row| at(row, "fire_at"));
-    let costs: Vec<Option<Decimal>> =
-        whole.sessions.iter().map(|row| row["cost_usd"].as_str().and_then(|c| c.parse().ok())).collect();
-    whole.sessions_of_unknown_cost = costs.iter().filter(|c| c.is_none()).count();
-    let known: Vec<Decimal> = costs.into_iter().flatten().collect();
-    whole.cost_usd = (!known.is_empty()).then(|| known.iter().sum::<Decimal>().normalize().to_string());
-    for row in &mut whole.sessions {
-        row["depth"] = json!(row["request"]["lineage"]["depth"]);
+/// A session and what it came from.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TracedSession {
+    #[serde(flatten)]
+    pub session: SessionRow,
+    pub request: Option<RequestContext>,
+    /// The number of sessions between the first request and this one.
+    #[serde(default)]
+    pub depth: u32,
+}
+
+/// A run of a schedule.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct TracedRun {
+    #[serde(default)]
+    pub butler: String,
+    pub schedule: String,
+    pub fire_at: Timestamp,
+    pub state: String,
+    pub reason: Option<String>,
+    pub session_id: Option<Uuid>,
+    pub begun_at: Option<Timestamp>,
+    /// What else its row has.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+#[async_trait]
+impl TimelineApiServer for Rpc {
+    async fn sessions_events(&self, ext: &Extensions, id: Uuid, after: Option<i32>) -> Result<EventPage, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let (butlers, mut unavailable) = self.butlers(&grant, None).await?;
+        let caller = self.caller(&grant);
+        for butler in butlers {
+            match butler.spawner().events(&caller.context, id, after.unwrap_or(0)).await {
+                Ok(Some(page)) => return Ok(page),
+                Ok(None) => {}
+                Err(e) => unavailable.push(Unavailable::new(&butler, &e)),
+            }
+        }
+        Err(not_found(&format!("There is no session {id}. See: butlerd sessions list"), &unavailable))
+    }
+
+    async fn timeline(&self, ext: &Extensions, id: Uuid) -> Result<Timeline, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let (butlers, mut unavailable) = self.butlers(&grant, None).await?;
+        let caller = self.caller(&grant);
+        let mut whole = Timeline { id, ..Timeline::default() };
+        let mut asked = Vec::new();
+        for butler in butlers {
+            match butler.spawner().traces_of(&caller.context, id).await {
+                Ok(found) => {
+                    whole.traces.extend(found);
+                    asked.push(butler);
+                }
+                Err(e) => unavailable.push(Unavailable::new(&butler, &e)),
+            }
+        }
+        whole.traces.sort();
+        whole.traces.dedup();
+        for butler in asked {
+            match butler.spawner().trace_part(&caller.context, id, &whole.traces).await {
+                Ok(part) => whole.add(butler.name().as_str(), part)?,
+                Err(e) => unavailable.push(Unavailable::new(&butler, &e)),
+            }
+        }
+        if whole.sessions.is_empty() && whole.calls.is_empty() && whole.runs.is_empty() {
+            let message = format!(
+                "Nothing is on record of {id}. It may be the id of a session, a request, a trace or a schedule. \
+                 See: butlerd sessions list"
+            );
+            return Err(not_found(&message, &unavailable));
+        }
+        whole.unavailable = unavailable;
+        whole.put_in_order();
+        Ok(whole)
+    }
+}
+
+impl Timeline {
+    /// Adds what one butler has.
+    fn add(&mut self, butler: &str, part: TracePart) -> Result<(), Failure> {
+        for row in typed::<Vec<TracedSession>>(part.sessions.into())? {
+            let depth = row.request.as_ref().map_or(0, |request| request.lineage.depth);
+            let session = SessionRow { butler: butler.to_owned(), ..row.session };
+            self.sessions.push(TracedSession { session, depth, ..row });
+        }
+        for row in typed::<Vec<CallRow>>(part.calls.into())? {
+            self.calls.push(CallRow { butler: butler.to_owned(), ..row });
+        }
+        for row in typed::<Vec<TracedRun>>(part.runs.into())? {
+            self.runs.push(TracedRun { butler: butler.to_owned(), ..row });
+        }
+        self.events.extend(part.events);
+        self.cut |= part.cut;
+        Ok(())
+    }
+
+    fn put_in_order(&mut self) {
+        self.sessions.sort_by_key(|row| row.session.queued_at);
+        // A stable sort: events of one session keep their order.
+        self.events.sort_by_key(|event| event.at);
+        self.calls.sort_by_key(|row| row.called_at);
+        self.runs.sort_by_key(|row| row.fire_at);
+        let costs: Vec<Option<Money>> = self.sessions.iter().map(|row| row.session.cost_usd).collect();
+        self.sessions_of_unknown_cost = costs.iter().filter(|c| c.is_none()).count();
+        self.cost_usd = costs.into_iter().flatten().reduce(|sum, cost| sum + cost);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::sample;
 
     #[test]
     fn what_is_unknown_is_not_added_up() {
+        let session = |queued_at: &str, cost: Option<&str>| TracedSession {
+            session: SessionRow {
+                queued_at: queued_at.parse().unwrap(),
+                cost_usd: cost.and_then(Money::parse),
+                ..sample::session()
+            },
+            request: None,
+            depth: 0,
+        };
         let mut whole = Timeline {
             sessions: vec![
-                json!({"id": "b", "queued_at": "2026-01-01T10:00:01Z", "cost_usd": "0.10"}),
-                json!({"id": "c", "queued_at": "2026-01-01T10:00:02Z", "cost_usd": null}),
-                json!({"id": "a", "queued_at": "2026-01-01T10:00:00Z", "cost_usd": "0.205",
-                       "request": {"lineage": {"depth": 0}}}),
+                session("2026-01-01T10:00:00.5Z", Some("0.10")),
+                session("2026-01-01T10:00:02Z", None),
+                session("2026-01-01T10:00:00Z", Some("0.205")),
             ],
             ..Timeline::default()
         };
-        in_order(&mut whole);
-        assert_eq!((whole.cost_usd.as_deref(), whole.sessions_of_unknown_cost), (Some("0.305"), 1));
-        let order: Vec<&str> = whole.sessions.iter().filter_map(|row| row["id"].as_str()).collect();
-        assert_eq!((order, &whole.sessions[0]["depth"]), (vec!["a", "b", "c"], &json!(0)));
-        whole.sessions.remove(0);
-        whole.sessions.remove(0);
-        in_order(&mut whole);
+        whole.put_in_order();
+        assert_eq!((whole.cost_usd, whole.sessions_of_unknown_cost), (Money::parse("0.305"), 1));
+        let times: Vec<String> = whole.sessions.iter().map(|s| s.session.queued_at.to_string()).collect();
+        assert_eq!(times, ["2026-01-01T10:00:00Z", "2026-01-01T10:00:00.5Z", "2026-01-01T10:00:02Z"]);
+        whole.sessions.retain(|s| s.session.cost_usd.is_none());
+        whole.put_in_order();
         assert_eq!(whole.cost_usd, None);
     }
 }

@@ -1,20 +1,112 @@
-//! Operators' tokens, made over the admin port.
+//! Operators' tokens.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use super::api::MadeToken;
+use async_trait::async_trait;
+use jiff::Timestamp;
+use jsonrpsee::Extensions;
+use jsonrpsee::proc_macros::rpc;
+use serde::{Deserialize, Serialize};
+use uuid::Uuid;
+
 use super::failure::Failure;
-use super::rights;
+use super::rights::{self, Need};
+use super::rpc::{Rpc, may};
 use super::sealed::Sealed;
-use access::{Grant, GrantScope, NewToken, OperatorTokens};
+use access::{Grant, GrantScope, NewToken, TokenInfo};
 use base::{ButlerName, Clock, HumanDuration, Secret, TenantId};
 
 const MOST_LABEL: usize = 100;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
+/// Tokens for programs.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait TokensApi {
+    /// Makes an operator's token; this answer is the only place where it ever stands in clear. `expires_in` is a
+    /// duration such as `30d`; without it the token lasts until it is revoked. Scope `admin`.
+    #[method(name = "token_create", param_kind = map, with_extensions)]
+    async fn token_create(
+        &self,
+        label: String,
+        butler: Option<String>,
+        tenant: Option<String>,
+        scopes: Vec<String>,
+        expires_in: Option<String>,
+    ) -> Result<MadeToken, Failure>;
+
+    /// The live tokens, without their secret part. Scope `admin`.
+    #[method(name = "token_list", param_kind = map, with_extensions)]
+    async fn token_list(&self) -> Result<Vec<TokenInfo>, Failure>;
+
+    /// Ends a token at once. Scope `admin`.
+    #[method(name = "token_revoke", param_kind = map, with_extensions)]
+    async fn token_revoke(&self, id: Uuid) -> Result<Revoked, Failure>;
+}
+
+/// A token that was just made.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct MadeToken {
+    /// The token in clear.
+    pub token: Sealed,
+    pub id: Uuid,
+    pub label: String,
+    pub tenant: String,
+    pub butler: Option<String>,
+    pub scopes: Vec<String>,
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What `token_revoke` answers.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Revoked {
+    pub id: Uuid,
+}
+
+#[async_trait]
+impl TokensApiServer for Rpc {
+    async fn token_create(
+        &self,
+        ext: &Extensions,
+        label: String,
+        butler: Option<String>,
+        tenant: Option<String>,
+        scopes: Vec<String>,
+        expires_in: Option<String>,
+    ) -> Result<MadeToken, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        let butler = match butler {
+            Some(name) => Some(self.known(&name).await?),
+            None => None,
+        };
+        let services = self.supervisor.services();
+        let new = checked(&grant, label, butler, tenant, &scopes, expires_in, &services.clock)?;
+        let (token, id) = services.operators.create(new.clone()).await?;
+        Ok(MadeToken {
+            token: Sealed::from(Secret::new(token.expose().to_owned())),
+            id,
+            label: new.label,
+            tenant: new.tenant.to_string(),
+            butler: new.butler.map(|b| b.to_string()),
+            scopes: new.scopes.iter().map(|s| s.as_str().to_owned()).collect(),
+            expires_at: new.expires_at,
+        })
+    }
+
+    async fn token_list(&self, ext: &Extensions) -> Result<Vec<TokenInfo>, Failure> {
+        may(ext, Need::Household)?;
+        Ok(self.supervisor.services().operators.list().await?)
+    }
+
+    async fn token_revoke(&self, ext: &Extensions, id: Uuid) -> Result<Revoked, Failure> {
+        may(ext, Need::Household)?;
+        self.supervisor.services().operators.revoke(id).await?;
+        Ok(Revoked { id })
+    }
+}
+
 /// What was asked for, checked; never more than what `grant` itself may.
-pub(super) fn requested(
+fn checked(
     grant: &Grant,
     label: String,
     butler: Option<ButlerName>,
@@ -37,7 +129,7 @@ pub(super) fn requested(
         .iter()
         .map(|s| {
             GrantScope::from_name(s)
-                .ok_or_else(|| Failure::invalid(format!("`{s}` is no scope; there are: {}.", known())))
+                .ok_or_else(|| Failure::invalid(format!("`{s}` is not a scope; there are: {}.", known())))
         })
         .collect::<Result<_, _>>()?;
     if scopes.is_empty() {
@@ -48,26 +140,12 @@ pub(super) fn requested(
         Some(text) => {
             let span = HumanDuration::parse(&text).map_err(|e| Failure::invalid(format!("expires_in: {e}.")))?.0;
             if span.is_zero() || span > LONGEST {
-                return Err(Failure::invalid("A token lasts longer than nothing, and a hundred years at most."));
+                return Err(Failure::invalid("A token lasts longer than nothing and at most a hundred years."));
             }
             Some(clock.now().checked_add(span).map_err(|e| Failure::invalid(e.to_string()))?)
         }
     };
     Ok(NewToken { label, tenant, butler, scopes, expires_at })
-}
-
-/// Makes the token.
-pub(super) async fn make(operators: &OperatorTokens, new: NewToken) -> Result<MadeToken, Failure> {
-    let (token, id) = operators.create(new.clone()).await?;
-    Ok(MadeToken {
-        token: Sealed::from(Secret::new(token.expose().to_owned())),
-        id,
-        label: new.label,
-        tenant: new.tenant.to_string(),
-        butler: new.butler.map(|b| b.to_string()),
-        scopes: new.scopes.iter().map(|s| s.as_str().to_owned()).collect(),
-        expires_at: new.expires_at,
-    })
 }
 
 #[cfg(test)]
@@ -85,11 +163,11 @@ mod tests {
             expires_at: None,
         };
         let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
-        requested(&admin, label.into(), None, None, &scopes, expires_in.map(Into::into), &Clock::default())
+        checked(&admin, label.into(), None, None, &scopes, expires_in.map(Into::into), &Clock::default())
     }
 
     #[test]
-    fn wishes_are_checked() {
+    fn requests_are_checked() {
         let made = ask("  laptop ", &["tools", "read", "tools"], Some("30d")).unwrap();
         assert_eq!(made.label, "laptop");
         assert_eq!(made.scopes.len(), 2);

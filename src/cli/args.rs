@@ -1,15 +1,9 @@
 //! What can be typed.
 
-use std::ffi::OsString;
 use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand};
-use serde::Serialize;
 use uuid::Uuid;
-
-use super::deliveries::Deliveries;
-
-use config::{Ports, RuntimeKind};
 
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
 #[derive(Debug, Parser)]
@@ -24,13 +18,13 @@ pub struct Cli {
 /// Flags of every command.
 #[derive(Debug, Clone, Default, Args)]
 pub struct Common {
-    /// The file of settings [default: config/butlerd.toml, if there is one]
+    /// The settings file [default: config/butlerd.toml, if it exists]
     #[arg(long, global = true, value_name = "FILE", help_heading = "Everywhere")]
     pub config: Option<PathBuf>,
-    /// The directory with one directory for each butler [default: roster]
+    /// Directory with one directory for each butler [default: roster]
     #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
     pub roster: Option<PathBuf>,
-    /// Where the database, the master key and the run-time files are kept
+    /// Directory of the database, the master key and the run-time files
     #[arg(long, global = true, value_name = "DIR", help_heading = "Everywhere")]
     pub data_dir: Option<PathBuf>,
     /// JSON of a stable shape instead of text for people
@@ -42,86 +36,85 @@ pub struct Common {
 #[derive(Debug, Subcommand)]
 pub enum Command {
     /// Run the household until SIGTERM or Ctrl-C
-    Serve(ServeArgs),
-    /// Begin: settings, butlers and a key, so that you can write to your household a minute later
+    Serve(super::serve::ServeArgs),
+    /// Set up a household: settings, butlers and a model's key
     Init(super::init::InitArgs),
-    /// Make a butler, or a tool of one, as files that work and are yours to change
+    /// Make a butler, or a tool of one, as files that work and that you can change
     #[command(subcommand)]
     New(super::new::New),
-    /// Check the settings and the roster, and tell every mistake
-    Check(CheckArgs),
+    /// Check the settings and the roster, and list every mistake
+    Check(super::check::CheckArgs),
     /// Play the scenarios of the roster (`roster/<butler>/tests/`) in a scratch household
-    Test(TestArgs),
-    /// Look at the settings, the machine and the daemon, and say what to do
+    Test(super::test::TestArgs),
+    /// Examine the settings, the machine and the daemon, and say what to do
     Doctor(PostgresArgs),
-    /// Show it all at work, with a scripted model, in a scratch directory
-    Demo(DemoArgs),
-    /// How the daemon, its butlers and their modules are
+    /// Show everything at work, with a scripted model, in a scratch directory
+    Demo(super::serve::DemoArgs),
+    /// Show how the daemon, its butlers and their modules are
     Status,
     /// Take up new, changed and removed butlers of the roster; the others' work goes on
     Reload,
     /// Give a butler something to do and wait for the answer
-    Trigger(TriggerArgs),
+    Trigger(super::trigger::TriggerArgs),
     /// Talk to the household, or to one butler
-    Chat(ChatArgs),
-    /// Hand in messages from outside, in the words of ingest.v1
+    Chat(super::chat::ChatArgs),
+    /// Hand in messages from outside, as ingest.v1 envelopes
     Ingest {
         /// One envelope, or one on each line; `-` or nothing: standard input
         #[arg(value_name = "FILE")]
         file: Option<PathBuf>,
     },
-    /// What your butlers may only do once you say so
+    /// See and decide what your butlers may do only with your consent
     #[command(subcommand)]
     Approvals(super::approvals::Approvals),
-    /// The messages that came in, and what became of them
+    /// See the messages that came in and what became of them
     #[command(subcommand)]
-    Inbox(Inbox),
-    /// What was sent, waits to be sent, or failed
+    Inbox(super::inbox::Inbox),
+    /// See what was sent, waits to be sent, or failed
     #[command(subcommand)]
-    Deliveries(Deliveries),
-    /// What was spent, and what the month will come to
+    Deliveries(super::deliveries::Deliveries),
+    /// Show what was spent, and what the month will come to
     Costs(super::costs::CostsArgs),
-    /// What butlers' sessions did and do
+    /// See what butlers' sessions do and did
     #[command(subcommand)]
-    Sessions(Sessions),
-    /// What a butler remembers: see it, question it, correct it
-    Memory(MemoryArgs),
-    /// What butlers noted for their own sessions to come
+    Sessions(super::session::Sessions),
+    /// See, question and correct what a butler remembers
+    Memory(super::memory::MemoryArgs),
+    /// Manage what butlers noted for their own later sessions
     #[command(subcommand)]
     Notes(super::notes::Notes),
-    /// What butlers do by themselves, and when
+    /// Manage what butlers do by themselves, and when
     #[command(subcommand)]
     Schedule(super::schedule::Schedule),
-    /// All that one id led to, over all butlers: what came, sessions, calls, answers, costs
+    /// Show all that one id led to, over all butlers: messages, sessions, calls, answers, costs
     Timeline {
         /// Of a session, a request, a trace or a schedule
-        #[arg(value_parser = any_id)]
-        id: Uuid,
+        id: Id,
     },
-    /// Keys and passwords, kept encrypted in the database
+    /// Manage keys and passwords, kept encrypted in the database
     #[command(subcommand)]
-    Secret(Secret),
-    /// Tokens for programs that call this household
+    Secret(super::secret::Secret),
+    /// Manage tokens for programs that call this household
     #[command(subcommand)]
-    Token(Token),
-    /// The database, as one butler sees it
+    Token(super::token::Token),
+    /// Connect to the database as one butler sees it
     #[command(subcommand)]
-    Db(Db),
-    /// Write the whole database into one encrypted file, while the daemon runs or not
-    Backup(BackupArgs),
-    /// Bring a backup back, into an empty place
-    Restore(RestoreArgs),
-    /// Rules that decide what becomes of a message before any model is asked
+    Db(super::db::Db),
+    /// Write the whole database into one encrypted file, whether the daemon runs or not
+    Backup(super::backup::BackupArgs),
+    /// Restore a backup into an empty place
+    Restore(super::backup::RestoreArgs),
+    /// Manage the rules that decide on a message before a model is asked
     #[command(subcommand)]
-    Rules(Rules),
-    /// Who writes under which identity, and so is no stranger
+    Rules(super::switchboard::Rules),
+    /// Manage contacts and their identities
     #[command(subcommand)]
-    Contacts(Contacts),
-    /// Take back what a tool call, or a whole session, changed; without an argument: what can be taken back
+    Contacts(super::switchboard::Contacts),
+    /// Take back what a tool call, or a whole session, changed; without an argument, list what can be taken back
     Undo(super::undo::Undo),
-    /// Butlers' tools
+    /// List and call butlers' tools
     #[command(subcommand)]
-    Tool(Tool),
+    Tool(super::tool::Tool),
     /// Print every setting with its default and its meaning
     Config,
     /// butlerd's own agent; sessions start it
@@ -129,39 +122,31 @@ pub enum Command {
     Agent,
 }
 
-/// `check`
-#[derive(Debug, Clone, Default, Args)]
-pub struct CheckArgs {
-    /// Don't try the roster's SQL on a database of its own, which is made for it and thrown away
-    #[arg(long)]
-    pub offline: bool,
+/// How many rows a list shows.
+#[derive(Debug, Clone, Args)]
+pub struct Newest {
+    /// How many
+    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
+    pub limit: u32,
 }
 
-/// `test`
-#[derive(Debug, Clone, Default, Args)]
-pub struct TestArgs {
-    /// Only these butlers [default: all]
-    #[arg(value_name = "BUTLER")]
-    pub butlers: Vec<String>,
-    /// Only scenarios whose name has this in it
-    #[arg(long, value_name = "TEXT")]
-    pub only: Option<String>,
-}
+/// An argument that makes no sense, and what would.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub struct BadArgument(pub String);
 
-/// `serve`
-#[derive(Debug, Clone, Default, Args)]
-pub struct ServeArgs {
-    /// Where butlers' ports come from: `roster` or `auto` (free ones)
-    #[arg(long, value_name = "WHICH")]
-    pub ports: Option<Ports>,
-    /// The admin port's address
-    #[arg(long, value_name = "ADDRESS:PORT")]
-    pub listen: Option<String>,
-    /// How much is logged: a level, or directives for single parts
-    #[arg(long, value_name = "FILTER")]
-    pub log: Option<String>,
-    #[command(flatten)]
-    pub postgres: PostgresArgs,
+/// An id as it is typed.
+#[derive(Clone, Copy, Debug)]
+pub struct Id(pub Uuid);
+
+impl std::str::FromStr for Id {
+    type Err = BadArgument;
+
+    fn from_str(typed: &str) -> Result<Self, BadArgument> {
+        Uuid::parse_str(typed)
+            .map(Self)
+            .map_err(|_| BadArgument(format!("`{typed}` is not an id; `list` shows the ids")))
+    }
 }
 
 /// Which PostgreSQL
@@ -170,313 +155,9 @@ pub struct PostgresArgs {
     /// The directory of `postgres` and `initdb`
     #[arg(long, value_name = "DIR")]
     pub pg_bin: Option<PathBuf>,
-    /// A bundle of PostgreSQL's programs on this machine, where none can be fetched
+    /// A local bundle of PostgreSQL's programs, where none can be fetched
     #[arg(long, value_name = "FILE")]
     pub pg_bundle: Option<PathBuf>,
-}
-
-/// `demo`
-#[derive(Debug, Clone, Args)]
-pub struct DemoArgs {
-    /// `claude-code`, `codex`, `gemini` or `native` [default: claude-code where it is installed]
-    #[arg(long, value_name = "RUNTIME")]
-    pub runtime: Option<RuntimeKind>,
-    /// Leave it running until Ctrl-C
-    #[arg(long)]
-    pub keep: bool,
-}
-
-/// `trigger`
-#[derive(Debug, Args)]
-pub struct TriggerArgs {
-    pub butler: String,
-    /// What to do, in words; `-` reads it from standard input
-    pub prompt: String,
-    /// Facts for the session, given to it as data
-    #[arg(long, value_name = "JSON", value_parser = json)]
-    pub context: Option<serde_json::Value>,
-    /// Show what the session does while it does it
-    #[arg(long)]
-    pub follow: bool,
-    /// Show what would run and what it may cost, and start nothing
-    #[arg(long, conflicts_with = "follow")]
-    pub dry_run: bool,
-}
-
-/// `memory`
-#[derive(Debug, Args)]
-pub struct MemoryArgs {
-    /// Whose memory [default: the only butler's that has one]
-    #[arg(long, global = true, value_name = "NAME")]
-    pub butler: Option<String>,
-    #[command(subcommand)]
-    pub what: super::memory::Memory,
-}
-
-/// `chat`
-#[derive(Debug, Args)]
-pub struct ChatArgs {
-    /// Whom to talk to [default: the switchboard finds out whose each message is]
-    pub butler: Option<String>,
-    /// The conversation that it belongs to
-    #[arg(long, value_name = "NAME", default_value = "main")]
-    pub thread: String,
-}
-
-/// `inbox`
-#[derive(Debug, Subcommand)]
-pub enum Inbox {
-    /// The newest messages
-    List {
-        /// Only those of this state
-        #[arg(long, value_name = "STATE", value_parser = ["accepted", "processing", "done", "dead"])]
-        state: Option<String>,
-        /// How many
-        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: u32,
-    },
-    /// One message with its parts and answers
-    Show {
-        #[arg(value_parser = request_id)]
-        id: Uuid,
-    },
-    /// Take a dead message up again. What its sessions did before may be done a second time
-    Retry {
-        #[arg(value_parser = request_id)]
-        id: Uuid,
-    },
-    /// Give a message to another butler
-    Reroute {
-        #[arg(value_parser = request_id)]
-        id: Uuid,
-        butler: String,
-        /// Only this part of it, by its number
-        #[arg(long, value_name = "N")]
-        part: Option<i32>,
-    },
-}
-
-fn request_id(typed: &str) -> Result<Uuid, String> {
-    Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no message's id; see `butlerd inbox list`"))
-}
-
-fn json(text: &str) -> Result<serde_json::Value, String> {
-    serde_json::from_str(text).map_err(|e| format!("it is no JSON: {e}"))
-}
-
-/// `sessions`
-#[derive(Debug, Subcommand)]
-pub enum Sessions {
-    /// The newest sessions
-    List {
-        /// Only this butler's
-        #[arg(long, value_name = "NAME")]
-        butler: Option<String>,
-        /// How many
-        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: u32,
-    },
-    /// One session's whole story: prompt, calls with their results, texts, answer
-    Show {
-        #[arg(value_parser = session_id)]
-        id: Uuid,
-    },
-    /// Follow sessions as they happen: one until its end, or all until Ctrl-C
-    Tail {
-        #[arg(value_parser = session_id)]
-        id: Option<Uuid>,
-        /// Only this butler's
-        #[arg(long, value_name = "NAME", conflicts_with = "id")]
-        butler: Option<String>,
-    },
-    /// End a session that waits or runs
-    Cancel {
-        #[arg(value_parser = session_id)]
-        id: Uuid,
-    },
-}
-
-fn session_id(typed: &str) -> Result<Uuid, String> {
-    Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no session id; see `butlerd sessions list`"))
-}
-
-fn any_id(typed: &str) -> Result<Uuid, String> {
-    let why = "is no id of a session, a request, a trace or a schedule; see `butlerd sessions list`";
-    Uuid::parse_str(typed).map_err(|_| format!("`{typed}` {why}"))
-}
-
-/// `secret`
-#[derive(Debug, Subcommand)]
-pub enum Secret {
-    /// Store a secret; its value is asked for, or read from standard input
-    Set {
-        /// Such as ANTHROPIC_API_KEY
-        name: String,
-        /// Taken only to be refused: a value on a command line is in the shell's history and in every process list.
-        #[arg(hide = true)]
-        value: Vec<OsString>,
-    },
-    /// Names of the stored secrets
-    List,
-    /// Remove a secret
-    Rm { name: String },
-}
-
-/// `token`
-#[derive(Debug, Subcommand)]
-pub enum Token {
-    /// Make a token; it is shown once
-    New {
-        /// What it is for, to know it again
-        #[arg(long, value_name = "TEXT", default_value = "made on the command line")]
-        label: String,
-        /// Only for this butler
-        #[arg(long, value_name = "NAME")]
-        butler: Option<String>,
-        /// Whose rows it sees [default: owner]
-        #[arg(long, value_name = "TENANT")]
-        tenant: Option<String>,
-        /// What it is for; may be given more than once
-        #[arg(long = "scope", value_name = "SCOPE", default_value = "tools", value_delimiter = ',',
-              value_parser = ["tools", "read", "ingest", "admin"])]
-        scopes: Vec<String>,
-        /// How long it lasts, such as 30d [default: until it is revoked]
-        #[arg(long, value_name = "DURATION")]
-        expires_in: Option<String>,
-    },
-    /// The live tokens
-    List,
-    /// End a token at once
-    Revoke { id: Uuid },
-}
-
-/// `db`
-#[derive(Debug, Subcommand)]
-pub enum Db {
-    /// Print how to connect as the butler's role, its password included
-    Url {
-        #[arg(long, value_name = "NAME")]
-        butler: String,
-    },
-    /// Run psql as the butler's role
-    Psql {
-        #[arg(long, value_name = "NAME")]
-        butler: String,
-        /// Handed on to psql
-        #[arg(last = true)]
-        args: Vec<OsString>,
-    },
-}
-
-/// `backup`
-#[derive(Debug, Args)]
-pub struct BackupArgs {
-    /// Where to; it appears once all of it is on the disk
-    pub file: PathBuf,
-    /// Replace a file that is there
-    #[arg(long)]
-    pub force: bool,
-    /// The master key, where it is not in the data directory
-    #[arg(long, value_name = "FILE")]
-    pub key: Option<PathBuf>,
-    /// As of the moment that another transaction exported with pg_export_snapshot()
-    #[arg(long, value_name = "ID", hide = true)]
-    pub snapshot: Option<String>,
-    #[command(flatten)]
-    pub postgres: PostgresArgs,
-}
-
-/// `restore`
-#[derive(Debug, Args)]
-pub struct RestoreArgs {
-    /// What `butlerd backup` wrote
-    pub file: PathBuf,
-    /// The master key under which it was written; a copy is put into the data directory
-    #[arg(long, value_name = "FILE")]
-    pub key: Option<PathBuf>,
-    /// Read all of it, say what is in it, and change nothing
-    #[arg(long)]
-    pub dry_run: bool,
-    #[command(flatten)]
-    pub postgres: PostgresArgs,
-}
-
-/// `rules`
-#[derive(Debug, Subcommand)]
-pub enum Rules {
-    /// The rules, in the order in which they are asked
-    List,
-    /// Add a rule; the first that fits a message decides
-    Add {
-        #[command(flatten)]
-        rule: NewRule,
-        /// Lower ones are asked first [default: after all others]
-        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
-        position: Option<u32>,
-        /// Why it is there
-        #[arg(long, value_name = "TEXT")]
-        note: Option<String>,
-    },
-    /// What all rules, one of them, or a new one would have done with the newest messages; changes nothing
-    Test {
-        /// A rule on record, also one that is off
-        #[arg(long, value_name = "RULE")]
-        id: Option<Uuid>,
-        /// Of a new rule, as for `add`
-        #[arg(requires_all = ["pattern", "action"], conflicts_with = "id")]
-        kind: Option<String>,
-        pattern: Option<String>,
-        action: Option<String>,
-        butler: Option<String>,
-        /// How many messages
-        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
-        last: u32,
-    },
-    /// Switch a rule on
-    Enable { id: Uuid },
-    /// Switch a rule off
-    Disable { id: Uuid },
-    /// Remove a rule
-    Rm { id: Uuid },
-}
-
-/// What a rule says
-#[derive(Debug, Args, Serialize)]
-pub struct NewRule {
-    /// sender_address, sender_domain, header, substring, chat_id, channel or mime_type
-    pub kind: String,
-    /// Such as example.org, `List-Id: news`, image/*
-    pub pattern: String,
-    /// skip, metadata_only, low_priority, route_to or pass
-    pub action: String,
-    /// Where to, for route_to
-    pub butler: Option<String>,
-}
-
-/// `contacts`
-#[derive(Debug, Subcommand)]
-pub enum Contacts {
-    /// The people whom the household knows
-    List,
-    /// Note that somebody writes under this identity
-    Add { name: String, channel: String, identity: String },
-    /// Forget an identity
-    Rm { channel: String, identity: String },
-}
-
-/// `tool`
-#[derive(Debug, Subcommand)]
-pub enum Tool {
-    /// A butler's tools
-    List { butler: String },
-    /// Call a butler's tool
-    Call {
-        butler: String,
-        tool: String,
-        /// The arguments as a JSON object; `-` reads it from standard input
-        #[arg(default_value = "{}")]
-        args: String,
-    },
 }
 
 #[cfg(test)]
@@ -484,6 +165,11 @@ mod tests {
     use clap::CommandFactory;
 
     use super::*;
+    use config::Ports;
+
+    use crate::db::Db;
+    use crate::secret::Secret;
+    use crate::token::Token;
 
     fn parse(line: &str) -> Result<Cli, clap::Error> {
         Cli::try_parse_from(line.split_whitespace())
@@ -555,7 +241,7 @@ mod tests {
         }
         assert_eq!(parse("butlerd --help").unwrap_err().exit_code(), 0);
         let said = parse("butlerd sessions show xyz").unwrap_err().to_string();
-        assert!(said.contains("`xyz` is no session id; see `butlerd sessions list`"), "{said}");
+        assert!(said.contains("`xyz` is not an id; `list` shows the ids"), "{said}");
     }
 
     #[test]

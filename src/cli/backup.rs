@@ -3,41 +3,67 @@
 use std::future::Future;
 use std::path::PathBuf;
 
+use clap::Args;
 use serde_json::json;
 
-use super::args::{BackupArgs, PostgresArgs, RestoreArgs};
-use super::out::{Out, Tone, count};
+use super::args::PostgresArgs;
+use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
-use super::{CommandContext, Outcome, runtime};
-use backup::{BackupError, Summary, Where};
+use super::text::{count, sentence};
+use super::{Outcome, Place, runtime};
 use base::{ByteSize, Clock};
 use config::{Config, Overrides, load_config};
+use offline::backup::{BackupError, Summary, Where};
 use supervisor::cache_dir;
+
+/// `backup`
+#[derive(Debug, Args)]
+pub struct BackupArgs {
+    /// The file to write; it appears once all of it is on the disk
+    pub file: PathBuf,
+    /// Replace an existing file
+    #[arg(long)]
+    pub force: bool,
+    /// The master key, if it is not in the data directory
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// As of the moment that another transaction exported with pg_export_snapshot()
+    #[arg(long, value_name = "ID", hide = true)]
+    pub snapshot: Option<String>,
+    #[command(flatten)]
+    pub postgres: PostgresArgs,
+}
+
+/// `restore`
+#[derive(Debug, Args)]
+pub struct RestoreArgs {
+    /// What `butlerd backup` wrote
+    pub file: PathBuf,
+    /// The master key under which it was written; a copy is put into the data directory
+    #[arg(long, value_name = "FILE")]
+    pub key: Option<PathBuf>,
+    /// Read all of it and say what is in it; change nothing
+    #[arg(long)]
+    pub dry_run: bool,
+    #[command(flatten)]
+    pub postgres: PostgresArgs,
+}
 
 impl From<BackupError> for Problem {
     fn from(error: BackupError) -> Self {
-        let sentence = error.to_string();
-        Problem::new(FAILED, error.code(), format!("{}.", capital(sentence.trim_end_matches('.'))), error.next())
+        let said = error.to_string();
+        Problem::new(FAILED, error.code(), format!("{}.", sentence(said.trim_end_matches('.'))), error.next())
     }
 }
 
-/// A sentence begins with a capital letter, unless it begins with a path or a setting.
-fn capital(text: &str) -> String {
-    let word = text.split(' ').next().unwrap_or_default();
-    match text.chars().next().filter(|_| word.bytes().all(|b| b.is_ascii_lowercase())) {
-        Some(first) => format!("{}{}", first.to_ascii_uppercase(), &text[first.len_utf8()..]),
-        None => text.to_owned(),
-    }
-}
-
-pub fn backup(context: CommandContext, args: BackupArgs) -> Outcome {
-    let (config, out) = settings(context, args.postgres)?;
-    let from = place(&config, args.key);
+pub fn backup(place: Place, args: BackupArgs) -> Outcome {
+    let (config, out) = settings(place, args.postgres)?;
+    let from = source(&config, args.key);
     let clock = Clock::default();
-    let summary = run(backup::backup(&from, &args.file, args.force, args.snapshot.as_deref(), &clock))?;
+    let summary = run(offline::backup::backup(&from, &args.file, args.force, args.snapshot.as_deref(), &clock))?;
     let key = summary.master_key.display();
     let reminder = format!(
-        "The master key {key} is not in it: keep a copy of that key apart from it. Without it nobody can read this file."
+        "The master key {key} is not in it: keep a copy of that key apart from it. Nothing else can read this file."
     );
     if out.json {
         let mut shown = json!(summary);
@@ -51,16 +77,16 @@ pub fn backup(context: CommandContext, args: BackupArgs) -> Outcome {
     Ok(0)
 }
 
-pub fn restore(context: CommandContext, args: RestoreArgs) -> Outcome {
-    let (config, out) = settings(context, args.postgres)?;
-    let into = place(&config, args.key);
+pub fn restore(place: Place, args: RestoreArgs) -> Outcome {
+    let (config, out) = settings(place, args.postgres)?;
+    let into = source(&config, args.key);
     if args.dry_run {
-        let summary = backup::examine(&into, &args.file)?;
-        show(out, &summary, "Whole and readable:");
+        let summary = offline::backup::examine(&into, &args.file)?;
+        show(&out, &summary, "Whole and readable:");
         return Ok(0);
     }
-    let summary = run(backup::restore(&into, &args.file))?;
-    show(out, &summary, "Restored:");
+    let summary = run(offline::backup::restore(&into, &args.file))?;
+    show(&out, &summary, "Restored:");
     if !out.json {
         out.line(&out.paint(Tone::Warn, &after_the_backup(&config.daemon.data_dir)));
         out.line(&format!(
@@ -71,7 +97,7 @@ pub fn restore(context: CommandContext, args: RestoreArgs) -> Outcome {
     Ok(0)
 }
 
-fn show(out: Out, summary: &Summary, word: &str) {
+fn show(out: &Out, summary: &Summary, word: &str) {
     match out.json {
         true => out.value(summary),
         false => out.line(&format!("{} {}", out.paint(Tone::Good, word), told(summary))),
@@ -114,12 +140,12 @@ fn size(bytes: u64) -> String {
     }
 }
 
-fn settings(context: CommandContext, postgres: PostgresArgs) -> Result<(Config, Out), Problem> {
-    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..context.overrides };
-    Ok((load_config(&overrides, &context.environment)?, context.out))
+fn settings(place: Place, postgres: PostgresArgs) -> Result<(Config, Out), Problem> {
+    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..place.overrides };
+    Ok((load_config(&overrides, &place.environment)?, place.out))
 }
 
-fn place(config: &Config, key: Option<PathBuf>) -> Where<'_> {
+fn source(config: &Config, key: Option<PathBuf>) -> Where<'_> {
     let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     Where { config, credentials_dir, cache_dir: cache_dir(&config.daemon.data_dir), key }
 }
@@ -158,7 +184,7 @@ mod tests {
             "There is no household in the data directory /d yet, so there is nothing to back up."
         );
         assert_eq!((problem.exit, problem.code.as_str()), (FAILED, "nothing"));
-        let broken = BackupError::Broken { file: "a.backup".into(), problem: backup::SealError::Cut(7) };
+        let broken = BackupError::Broken { file: "a.backup".into(), problem: offline::backup::SealError::Cut(7) };
         let problem = Problem::from(broken);
         assert_eq!(problem.message, "a.backup is cut off after 7 bytes; nothing was restored.");
         assert!(!problem.next.is_empty());

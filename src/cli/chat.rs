@@ -4,42 +4,52 @@ use std::collections::{HashMap, HashSet};
 use std::io::IsTerminal;
 use std::time::Duration;
 
+use clap::Args;
 use http::Method;
 use reqwest::Response;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::args::ChatArgs;
+use super::chat_notes::ChatNotes;
 use super::events::SHOWN;
 use super::lines;
-use super::out::{Out, Tone, block, brief, one_line};
+use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem, UNREACHABLE};
 use super::reach::Reach;
+use super::text::{block, brief, one_line};
 use super::{Caller, Outcome};
 use base::SseReader;
 use inbox::News;
-use outbox::Note;
 
 /// The daemon gives a sign of life every 15 s; a connection that is silent for longer is none.
 const SILENCE: Duration = Duration::from_secs(45);
 /// A stream that ended is taken up again so often without anything new on it.
 const IDLE_STREAMS: u32 = 100;
-/// So many seconds a question for notes waits for one.
-const WAIT: u64 = 25;
+
+/// `chat`
+#[derive(Debug, Args)]
+pub struct ChatArgs {
+    /// Whom to talk to [default: the switchboard chooses a butler for each message]
+    pub butler: Option<String>,
+    /// The conversation that the messages belong to
+    #[arg(long, value_name = "NAME", default_value = "main")]
+    pub thread: String,
+}
 
 pub async fn run(caller: Caller, args: ChatArgs) -> Outcome {
-    let out = caller.out;
+    let out = caller.out.clone();
     let terminal = std::io::stdin().is_terminal();
     let mut lines = lines::typed();
-    let mut talk = Talk { reach: Reach::new(&caller), out, args, seen: Seen::default(), held: HashMap::new() };
+    let mut talk =
+        Talk { reach: Reach::new(&caller), out: out.clone(), args, seen: Seen::default(), held: HashMap::new() };
     if terminal {
         let who = talk.args.butler.as_deref().unwrap_or("the household");
         out.aside(&out.paint(Tone::Faint, &format!("You talk to {}. Ctrl-D ends it.", one_line(who, 40))));
     }
     let mut exit = 0;
-    let mut notes = Notes::new(&caller);
+    let mut notes = ChatNotes::new(&caller);
     // What came while nobody was there.
-    notes.look(out, 0).await;
+    notes.look(0).await;
     loop {
         if terminal {
             out.ask("> ");
@@ -47,7 +57,7 @@ pub async fn run(caller: Caller, args: ChatArgs) -> Outcome {
         let line = loop {
             tokio::select! {
                 line = lines.recv() => break line,
-                shown = notes.next(out) => if shown && terminal {
+                shown = notes.next() => if shown && terminal {
                     out.ask("> ");
                 },
                 _ = tokio::signal::ctrl_c() => return Ok(exit),
@@ -62,7 +72,7 @@ pub async fn run(caller: Caller, args: ChatArgs) -> Outcome {
             Ok(true) => {}
             Ok(false) => exit = FAILED,
             // The next one may be right.
-            Err(problem) if terminal && problem.code == "invalid_envelope" => problem.tell(out),
+            Err(problem) if terminal && problem.code == "invalid_envelope" => problem.tell(&out),
             Err(problem) => return Err(problem),
         }
     }
@@ -120,9 +130,9 @@ impl Talk {
         let mut reader = SseReader::default();
         let mut fresh = false;
         while let Some(bytes) = chunk(&mut response).await {
-            let events = reader.push(&bytes).map_err(|e| foreign(&e.to_string()))?;
+            let events = reader.push(&bytes).map_err(|e| Problem::foreign(&e))?;
             for event in events {
-                let news: News = serde_json::from_str(&event.data).map_err(|e| foreign(&e.to_string()))?;
+                let news: News = serde_json::from_str(&event.data).map_err(|e| Problem::foreign(&e))?;
                 if !self.seen.is_new(&news) {
                     continue;
                 }
@@ -140,8 +150,8 @@ impl Talk {
     }
 
     fn show(&mut self, news: &News) {
-        let out = self.out;
-        let faint = |text: &str| out.line(&out.paint(Tone::Faint, text));
+        let out = self.out.clone();
+        let faint = |text: &str| out.toned(Tone::Faint, text);
         match news {
             News::Routed { butler, .. } if self.args.butler.is_none() => faint(&format!("→ {}", one_line(butler, 40))),
             News::Text { butler, session_id, text, .. } => {
@@ -164,7 +174,8 @@ impl Talk {
             News::Ended { state, error } => {
                 self.release(None);
                 if let (Some(error), "dead") = (error, state.as_str()) {
-                    out.aside(&out.paint(Tone::Bad, &format!("It came to nothing: {}", one_line(error, 1000))));
+                    self.out
+                        .aside(&self.out.paint(Tone::Bad, &format!("The message failed: {}", one_line(error, 1000))));
                 }
             }
             _ => {}
@@ -176,7 +187,7 @@ impl Talk {
         let ids: Vec<Uuid> = self.held.keys().copied().filter(|id| session.is_none_or(|s| s == *id)).collect();
         for (_, text) in ids.iter().filter_map(|id| self.held.remove(id)) {
             for line in block(&text).lines() {
-                self.out.line(&self.out.paint(Tone::Faint, &format!("  {line}")));
+                self.out.toned(Tone::Faint, &format!("  {line}"));
             }
         }
     }
@@ -187,13 +198,13 @@ impl Talk {
             Some(id) => Problem::new(
                 FAILED,
                 "interrupted",
-                "The message is dealt with all the same.",
+                "The household works on the message all the same.",
                 format!("See what became of it: butlerd inbox show {id}"),
             ),
             None => Problem::new(
                 FAILED,
                 "interrupted",
-                "Whether the message was taken is not known.",
+                "It is not known whether the message was taken.",
                 "See: butlerd inbox list",
             ),
         }
@@ -205,61 +216,6 @@ async fn chunk(response: &mut Response) -> Option<bytes::Bytes> {
     match tokio::time::timeout(SILENCE, response.chunk()).await {
         Ok(Ok(bytes)) => bytes,
         Ok(Err(_)) | Err(_) => None,
-    }
-}
-
-fn foreign(why: &str) -> Problem {
-    let message = format!("The daemon's answer makes no sense here: {why}.");
-    Problem::new(FAILED, "foreign_answer", message, "Run the same version of butlerd as the daemon.")
-}
-
-/// What butlers and butlerd itself have for the owner, as it comes.
-struct Notes {
-    reach: Reach,
-    /// Shown here, whether or not the daemon knows.
-    shown: HashSet<Uuid>,
-}
-
-impl Notes {
-    fn new(caller: &Caller) -> Self {
-        Self { reach: Reach::new(caller), shown: HashSet::new() }
-    }
-
-    /// Waits for the next ones and shows them. Dropped while it waits, it has shown nothing.
-    async fn next(&mut self, out: Out) -> bool {
-        let shown = self.look(out, WAIT).await;
-        if !shown {
-            // It may have been refused at once.
-            tokio::time::sleep(Duration::from_secs(1)).await;
-        }
-        shown
-    }
-
-    /// Shows what there is, or comes within so many seconds. A daemon that can't be asked shows nothing: what is typed
-    /// finds out why.
-    async fn look(&mut self, out: Out, wait: u64) -> bool {
-        let path = format!("/api/chat/notes?wait={wait}");
-        let Ok(response) = self.reach.send(Method::GET, &path, None).await else { return false };
-        let notes = match response.bytes().await.map(|bytes| serde_json::from_slice::<Value>(&bytes)) {
-            Ok(Ok(mut answer)) => serde_json::from_value::<Vec<Note>>(answer["notes"].take()).unwrap_or_default(),
-            _ => return false,
-        };
-        if notes.is_empty() {
-            return false;
-        }
-        for note in notes.iter().filter(|note| self.shown.insert(note.id)) {
-            match out.json {
-                true => out.record(&json!({"event": "note", "note": note})),
-                false => {
-                    let who = out.paint(Tone::Head, &format!("{}:", one_line(&note.from, 40)));
-                    out.line(&format!("{who} {}", block(&note.message)));
-                }
-            }
-        }
-        let ids: Vec<Uuid> = notes.iter().map(|note| note.id).collect();
-        // Not taken, they are offered again, and known here.
-        let _ = self.reach.send(Method::POST, "/api/chat/notes", Some(&json!({"seen": ids}))).await;
-        true
     }
 }
 

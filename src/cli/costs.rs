@@ -2,15 +2,18 @@
 
 use clap::Args;
 
-use super::out::{Out, Table, Tone, count, one_line};
+use super::args::BadArgument;
+use super::out::{Out, Tone};
+use super::table::Cell;
+use super::text::{count, one_line};
 use super::{Caller, Outcome};
-use admin::ApiClient;
+use admin::api::HouseApiClient;
 use sessions::budget::{By, Cost, Costs};
 
 /// `costs`
 #[derive(Debug, Args)]
 pub struct CostsArgs {
-    /// So many days, today included [default: this month]
+    /// The last N days, today included [default: this month]
     #[arg(long, value_name = "N", conflicts_with = "month", value_parser = clap::value_parser!(u32).range(1..=3660))]
     pub days: Option<u32>,
     /// From the first of this month on
@@ -21,29 +24,24 @@ pub struct CostsArgs {
     pub by: By,
 }
 
-fn costs_by(text: &str) -> Result<By, String> {
-    By::from_name(text).ok_or_else(|| format!("one of {}", By::NAMES.join(", ")))
+fn costs_by(text: &str) -> Result<By, BadArgument> {
+    By::from_name(text).ok_or_else(|| BadArgument(format!("one of {}", By::NAMES.join(", "))))
 }
 
 pub async fn run(caller: Caller, args: CostsArgs) -> Outcome {
-    let costs = caller.client.quick()?.costs(args.days, args.by).await.map_err(caller.failed())?;
-    match caller.out.json {
-        true => caller.out.value(&costs),
-        false => show(caller.out, &costs),
-    }
-    Ok(0)
+    caller.show(caller.quick()?.costs(args.days, args.by).await, show)
 }
 
-fn show(out: Out, costs: &Costs) {
+fn show(out: &Out, costs: &Costs) {
     let days = match costs.from == costs.until {
         true => costs.from.to_string(),
         false => format!("{} to {}", costs.from, costs.until),
     };
     if costs.rows.is_empty() {
-        out.line(&format!("No session started, {days}."));
+        out.line(&format!("No sessions, {days}"));
     } else {
         out.line(&format!("{}, by {}", days, heading(costs.by).to_lowercase()));
-        out.table(&table(costs));
+        table(out, costs).iter().for_each(|line| out.line(line));
     }
     out.line("");
     month(costs).iter().for_each(|line| out.line(line));
@@ -57,25 +55,22 @@ fn heading(by: By) -> &'static str {
     }
 }
 
-fn table(costs: &Costs) -> Table {
-    let mut table = Table::new(&[heading(costs.by), "SESSIONS", "TOKENS", "COST", "OF UNKNOWN COST"]);
-    let row = |cost: &Cost, name: String, tone: Tone| {
-        let usd = match cost.usd {
-            Some(usd) => (tone, usd.to_string()),
-            None => (Tone::Warn, "unknown".to_owned()),
-        };
-        let unknown = match cost.sessions_of_unknown_cost {
-            0 => (Tone::Plain, String::new()),
-            n => (Tone::Warn, n.to_string()),
-        };
-        vec![(tone, name), (tone, cost.sessions.to_string()), (tone, cost.tokens.to_string()), usd, unknown]
+/// The rows, and the sum of them.
+fn table(out: &Out, costs: &Costs) -> Vec<String> {
+    let name = |cost: &Cost| cost.name.as_deref().map_or_else(|| "(not named)".to_owned(), |n| one_line(n, 60));
+    let rows = costs.rows.iter().map(|cost| (Tone::Plain, name(cost), cost));
+    let rows: Vec<(Tone, String, &Cost)> = rows.chain([(Tone::Head, "all".to_owned(), &costs.total)]).collect();
+    let usd = |(tone, _, cost): &(Tone, String, &Cost)| match cost.usd {
+        Some(usd) => Cell::from((*tone, usd)),
+        None => Cell::from((Tone::Warn, "unknown")),
     };
-    for cost in &costs.rows {
-        let name = cost.name.as_deref().map_or_else(|| "(not named)".to_owned(), |n| one_line(n, 60));
-        table.row(row(cost, name, Tone::Plain));
-    }
-    table.row(row(&costs.total, "all".to_owned(), Tone::Head));
-    table
+    out.table(&rows)
+        .column(heading(costs.by), |r| (r.0, &r.1))
+        .column("SESSIONS", |r| (r.0, r.2.sessions))
+        .column("TOKENS", |r| (r.0, r.2.tokens))
+        .column("COST", usd)
+        .column("OF UNKNOWN COST", |r| Some(r.2.sessions_of_unknown_cost).filter(|n| *n > 0).map(|n| (Tone::Warn, n)))
+        .lines()
 }
 
 /// The month, as sentences.
@@ -122,8 +117,8 @@ mod tests {
                 basis: "there is nothing".into(),
             },
         };
-        let shown = format!("{:?}", table(&costs));
-        assert!(shown.contains("$0.0108") && shown.contains("unknown") && !shown.contains("$0.00\""), "{shown}");
+        let shown = table(&crate::out::tests::plain(), &costs).join("\n");
+        assert!(shown.contains("$0.0108") && shown.contains("unknown") && !shown.contains("$0.00 "), "{shown}");
         let said = month(&costs);
         assert_eq!(said[0], "This month so far: $0.0108, without 2 sessions of unknown cost.");
         assert_eq!(said[1], "No forecast for the month: there is nothing.");

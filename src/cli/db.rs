@@ -4,27 +4,46 @@ use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-use serde_json::json;
+use clap::Subcommand;
+use serde::Serialize;
 
-use super::args::Db;
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome};
-use admin::{ApiClient, DbLogin};
+use admin::DbLogin;
+use admin::api::HouseApiClient;
+
+/// `db`
+#[derive(Debug, Subcommand)]
+pub enum Db {
+    /// Print how to connect as the butler's role, its password included
+    Url {
+        #[arg(long, value_name = "NAME")]
+        butler: String,
+    },
+    /// Run psql as the butler's role
+    Psql {
+        #[arg(long, value_name = "NAME")]
+        butler: String,
+        /// Handed on to psql
+        #[arg(last = true)]
+        args: Vec<OsString>,
+    },
+}
+
+/// How to connect, as programs read it.
+#[derive(Serialize)]
+struct Connection<'a> {
+    url: String,
+    #[serde(flatten)]
+    login: &'a DbLogin,
+}
 
 pub async fn run(caller: Caller, what: Db) -> Outcome {
     let (Db::Url { butler } | Db::Psql { butler, .. }) = &what;
-    let login = caller.client.quick()?.db_login(butler.clone()).await.map_err(caller.failed())?;
+    let login = caller.got(caller.quick()?.db_login(butler.clone()).await)?;
     match what {
         Db::Url { .. } => {
-            let url = url(&login);
-            match caller.out.json {
-                true => caller.out.value(&json!({
-                    "url": url, "host": login.host, "port": login.port, "dbname": login.dbname, "user": login.user,
-                    "password": login.password, "options": login.options,
-                })),
-                false => caller.out.line(&url),
-            }
-            Ok(0)
+            caller.out.answer(&Connection { url: url(&login), login: &login }, |out, shown| out.line(&shown.url))
         }
         Db::Psql { args, .. } => Err(become_psql(&login, &args)),
     }

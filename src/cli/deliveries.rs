@@ -1,195 +1,135 @@
 //! `butlerd deliveries`
 
 use clap::Subcommand;
-use jiff::tz::TimeZone;
-use uuid::Uuid;
 
-use super::out::{Out, Table, Tone, block, moment, one_line};
+use super::args::{Id, Newest};
+use super::out::{Out, Tone};
+use super::text::{block, one_line};
 use super::{Caller, Outcome};
-use admin::ApiClient;
+use admin::api::DeliveriesApiClient;
 use outbox::{Changed, DeliveryView};
 
 /// `deliveries`
 #[derive(Debug, Subcommand)]
 pub enum Deliveries {
-    /// The newest deliveries
+    /// List the newest deliveries
     List {
-        /// Only those of this state; `bad`: those that are unknown, failed or dead
+        /// Only deliveries in this state; `bad`: those that are unknown, failed or dead
         #[arg(long, value_name = "STATE",
               value_parser = ["pending", "deferred", "sending", "sent", "unknown", "failed", "dead", "bad"])]
         state: Option<String>,
-        /// Only what this butler wanted sent; `butlerd`: the daemon's own notices
+        /// Only what this butler sends; `butlerd`: the daemon's own notices
         #[arg(long, value_name = "NAME")]
         butler: Option<String>,
-        /// How many
-        #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
-        limit: u32,
+        #[command(flatten)]
+        newest: Newest,
     },
-    /// One delivery with its tries
-    Show {
-        #[arg(value_parser = delivery_id)]
-        id: Uuid,
-    },
-    /// Send it once more: one that failed, is dead, or unknown, which may then arrive twice
-    Retry {
-        #[arg(value_parser = delivery_id)]
-        id: Uuid,
-    },
-    /// Call off one that has not left
-    Cancel {
-        #[arg(value_parser = delivery_id)]
-        id: Uuid,
-    },
-    /// Say of an unknown one whether it arrived
+    /// Show one delivery with its tries
+    Show { id: Id },
+    /// Send a failed, dead or unknown delivery once more; an unknown one may then arrive twice
+    Retry { id: Id },
+    /// Call off a delivery that has not left
+    Cancel { id: Id },
+    /// Say whether an unknown delivery arrived
     #[command(group = clap::ArgGroup::new("end").required(true))]
     Resolve {
-        #[arg(value_parser = delivery_id)]
-        id: Uuid,
+        id: Id,
         /// It arrived
         #[arg(long, group = "end")]
         arrived: bool,
-        /// It did not: send it once more
+        /// It did not arrive: send it once more
         #[arg(long, group = "end")]
         not_arrived: bool,
     },
 }
 
-fn delivery_id(typed: &str) -> Result<Uuid, String> {
-    Uuid::parse_str(typed).map_err(|_| format!("`{typed}` is no delivery's id; see `butlerd deliveries list`"))
-}
-
 pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
-    let out = caller.out;
-    let calls = caller.client.quick()?;
+    let calls = caller.quick()?;
     let changed = match what {
-        Deliveries::List { state, butler, limit } => {
-            let found = calls.deliveries_list(butler, state, Some(limit)).await.map_err(caller.failed())?;
-            match out.json {
-                true => out.value(&found),
-                false => list(out, &found, &caller.zone()),
-            }
-            return Ok(0);
+        Deliveries::List { state, butler, newest } => {
+            let found = calls.deliveries_list(butler, state, Some(newest.limit)).await;
+            return caller.show(found, |out, found| list(out, found));
         }
-        Deliveries::Show { id } => {
-            let found = calls.deliveries_show(id).await.map_err(caller.failed())?;
-            match out.json {
-                true => out.value(&found),
-                false => show(out, &found, &caller.zone()),
-            }
-            return Ok(0);
-        }
-        Deliveries::Retry { id } => calls.deliveries_retry(id).await,
-        Deliveries::Cancel { id } => calls.deliveries_cancel(id).await,
-        Deliveries::Resolve { id, arrived, .. } => calls.deliveries_resolve(id, arrived).await,
+        Deliveries::Show { id: Id(id) } => return caller.show(calls.deliveries_show(id).await, show),
+        Deliveries::Retry { id: Id(id) } => calls.deliveries_retry(id).await,
+        Deliveries::Cancel { id: Id(id) } => calls.deliveries_cancel(id).await,
+        Deliveries::Resolve { id: Id(id), arrived, .. } => calls.deliveries_resolve(id, arrived).await,
     };
-    let changed = changed.map_err(caller.failed())?;
-    match out.json {
-        true => out.value(&changed),
-        false => tell(out, &changed),
-    }
-    Ok(0)
+    caller.show(changed, tell)
 }
 
-fn tell(out: Out, changed: &Changed) {
+fn tell(out: &Out, changed: &Changed) {
     let now = match changed.state.as_str() {
         "pending" => "is sent once more",
         "failed" => "is called off",
         _ => "counts as sent",
     };
-    out.line(&format!("The delivery {} {now}; it was {}.", changed.id, changed.before));
+    out.line(&format!("Delivery {} {now}; it was {}.", changed.id, changed.before));
     if changed.before == "unknown" && changed.state == "pending" {
-        out.line(&out.paint(Tone::Warn, "If the first one did arrive after all, it arrives twice."));
-    }
-}
-
-fn tone(state: &str) -> Tone {
-    match state {
-        "sent" => Tone::Good,
-        "failed" | "dead" | "unknown" => Tone::Bad,
-        _ => Tone::Warn,
+        out.toned(Tone::Warn, "If the first one did arrive after all, it arrives twice.");
     }
 }
 
 /// Its state; what was put aside troubles nobody any more.
 fn standing(delivery: &DeliveryView) -> (Tone, String) {
-    match delivery.discarded {
-        Some(_) => (Tone::Faint, format!("{}, put aside", delivery.state)),
-        None => (tone(&delivery.state), delivery.state.clone()),
-    }
+    let tone = match (delivery.state.as_str(), &delivery.discarded) {
+        (state, Some(_)) => return (Tone::Faint, format!("{state}, put aside")),
+        ("sent", _) => Tone::Good,
+        ("failed" | "dead" | "unknown", _) => Tone::Bad,
+        _ => Tone::Warn,
+    };
+    (tone, delivery.state.clone())
 }
 
 fn said(delivery: &DeliveryView) -> &str {
     delivery.message.as_deref().or(delivery.emoji.as_deref()).unwrap_or_default()
 }
 
-fn list(out: Out, found: &[DeliveryView], zone: &TimeZone) {
-    if found.is_empty() {
-        return out.line("There is no such delivery.");
-    }
-    let mut table = Table::new(&["DELIVERY", "MADE", "BY", "CHANNEL", "TO", "STATE", "TEXT"]);
-    for delivery in found {
-        table.row(vec![
-            (Tone::Plain, delivery.id.to_string()),
-            (Tone::Plain, moment(delivery.created_at, zone)),
-            (Tone::Plain, delivery.origin.clone()),
-            (Tone::Plain, delivery.channel.clone()),
-            (Tone::Plain, one_line(&delivery.target, 30)),
-            standing(delivery),
-            (Tone::Plain, one_line(said(delivery), 60)),
-        ]);
-    }
-    out.table(&table);
+fn list(out: &Out, found: &[DeliveryView]) {
+    out.table(found)
+        .column("DELIVERY", |d| d.id)
+        .column("MADE", |d| out.moment(d.created_at))
+        .column("BY", |d| &d.origin)
+        .column("CHANNEL", |d| &d.channel)
+        .column("TO", |d| one_line(&d.target, 30))
+        .column("STATE", standing)
+        .column("TEXT", |d| one_line(said(d), 60))
+        .print("No deliveries");
 }
 
-fn show(out: Out, delivery: &DeliveryView, zone: &TimeZone) {
-    let line = |name: &str, text: &str| {
-        out.line(&format!("{}{text}", out.paint(Tone::Faint, &format!("{name:<10}"))));
-    };
-    line("delivery", &delivery.id.to_string());
-    line("by", &delivery.origin);
-    line("to", &format!("{} over {}", one_line(&delivery.target, 200), delivery.channel));
-    line("what", &format!("{}, {}, priority {}", delivery.kind, delivery.intent, delivery.priority));
-    let (tone, state) = standing(delivery);
-    line("state", &out.paint(tone, &state));
-    if let Some(aside) = &delivery.discarded {
+fn show(out: &Out, d: &DeliveryView) {
+    let aside = d.discarded.as_ref().map(|aside| {
         let text = |key: &str| one_line(aside[key].as_str().unwrap_or_default(), 500);
-        line("put aside", &format!("by {}: {}", text("by"), text("reason")));
-    }
-    if let Some(reason) = &delivery.reason {
-        line("reason", reason);
-    }
-    if let Some(error) = &delivery.last_error {
-        line("error", &one_line(error, 1000));
-    }
-    line("made", &moment(delivery.created_at, zone));
-    line("due", &moment(delivery.due_at, zone));
-    if let Some(at) = delivery.settled_at {
-        line("ended", &moment(at, zone));
-    }
-    line("request", &delivery.request_id.to_string());
-    if let Some(session) = delivery.session_id {
-        line("session", &session.to_string());
-    }
-    if let Some(receipt) = &delivery.receipt {
-        line("receipt", &one_line(&receipt.to_string(), 500));
-    }
+        format!("by {}: {}", text("by"), text("reason"))
+    });
+    out.fields()
+        .field("delivery", d.id)
+        .field("by", &d.origin)
+        .field("to", format!("{} over {}", one_line(&d.target, 200), d.channel))
+        .field("what", format!("{}, {}, priority {}", d.kind, d.intent, d.priority))
+        .field("state", standing(d))
+        .field("put aside", aside)
+        .field("reason", &d.reason)
+        .field("error", &d.last_error)
+        .field("made", out.moment(d.created_at))
+        .field("due", out.moment(d.due_at))
+        .field("ended", d.settled_at.map(|at| out.moment(at)))
+        .field("request", d.request_id)
+        .field("session", d.session_id)
+        .field("receipt", d.receipt.as_ref().map(|r| one_line(&r.to_string(), 500)))
+        .print();
     out.line("");
-    if let Some(subject) = &delivery.subject {
-        out.line(&out.paint(Tone::Head, &one_line(subject, 500)));
+    if let Some(subject) = &d.subject {
+        out.toned(Tone::Head, &one_line(subject, 500));
     }
-    out.line(&block(said(delivery)));
-    if delivery.tries.is_empty() {
-        return;
+    out.line(&block(said(d)));
+    if !d.tries.is_empty() {
+        out.line("");
+        out.table(&d.tries)
+            .column("TRY", |t| t.n)
+            .column("BEGAN", |t| out.moment(t.begun_at))
+            .column("END", |t| t.outcome.as_deref().unwrap_or("under way"))
+            .column("WHAT WAS SEEN", |t| &t.detail)
+            .print("");
     }
-    out.line("");
-    let mut table = Table::new(&["TRY", "BEGUN", "END", "WHAT WAS SEEN"]);
-    for attempt in &delivery.tries {
-        table.row(vec![
-            (Tone::Plain, attempt.n.to_string()),
-            (Tone::Plain, moment(attempt.begun_at, zone)),
-            (Tone::Plain, attempt.outcome.clone().unwrap_or_else(|| "under way".to_owned())),
-            (Tone::Plain, one_line(attempt.detail.as_deref().unwrap_or_default(), 200)),
-        ]);
-    }
-    out.table(&table);
 }

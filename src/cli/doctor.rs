@@ -1,19 +1,17 @@
 //! `butlerd doctor`
 
 use super::args::PostgresArgs;
-use super::out::{Out, Tone, count, one_line};
+use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
-use super::{CommandContext, Outcome, runtime};
+use super::text::{count, one_line};
+use super::{Outcome, Place, runtime};
 use config::{Environment, Overrides};
-use doctor::{Level, Report, examine};
+use offline::doctor::{Level, Report, examine};
 
-pub fn run(context: CommandContext, postgres: PostgresArgs) -> Outcome {
-    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..context.overrides };
-    let report = look(&overrides, &context.environment)?;
-    match context.out.json {
-        true => context.out.value(&report),
-        false => show(context.out, &report),
-    }
+pub fn run(place: Place, postgres: PostgresArgs) -> Outcome {
+    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..place.overrides };
+    let report = look(&overrides, &place.environment)?;
+    place.out.answer(&report, show)?;
     Ok(if report.problems > 0 { FAILED } else { 0 })
 }
 
@@ -31,12 +29,12 @@ pub fn mark(level: Level) -> (Tone, &'static str) {
     }
 }
 
-pub fn show(out: Out, report: &Report) {
+pub fn show(out: &Out, report: &Report) {
     let mut topic = "";
     for (i, finding) in report.findings.iter().enumerate() {
         if finding.topic != topic {
             topic = finding.topic;
-            out.line(&out.paint(Tone::Head, topic));
+            out.toned(Tone::Head, topic);
         }
         let (tone, word) = mark(finding.level);
         out.line(&format!("  {}  {}", out.paint(tone, &format!("{word:<7}")), one_line(&finding.text, 2000)));

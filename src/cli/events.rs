@@ -1,12 +1,13 @@
 //! Live events, for people and for programs.
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use jsonrpsee::core::client::Subscription;
 
-use super::out::{Out, Tone, block, brief, one_line, span};
-use super::problem::{FAILED, Problem};
+use super::out::{Out, Tone};
+use super::problem::{Problem, UNREACHABLE};
+use super::text::{block, brief, count, one_line, span, words};
 use admin::LiveEvent;
+use base::Money;
 use sessions::adapters::Usage;
 use sessions::{EventKind, SessionEvent, SessionResult, SessionState};
 
@@ -16,24 +17,22 @@ pub const SHOWN: usize = 400;
 pub const READ: usize = 2000;
 
 /// Prints events as they come.
-pub struct Printer {
-    pub out: Out,
-    pub zone: TimeZone,
+pub struct Printer<'a> {
+    pub out: &'a Out,
     /// Whether lines name the butler: several may speak.
     pub butlers: bool,
     /// How much of arguments, results and errors is shown.
     pub most: usize,
 }
 
-impl Printer {
+impl Printer<'_> {
     /// One event: a line of JSON, or a line or more of text.
     pub fn event(&self, event: &LiveEvent) {
         match event {
             LiveEvent::Session(event) => self.session(event),
             LiveEvent::Missed { .. } if self.out.json => self.out.record(event),
             LiveEvent::Missed { missed } => {
-                let text = format!("({missed} events were too fast to be shown)");
-                self.out.line(&self.out.paint(Tone::Warn, &text));
+                self.out.toned(Tone::Warn, &format!("({missed} events came too fast to be shown)"));
             }
         }
     }
@@ -53,7 +52,7 @@ impl Printer {
     }
 
     fn text(&self, at: Timestamp, butler: &str, (tone, word): (Tone, &'static str), text: &str) {
-        let time = at.to_zoned(self.zone.clone()).strftime("%H:%M:%S").to_string();
+        let time = at.to_zoned(self.out.zone.clone()).strftime("%H:%M:%S").to_string();
         let mut head = self.out.paint(Tone::Faint, &time);
         if self.butlers {
             head.push_str(&format!("  {:<12}", one_line(butler, 31)));
@@ -114,12 +113,12 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
         }
         EventKind::Signal { signal, why } => (Tone::Warn, "signal", format!("{}: {}", one_line(signal, 20), one(why))),
         EventKind::Exit { status, strays, survivors, stderr } => {
-            let mut text = status.as_ref().map_or_else(|| "it does not end".to_owned(), |s| one_line(s, 80));
+            let mut text = status.as_ref().map_or_else(|| "it has not ended".to_owned(), |s| one_line(s, 80));
             if *strays > 0 {
-                text.push_str(&format!(", {} left behind and killed", super::out::count(*strays, "process")));
+                text.push_str(&format!(", {} left behind and killed", count(*strays, "process")));
             }
             if !survivors.is_empty() {
-                text.push_str(&format!(", can't be killed: {survivors:?}"));
+                text.push_str(&format!(", and {survivors:?} can't be killed"));
             }
             if let Some(stderr) = stderr {
                 text.push_str(&format!("\n{}", block(stderr)));
@@ -139,7 +138,7 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
             let tone = if result.state == SessionState::Succeeded { Tone::Good } else { Tone::Bad };
             (tone, "ends", ending(result))
         }
-        EventKind::Unknown => (Tone::Faint, "?", "something that this version does not know".to_owned()),
+        EventKind::Unknown => (Tone::Faint, "?", "an event that this version does not know".to_owned()),
     }
 }
 
@@ -157,7 +156,7 @@ fn used(usage: &Usage) -> String {
 
 /// How a session ended, on one line: what is unknown is left out.
 pub fn ending(result: &SessionResult) -> String {
-    let mut parts = vec![result.state.as_str().replace('_', " "), span(result.duration_ms)];
+    let mut parts = vec![words(result.state.as_str()), span(result.duration_ms)];
     match (result.input_tokens, result.output_tokens) {
         (None, None) => {}
         (i, o) => {
@@ -165,10 +164,8 @@ pub fn ending(result: &SessionResult) -> String {
             parts.push(format!("{} + {} tokens", number(i), number(o)));
         }
     }
-    if let Some(cost) = &result.cost_usd {
-        parts.push(format!("${cost}"));
-    }
-    parts.push(super::out::count(usize::try_from(result.tool_calls).unwrap_or(0), "tool call"));
+    parts.extend(result.cost_usd.as_deref().and_then(Money::parse).map(|cost| cost.to_string()));
+    parts.push(count(usize::try_from(result.tool_calls).unwrap_or(0), "tool call"));
     let mut text = parts.join(", ");
     if let Some(error) = &result.error {
         text.push_str(&format!("\n{}", one_line(error, 1000)));
@@ -181,17 +178,14 @@ pub async fn next(events: &mut Subscription<LiveEvent>) -> Result<Option<LiveEve
     match events.next().await {
         None => Ok(None),
         Some(Ok(event)) => Ok(Some(event)),
-        Some(Err(e)) => {
-            let message = format!("An event of the daemon makes no sense here: {e}.");
-            Err(Problem::new(FAILED, "foreign_answer", message, "Run the same version of butlerd as the daemon."))
-        }
+        Some(Err(e)) => Err(Problem::foreign(&e)),
     }
 }
 
 /// The stream's end, which is the daemon's.
 pub fn cut_off() -> Problem {
-    let message = "The daemon closed the connection: it stops, or the token was revoked.";
-    Problem::new(super::problem::UNREACHABLE, "unreachable", message, "`butlerd status` says whether it runs.")
+    let message = "The daemon closed the connection: it is stopping, or the token was revoked.";
+    Problem::new(UNREACHABLE, "unreachable", message, "`butlerd status` says whether it runs.")
 }
 
 /// What memory told a session, in a line.
@@ -203,7 +197,7 @@ fn memory(recalled: &serde_json::Value) -> String {
             let memories = recalled.get("ids").and_then(serde_json::Value::as_array).map_or(0, Vec::len);
             format!("{memories} memories, {} tokens", number("tokens").unwrap_or(0))
         }
-        "nothing" => "nothing that matters here".to_owned(),
+        "nothing" => "nothing relevant".to_owned(),
         state => format!("{state}: {}", text("why")),
     }
 }

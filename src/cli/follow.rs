@@ -7,7 +7,8 @@ use uuid::Uuid;
 use super::Caller;
 use super::events::{Printer, cut_off, next};
 use super::problem::Problem;
-use admin::{ApiClient, LiveEvent};
+use admin::LiveEvent;
+use admin::api::TimelineApiClient;
 use sessions::{EventKind, SessionEvent, SessionResult};
 
 /// Follows the session `id` to its end. `events` was subscribed to before, so that nothing falls between what is on
@@ -16,7 +17,7 @@ pub async fn follow(
     caller: &Caller,
     live: &WsClient,
     events: &mut Subscription<LiveEvent>,
-    printer: &Printer,
+    printer: &Printer<'_>,
     id: Uuid,
 ) -> Result<Option<End>, Problem> {
     let mut seen = Seen::default();
@@ -55,12 +56,12 @@ pub async fn follow(
 async fn recorded(
     caller: &Caller,
     live: &WsClient,
-    printer: &Printer,
+    printer: &Printer<'_>,
     id: Uuid,
     seen: &mut Seen,
 ) -> Result<Option<End>, Problem> {
     loop {
-        let page = live.sessions_events(id, Some(seen.last)).await.map_err(caller.failed())?;
+        let page = caller.got(live.sessions_events(id, Some(seen.last)).await)?;
         for event in page.events {
             if seen.is_new(&event) {
                 printer.session(&event);

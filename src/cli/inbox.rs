@@ -1,43 +1,80 @@
 //! `butlerd inbox`
 
-use jiff::tz::TimeZone;
+use clap::Subcommand;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use super::args::Inbox;
-use super::out::{Out, Table, Tone, block, moment, one_line};
+use super::args::{Id, Newest};
+use super::out::{Out, Tone};
+use super::text::{block, one_line};
 use super::{Caller, Outcome};
-use admin::ApiClient;
+use admin::api::InboxApiClient;
 use inbox::Reopened;
 use inbox::messages::Entry;
 
+/// `inbox`
+#[derive(Debug, Subcommand)]
+pub enum Inbox {
+    /// List the newest messages
+    List {
+        /// Only messages in this state
+        #[arg(long, value_name = "STATE", value_parser = ["accepted", "processing", "done", "dead"])]
+        state: Option<String>,
+        #[command(flatten)]
+        newest: Newest,
+    },
+    /// Show one message with its parts and answers
+    Show { id: Id },
+    /// Take up a dead message again. What its sessions did before may be done a second time
+    Retry { id: Id },
+    /// Give a message to another butler
+    Reroute {
+        id: Id,
+        butler: String,
+        /// Only this part of it, by its number
+        #[arg(long, value_name = "N")]
+        part: Option<i32>,
+    },
+}
+
 pub async fn run(caller: Caller, what: Inbox) -> Outcome {
-    let out = caller.out;
-    let calls = caller.client.quick()?;
+    let calls = caller.quick()?;
     match what {
-        Inbox::List { state, limit } => {
-            let entries = calls.inbox_list(state, Some(limit)).await.map_err(caller.failed())?;
-            match out.json {
-                true => out.value(&entries),
-                false => list(out, &entries, &caller.zone()),
-            }
+        Inbox::List { state, newest } => {
+            caller.show(calls.inbox_list(state, Some(newest.limit)).await, |o, e| list(o, e))
         }
-        Inbox::Show { id } => {
-            let entry = calls.inbox_show(id).await.map_err(caller.failed())?;
-            match out.json {
-                true => out.value(&entry),
-                false => show(out, &entry, &caller.zone()),
-            }
-        }
-        Inbox::Retry { id } => {
-            let done = calls.inbox_retry(id).await.map_err(caller.failed())?;
-            reopened(out, &done, "is taken up again");
-        }
-        Inbox::Reroute { id, butler, part } => {
-            let done = calls.inbox_reroute(id, butler, part).await.map_err(caller.failed())?;
-            reopened(out, &done, "is on its way");
+        Inbox::Show { id: Id(id) } => caller.show(calls.inbox_show(id).await, show),
+        Inbox::Retry { id: Id(id) } => caller.show(calls.inbox_retry(id).await, reopened),
+        Inbox::Reroute { id: Id(id), butler, part } => {
+            caller.show(calls.inbox_reroute(id, butler, part).await, reopened)
         }
     }
-    Ok(0)
+}
+
+/// A part of a message, as its entry has it.
+#[derive(Deserialize)]
+struct Part {
+    n: i32,
+    butler: String,
+    chosen_by: String,
+    state: String,
+    prompt: String,
+    error: Option<String>,
+}
+
+/// An answer to a message, as its entry has it.
+#[derive(Deserialize)]
+struct Reply {
+    butler: String,
+    message: Option<String>,
+    emoji: Option<String>,
+    auto: bool,
+}
+
+/// The rows of an entry that this version can read.
+fn rows<T: DeserializeOwned>(of: &[Value]) -> Vec<T> {
+    of.iter().filter_map(|row| T::deserialize(row).ok()).collect()
 }
 
 fn tone(state: &str) -> Tone {
@@ -49,86 +86,64 @@ fn tone(state: &str) -> Tone {
     }
 }
 
-fn list(out: Out, entries: &[Entry], zone: &TimeZone) {
-    if entries.is_empty() {
-        return out.line("There is no such message.");
-    }
-    let mut table = Table::new(&["MESSAGE", "CAME", "CHANNEL", "FROM", "TRUST", "STATE", "TEXT"]);
-    for entry in entries {
-        table.row(vec![
-            (Tone::Plain, entry.request_id.to_string()),
-            (Tone::Plain, moment(entry.received_at, zone)),
-            (Tone::Plain, entry.channel.clone()),
-            (Tone::Plain, one_line(&entry.sender, 30)),
-            (Tone::Plain, entry.trust.clone()),
-            (tone(&entry.state), entry.state.clone()),
-            (Tone::Plain, one_line(&entry.body, 60)),
-        ]);
-    }
-    out.table(&table);
+fn list(out: &Out, entries: &[Entry]) {
+    out.table(entries)
+        .column("MESSAGE", |e| e.request_id)
+        .column("RECEIVED", |e| out.moment(e.received_at))
+        .column("CHANNEL", |e| &e.channel)
+        .column("FROM", |e| one_line(&e.sender, 30))
+        .column("TRUST", |e| &e.trust)
+        .column("STATE", |e| (tone(&e.state), &e.state))
+        .column("TEXT", |e| one_line(&e.body, 60))
+        .print("Inbox is empty");
 }
 
-fn show(out: Out, entry: &Entry, zone: &TimeZone) {
-    let head = |name: &str| out.paint(Tone::Faint, &format!("{name:<10}"));
-    let thread = entry.thread.as_deref().map(|t| format!(", thread {}", one_line(t, 80))).unwrap_or_default();
-    out.line(&format!("{}{}", head("message"), entry.request_id));
-    out.line(&format!("{}{}", head("came"), moment(entry.received_at, zone)));
-    out.line(&format!(
-        "{}{} ({}) over {}{thread}",
-        head("from"),
-        one_line(&entry.sender, 80),
-        entry.trust,
-        entry.channel
-    ));
-    out.line(&format!("{}{}", head("state"), out.paint(tone(&entry.state), &entry.state)));
-    if let Some(error) = &entry.last_error {
-        out.line(&format!("{}{}", head("error"), one_line(error, 1000)));
-    }
+fn show(out: &Out, entry: &Entry) {
+    out.fields()
+        .field("message", entry.request_id)
+        .field("received", out.moment(entry.received_at))
+        .field("from", format!("{} ({}) over {}", one_line(&entry.sender, 80), entry.trust, entry.channel))
+        .field("thread", &entry.thread)
+        .field("state", (tone(&entry.state), &entry.state))
+        .field("error", &entry.last_error)
+        .print();
     out.line("");
     out.line(&block(&entry.body));
-    let text = |value: &Value, key: &str| value[key].as_str().unwrap_or_default().to_owned();
-    if !entry.segments.is_empty() {
+    let parts: Vec<Part> = rows(&entry.segments);
+    if !parts.is_empty() {
         out.line("");
-        let mut table = Table::new(&["PART", "BUTLER", "CHOSEN BY", "STATE", "TEXT", "ERROR"]);
-        for part in &entry.segments {
-            let state = text(part, "state");
-            table.row(vec![
-                (Tone::Plain, part["n"].to_string()),
-                (Tone::Plain, text(part, "butler")),
-                (Tone::Plain, text(part, "chosen_by")),
-                (tone(&state), state),
-                (Tone::Plain, one_line(&text(part, "prompt"), 60)),
-                (Tone::Plain, one_line(&text(part, "error"), 100)),
-            ]);
-        }
-        out.table(&table);
+        out.table(&parts)
+            .column("PART", |p| p.n)
+            .column("BUTLER", |p| &p.butler)
+            .column("CHOSEN BY", |p| &p.chosen_by)
+            .column("STATE", |p| (tone(&p.state), &p.state))
+            .column("TEXT", |p| one_line(&p.prompt, 60))
+            .column("ERROR", |p| p.error.as_deref().map(|e| one_line(e, 100)))
+            .print("");
     }
-    for reply in &entry.replies {
-        let said = reply["message"].as_str().or(reply["emoji"].as_str()).unwrap_or_default();
-        let note = if reply["auto"] == true { " (sent for it)" } else { "" };
-        let who = out.paint(Tone::Head, &format!("{}:", text(reply, "butler")));
-        out.line("");
-        out.line(&format!("{who}{note} {}", block(said)));
+    for reply in rows::<Reply>(&entry.replies) {
+        let said = reply.message.as_deref().or(reply.emoji.as_deref()).unwrap_or_default();
+        let note = if reply.auto { " (sent for it)" } else { "" };
+        let who = out.paint(Tone::Head, &format!("{}:", reply.butler));
+        out.line(&format!("\n{who}{note} {}", block(said)));
     }
 }
 
-fn reopened(out: Out, done: &Reopened, how: &str) {
-    if out.json {
-        return out.value(done);
-    }
+fn reopened(out: &Out, done: &Reopened) {
     let to = match done.butlers.as_slice() {
-        [] => "; the switchboard finds out whose it is".to_owned(),
-        butlers => format!(", to {}", butlers.join(", ")),
+        [] => "the switchboard chooses a butler".to_owned(),
+        butlers => format!("it goes to {}", butlers.join(", ")),
     };
-    out.line(&format!("The message {} {how}{to}.", done.request_id));
+    out.line(&format!("Message {} is taken up again; {to}.", done.request_id));
     if !done.taken_before.is_empty() {
         let steps: Vec<String> = done.taken_before.iter().map(|step| one_line(step, 80)).collect();
-        let text =
-            format!("These steps were taken before, are not undone, and may be taken again: {}", steps.join(", "));
-        out.line(&out.paint(Tone::Warn, &text));
+        let steps = steps.join(", ");
+        out.toned(
+            Tone::Warn,
+            &format!("These steps were taken before. They are not undone and may be taken again: {steps}"),
+        );
     }
     if let Some(rule) = &done.rule {
-        out.line("So that the next one goes there at once:");
-        out.line(&format!("  {}", one_line(rule, 1000)));
+        out.line(&format!("To send such messages there at once:\n  {}", one_line(rule, 1000)));
     }
 }

@@ -3,13 +3,33 @@
 use std::io;
 
 use http::Method;
-use serde_json::{Value, json};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
 
 use super::lines::Lines;
-use super::out::{Out, Tone, count};
+use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::reach::Reach;
+use super::text::count;
 use super::{Caller, Outcome};
+
+/// What the daemon answers for an envelope.
+#[derive(Deserialize, Serialize)]
+struct Accepted {
+    request_id: String,
+    duplicate: bool,
+    /// What else it says.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// An accepted line, as programs read it.
+#[derive(Serialize)]
+struct Taken<'a> {
+    line: usize,
+    #[serde(flatten)]
+    accepted: &'a Accepted,
+}
 
 /// What became of the lines so far.
 #[derive(Default)]
@@ -36,23 +56,23 @@ pub async fn run(caller: Caller, mut lines: Lines) -> Outcome {
             envelope = serde_json::from_str(&text);
         }
         match envelope {
-            Ok(envelope) => hand_in(&mut reach, caller.out, number, &envelope, &mut tally).await?,
+            Ok(envelope) => hand_in(&mut reach, &caller.out, number, &envelope, &mut tally).await?,
             Err(e) => {
-                let message = format!("It is no JSON: {e}.");
-                refuse(caller.out, number, &Problem::new(FAILED, "invalid_envelope", message, ""), &mut tally);
+                let message = format!("It is not valid JSON: {e}.");
+                refuse(&caller.out, number, &Problem::new(FAILED, "invalid_envelope", message, ""), &mut tally);
             }
         }
     }
-    Ok(sum_up(caller.out, &tally))
+    Ok(sum_up(&caller.out, &tally))
 }
 
 fn unreadable(e: io::Error) -> Problem {
-    Problem::usage(format!("The messages can't be read: {e}."), "They are text in UTF-8, an envelope on each line.")
+    Problem::usage(format!("The messages can't be read: {e}."), "Write them as UTF-8 text, one envelope on each line.")
 }
 
 async fn hand_in(
     reach: &mut Reach,
-    out: Out,
+    out: &Out,
     number: usize,
     envelope: &Value,
     tally: &mut Tally,
@@ -66,39 +86,31 @@ async fn hand_in(
         }
         Err(problem) => return Err(problem),
     };
-    let answer: Value = response.json().await.map_err(|e| {
-        let message = format!("Line {number} was taken, but the daemon's answer makes no sense here: {e}.");
-        Problem::new(FAILED, "foreign_answer", message, "Run the same version of butlerd as the daemon.")
-    })?;
-    let duplicate = answer["duplicate"] == true;
-    tally.accepted += usize::from(!duplicate);
-    tally.duplicates += usize::from(duplicate);
-    if out.json {
-        let mut record = json!({"line": number});
-        if let (Value::Object(record), Value::Object(answer)) = (&mut record, answer) {
-            record.extend(answer);
+    let accepted: Accepted = response.json().await.map_err(|e| Problem::foreign(&e))?;
+    tally.accepted += usize::from(!accepted.duplicate);
+    tally.duplicates += usize::from(accepted.duplicate);
+    match out.json {
+        true => out.record(&Taken { line: number, accepted: &accepted }),
+        false => {
+            let note = if accepted.duplicate { ", known already" } else { "" };
+            out.line(&format!("line {number}: accepted as {}{note}", accepted.request_id));
         }
-        out.record(&record);
-    } else {
-        let note = if duplicate { ", which was there before" } else { "" };
-        let id = answer["request_id"].as_str().unwrap_or("?");
-        out.line(&format!("line {number}: accepted as {id}{note}"));
     }
     Ok(())
 }
 
-fn refuse(out: Out, number: usize, problem: &Problem, tally: &mut Tally) {
+fn refuse(out: &Out, number: usize, problem: &Problem, tally: &mut Tally) {
     tally.refused.push(number);
     if out.json {
         out.record(&json!({"line": number, "status": "error", "code": problem.code, "error": problem.message}));
     } else {
-        out.line(&out.paint(Tone::Bad, &format!("line {number}: refused: {}", problem.message)));
+        out.toned(Tone::Bad, &format!("line {number}: refused: {}", problem.message));
     }
 }
 
-fn sum_up(out: Out, tally: &Tally) -> i32 {
+fn sum_up(out: &Out, tally: &Tally) -> i32 {
     let Tally { accepted, duplicates, refused } = tally;
-    out.aside(&format!("{}, {duplicates} of them known before", count(accepted + duplicates, "message")));
+    out.aside(&format!("{}, {duplicates} of them known already", count(accepted + duplicates, "message")));
     if refused.is_empty() {
         return 0;
     }

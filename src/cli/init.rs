@@ -10,13 +10,11 @@ use super::doctor;
 use super::out::Tone;
 use super::problem::{FAILED, Problem};
 use super::prompt;
-use super::{CommandContext, Outcome, runtime};
-use admin::{ApiClient, Client, Sealed};
+use super::{Outcome, Place, runtime};
 use base::Secret;
-use config::{Config, Environment, RuntimeKind, Zone, load_config};
-use setup::{
-    Begun, Found, ROSTER, SETTINGS, Service, Start, begin, install, key_name, known_key, look, obstacle, store_key,
-    unit,
+use config::{Environment, RuntimeKind, Zone, load_config};
+use offline::setup::{
+    Begun, Found, ROSTER, SETTINGS, Service, Start, begin, install, keep_key, key_name, look, obstacle, unit,
 };
 
 /// `init`
@@ -48,27 +46,27 @@ pub struct InitArgs {
     pub print_unit: bool,
 }
 
-pub fn run(mut context: CommandContext, args: InitArgs) -> Outcome {
-    let out = context.out;
+pub fn run(mut place: Place, args: InitArgs) -> Outcome {
+    let out = place.out.clone();
     if args.print_unit {
         out.line(unit().trim_end());
         return Ok(0);
     }
     let as_service = args.service && obstacle().is_none();
     if as_service {
-        context.overrides.config_file.get_or_insert_with(|| SETTINGS.into());
-        context.overrides.roster.get_or_insert_with(|| ROSTER.into());
+        place.overrides.config_file.get_or_insert_with(|| SETTINGS.into());
+        place.overrides.roster.get_or_insert_with(|| ROSTER.into());
     }
-    let found = look(&context.overrides, &context.environment);
+    let found = look(&place.overrides, &place.environment);
     refuse_changes(&found, &args)?;
     let asks = std::io::stdin().is_terminal() && !out.json && !args.key_stdin;
-    let start = answers(&context.environment, &found, &args, asks)?;
+    let start = answers(&place.environment, &found, &args, asks)?;
     let name = key_name(start.runtime);
     let key = key(&args, name, asks && !(found.settings_there && found.roster_there))?;
-    let begun = begin(&found, &context.overrides, &start)?;
+    let begun = begin(&found, &place.overrides, &start)?;
     // From now on by the files that are there.
-    context.overrides.config_file = Some(found.settings.clone());
-    context.overrides.roster = Some(found.roster.clone());
+    place.overrides.config_file = Some(found.settings.clone());
+    place.overrides.roster = Some(found.roster.clone());
     if !out.json {
         begun.made.iter().for_each(|file| out.line(&format!("{} {}", out.paint(Tone::Good, "made "), file.display())));
         begun
@@ -77,8 +75,8 @@ pub fn run(mut context: CommandContext, args: InitArgs) -> Outcome {
             .for_each(|file| out.line(&format!("{} {}", out.paint(Tone::Faint, "there"), file.display())));
     }
     if let (Some(key), false) = (&key, as_service) {
-        let config = load_config(&context.overrides, &context.environment)?;
-        runtime()?.block_on(keep(&config, name, key))?;
+        let config = load_config(&place.overrides, &place.environment)?;
+        runtime()?.block_on(keep_key(&config, name, key))?;
         if !out.json {
             out.line(&format!("{} {name}, encrypted in the database", out.paint(Tone::Good, "kept ")));
         }
@@ -87,7 +85,7 @@ pub fn run(mut context: CommandContext, args: InitArgs) -> Outcome {
         true => Some(install(&found.settings, &found.roster, key.as_ref().map(|key| (name, key)))?),
         false => None,
     };
-    finish(&context, &begun, key.is_some().then_some(name), service.as_ref(), &found)
+    finish(&place, &begun, key.is_some().then_some(name), service.as_ref(), &found)
 }
 
 /// What is there is not changed: a wish that would change it is refused before anything is written.
@@ -115,10 +113,10 @@ fn answers(environment: &Environment, found: &Found, args: &InitArgs, asks: bool
         Some(owner) => owner.trim().to_owned(),
         None if found.settings_there => String::new(),
         None if asks => prompt::line("Your name", &user())?,
-        None => return Err(Problem::usage("Whose household is it?", "Say it with --owner NAME.")),
+        None => return Err(Problem::usage("The household needs an owner.", "Give the name with --owner NAME.")),
     };
     if owner.is_empty() && !found.settings_there {
-        return Err(Problem::usage("A household needs an owner's name.", "Say it with --owner NAME."));
+        return Err(Problem::usage("A household needs an owner's name.", "Give the name with --owner NAME."));
     }
     let usual = environment.zone.clone().or_else(|| Zone::named("UTC"));
     let usual_name = usual.as_ref().map_or("UTC", Zone::name).to_owned();
@@ -128,20 +126,20 @@ fn answers(environment: &Environment, found: &Found, args: &InitArgs, asks: bool
         None => usual_name,
     };
     let zone = Zone::named(&zone).ok_or_else(|| {
-        Problem::usage(format!("`{zone}` is no time zone."), "Write it as Europe/Berlin, America/New_York or UTC.")
+        Problem::usage(format!("`{zone}` is not a time zone."), "Write it as Europe/Berlin, America/New_York or UTC.")
     })?;
     let runtime = match args.runtime {
         Some(runtime) => runtime,
         None if asks && !found.roster_there => {
             let typed = prompt::line("What runs the sessions (native, claude-code, codex, gemini)", "native")?;
-            typed.parse::<RuntimeKind>().map_err(|_| Problem::usage(format!("`{typed}` is no runtime."), ""))?
+            typed.parse::<RuntimeKind>().map_err(|_| Problem::usage(format!("`{typed}` is not a runtime."), ""))?
         }
         None => RuntimeKind::Native,
     };
     let butlers = match &args.butlers {
         Some(butlers) => Some(butlers.clone()),
         None if asks && !found.roster_there => {
-            let shipped = setup::shipped_butlers().join(", ");
+            let shipped = offline::setup::shipped_butlers().join(", ");
             let typed = prompt::line(&format!("Which butlers, of {shipped}"), "all")?;
             let chosen = typed.split([',', ' ']).map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned);
             (typed != "all").then(|| chosen.collect())
@@ -168,30 +166,10 @@ fn key(args: &InitArgs, name: &str, asks: bool) -> Result<Option<Secret<String>>
     prompt::secret(&format!("{name} (not shown)")).map(Some)
 }
 
-/// Stores the key: through the daemon where one runs, else without.
-async fn keep(config: &Config, name: &'static str, key: &Secret<String>) -> Result<(), Problem> {
-    let Ok(client) = Client::find(&config.daemon.data_dir) else {
-        return Ok(store_key(config, name, key).await?);
-    };
-    let calls = client.quick()?;
-    let known = calls.secret_list().await.map_err(|e| client.error(e))?;
-    if known.iter().any(|secret| secret.name == name) {
-        return Err(known_key(name).into());
-    }
-    calls.secret_set(name.to_owned(), Sealed::from(key.clone())).await.map_err(|e| client.error(e))?;
-    Ok(())
-}
-
 /// Says what comes next, and lets the doctor look.
-fn finish(
-    context: &CommandContext,
-    begun: &Begun,
-    key: Option<&str>,
-    service: Option<&Service>,
-    found: &Found,
-) -> Outcome {
-    let out = context.out;
-    let mut report = doctor::look(&context.overrides, &context.environment)?;
+fn finish(place: &Place, begun: &Begun, key: Option<&str>, service: Option<&Service>, found: &Found) -> Outcome {
+    let out = place.out.clone();
+    let mut report = doctor::look(&place.overrides, &place.environment)?;
     if let Some(key) = key {
         // Without a daemon the doctor can't see what is stored; we have just stored it.
         report.settle("keys", key, format!("{key} is kept; the daemon finds it when it starts"));
@@ -203,7 +181,7 @@ fn finish(
         return Ok(code);
     }
     out.line("");
-    doctor::show(out, &report);
+    doctor::show(&out, &report);
     out.line("");
     match service {
         Some(service) if service.installed => {
@@ -219,7 +197,7 @@ fn finish(
         }
         None => {
             let flags =
-                match found.settings == PathBuf::from(&context.environment.working_dir).join("config/butlerd.toml") {
+                match found.settings == PathBuf::from(&place.environment.working_dir).join("config/butlerd.toml") {
                     true => String::new(),
                     false => format!(" --config {}", found.settings.display()),
                 };

@@ -1,11 +1,13 @@
-//! The command line: what can be typed, and how answers are printed. Whatever is decided is decided elsewhere.
+//! The command line: what can be typed, and how answers are printed. It decides nothing.
 //!
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 3 the daemon can't be reached.
 
 mod approvals;
 mod args;
 mod backup;
+mod caller;
 mod chat;
+mod chat_notes;
 mod check;
 mod costs;
 mod db;
@@ -32,21 +34,21 @@ mod serve;
 mod session;
 mod status;
 mod switchboard;
+mod table;
 mod test;
+mod text;
 mod timeline;
 mod token;
 mod tool;
 mod trigger;
 mod undo;
 
-use std::future::Future;
-
 use clap::Parser;
-use jiff::tz::TimeZone;
 
-use admin::Client;
+use admin::api::{HouseApiClient, TimelineApiClient};
 use args::{Cli, Command, Common};
-use config::{Config, Environment, Overrides, annotated_default, load_config};
+use caller::Caller;
+use config::{Environment, Overrides, annotated_default};
 use out::Out;
 use problem::{FAILED, Problem, USAGE};
 
@@ -60,76 +62,81 @@ pub fn main() -> i32 {
     let cli = match Cli::try_parse() {
         Ok(cli) => cli,
         Err(e) => {
-            // A closed pipe is no reason to complain about.
+            // A closed pipe is no reason to complain.
             let _ = e.print();
             return if e.use_stderr() { USAGE } else { 0 };
         }
     };
     let out = Out::new(cli.common.json);
-    match dispatch(cli, out) {
+    match dispatch(cli, out.clone()) {
         Ok(code) => code,
         Err(problem) => {
-            problem.tell(out);
+            problem.tell(&out);
             problem.exit
         }
     }
 }
 
 fn dispatch(cli: Cli, out: Out) -> Outcome {
-    let context = CommandContext { overrides: overrides(&cli.common), environment: Environment::of_process(), out };
-    match cli.command.unwrap_or_else(|| Command::Serve(args::ServeArgs::default())) {
+    let place = Place { overrides: overrides(&cli.common), environment: Environment::of_process(), out };
+    match cli.command.unwrap_or_else(|| Command::Serve(serve::ServeArgs::default())) {
         Command::Agent => Ok(agent::main()),
-        Command::Serve(args) => serve::run(context, args),
-        Command::Check(args) => check::run(&context, &args),
-        Command::Init(args) => init::run(context, args),
-        Command::New(what) => new::run(&context, what),
-        Command::Test(args) => test::run(&context, args),
-        Command::Doctor(postgres) => doctor::run(context, postgres),
-        Command::Demo(args) => serve::demo(args),
-        Command::Backup(args) => backup::backup(context, args),
-        Command::Restore(args) => backup::restore(context, args),
+        Command::Serve(args) => serve::run(place, args),
+        Command::Check(args) => check::run(&place, &args),
+        Command::Init(args) => init::run(place, args),
+        Command::New(what) => new::run(&place, what),
+        Command::Test(args) => test::run(&place, &args),
+        Command::Doctor(postgres) => doctor::run(place, postgres),
+        Command::Demo(args) => serve::demo(&args),
+        Command::Backup(args) => backup::backup(place, args),
+        Command::Restore(args) => backup::restore(place, args),
         Command::Config => {
             let text = annotated_default();
-            match out.json {
-                true => out.value(&serde_json::json!({"annotated_default": text})),
-                false => out.line(text.trim_end()),
-            }
-            Ok(0)
+            place.out.answer(&serde_json::json!({ "annotated_default": text }), |out, _| out.line(text.trim_end()))
         }
-        Command::Status => context.call(status::run),
-        Command::Reload => context.call(reload::run),
-        Command::Trigger(args) => context.call(|caller| trigger::run(caller, args)),
-        Command::Chat(args) => context.call(|caller| chat::run(caller, args)),
+        command => call(place, command),
+    }
+}
+
+/// The commands that a running daemon answers.
+fn call(place: Place, command: Command) -> Outcome {
+    match command {
+        Command::Status => place.call(async |caller| caller.show(caller.quick()?.status().await, status::show)),
+        Command::Reload => place.call(reload::run),
+        Command::Trigger(args) => place.call(|caller| trigger::run(caller, args)),
+        Command::Chat(args) => place.call(|caller| chat::run(caller, args)),
         Command::Ingest { file } => {
             let lines = lines::of(file.as_deref())?;
-            context.call(|caller| ingest::run(caller, lines))
+            place.call(|caller| ingest::run(caller, lines))
         }
-
-        Command::Approvals(what) => context.call(|caller| approvals::run(caller, what)),
-        Command::Inbox(what) => context.call(|caller| inbox::run(caller, what)),
-        Command::Deliveries(what) => context.call(|caller| deliveries::run(caller, what)),
-        Command::Costs(args) => context.call(|caller| costs::run(caller, args)),
-        Command::Sessions(what) => context.call(|caller| session::run(caller, what)),
-        Command::Notes(what) => context.call(|caller| notes::run(caller, what)),
-        Command::Memory(args) => context.call(|caller| memory::run(caller, args)),
-        Command::Schedule(what) => context.call(|caller| schedule::run(caller, what)),
-        Command::Timeline { id } => context.call(|caller| timeline::run(caller, id)),
+        Command::Approvals(what) => place.call(|caller| approvals::run(caller, what)),
+        Command::Inbox(what) => place.call(|caller| inbox::run(caller, what)),
+        Command::Deliveries(what) => place.call(|caller| deliveries::run(caller, what)),
+        Command::Costs(args) => place.call(|caller| costs::run(caller, args)),
+        Command::Sessions(what) => place.call(|caller| session::run(caller, what)),
+        Command::Notes(what) => place.call(|caller| notes::run(caller, what)),
+        Command::Memory(args) => place.call(|caller| memory::run(caller, args)),
+        Command::Schedule(what) => place.call(|caller| schedule::run(caller, what)),
+        Command::Timeline { id: args::Id(id) } => {
+            place.call(async |caller| caller.show(caller.quick()?.timeline(id).await, timeline::show))
+        }
         Command::Secret(what) => {
-            let request = secret::prepare(what, out)?;
-            context.call(|caller| secret::run(caller, request))
+            let request = secret::prepare(what, &place.out)?;
+            place.call(|caller| secret::run(caller, request))
         }
-        Command::Token(what) => context.call(|caller| token::run(caller, what)),
-        Command::Db(what) => context.call(|caller| db::run(caller, what)),
-        Command::Rules(what) => context.call(|caller| switchboard::rules(caller, what)),
-        Command::Contacts(what) => context.call(|caller| switchboard::contacts(caller, what)),
+        Command::Token(what) => place.call(|caller| token::run(caller, what)),
+        Command::Db(what) => place.call(|caller| db::run(caller, what)),
+        Command::Rules(what) => place.call(|caller| switchboard::rules(caller, what)),
+        Command::Contacts(what) => place.call(|caller| switchboard::contacts(caller, what)),
         Command::Undo(args) => {
             let request = undo::prepare(args)?;
-            context.call(|caller| undo::run(caller, request))
+            place.call(|caller| undo::run(caller, request))
         }
         Command::Tool(what) => {
             let request = tool::prepare(what)?;
-            context.call(|caller| tool::run(caller, request))
+            place.call(|caller| tool::run(caller, request))
         }
+        other => Err(Problem::new(FAILED, "internal", format!("{other:?} is not a call to the daemon."), "")),
     }
 }
 
@@ -142,46 +149,17 @@ fn overrides(common: &Common) -> Overrides {
     }
 }
 
-/// What every command has at hand.
-struct CommandContext {
+/// Where a command is run: whose settings count, and where its output goes.
+struct Place {
     overrides: Overrides,
     environment: Environment,
     out: Out,
 }
 
-/// What a command has that talks to the daemon.
-struct Caller {
-    client: Client,
-    config: Config,
-    out: Out,
-}
-
-impl Caller {
-    /// The time zone in which people read.
-    fn zone(&self) -> TimeZone {
-        self.config.owner.time_zone.time_zone().clone()
-    }
-
-    /// A moment as people read it.
-    fn moment(&self, at: jiff::Timestamp) -> String {
-        out::moment(at, &self.zone())
-    }
-
-    /// A way to say what a failed call means.
-    fn failed(&self) -> impl Fn(jsonrpsee::core::ClientError) -> Problem + '_ {
-        |e| self.client.error(e).into()
-    }
-}
-
-impl CommandContext {
+impl Place {
     /// Finds the daemon of these settings and lets `work` talk to it.
-    fn call<F>(self, work: impl FnOnce(Caller) -> F) -> Outcome
-    where
-        F: Future<Output = Outcome>,
-    {
-        let config = load_config(&self.overrides, &self.environment)?;
-        let client = Client::find(&config.daemon.data_dir).map_err(Problem::from)?;
-        let caller = Caller { client, config, out: self.out };
+    fn call(self, work: impl AsyncFnOnce(Caller) -> Outcome) -> Outcome {
+        let caller = Caller::find(self)?;
         runtime()?.block_on(work(caller))
     }
 }

@@ -4,8 +4,8 @@ use clap::Subcommand;
 
 use super::out::Tone;
 use super::problem::{FAILED, Problem, USAGE};
-use super::{CommandContext, Outcome};
-use setup::{SetupError, new_butler, new_tool};
+use super::{Outcome, Place};
+use offline::setup::{SetupError, new_butler, new_tool};
 
 /// `new`
 #[derive(Debug, Clone, Subcommand)]
@@ -18,42 +18,32 @@ pub enum New {
 
 impl From<SetupError> for Problem {
     fn from(error: SetupError) -> Self {
-        let (exit, code) = if error.usage { (USAGE, "usage") } else { (FAILED, "setup") };
-        Problem::new(exit, code, error.sentence, error.next)
+        let (exit, code) = match error {
+            SetupError::Daemon(e) => return e.into(),
+            SetupError::Request { .. } => (USAGE, "usage"),
+            SetupError::Failed { .. } => (FAILED, "setup"),
+        };
+        Problem::new(exit, code, error.to_string(), error.next())
     }
 }
 
-pub fn run(context: &CommandContext, what: New) -> Outcome {
-    let out = context.out;
+pub fn run(place: &Place, what: New) -> Outcome {
+    let (overrides, environment, out) = (&place.overrides, &place.environment, &place.out);
     match what {
-        New::Butler { name } => {
-            let made = new_butler(&context.overrides, &context.environment, &name)?;
-            if out.json {
-                out.value(&made);
-                return Ok(0);
-            }
-            let place = made.dir.display();
-            out.line(&format!("{} {place}, on port {}:", out.paint(Tone::Good, "Made:"), made.port));
+        New::Butler { name } => out.answer(&new_butler(overrides, environment, &name)?, |out, made| {
+            out.line(&format!("{} {}, on port {}:", out.paint(Tone::Good, "Made:"), made.dir.display(), made.port));
             made.files.iter().for_each(|file| out.line(&format!("  {}", file.display())));
-            out.line("");
             out.line(&format!(
-                "It works as it is. Make it yours, then: butlerd check · butlerd test {name} · butlerd reload"
+                "\nIt works as it is. Make it yours, then: butlerd check · butlerd test {name} · butlerd reload"
             ));
-        }
-        New::Tool { butler, name } => {
-            let made = new_tool(&context.overrides, &context.environment, &butler, &name)?;
-            if out.json {
-                out.value(&made);
-                return Ok(0);
-            }
-            out.line(&out.paint(Tone::Good, "Made:"));
+        }),
+        New::Tool { butler, name } => out.answer(&new_tool(overrides, environment, &butler, &name)?, |out, made| {
+            out.toned(Tone::Good, "Made:");
             made.files.iter().for_each(|file| out.line(&format!("  {}", file.display())));
-            out.line("");
             let table = &made.table;
             out.line(&format!(
-                "It counts the rows of {table}. Make it yours, then: butlerd test {butler} · butlerd reload"
+                "\nIt counts the rows of {table}. Make it yours, then: butlerd test {butler} · butlerd reload"
             ));
-        }
+        }),
     }
-    Ok(0)
 }

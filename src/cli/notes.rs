@@ -1,26 +1,26 @@
 //! `butlerd notes`
 
 use clap::Subcommand;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 
-use super::out::{Table, Tone, one_line, text};
-use super::problem::{FAILED, Problem};
+use super::text::one_line;
 use super::{Caller, Outcome};
-use admin::ApiClient;
+use admin::api::HouseApiClient;
 
 /// `notes`
 #[derive(Debug, Subcommand)]
 pub enum Notes {
-    /// What butlers noted for their own sessions to come
+    /// List what butlers noted for their own later sessions
     List {
         /// Only this butler's
         #[arg(long, value_name = "NAME")]
         butler: Option<String>,
-        /// Those that were taken out
+        /// List removed notes instead
         #[arg(long)]
         dropped: bool,
     },
-    /// Take one out
+    /// Remove a note
     Rm {
         #[arg(value_name = "BUTLER")]
         butler: String,
@@ -30,61 +30,50 @@ pub enum Notes {
     },
 }
 
-async fn ask(caller: &Caller, butler: &str, tool: &str, args: Value) -> Result<Value, Problem> {
-    let args: Option<Map<String, Value>> = args.as_object().cloned();
-    let calls = caller.client.quick()?;
-    let answer = calls.tool_call(butler.to_owned(), tool.to_owned(), args).await.map_err(caller.failed())?;
-    match answer.is_error || answer.result["status"] == "error" {
-        true => Err(Problem::new(FAILED, "notes", text(&answer.result, "error").to_owned(), "")),
-        false => Ok(answer.result),
-    }
+/// A note, as the tool `notes_list` shows it.
+#[derive(Deserialize, Serialize)]
+struct Note {
+    #[serde(default)]
+    butler: String,
+    note_id: i64,
+    note: String,
+    trust: String,
+    told_to_sessions: bool,
+    /// What else its row has.
+    #[serde(flatten)]
+    more: Map<String, Value>,
 }
 
 pub async fn run(caller: Caller, what: Notes) -> Outcome {
-    let out = caller.out;
     match what {
         Notes::Rm { butler, note } => {
-            let done = ask(&caller, &butler, "note_drop", json!({"note_id": note})).await?;
-            match out.json {
-                true => out.value(&done),
-                false => out.line(&format!("Taken out: {}", one_line(text(&done, "note"), 300))),
-            }
+            let done: Value = caller.tool(&butler, "note_drop", json!({ "note_id": note })).await?;
+            caller.out.answer(&done, |out, done| {
+                out.line(&format!("Removed: {}", one_line(done["note"].as_str().unwrap_or_default(), 300)));
+            })
         }
         Notes::List { butler, dropped } => {
             let butlers = match butler {
                 Some(name) => vec![name],
                 None => {
-                    let house = caller.client.quick()?.status().await.map_err(caller.failed())?;
+                    let house = caller.got(caller.quick()?.status().await)?;
                     house.butlers.into_iter().filter(|b| b.port.is_some()).map(|b| b.name).collect()
                 }
             };
             let mut all = Vec::new();
-            for name in butlers {
-                let notes = ask(&caller, &name, "notes_list", json!({"dropped": dropped})).await?;
-                for mut note in notes.as_array().cloned().unwrap_or_default() {
-                    note["butler"] = json!(name);
-                    all.push(note);
-                }
+            for butler in butlers {
+                let notes: Vec<Note> = caller.tool(&butler, "notes_list", json!({ "dropped": dropped })).await?;
+                all.extend(notes.into_iter().map(|note| Note { butler: butler.clone(), ..note }));
             }
-            if out.json {
-                out.value(&all);
-            } else if all.is_empty() {
-                out.line("There are no notes.");
-            } else {
-                let mut table = Table::new(&["BUTLER", "NOTE", "BY", "TOLD", "TEXT"]);
-                for note in &all {
-                    let told = if note["told_to_sessions"] == true { "yes" } else { "no" };
-                    table.row(vec![
-                        (Tone::Plain, text(note, "butler").to_owned()),
-                        (Tone::Plain, note["note_id"].to_string()),
-                        (Tone::Plain, text(note, "trust").to_owned()),
-                        (Tone::Plain, told.to_owned()),
-                        (Tone::Plain, one_line(text(note, "note"), 300)),
-                    ]);
-                }
-                out.table(&table);
-            }
+            caller.out.answer(&all, |out, notes| {
+                out.table(notes)
+                    .column("BUTLER", |n| &n.butler)
+                    .column("NOTE", |n| n.note_id)
+                    .column("BY", |n| &n.trust)
+                    .column("TOLD", |n| if n.told_to_sessions { "yes" } else { "no" })
+                    .column("TEXT", |n| &n.note)
+                    .print("No notes");
+            })
         }
     }
-    Ok(0)
 }

@@ -1,65 +1,52 @@
 //! `butlerd trigger --dry-run`
 
-use super::args::TriggerArgs;
-use super::out::{Out, Tone, block, one_line};
+use super::out::{Out, Tone};
 use super::problem::FAILED;
+use super::text::one_line;
+use super::trigger::TriggerArgs;
 use super::{Caller, Outcome};
-use admin::ApiClient;
+use admin::api::WorkApiClient;
 use sessions::Preview;
 use sessions::budget::LimitLeft;
 
 pub async fn run(caller: &Caller, args: TriggerArgs) -> Outcome {
-    let call = caller.client.quick()?;
-    let preview = call.trigger_preview(args.butler, args.prompt, args.context).await.map_err(caller.failed())?;
-    match caller.out.json {
-        true => caller.out.value(&preview),
-        false => show(caller.out, &preview),
-    }
+    let preview = caller.got(caller.quick()?.trigger_preview(args.butler, args.prompt, args.context).await)?;
+    caller.out.answer(&preview, show)?;
     Ok(if preview.refusal.is_some() { FAILED } else { 0 })
 }
 
-fn show(out: Out, preview: &Preview) {
-    for (name, value) in fields(preview) {
-        out.line(&format!("{}  {value}", out.paint(Tone::Head, &format!("{name:<11}"))));
+fn show(out: &Out, p: &Preview) {
+    let list = |names: &[String]| match names {
+        [] => "none".to_owned(),
+        names => names.join(", "),
+    };
+    let program = p.program.as_ref().map_or_else(|| "unknown".to_owned(), |path| path.display().to_string());
+    let bound = p.price_bound.usd.map_or_else(String::new, |usd| format!("at most {usd}: "));
+    let mut fields = out
+        .fields()
+        .field("butler", &p.butler)
+        .field("runtime", format!("{}, {program}", p.runtime))
+        .field("model", p.model.as_deref().unwrap_or("the program's own default"))
+        .field("tools", list(&p.tools))
+        .field("built in", (!p.built_in_tools.is_empty()).then(|| list(&p.built_in_tools)))
+        .field("environment", list(&p.environment))
+        .field(
+            "limits",
+            format!("{} model calls, {} tool calls, {}", p.max_turns, p.max_tool_calls, p.session_timeout),
+        );
+    for limit in &p.limits {
+        fields = fields.field("budget", left(limit));
     }
-    for (name, text) in
-        [("system prompt", preview.system_prompt.as_deref().unwrap_or_default()), ("user prompt", &preview.user_prompt)]
-    {
-        out.line(&format!("\n{}\n{}", out.paint(Tone::Head, name), block(text)));
-    }
+    fields.field("price", format!("{bound}{}", p.price_bound.meaning)).print();
+    out.section("system prompt", p.system_prompt.as_deref().unwrap_or_default());
+    out.section("user prompt", &p.user_prompt);
     out.line("");
-    match &preview.refusal {
+    match &p.refusal {
         None => out.line("Nothing was started."),
         Some(refusal) => {
             out.line(&format!("{} {}", out.paint(Tone::Bad, "It would be refused:"), one_line(&refusal.message, 1000)));
         }
     }
-}
-
-fn fields(p: &Preview) -> Vec<(&'static str, String)> {
-    let list = |names: &[String]| match names {
-        [] => "none".to_owned(),
-        names => one_line(&names.join(", "), 4000),
-    };
-    let program = p.program.as_ref().map_or_else(|| "unknown".to_owned(), |path| path.display().to_string());
-    let mut found = vec![
-        ("butler", p.butler.clone()),
-        ("runtime", format!("{}, {program}", p.runtime)),
-        ("model", p.model.clone().unwrap_or_else(|| "the program's own default".to_owned())),
-        ("tools", list(&p.tools)),
-    ];
-    if !p.built_in_tools.is_empty() {
-        found.push(("built in", list(&p.built_in_tools)));
-    }
-    found.push(("environment", list(&p.environment)));
-    found.push((
-        "bounds",
-        format!("{} model calls, {} tool calls, {}", p.max_turns, p.max_tool_calls, p.session_timeout),
-    ));
-    found.extend(p.limits.iter().map(|limit| ("limit", left(limit))));
-    let bound = p.price_bound.usd.map_or_else(String::new, |usd| format!("at most {usd}: "));
-    found.push(("price", format!("{bound}{}", p.price_bound.meaning)));
-    found
 }
 
 /// One limit, as people say it.

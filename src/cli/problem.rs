@@ -2,7 +2,8 @@
 
 use serde_json::{Value, json};
 
-use super::out::{Out, count};
+use super::out::Out;
+use super::text::count;
 use admin::{ClientError, PlaceError};
 use config::{Mistake, Refused};
 
@@ -37,6 +38,12 @@ impl Problem {
         Self::new(USAGE, "usage", message, next)
     }
 
+    /// What the daemon answered can't be read.
+    pub fn foreign(error: &dyn std::fmt::Display) -> Self {
+        let message = format!("The daemon's answer can't be read: {error}.");
+        Self::new(FAILED, "foreign_answer", message, "Run the same version of butlerd as the daemon.")
+    }
+
     /// As a program reads it.
     pub fn to_json(&self) -> Value {
         let mut shown = json!({"status": "error", "code": self.code, "error": self.message});
@@ -50,7 +57,7 @@ impl Problem {
     }
 
     /// Tells it: people on standard error, programs where they read the answer.
-    pub fn tell(&self, out: Out) {
+    pub fn tell(&self, out: &Out) {
         if out.json {
             return out.value(&self.to_json());
         }
@@ -81,9 +88,11 @@ impl From<ClientError> for Problem {
             other => format!("{}.", other.to_string().trim_end_matches('.')),
         };
         let (exit, code, next) = match &error {
-            ClientError::Place(PlaceError::NotRunning { .. }) => {
-                (UNREACHABLE, "not_running", "Start it with `butlerd serve`, or say where it is with --data-dir DIR.")
-            }
+            ClientError::Place(PlaceError::NotRunning { .. }) => (
+                UNREACHABLE,
+                "not_running",
+                "Start it with `butlerd serve`, or name its data directory with --data-dir DIR.",
+            ),
             ClientError::Place(PlaceError::Gone { .. }) => {
                 (UNREACHABLE, "not_running", "Start it again with `butlerd serve`.")
             }
@@ -95,9 +104,7 @@ impl From<ClientError> for Problem {
                 "not_running",
                 "The daemon may be starting or stopping just now; try again, or restart it.",
             ),
-            ClientError::Unreachable { .. } => {
-                (UNREACHABLE, "unreachable", "Look at its log; if it hangs, restart it.")
-            }
+            ClientError::Unreachable { .. } => (UNREACHABLE, "unreachable", "Read its log; if it hangs, restart it."),
             ClientError::Refused(failure) => {
                 let exit = if failure.code == "invalid_arguments" { USAGE } else { FAILED };
                 (exit, failure.code.as_str(), next_after(&failure.code))

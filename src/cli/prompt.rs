@@ -71,7 +71,7 @@ fn piped(input: &mut impl Read) -> io::Result<Secret<String>> {
 fn text(bytes: Vec<u8>) -> io::Result<Secret<String>> {
     String::from_utf8(bytes).map(Secret::new).map_err(|e| {
         e.into_bytes().zeroize();
-        io::Error::new(io::ErrorKind::InvalidData, "it is no UTF-8 text")
+        io::Error::new(io::ErrorKind::InvalidData, "it is not UTF-8 text")
     })
 }
 

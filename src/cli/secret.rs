@@ -1,12 +1,32 @@
 //! `butlerd secret`
 
+use std::ffi::OsString;
+
+use clap::Subcommand;
 use serde_json::json;
 
-use super::args::Secret;
-use super::out::{Out, Table, Tone};
+use super::out::Out;
 use super::problem::Problem;
 use super::{Caller, Outcome, prompt};
-use admin::{ApiClient, Sealed};
+use admin::Sealed;
+use admin::api::{HouseApiClient, SecretsApiClient};
+
+/// `secret`
+#[derive(Debug, Subcommand)]
+pub enum Secret {
+    /// Store a secret; type its value when asked, or pipe it in
+    Set {
+        /// Such as ANTHROPIC_API_KEY
+        name: String,
+        /// Taken only to be refused: a value on a command line is in the shell's history and in every process list.
+        #[arg(hide = true)]
+        value: Vec<OsString>,
+    },
+    /// List the names of the stored secrets
+    List,
+    /// Remove a secret
+    Rm { name: String },
+}
 
 /// The phase of a butler's boot that looks for its keys.
 const KEY_PHASE: &str = "core credentials";
@@ -19,7 +39,7 @@ pub enum Request {
 }
 
 /// Refuses values on the command line, and reads the value from where it may stand.
-pub fn prepare(what: Secret, out: Out) -> Result<Request, Problem> {
+pub fn prepare(what: Secret, out: &Out) -> Result<Request, Problem> {
     match what {
         Secret::List => Ok(Request::List),
         Secret::Rm { name } => Ok(Request::Remove(name)),
@@ -30,7 +50,7 @@ pub fn prepare(what: Secret, out: Out) -> Result<Request, Problem> {
             if !is_name(&name) {
                 // Not repeated: whoever gives the value first and the name never would see it in a log.
                 return Err(Problem::usage(
-                    "That is no name for a secret: capital letters, digits and `_`, as in ANTHROPIC_API_KEY.",
+                    "That is not a name for a secret: use capital letters, digits and `_`, as in ANTHROPIC_API_KEY.",
                     "Run: butlerd secret set NAME, then type the value when asked.",
                 ));
             }
@@ -60,53 +80,40 @@ fn is_name(name: &str) -> bool {
 }
 
 pub async fn run(caller: Caller, request: Request) -> Outcome {
-    let calls = caller.client.quick()?;
-    let out = caller.out;
+    let calls = caller.quick()?;
+    let out = &caller.out;
+    let done = |status: &str, name: &str, sentence: String| {
+        out.answer(&json!({"status": status, "name": name}), |out, _| out.line(&sentence))
+    };
     match request {
         Request::Set(name, value) => {
-            let stored = calls.secret_set(name, value).await.map_err(caller.failed())?;
-            done(out, "stored", &stored.name, &format!("{} is stored, encrypted.", stored.name));
+            let name = caller.got(calls.secret_set(name, value).await)?.name;
+            done("stored", &name, format!("{name} is stored, encrypted."))?;
             // The next session finds it; a butler that did not start for want of a key tries again only when told.
             if let Ok(status) = calls.status().await {
                 for b in status.butlers.iter().filter(|b| b.failed_phase.as_deref() == Some(KEY_PHASE)) {
                     out.aside(&format!("{} was parked for want of a key: `butlerd reload` starts it.", b.name));
                 }
             }
+            Ok(0)
         }
         Request::Remove(name) => {
-            let gone = calls.secret_remove(name).await.map_err(caller.failed())?;
-            done(out, "removed", &gone.name, &format!("{} is removed.", gone.name));
+            let name = caller.got(calls.secret_remove(name).await)?.name;
+            done("removed", &name, format!("{name} is removed."))
         }
-        Request::List => {
-            let list = calls.secret_list().await.map_err(caller.failed())?;
-            if out.json {
-                out.value(&list);
-            } else if list.is_empty() {
-                out.line("No secret is stored. Store one with: butlerd secret set NAME");
-            } else {
-                let mut table = Table::new(&["NAME", "STORED"]);
-                for secret in &list {
-                    let at = secret.updated_at.map(|t| caller.moment(t));
-                    table.row(vec![(Tone::Plain, secret.name.clone()), (Tone::Plain, at.unwrap_or_default())]);
-                }
-                out.table(&table);
-            }
-        }
-    }
-    Ok(0)
-}
-
-fn done(out: Out, status: &str, name: &str, sentence: &str) {
-    match out.json {
-        true => out.value(&json!({"status": status, "name": name})),
-        false => out.line(sentence),
+        Request::List => caller.show(calls.secret_list().await, |out, secrets| {
+            out.table(secrets)
+                .column("NAME", |s| &s.name)
+                .column("STORED", |s| s.updated_at.map(|at| out.moment(at)))
+                .print("No secrets are stored. Store one with: butlerd secret set NAME");
+        }),
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::problem::USAGE;
     use super::*;
-    use crate::problem::USAGE;
 
     #[test]
     fn a_value_on_the_command_line_is_refused_and_not_repeated() {
@@ -120,7 +127,7 @@ mod tests {
             given("sk-secret", &[]),
             given("KEY", &["sk", "-secret"]),
         ] {
-            let problem = prepare(what, Out::new(false)).err().unwrap();
+            let problem = prepare(what, &Out::new(false)).err().unwrap();
             assert_eq!(problem.exit, USAGE);
             assert!(!format!("{problem:?}").contains("secret\"") && !problem.message.contains("sk-"), "{problem:?}");
         }

@@ -1,31 +1,60 @@
 //! `butlerd serve` and `butlerd demo`: the commands that are a household themselves.
 
-use super::args::{DemoArgs, ServeArgs};
+use clap::Args;
+use config::{Overrides, Ports, RuntimeKind};
+
+use super::args::PostgresArgs;
 use super::problem::{FAILED, Problem};
-use super::{CommandContext, Outcome};
-use config::Overrides;
-use demo::DemoOptions;
+use super::{Outcome, Place};
+use offline::demo::DemoOptions;
 use supervisor::{ServeError, with_causes};
 
-pub fn run(context: CommandContext, args: ServeArgs) -> Outcome {
+/// `serve`
+#[derive(Debug, Clone, Default, Args)]
+pub struct ServeArgs {
+    /// Where butlers' ports come from: `roster` or `auto` (free ones)
+    #[arg(long, value_name = "WHICH")]
+    pub ports: Option<Ports>,
+    /// The admin port's address
+    #[arg(long, value_name = "ADDRESS:PORT")]
+    pub listen: Option<String>,
+    /// What is logged: a level, or directives for single parts
+    #[arg(long, value_name = "FILTER")]
+    pub log: Option<String>,
+    #[command(flatten)]
+    pub postgres: PostgresArgs,
+}
+
+/// `demo`
+#[derive(Debug, Clone, Args)]
+pub struct DemoArgs {
+    /// `claude-code`, `codex`, `gemini` or `native` [default: claude-code where it is installed]
+    #[arg(long, value_name = "RUNTIME")]
+    pub runtime: Option<RuntimeKind>,
+    /// Leave it running until Ctrl-C
+    #[arg(long)]
+    pub keep: bool,
+}
+
+pub fn run(place: Place, args: ServeArgs) -> Outcome {
     let mut overrides = Overrides {
         ports: args.ports,
         listen: args.listen,
         log: args.log,
         pg_bin: args.postgres.pg_bin,
         pg_bundle: args.postgres.pg_bundle,
-        ..context.overrides
+        ..place.overrides
     };
-    if context.out.json {
+    if place.out.json {
         overrides.set.push(("telemetry.format".to_owned(), "json".to_owned()));
     }
-    let served = on_all_cores(supervisor::serve(&overrides, &context.environment, admin::spawn))?;
+    let served = on_all_cores(supervisor::serve(&overrides, &place.environment, admin::spawn))?;
     served?;
     Ok(0)
 }
 
-pub fn demo(args: DemoArgs) -> Outcome {
-    on_all_cores(demo::run(DemoOptions { runtime: args.runtime, keep: args.keep }))
+pub fn demo(args: &DemoArgs) -> Outcome {
+    on_all_cores(offline::demo::run(DemoOptions { runtime: args.runtime, keep: args.keep }))
 }
 
 pub(super) fn on_all_cores<T>(work: impl Future<Output = T>) -> Result<T, Problem> {
@@ -47,7 +76,7 @@ impl From<ServeError> for Problem {
             other => {
                 let why = with_causes(&other);
                 let message = format!("The household can't be served: {}.", why.trim_end_matches('.'));
-                Problem::new(FAILED, "serve", message, "`butlerd doctor` looks at the machine and says what to do.")
+                Problem::new(FAILED, "serve", message, "`butlerd doctor` examines the machine and says what to do.")
             }
         }
     }

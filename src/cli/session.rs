@@ -1,173 +1,169 @@
 //! `butlerd sessions`
 
-use jiff::tz::TimeZone;
+use clap::Subcommand;
+use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::args::Sessions;
+use super::args::{Id, Newest};
 use super::events::{Printer, READ, SHOWN, cut_off, next};
 use super::follow::follow;
-use super::out::{Out, Table, Tone, block, brief, moment_of, one_line, span, text};
+use super::out::{Out, Tone};
 use super::problem::FAILED;
+use super::text::{brief, one_line, span, words};
 use super::{Caller, Outcome};
-use admin::{ApiClient, SessionPage};
+use admin::api::{EventsApiClient, SessionsApiClient, TimelineApiClient};
+use admin::{CallRow, SessionDetail, SessionPage, SessionRow};
 use sessions::{EventKind, SessionEvent, SessionState};
 
+/// `sessions`
+#[derive(Debug, Subcommand)]
+pub enum Sessions {
+    /// List the newest sessions
+    List {
+        /// Only this butler's
+        #[arg(long, value_name = "NAME")]
+        butler: Option<String>,
+        #[command(flatten)]
+        newest: Newest,
+    },
+    /// Show one session in full: prompt, calls with their results, texts, answer
+    Show { id: Id },
+    /// Follow sessions as they happen: one until its end, or all until Ctrl-C
+    Tail {
+        id: Option<Id>,
+        /// Only this butler's
+        #[arg(long, value_name = "NAME", conflicts_with = "id")]
+        butler: Option<String>,
+    },
+    /// End a session that waits or runs
+    Cancel { id: Id },
+}
+
+/// A session with all that happened in it.
+#[derive(Serialize)]
+struct Story {
+    #[serde(flatten)]
+    detail: SessionDetail,
+    events: Vec<SessionEvent>,
+}
+
 pub async fn run(caller: Caller, what: Sessions) -> Outcome {
-    let out = caller.out;
     match what {
-        Sessions::List { butler, limit } => {
-            let page = caller.client.quick()?.sessions_list(butler, Some(limit)).await.map_err(caller.failed())?;
-            match out.json {
-                true => out.value(&page),
-                false => list(out, &page, &caller.zone()),
-            }
+        Sessions::List { butler, newest } => {
+            caller.show(caller.quick()?.sessions_list(butler, Some(newest.limit)).await, list)
         }
-        Sessions::Show { id } => {
-            let client = caller.client.quick()?;
-            let mut row = client.sessions_get(id).await.map_err(caller.failed())?;
-            let mut events = Vec::new();
+        Sessions::Show { id: Id(id) } => {
+            let calls = caller.quick()?;
+            let mut story = Story { detail: caller.got(calls.sessions_get(id).await)?, events: Vec::new() };
             loop {
-                let after = events.iter().filter_map(|e: &SessionEvent| e.seq).max();
-                let page = client.sessions_events(id, after).await.map_err(caller.failed())?;
-                events.extend(page.events);
+                let after = story.events.iter().filter_map(|e| e.seq).max();
+                let page = caller.got(calls.sessions_events(id, after).await)?;
+                story.events.extend(page.events);
                 if !page.more {
                     break;
                 }
             }
-            match out.json {
-                true => {
-                    row["events"] = serde_json::to_value(&events).unwrap_or_default();
-                    out.value(&row);
-                }
-                false => show(out, &row, &events, &caller.zone()),
-            }
+            caller.out.answer(&story, show)
         }
-        Sessions::Tail { id: Some(id), .. } => return tail_one(&caller, id).await,
-        Sessions::Tail { id: None, butler } => return tail_all(&caller, butler).await,
-        Sessions::Cancel { id } => {
-            let done = caller.client.quick()?.sessions_cancel(id).await.map_err(caller.failed())?;
-            match out.json {
-                true => out.value(&done),
-                false => out.line(&format!("Session {id} of {} is cancelled.", done.butler)),
-            }
-        }
+        Sessions::Tail { id: Some(Id(id)), .. } => tail_one(&caller, id).await,
+        Sessions::Tail { id: None, butler } => tail_all(&caller, butler).await,
+        Sessions::Cancel { id: Id(id) } => caller.show(caller.quick()?.sessions_cancel(id).await, |out, done| {
+            out.line(&format!("Session {id} of {} is cancelled.", done.butler));
+        }),
     }
-    Ok(0)
 }
 
-fn tone(state: &str) -> Tone {
-    match state {
-        "succeeded" => Tone::Good,
-        "queued" | "running" => Tone::Warn,
+fn state(row: &SessionRow) -> (Tone, String) {
+    let tone = match row.state {
+        SessionState::Succeeded => Tone::Good,
+        SessionState::Queued | SessionState::Running => Tone::Warn,
         _ => Tone::Bad,
-    }
+    };
+    (tone, words(row.state.as_str()))
 }
 
-fn list(out: Out, page: &SessionPage, zone: &TimeZone) {
-    if page.sessions.is_empty() {
-        out.line("There is no session yet.");
-    } else {
-        let mut table = Table::new(&["SESSION", "BUTLER", "BEGAN", "STATE", "TOOK", "TOOLS", "PROMPT"]);
-        for row in &page.sessions {
-            let state = text(row, "state");
-            let took = row["duration_ms"].as_i64().map(span).unwrap_or_default();
-            let calls = row["tool_call_count"].as_i64().map(|n| n.to_string()).unwrap_or_default();
-            table.row(vec![
-                (Tone::Plain, text(row, "id").to_owned()),
-                (Tone::Plain, text(row, "butler").to_owned()),
-                (Tone::Plain, moment_of(row, "queued_at", zone)),
-                (tone(state), state.replace('_', " ")),
-                (Tone::Plain, took),
-                (Tone::Plain, calls),
-                (Tone::Plain, one_line(text(row, "prompt"), 60)),
-            ]);
-        }
-        out.table(&table);
-    }
-    for missing in &page.unavailable {
-        out.aside(&format!("Without {}: {}", missing.butler, one_line(&missing.reason, 500)));
-    }
+fn list(out: &Out, page: &SessionPage) {
+    out.table(&page.sessions)
+        .column("SESSION", |s| s.id)
+        .column("BUTLER", |s| &s.butler)
+        .column("BEGAN", |s| out.moment(s.queued_at))
+        .column("STATE", state)
+        .column("TOOK", |s| s.duration_ms.map(span))
+        .column("TOOLS", |s| s.tool_call_count)
+        .column("PROMPT", |s| one_line(&s.prompt, 60))
+        .print("No sessions yet");
+    out.left_out(&page.unavailable);
 }
 
-fn show(out: Out, row: &Value, events: &[SessionEvent], zone: &TimeZone) {
-    let field = |name: &str, value: &str| {
-        if !value.is_empty() {
-            out.line(&format!("{}  {value}", out.paint(Tone::Head, &format!("{name:<9}"))));
-        }
-    };
-    let state = text(row, "state");
-    field("session", text(row, "id"));
-    field("butler", text(row, "butler"));
-    field("state", &out.paint(tone(state), &state.replace('_', " ")));
-    field("by", &one_line(text(row, "trigger_source"), 100));
-    let tainted = row["exposed_at"].is_string().then_some(", lowered by what it read");
-    let private = row["private_at"].is_string().then_some(", was shown private data");
-    let shown = [Some(text(row, "trust")), tainted, private];
-    field("trust", &shown.into_iter().flatten().collect::<String>());
-    field("began", &moment_of(row, "queued_at", zone));
-    field("ended", &moment_of(row, "completed_at", zone));
-    field("took", &row["duration_ms"].as_i64().map(span).unwrap_or_default());
-    field("runtime", &one_line(text(row, "runtime"), 60));
-    field("model", &one_line(text(row, "model"), 100));
-    field("tokens", &tokens(row));
-    field("cost", &row["cost_usd"].as_str().map(|c| format!("${c}")).unwrap_or_default());
-    field("request", text(row, "request_id"));
-    field("parent", text(row, "parent_session_id"));
-    field("trace", text(row, "trace_id"));
-    field("exit", &one_line(text(row, "exit_status"), 100));
-    let section = |name: &str, body: &str| {
-        if !body.is_empty() {
-            out.line(&format!("\n{}\n{}", out.paint(Tone::Head, name), block(body)));
-        }
-    };
-    section("prompt", text(row, "prompt"));
-    if let context @ Value::Object(_) = &row["context"]["context"] {
-        section("context", &context.to_string());
+fn show(out: &Out, Story { detail, events }: &Story) {
+    let s = &detail.session;
+    let tainted = if s.exposed_at.is_some() { ", lowered by what it read" } else { "" };
+    let private = if s.private_at.is_some() { ", was shown private data" } else { "" };
+    out.fields()
+        .field("session", s.id)
+        .field("butler", &s.butler)
+        .field("state", state(s))
+        .field("by", &s.trigger_source)
+        .field("trust", format!("{}{tainted}{private}", s.trust))
+        .field("began", out.moment(s.queued_at))
+        .field("ended", s.completed_at.map(|at| out.moment(at)))
+        .field("took", s.duration_ms.map(span))
+        .field("runtime", &s.runtime)
+        .field("model", &s.model)
+        .field("tokens", tokens(s))
+        .field("cost", s.cost_usd)
+        .field("request", s.request_id)
+        .field("parent", s.parent_session_id)
+        .field("trace", &s.trace_id)
+        .field("exit", &s.exit_status)
+        .print();
+    out.section("prompt", &s.prompt);
+    if let context @ Value::Object(_) = &detail.context["context"] {
+        out.section("context", &context.to_string());
     }
     // What a model calls is among the events; without them (a session of an older version) the calls' rows tell it.
     let told = |e: &SessionEvent| matches!(e.kind, EventKind::ToolCall { .. });
-    let calls = row["tool_calls"].as_array().map(Vec::as_slice).unwrap_or_default();
-    if !calls.is_empty() && !events.iter().any(told) {
-        tool_calls(out, calls);
+    if !detail.tool_calls.is_empty() && !events.iter().any(told) {
+        tool_calls(out, &detail.tool_calls);
     }
     if !events.is_empty() {
-        out.line(&format!("\n{}", out.paint(Tone::Head, "what happened")));
-        let printer = Printer { out, zone: zone.clone(), butlers: false, most: READ };
+        out.heading("what happened");
+        let printer = Printer { out, butlers: false, most: READ };
         events.iter().for_each(|event| printer.session(event));
     }
-    section("answer", text(row, "result"));
-    section("error", text(row, "error"));
+    out.section("answer", s.result.as_deref().unwrap_or_default());
+    out.section("error", s.error.as_deref().unwrap_or_default());
 }
 
-fn tool_calls(out: Out, calls: &[Value]) {
-    out.line(&format!("\n{}", out.paint(Tone::Head, "tool calls")));
+fn tool_calls(out: &Out, calls: &[CallRow]) {
+    out.heading("tool calls");
     for call in calls {
-        let outcome = text(call, "outcome");
-        let mark = out.paint(if outcome == "ok" { Tone::Good } else { Tone::Bad }, &format!("{outcome:<9}"));
-        let took = call["duration_us"].as_i64().map(|us| format!("{:.1} ms", us as f64 / 1000.0)).unwrap_or_default();
-        let detail = call["detail"].as_str().map(|d| format!("  {}", one_line(d, 300))).unwrap_or_default();
-        let (name, arguments) = (one_line(text(call, "tool"), 80), brief(&call["arguments"], 300));
-        out.line(&format!("{mark}  {name} {arguments}  {}{detail}", out.paint(Tone::Faint, &took)));
+        let tone = if call.outcome == "ok" { Tone::Good } else { Tone::Bad };
+        let mark = out.paint(tone, &format!("{:<9}", call.outcome));
+        let took = out.paint(Tone::Faint, &format!("{:.1} ms", call.duration_us as f64 / 1000.0));
+        let detail = call.detail.as_deref().map(|d| format!("  {}", one_line(d, 300))).unwrap_or_default();
+        let (name, arguments) = (one_line(&call.tool, 80), brief(&call.arguments, 300));
+        out.line(&format!("{mark}  {name} {arguments}  {took}{detail}"));
     }
 }
 
-fn tokens(row: &Value) -> String {
-    let one = |key: &str, name: &str| row[key].as_i64().map(|n| format!("{n} {name}"));
+fn tokens(row: &SessionRow) -> String {
     let parts = [
-        one("input_tokens", "in"),
-        one("output_tokens", "out"),
-        one("cached_input_tokens", "from cache"),
-        one("cache_creation_tokens", "to cache"),
+        (row.input_tokens, "in"),
+        (row.output_tokens, "out"),
+        (row.cached_input_tokens, "from cache"),
+        (row.cache_creation_tokens, "to cache"),
     ];
-    parts.into_iter().flatten().collect::<Vec<_>>().join(", ")
+    let known = parts.into_iter().filter_map(|(n, name)| Some(format!("{} {name}", n?)));
+    known.collect::<Vec<_>>().join(", ")
 }
 
 /// Follows all sessions until the person has seen enough.
 async fn tail_all(caller: &Caller, butler: Option<String>) -> Outcome {
     let live = caller.client.live().await?;
-    let printer = Printer { out: caller.out, zone: caller.zone(), butlers: butler.is_none(), most: SHOWN };
-    let mut events = live.subscribe_events(butler).await.map_err(caller.failed())?;
+    let printer = Printer { out: &caller.out, butlers: butler.is_none(), most: SHOWN };
+    let mut events = caller.got(live.subscribe_events(butler).await)?;
     caller.out.aside("Waiting for sessions; Ctrl-C ends this.");
     loop {
         tokio::select! {
@@ -183,8 +179,8 @@ async fn tail_all(caller: &Caller, butler: Option<String>) -> Outcome {
 /// Follows one session to its end. One that is over already is told from its record.
 async fn tail_one(caller: &Caller, id: Uuid) -> Outcome {
     let live = caller.client.live().await?;
-    let mut events = live.subscribe_events(None).await.map_err(caller.failed())?;
-    let printer = Printer { out: caller.out, zone: caller.zone(), butlers: false, most: SHOWN };
+    let mut events = caller.got(live.subscribe_events(None).await)?;
+    let printer = Printer { out: &caller.out, butlers: false, most: SHOWN };
     Ok(match follow(caller, &live, &mut events, &printer, id).await? {
         Some(end) if end.result.state != SessionState::Succeeded => FAILED,
         _ => 0,
@@ -193,16 +189,12 @@ async fn tail_one(caller: &Caller, id: Uuid) -> Outcome {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use admin::sample;
 
     #[test]
     fn what_is_unknown_is_left_out() {
-        assert_eq!(tokens(&json!({"input_tokens": 5, "output_tokens": null})), "5 in");
-        assert_eq!(tokens(&json!({})), "");
-        assert_eq!(moment_of(&json!({"completed_at": null}), "completed_at", &TimeZone::UTC), "");
-        let row = json!({"queued_at": "2026-01-01T10:00:00.5Z"});
-        assert_eq!(moment_of(&row, "queued_at", &TimeZone::UTC), "2026-01-01 10:00:00");
+        assert_eq!(tokens(&SessionRow { input_tokens: Some(5), ..sample::session() }), "5 in");
+        assert_eq!(tokens(&sample::session()), "");
     }
 }

@@ -1,165 +1,206 @@
 //! `butlerd rules` and `butlerd contacts`: the switchboard's own tools, for people.
 
+use clap::{Args, Subcommand};
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
+use uuid::Uuid;
 
-use super::args::{Contacts, Rules};
-use super::out::{Table, Tone, count, one_line};
-use super::problem::{FAILED, Problem};
+use super::args::Id;
+use super::out::{Out, Tone};
+use super::text::{count, one_line};
 use super::{Caller, Outcome};
-use admin::ApiClient;
 use inbox::SWITCHBOARD;
 
-impl Caller {
-    /// Calls a tool of the switchboard; its refusal is the command's.
-    async fn switchboard(&self, tool: &str, args: Value) -> Result<Value, Problem> {
-        let args: Map<String, Value> = args
-            .as_object()
-            .into_iter()
-            .flatten()
-            .filter(|(_, v)| !v.is_null())
-            .map(|(k, v)| (k.clone(), v.clone()))
-            .collect();
-        let calls = self.client.patient()?;
-        let answer =
-            calls.tool_call(SWITCHBOARD.to_owned(), tool.to_owned(), Some(args)).await.map_err(self.failed())?;
-        if answer.is_error || answer.result["status"] == "error" {
-            let said = |field: &str| answer.result[field].as_str().unwrap_or_default().to_owned();
-            return Err(Problem::new(FAILED, &said("code"), said("error"), ""));
-        }
-        Ok(answer.result)
-    }
+/// `rules`
+#[derive(Debug, Subcommand)]
+pub enum Rules {
+    /// List the rules in the order in which they are tried
+    List,
+    /// Add a rule; the first that matches a message decides
+    Add {
+        #[command(flatten)]
+        rule: NewRule,
+        /// Lower ones are tried first [default: after all others]
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(0..=1_000_000))]
+        position: Option<u32>,
+        /// Why it is there
+        #[arg(long, value_name = "TEXT")]
+        note: Option<String>,
+    },
+    /// Show what all rules, one of them, or a new one would have done with the newest messages; changes nothing
+    Test {
+        /// An existing rule, even one that is off
+        #[arg(long, value_name = "RULE")]
+        id: Option<Uuid>,
+        /// A new rule, as for `add`
+        #[arg(requires_all = ["pattern", "action"], conflicts_with = "id")]
+        kind: Option<String>,
+        pattern: Option<String>,
+        action: Option<String>,
+        butler: Option<String>,
+        /// How many messages
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = clap::value_parser!(u32).range(1..=1000))]
+        last: u32,
+    },
+    /// Switch a rule on
+    Enable { id: Id },
+    /// Switch a rule off
+    Disable { id: Id },
+    /// Remove a rule
+    Rm { id: Id },
 }
 
-/// A field of an answer as a cell.
-fn cell(value: &Value, field: &str) -> (Tone, String) {
-    let text = match &value[field] {
-        Value::String(text) => one_line(text, 60),
-        Value::Null => String::new(),
-        other => other.to_string(),
-    };
-    (Tone::Plain, text)
+/// What a rule says
+#[derive(Debug, Args, Serialize)]
+pub struct NewRule {
+    /// sender_address, sender_domain, header, substring, chat_id, channel or mime_type
+    pub kind: String,
+    /// Such as example.org, `List-Id: news`, image/*
+    pub pattern: String,
+    /// skip, metadata_only, low_priority, route_to or pass
+    pub action: String,
+    /// Where to, for route_to
+    pub butler: Option<String>,
+}
+
+/// `contacts`
+#[derive(Debug, Subcommand)]
+pub enum Contacts {
+    /// List the people whom the household knows
+    List,
+    /// Add an identity of a person, such as an email address
+    Add { name: String, channel: String, identity: String },
+    /// Remove an identity
+    Rm { channel: String, identity: String },
+}
+
+/// A rule, as the switchboard's tools show it.
+#[derive(Deserialize, Serialize)]
+struct Rule {
+    id: Uuid,
+    position: i32,
+    kind: String,
+    pattern: String,
+    action: String,
+    butler: Option<String>,
+    enabled: bool,
+    note: Option<String>,
+}
+
+/// What a dry run found.
+#[derive(Deserialize, Serialize)]
+struct Tried {
+    looked_at: usize,
+    fitted: usize,
+    messages: Vec<Decided>,
+}
+
+/// A message that a rule would have decided on.
+#[derive(Deserialize, Serialize)]
+struct Decided {
+    request_id: Uuid,
+    channel: String,
+    sender: String,
+    text: String,
+    would: String,
+    butler: Option<String>,
+    was: Option<String>,
+    /// What else it says.
+    #[serde(flatten)]
+    more: Map<String, Value>,
+}
+
+/// An identity under which a person writes.
+#[derive(Deserialize, Serialize)]
+struct Contact {
+    name: String,
+    channel: String,
+    identity: String,
+    /// What else its row has.
+    #[serde(flatten)]
+    more: Map<String, Value>,
 }
 
 pub async fn rules(caller: Caller, what: Rules) -> Outcome {
-    let out = caller.out;
+    let out = &caller.out;
     match what {
         Rules::List => {
-            let rules = caller.switchboard("triage_rule_list", json!({})).await?;
-            if out.json {
-                out.value(&rules);
-                return Ok(0);
-            }
-            let list = rules.as_array().cloned().unwrap_or_default();
-            if list.is_empty() {
-                out.line("There is no rule. Add one with: butlerd rules add KIND PATTERN ACTION");
-                return Ok(0);
-            }
-            let mut table = Table::new(&["RULE", "POSITION", "KIND", "PATTERN", "ACTION", "BUTLER", "STATE", "NOTE"]);
-            for rule in &list {
-                let state = if rule["enabled"] == true { (Tone::Good, "on") } else { (Tone::Faint, "off") };
-                let mut cells: Vec<_> =
-                    ["id", "position", "kind", "pattern", "action", "butler"].map(|field| cell(rule, field)).into();
-                cells.push((state.0, state.1.to_owned()));
-                cells.push(cell(rule, "note"));
-                table.row(cells);
-            }
-            out.table(&table);
+            let rules: Vec<Rule> = caller.tool(SWITCHBOARD, "triage_rule_list", json!({})).await?;
+            out.answer(&rules, |out, rules| {
+                out.table(rules)
+                    .column("RULE", |r| r.id)
+                    .column("POSITION", |r| r.position)
+                    .column("KIND", |r| &r.kind)
+                    .column("PATTERN", |r| one_line(&r.pattern, 60))
+                    .column("ACTION", |r| &r.action)
+                    .column("BUTLER", |r| &r.butler)
+                    .column("STATE", |r| if r.enabled { (Tone::Good, "on") } else { (Tone::Faint, "off") })
+                    .column("NOTE", |r| r.note.as_deref().map(|note| one_line(note, 60)))
+                    .print("No rules. Add one with: butlerd rules add KIND PATTERN ACTION");
+            })
         }
         Rules::Add { rule, position, note } => {
-            let mut args = json!(rule);
-            args["position"] = json!(position);
-            args["note"] = json!(note);
-            let added = caller.switchboard("triage_rule_add", args).await?;
-            match out.json {
-                true => out.value(&added),
-                false => out.line(&format!(
-                    "Rule {} stands at position {}.",
-                    added["id"].as_str().unwrap_or_default(),
-                    added["position"]
-                )),
-            }
+            let args = json!({"kind": rule.kind, "pattern": rule.pattern, "action": rule.action,
+                              "butler": rule.butler, "position": position, "note": note});
+            let added: Rule = caller.tool(SWITCHBOARD, "triage_rule_add", args).await?;
+            out.answer(&added, |out, rule| out.line(&format!("Rule {} stands at position {}.", rule.id, rule.position)))
         }
         Rules::Test { id, kind, pattern, action, butler, last } => {
             let args = json!({"rule_id": id, "kind": kind, "pattern": pattern, "action": action, "butler": butler,
                               "last": last});
-            tried(&caller, &caller.switchboard("triage_dry_run", args).await?);
+            out.answer(&caller.tool::<Tried>(SWITCHBOARD, "triage_dry_run", args).await?, tried)
         }
-        Rules::Enable { id } => return switched(&caller, id, true).await,
-        Rules::Disable { id } => return switched(&caller, id, false).await,
-        Rules::Rm { id } => {
-            let removed = caller.switchboard("triage_rule_remove", json!({"id": id})).await?;
-            match out.json {
-                true => out.value(&removed),
-                false => out.line(&format!("Rule {id} is gone.")),
-            }
+        Rules::Enable { id: Id(id) } => switch(&caller, id, true).await,
+        Rules::Disable { id: Id(id) } => switch(&caller, id, false).await,
+        Rules::Rm { id: Id(id) } => {
+            let removed: Value = caller.tool(SWITCHBOARD, "triage_rule_remove", json!({ "id": id })).await?;
+            out.answer(&removed, |out, _| out.line(&format!("Rule {id} is removed.")))
         }
     }
-    Ok(0)
 }
 
-async fn switched(caller: &Caller, id: uuid::Uuid, on: bool) -> Outcome {
-    let rule = caller.switchboard("triage_rule_update", json!({"id": id, "enabled": on})).await?;
-    match caller.out.json {
-        true => caller.out.value(&rule),
-        false => caller.out.line(&format!("Rule {id} is {}.", if on { "on" } else { "off" })),
-    }
-    Ok(0)
+async fn switch(caller: &Caller, id: Uuid, on: bool) -> Outcome {
+    let rule: Rule = caller.tool(SWITCHBOARD, "triage_rule_update", json!({"id": id, "enabled": on})).await?;
+    caller.out.answer(&rule, |out, _| out.line(&format!("Rule {id} is {}.", if on { "on" } else { "off" })))
 }
 
-/// What a dry run found.
-fn tried(caller: &Caller, found: &Value) {
-    let out = caller.out;
-    if out.json {
-        return out.value(found);
+fn tried(out: &Out, found: &Tried) {
+    out.line(&format!("{} of {} would be decided.", found.messages.len(), count(found.looked_at, "message")));
+    if !found.messages.is_empty() {
+        out.table(&found.messages)
+            .column("REQUEST", |m| m.request_id)
+            .column("CHANNEL", |m| &m.channel)
+            .column("SENDER", |m| one_line(&m.sender, 60))
+            .column("TEXT", |m| one_line(&m.text, 60))
+            .column("WOULD", |m| &m.would)
+            .column("BUTLER", |m| &m.butler)
+            .column("WAS", |m| &m.was)
+            .print("");
     }
-    let messages = found["messages"].as_array().cloned().unwrap_or_default();
-    let looked = usize::try_from(found["looked_at"].as_u64().unwrap_or(0)).unwrap_or(usize::MAX);
-    out.line(&format!("{} of {} would be decided.", messages.len(), count(looked, "message")));
-    if messages.is_empty() {
-        return;
-    }
-    let mut table = Table::new(&["REQUEST", "CHANNEL", "SENDER", "TEXT", "WOULD", "BUTLER", "WAS"]);
-    for message in &messages {
-        let fields = ["request_id", "channel", "sender", "text", "would", "butler", "was"];
-        table.row(fields.map(|field| cell(message, field)).into());
-    }
-    out.table(&table);
 }
 
 pub async fn contacts(caller: Caller, what: Contacts) -> Outcome {
-    let out = caller.out;
+    let out = &caller.out;
     match what {
         Contacts::List => {
-            let list = caller.switchboard("contact_identity_list", json!({})).await?;
-            let people = list.as_array().cloned().unwrap_or_default();
-            if out.json {
-                out.value(&list);
-            } else if people.is_empty() {
-                out.line("Nobody is known yet. Add somebody with: butlerd contacts add NAME CHANNEL IDENTITY");
-            } else {
-                let mut table = Table::new(&["NAME", "CHANNEL", "IDENTITY"]);
-                for person in &people {
-                    table.row(["name", "channel", "identity"].map(|field| cell(person, field)).into());
-                }
-                out.table(&table);
-            }
+            let people: Vec<Contact> = caller.tool(SWITCHBOARD, "contact_identity_list", json!({})).await?;
+            out.answer(&people, |out, people| {
+                out.table(people)
+                    .column("NAME", |p| one_line(&p.name, 60))
+                    .column("CHANNEL", |p| &p.channel)
+                    .column("IDENTITY", |p| one_line(&p.identity, 60))
+                    .print("No contacts. Add one with: butlerd contacts add NAME CHANNEL IDENTITY");
+            })
         }
         Contacts::Add { name, channel, identity } => {
             let args = json!({"name": name, "channel": channel, "identity": identity});
-            let added = caller.switchboard("contact_identity_add", args).await?;
-            match out.json {
-                true => out.value(&added),
-                false => out.line(&format!("{name} is known on {channel} as {identity}.")),
-            }
+            let added: Value = caller.tool(SWITCHBOARD, "contact_identity_add", args).await?;
+            out.answer(&added, |out, _| out.line(&format!("{name} is known on {channel} as {identity}.")))
         }
         Contacts::Rm { channel, identity } => {
             let args = json!({"channel": channel, "identity": identity});
-            let removed = caller.switchboard("contact_identity_remove", args).await?;
-            match out.json {
-                true => out.value(&removed),
-                false => out.line(&format!("On {channel} {identity} is a stranger now.")),
-            }
+            let removed: Value = caller.tool(SWITCHBOARD, "contact_identity_remove", args).await?;
+            out.answer(&removed, |out, _| out.line(&format!("{identity} on {channel} is a stranger again.")))
         }
     }
-    Ok(0)
 }

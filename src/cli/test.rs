@@ -2,23 +2,35 @@
 
 use std::collections::BTreeMap;
 
+use clap::Args;
 use serde_json::json;
 
-use super::args::TestArgs;
-use super::out::{Out, Tone, count};
+use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::serve::on_all_cores;
-use super::{CommandContext, Outcome};
-use scenario::{Report, run as play};
+use super::text::count;
+use super::{Outcome, Place};
+use offline::scenario::{Report, run as play};
 
-pub fn run(context: &CommandContext, args: TestArgs) -> Outcome {
-    let played = on_all_cores(play(&context.overrides, &context.environment, &args.butlers, args.only.as_deref()))?;
+/// `test`
+#[derive(Debug, Clone, Default, Args)]
+pub struct TestArgs {
+    /// Only these butlers [default: all]
+    #[arg(value_name = "BUTLER")]
+    pub butlers: Vec<String>,
+    /// Only scenarios whose name contains this
+    #[arg(long, value_name = "TEXT")]
+    pub only: Option<String>,
+}
+
+pub fn run(place: &Place, args: &TestArgs) -> Outcome {
+    let played = on_all_cores(play(&place.overrides, &place.environment, &args.butlers, args.only.as_deref()))?;
     let reports = played.map_err(|why| Problem::new(FAILED, "test", format!("Nothing was tested: {why}"), ""))?;
-    Ok(show(context.out, &reports))
+    Ok(show(&place.out, &reports))
 }
 
 /// Tells what came of it. Returns the exit code.
-fn show(out: Out, reports: &[Report]) -> i32 {
+fn show(out: &Out, reports: &[Report]) -> i32 {
     let good = reports.iter().all(Report::is_good);
     if out.json {
         out.value(&json!({"ok": good, "butlers": reports}));

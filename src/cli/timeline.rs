@@ -1,29 +1,16 @@
 //! `butlerd timeline`
 
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use serde_json::Value;
-use uuid::Uuid;
-
 use super::events::{Printer, READ};
-use super::out::{Out, Tone, brief, count, one_line, text};
-use super::{Caller, Outcome};
-use admin::{ApiClient, Timeline};
-
-pub async fn run(caller: Caller, id: Uuid) -> Outcome {
-    let whole = caller.client.quick()?.timeline(id).await.map_err(caller.failed())?;
-    match caller.out.json {
-        true => caller.out.value(&whole),
-        false => show(caller.out, &whole, &caller.zone()),
-    }
-    Ok(0)
-}
+use super::out::{Out, Tone};
+use super::text::{brief, count, one_line, words};
+use admin::{CallRow, Timeline, TracedRun, TracedSession};
 
 /// One line of the story, and when it happened.
-type Line<'a> = (Timestamp, Box<dyn Fn(&Printer) + 'a>);
+type Line<'a> = (jiff::Timestamp, Box<dyn Fn(&Printer) + 'a>);
 
-fn show(out: Out, whole: &Timeline, zone: &TimeZone) {
-    let printer = Printer { out, zone: zone.clone(), butlers: true, most: READ };
+/// Prints all that one id led to, in the order of time.
+pub fn show(out: &Out, whole: &Timeline) {
+    let printer = Printer { out, butlers: true, most: READ };
     for trace in &whole.traces {
         out.line(&format!("{}  {trace}", out.paint(Tone::Head, "trace   ")));
     }
@@ -32,86 +19,68 @@ fn show(out: Out, whole: &Timeline, zone: &TimeZone) {
     }
     out.line("");
     let mut lines: Vec<Line> = Vec::new();
-    let at = |row: &Value, key: &str| row[key].as_str().and_then(|t| t.parse::<Timestamp>().ok()).unwrap_or_default();
     for run in &whole.runs {
-        lines.push((
-            at(run, "begun_at"),
-            Box::new(move |p| p.row(at(run, "begun_at"), text(run, "butler"), "runs", &schedule(run))),
-        ));
+        let at = run.begun_at.unwrap_or_default();
+        lines.push((at, Box::new(move |p| p.row(at, &run.butler, "runs", &schedule(run)))));
     }
     for call in &whole.calls {
-        let when = at(call, "called_at");
-        lines.push((when, Box::new(move |p| p.row(when, text(call, "butler"), "calls", &called(call)))));
+        lines.push((call.called_at, Box::new(|p| p.row(call.called_at, &call.butler, "calls", &called(call)))));
     }
     for event in &whole.events {
-        lines.push((event.at, Box::new(move |p| p.session(event))));
+        lines.push((event.at, Box::new(|p| p.session(event))));
     }
     lines.sort_by_key(|(at, _)| *at);
-    for (_, line) in lines {
-        line(&printer);
-    }
+    lines.iter().for_each(|(_, line)| line(&printer));
     out.line(&format!("\n{}", total(whole)));
     if whole.cut {
         out.aside("There is more on record than is shown here; see: butlerd sessions show");
     }
-    for missing in &whole.unavailable {
-        out.aside(&format!("Without {}: {}", missing.butler, one_line(&missing.reason, 500)));
-    }
+    out.left_out(&whole.unavailable);
 }
 
 /// A session's place among the others, and what it came from.
-fn session(row: &Value) -> String {
-    let depth = usize::try_from(row["depth"].as_u64().unwrap_or(0)).unwrap_or(0).min(20);
-    let request = &row["request"];
-    let from = format!(
-        "{} {}, trust {}",
-        text(request, "source_channel"),
-        text(request, "source_sender_identity"),
-        text(request, "trust")
-    );
-    let cost = row["cost_usd"].as_str().map(|c| format!(", ${c}")).unwrap_or_default();
+fn session(TracedSession { session: s, request, depth }: &TracedSession) -> String {
+    let from = request.as_ref().map_or_else(String::new, |r| {
+        format!("{} {}, trust {}", r.source_channel, r.source_sender_identity, r.trust.as_str())
+    });
+    let cost = s.cost_usd.map(|c| format!(", {c}")).unwrap_or_default();
     format!(
         "{}{} {}, {}{cost}, from {}, request {}",
-        "  ".repeat(depth),
-        text(row, "id"),
-        text(row, "butler"),
-        text(row, "state").replace('_', " "),
+        "  ".repeat((*depth).min(20) as usize),
+        s.id,
+        s.butler,
+        words(s.state.as_str()),
         one_line(&from, 120),
-        text(row, "request_id"),
+        s.request_id,
     )
 }
 
-fn schedule(run: &Value) -> String {
-    let why = run["reason"].as_str().map(|r| format!(": {r}")).unwrap_or_default();
-    let words =
-        format!("the schedule {}, due {}, {}{why}", text(run, "schedule"), text(run, "fire_at"), text(run, "state"));
-    one_line(&words, READ)
+fn schedule(run: &TracedRun) -> String {
+    let why = run.reason.as_deref().map(|r| format!(": {r}")).unwrap_or_default();
+    one_line(&format!("the schedule {}, due {}, {}{why}", run.schedule, run.fire_at, run.state), READ)
 }
 
-fn called(call: &Value) -> String {
-    let took = call["duration_us"].as_f64().map(|us| format!(", {:.1} ms", us / 1000.0)).unwrap_or_default();
-    let arguments = brief(&call["arguments"], READ);
-    format!(
-        "{} {arguments} by {}: {}{took}",
-        text(call, "tool"),
-        one_line(text(call, "caller"), 60),
-        text(call, "outcome")
-    )
+fn called(call: &CallRow) -> String {
+    let (arguments, took) = (brief(&call.arguments, READ), call.duration_us as f64 / 1000.0);
+    let caller = one_line(call.caller.as_deref().unwrap_or_default(), 60);
+    format!("{} {arguments} by {caller}: {}, {took:.1} ms", call.tool, call.outcome)
 }
 
 fn total(whole: &Timeline) -> String {
-    let calls: i64 = whole.sessions.iter().filter_map(|row| row["tool_call_count"].as_i64()).sum();
-    let tokens = |key: &str| {
-        let known: Vec<i64> = whole.sessions.iter().filter_map(|row| row[key].as_i64()).collect();
-        if known.is_empty() { "?".to_owned() } else { known.iter().sum::<i64>().to_string() }
+    let sessions = || whole.sessions.iter().map(|row| &row.session);
+    let calls: i64 = sessions().map(|row| row.tool_call_count).sum();
+    let tokens = |known: Vec<i64>| match known.as_slice() {
+        [] => "?".to_owned(),
+        known => known.iter().sum::<i64>().to_string(),
     };
-    let calls = usize::try_from(calls).unwrap_or(0) + whole.calls.len();
+    let (input, output) =
+        (sessions().filter_map(|s| s.input_tokens).collect(), sessions().filter_map(|s| s.output_tokens).collect());
     let mut parts = vec![
         count(whole.sessions.len(), "session"),
-        count(calls, "tool call"),
-        format!("{} + {} tokens", tokens("input_tokens"), tokens("output_tokens")),
+        count(usize::try_from(calls).unwrap_or(0) + whole.calls.len(), "tool call"),
+        format!("{} + {} tokens", tokens(input), tokens(output)),
     ];
-    parts.extend(whole.cost_usd.as_ref().map(|c| format!("${c}")));
+    parts.extend(whole.cost_usd.map(|cost| cost.to_string()));
     if whole.sessions_of_unknown_cost > 0 {
         parts.push(format!("cost unknown of {}", count(whole.sessions_of_unknown_cost, "session")));
     }
@@ -120,22 +89,24 @@ fn total(whole: &Timeline) -> String {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
+    use admin::{SessionRow, sample};
+    use base::Money;
 
     #[test]
     fn totals_do_not_make_up_what_is_unknown() {
+        let session = |input, tool_call_count| TracedSession {
+            session: SessionRow { input_tokens: Some(input), tool_call_count, ..sample::session() },
+            request: None,
+            depth: 0,
+        };
         let mut whole = Timeline {
-            sessions: vec![
-                json!({"tool_call_count": 2, "input_tokens": 100, "output_tokens": null}),
-                json!({"tool_call_count": 1, "input_tokens": 50, "output_tokens": null}),
-            ],
-            cost_usd: Some("0.3".into()),
+            sessions: vec![session(100, 2), session(50, 1)],
+            cost_usd: Money::parse("0.3"),
             sessions_of_unknown_cost: 1,
             ..Timeline::default()
         };
-        assert_eq!(total(&whole), "2 sessions, 3 tool calls, 150 + ? tokens, $0.3, cost unknown of 1 session");
+        assert_eq!(total(&whole), "2 sessions, 3 tool calls, 150 + ? tokens, $0.30, cost unknown of 1 session");
         whole.sessions.clear();
         (whole.cost_usd, whole.sessions_of_unknown_cost) = (None, 0);
         assert_eq!(total(&whole), "0 sessions, 0 tool calls, ? + ? tokens");

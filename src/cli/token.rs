@@ -1,63 +1,75 @@
 //! `butlerd token`
 
+use clap::Subcommand;
 use jiff::Timestamp;
 
-use super::args::Token;
-use super::out::{Table, Tone};
+use super::args::Id;
+use super::out::Out;
 use super::{Caller, Outcome};
-use admin::ApiClient;
+use admin::MadeToken;
+use admin::api::TokensApiClient;
+
+/// `token`
+#[derive(Debug, Subcommand)]
+pub enum Token {
+    /// Make a token; it is shown once
+    New {
+        /// What it is for, so that you recognise it
+        #[arg(long, value_name = "TEXT", default_value = "made on the command line")]
+        label: String,
+        /// Only for this butler
+        #[arg(long, value_name = "NAME")]
+        butler: Option<String>,
+        /// Whose rows it sees [default: owner]
+        #[arg(long, value_name = "TENANT")]
+        tenant: Option<String>,
+        /// What it may do; may be given more than once
+        #[arg(long = "scope", value_name = "SCOPE", default_value = "tools", value_delimiter = ',',
+              value_parser = ["tools", "read", "ingest", "admin"])]
+        scopes: Vec<String>,
+        /// How long it lasts, such as 30d [default: until it is revoked]
+        #[arg(long, value_name = "DURATION")]
+        expires_in: Option<String>,
+    },
+    /// List the live tokens
+    List,
+    /// End a token at once
+    Revoke { id: Id },
+}
+
+fn minute(out: &Out, at: Timestamp) -> String {
+    at.to_zoned(out.zone.clone()).strftime("%Y-%m-%d %H:%M").to_string()
+}
 
 pub async fn run(caller: Caller, what: Token) -> Outcome {
-    let calls = caller.client.quick()?;
-    let out = caller.out;
-    let day = |t: Timestamp| t.to_zoned(caller.zone()).strftime("%Y-%m-%d %H:%M").to_string();
+    let calls = caller.quick()?;
     match what {
         Token::New { label, butler, tenant, scopes, expires_in } => {
-            let made = calls.token_create(label, butler, tenant, scopes, expires_in).await.map_err(caller.failed())?;
-            if out.json {
-                out.value(&made);
-            } else {
-                // The token alone on standard output, so that a script can take it.
-                out.line(made.token.expose());
-                let butler = made.butler.as_deref().unwrap_or("every butler");
-                let until =
-                    made.expires_at.map_or_else(|| "until it is revoked".to_owned(), |t| format!("until {}", day(t)));
-                out.aside(&format!(
-                    "Scope {}, for {butler}, good {until}. It is not shown again.",
-                    made.scopes.join(", ")
-                ));
-                out.aside(&format!("End it with: butlerd token revoke {}", made.id));
-            }
+            caller.show(calls.token_create(label, butler, tenant, scopes, expires_in).await, made)
         }
-        Token::List => {
-            let list = calls.token_list().await.map_err(caller.failed())?;
-            if out.json {
-                out.value(&list);
-            } else if list.is_empty() {
-                out.line("There is no token. Make one with: butlerd token new");
-            } else {
-                let mut table = Table::new(&["TOKEN", "SCOPES", "BUTLER", "TENANT", "MADE", "UNTIL", "LABEL"]);
-                for t in &list {
-                    table.row(vec![
-                        (Tone::Plain, t.id.to_string()),
-                        (Tone::Plain, t.scopes.join(",")),
-                        (Tone::Plain, t.butler.clone().unwrap_or_default()),
-                        (Tone::Plain, t.tenant.clone()),
-                        (Tone::Plain, day(t.created_at)),
-                        (Tone::Plain, t.expires_at.map(day).unwrap_or_default()),
-                        (Tone::Plain, t.label.clone()),
-                    ]);
-                }
-                out.table(&table);
-            }
-        }
-        Token::Revoke { id } => {
-            let revoked = calls.token_revoke(id).await.map_err(caller.failed())?;
-            match out.json {
-                true => out.value(&revoked),
-                false => out.line(&format!("The token {} opens nothing any more.", revoked.id)),
-            }
-        }
+        Token::List => caller.show(calls.token_list().await, |out, tokens| {
+            out.table(tokens)
+                .column("TOKEN", |t| t.id)
+                .column("SCOPES", |t| t.scopes.join(","))
+                .column("BUTLER", |t| &t.butler)
+                .column("TENANT", |t| &t.tenant)
+                .column("MADE", |t| minute(out, t.created_at))
+                .column("UNTIL", |t| t.expires_at.map(|at| minute(out, at)))
+                .column("LABEL", |t| &t.label)
+                .print("No tokens. Make one with: butlerd token new");
+        }),
+        Token::Revoke { id: Id(id) } => caller.show(calls.token_revoke(id).await, |out, revoked| {
+            out.line(&format!("Token {} is revoked.", revoked.id));
+        }),
     }
-    Ok(0)
+}
+
+fn made(out: &Out, made: &MadeToken) {
+    // The token alone on standard output, so that a script can take it.
+    out.line(made.token.expose());
+    let butler = made.butler.as_deref().unwrap_or("every butler");
+    let until = made.expires_at.map_or_else(|| "it is revoked".to_owned(), |at| minute(out, at));
+    let scopes = made.scopes.join(", ");
+    out.aside(&format!("Scope {scopes}, for {butler}, valid until {until}. It is not shown again."));
+    out.aside(&format!("To revoke it: butlerd token revoke {}", made.id));
 }

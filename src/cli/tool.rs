@@ -2,13 +2,28 @@
 
 use std::io::Read;
 
+use clap::Subcommand;
 use serde_json::{Map, Value};
 
-use super::args::Tool;
-use super::out::{Table, Tone, block, one_line};
 use super::problem::{FAILED, Problem};
+use super::text::{block, one_line};
 use super::{Caller, Outcome};
-use admin::ApiClient;
+use admin::api::WorkApiClient;
+
+/// `tool`
+#[derive(Debug, Subcommand)]
+pub enum Tool {
+    /// List a butler's tools
+    List { butler: String },
+    /// Call a butler's tool
+    Call {
+        butler: String,
+        tool: String,
+        /// The arguments as a JSON object; `-` reads it from standard input
+        #[arg(default_value = "{}")]
+        args: String,
+    },
+}
 
 /// What is asked of the daemon, once the arguments were read.
 pub enum Request {
@@ -32,8 +47,8 @@ pub fn prepare(what: Tool) -> Result<Request, Problem> {
 fn object(text: &str) -> Result<Map<String, Value>, Problem> {
     match serde_json::from_str(text) {
         Ok(Value::Object(args)) => Ok(args),
-        Ok(_) => Err(wrong("are no JSON object")),
-        Err(e) => Err(wrong(&format!("are no JSON: {e}"))),
+        Ok(_) => Err(wrong("are not a JSON object")),
+        Err(e) => Err(wrong(&format!("are not valid JSON: {e}"))),
     }
 }
 
@@ -45,35 +60,21 @@ fn wrong(what: &str) -> Problem {
 }
 
 pub async fn run(caller: Caller, request: Request) -> Outcome {
-    let out = caller.out;
     match request {
-        Request::List { butler } => {
-            let tools = caller.client.quick()?.tool_list(butler).await.map_err(caller.failed())?;
-            if out.json {
-                out.value(&tools);
-            } else {
-                let mut table = Table::new(&["TOOL", "EFFECT", "DESCRIPTION"]);
-                for tool in &tools {
-                    table.row(vec![
-                        (Tone::Plain, tool.name.clone()),
-                        (Tone::Plain, tool.effect.clone()),
-                        (Tone::Plain, one_line(&tool.description, 100)),
-                    ]);
-                }
-                out.table(&table);
-            }
-            Ok(0)
-        }
+        Request::List { butler } => caller.show(caller.quick()?.tool_list(butler).await, |out, tools| {
+            out.table(tools)
+                .column("TOOL", |t| &t.name)
+                .column("EFFECT", |t| &t.effect)
+                .column("DESCRIPTION", |t| one_line(&t.description, 100))
+                .print("No tools");
+        }),
         Request::Call { butler, tool, args } => {
-            let calls = caller.client.patient()?;
-            let answer = calls.tool_call(butler, tool, Some(args)).await.map_err(caller.failed())?;
-            let refused = answer.is_error || answer.result["status"] == "error";
-            match (&answer.result, out.json) {
-                (_, true) => out.value(&answer),
-                (Value::String(text), false) => out.line(&block(text)),
-                (result, false) => out.value(result),
-            }
-            Ok(if refused { FAILED } else { 0 })
+            let answer = caller.got(caller.patient()?.tool_call(butler, tool, Some(args)).await)?;
+            caller.out.answer(&answer, |out, answer| match &answer.result {
+                Value::String(text) => out.line(&block(text)),
+                result => out.value(result),
+            })?;
+            Ok(if answer.is_error || answer.result["status"] == "error" { FAILED } else { 0 })
         }
     }
 }

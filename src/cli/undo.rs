@@ -3,10 +3,12 @@
 use clap::Args;
 use uuid::Uuid;
 
-use super::out::{Table, Tone, count};
+use super::args::Newest;
+use super::out::Tone;
 use super::problem::Problem;
+use super::text::count;
 use super::{Caller, Outcome};
-use admin::ApiClient;
+use admin::api::UndoApiClient;
 
 /// `undo`
 #[derive(Debug, Args)]
@@ -17,9 +19,8 @@ pub struct Undo {
     /// Of the list: only this butler's
     #[arg(long, value_name = "NAME", conflicts_with = "which")]
     pub butler: Option<String>,
-    /// Of the list: how many
-    #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=200))]
-    pub limit: u32,
+    #[command(flatten)]
+    pub newest: Newest,
 }
 
 /// What is asked of the daemon.
@@ -32,7 +33,7 @@ pub enum Request {
 /// Reads what shall be taken back.
 pub fn prepare(args: Undo) -> Result<Request, Problem> {
     let Some(which) = args.which else {
-        return Ok(Request::List { butler: args.butler, limit: args.limit });
+        return Ok(Request::List { butler: args.butler, limit: args.newest.limit });
     };
     if let Ok(id) = which.parse() {
         return Ok(Request::Session(id));
@@ -48,45 +49,30 @@ pub fn prepare(args: Undo) -> Result<Request, Problem> {
 }
 
 pub async fn run(caller: Caller, request: Request) -> Outcome {
-    let out = caller.out;
-    let client = caller.client.patient()?;
+    let calls = caller.patient()?;
     let undone = match request {
         Request::List { butler, limit } => {
-            let calls = client.undo_list(butler, Some(limit)).await.map_err(caller.failed())?;
-            if out.json {
-                out.value(&calls);
-            } else if calls.is_empty() {
-                out.line("There is no call whose rows could be put back.");
-            } else {
-                let mut table = Table::new(&["CALL", "TOOL", "WHEN", "ROWS", "SESSION"]);
-                for call in &calls {
-                    table.row(vec![
-                        (Tone::Plain, call.call.clone()),
-                        (Tone::Plain, call.tool.clone()),
-                        (Tone::Plain, caller.moment(call.called_at)),
-                        (Tone::Plain, call.rows.to_string()),
-                        (Tone::Faint, call.session_id.map(|id| id.to_string()).unwrap_or_default()),
-                    ]);
-                }
-                out.table(&table);
-            }
-            return Ok(0);
+            return caller.show(calls.undo_list(butler, Some(limit)).await, |out, calls| {
+                out.table(calls)
+                    .column("CALL", |c| &c.call)
+                    .column("TOOL", |c| &c.tool)
+                    .column("WHEN", |c| out.moment(c.called_at))
+                    .column("ROWS", |c| c.rows)
+                    .column("SESSION", |c| (Tone::Faint, c.session_id))
+                    .print("Nothing can be taken back");
+            });
         }
-        Request::Call { butler, call } => client.undo_call(butler, call).await,
-        Request::Session(id) => client.undo_session(id).await,
+        Request::Call { butler, call } => calls.undo_call(butler, call).await,
+        Request::Session(id) => calls.undo_session(id).await,
     };
-    let undone = undone.map_err(caller.failed())?;
-    if out.json {
-        out.value(&undone);
-        return Ok(0);
-    }
-    for call in &undone.calls {
-        let rows = count(usize::try_from(call.rows).unwrap_or(0), "row");
-        out.line(&format!("{} ({}): {rows} as before.", call.call, call.tool));
-    }
-    if !undone.left.is_empty() {
-        out.line(&format!("Not taken back, because no rows are kept of it: {}.", undone.left.join(", ")));
-    }
-    out.line(&format!("To take this back again: butlerd undo {}", undone.undo));
-    Ok(0)
+    caller.show(undone, |out, undone| {
+        for call in &undone.calls {
+            let rows = count(usize::try_from(call.rows).unwrap_or(0), "row");
+            out.line(&format!("{} ({}): {rows} as before.", call.call, call.tool));
+        }
+        if !undone.left.is_empty() {
+            out.line(&format!("Not taken back, because none of its rows are kept: {}.", undone.left.join(", ")));
+        }
+        out.line(&format!("To take this back again: butlerd undo {}", undone.undo));
+    })
 }

@@ -14,6 +14,7 @@ mod registry;
 mod skills;
 pub mod sql;
 mod taint;
+pub mod undo;
 
 pub use audit::{Auditor, CallRecord, EventRecord, Outcome};
 pub use call::{EffectTx, ToolCall, ToolError};

@@ -71,5 +71,5 @@ async fn a_note_is_told_to_later_sessions_until_it_is_taken_out() {
     assert!(code == 1 && err.contains("There is no note [999]"), "{err}");
     // Another butler has none of it.
     let (_, out, _) = ran(&["notes", "list", "--butler", "travel"]);
-    assert!(out.contains("There are no notes"), "{out}");
+    assert!(out.contains("No notes"), "{out}");
 }

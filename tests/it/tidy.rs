@@ -25,7 +25,8 @@ const LIMIT_ARCHITECTURE: usize = 300;
 const CLOCK: &[&str] = &["src/base/clock.rs"];
 const TASKS: &[&str] = &["src/base/task.rs"];
 /// Children of sessions, the database server, a look at the machine, systemd for root, and `psql` for the owner.
-const PROCESSES: &[&str] = &["src/process/", "src/store/cluster/", "src/doctor", "src/setup/service.rs", "src/cli/"];
+const PROCESSES: &[&str] =
+    &["src/process/", "src/store/cluster/", "src/offline/doctor", "src/offline/setup/service.rs", "src/cli/"];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
 const VENDORS: &[&str] = &[
     "src/sessions/adapters",
@@ -34,7 +35,8 @@ const VENDORS: &[&str] = &[
     "src/agent/",
     "src/testkit/",
     "src/demo/",
-    "src/doctor",
+    "src/offline/demo/",
+    "src/offline/doctor",
     "src/config/",
     "src/cli/",
     "src/main.rs",

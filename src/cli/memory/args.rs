@@ -3,11 +3,22 @@
 use std::path::PathBuf;
 
 use clap::{Args, Subcommand, ValueEnum};
+use serde::Serialize;
+
+/// `memory`
+#[derive(Debug, Args)]
+pub struct MemoryArgs {
+    /// Whose memory [default: that of the only butler that has one]
+    #[arg(long, global = true, value_name = "NAME")]
+    pub butler: Option<String>,
+    #[command(subcommand)]
+    pub what: Memory,
+}
 
 /// `memory`
 #[derive(Debug, Subcommand)]
 pub enum Memory {
-    /// What is known of something, the best first
+    /// Search what is remembered, the best first
     Search {
         #[arg(required = true)]
         words: Vec<String>,
@@ -18,63 +29,64 @@ pub enum Memory {
         #[arg(long = "type", value_name = "KIND")]
         types: Vec<Kind>,
     },
-    /// One memory with all that is noted about it
+    /// Show one memory with all that is noted about it
     Show { id: String },
-    /// How a memory came to be, and all that was done to it
+    /// Show how a memory came to be, and all that was done to it
     Why { id: String },
-    /// Tell it something
+    /// Add a memory
     Add(Add),
-    /// Correct a memory in its place; `undo` brings it back
+    /// Correct a memory; `undo` takes that back
     Edit(Edit),
-    /// Take a memory out; it does not come back by itself
+    /// Forget a memory; it does not come back by itself
     Forget {
         id: String,
-        /// Take its words out of everything that this household keeps, for good
+        /// Remove its words from everything that this household keeps, for good
         #[arg(long)]
         purge: bool,
         /// Why, without repeating what it says
         #[arg(long, value_name = "TEXT", conflicts_with = "purge")]
         reason: Option<String>,
     },
-    /// Take back what was done to memories, as `history` lists it
+    /// Take back an event that `history` lists
     Undo {
         event: String,
         /// Why
         #[arg(long, value_name = "TEXT")]
         reason: Option<String>,
     },
-    /// What was done to memories, the newest first: by whom, why, and what it changed
+    /// List what was done to memories, the newest first: by whom, why, and what it changed
     History {
         /// Only to this one
         id: Option<String>,
         /// How many
         #[arg(long, value_name = "N", default_value_t = 20, value_parser = clap::value_parser!(u32).range(1..=1000))]
         limit: u32,
-        /// Only what came before the event of this number
+        /// Only events before the one of this number
         #[arg(long, value_name = "NUMBER")]
         before: Option<u64>,
     },
     /// Write all that is remembered as JSON Lines
     Export {
-        /// A file that is not there yet; `-` or nothing: standard output
+        /// A new file; `-` or nothing: standard output
         file: Option<PathBuf>,
     },
-    /// Bring an export in; what is there stays as it is
+    /// Bring an export in; existing memories are never overwritten
     Import {
         /// `-`: standard input
         file: PathBuf,
     },
-    /// Take up what consolidation has given up: `stats` counts episodes as dead letters, facts as not compared
+    /// Retry what consolidation has given up: `stats` counts episodes as dead letters, facts as not compared
     Retry {
         /// Only this one
         id: Option<String>,
     },
-    /// How much is remembered, and how its upkeep stands
+    /// Show how much is remembered, and how its upkeep stands
     Stats,
 }
 
 /// The kinds of memories.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum Kind {
     Episode,
     Fact,
@@ -94,15 +106,17 @@ impl Kind {
 const PERMANENCE: [&str; 5] = ["permanent", "stable", "standard", "volatile", "ephemeral"];
 const SENSITIVITY: [&str; 3] = ["normal", "sensitive", "secret"];
 
-/// `memory add`
-#[derive(Debug, Args)]
+/// `memory add`: the arguments of the tools that store.
+#[derive(Debug, Args, Serialize)]
 pub struct Add {
     /// What is so, what to do, or what happened; `-` reads it from standard input
-    pub text: String,
+    #[arg(value_name = "TEXT")]
+    pub content: String,
     /// What kind of memory it is [default: fact]
     #[arg(long = "type", value_name = "KIND")]
+    #[serde(skip)]
     pub kind: Option<Kind>,
-    /// Of whom or what a fact speaks [default: owner]
+    /// Whom or what a fact is about [default: owner]
     #[arg(long, value_name = "WHO")]
     pub subject: Option<String>,
     /// What a fact says of it, such as `lives_in` [default: note]
@@ -119,22 +133,25 @@ pub struct Add {
     pub sensitivity: Option<String>,
     /// A word to find it by
     #[arg(long = "tag", value_name = "WORD")]
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tags: Vec<String>,
-    /// For this butler alone, and not for all of the house
+    /// Only for this butler, not for the whole house
     #[arg(long)]
+    #[serde(skip)]
     pub private: bool,
 }
 
-/// `memory edit`
-#[derive(Debug, Args)]
+/// `memory edit`: the arguments of the tool.
+#[derive(Debug, Args, Serialize)]
 #[command(group = clap::ArgGroup::new("what").required(true).multiple(true).args([
     "content", "subject", "predicate", "importance", "confidence", "permanence", "sensitivity", "valid_from", "valid_to"]))]
 pub struct Edit {
+    #[serde(skip)]
     pub id: String,
     /// What it says
     #[arg(long, value_name = "TEXT")]
     pub content: Option<String>,
-    /// Of whom or what a fact speaks
+    /// Whom or what a fact is about
     #[arg(long, value_name = "WHO")]
     pub subject: Option<String>,
     /// What a fact says of it

@@ -2,94 +2,79 @@
 
 mod args;
 mod print;
+mod story;
 mod travel;
 
-use serde_json::{Map, Value, json};
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
 
-pub use args::Memory;
-use args::{Add, Edit, Kind};
+use args::{Add, Kind};
+pub use args::{Memory, MemoryArgs};
 
-use super::out::text;
+use super::out::Out;
 use super::problem::{FAILED, Problem};
-use super::{Caller, Outcome, args::MemoryArgs};
-use admin::ApiClient;
+use super::{Caller, Outcome};
+use admin::api::{HouseApiClient, WorkApiClient};
 
 pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Outcome {
     let house = RememberingButler { butler: the_one(&caller, butler).await?, caller };
-    let (out, zone) = (house.caller.out, house.caller.zone());
-    let (answer, tell): (Value, fn(super::out::Out, &Value, &jiff::tz::TimeZone)) = match what {
+    match what {
         Memory::Search { words, limit, types } => {
-            let mut args = json!({"query": words.join(" "), "limit": limit});
-            if !types.is_empty() {
-                args["types"] = json!(types.iter().map(|kind| kind.as_str()).collect::<Vec<_>>());
-            }
-            (house.call("memory_search", args).await?, print::found)
+            let kinds = (!types.is_empty()).then_some(types);
+            let args = json!({"query": words.join(" "), "limit": limit, "types": kinds});
+            house.tell("memory_search", args, print::found).await
         }
         Memory::Show { id } => {
-            let (kind, id) = house.memory(&id).await?;
-            let shown = house.call("memory_get", json!({"memory_type": kind, "memory_id": id})).await?;
+            let Which { memory_type, id } = house.memory(&id).await?;
+            let shown: Value = house.call("memory_get", json!({"memory_type": memory_type, "memory_id": id})).await?;
             if shown.is_null() {
-                return Err(Problem::new(
-                    FAILED,
-                    "forgotten",
-                    format!("The {kind} {id} was forgotten."),
-                    format!("What was done to it: butlerd memory history {id}"),
-                ));
+                let message = format!("The {memory_type} {id} was forgotten.");
+                let next = format!("See what was done to it: butlerd memory history {id}");
+                return Err(Problem::new(FAILED, "forgotten", message, next));
             }
-            (json!({"memory_type": kind, "memory": shown}), print::shown)
+            house.print(&json!({"memory_type": memory_type, "memory": shown}), print::shown)
         }
         Memory::Why { id } => {
-            let (_, id) = house.memory(&id).await?;
-            (house.call("memory_why", json!({"memory_id": id})).await?, print::why)
+            let id = house.memory(&id).await?.id;
+            house.tell("memory_why", json!({ "memory_id": id }), story::why).await
         }
-        Memory::Add(add) => (house.add(add).await?, print::added),
-        Memory::Edit(edit) => (house.edit(edit).await?, print::changed),
+        Memory::Add(add) => house.add(add).await,
+        Memory::Edit(edit) => {
+            let which = house.memory(&edit.id).await?;
+            house.tell("memory_edit", with(which, &edit), print::changed).await
+        }
         Memory::Forget { id, purge, reason } => {
-            let (kind, id) = house.memory(&id).await?;
-            let mut args = json!({"memory_type": kind, "memory_id": id});
-            if purge {
-                (house.call("memory_purge", args).await?, print::purged)
-            } else {
-                if let Some(reason) = reason {
-                    args["reason"] = json!(reason);
-                }
-                (house.call("memory_forget", args).await?, print::forgotten)
+            let which = house.memory(&id).await?;
+            match purge {
+                true => house.tell("memory_purge", with(which, &()), print::purged).await,
+                false => house.tell("memory_forget", with(which, &json!({ "reason": reason })), print::forgotten).await,
             }
         }
         Memory::Undo { event, reason } => {
-            let event = house.named(&event, "event").await?.1;
-            let mut args = json!({"event": event});
-            if let Some(reason) = reason {
-                args["reason"] = json!(reason);
-            }
-            (house.call("memory_undo", args).await?, print::undone)
+            let event = house.named(&event, "event").await?.id;
+            house.tell("memory_undo", json!({"event": event, "reason": reason}), print::undone).await
         }
         Memory::History { id, limit, before } => {
-            let mut args = json!({"limit": limit});
-            if let Some(id) = id {
-                args["memory_id"] = json!(house.memory(&id).await?.1);
-            }
-            if let Some(before) = before {
-                args["before"] = json!(before);
-            }
-            (house.call("memory_history", args).await?, print::history)
+            let args = json!({"limit": limit, "memory_id": house.maybe(id).await?, "before": before});
+            house.tell("memory_history", args, story::history).await
         }
-        Memory::Export { file } => return travel::export(&house, file.as_deref()).await,
-        Memory::Import { file } => return travel::import(&house, &file).await,
+        Memory::Export { file } => travel::export(&house, file.as_deref()).await,
+        Memory::Import { file } => travel::import(&house, &file).await,
         Memory::Retry { id } => {
-            let mut args = json!({});
-            if let Some(id) = id {
-                args["memory_id"] = json!(house.memory(&id).await?.1);
-            }
-            (house.call("memory_retry", args).await?, print::retried)
+            house.tell("memory_retry", json!({ "memory_id": house.maybe(id).await? }), print::retried).await
         }
-        Memory::Stats => (house.call("memory_stats", json!({})).await?, print::stats),
-    };
-    match out.json {
-        true => out.value(&answer),
-        false => tell(out, &answer, &zone),
+        Memory::Stats => house.tell("memory_stats", json!({}), print::stats).await,
     }
-    Ok(0)
+}
+
+/// A tool's arguments for one memory, and what else is said of it.
+fn with(which: Which, more: &impl Serialize) -> Value {
+    let mut args = json!({"memory_type": which.memory_type, "memory_id": which.id});
+    if let (Some(args), Ok(Value::Object(more))) = (args.as_object_mut(), serde_json::to_value(more)) {
+        args.extend(more);
+    }
+    args
 }
 
 /// A butler that remembers, and the way to it.
@@ -98,104 +83,92 @@ struct RememberingButler {
     butler: String,
 }
 
+/// Names a memory, or an event.
+#[derive(Deserialize)]
+struct Which {
+    memory_type: String,
+    id: String,
+}
+
+/// What `memory_named` answers.
+#[derive(Deserialize)]
+struct Named {
+    found: Vec<Which>,
+}
+
 impl RememberingButler {
     /// Calls a tool of memory. What it refuses is the command's end.
-    async fn call(&self, tool: &str, args: Value) -> Result<Value, Problem> {
-        let args: Option<Map<String, Value>> = args.as_object().cloned();
-        // A purge looks through the whole house.
-        let calls = self.caller.client.patient()?;
-        let answer = calls.tool_call(self.butler.clone(), tool.to_owned(), args).await.map_err(self.caller.failed())?;
-        if answer.is_error || answer.result["status"] == "error" {
-            let code = answer.result["code"].as_str().unwrap_or("failed");
-            let said = answer.result["error"].as_str().map_or_else(|| answer.result.to_string(), str::to_owned);
-            return Err(Problem::new(FAILED, code, said, ""));
-        }
-        Ok(answer.result)
+    async fn call<T: DeserializeOwned>(&self, tool: &str, args: Value) -> Result<T, Problem> {
+        self.caller.tool(&self.butler, tool, args).await
     }
 
-    /// The kind and the id of what has an id that begins so; of a memory, or of an event.
-    async fn named(&self, beginning: &str, of: &str) -> Result<(String, String), Problem> {
-        let found = self.call("memory_named", json!({"beginning": beginning})).await?;
-        let all = found["found"].as_array().map(Vec::as_slice).unwrap_or_default();
-        let fits: Vec<&Value> = all.iter().filter(|f| (text(f, "memory_type") == "event") == (of == "event")).collect();
-        match fits.as_slice() {
-            [one] => Ok((text(one, "memory_type").to_owned(), text(one, "id").to_owned())),
-            [] => {
+    /// Calls a tool of memory and prints its answer.
+    async fn tell<T: DeserializeOwned>(&self, tool: &str, args: Value, people: impl FnOnce(&Out, &T)) -> Outcome {
+        self.print(&self.call(tool, args).await?, people)
+    }
+
+    /// Prints an answer: programs get all of it, people what `people` reads in it.
+    fn print<T: DeserializeOwned>(&self, answer: &Value, people: impl FnOnce(&Out, &T)) -> Outcome {
+        if self.caller.out.json {
+            self.caller.out.value(answer);
+            return Ok(0);
+        }
+        let read = T::deserialize(answer).map_err(|e| Problem::foreign(&e))?;
+        people(&self.caller.out, &read);
+        Ok(0)
+    }
+
+    /// What has an id that begins so: a memory, or an event.
+    async fn named(&self, beginning: &str, of: &str) -> Result<Which, Problem> {
+        let Named { mut found } = self.call("memory_named", json!({ "beginning": beginning })).await?;
+        found.retain(|f| (f.memory_type == "event") == (of == "event"));
+        match found.len() {
+            1 => Ok(found.remove(0)),
+            0 => {
                 let see = if of == "event" { "history" } else { "search" };
-                let next = format!("See: butlerd memory {see}");
-                Err(Problem::new(
-                    FAILED,
-                    "not_found",
-                    format!("{} has no {of} whose id begins with {beginning}.", self.butler),
-                    next,
-                ))
+                let message = format!("{} has no {of} whose id begins with {beginning}.", self.butler);
+                Err(Problem::new(FAILED, "not_found", message, format!("See: butlerd memory {see}")))
             }
-            several => {
-                let ids: Vec<&str> = several.iter().map(|f| text(f, "id")).collect();
-                let message = format!("{} ids begin with {beginning}: {}.", ids.len(), ids.join(", "));
+            n => {
+                let ids: Vec<&str> = found.iter().map(|f| f.id.as_str()).collect();
+                let message = format!("{n} ids begin with {beginning}: {}.", ids.join(", "));
                 Err(Problem::new(FAILED, "ambiguous", message, "Write more of the one you mean."))
             }
         }
     }
 
-    async fn memory(&self, beginning: &str) -> Result<(String, String), Problem> {
+    async fn memory(&self, beginning: &str) -> Result<Which, Problem> {
         self.named(beginning, "memory").await
     }
 
-    async fn add(&self, add: Add) -> Result<Value, Problem> {
-        let content = match add.text.as_str() {
-            "-" => std::io::read_to_string(std::io::stdin().lock())
-                .map_err(|e| Problem::usage(format!("What to remember can't be read: {e}."), "It is text in UTF-8."))?,
-            _ => add.text,
-        };
-        let mut args = json!({"content": content});
-        let mut given = |name: &str, value: Option<Value>| {
-            if let Some(value) = value {
-                args[name] = value;
-            }
-        };
-        given("scope", add.private.then(|| json!(self.butler)));
-        given("tags", (!add.tags.is_empty()).then(|| json!(add.tags)));
-        given("importance", add.importance.map(|n| json!(n)));
-        given("permanence", add.permanence.map(|p| json!(p)));
-        given("sensitivity", add.sensitivity.map(|s| json!(s)));
-        let kind = add.kind.unwrap_or(Kind::Fact);
-        let tool = match kind {
-            Kind::Fact => {
-                given("subject", Some(json!(add.subject.unwrap_or_else(|| "owner".to_owned()))));
-                given("predicate", Some(json!(add.predicate.unwrap_or_else(|| "note".to_owned()))));
-                "memory_store_fact"
-            }
-            Kind::Rule => "memory_store_rule",
-            Kind::Episode => "memory_store_episode",
-        };
-        let mut done = self.call(tool, args).await?;
-        done["memory_type"] = json!(kind.as_str());
-        Ok(done)
+    /// The id of a memory, if one is named.
+    async fn maybe(&self, beginning: Option<String>) -> Result<Option<String>, Problem> {
+        match beginning {
+            Some(beginning) => Ok(Some(self.memory(&beginning).await?.id)),
+            None => Ok(None),
+        }
     }
 
-    async fn edit(&self, edit: Edit) -> Result<Value, Problem> {
-        let (kind, id) = self.memory(&edit.id).await?;
-        let mut args = json!({"memory_type": kind, "memory_id": id});
-        let texts = [
-            ("content", edit.content),
-            ("subject", edit.subject),
-            ("predicate", edit.predicate),
-            ("permanence", edit.permanence),
-            ("sensitivity", edit.sensitivity),
-            ("valid_from", edit.valid_from),
-            ("valid_to", edit.valid_to),
-            ("reason", edit.reason),
-        ];
-        for (name, value) in texts.into_iter().filter_map(|(name, value)| Some((name, value?))) {
-            args[name] = json!(value);
+    async fn add(&self, mut add: Add) -> Outcome {
+        if add.content == "-" {
+            add.content = std::io::read_to_string(std::io::stdin().lock()).map_err(|e| {
+                Problem::usage(format!("Standard input can't be read: {e}."), "Write it as UTF-8 text.")
+            })?;
         }
-        for (name, value) in [("importance", edit.importance), ("confidence", edit.confidence)] {
-            if let Some(value) = value {
-                args[name] = json!(value);
-            }
+        let kind = add.kind.unwrap_or(Kind::Fact);
+        if kind == Kind::Fact {
+            add.subject.get_or_insert_with(|| "owner".to_owned());
+            add.predicate.get_or_insert_with(|| "note".to_owned());
+        } else {
+            (add.subject, add.predicate) = (None, None);
         }
-        self.call("memory_edit", args).await
+        let mut args = json!(add);
+        if add.private {
+            args["scope"] = json!(self.butler);
+        }
+        let mut done: Value = self.call(&format!("memory_store_{}", kind.as_str()), args).await?;
+        done["memory_type"] = json!(kind.as_str());
+        self.print(&done, print::added)
     }
 }
 
@@ -204,27 +177,27 @@ async fn the_one(caller: &Caller, named: Option<String>) -> Result<String, Probl
     if let Some(named) = named {
         return Ok(named);
     }
-    let calls = caller.client.quick()?;
-    let status = calls.status().await.map_err(caller.failed())?;
-    let mut with = Vec::new();
+    let calls = caller.quick()?;
+    let status = caller.got(calls.status().await)?;
+    let mut remembering = Vec::new();
     for butler in status.butlers.into_iter().filter(|b| b.modules.contains_key("memory")) {
         // One that has switched it off has no tools for it, and one that is down tells when it is asked.
         let tools = calls.tool_list(butler.name.clone()).await;
         if tools.is_ok_and(|tools| tools.iter().any(|tool| tool.name == "memory_search")) {
-            with.push(butler.name);
+            remembering.push(butler.name);
         }
     }
-    match with.as_slice() {
+    match remembering.as_slice() {
         [one] => Ok(one.clone()),
         [] => Err(Problem::new(
             FAILED,
             "no_memory",
-            "No butler that runs has a memory.",
-            "Write [modules.memory] into a butler's butler.toml; `butlerd status` tells which butlers run.",
+            "No running butler has a memory.",
+            "Write [modules.memory] into a butler's butler.toml; `butlerd status` shows which butlers run.",
         )),
         several => Err(Problem::usage(
             format!("Several butlers have a memory: {}.", several.join(", ")),
-            format!("Say whose you mean: butlerd memory --butler {} …", several[0]),
+            format!("Name one: butlerd memory --butler {} …", several[0]),
         )),
     }
 }

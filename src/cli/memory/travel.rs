@@ -5,19 +5,20 @@ use std::fs::OpenOptions;
 use std::io::{BufWriter, Write};
 use std::path::Path;
 
+use serde::Deserialize;
 use serde_json::{Value, json};
 
 use super::super::Outcome;
 use super::super::lines;
-use super::super::out::count;
 use super::super::problem::{FAILED, Problem};
+use super::super::text::count;
 use super::RememberingButler;
 
 /// So many lines are asked for, or handed in, at once; an episode can be long.
 const PAGE: usize = 200;
 
 pub async fn export(house: &RememberingButler, file: Option<&Path>) -> Outcome {
-    let out = house.caller.out;
+    let out = &house.caller.out;
     let Some(path) = file.filter(|file| *file != Path::new("-")) else {
         // The lines are the answer, for programs as for people.
         pages(house, &mut |line| {
@@ -29,9 +30,9 @@ pub async fn export(house: &RememberingButler, file: Option<&Path>) -> Outcome {
     };
     let cant = |e: std::io::Error| {
         let next = if e.kind() == std::io::ErrorKind::AlreadyExists {
-            "Name one that is not there yet."
+            "Name a file that does not exist yet."
         } else {
-            "Name another one."
+            "Name another file."
         };
         Problem::new(FAILED, "file", format!("{} can't be written: {e}.", path.display()), next)
     };
@@ -48,11 +49,25 @@ pub async fn export(house: &RememberingButler, file: Option<&Path>) -> Outcome {
             return Err(problem);
         }
     };
-    match out.json {
-        true => out.value(&json!({"butler": house.butler, "file": path, "lines": written})),
-        false => out.line(&format!("{} of {} are in {}.", count(written, "line"), house.butler, path.display())),
-    }
-    Ok(0)
+    out.answer(&json!({"butler": house.butler, "file": path, "lines": written}), |out, _| {
+        out.line(&format!("{} of {} are in {}.", count(written, "line"), house.butler, path.display()));
+    })
+}
+
+/// What `memory_export` answers.
+#[derive(Deserialize)]
+struct Page {
+    lines: Vec<Value>,
+    next: Option<String>,
+}
+
+/// How many lines of each kind came to what.
+type Outcomes = BTreeMap<String, BTreeMap<String, u64>>;
+
+/// What `memory_import` answers.
+#[derive(Deserialize)]
+struct Imported {
+    outcomes: Outcomes,
 }
 
 async fn pages(
@@ -61,26 +76,20 @@ async fn pages(
 ) -> Result<usize, Problem> {
     let (mut after, mut written) = (None::<String>, 0);
     loop {
-        let mut args = json!({"limit": PAGE});
-        if let Some(after) = &after {
-            args["after"] = json!(after);
-        }
-        let page = house.call("memory_export", args).await?;
-        for line in page["lines"].as_array().map(Vec::as_slice).unwrap_or_default() {
-            take(line)?;
-            written += 1;
-        }
-        after = page["next"].as_str().map(str::to_owned);
-        if after.is_none() {
-            return Ok(written);
+        let page: Page = house.call("memory_export", json!({"limit": PAGE, "after": after})).await?;
+        written += page.lines.len();
+        page.lines.iter().try_for_each(&mut *take)?;
+        match page.next {
+            Some(next) => after = Some(next),
+            None => return Ok(written),
         }
     }
 }
 
 pub async fn import(house: &RememberingButler, file: &Path) -> Outcome {
-    let out = house.caller.out;
+    let out = &house.caller.out;
     let mut given = lines::of(Some(file))?;
-    let mut outcomes: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
+    let mut outcomes = Outcomes::new();
     let (mut page, mut first, mut read) = (Vec::new(), 1, 0);
     loop {
         let next = given.recv().await;
@@ -88,7 +97,7 @@ pub async fn import(house: &RememberingButler, file: &Path) -> Outcome {
             let (number, line) = line.map_err(|e| {
                 Problem::usage(
                     format!("The lines can't be read: {e}."),
-                    "They are text in UTF-8, as `export` writes them.",
+                    "Give a file that `butlerd memory export` wrote.",
                 )
             })?;
             page.push(line.trim_end().to_owned());
@@ -104,27 +113,24 @@ pub async fn import(house: &RememberingButler, file: &Path) -> Outcome {
         first = read + 1;
     }
     let sum = |outcome: &str| outcomes.values().filter_map(|of| of.get(outcome)).sum::<u64>();
-    if out.json {
-        out.value(&json!({"butler": house.butler, "lines": read, "outcomes": outcomes}));
-        return Ok(0);
-    }
-    out.line(&format!("{} brought in of {}; {} were there.", sum("added"), count(read, "line"), sum("there")));
-    if sum("forgotten") > 0 {
-        out.line(&format!("{} were forgotten here on purpose, and stay so.", sum("forgotten")));
-    }
-    if sum("taken") > 0 {
-        out.line(&format!("{} say otherwise than what holds here, which stays.", sum("taken")));
-    }
-    Ok(0)
+    out.answer(&json!({"butler": house.butler, "lines": read, "outcomes": outcomes}), |out, _| {
+        out.line(&format!("{} brought in of {}; {} were there.", sum("added"), count(read, "line"), sum("there")));
+        if sum("forgotten") > 0 {
+            out.line(&format!("{} were forgotten here on purpose, and stay so.", sum("forgotten")));
+        }
+        if sum("taken") > 0 {
+            out.line(&format!("{} contradict what holds here, which stays.", sum("taken")));
+        }
+    })
 }
 
 async fn hand_in(
     house: &RememberingButler,
     page: &[String],
     first: usize,
-    outcomes: &mut BTreeMap<String, BTreeMap<String, u64>>,
+    outcomes: &mut Outcomes,
 ) -> Result<(), Problem> {
-    let done = house.call("memory_import", json!({"lines": page})).await.map_err(|problem| {
+    let done: Imported = house.call("memory_import", json!({"lines": page})).await.map_err(|problem| {
         // The tool counts within the page.
         let told = problem.message.strip_prefix("line ").and_then(|rest| rest.split_once(": "));
         let Some((number, why)) = told.and_then(|(n, why)| Some((n.parse::<usize>().ok()?, why))) else {
@@ -135,13 +141,11 @@ async fn hand_in(
             _ => format!("The lines before {first} are in; the same file can be brought in again."),
         };
         let message = format!("Line {}: {why}. {before}", number + first - 1);
-        Problem::new(FAILED, &problem.code, message, "Mend the line, or take it out.")
+        Problem::new(FAILED, &problem.code, message, "Correct the line, or remove it.")
     })?;
-    for (kind, of) in done["outcomes"].as_object().into_iter().flatten() {
-        for (outcome, n) in of.as_object().into_iter().flatten() {
-            *outcomes.entry(kind.clone()).or_default().entry(outcome.clone()).or_default() +=
-                n.as_u64().unwrap_or_default();
-        }
+    for (kind, of) in done.outcomes {
+        let sums = outcomes.entry(kind).or_default();
+        of.into_iter().for_each(|(outcome, n)| *sums.entry(outcome).or_default() += n);
     }
     Ok(())
 }

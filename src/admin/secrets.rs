@@ -1,0 +1,60 @@
+//! Secrets: stored encrypted, told of by name only.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use jsonrpsee::Extensions;
+use jsonrpsee::proc_macros::rpc;
+use serde::{Deserialize, Serialize};
+
+use super::failure::Failure;
+use super::rights::Need;
+use super::rpc::{Rpc, may};
+use super::sealed::Sealed;
+
+/// The stored secrets.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait SecretsApi {
+    /// Stores a secret, encrypted, in place of an older one of this name. Scope `admin`.
+    #[method(name = "secret_set", param_kind = map, with_extensions)]
+    async fn secret_set(&self, name: String, value: Sealed) -> Result<SecretName, Failure>;
+
+    /// Names and times of the stored secrets. Scope `admin`.
+    #[method(name = "secret_list", param_kind = map, with_extensions)]
+    async fn secret_list(&self) -> Result<Vec<SecretName>, Failure>;
+
+    /// Removes a secret. Scope `admin`.
+    #[method(name = "secret_remove", param_kind = map, with_extensions)]
+    async fn secret_remove(&self, name: String) -> Result<SecretName, Failure>;
+}
+
+/// What may be told of a secret.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct SecretName {
+    pub name: String,
+    /// `None` where only the name matters.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub updated_at: Option<Timestamp>,
+}
+
+#[async_trait]
+impl SecretsApiServer for Rpc {
+    async fn secret_set(&self, ext: &Extensions, name: String, value: Sealed) -> Result<SecretName, Failure> {
+        let grant = may(ext, Need::Household)?;
+        self.supervisor.services().credentials.set(&grant.tenant, &name, value.secret()).await?;
+        Ok(SecretName { name, updated_at: None })
+    }
+
+    async fn secret_list(&self, ext: &Extensions) -> Result<Vec<SecretName>, Failure> {
+        let grant = may(ext, Need::Household)?;
+        let list = self.supervisor.services().credentials.list(&grant.tenant).await?;
+        Ok(list.into_iter().map(|s| SecretName { name: s.name, updated_at: Some(s.updated_at) }).collect())
+    }
+
+    async fn secret_remove(&self, ext: &Extensions, name: String) -> Result<SecretName, Failure> {
+        let grant = may(ext, Need::Household)?;
+        match self.supervisor.services().credentials.remove(&grant.tenant, &name).await? {
+            true => Ok(SecretName { name, updated_at: None }),
+            false => Err(Failure::new("not_found", "There is no secret of that name. See: butlerd secret list")),
+        }
+    }
+}

@@ -1,0 +1,124 @@
+//! Calls about the household as a whole: how it is, its settings, what it costs, its database.
+
+use async_trait::async_trait;
+use jsonrpsee::Extensions;
+use jsonrpsee::proc_macros::rpc;
+use serde::{Deserialize, Serialize};
+
+use super::failure::Failure;
+use super::rights::{self, Need};
+use super::rpc::{Rpc, may, to_its_end};
+use super::sealed::Sealed;
+use base::TenantId;
+use butler::HouseholdStatus;
+use sessions::budget::{By, Costs, Period};
+use supervisor::Reloaded;
+
+/// The household.
+#[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
+pub trait HouseApi {
+    /// The household: database, butlers, modules. Scope `read`.
+    #[method(name = "status", param_kind = map, with_extensions)]
+    async fn status(&self) -> Result<HouseholdStatus, Failure>;
+
+    /// Takes up the roster as it is now: new, changed and removed butlers, and no others. Answers when all is done; a
+    /// butler that is drained takes as long as its sessions, at most its own shutdown timeout. Scope `admin`.
+    #[method(name = "reload", param_kind = map, with_extensions)]
+    async fn reload(&self) -> Result<Reloaded, Failure>;
+
+    /// What was spent in the last `days` days, today included, or without them since the first of this month; and what
+    /// the month will come to. Of the butlers that the token reaches. Scope `read`.
+    #[method(name = "costs", param_kind = map, with_extensions)]
+    async fn costs(&self, days: Option<u32>, by: By) -> Result<Costs, Failure>;
+
+    /// How to connect to the database as a butler's role. Scope `admin`.
+    #[method(name = "db_login", param_kind = map, with_extensions)]
+    async fn db_login(&self, butler: String) -> Result<DbLogin, Failure>;
+}
+
+/// A role's way into the database.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DbLogin {
+    /// A host name, an address, or the directory of a Unix socket.
+    pub host: String,
+    pub port: u16,
+    pub dbname: String,
+    pub user: String,
+    pub password: Sealed,
+    /// What libpq calls `options`: the tenant, without which no row is seen, and the owner's time zone.
+    pub options: String,
+}
+
+impl DbLogin {
+    /// The first address of a connection's settings, with the database's usual defaults.
+    fn of(config: &tokio_postgres::Config, password: Sealed, options: String) -> Self {
+        use tokio_postgres::config::Host;
+        let host = match config.get_hosts().first() {
+            Some(Host::Tcp(name)) => name.clone(),
+            Some(Host::Unix(dir)) => dir.display().to_string(),
+            None => config.get_hostaddrs().first().map_or_else(|| "localhost".to_owned(), ToString::to_string),
+        };
+        Self {
+            host,
+            port: config.get_ports().first().copied().unwrap_or(5432),
+            dbname: config.get_dbname().unwrap_or_default().to_owned(),
+            user: config.get_user().unwrap_or_default().to_owned(),
+            password,
+            options,
+        }
+    }
+}
+
+#[async_trait]
+impl HouseApiServer for Rpc {
+    async fn status(&self, ext: &Extensions) -> Result<HouseholdStatus, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let mut status = self.supervisor.status().await;
+        status.butlers.retain(|b| rights::reaches(&grant, &b.name));
+        Ok(status)
+    }
+
+    async fn reload(&self, ext: &Extensions) -> Result<Reloaded, Failure> {
+        may(ext, Need::Household)?;
+        let supervisor = self.supervisor.clone();
+        to_its_end("reload", "The reload", async move { supervisor.reload().await }).await
+    }
+
+    async fn costs(&self, ext: &Extensions, days: Option<u32>, by: By) -> Result<Costs, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let period = days.map_or(Period::Month, Period::Days);
+        let ledger = self.supervisor.services().budgets.ledger();
+        Ok(ledger.costs(&grant.tenant, grant.butler.as_ref(), period, by).await?)
+    }
+
+    async fn db_login(&self, ext: &Extensions, butler: String) -> Result<DbLogin, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        if grant.tenant != TenantId::owner() {
+            // With the role's password one can name any tenant.
+            return Err(Failure::forbidden(
+                "A role of the database serves all tenants, so a token of one tenant can't have it.",
+            ));
+        }
+        let butler = self.butler(&grant, &butler).await?;
+        let services = self.supervisor.services();
+        let (config, password) = services.db.role_login(butler.name());
+        base::redact::household().hide(&password);
+        let zone = services.config.owner.time_zone.name();
+        let options = format!("-c butlerd.tenant={} -c TimeZone={zone}", grant.tenant);
+        Ok(DbLogin::of(&config, password.into(), options))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_login_names_where_the_server_is() {
+        let login = |text: &str| DbLogin::of(&text.parse().unwrap(), "p".to_owned().into(), String::new());
+        let socket = login("host=/run/x port=5433 dbname=butlers user=butler_health");
+        assert_eq!((socket.host.as_str(), socket.port), ("/run/x", 5433));
+        assert_eq!((socket.dbname.as_str(), socket.user.as_str()), ("butlers", "butler_health"));
+        assert_eq!(login("host=db.home user=u").port, 5432);
+    }
+}

@@ -1,0 +1,178 @@
+//! The one printer of tables and of fields. Foreign text in a cell can't command the terminal.
+
+use std::borrow::Cow;
+
+use uuid::Uuid;
+
+use super::out::{Out, Tone};
+use super::text::one_line;
+use base::Money;
+
+/// The longest text of a cell, and of a field.
+const CELL: usize = 200;
+const FIELD: usize = 2000;
+
+/// A value in a table or a field.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Cell {
+    tone: Tone,
+    text: String,
+    /// Numbers stand at the right of their column.
+    right: bool,
+}
+
+impl From<&str> for Cell {
+    fn from(text: &str) -> Self {
+        Self { text: text.to_owned(), ..Self::default() }
+    }
+}
+
+impl From<String> for Cell {
+    fn from(text: String) -> Self {
+        Self { text, ..Self::default() }
+    }
+}
+
+impl From<&String> for Cell {
+    fn from(text: &String) -> Self {
+        text.as_str().into()
+    }
+}
+
+impl From<Uuid> for Cell {
+    fn from(id: Uuid) -> Self {
+        id.to_string().into()
+    }
+}
+
+macro_rules! numbers {
+    ($($number:ty),*) => {$(
+        impl From<$number> for Cell {
+            fn from(number: $number) -> Self {
+                Self { text: number.to_string(), right: true, ..Self::default() }
+            }
+        }
+    )*};
+}
+numbers!(i16, i32, i64, u16, u32, u64, usize, Money);
+
+/// Nothing is an empty cell.
+impl<T: Into<Cell>> From<Option<T>> for Cell {
+    fn from(value: Option<T>) -> Self {
+        value.map(Into::into).unwrap_or_default()
+    }
+}
+
+impl From<&Option<String>> for Cell {
+    fn from(value: &Option<String>) -> Self {
+        value.as_deref().into()
+    }
+}
+
+impl<T: Into<Cell>> From<(Tone, T)> for Cell {
+    fn from((tone, value): (Tone, T)) -> Self {
+        Self { tone, ..value.into() }
+    }
+}
+
+/// Rows under heads, each column as wide as it must be.
+pub struct Table<'a, T> {
+    out: &'a Out,
+    rows: &'a [T],
+    columns: Vec<(&'static str, Vec<Cell>)>,
+}
+
+impl<'a, T> Table<'a, T> {
+    pub(super) fn new(out: &'a Out, rows: &'a [T]) -> Self {
+        Self { out, rows, columns: Vec::new() }
+    }
+
+    /// Adds a column; an empty cell is shown as a dash.
+    #[must_use]
+    pub fn column<C: Into<Cell>>(mut self, head: &'static str, cell: impl Fn(&'a T) -> C) -> Self {
+        let shown = |row| match cell(row).into() {
+            Cell { text, .. } if text.is_empty() => Cell { tone: Tone::Faint, text: "-".to_owned(), right: false },
+            cell => Cell { text: one_line(&cell.text, CELL), ..cell },
+        };
+        self.columns.push((head, self.rows.iter().map(shown).collect()));
+        self
+    }
+
+    /// Prints it; without rows, what is said instead.
+    pub fn print(self, none: &str) {
+        match self.rows {
+            [] => self.out.line(none),
+            _ => self.lines().iter().for_each(|line| self.out.line(line)),
+        }
+    }
+
+    /// The lines, the heads first.
+    pub fn lines(&self) -> Vec<String> {
+        let mut lines = vec![String::new(); self.rows.len() + 1];
+        for (head, cells) in &self.columns {
+            let right = cells.iter().any(|cell| cell.right);
+            let width = cells.iter().map(|cell| cell.text.chars().count()).chain([head.len()]).max().unwrap_or(0);
+            let head = Cell { tone: Tone::Head, text: (*head).to_owned(), right };
+            for (line, cell) in lines.iter_mut().zip([&head].into_iter().chain(cells)) {
+                let gap = " ".repeat(width - cell.text.chars().count());
+                let shown = self.out.paint(cell.tone, &cell.text);
+                let (before, after) = if right { (gap.as_str(), "") } else { ("", gap.as_str()) };
+                line.push_str(&format!("{before}{shown}{after}  "));
+            }
+        }
+        lines.iter().map(|line| line.trim_end().to_owned()).collect()
+    }
+}
+
+/// Names with values, one on each line; those without a value are left out.
+pub struct Fields<'a> {
+    out: &'a Out,
+    fields: Vec<(Cow<'static, str>, Cell)>,
+}
+
+impl<'a> Fields<'a> {
+    pub(super) fn new(out: &'a Out) -> Self {
+        Self { out, fields: Vec::new() }
+    }
+
+    /// Adds a field.
+    #[must_use]
+    pub fn field(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Cell>) -> Self {
+        let value = value.into();
+        if !value.text.is_empty() {
+            self.fields.push((name.into(), value));
+        }
+        self
+    }
+
+    /// Prints them, the values below each other.
+    pub fn print(self) {
+        let width = self.fields.iter().map(|(name, _)| name.chars().count()).max().unwrap_or(0);
+        for (name, value) in &self.fields {
+            let shown = self.out.paint(value.tone, &one_line(&value.text, FIELD));
+            self.out.line(&format!("{}  {shown}", self.out.paint(Tone::Head, &format!("{name:<width$}"))));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::out::tests::{coloured, plain};
+    use super::*;
+
+    const ROWS: [(&str, Tone, &str, u16); 2] = [("health", Tone::Good, "up", 7), ("ä", Tone::Bad, "parked", 40100)];
+
+    fn lines(out: &Out) -> Vec<String> {
+        let table = out.table(&ROWS).column("NAME", |r| r.0).column("STATE", |r| (r.1, r.2)).column("PORT", |r| r.3);
+        table.column("WHY", |r| (r.1 == Tone::Bad).then_some("port\nin use\x1b[2J")).lines()
+    }
+
+    #[test]
+    fn columns_line_up_with_and_without_colour() {
+        assert_eq!(
+            lines(&plain()),
+            ["NAME    STATE    PORT  WHY", "health  up          7  -", "ä       parked  40100  port in use[2J"]
+        );
+        assert_eq!(lines(&coloured())[1], "health  \x1b[32mup\x1b[0m          7  \x1b[2m-\x1b[0m");
+    }
+}

@@ -1,0 +1,10 @@
+//! What runs without a daemon: backup and restore, check, test, doctor, demo, and what makes files for people.
+//!
+//! Each room here is one command or a few; the command line adds arguments and printing.
+
+pub mod backup;
+pub mod check;
+pub mod demo;
+pub mod doctor;
+pub mod scenario;
+pub mod setup;

@@ -1,0 +1,224 @@
+//! Playing one scenario.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Map, Value, json};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use uuid::Uuid;
+
+use super::error::StepError;
+use super::evidence::only_the_schema_refuses;
+use super::file::{Act, Proves, Scenario, Step};
+use super::matching::{Kept, differs, fill, fill_map, part};
+use access::{CallGuard, Caller, Grant, GrantScope, Holder, Taint, ToolsSeen};
+use base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
+use butler::Butler;
+use store::Store;
+use tools::Effect;
+use tools::sql::SqlJob;
+
+/// So long something may take that comes to be by itself, and so often it is looked at.
+const IN_TIME: Duration = Duration::from_secs(20);
+const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// Where scenarios of one butler are played.
+pub struct Stage {
+    pub butler: Butler,
+    pub store: Store,
+    pub jobs: BTreeMap<String, Arc<SqlJob>>,
+    pub clock: Clock,
+}
+
+/// The step at which a scenario went wrong: its line, and how.
+pub type Wrong = (usize, StepError);
+
+impl Stage {
+    /// Plays it as the tenant `as_tenant`, which nobody else uses.
+    pub async fn play(&self, scenario: &Scenario, as_tenant: &str) -> Result<(), Wrong> {
+        let mut kept = Kept::new();
+        for step in &scenario.steps {
+            let tenant = match &step.tenant {
+                None => as_tenant.to_owned(),
+                Some(other) => format!("{as_tenant}-{other}"),
+            };
+            let tenant = TenantId::new(&tenant);
+            let tenant = tenant.map_err(|e| (step.line, StepError::Unexpected(format!("as: {e}"))))?;
+            self.clock.set(step.now.or(scenario.now));
+            let wrong = |why: StepError| (step.line, why);
+            let got = self.step_in_time(scenario, step, &tenant, &kept).await.map_err(wrong)?;
+            for (name, path) in &step.keep {
+                let value = part(&got, path).filter(|v| !v.is_null());
+                let value = value
+                    .ok_or_else(|| wrong(StepError::Unexpected(format!("keep: the result has no {path}: {got}"))))?;
+                kept.insert(name.clone(), value.clone());
+            }
+        }
+        Ok(())
+    }
+
+    /// A step; what comes to be by itself is looked at until it has.
+    async fn step_in_time(
+        &self,
+        scenario: &Scenario,
+        step: &Step,
+        tenant: &TenantId,
+        kept: &Kept,
+    ) -> Result<Value, StepError> {
+        // What has an effect is called once.
+        let reads = match &step.act {
+            Act::Call { tool, .. } => {
+                let def = self.butler.tools().definitions().find(|def| def.name == *tool);
+                def.is_some_and(|def| def.effect() == Effect::None)
+            }
+            _ => true,
+        };
+        if step.eventually && !reads {
+            return StepError::unexpected("`eventually` is for what only reads; this call has an effect");
+        }
+        let deadline = Instant::now() + IN_TIME;
+        loop {
+            let got = self.step(scenario, step, tenant, kept).await;
+            if got.is_ok() || !step.eventually || Instant::now() > deadline {
+                return got;
+            }
+            tokio::time::sleep(LOOK_AGAIN).await;
+        }
+    }
+
+    async fn step(&self, scenario: &Scenario, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
+        let got = match &step.act {
+            Act::Rows(sql) => self.rows(sql, tenant, kept).await?,
+            Act::Given(sql) => self.given(sql, tenant, kept).await?,
+            Act::Job { job, args } => self.job(job, args, tenant, kept).await?,
+            Act::Call { tool, args } => {
+                let caller = self.caller(step, tenant, kept)?;
+                self.call(scenario, step, tool, fill_map(args, kept)?, caller).await?
+            }
+        };
+        if let Some(expected) = &step.expect
+            && let Some(how) = differs(&fill(expected, kept)?, &got)
+        {
+            return StepError::unexpected(how);
+        }
+        let nothing = [json!([]), json!(null), json!({"found": false})];
+        if step.nothing && !nothing.contains(&got) {
+            return StepError::unexpected(format!("something was found: {got}"));
+        }
+        Ok(got)
+    }
+
+    /// Who calls: a person, or a session that deals with a request.
+    fn caller(&self, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Caller, StepError> {
+        let holder = match &step.session_of {
+            None => Holder::Operator { id: Uuid::nil(), label: "scenario".to_owned() },
+            Some(request) => {
+                let request = fill(&Value::String(request.clone()), kept)?;
+                let request = request
+                    .as_str()
+                    .and_then(|id| id.parse().ok())
+                    .ok_or_else(|| StepError::Unexpected("session_of: that is not an id".to_owned()))?;
+                let root =
+                    RequestContext::root(&self.clock, tenant.clone(), "scenario", "local", "scenario", Trust::Owner);
+                Holder::Session {
+                    session: SessionId(Uuid::now_v7()),
+                    context: Arc::new(RequestContext { request_id: RequestId(request), ..root }),
+                    calls: Arc::new(CallGuard::open()),
+                    tools_seen: ToolsSeen::default(),
+                    taint: Arc::new(Taint::of(Trust::Owner, false)),
+                }
+            }
+        };
+        let grant = Grant {
+            holder,
+            tenant: tenant.clone(),
+            butler: None,
+            tools: None,
+            scopes: [GrantScope::Tools].into(),
+            expires_at: None,
+        };
+        Ok(Caller::of(Arc::new(grant), &self.clock, "scenario"))
+    }
+
+    async fn call(
+        &self,
+        scenario: &Scenario,
+        step: &Step,
+        tool: &str,
+        args: Map<String, Value>,
+        caller: Caller,
+    ) -> Result<Value, StepError> {
+        let reply = self.butler.tools().call(tool, args, caller, CancellationToken::new()).await;
+        let reply =
+            reply.ok_or_else(|| StepError::Unexpected(format!("{} has no tool `{tool}`", self.butler.name())))?;
+        let problem = (reply.is_error || reply.json["status"] == "error")
+            .then(|| reply.json["error"].as_str().unwrap_or_default().to_owned());
+        match (&step.refused, problem) {
+            (None, None) => {}
+            (None, Some(problem)) => return StepError::unexpected(format!("{tool} was refused: {problem}")),
+            (Some(_), None) => return StepError::unexpected(format!("{tool} was not refused: {}", reply.json)),
+            (Some(part), Some(problem)) if !problem.contains(part) => {
+                return StepError::unexpected(format!("{tool} was refused in other words: {problem}"));
+            }
+            (Some(_), Some(problem)) => {
+                let of_trade = reply.json["code"] != "invalid_arguments";
+                let def = self.butler.tools().definitions().find(|def| def.name == tool);
+                let evidence = scenario.proves == Some(Proves::Refusal) && scenario.tools.iter().any(|t| t == tool);
+                if evidence && !of_trade && !def.is_some_and(|def| only_the_schema_refuses(def)) {
+                    let why = "that is a mistake of form, which any tool refuses; show a mistake of the trade";
+                    return StepError::unexpected(format!("{tool}: {problem}: {why}"));
+                }
+            }
+        }
+        Ok(reply.json)
+    }
+
+    /// Rows as the butler's own role sees them. `$name` in the statement becomes the value, as a literal.
+    async fn rows(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
+        let sql = filled(sql, kept);
+        let mut lease = self.store.tenant(tenant).await?;
+        let wrapped = format!("SELECT to_jsonb(q) FROM ({sql}) q");
+        let rows = lease.query_read_only(&wrapped, &[]).await;
+        let rows = rows.map_err(|source| StepError::Sql { what: "rows", source })?;
+        Ok(Value::Array(rows.iter().map(|row| row.get(0)).collect()))
+    }
+
+    /// Makes rows as the butler's own role.
+    async fn given(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
+        let mut lease = self.store.tenant(tenant).await?;
+        let done = lease.execute(&filled(sql, kept), &[]).await;
+        let rows = done.map_err(|source| StepError::Sql { what: "given", source })?;
+        if rows == 0 { StepError::unexpected("given: the statement found no row") } else { Ok(Value::Null) }
+    }
+
+    async fn job(
+        &self,
+        job: &str,
+        args: &Map<String, Value>,
+        tenant: &TenantId,
+        kept: &Kept,
+    ) -> Result<Value, StepError> {
+        let Some(found) = self.jobs.get(job) else {
+            return StepError::unexpected(format!("{} has no job `{job}`", self.butler.name()));
+        };
+        let args = Value::Object(fill_map(args, kept)?);
+        let rows = found.rows(&self.store, tenant, Some(&args)).await;
+        let (rows, _) = rows.map_err(|e| StepError::Unexpected(e.to_string()))?;
+        Ok(Value::Array(rows.into_iter().map(Value::Object).collect()))
+    }
+}
+
+/// A statement with kept values as literals where `$name` stands.
+fn filled(sql: &str, kept: &Kept) -> String {
+    let mut sql = sql.trim().trim_end_matches(';').to_owned();
+    // Longer names first, so that none is taken for the begin of another.
+    let mut names: Vec<(&String, &Value)> = kept.iter().collect();
+    names.sort_by_key(|(name, _)| std::cmp::Reverse(name.len()));
+    for (name, value) in names {
+        let text = value.as_str().map_or_else(|| value.to_string(), str::to_owned);
+        sql = sql.replace(&format!("${name}"), &format!("'{}'", text.replace('\'', "''")));
+    }
+    sql
+}

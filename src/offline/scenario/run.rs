@@ -1,0 +1,203 @@
+//! All scenarios of a roster, in a household of their own.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use serde::Serialize;
+
+use super::error::ScenarioError;
+use super::evidence::{Coverage, unproven};
+use super::file::{Scenario, ScenarioFile, read_dir};
+use super::play::Stage;
+use admin;
+use base::{HumanDuration, Scratch, TenantId};
+use butler::Butler;
+use config::{Environment, Household, Overrides, Ports, Zone, load};
+use modules::Catalog;
+use supervisor::{Embedded, Supervisor};
+use telemetry::start_log;
+use tools::sql::prepare_jobs;
+
+/// What went wrong where.
+#[derive(Debug, Clone, Serialize)]
+pub struct Failure {
+    pub file: PathBuf,
+    pub line: usize,
+    /// The scenario; empty where it is not about one.
+    pub scenario: String,
+    pub problem: String,
+}
+
+/// What one butler's scenarios came to.
+#[derive(Debug, Serialize)]
+pub struct Report {
+    pub butler: String,
+    pub scenarios: usize,
+    pub steps: usize,
+    /// Of its own trade.
+    pub tools: usize,
+    /// Those with evidence of all three kinds.
+    pub proven: usize,
+    /// The tools that lack some, with what they lack. Unknown (`None`) where only some scenarios were played.
+    pub lacking: Option<Vec<(String, Vec<&'static str>)>>,
+    pub failures: Vec<Failure>,
+}
+
+impl Report {
+    pub fn is_good(&self) -> bool {
+        self.failures.is_empty() && self.lacking.as_ref().is_none_or(Vec::is_empty)
+    }
+}
+
+/// Where the owner of scenarios lives.
+const ZONE: &str = "Europe/Berlin";
+
+/// Plays the scenarios of these butlers (none named: all), only those whose name contains `only`.
+pub async fn run(
+    overrides: &Overrides,
+    environment: &Environment,
+    butlers: &[String],
+    only: Option<&str>,
+) -> Result<Vec<Report>, ScenarioError> {
+    let scratch = Scratch::new("test").map_err(ScenarioError::Scratch)?;
+    // The machine's settings say where the roster is and where PostgreSQL's programs are; nothing of theirs is touched.
+    let overrides = Overrides {
+        data_dir: Some(scratch.path().join("data")),
+        ports: Some(Ports::Auto),
+        log: Some("off".to_owned()),
+        ..overrides.clone()
+    };
+    let mut household = load(&overrides, environment, &Catalog::default())?;
+    prepare(&mut household);
+    all_there(&household, butlers)?;
+    start_log(&household.config.telemetry)?;
+    let places: Vec<(String, PathBuf, String)> = household
+        .butlers
+        .iter()
+        .filter(|b| butlers.is_empty() || butlers.contains(&b.name.to_string()))
+        .map(|b| (b.name.to_string(), b.dir.clone(), b.db.schema.clone()))
+        .collect();
+    let house = Embedded::start(household, admin::spawn, None).await.map_err(ScenarioError::Household)?;
+    let mut reports = Vec::new();
+    for (name, dir, schema) in places {
+        reports.push(of_butler(&house.supervisor, &name, dir, &schema, only).await);
+    }
+    house.end().await.map_err(ScenarioError::Household)?;
+    Ok(reports)
+}
+
+/// Makes it a household that is the same wherever and whenever it is played.
+fn prepare(household: &mut Household) {
+    household.config.database.url = None;
+    household.config.telemetry.otlp = None;
+    if let Some(zone) = Zone::named(ZONE) {
+        household.config.owner.time_zone = zone;
+    }
+    for butler in &mut household.butlers {
+        // A clock that jumps would set them all off.
+        butler.schedules.clear();
+        // However it jumps, a butler that is up is there.
+        if let Some(advert) = &mut butler.switchboard {
+            advert.liveness_ttl = HumanDuration::from_secs(100 * 365 * 24 * 3600);
+        }
+    }
+}
+
+/// Refuses the name of a butler that is not there, or whose files have mistakes.
+fn all_there(household: &Household, butlers: &[String]) -> Result<(), ScenarioError> {
+    let names: Vec<String> = household.butlers.iter().map(|b| b.name.to_string()).collect();
+    let Some(unknown) = butlers.iter().find(|b| !names.contains(b)) else { return Ok(()) };
+    let butler = unknown.clone();
+    Err(match household.broken.iter().find(|b| b.name == *unknown) {
+        Some(broken) => {
+            let mistakes = broken.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+            ScenarioError::Parked { butler, mistakes }
+        }
+        None => ScenarioError::Unknown { butler, there: names.join(", ") },
+    })
+}
+
+async fn of_butler(supervisor: &Supervisor, name: &str, dir: PathBuf, schema: &str, only: Option<&str>) -> Report {
+    let mut report = Report {
+        butler: name.to_owned(),
+        scenarios: 0,
+        steps: 0,
+        tools: 0,
+        proven: 0,
+        lacking: None,
+        failures: Vec::new(),
+    };
+    let fail =
+        |file: &PathBuf, problem: String| Failure { file: file.clone(), line: 1, scenario: String::new(), problem };
+    let files = match read_dir(&dir) {
+        Ok(files) => files,
+        Err(wrong) => {
+            report.failures.extend(wrong.into_iter().map(|w| fail(&dir, w)));
+            return report;
+        }
+    };
+    let (stage, wrong) = match stage(supervisor, name, &dir, schema).await {
+        Ok(ready) => ready,
+        Err(why) => {
+            report.failures.push(fail(&dir, why));
+            return report;
+        }
+    };
+    report.failures.extend(wrong.into_iter().map(|w| fail(&dir, w)));
+    let mut coverage = Coverage::of(&stage.butler, &supervisor.butlers());
+    let wanted = |s: &&Scenario| only.is_none_or(|part| s.name.contains(part));
+    for file in &files {
+        for scenario in file.scenarios.iter().filter(wanted) {
+            report.scenarios += 1;
+            report.steps += scenario.steps.len();
+            match play(&stage, file, scenario, report.scenarios).await {
+                Ok(()) => coverage.add(scenario),
+                Err(failure) => report.failures.push(failure),
+            }
+        }
+    }
+    report.tools = coverage.tools();
+    report.proven = coverage.complete();
+    report.lacking = only.is_none().then(|| coverage.lacking());
+    report
+}
+
+async fn play(stage: &Stage, file: &ScenarioFile, scenario: &Scenario, number: usize) -> Result<(), Failure> {
+    let failed = |line: usize, problem: String| Failure {
+        file: file.path.clone(),
+        line,
+        scenario: scenario.name.clone(),
+        problem,
+    };
+    if let Some(why) = unproven(scenario, &stage.butler) {
+        return Err(failed(scenario.line, why));
+    }
+    stage.play(scenario, &format!("scenario{number}")).await.map_err(|(line, why)| failed(line, why.to_string()))
+}
+
+/// What a butler's scenarios are played on, and what of the butler does not work. The error: it is not up.
+async fn stage(
+    supervisor: &Supervisor,
+    name: &str,
+    dir: &std::path::Path,
+    schema: &str,
+) -> Result<(Stage, Vec<String>), String> {
+    let butler: Butler = supervisor.butler(name)?;
+    let mut wrong = Vec::new();
+    for (module, state) in butler.modules().all() {
+        if let Some(error) = &state.failure_error {
+            wrong.push(format!("the module `{module}` does not work: {error}"));
+        }
+    }
+    let house = supervisor.services();
+    let store = house.db.provision(butler.name(), schema).await.map_err(|e| e.to_string())?;
+    let mut jobs = BTreeMap::new();
+    let mut lease = store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
+    match prepare_jobs(&mut lease, &dir.join("jobs")).await {
+        Ok(ready) => jobs.extend(ready.into_iter().map(|(name, job)| (name, Arc::new(job)))),
+        Err(list) => wrong.extend(list.iter().map(ToString::to_string)),
+    }
+    drop(lease);
+    Ok((Stage { butler, store, jobs, clock: supervisor.clock().clone() }, wrong))
+}

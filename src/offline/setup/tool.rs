@@ -1,0 +1,180 @@
+//! `butlerd new tool`: a file of SQL with its header, and scenarios that hold already.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use serde::Serialize;
+use toml_edit::DocumentMut;
+
+use super::SetupError;
+use super::butler::{mistakes, settings};
+use super::place::{is_there, write_new};
+use butler::own_tools;
+use config::{Environment, Overrides};
+
+/// A tool that was made.
+#[derive(Debug, Serialize)]
+pub struct NewTool {
+    pub butler: String,
+    pub tool: String,
+    /// The table that it reads.
+    pub table: String,
+    pub files: [PathBuf; 2],
+}
+
+const TOOL: &str = r#"/*---
+description: >-
+  How many rows of @table@ there are@since_said@. Say here for a model what the tool does, when to use it, what comes
+  back, and which tool to use instead.
+args:
+  since: {type: string, description: "The first day that counts, YYYY-MM-DD in the person's time zone."}
+returns: row
+meta: {reads_private: true, effect: none}
+---*/
+SELECT given.since, count(t.tenant_id) AS found
+  FROM (SELECT shared.day('since', :since::text) AS since) given
+  LEFT JOIN @table@ t ON @join@
+ WHERE given.since IS NULL OR given.since <= shared.today()
+    OR shared.refuse(format('since %s is yet to come; today is %s. Name a day that is not over, or leave since out.',
+                            given.since, shared.today()))
+ GROUP BY given.since;
+"#;
+
+const TESTS: &str = r#"# Run by `butlerd test @butler@`, each scenario as a tenant of its own that has nothing yet. Fill the table first, with the
+# butler's own tools, and compare what comes back.
+now = "2026-03-02T08:00:00+01:00"
+
+[[scenario]]
+name = "@tool@ counts what is there"
+proves = "success"
+tools = ["@tool@"]
+
+[[scenario.step]]
+call = "@tool@"
+args = { since = "2026-03-01" }
+expect = { since = "2026-03-01", found = 0 }
+
+[[scenario]]
+name = "@tool@ asks back for a day that is yet to come"
+proves = "refusal"
+tools = ["@tool@"]
+
+[[scenario.step]]
+call = "@tool@"
+args = { since = "2026-03-03" }
+refused = "since 2026-03-03 is yet to come"
+
+[[scenario]]
+name = "@tool@ counts nothing of another tenant"
+proves = "tenant"
+tools = ["@tool@"]
+
+[[scenario.step]]
+as = "other"
+call = "@tool@"
+expect = { found = 0 }
+"#;
+
+/// Makes a tool of a butler that is there, with its scenarios.
+pub fn new_tool(
+    overrides: &Overrides,
+    environment: &Environment,
+    butler: &str,
+    tool: &str,
+) -> Result<NewTool, SetupError> {
+    let right = tool.bytes().next().is_some_and(|b| b.is_ascii_lowercase())
+        && tool.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
+        && tool.len() <= 60;
+    if !right {
+        return Err(SetupError::request(
+            format!("`{tool}` can't be a tool's name."),
+            "A name is a lower-case letter, then a-z, 0-9 and `_`, such as plant_list.",
+        ));
+    }
+    let config = settings(overrides, environment)?;
+    let dir = config.daemon.roster.join(butler);
+    let file = dir.join("butler.toml");
+    let text = fs::read_to_string(&file).map_err(|e| {
+        SetupError::failed(
+            format!("{} can't be read: {e}.", file.display()),
+            format!("Make it: butlerd new butler {butler}"),
+        )
+    })?;
+    let document = text.parse::<DocumentMut>().ok();
+    if document.as_ref().and_then(|d| d.get("modules")?.get(butler)).is_none() {
+        let sentence = format!("{} has no [modules.{butler}], so no tool would be loaded.", file.display());
+        return Err(SetupError::failed(sentence, format!("Add the line [modules.{butler}] to it first.")));
+    }
+    if own_tools(butler).contains(&tool) {
+        let sentence = format!("Every butler, or {butler} itself, has a tool `{tool}` that is built in.");
+        return Err(SetupError::request(sentence, "Choose another name."));
+    }
+    let files = [dir.join("tools").join(format!("{tool}.sql")), dir.join("tests").join(format!("{tool}.toml"))];
+    if let Some(there) = files.iter().find(|file| is_there(file)) {
+        let sentence = format!("{} exists already and is not changed.", there.display());
+        return Err(SetupError::failed(sentence, "Choose another name."));
+    }
+    let Some((table, dated)) = own_table(&dir.join("migrations")) else {
+        let sentence = format!("{butler} has no table yet, and a tool reads or writes tables.");
+        let next = format!("Make one in {}/migrations/, with SELECT shared.tenant_table('…').", dir.display());
+        return Err(SetupError::failed(sentence, next));
+    };
+    let join = match dated {
+        true => "t.created_at >= shared.bound('since', :since::text, false)",
+        false => "true",
+    };
+    let since_said = if dated { ", all or those since a day" } else { "" };
+    let fill = |text: &str| {
+        let text = text.replace("@tool@", tool).replace("@butler@", butler).replace("@table@", &table);
+        text.replace("@join@", join).replace("@since_said@", since_said)
+    };
+    let before = mistakes(overrides, environment, butler);
+    for (file, text) in files.iter().zip([TOOL, TESTS]) {
+        if let Err(e) = write_new(file, &fill(text), 0o644) {
+            take_back(&files, file);
+            return Err(SetupError::failed(format!("{} can't be written: {e}.", file.display()), ""));
+        }
+    }
+    if let (None, Some(why)) = (before, mistakes(overrides, environment, butler)) {
+        files.iter().for_each(|file| drop(fs::remove_file(file)));
+        return Err(SetupError::failed(format!("No tool was made, because it would not pass the check: {why}"), ""));
+    }
+    Ok(NewTool { butler: butler.to_owned(), tool: tool.to_owned(), table, files })
+}
+
+/// Removes what was written before `failed`, which may be somebody else's.
+fn take_back(files: &[PathBuf; 2], failed: &Path) {
+    for file in files.iter().take_while(|file| *file != failed) {
+        let _ = fs::remove_file(file);
+    }
+}
+
+/// The first table that the butler's migrations make, and whether it says when its rows were made.
+fn own_table(migrations: &Path) -> Option<(String, bool)> {
+    let mut files: Vec<PathBuf> = fs::read_dir(migrations).ok()?.flatten().map(|e| e.path()).collect();
+    files.retain(|file| file.extension().is_some_and(|e| e == "sql"));
+    files.sort();
+    let made = regex::Regex::new(r"(?is)CREATE TABLE (?:IF NOT EXISTS )?([a-z_][a-z0-9_]*)\s*\((.*?)\n\)").ok()?;
+    files.iter().find_map(|file| {
+        let text = fs::read_to_string(file).ok()?;
+        let found = made.captures(&text)?;
+        let dated = found[2].lines().any(|line| line.trim_start().starts_with("created_at "));
+        Some((found[1].to_owned(), dated))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_table_is_found() {
+        let top = tempfile::tempdir().unwrap();
+        assert_eq!(own_table(top.path()), None);
+        fs::write(top.path().join("002_b.sql"), "CREATE TABLE later (\n    id int\n);\n").unwrap();
+        assert_eq!(own_table(top.path()), Some(("later".to_owned(), false)));
+        let sql = "-- words\nCREATE TABLE things (\n    id uuid DEFAULT f(),\n    created_at timestamptz\n);\n";
+        fs::write(top.path().join("001_a.sql"), sql).unwrap();
+        assert_eq!(own_table(top.path()), Some(("things".to_owned(), true)));
+    }
+}

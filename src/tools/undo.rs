@@ -1,0 +1,168 @@
+//! What calls changed, and putting it back: the SQL on `tool_calls` and `shared.row_changes` that `butlerd undo` needs.
+//!
+//! The connection is the owner's, which sees all schemas and tenants, so each statement names both.
+
+use jiff::Timestamp;
+use serde_json::json;
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use uuid::Uuid;
+
+use base::{RequestContext, TenantId};
+use store::{Lease, StoreError, Tx};
+
+/// A call with an effect.
+#[derive(Clone, Debug)]
+pub struct ChangingCall {
+    /// Its number in its butler's record.
+    pub id: i64,
+    pub tool: String,
+    pub called_at: Timestamp,
+    /// `None`: a person called, not a session.
+    pub session_id: Option<Uuid>,
+    /// How many rows of it are kept.
+    pub rows: i64,
+}
+
+impl ChangingCall {
+    const COLUMNS: &str = "c.id, c.tool, c.called_at, c.session_id";
+
+    fn of(row: &Row) -> Self {
+        Self {
+            id: row.get("id"),
+            tool: row.get("tool"),
+            called_at: row.get("called_at"),
+            session_id: row.get("session_id"),
+            rows: row.get("rows"),
+        }
+    }
+}
+
+/// Which calls.
+#[derive(Clone, Copy, Debug)]
+pub enum Which {
+    /// One, by its number in its butler's record.
+    Call(i64),
+    /// All of a session.
+    Session(Uuid),
+}
+
+/// Why the rows of a call can't be put back.
+#[derive(Debug, thiserror::Error)]
+pub enum UndoError {
+    #[error("newer rows of {table} refer to what it made; take those back first")]
+    ReferredTo { table: String },
+    #[error("a newer row of {table} has taken the place of what it changed")]
+    Replaced { table: String },
+    /// `change` is the newer change's number in `shared.row_changes`, where it is known.
+    #[error("{message}")]
+    Newer { change: Option<i64>, message: String },
+    #[error(transparent)]
+    Store(StoreError),
+}
+
+impl From<tokio_postgres::Error> for UndoError {
+    fn from(source: tokio_postgres::Error) -> Self {
+        let Some(db) = source.as_db_error() else {
+            return Self::Store(StoreError::Query { step: "taking a call back", source });
+        };
+        let table = db.table().unwrap_or("another table").to_owned();
+        match *db.code() {
+            SqlState::FOREIGN_KEY_VIOLATION => Self::ReferredTo { table },
+            SqlState::UNIQUE_VIOLATION => Self::Replaced { table },
+            SqlState::INVALID_PARAMETER_VALUE => {
+                let detail = db.detail().and_then(|d| serde_json::from_str::<serde_json::Value>(d).ok());
+                let change = detail.as_ref().and_then(|d| d["change"].as_i64());
+                Self::Newer { change, message: db.message().trim_end_matches('.').to_owned() }
+            }
+            _ => Self::Store(StoreError::Query { step: "taking a call back", source }),
+        }
+    }
+}
+
+/// The newest calls whose rows can be put back, at most `limit`.
+pub async fn undoable(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    limit: u32,
+) -> Result<Vec<ChangingCall>, StoreError> {
+    let sql = format!(
+        "SELECT {}, r.rows
+         FROM (SELECT tx_at, txid, count(*) AS rows, max(id) AS last FROM shared.row_changes
+               WHERE schema = $1 AND tenant_id = $2 GROUP BY tx_at, txid ORDER BY last DESC LIMIT $3) r
+         JOIN \"{schema}\".tool_calls c ON c.tx_at = r.tx_at AND c.txid = r.txid AND c.effect <> 'none'
+         WHERE c.tenant_id = $2 ORDER BY c.id DESC",
+        ChangingCall::COLUMNS
+    );
+    let rows = lease.read(&sql, &[&schema, &tenant.as_str(), &i64::from(limit)]).await;
+    let rows = rows.map_err(StoreError::query("reading what can be taken back"))?;
+    Ok(rows.iter().map(ChangingCall::of).collect())
+}
+
+/// The calls that had an effect, the newest first.
+pub async fn effects(
+    tx: &mut Tx<'_>,
+    schema: &str,
+    tenant: &TenantId,
+    which: Which,
+) -> Result<Vec<ChangingCall>, StoreError> {
+    let (call, session) = match which {
+        Which::Call(id) => (Some(id), None),
+        Which::Session(id) => (None, Some(id)),
+    };
+    let sql = format!(
+        "SELECT {}, (SELECT count(*) FROM shared.row_changes r
+                     WHERE r.tx_at = c.tx_at AND r.txid = c.txid AND r.tenant_id = c.tenant_id) AS rows
+         FROM \"{schema}\".tool_calls c
+         WHERE c.tenant_id = $1 AND c.effect <> 'none' AND c.outcome = 'ok'
+           AND (c.id = $2 OR c.session_id = $3) ORDER BY c.id DESC",
+        ChangingCall::COLUMNS
+    );
+    let rows = tx.query(&sql, &[&tenant.as_str(), &call, &session]).await;
+    Ok(rows.map_err(StoreError::query("reading the calls"))?.iter().map(ChangingCall::of).collect())
+}
+
+/// Puts the rows of a call back as they were. Returns how many they are. After an error the transaction is void.
+pub async fn put_back(tx: &mut Tx<'_>, schema: &str, tenant: &TenantId, call: i64) -> Result<i64, UndoError> {
+    let sql = format!(
+        "SELECT shared.undo(c.txid, c.tx_at)::bigint AS rows FROM \"{schema}\".tool_calls c
+         WHERE c.id = $1 AND c.tenant_id = $2"
+    );
+    let rows = tx.query(&sql, &[&call, &tenant.as_str()]).await?;
+    Ok(rows.first().map_or(0, |row| row.get("rows")))
+}
+
+/// Records that these calls were taken back: a call itself, which can be taken back. Returns its number.
+pub async fn record(
+    tx: &mut Tx<'_>,
+    schema: &str,
+    context: &RequestContext,
+    caller: &str,
+    calls: &[String],
+) -> Result<i64, StoreError> {
+    let sql = format!(
+        "INSERT INTO \"{schema}\".tool_calls
+             (request_id, caller, tool, arguments, outcome, effect, called_at, duration_us)
+         VALUES ($1, $2, 'undo', $3, 'ok', 'once', shared.clock(), 0) RETURNING id"
+    );
+    let rows = tx.query(&sql, &[&context.request_id.0, &caller, &json!({ "calls": calls })]).await;
+    Ok(rows.map_err(StoreError::query("recording what was taken back"))?.first().map_or(0, |row| row.get("id")))
+}
+
+/// The call that made a change.
+pub async fn maker(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    change: i64,
+) -> Result<Option<ChangingCall>, StoreError> {
+    let sql = format!(
+        "SELECT {}, 1::bigint AS rows FROM shared.row_changes r
+         JOIN \"{schema}\".tool_calls c ON c.tx_at = r.tx_at AND c.txid = r.txid AND c.effect <> 'none'
+         WHERE r.id = $1 AND r.tenant_id = $2 AND c.tenant_id = $2",
+        ChangingCall::COLUMNS
+    );
+    let rows = lease.read(&sql, &[&change, &tenant.as_str()]).await;
+    Ok(rows.map_err(StoreError::query("looking for a call"))?.first().map(ChangingCall::of))
+}
