@@ -4,7 +4,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::desk::Desk;
+use super::handle::Inbox;
 use super::types::Lane;
 use base::{RequestId, TenantId, Trust, text};
 use conversation::Entry;
@@ -59,7 +59,7 @@ impl Said {
     }
 }
 
-impl Desk {
+impl Inbox {
     /// The conversation of this lane before the message `request`, oldest first.
     pub async fn history(
         &self,
