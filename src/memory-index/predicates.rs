@@ -92,7 +92,7 @@ pub fn aliases(name: &str) -> &'static [&'static str] {
 
 /// A tenant's own predicate.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct TenantPredicate {
     pub name: String,
     pub aliases: Vec<String>,
     pub edge: bool,
@@ -149,8 +149,8 @@ fn plain(c: char) -> char {
 }
 
 /// The predicate that `name`, in its plain form, stands for; the tenant's own go before the seeds.
-pub fn resolve(name: &str, own: &[Known]) -> Predicate {
-    let of = |k: &Known| Predicate {
+pub fn resolve(name: &str, own: &[TenantPredicate]) -> Predicate {
+    let of = |k: &TenantPredicate| Predicate {
         name: k.name.clone(),
         edge: k.edge,
         temporal: k.temporal,
@@ -164,7 +164,7 @@ pub fn resolve(name: &str, own: &[Known]) -> Predicate {
         many: s.many,
         suggestion: None,
     };
-    let alias = |k: &&Known| k.aliases.iter().any(|a| a == name);
+    let alias = |k: &&TenantPredicate| k.aliases.iter().any(|a| a == name);
     if let Some(known) = own.iter().find(|k| k.name == name).or_else(|| own.iter().find(alias)) {
         return of(known);
     }
@@ -218,8 +218,13 @@ mod tests {
         assert_eq!(resolve("lifes_in", &[]).suggestion.as_deref(), Some("lives_in"));
         assert_eq!(resolve("shoe_size", &[]).suggestion, None);
         assert!(resolve("likes", &[]).many);
-        let own =
-            [Known { name: "likes".into(), aliases: vec!["digs".into()], edge: false, temporal: false, many: false }];
+        let own = [TenantPredicate {
+            name: "likes".into(),
+            aliases: vec!["digs".into()],
+            edge: false,
+            temporal: false,
+            many: false,
+        }];
         assert!(!resolve("digs", &own).many);
     }
 

@@ -22,7 +22,7 @@ use ::tools::Tool;
 use base::{ButlerName, TenantId};
 use memory::{Ledger, Memory, Options};
 use memory_index::embed::{Embedder, Endpoint, Fixed};
-use schedule::HouseSchedule;
+use schedule::BuiltInSchedule;
 use store::migrate::Chain;
 
 pub use jobs::job_names;
@@ -130,7 +130,7 @@ impl Module for MemoryModule {
     fn jobs(&self, _: &ModuleContext) -> Vec<NamedJob> {
         self.started.get().map(|(memory, _)| jobs::named(memory, &self.settings)).unwrap_or_default()
     }
-    fn schedules(&self) -> Vec<HouseSchedule> {
+    fn schedules(&self) -> Vec<BuiltInSchedule> {
         if self.settings.enabled { jobs::schedules(&self.settings) } else { Vec::new() }
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {

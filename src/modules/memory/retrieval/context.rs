@@ -19,7 +19,7 @@ use super::block::{Line, Section, one_line, pack};
 use crate::memory::tools::With;
 
 #[derive(Debug, Deserialize)]
-struct Asked {
+struct ContextArgs {
     trigger_prompt: String,
     #[serde(default)]
     butler: Option<String>,
@@ -37,7 +37,7 @@ const MAX_QUESTION: usize = 2000;
 const MANY: usize = 60;
 
 pub(super) async fn memory_context(call: ToolCall, with: With) -> Result<Value, ToolError> {
-    let (given, With { memory, settings, .. }) = (call.parse::<Asked>()?, with);
+    let (given, With { memory, settings, .. }) = (call.parse::<ContextArgs>()?, with);
     if given.butler.as_deref().is_some_and(|butler| butler != memory.butler.as_str()) {
         let message = format!("This is the memory of {}; other butlers have their own.", memory.butler);
         return Err(ToolError::refused("wrong_butler", message));

@@ -20,7 +20,7 @@ use tools::{ToolCall, ToolError};
 /// The arguments of all three; those that a tool does not have are never given.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
-struct Asked {
+struct SearchArgs {
     query: String,
     topic: String,
     types: Option<Vec<String>>,
@@ -74,7 +74,7 @@ pub(super) fn filters() -> Value {
 
 pub(super) const SENSITIVITY: [&str; 3] = ["normal", "sensitive", "secret"];
 
-impl Asked {
+impl SearchArgs {
     fn read(call: &ToolCall, memory: &Memory, settings: &Settings) -> Result<(Ask, bool), ToolError> {
         let given: Self = call.parse()?;
         let text = if given.query.is_empty() { given.topic } else { given.query };
@@ -110,9 +110,9 @@ impl Asked {
 }
 
 /// What the butler may see: what is for all, and its own. A narrower wish is taken; a wider one is not.
-fn scopes(memory: &Memory, wish: Option<String>) -> Vec<String> {
+fn scopes(memory: &Memory, scope: Option<String>) -> Vec<String> {
     let own = memory.butler.as_str().to_owned();
-    match wish {
+    match scope {
         Some(scope) if scope == "global" => vec![scope],
         _ => vec!["global".to_owned(), own],
     }
@@ -120,13 +120,13 @@ fn scopes(memory: &Memory, wish: Option<String>) -> Vec<String> {
 
 pub(super) async fn memory_search(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let With { memory, settings, .. } = with;
-    let (ask, explain) = Asked::read(&call, &memory, &settings)?;
+    let (ask, explain) = SearchArgs::read(&call, &memory, &settings)?;
     answer(&call, &memory, &ask, explain).await.map(|(value, _)| value)
 }
 
 pub(super) async fn memory_catalog_search(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let With { memory, settings, .. } = with;
-    let (mut ask, explain) = Asked::read(&call, &memory, &settings)?;
+    let (mut ask, explain) = SearchArgs::read(&call, &memory, &settings)?;
     // Published by all butlers, this one included.
     ask.scopes = vec!["global".to_owned()];
     ask.kinds = vec![Kind::Fact];
@@ -136,7 +136,7 @@ pub(super) async fn memory_catalog_search(call: ToolCall, with: With) -> Result<
 
 pub(super) async fn memory_recall(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let With { memory, settings, .. } = with;
-    let (mut ask, explain) = Asked::read(&call, &memory, &settings)?;
+    let (mut ask, explain) = SearchArgs::read(&call, &memory, &settings)?;
     ask.kinds = vec![Kind::Fact, Kind::Rule];
     let (value, ids) = answer(&call, &memory, &ask, explain).await?;
     if !ids.is_empty() {
