@@ -33,7 +33,7 @@ pub fn without_memory(text: &str) -> String {
     kept.join("\n").trim().to_owned()
 }
 
-/// How a block begins; see `asking/block.rs`.
+/// How a block begins; see `retrieval/block.rs` of the module.
 pub const HEAD: &str = "# Memory Context";
 pub const EXPLAINED: &str = "What was noted earlier stands between the two lines that begin with `memory-`.";
 

@@ -58,9 +58,9 @@ pub(crate) async fn rivals(
     Ok(tx.rows(sql, &[&topic, &hash, &episode, &key, &told]).await?.iter().map(FactRival::from).collect())
 }
 
-/// The other wordings of a fact. `purged`: also those that were forgotten.
-pub async fn wordings(tx: &mut dyn Rows, fact: Uuid, purged: bool) -> Result<Vec<Uuid>, WriteError> {
-    let rows = tx.rows("SELECT id FROM memory_fact_wordings($1, $2)", &[&fact, &purged]).await?;
+/// The other wordings of a fact. `former`: also of what it said before it was edited.
+pub async fn wordings(tx: &mut dyn Rows, fact: Uuid, former: bool) -> Result<Vec<Uuid>, WriteError> {
+    let rows = tx.rows("SELECT id FROM memory_fact_wordings($1, $2)", &[&fact, &former]).await?;
     Ok(rows.iter().map(|r| r.get("id")).collect())
 }
 

@@ -1,6 +1,7 @@
 //! The SQL of the engine. Memories are written by functions of the database alone, each of which says what it wants.
 
 pub mod compare;
+pub mod entities;
 pub mod facts;
 pub(crate) mod fulltext;
 mod index;
@@ -8,6 +9,7 @@ pub mod known;
 mod ledger;
 pub mod shown;
 pub mod story;
+pub mod upkeep;
 mod vectors;
 
 use async_trait::async_trait;

@@ -1,7 +1,6 @@
 //! The module `memory`: what a butler knows. Episodes tell what happened, facts what is so, rules what to do.
 //!
-//! Rows are the truth (`sql/memory/`); what is searched stands in memory beside them and is kept in step by the numbers of
-//! their changes. Whoever reads a row is told how far it is believed by the row's policy, so memory launders nothing.
+//! Its tools, jobs and settings; what they do it leaves to the engine, the crate `memory`.
 
 #[macro_use]
 mod tools;

@@ -10,6 +10,7 @@ use super::every_tenant;
 use crate::{Job, JobCall, JobFailure};
 use base::TenantId;
 use memory::Memory;
+use memory::sql::upkeep::{self, Cleaned as Taken};
 use store::{Database, StoreError};
 
 /// So many go in one transaction, for which writers wait.
@@ -65,21 +66,15 @@ impl Cleanup {
         capacity: u32,
         sum: &mut Cleaned,
     ) -> Result<(), StoreError> {
-        let sql =
-            format!("SELECT expired, beyond, unlearned FROM \"{}\".memory_clean($1, $2)", self.memory.store.schema());
         loop {
             let mut lease = db.shared(tenant).await?;
-            let row = lease
-                .query_opt(&sql, &[&i64::from(capacity), &AT_ONCE])
-                .await
-                .map_err(StoreError::query("taking old episodes away"))?;
+            let cleaned = upkeep::clean(&mut lease, self.memory.store.schema(), capacity, AT_ONCE).await?;
             drop(lease);
-            let Some(row) = row else { return Ok(()) };
-            let (expired, beyond): (Vec<Uuid>, Vec<Uuid>) = (row.get(0), row.get(1));
+            let Some(Taken { expired, beyond, unlearned }) = cleaned else { return Ok(()) };
             let (few, many) = (expired.len() as u64, beyond.len() as u64);
             sum.expired += few;
             sum.beyond_capacity += many;
-            sum.unlearned += u64::try_from(row.get::<_, i64>(2)).unwrap_or(0);
+            sum.unlearned += u64::try_from(unlearned).unwrap_or(0);
             let ids: Vec<Uuid> = expired.into_iter().chain(beyond).collect();
             if !ids.is_empty() {
                 self.memory.gone(tenant, &ids);

@@ -4,6 +4,8 @@ use std::fmt;
 
 use async_trait::async_trait;
 
+use memory::sql::upkeep;
+
 use super::every_tenant;
 use crate::{Job, JobCall, JobFailure};
 use base::TenantId;
@@ -55,7 +57,7 @@ impl Job for Decay {
     async fn run(&self, call: JobCall<'_>) -> Result<String, JobFailure> {
         let mut all = Faded::default();
         for tenant in every_tenant(call.db, &self.schema, call.tenant, &["memory_facts", "memory_rules"]).await? {
-            for (kind, sum) in [("fact", &mut all.facts), ("rule", &mut all.rules)] {
+            for (kind, sum) in [(memory::Kind::Fact, &mut all.facts), (memory::Kind::Rule, &mut all.rules)] {
                 sweep(call.db, &self.schema, &tenant, kind, sum).await?;
             }
         }
@@ -63,22 +65,23 @@ impl Job for Decay {
     }
 }
 
-async fn sweep(db: &Database, schema: &str, tenant: &TenantId, kind: &str, sum: &mut Kind) -> Result<(), StoreError> {
-    let sql = format!("SELECT last, checked, fading, expired, back FROM \"{schema}\".memory_fade($1, $2, $3)");
+async fn sweep(
+    db: &Database,
+    schema: &str,
+    tenant: &TenantId,
+    kind: memory::Kind,
+    sum: &mut Kind,
+) -> Result<(), StoreError> {
     let mut after = 0_i64;
     loop {
         // A lease for each page, so that nobody waits for the whole sweep.
         let mut lease = db.shared(tenant).await?;
-        let row = lease
-            .query_opt(&sql, &[&kind, &after, &AT_ONCE])
-            .await
-            .map_err(StoreError::query("letting memories fade"))?;
-        let Some(row) = row else { return Ok(()) };
-        sum.checked += row.get::<_, i64>(1);
-        sum.fading += row.get::<_, i64>(2);
-        sum.expired += row.get::<_, i64>(3);
-        sum.back += row.get::<_, i64>(4);
-        match row.get::<_, Option<i64>>(0) {
+        let Some(page) = upkeep::fade(&mut lease, schema, kind, after, AT_ONCE).await? else { return Ok(()) };
+        sum.checked += page.checked;
+        sum.fading += page.fading;
+        sum.expired += page.expired;
+        sum.back += page.back;
+        match page.last {
             Some(last) => after = last,
             None => return Ok(()),
         }

@@ -10,6 +10,7 @@ use uuid::Uuid;
 use super::CONSOLIDATION;
 use crate::memory::tools::Runs;
 use memory::Memory;
+use memory::sql::upkeep::{self, Cleaned};
 use tools::{ToolCall, ToolError};
 
 /// Most episodes that one call takes away.
@@ -56,13 +57,13 @@ impl Runs for OnDemand {
     async fn clean_up(&self, call: &ToolCall, most: u32) -> Result<Value, ToolError> {
         let mut lease = call.lease().await?;
         let mut tx = call.begin(&mut lease).await?;
-        let sql = "SELECT expired, beyond, unlearned FROM memory_clean($1, $2)";
-        let row = tx.query_opt(sql, &[&i64::from(most.max(1)), &MOST]).await?;
+        let cleaned = upkeep::clean(&mut tx, call.store.schema(), most.max(1), MOST).await?;
         tx.commit().await?;
-        let Some(row) = row else { return Ok(json!({"expired_deleted": 0, "capacity_deleted": 0})) };
-        let (expired, beyond): (Vec<Uuid>, Vec<Uuid>) = (row.get(0), row.get(1));
+        let Some(Cleaned { expired, beyond, unlearned }) = cleaned else {
+            return Ok(json!({"expired_deleted": 0, "capacity_deleted": 0}));
+        };
         let counts = json!({"expired_deleted": expired.len(), "capacity_deleted": beyond.len(),
-            "never_consolidated": row.get::<_, i64>(2)});
+            "never_consolidated": unlearned});
         self.memory.gone(&call.context().tenant_id, &[expired, beyond].concat());
         Ok(counts)
     }

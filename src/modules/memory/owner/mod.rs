@@ -17,6 +17,7 @@ use retry::memory_retry;
 use travel::{memory_export, memory_import};
 
 use super::tools::{With, define, id_of, memory_type, permanence, sensitivity, telling, text};
+use memory::sql::upkeep;
 use memory::write::{Permanence, WriteError};
 use store::StoreError;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -121,9 +122,8 @@ fn edited() -> Value {
 }
 
 async fn memory_named(call: ToolCall, _: With) -> Result<Value, ToolError> {
-    let rows = call.query("SELECT memory_type, id FROM memory_named($1)", &[&call.text("beginning")]).await?;
-    let found: Vec<Value> =
-        rows.iter().map(|r| json!({"memory_type": r.get::<_, String>(0), "id": r.get::<_, uuid::Uuid>(1)})).collect();
+    let found = upkeep::named(&mut &call, call.text("beginning")).await?;
+    let found: Vec<Value> = found.iter().map(|(kind, id)| json!({"memory_type": kind, "id": id})).collect();
     Ok(json!({"found": found}))
 }
 

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::super::tools::{With, maybe_id, settled};
 use super::owners;
-use memory::sql::Rows;
+use memory::sql::{Rows, upkeep};
 use memory::write::WriteError;
 use tools::{ToolCall, ToolError};
 
@@ -31,8 +31,7 @@ pub(super) async fn memory_retry(call: ToolCall, with: With) -> Result<Value, To
 }
 
 async fn retry(tx: &mut dyn Rows, which: Option<Uuid>) -> Result<i64, WriteError> {
-    let rows = tx.rows("SELECT memory_retry($1)", &[&which]).await.map_err(owners)?;
-    let again: i64 = rows.first().map_or(0, |row| row.get(0));
+    let again = upkeep::retry(tx, which).await.map_err(owners)?;
     if let Some(id) = which.filter(|_| again == 0) {
         return Err(WriteError::Refused {
             code: "not_found",

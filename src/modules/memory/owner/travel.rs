@@ -6,11 +6,10 @@ use serde_json::{Map, Value, json};
 
 use super::super::tools::{With, settled, stepped};
 use super::{PAGE, owners};
-use memory::sql::Rows;
+use memory::sql::upkeep;
 use memory::write::{Vector, WriteError};
 use memory_index::rank::fact_text;
 use memory_index::rank::spoken;
-use store::StoreError;
 use tools::{EffectTx, ToolCall, ToolError};
 
 /// What the first line says that it is.
@@ -21,15 +20,14 @@ pub(super) async fn memory_export(call: ToolCall, with: With) -> Result<Value, T
     let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(PAGE);
     let (after, most) = (call.text("after"), i32::try_from(limit).unwrap_or(i32::MAX));
     let mut lease = call.lease().await?;
-    let rows = lease.read("SELECT place, type, line FROM memory_export($1, $2)", &[&after, &most]).await;
-    let rows = rows.map_err(|e| owners(StoreError::query("exporting")(e)))?;
+    let rows = upkeep::export(&mut lease, after, most).await.map_err(owners)?;
     let mut lines = Vec::new();
     if after.is_none() {
         lines.push(json!({"type": HEAD, "row": {"version": VERSION, "butler": with.memory.butler.as_str()}}));
     }
-    lines.extend(rows.iter().map(|r| json!({"type": r.get::<_, String>(1), "row": r.get::<_, Value>(2)})));
+    lines.extend(rows.iter().map(|r| json!({"type": r.kind, "row": r.row})));
     let whole = i64::try_from(rows.len()).is_ok_and(|n| n < limit);
-    let next = rows.last().filter(|_| !whole).map(|r| r.get::<_, String>(0));
+    let next = rows.last().filter(|_| !whole).map(|r| &r.place);
     Ok(json!({"lines": lines, "next": next}))
 }
 
@@ -128,15 +126,14 @@ type Outcomes = BTreeMap<String, BTreeMap<String, u64>>;
 async fn bring_in(tx: &mut EffectTx<'_, '_>, lines: &[(usize, Line)]) -> Result<Outcomes, WriteError> {
     let mut outcomes = Outcomes::new();
     for (at, Line { kind, row }) in lines {
-        let done = tx.rows("SELECT memory_import($1, $2)", &[kind, &Value::Object(row.clone())]).await;
-        let rows = done.map_err(|e| match e.db() {
+        let done = upkeep::import(tx, kind, &Value::Object(row.clone())).await;
+        let outcome = done.map_err(|e| match e.db() {
             // Its content is at fault; what is said of it is the database's own words, without values.
             Some(db) if ["22", "23", "42"].iter().any(|class| db.code().code().starts_with(class)) => {
                 bad(*at, db.message())
             }
             _ => owners(e),
         })?;
-        let outcome: String = rows.first().map(|r| r.get(0)).unwrap_or_default();
         *outcomes.entry(kind.clone()).or_default().entry(outcome).or_default() += 1;
     }
     Ok(outcomes)

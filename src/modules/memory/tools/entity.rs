@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define, id, id_of, list, origin, strings, text};
-use memory::sql::Rows;
+use memory::sql::entities;
 use memory::write::{WriteError, merge_entities};
 use tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -94,8 +94,7 @@ async fn made(
     aliases: &[String],
     more: &Value,
 ) -> Result<Uuid, WriteError> {
-    let rows = tx.rows("SELECT shared.entity_create($1, $2, $3, $4)", &[&kind, &name, &aliases, &more]).await?;
-    rows.first().and_then(|r| r.get::<_, Option<Uuid>>(0)).ok_or_else(|| {
+    entities::create(tx, kind, name, aliases, more).await?.ok_or_else(|| {
         let why = format!("There is a {} named {name} already; find it with memory_entity_resolve.", type_of(kind));
         WriteError::Refused { code: "already_there", message: why }
     })
@@ -108,24 +107,21 @@ async fn get(call: ToolCall, _: With) -> Result<Value, ToolError> {
 
 /// An entity, or the one that it was merged into.
 async fn shown(call: &ToolCall, asked: Uuid) -> Result<Value, ToolError> {
-    let now = call.query("SELECT shared.entity_standing($1)", &[&asked]).await?;
-    let Some(now) = now.first().and_then(|r| r.get::<_, Option<Uuid>>(0)) else { return Ok(Value::Null) };
-    let sql = "SELECT e.kind, e.name, e.aliases, e.details - 'merged', e.created_at, e.updated_at, e.trust
-               FROM shared.entities e WHERE e.id = $1";
-    let rows = call.query(sql, &[&now]).await?;
-    let Some(row) = rows.first() else { return Ok(Value::Null) };
-    let facts = call.query("SELECT facts FROM memory_facts_count($1, '')", &[&vec![now]]).await?;
+    let from = &mut &*call;
+    let Some(now) = entities::standing_now(from, asked).await? else { return Ok(Value::Null) };
+    let Some(entity) = entities::by_id(from, &[now]).await?.pop() else { return Ok(Value::Null) };
+    let facts = entities::count_facts(from, &[now], "").await?;
     Ok(json!({
         "entity_id": now,
         "merged_from": (now != asked).then_some(asked),
-        "entity_type": type_of(row.get(0)),
-        "canonical_name": row.get::<_, String>(1),
-        "aliases": row.get::<_, Vec<String>>(2),
-        "metadata": row.get::<_, Value>(3),
-        "created_at": row.get::<_, jiff::Timestamp>(4),
-        "updated_at": row.get::<_, jiff::Timestamp>(5),
-        "trust": row.get::<_, String>(6),
-        "fact_count": facts.first().map_or(0, |r| r.get::<_, i64>(0)),
+        "entity_type": type_of(&entity.kind),
+        "canonical_name": entity.name,
+        "aliases": entity.aliases,
+        "metadata": entity.details,
+        "created_at": entity.created_at,
+        "updated_at": entity.updated_at,
+        "trust": entity.trust,
+        "fact_count": facts.first().map_or(0, |count| count.facts),
     }))
 }
 
@@ -145,10 +141,9 @@ async fn changed(
     more: Option<&Value>,
 ) -> Result<Uuid, WriteError> {
     let none = || WriteError::Refused { code: "not_found", message: format!("There is no entity {asked}.") };
-    let now = tx.rows("SELECT shared.entity_standing($1)", &[&asked]).await?;
-    let now: Uuid = now.first().and_then(|r| r.get::<_, Option<Uuid>>(0)).ok_or_else(none)?;
-    let done = tx.rows("SELECT shared.entity_update($1, $2, $3, $4, NULL)", &[&now, &name, &aliases, &more]).await?;
-    if done.first().is_some_and(|r| r.get(0)) { Ok(now) } else { Err(none()) }
+    let now = entities::standing_now(tx, asked).await?.ok_or_else(none)?;
+    let done = entities::update(tx, now, name, aliases.as_deref(), more).await?;
+    if done { Ok(now) } else { Err(none()) }
 }
 
 async fn merge(call: ToolCall, with: With) -> Result<Value, ToolError> {

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::entity::type_of;
 use super::{With, define, id, id_of, list, strings};
+use memory::sql::entities::{self, Tie};
 use memory_index::predicates::snake_case;
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
@@ -32,12 +33,9 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
 
 struct Step {
     entity: Uuid,
-    from: Uuid,
     depth: usize,
-    fact: Uuid,
-    predicate: String,
     outgoing: bool,
-    content: String,
+    tie: Tie,
 }
 
 async fn memory_entity_neighbors(call: ToolCall, _: With) -> Result<Value, ToolError> {
@@ -45,8 +43,8 @@ async fn memory_entity_neighbors(call: ToolCall, _: With) -> Result<Value, ToolE
     let depth = call.args.get("max_depth").and_then(Value::as_u64).and_then(|d| usize::try_from(d).ok()).unwrap_or(2);
     let only: Vec<String> = list(&call, "predicate_filter").iter().filter_map(|p| snake_case(p)).collect();
     let direction = call.text("direction").unwrap_or("both");
-    let now = call.query("SELECT shared.entity_standing($1)", &[&asked]).await?;
-    let Some(start) = now.first().and_then(|r| r.get::<_, Option<Uuid>>(0)) else {
+    let from = &mut &call;
+    let Some(start) = entities::standing_now(from, asked).await? else {
         return Err(ToolError::refused("not_found", format!("There is no entity {asked}.")));
     };
     let mut seen = HashSet::from([start]);
@@ -54,23 +52,14 @@ async fn memory_entity_neighbors(call: ToolCall, _: With) -> Result<Value, ToolE
     let mut edge = vec![start];
     for depth in 1..=depth {
         let mut found = Vec::new();
-        for (near, far, outgoing) in [("entity_id", "object_entity_id", true), ("object_entity_id", "entity_id", false)]
-        {
-            if direction == "incoming" && outgoing || direction == "outgoing" && !outgoing {
+        for outgoing in [true, false] {
+            if direction == if outgoing { "incoming" } else { "outgoing" } {
                 continue;
             }
-            // By the ids alone, so that what is not shown is not read.
-            let sql = format!(
-                "SELECT f.{near}, shared.entity_standing(f.{far}), f.id, f.predicate, f.content FROM memory_facts f
-                 WHERE f.{near} = ANY($1) AND f.{far} IS NOT NULL AND f.forgotten_at IS NULL
-                   AND f.validity IN ('active', 'fading') ORDER BY f.importance DESC, f.id LIMIT {MOST}"
-            );
-            for row in call.query(&sql, &[&edge]).await? {
-                let predicate: String = row.get(3);
-                let Some(entity) = row.get::<_, Option<Uuid>>(1) else { continue };
-                if only.is_empty() || only.contains(&predicate) {
-                    let (from, fact, content) = (row.get(0), row.get(2), row.get(4));
-                    found.push(Step { entity, from, depth, fact, predicate, outgoing, content });
+            for tie in entities::ties(from, &edge, outgoing, MOST).await? {
+                let Some(entity) = tie.far else { continue };
+                if only.is_empty() || only.contains(&tie.predicate) {
+                    found.push(Step { entity, depth, outgoing, tie });
                 }
             }
         }
@@ -78,9 +67,9 @@ async fn memory_entity_neighbors(call: ToolCall, _: With) -> Result<Value, ToolE
             found.iter().map(|s| s.entity).filter(|e| !seen.contains(e)).collect::<HashSet<_>>().into_iter().collect();
         edge.sort_unstable();
         // A tie to where one came from is shown once.
-        found.retain(|s| !steps.iter().any(|own| own.fact == s.fact));
+        found.retain(|s| !steps.iter().any(|own| own.tie.id == s.tie.id));
         let mut facts = HashSet::new();
-        found.retain(|s| facts.insert(s.fact));
+        found.retain(|s| facts.insert(s.tie.id));
         seen.extend(&edge);
         steps.extend(found);
         if edge.is_empty() || steps.len() >= MOST {
@@ -89,14 +78,13 @@ async fn memory_entity_neighbors(call: ToolCall, _: With) -> Result<Value, ToolE
     }
     steps.truncate(MOST);
     let ids: Vec<Uuid> = steps.iter().map(|s| s.entity).collect();
-    let rows = call.query("SELECT id, kind, name FROM shared.entities WHERE id = ANY($1)", &[&ids]).await?;
     let names: HashMap<Uuid, (String, String)> =
-        rows.iter().map(|r| (r.get(0), (type_of(r.get(1)).to_owned(), r.get(2)))).collect();
+        entities::by_id(from, &ids).await?.into_iter().map(|e| (e.id, (type_of(&e.kind).to_owned(), e.name))).collect();
     let shown = steps.iter().map(|s| {
         let (kind, name) = names.get(&s.entity).cloned().unwrap_or_default();
-        json!({"entity_id": s.entity, "canonical_name": name, "entity_type": kind, "depth": s.depth, "via": s.from,
-            "predicate": s.predicate, "direction": if s.outgoing { "outgoing" } else { "incoming" },
-            "fact_id": s.fact, "content": s.content})
+        json!({"entity_id": s.entity, "canonical_name": name, "entity_type": kind, "depth": s.depth, "via": s.tie.near,
+            "predicate": s.tie.predicate, "direction": if s.outgoing { "outgoing" } else { "incoming" },
+            "fact_id": s.tie.id, "content": s.tie.content})
     });
     Ok(shown.collect())
 }

@@ -1,7 +1,7 @@
 //! What the owner prefers: facts about the owner with the tag `preference`.
 
+use memory::sql::upkeep;
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::store::stored;
 use super::{With, define, importance, number, permanence, permanence_of, telling, text, vector};
@@ -55,16 +55,5 @@ async fn memory_set_preference(call: ToolCall, with: With) -> Result<Value, Tool
 
 async fn memory_get_preferences(call: ToolCall, _: With) -> Result<Value, ToolError> {
     let (scope, pattern) = (call.text("scope"), call.text("predicate_pattern"));
-    let ids = call.query("SELECT id FROM memory_preferences($1, $2)", &[&scope, &pattern]).await?;
-    let ids: Vec<Uuid> = ids.iter().map(|r| r.get(0)).collect();
-    let rows = call
-        .query(
-            "SELECT jsonb_build_object('id', f.id, 'predicate', f.predicate, 'value', f.content, 'permanence', f.permanence,
-                        'importance', f.importance, 'scope', f.scope, 'last_confirmed_at', f.last_confirmed_at,
-                        'metadata', f.metadata)
-             FROM memory_facts f WHERE f.id = ANY($1) ORDER BY array_position($1, f.id)",
-            &[&ids],
-        )
-        .await?;
-    Ok(rows.iter().map(|r| r.get::<_, Value>(0)).collect())
+    Ok(upkeep::preferences(&mut &call, scope, pattern).await?.into())
 }

@@ -1,7 +1,7 @@
 //! Looking at one memory, at how it came to be, and at how much there is.
 
 use memory::Kind;
-use memory::sql::story;
+use memory::sql::{story, upkeep};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -48,14 +48,12 @@ async fn memory_get(call: ToolCall, _: With) -> Result<Value, ToolError> {
 }
 
 async fn memory_stats(call: ToolCall, with: With) -> Result<Value, ToolError> {
-    let rows = call.query("SELECT memory_stats($1)", &[&call.text("scope")]).await?;
-    let mut stats: Value = rows.first().map(|r| r.get(0)).unwrap_or_default();
+    let mut stats = upkeep::stats(&mut &call, call.text("scope")).await?;
     stats["butler"] = json!(call.butler.as_str());
     // Null: it is not there, and is made when somebody asks.
     let index = with.memory.index_size(&call.context().tenant_id);
     stats["index"] = index.map_or(Value::Null, |(memories, bytes)| json!({"memories": memories, "bytes": bytes}));
-    let rows = call.query("SELECT memory_job_state($1)", &[&job_names()]).await?;
-    stats["jobs"] = rows.first().map(|r| r.get(0)).unwrap_or_default();
+    stats["jobs"] = upkeep::job_state(&mut &call, &job_names()).await?;
     Ok(stats)
 }
 

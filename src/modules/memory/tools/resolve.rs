@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::entity::{TYPES, kind_of, type_of};
 use super::{With, define, text};
+use memory::sql::entities;
 use memory_index::predicates::distance;
 use memory_index::text::normal;
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
@@ -65,15 +66,14 @@ async fn resolve(call: ToolCall, _: With) -> Result<Value, ToolError> {
     let kind = call.text("entity_type").map(kind_of);
     let fuzzy = call.args.get("enable_fuzzy").and_then(Value::as_bool).unwrap_or(false);
     let mut found = Vec::new();
-    for row in call.query("SELECT id, kind, name, aliases, roles FROM shared.entity_names()", &[]).await? {
-        if kind.is_some_and(|k| k != row.get::<_, &str>("kind")) {
+    let from = &mut &call;
+    for entity in entities::names(from).await? {
+        if kind.is_some_and(|k| k != entity.kind) {
             continue;
         }
-        let roles: Value = row.get("roles");
-        let roles: Vec<&str> = roles.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
-        let aliases: Vec<String> = row.get("aliases");
-        if let Some((score, how)) = fit(&wanted, row.get("name"), &aliases, &roles, fuzzy) {
-            found.push(Candidate { id: row.get("id"), score, how });
+        let roles: Vec<&str> = entity.roles.as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        if let Some((score, how)) = fit(&wanted, &entity.name, &entity.aliases, &roles, fuzzy) {
+            found.push(Candidate { id: entity.id, score, how });
         }
     }
     if found.is_empty() {
@@ -81,8 +81,8 @@ async fn resolve(call: ToolCall, _: With) -> Result<Value, ToolError> {
     }
     let ids: Vec<Uuid> = found.iter().map(|c| c.id).collect();
     let hints = hints(call.args.get("context_hints"));
-    let counted = call.query("SELECT entity, facts, hits FROM memory_facts_count($1, $2)", &[&ids, &hints]).await?;
-    let counts: HashMap<Uuid, (i64, i64)> = counted.iter().map(|r| (r.get(0), (r.get(1), r.get(2)))).collect();
+    let counted = entities::count_facts(from, &ids, &hints).await?;
+    let counts: HashMap<Uuid, (i64, i64)> = counted.iter().map(|c| (c.entity, (c.facts, c.hits))).collect();
     for candidate in &mut found {
         let (facts, hits) = counts.get(&candidate.id).copied().unwrap_or_default();
         // What is much spoken of is meant sooner, and what is spoken of together soonest; never more than a better name.
@@ -93,11 +93,11 @@ async fn resolve(call: ToolCall, _: With) -> Result<Value, ToolError> {
     found.truncate(20);
     // Only those that are shown are read.
     let ids: Vec<Uuid> = found.iter().map(|c| c.id).collect();
-    let rows = call.query("SELECT id, kind, name, aliases FROM shared.entities WHERE id = ANY($1)", &[&ids]).await?;
+    let rows = entities::by_id(from, &ids).await?;
     let shown = found.iter().filter_map(|c| {
-        let row = rows.iter().find(|r| r.get::<_, Uuid>(0) == c.id)?;
-        Some(json!({"entity_id": c.id, "canonical_name": row.get::<_, String>(2), "entity_type": type_of(row.get(1)),
-            "score": c.score, "name_match": c.how, "aliases": row.get::<_, Vec<String>>(3),
+        let row = rows.iter().find(|e| e.id == c.id)?;
+        Some(json!({"entity_id": c.id, "canonical_name": row.name, "entity_type": type_of(&row.kind),
+            "score": c.score, "name_match": c.how, "aliases": row.aliases,
             "fact_count": counts.get(&c.id).map_or(0, |(facts, _)| *facts)}))
     });
     Ok(shown.collect())
