@@ -23,6 +23,7 @@ pub mod prompt;
 mod purse;
 mod session;
 mod skills;
+mod sql;
 mod tools;
 mod trace;
 mod transcript;
