@@ -10,10 +10,10 @@ use std::time::Instant;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use self::life::Life;
+use self::life::RunningButler;
 use self::stages::Booting;
 use super::handle::Butler;
-use super::house::House;
+use super::services::HouseholdServices;
 use super::status::PhaseTime;
 use base::{ButlerName, task};
 use config::ButlerConfig;
@@ -32,13 +32,13 @@ pub struct BootError {
 }
 
 /// A butler that is up.
-pub struct Running {
+pub struct BootedButler {
     pub butler: Butler,
     pub phases: Vec<PhaseTime>,
     task: JoinHandle<()>,
 }
 
-impl Running {
+impl BootedButler {
     /// Waits for the end of the butler's task; `Err` when it ended by a panic.
     pub async fn ended(&mut self) -> Result<(), String> {
         (&mut self.task).await.map_err(|e| format!("the butler's task ended: {e}"))
@@ -98,12 +98,12 @@ impl Failure for store::migrate::MigrationError {}
 /// A module that fails does not fail the boot; whatever else fails does, named by its phase. Modules that had started are
 /// stopped then.
 pub async fn boot(
-    house: &Arc<House>,
+    services: &Arc<HouseholdServices>,
     config: &Arc<ButlerConfig>,
     stop: CancellationToken,
-) -> Result<Running, BootError> {
+) -> Result<BootedButler, BootError> {
     let phases = Phases { butler: config.name.as_str(), done: Vec::new() };
-    let mut booting = Booting { house, config, phases };
+    let mut booting = Booting { services, config, phases };
     let mut prepared = booting.prepare().await?;
     let bound = booting.bind(&prepared).await?;
     let booted = match booting.start(&mut prepared, bound).await {
@@ -116,17 +116,17 @@ pub async fn boot(
     let Booting { mut phases, .. } = booting;
     let mut modules = prepared.modules;
     let begun = phases.run("module tasks", async {
-        modules.serve_routes(&house.routes);
+        modules.serve_routes(&services.routes);
         modules.start_tasks();
         Ok::<_, String>(())
     });
     begun.await?;
     let butler = booted.butler.clone();
-    let life = Life::new(booted, modules, stop);
+    let life = RunningButler::new(booted, modules, stop);
     let serving =
         phases.run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) });
     let task = serving.await?;
-    Ok(Running { butler, phases: phases.done, task })
+    Ok(BootedButler { butler, phases: phases.done, task })
 }
 
 /// What of butlerd's own a butler's schema holds.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::remembering::Remembering;
+use super::memory_hooks::MemoryHooks;
 use base::{ButlerName, Trust};
 use modules::{Lines, NamedOpening, estimate, open};
 use sessions::{Memory, Recalled, Trigger};
@@ -14,7 +14,7 @@ use sessions::{Memory, Recalled, Trigger};
 /// All that speaks at the start of a butler's sessions.
 pub(super) struct SessionStart {
     butler: ButlerName,
-    memory: Option<Arc<Remembering>>,
+    memory: Option<Arc<MemoryHooks>>,
     openings: Vec<NamedOpening>,
     within: Duration,
 }
@@ -23,7 +23,7 @@ impl SessionStart {
     /// `None`: nothing speaks there. `within`: how long a session waits for all of it.
     pub fn of(
         butler: &ButlerName,
-        memory: Option<Arc<Remembering>>,
+        memory: Option<Arc<MemoryHooks>>,
         openings: Vec<NamedOpening>,
         within: Duration,
     ) -> Option<Arc<Self>> {

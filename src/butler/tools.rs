@@ -101,8 +101,8 @@ async fn trigger(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
         None => call.caller.context.clone(),
     };
     let prompt = call.text("prompt").unwrap_or_default();
-    let wish = Trigger { context: call.args.get("context").cloned(), ..Trigger::new(prompt, "trigger", request) };
-    match core.spawner.trigger_from(wish, own_session).await {
+    let trigger = Trigger { context: call.args.get("context").cloned(), ..Trigger::new(prompt, "trigger", request) };
+    match core.spawner.trigger_from(trigger, own_session).await {
         Ok(end) => {
             show_end(&call, end.session_id).await?;
             Ok(json!({

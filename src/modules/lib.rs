@@ -25,8 +25,8 @@ mod webhook;
 pub use background::{Background, BackgroundTask, TaskError, TaskHealth, TaskKind, TaskState};
 pub use catalog::Catalog;
 pub use contract::{
-    Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext, NamedJob, Phase, State,
-    Think, Unthought,
+    AskModel, AskModelError, Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext,
+    NamedJob, Phase, State,
 };
 pub use inbound::Inbound;
 pub use opening::{Lines, NamedOpening, OPENING_BUDGET, Opened, Opening, SessionLines, estimate, open};

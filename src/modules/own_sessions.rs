@@ -8,7 +8,7 @@ use serde_json::Value;
 use base::{ButlerName, Clock, RequestContext, SessionId, TenantId, Trust};
 use config::RuntimeKind;
 use sessions::budget::Limits;
-use sessions::{HOUSEKEEPING, SessionResult, Spawner, Trigger, TriggerError, Wants, show_end};
+use sessions::{HOUSEKEEPING, SessionOptions, SessionResult, Spawner, Trigger, TriggerError, show_end};
 use tools::ToolCall;
 
 /// Starts sessions of the module's butler. Cheap to clone.
@@ -111,13 +111,13 @@ impl ModuleSessions {
                 (format!("{HOUSEKEEPING}module:{module}"), own, None)
             }
         };
-        let wants = Wants {
+        let wants = SessionOptions {
             tools: request.tools.map(Arc::new),
             runtime: request.runtime,
             model: request.model,
             limits: request.limits,
             apart_from_memory: request.apart_from_memory,
-            ..Wants::default()
+            ..SessionOptions::default()
         };
         let trigger = Trigger::new(request.prompt, source, Arc::new(context));
         (Trigger { context: request.context, wants, ..trigger }, caller)
@@ -128,7 +128,7 @@ impl ModuleSessions {
             Some(session) => call.context().caused_by(session, &self.clock),
             None => call.context().clone(),
         };
-        match call.caller.exposure() {
+        match call.caller.taint() {
             Some(shown) => {
                 let private = context.private || shown.private();
                 RequestContext { private, ..context }.with_trust_at_most(shown.trust())

@@ -16,7 +16,7 @@ use super::catalog::Catalog;
 use super::contract::{Health, Manifest, Module, ModuleContext, NamedJob, Phase, State};
 use super::order::sort;
 use base::{ButlerName, Secret};
-use schedule::HouseSchedule;
+use schedule::BuiltInSchedule;
 use tools::Gate;
 
 struct Slot {
@@ -172,7 +172,7 @@ impl Modules {
     }
 
     /// What the butler does by itself because of the modules that are well.
-    pub fn schedules(&self) -> Vec<HouseSchedule> {
+    pub fn schedules(&self) -> Vec<BuiltInSchedule> {
         self.well().flat_map(|(module, _)| module.schedules()).collect()
     }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use super::audit::Auditor;
 use super::definition::{Definition, Effect, Tool};
-use super::keeper::{self, Doorkeeper};
+use super::egress::{self, EgressGate};
 use base::{ButlerName, Trust};
 use store::Store;
 use telemetry::ButlerMetrics;
@@ -64,22 +64,22 @@ impl ToolSetBuilder {
         Ok(())
     }
 
-    /// Closes the set. `keeper` is asked about calls that leave the household, and about those of gated tools.
+    /// Closes the set. `egress_gate` is asked about calls that leave the household, and about those of gated tools.
     pub fn build(
         mut self,
         butler: ButlerName,
         store: Store,
         auditor: Auditor,
         metrics: ButlerMetrics,
-        keeper: Arc<dyn Doorkeeper>,
+        egress_gate: Arc<dyn EgressGate>,
     ) -> ToolSet {
         for (name, entry) in &mut self.entries {
-            entry.asks = entry.tool.def.meta.sends_out || keeper.gated(name);
-            if let (true, Ok(def)) = (entry.asks, keeper::with_reason(&entry.tool.def)) {
+            entry.asks = entry.tool.def.meta.sends_out || egress_gate.gated(name);
+            if let (true, Ok(def)) = (entry.asks, egress::with_reason(&entry.tool.def)) {
                 entry.tool.def = Arc::new(def);
             }
         }
-        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor, metrics, keeper }) }
+        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor, metrics, egress_gate }) }
     }
 }
 
@@ -89,7 +89,7 @@ struct Inner {
     store: Store,
     auditor: Auditor,
     metrics: ButlerMetrics,
-    keeper: Arc<dyn Doorkeeper>,
+    egress_gate: Arc<dyn EgressGate>,
 }
 
 /// A butler's tools. Cheap to clone, immutable.

@@ -12,7 +12,7 @@ use mcp::{Listener, Served, accept_loop};
 use modules::Modules;
 
 /// The butler's task: owns its modules and its server.
-pub(super) struct Life {
+pub(super) struct RunningButler {
     butler: Butler,
     modules: Modules,
     listener: Listener,
@@ -25,15 +25,15 @@ pub(super) struct Life {
 /// Requests still under way get this long once the sessions are over.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
 
-impl Life {
+impl RunningButler {
     /// The life of a booted butler, until `stop`.
     pub fn new(booted: Booted, modules: Modules, stop: CancellationToken) -> Self {
         let Booted { butler, listener, workers } = booted;
-        let house = &butler.core.house;
-        let admin = &house.config.admin;
-        let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
+        let services = &butler.core.services;
+        let admin = &services.config.admin;
+        let edge = Edge::new(services.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
         let draining = CancellationToken::new();
-        let served = Served::new(butler.tools.clone(), edge, house.clock.clone(), draining.clone());
+        let served = Served::new(butler.tools.clone(), edge, services.clock.clone(), draining.clone());
         Self { butler, modules, listener, served, draining, stop, workers }
     }
 
@@ -54,11 +54,11 @@ impl Life {
         }
         self.draining.cancel();
         let core = &self.butler.core;
-        let Workers { routed, approvals, clockwork, buffer, pump, taking_in } = self.workers;
+        let Workers { routed, approvals, schedule_loop, buffer, pump, episode_intake } = self.workers;
         routed.close();
-        clockwork.close();
-        core.house.desk.withdraw(name.as_str());
-        core.house.routes.withdraw(name.as_str()).await;
+        schedule_loop.close();
+        core.services.inbox.withdraw(name.as_str());
+        core.services.routes.withdraw(name.as_str()).await;
         // Begun last, ended first: nothing new comes in while what is under way is finished.
         self.modules.stop_tasks().await;
         let closing = async {
@@ -67,15 +67,15 @@ impl Life {
             }
         };
         tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
-        tokio::join!(routed.ended(LAST_REQUESTS), clockwork.ended(LAST_REQUESTS));
+        tokio::join!(routed.ended(LAST_REQUESTS), schedule_loop.ended(LAST_REQUESTS));
         approvals.stop(LAST_REQUESTS).await;
         if let Some(pump) = pump {
             // After the sessions, so that what they said last is tried.
             pump.close();
             pump.ended(core.config.shutdown.timeout.0).await;
         }
-        if let Some(taking_in) = taking_in {
-            taking_in.stop(LAST_REQUESTS).await;
+        if let Some(episode_intake) = episode_intake {
+            episode_intake.stop(LAST_REQUESTS).await;
         }
         server_stop.cancel();
         if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {
@@ -83,7 +83,7 @@ impl Life {
         }
         self.butler.tools.flush_audit().await;
         self.modules.stop().await;
-        core.house.db.release(&name).await;
+        core.services.db.release(&name).await;
         tracing::info!(butler = %name, "butler stopped");
     }
 }

@@ -7,22 +7,22 @@ use std::time::{Duration, Instant};
 use tokio::sync::Notify;
 
 use super::{BootError, Phases, core_chains};
-use crate::clockwork::{Dispatcher, Jobs, Runs};
+use crate::dispatcher::{Dispatcher, Jobs, Runs};
 use crate::handle::{Butler, Core};
-use crate::house::House;
+use crate::memory_hooks::{EpisodeIntake, MemoryHooks};
 use crate::outbound::{Replies, deliver_tool, listen, outbound_tools};
-use crate::remembering::{Remembering, TakingIn};
 use crate::routed::{Routed, RoutedParts, ask_tools, route_execute};
+use crate::services::HouseholdServices;
 use crate::session_start::SessionStart;
 use crate::tools::self_tools;
-use approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
+use approvals::{Actions, ApprovalGate, ApprovalParts, Approvals, Settings};
 use base::TenantId;
 use config::{ButlerConfig, Ports};
-use inbox::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
+use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
 use mcp::Listener;
 use modules::{Inbound, ModuleContext, ModuleSessions, Modules, Phase, memory};
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
-use schedule::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
+use schedule::{ScheduleLoop, Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
 use store::Store;
 use store::migrate::Chain;
@@ -31,7 +31,7 @@ use tools::{Auditor, Tool, ToolSet, ToolSetBuilder, core_tools, note_tools, skil
 
 /// A boot under way.
 pub(super) struct Booting<'a> {
-    pub house: &'a Arc<House>,
+    pub services: &'a Arc<HouseholdServices>,
     pub config: &'a Arc<ButlerConfig>,
     pub phases: Phases<'a>,
 }
@@ -40,7 +40,7 @@ pub(super) struct Booting<'a> {
 pub(super) struct Prepared {
     pub modules: Modules,
     store: Store,
-    keeper: Keeper,
+    gate: ApprovalGate,
 }
 
 /// What runs sessions.
@@ -71,86 +71,86 @@ pub(super) struct Booted {
 pub(super) struct Workers {
     pub routed: Routed,
     pub approvals: Approvals,
-    pub clockwork: Clockwork,
+    pub schedule_loop: ScheduleLoop,
     pub buffer: Option<Buffer>,
     pub pump: Option<Pump>,
-    pub taking_in: Option<TakingIn>,
+    pub episode_intake: Option<EpisodeIntake>,
 }
 
 impl Booting<'_> {
     /// Loads the modules, makes schema and tables, and finds out what waits for a person.
     pub async fn prepare(&mut self) -> Result<Prepared, BootError> {
-        let Self { house, config, phases } = self;
+        let Self { services, config, phases } = self;
         let (name, schema) = (&config.name, &config.db.schema);
         // Configuration and telemetry were done for the whole household before any butler.
-        let loading = async { Ok::<_, String>(Modules::load(&house.catalog, name, &config.dir, &config.modules)) };
+        let loading = async { Ok::<_, String>(Modules::load(&services.catalog, name, &config.dir, &config.modules)) };
         let mut modules = phases.run("module loading", loading).await?;
         phases.run("environment", async { check_environment(config) }).await?;
-        let store = phases.run("database", house.db.provision(name, schema)).await?;
+        let store = phases.run("database", services.db.provision(name, schema)).await?;
         let core_chain = phases.run("core migrations", async {
             let chains = core_chains(name)?;
-            house.db.migrate(name, schema, &chains.iter().collect::<Vec<_>>()).await?;
+            services.db.migrate(name, schema, &chains.iter().collect::<Vec<_>>()).await?;
             Ok::<_, store::StoreError>(())
         });
         core_chain.await?;
-        phases.run("butler migrations", butler_migrations(house, config, &mut modules)).await?;
+        phases.run("butler migrations", butler_migrations(services, config, &mut modules)).await?;
         phases
             .run("module migrations", async {
-                modules.migrate(&house.db, name, schema).await;
+                modules.migrate(&services.db, name, schema).await;
                 Ok::<_, String>(())
             })
             .await?;
         // What is to wait for a person is known before anything runs; a butler of whom it can't be known does not start.
-        let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
+        let gate = phases.run("approvals", async { approval_gate(services, config, &store) }).await?;
         phases
             .run("credentials", async {
-                modules.credentials(&house.credentials).await;
+                modules.credentials(&services.credentials).await;
                 Ok::<_, String>(())
             })
             .await?;
-        Ok(Prepared { modules, store, keeper })
+        Ok(Prepared { modules, store, gate })
     }
 
     /// Binds the port and makes the spawner.
     pub async fn bind(&mut self, prepared: &Prepared) -> Result<Bound, BootError> {
-        let Self { house, config, phases } = self;
-        let Prepared { store, keeper, .. } = prepared;
+        let Self { services, config, phases } = self;
+        let Prepared { store, gate, .. } = prepared;
         // Bound early, because sessions are told the port; answered late, once every tool is there.
-        let listener = phases.run("port", async { Listener::bind(address(house, config)) }).await?;
+        let listener = phases.run("port", async { Listener::bind(address(services, config)) }).await?;
         let auditor = Auditor::start(store.clone());
         let spawner = Spawner::new(SpawnerParts {
             config: config.clone(),
-            settings: house.config.spawner.clone(),
-            roster_dir: house.roster_dir.clone(),
-            workspaces: house.workspaces.clone(),
-            db: house.db.clone(),
+            settings: services.config.spawner.clone(),
+            roster_dir: services.roster_dir.clone(),
+            workspaces: services.workspaces.clone(),
+            db: services.db.clone(),
             store: store.clone(),
-            node: house.desk.node().to_owned(),
+            node: services.inbox.node().to_owned(),
             auditor: auditor.clone(),
-            credentials: house.credentials.clone(),
-            book: house.book.clone(),
-            clock: house.clock.clone(),
-            nursery: house.nursery.clone(),
-            permits: house.permits.clone(),
-            events: house.events.clone(),
-            metrics: house.metrics.of(config.name.as_str()),
-            child_user: house.child_user,
-            budgets: house.budgets.clone(),
+            credentials: services.credentials.clone(),
+            book: services.book.clone(),
+            clock: services.clock.clone(),
+            processes: services.processes.clone(),
+            permits: services.permits.clone(),
+            events: services.events.clone(),
+            metrics: services.metrics.of(config.name.as_str()),
+            child_user: services.child_user,
+            budgets: services.budgets.clone(),
             port: listener.addr().port(),
-            gateway: house.gateway.clone(),
+            gateway: services.gateway.clone(),
         });
         phases.run("core credentials", spawner.check_credentials()).await?;
         let context = ModuleContext {
             butler: config.name.clone(),
             dir: config.dir.clone(),
-            data_dir: house.data_dir.clone(),
+            data_dir: services.data_dir.clone(),
             store: store.clone(),
-            clock: house.clock.clone(),
-            post: house.post.clone(),
-            keeper: keeper.clone(),
+            clock: services.clock.clone(),
+            post: services.outbox.clone(),
+            gate: gate.clone(),
             due: Arc::default(),
-            inbound: Inbound::new(&house.desk),
-            sessions: ModuleSessions::new(&spawner, &house.clock, &config.name),
+            inbound: Inbound::new(&services.inbox),
+            sessions: ModuleSessions::new(&spawner, &services.clock, &config.name),
             credentials: Arc::default(),
         };
         Ok(Bound { listener, auditor, spawner, context })
@@ -162,17 +162,17 @@ impl Booting<'_> {
         let started = self.start_modules(prepared, &bound, port).await?;
         let wake = Arc::new(Notify::new());
         let tools = self.build_tools(prepared, &bound, &started, &wake).await?;
-        let taking_in = self.start_memory(prepared, &started.core, &tools);
+        let episode_intake = self.start_memory(prepared, &started.core, &tools);
         let Started { core, schedules, channels, interrupted } = started;
         let butler = Butler { core, tools, interrupted, schedules };
-        let workers = self.start_workers(prepared, &butler, (channels, taking_in), wake).await?;
+        let workers = self.start_workers(prepared, &butler, (channels, episode_intake), wake).await?;
         Ok(Booted { butler, listener: bound.listener, workers })
     }
 
     /// Starts the modules, closes what the last run left open, and takes up the schedules.
     async fn start_modules(&mut self, prepared: &mut Prepared, bound: &Bound, port: u16) -> Result<Started, BootError> {
-        let Self { house, config, phases } = self;
-        let Prepared { modules, store, keeper } = prepared;
+        let Self { services, config, phases } = self;
+        let Prepared { modules, store, gate } = prepared;
         phases
             .run("module startup", async {
                 modules.start(&bound.context).await;
@@ -181,15 +181,15 @@ impl Booting<'_> {
             .await?;
         let channels = modules.channels();
         let interrupted = phases.run("session recovery", bound.spawner.recover()).await?;
-        let zone = house.config.owner.time_zone.name().to_owned();
+        let zone = services.config.owner.time_zone.name().to_owned();
         let name = config.name.as_str();
         let own = modules.schedules();
-        phases.run("schedule sync", sync(&house.db, store, name, &config.schedules, own, &zone)).await?;
+        phases.run("schedule sync", sync(&services.db, store, name, &config.schedules, own, &zone)).await?;
         let jobs = jobs(config, store, modules).await;
         let module_jobs = modules.jobs();
         let core = Arc::new(Core {
-            keeper: keeper.clone(),
-            house: house.clone(),
+            gate: gate.clone(),
+            services: services.clone(),
             config: config.clone(),
             spawner: bound.spawner.clone(),
             modules: modules.states(),
@@ -199,9 +199,9 @@ impl Booting<'_> {
         let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs, module_jobs };
         let schedules = Scheduler::new(SchedulerParts {
             butler: config.name.clone(),
-            db: house.db.clone(),
+            db: services.db.clone(),
             store: store.clone(),
-            node: house.desk.node().to_owned(),
+            node: services.inbox.node().to_owned(),
             slots: config.sessions.max_concurrent_sessions as usize,
             time_zone: zone,
             target: Arc::new(Runs(Arc::new(dispatcher))),
@@ -218,15 +218,15 @@ impl Booting<'_> {
         started: &Started,
         wake: &Arc<Notify>,
     ) -> Result<ToolSet, BootError> {
-        let Self { house, config, phases } = self;
-        let Prepared { modules, store, keeper } = prepared;
+        let Self { services, config, phases } = self;
+        let Prepared { modules, store, gate } = prepared;
         let mut builder = ToolSetBuilder::default();
         phases
             .run("tools", async {
-                let own = own_tools(house, config, started, wake);
+                let own = own_tools(services, config, started, wake);
                 own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
                 let absent = |tool: &&str| builder.owner(tool).is_none() && !modules.declare(tool);
-                let unknown: Vec<&str> = keeper.gated_tools().filter(absent).collect();
+                let unknown: Vec<&str> = gate.gated_tools().filter(absent).collect();
                 if !unknown.is_empty() {
                     let why = format!("gated_tools: this butler has no tool {}", unknown.join(", "));
                     modules.blame("approvals", Phase::Tools, why);
@@ -235,23 +235,23 @@ impl Booting<'_> {
                 Ok::<_, String>(())
             })
             .await?;
-        let metrics = house.metrics.of(config.name.as_str());
+        let metrics = services.metrics.of(config.name.as_str());
         let auditor = bound.auditor.clone();
-        let tools = builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(keeper.clone()));
+        let tools = builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(gate.clone()));
         let told = tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone());
         bound.spawner.set_tools(told.collect());
         Ok(tools)
     }
 
     /// Tells the spawner what speaks at the start of sessions, and begins to take in their ends.
-    fn start_memory(&self, prepared: &Prepared, core: &Core, tools: &ToolSet) -> Option<TakingIn> {
+    fn start_memory(&self, prepared: &Prepared, core: &Core, tools: &ToolSet) -> Option<EpisodeIntake> {
         let (name, within) = (&self.config.name, recall_within(self.config));
-        let memory = Remembering::of(name, tools, within, &self.house.metrics.of(name.as_str()));
+        let memory = MemoryHooks::of(name, tools, within, &self.services.metrics.of(name.as_str()));
         let start = SessionStart::of(name, memory.clone(), prepared.modules.openings(), within);
         if let Some(start) = start {
             core.spawner.set_memory(start);
         }
-        memory.map(|memory| TakingIn::start(memory, self.house.db.clone(), prepared.store.clone()))
+        memory.map(|memory| EpisodeIntake::start(memory, self.services.db.clone(), prepared.store.clone()))
     }
 
     /// Starts what works through the butler's rows, the recovery of each first.
@@ -259,30 +259,30 @@ impl Booting<'_> {
         &mut self,
         prepared: &Prepared,
         butler: &Butler,
-        (channels, taking_in): (Vec<Arc<dyn Channel>>, Option<TakingIn>),
+        (channels, episode_intake): (Vec<Arc<dyn Channel>>, Option<EpisodeIntake>),
         wake: Arc<Notify>,
     ) -> Result<Workers, BootError> {
-        let Self { house, config, phases } = self;
-        let Prepared { modules, store, keeper } = prepared;
+        let Self { services, config, phases } = self;
+        let Prepared { modules, store, gate } = prepared;
         let (name, spawner, tools) = (config.name.as_str(), &butler.core.spawner, &butler.tools);
         let routed = phases
             .run("route inbox recovery", async {
                 let (config, store, spawner) = (config.clone(), store.clone(), spawner.clone());
-                let (desk, wake, keeper) = (house.desk.clone(), wake.clone(), keeper.clone());
-                Routed::start(RoutedParts { config, store, spawner, desk, wake, keeper }).await
+                let (inbox, wake, gate) = (services.inbox.clone(), wake.clone(), gate.clone());
+                Routed::start(RoutedParts { config, store, spawner, inbox, wake, gate }).await
             })
             .await?;
         let approvals = phases
             .run("approval recovery", async {
-                let (tools, node, told) = (tools.clone(), house.desk.node().to_owned(), wake.clone());
-                Approvals::start(ApprovalParts { keeper: keeper.clone(), tools, node, told }).await
+                let (tools, node, told) = (tools.clone(), services.inbox.node().to_owned(), wake.clone());
+                Approvals::start(ApprovalParts { gate: gate.clone(), tools, node, told }).await
             })
             .await?;
-        let clockwork = phases.run("schedules", butler.schedules.start()).await?;
-        house.desk.enrol(name, target(config, &butler.core, tools, wake));
+        let schedule_loop = phases.run("schedules", butler.schedules.start()).await?;
+        services.inbox.enrol(name, target(config, &butler.core, tools, wake));
         let buffer = match &config.buffer {
             Some(settings) if name == SWITCHBOARD => {
-                let opening = house.desk.open(store.clone(), spawner.clone(), settings);
+                let opening = services.inbox.open(store.clone(), spawner.clone(), settings);
                 Some(phases.run("buffer", opening).await?)
             }
             _ => None,
@@ -290,22 +290,22 @@ impl Booting<'_> {
         let pump = match name == MESSENGER {
             true => {
                 let configured = modules.names();
-                let starting = Pump::start(&house.post, channels, &configured, Replies::new(&house.desk));
+                let starting = Pump::start(&services.outbox, channels, &configured, Replies::new(&services.inbox));
                 let pump = phases.run("outbox", starting).await?;
-                listen(&house.desk, &house.post, pump.stopping());
+                listen(&services.inbox, &services.outbox, pump.stopping());
                 Some(pump)
             }
             false => None,
         };
-        Ok(Workers { routed, approvals, clockwork, buffer, pump, taking_in })
+        Ok(Workers { routed, approvals, schedule_loop, buffer, pump, episode_intake })
     }
 }
 
 /// The tools that butlerd's core brings to this butler.
-fn own_tools(house: &House, config: &ButlerConfig, started: &Started, wake: &Arc<Notify>) -> Vec<Tool> {
+fn own_tools(services: &HouseholdServices, config: &ButlerConfig, started: &Started, wake: &Arc<Notify>) -> Vec<Tool> {
     let of_its_trade = match config.name.as_str() {
-        SWITCHBOARD => switchboard_tools(&house.desk).into_iter().chain([deliver_tool(&house.post)]).collect(),
-        MESSENGER => messenger_tools(&house.post),
+        SWITCHBOARD => switchboard_tools(&services.inbox).into_iter().chain([deliver_tool(&services.outbox)]).collect(),
+        MESSENGER => messenger_tools(&services.outbox),
         _ => Vec::new(),
     };
     core_tools()
@@ -316,8 +316,8 @@ fn own_tools(house: &House, config: &ButlerConfig, started: &Started, wake: &Arc
         .chain(schedule_tools(&started.schedules))
         .chain(self_tools(&started.core, &started.schedules))
         .chain([route_execute(wake.clone())])
-        .chain(outbound_tools(&house.desk, &house.post))
-        .chain(ask_tools(&house.desk))
+        .chain(outbound_tools(&services.inbox, &services.outbox))
+        .chain(ask_tools(&services.inbox))
         .chain(of_its_trade)
         .collect()
 }
@@ -337,13 +337,13 @@ fn check_environment(config: &ButlerConfig) -> Result<(), String> {
 
 /// The butler's own chain. A failure belongs to the roster's own module where there is one.
 async fn butler_migrations(
-    house: &House,
+    services: &HouseholdServices,
     config: &ButlerConfig,
     modules: &mut Modules,
 ) -> Result<(), store::StoreError> {
     let name = config.name.as_str();
     let result = match Chain::from_dir(name, &config.dir.join("migrations")) {
-        Ok(chain) => house.db.migrate(&config.name, &config.db.schema, &[&chain]).await.map(|_| ()),
+        Ok(chain) => services.db.migrate(&config.name, &config.db.schema, &[&chain]).await.map(|_| ()),
         Err(e) => Err(e.into()),
     };
     match result {
@@ -365,16 +365,20 @@ fn recall_within(config: &ButlerConfig) -> Duration {
 }
 
 /// Who decides which of the butler's calls wait for a person.
-fn doorkeeper(house: &House, config: &ButlerConfig, store: &store::Store) -> Result<Keeper, String> {
+fn approval_gate(
+    services: &HouseholdServices,
+    config: &ButlerConfig,
+    store: &store::Store,
+) -> Result<ApprovalGate, String> {
     let settings = Settings::read(config.modules.get("approvals"))
         .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
-    let post = house.post.clone();
+    let post = services.outbox.clone();
     let call = Arc::new(move || post.alarm());
-    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings, call))
+    Ok(ApprovalGate::new(&config.name, store, Actions::new(&services.db, &services.clock), settings, call))
 }
 
-fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
-    let port = match house.config.daemon.ports {
+fn address(services: &HouseholdServices, config: &ButlerConfig) -> SocketAddr {
+    let port = match services.config.daemon.ports {
         Ports::Roster => config.port,
         Ports::Auto => 0,
     };
@@ -401,7 +405,7 @@ async fn jobs(config: &ButlerConfig, store: &store::Store, modules: &mut Modules
 fn target(config: &ButlerConfig, core: &Core, tools: &ToolSet, wake: Arc<Notify>) -> Target {
     let whole = |seconds: u64| i32::try_from(seconds).unwrap_or(i32::MAX);
     let version = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-    let advert = config.switchboard.as_ref().filter(|s| s.advertise).map(|s| Advert {
+    let registration = config.switchboard.as_ref().filter(|s| s.advertise).map(|s| ButlerRegistration {
         description: config.description.clone(),
         endpoint_url: format!("http://127.0.0.1:{}/mcp", core.port),
         modules: core.modules.all().into_keys().collect(),
@@ -409,5 +413,5 @@ fn target(config: &ButlerConfig, core: &Core, tools: &ToolSet, wake: Arc<Notify>
         route_contract_min: version(s.route_contract_min),
         route_contract_max: version(s.route_contract_max),
     });
-    Target { schema: config.db.schema.clone(), tools: tools.clone(), advert, wake }
+    Target { schema: config.db.schema.clone(), tools: tools.clone(), registration, wake }
 }

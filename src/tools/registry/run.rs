@@ -12,8 +12,8 @@ use tokio_util::sync::CancellationToken;
 use super::{Entry, Reply, ToolSet};
 use crate::audit::Outcome;
 use crate::call::{ToolCall, ToolError, may_be_dropped, redact};
-use crate::exposed;
-use crate::keeper::{self, Aim, Passage};
+use crate::egress::{self, EgressTarget, GateDecision};
+use crate::taint;
 use access::Caller;
 use base::redact::household;
 use base::{Seen, Trust, text};
@@ -62,7 +62,7 @@ impl ToolSet {
                 Ok(()) => self.run(entry, call, why).await,
             },
         };
-        let shown = exposed::note(&self.inner.store, &caller, shadow.seen.lowest(), shadow.def.meta.reads_private);
+        let shown = taint::note(&self.inner.store, &caller, shadow.seen.lowest(), shadow.def.meta.reads_private);
         let result = match shown.await {
             Ok(()) => result,
             // What it was shown is not on record, so it is not shown.
@@ -84,8 +84,8 @@ impl ToolSet {
         // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
         household().clean_members(&mut args);
         let admitted = caller.admit_call(&def.name, &args);
-        let why = args.remove(keeper::WHY).filter(|_| entry.asks);
-        let why = why.as_ref().and_then(Value::as_str).map(|why| text::truncate(why, keeper::MAX_WHY));
+        let why = args.remove(egress::WHY).filter(|_| entry.asks);
+        let why = why.as_ref().and_then(Value::as_str).map(|why| text::truncate(why, egress::MAX_WHY));
         let valid = def.validate(&mut args);
         let (audited, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
         let redacted = Arc::new(redact(def, &args));
@@ -162,13 +162,17 @@ impl ToolSet {
 
     /// Runs the handler, if the call may be made.
     async fn through_the_door(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Value, ToolError> {
-        if entry.asks && call.caller.exposure().is_some() {
-            let aim = match (&entry.tool.aim, call.def.meta.sends_out) {
-                (Some(aim), _) => aim(&call).await?,
-                (None, true) => Some(Aim { outward: true, to: "somebody outside of the household".to_owned() }),
+        if entry.asks && call.caller.taint().is_some() {
+            let egress_target = match (&entry.tool.egress_target, call.def.meta.sends_out) {
+                (Some(egress_target), _) => egress_target(&call).await?,
+                (None, true) => {
+                    Some(EgressTarget { outward: true, to: "somebody outside of the household".to_owned() })
+                }
                 (None, false) => None,
             };
-            if let Passage::Parked(answer) = self.inner.keeper.ask(&call, aim.as_ref(), why.as_deref()).await? {
+            if let GateDecision::Hold(answer) =
+                self.inner.egress_gate.ask(&call, egress_target.as_ref(), why.as_deref()).await?
+            {
                 return Ok(answer);
             }
         }
