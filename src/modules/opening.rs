@@ -22,6 +22,21 @@ pub struct Lines {
 }
 
 /// Tells sessions what a module has for them.
+///
+/// ```
+/// use base::Trust;
+/// use modules::{Lines, SessionLines};
+/// use sessions::Trigger;
+///
+/// struct Today;
+///
+/// #[async_trait::async_trait]
+/// impl SessionLines for Today {
+///     async fn lines(&self, _: &Trigger) -> Option<Lines> {
+///         Some(Lines { text: "# Today\n\nThe chimney sweep comes at ten.".to_owned(), seen: Trust::Owner })
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait SessionLines: Send + Sync {
     /// The lines for the session of this trigger; `None` if there is nothing to say. They are read from rows of the

@@ -133,6 +133,23 @@ impl RouteAnswer {
 }
 
 /// Answers the requests of a route.
+///
+/// ```
+/// use modules::{RouteAnswer, RouteHandler, RouteRequest};
+/// use http::StatusCode;
+///
+/// struct Hello;
+///
+/// #[async_trait::async_trait]
+/// impl RouteHandler for Hello {
+///     async fn answer(&self, request: RouteRequest) -> RouteAnswer {
+///         match request.parts.get("name") {
+///             Some(name) => RouteAnswer::json(StatusCode::OK, &serde_json::json!({"hello": name})),
+///             None => RouteAnswer::error(StatusCode::BAD_REQUEST, "no_name", "Say whom to greet."),
+///         }
+///     }
+/// }
+/// ```
 #[async_trait]
 pub trait RouteHandler: Send + Sync {
     /// Runs to its end, also when the client goes away. A panic is answered with 500.

@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use super::sql;
 use base::{SessionId, Trust};
 use tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -110,7 +111,7 @@ fn number(call: &ToolCall, name: &str, default: i64) -> i64 {
 /// Counts the end of a session as shown to the call that waited for it: its words are believed as far as its row says, and
 /// those of a session without a row as far as a stranger's.
 pub async fn show_end(call: &ToolCall, session: SessionId) -> Result<(), ToolError> {
-    if call.query("SELECT trust FROM sessions WHERE id = $1", &[&session.0]).await?.is_empty() {
+    if call.query(sql::TRUST, &[&session.0]).await?.is_empty() {
         call.shows(Trust::Stranger);
     }
     Ok(())

@@ -52,6 +52,7 @@ mod memory_tenants;
 mod memory_vectors;
 mod memory_writes;
 mod misbehave;
+mod modules_contract;
 mod notes;
 mod notices;
 mod people;

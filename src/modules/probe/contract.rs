@@ -134,7 +134,7 @@ impl SessionLines for Say {
 
 /// What its routes do.
 #[derive(Clone, Copy)]
-enum OperatorAction {
+enum Behaviour {
     Echo,
     Panic,
     Session,
@@ -142,22 +142,22 @@ enum OperatorAction {
 
 struct Answering {
     cx: ModuleContext,
-    deed: OperatorAction,
+    behaviour: Behaviour,
 }
 
 #[async_trait]
 impl RouteHandler for Answering {
     async fn answer(&self, request: RouteRequest) -> RouteAnswer {
         let body = String::from_utf8_lossy(&request.body).into_owned();
-        match self.deed {
-            OperatorAction::Echo => {
+        match self.behaviour {
+            Behaviour::Echo => {
                 let token = request.headers.contains_key("authorization");
                 let shown = json!({"parts": request.parts, "query": request.query, "body": body, "token_shown": token,
                                    "tenant": request.tenant.as_str()});
                 RouteAnswer::json(StatusCode::OK, &shown)
             }
-            OperatorAction::Panic => panic!("asked to panic"),
-            OperatorAction::Session => {
+            Behaviour::Panic => panic!("asked to panic"),
+            Behaviour::Session => {
                 let cause = Cause::Own { tenant: request.tenant, trust: Trust::Known };
                 match self.cx.sessions.run(SessionRequest::new(body, cause)).await {
                     Ok(end) => RouteAnswer::json(StatusCode::OK, &json!(end)),
@@ -173,18 +173,18 @@ impl Contract {
         self.name != "contract_probe"
     }
 
-    fn specs(&self) -> Vec<(RouteSpec, OperatorAction)> {
+    fn specs(&self) -> Vec<(RouteSpec, Behaviour)> {
         if self.is_child() {
             return Vec::new();
         }
         let mut specs = vec![
-            (RouteSpec::new(Method::POST, "/hooks/contract_probe/echo", GrantScope::Ingest), OperatorAction::Echo),
-            (RouteSpec::new(Method::GET, "/api/contract/{name}", GrantScope::Read), OperatorAction::Echo),
-            (RouteSpec::new(Method::POST, "/api/contract/panic", GrantScope::Tools), OperatorAction::Panic),
-            (RouteSpec::new(Method::POST, "/api/contract/session", GrantScope::Tools), OperatorAction::Session),
+            (RouteSpec::new(Method::POST, "/hooks/contract_probe/echo", GrantScope::Ingest), Behaviour::Echo),
+            (RouteSpec::new(Method::GET, "/api/contract/{name}", GrantScope::Read), Behaviour::Echo),
+            (RouteSpec::new(Method::POST, "/api/contract/panic", GrantScope::Tools), Behaviour::Panic),
+            (RouteSpec::new(Method::POST, "/api/contract/session", GrantScope::Tools), Behaviour::Session),
         ];
         if let Some(path) = &self.route {
-            specs.push((RouteSpec::new(Method::GET, path, GrantScope::Read), OperatorAction::Echo));
+            specs.push((RouteSpec::new(Method::GET, path, GrantScope::Read), Behaviour::Echo));
         }
         specs
     }
@@ -220,7 +220,7 @@ impl Module for Contract {
         ]
     }
     fn routes(&self, cx: &ModuleContext) -> Vec<Route> {
-        let route = |(spec, deed)| Route { spec, handler: Arc::new(Answering { cx: cx.clone(), deed }) };
+        let route = |(spec, behaviour)| Route { spec, handler: Arc::new(Answering { cx: cx.clone(), behaviour }) };
         self.specs().into_iter().map(route).collect()
     }
     fn opening(&self, _: &ModuleContext) -> Option<Opening> {

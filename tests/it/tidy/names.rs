@@ -1,8 +1,8 @@
 //! The house's words: `forbidden.txt` lists names that were given up, each with what to say instead.
 //!
-//! A line is `OLD NEW…`. `OLD` is a word that no identifier, and no file's name, has among its parts, whatever the case
-//! (`desk` finds `RouteDesk` and `desk_of`); of several words in a row (`retry_again`), all of them; with `=` before it,
-//! only the identifier that is written just so. A line with `#` is a comment.
+//! A line is `OLD NEW…`. `OLD` is an identifier, or a file's name, that is written just so. With `*` before it, it is a word
+//! that none has among its parts, whatever the case (`*desk` finds `RouteDesk` and `desk_of`); of several words in a row
+//! (`*ask_again`), all of them. A line with `#` is a comment.
 
 use super::baseline::{Finding, demand_no_more};
 use super::crates::sources;
@@ -20,7 +20,7 @@ fn list(text: &str) -> Vec<Forbidden> {
     let lines = text.lines().map(str::trim).filter(|line| !line.is_empty() && !line.starts_with('#'));
     let read = |line: &str| {
         let (old, instead) = line.split_once(char::is_whitespace).unwrap_or((line, "another word"));
-        let exact = old.strip_prefix('=').map(str::to_owned);
+        let exact = (!old.starts_with('*')).then(|| old.to_owned());
         Forbidden { words: words(old), exact, instead: instead.trim().to_owned() }
     };
     lines.map(read).collect()
@@ -78,7 +78,7 @@ fn old_names_do_not_come_back() {
 
 #[test]
 fn old_names_are_found_as_words_and_not_as_letters() {
-    let forbidden = list("# why\ndesk the service's name\n=Not an …Error\nask_again retry\n");
+    let forbidden = list("# why\n*desk the service's name\nNot an …Error\n*ask_again retry\n");
     let text = "struct RouteDesk; fn desktop() -> Not { not(); ask_again_later(); ASK; again } // desk";
     let found: Vec<_> = old_names(&Source::parse("src/x/desk.rs", text), &forbidden);
     let found: Vec<_> = found.iter().map(|f| f.text.split('`').nth(1).unwrap_or_default()).collect();
