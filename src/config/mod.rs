@@ -13,13 +13,13 @@ mod check;
 mod daemon;
 mod digest;
 mod environment;
-mod key;
 mod load;
 mod mistake;
 mod node;
 mod pricing;
 mod roster;
 mod rules;
+mod schema;
 mod single;
 pub mod skills;
 mod values;
@@ -44,6 +44,5 @@ pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, Finding, Place, SHARED_DIR};
 pub use skills::Skill;
 pub use values::{
-    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, UnknownValue,
-    Zone,
+    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, Zone,
 };

@@ -6,8 +6,8 @@ use std::path::{Component, Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use super::butler::{ButlerConfig, ButlerFile};
-use super::check::{Checker, fill_defaults};
+use super::butler::{BUTLER, ButlerConfig};
+use super::check::Checker;
 use super::daemon::Config;
 use super::mistake::Mistake;
 use super::node::Node;
@@ -219,7 +219,7 @@ impl Candidate {
     fn read(name: String, shown: &Path, config: &Config, catalog: &dyn Catalog) -> Self {
         let dir = config.daemon.roster.join(&name);
         let file = shown.join(&name).join(BUTLER_FILE);
-        let mut checker = Checker::new(&file, &ButlerFile::TABLE);
+        let mut checker = Checker::new(&file, &BUTLER);
         for (required, purpose) in REQUIRED_FILES {
             if !dir.join(required).is_file() {
                 let at = Mistake {
@@ -295,7 +295,7 @@ impl Candidate {
         if self.name == CORE_BUTLERS[0] {
             map.entry("buffer").or_insert_with(|| Json::Object(Map::new()));
         }
-        fill_defaults(&ButlerFile::TABLE, &mut map);
+        BUTLER.fill(&mut map);
         match serde_json::from_value(Json::Object(map)) {
             Ok(parsed) => {
                 let digest = |shared: &[String]| super::digest::of(&config.daemon.roster, &self.dir, shared);

@@ -153,10 +153,11 @@ impl Single<'_> {
     fn check_schema(&mut self) {
         if let Some(claim) = self.schema()
             && !self.given(SCHEMA_KEY)
-            && (rules::SCHEMA.check)(&claim.value).is_err()
+            && let rule = rules::find(Some("schema"))
+            && (rule.check)(&claim.value).is_err()
         {
             let found = format!("missing, and the schema made of the name, \"{}\", is reserved", claim.value);
-            self.checker.note(claim.line, SCHEMA_KEY, found, rules::SCHEMA.expected);
+            self.checker.note(claim.line, SCHEMA_KEY, found, rule.expected);
         }
     }
 
@@ -164,7 +165,7 @@ impl Single<'_> {
         let own = match self.text("runtime.type") {
             // A wrong type was told; what depends on it can't be judged.
             None if self.given("runtime.type") => return,
-            given => given.unwrap_or_else(|| RuntimeKind::Native.as_str().to_owned()),
+            given => given.unwrap_or_else(|| RuntimeKind::Native.into_str().to_owned()),
         };
         let mut wanted = vec![("runtime.type".to_owned(), own.clone())];
         wanted
@@ -174,7 +175,7 @@ impl Single<'_> {
                 self.note(path, format!("found \"{kind}\" for the second time"), "each runtime once");
             }
         }
-        let native = wanted.iter().any(|(_, kind)| kind == RuntimeKind::Native.as_str());
+        let native = wanted.iter().any(|(_, kind)| kind == RuntimeKind::Native.into_str());
         for path in ["runtime.api", "runtime.endpoint"] {
             if !native && self.given(path) {
                 let expected = "it only where \"native\" is the type or a fallback";

@@ -172,13 +172,13 @@ impl Spawner {
         let config = &self.inner.parts.config;
         match self.inner.first_ready(0).await {
             Ok((at, access)) => ModelState {
-                runtime: self.inner.candidates[at].kind.as_str().to_owned(),
+                runtime: self.inner.candidates[at].kind.into_str().to_owned(),
                 model: access.model,
                 ready: true,
                 reason: None,
             },
             Err(e) => ModelState {
-                runtime: config.runtime.kind.as_str().to_owned(),
+                runtime: config.runtime.kind.into_str().to_owned(),
                 model: config.sessions.model.clone(),
                 ready: false,
                 reason: Some(e.to_string()),
@@ -386,7 +386,7 @@ impl Inner {
 
     /// Writes the row of an attempt, and makes it one that can be watched and cancelled.
     async fn open(&self, attempt: &Attempt, wish: &Trigger, retry_of: Option<SessionId>) -> Result<(), StoreError> {
-        let (runtime, model) = (self.candidates[attempt.at].kind.as_str(), attempt.access.model.as_deref());
+        let (runtime, model) = (self.candidates[attempt.at].kind.into_str(), attempt.access.model.as_deref());
         let remember = self.memory(wish).is_some();
         self.log.open(attempt.id, wish, runtime, model, retry_of, remember).await?;
         crash::point("session.opened");
@@ -440,7 +440,7 @@ impl Inner {
             let follower = self.follower(then, at, id, &end, &wish).await;
             let class = end.error_class.clone().unwrap_or_default();
             if let Some(follower) = &follower {
-                let runtime = self.candidates[follower.at].kind.as_str().to_owned();
+                let runtime = self.candidates[follower.at].kind.into_str().to_owned();
                 tracing::warn!(
                     butler = %self.parts.config.name, session = %id, follower = %follower.id, runtime, class,
                     "session failed before it called a tool; another takes its place"

@@ -63,7 +63,7 @@ impl Inner {
         let mut shown = Preview {
             butler: config.name.to_string(),
             refusal: None,
-            runtime: config.runtime.kind.as_str().to_owned(),
+            runtime: config.runtime.kind.into_str().to_owned(),
             price_bound: account.price_bound(model.as_deref()),
             model,
             program: None,
@@ -97,7 +97,7 @@ impl Inner {
 
     /// Composes prompt and command of the child, and starts nothing.
     fn command(&self, wish: &Trigger, attempt: Attempt, notes: &[String], shown: &mut Preview) {
-        shown.runtime = self.candidate(&attempt).kind.as_str().to_owned();
+        shown.runtime = self.candidate(&attempt).kind.into_str().to_owned();
         let (system_prompt, skills) = match session::system_prompt(self, wish, &attempt, notes) {
             Ok(told) => told,
             Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),

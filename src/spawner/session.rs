@@ -206,7 +206,7 @@ async fn in_workspace(
         tracing::warn!(session = %id, error = %e, "the session's process is not on record");
     }
     let pid = u32::try_from(child.pid()).unwrap_or_default();
-    let runtime = kind.as_str().to_owned();
+    let runtime = kind.into_str().to_owned();
     inner.tell(id, EventKind::Started { runtime, model: invocation.model.clone(), pid });
     tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = wish.source, "session started");
     let settings = &inner.parts.settings;
