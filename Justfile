@@ -43,12 +43,12 @@ soak:
     MEMORY_OPS=${MEMORY_OPS:-10000} cargo test --test it memory_tenants
     CUT_SECONDS=20 cargo test --test it inbound_database
     CUT_SECONDS=300 cargo test --test it inbound_database
-    SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release --lib scheduler::due
+    SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release -p schedule due
     BENCH_ONLY=soak cargo bench --bench house
 
 # Writes config/butlerd.toml anew from the settings' documentation in the code.
 config:
-    BLESS=1 cargo test --lib config::tests::defaults
+    BLESS=1 cargo test -p config tests::defaults
     git diff --stat -- config/butlerd.toml
 
 # Adds new migrations to sql/CHECKSUMS. Listed ones may not change; `just checksums all` while none has shipped.

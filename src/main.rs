@@ -1,5 +1,5 @@
 //! The one binary; everything is in the library.
 
 fn main() {
-    std::process::exit(butlerd::cli::main());
+    std::process::exit(cli::main());
 }

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::{AtomicBool, Ordering};
 
-use crate::base::{Seen, Trust};
+use base::{Seen, Trust};
 
 /// One session's exposure. It only grows.
 #[derive(Debug, Default)]

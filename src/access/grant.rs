@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::calls::CallGuard;
 use super::exposure::Exposure;
-use crate::base::{ButlerName, Clock, RequestContext, SessionId, TenantId, TraceContext, Trust};
+use base::{ButlerName, Clock, RequestContext, SessionId, TenantId, TraceContext, Trust};
 
 /// What an operator's token is for.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::grant::{Grant, GrantScope, Holder};
 use super::token::{Token, TokenBook};
-use crate::base::{ButlerName, TenantId};
-use crate::store::{Database, StoreError};
+use base::{ButlerName, TenantId};
+use store::{Database, StoreError};
 
 /// Why a token can't be made or revoked.
 #[derive(Debug, thiserror::Error)]

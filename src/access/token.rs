@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 use subtle::ConstantTimeEq;
 
 use super::grant::{Grant, Holder};
-use crate::base::redact::household;
-use crate::base::{Clock, Secret};
+use base::redact::household;
+use base::{Clock, Secret};
 
 /// A bearer token in clear. It exists only where it is handed out.
 #[derive(Clone, Debug)]

@@ -11,15 +11,15 @@ use uuid::Uuid;
 
 use super::approvals::{ActionPage, RuleWish};
 use super::sealed::Sealed;
-use crate::access::TokenInfo;
-use crate::approvals::{Action, Rule};
-use crate::butler::HouseStatus;
-use crate::messenger::{Changed, Delivery};
-use crate::spawner::budget::{By, Costs};
-use crate::spawner::{EventPage, Preview, SessionEvent, SessionResult};
-use crate::supervisor::Reloaded;
-use crate::switchboard::Reopened;
-use crate::switchboard::inbox::Entry;
+use access::TokenInfo;
+use approvals::{Action, Rule};
+use butler::HouseStatus;
+use inbox::Reopened;
+use inbox::inbox::Entry;
+use outbox::{Changed, Delivery};
+use sessions::budget::{By, Costs};
+use sessions::{EventPage, Preview, SessionEvent, SessionResult};
+use supervisor::Reloaded;
 
 /// The daemon's calls. Each error has a sentence as its message and `{"code": …}`, a stable name, as its data.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]

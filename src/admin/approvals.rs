@@ -6,9 +6,9 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights;
 use super::rpc::Rpc;
-use crate::access::Grant;
-use crate::approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status};
-use crate::base::task;
+use access::Grant;
+use approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status};
+use base::task;
 
 const MOST: u32 = 200;
 const USUAL: u32 = 50;
@@ -91,8 +91,7 @@ pub(super) async fn decide(
     if reason.as_ref().is_some_and(|r| r.len() > MOST_REASON) {
         return Err(Failure::invalid(format!("A reason has at most {MOST_REASON} bytes.")));
     }
-    let actor =
-        crate::access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
+    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
     let (actions, tenant) = (actions(rpc), grant.tenant.clone());
     // A task of its own: what is committed is begun, even when the caller hangs up just now.
     let work = task::spawn(task::Kind::Request, "approval", async move {
@@ -133,8 +132,7 @@ pub(super) async fn rule(rpc: &Rpc, grant: &Grant, id: Uuid, wish: RuleWish) -> 
         return Err(Failure::invalid(format!("The call has no argument `{name}`. See: butlerd approvals show {id}")));
     }
     let butler = rpc.butler(grant, &action.butler).await?;
-    let actor =
-        crate::access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
+    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
     let overrides = Constraints(wish.any.into_iter().map(|name| (name, Constraint::Any)).collect());
     let keeper = butler.keeper();
     let draft = keeper.draft_like(&grant.tenant, id, overrides, wish.description.as_deref()).await?;
@@ -148,8 +146,7 @@ pub(super) async fn revoke(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<Rule, F
     let actions = actions(rpc);
     let rule =
         actions.rule(&grant.tenant, id).await?.filter(|r| rights::reaches(grant, &r.butler)).ok_or_else(unknown)?;
-    let actor =
-        crate::access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
+    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
     if !actions.revoke_rule(&grant.tenant, id, &actor).await? {
         return Err(Failure::new("already_decided", "The rule was ended before."));
     }

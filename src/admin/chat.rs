@@ -20,14 +20,12 @@ use uuid::Uuid;
 
 use super::inbound::{Inbound, forbidden, refusal_of, said};
 use super::rights::{self, Need};
-use crate::access::{Edge, Holder};
-use crate::base::{Trust, task};
-use crate::butler::ButlerState;
-use crate::mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
-use crate::spawner::SessionEvent;
-use crate::switchboard::{
-    AcceptError, Control, Desk, Envelope, Event, Follower, Heard, Live, News, Payload, Sender, Source, Tier,
-};
+use access::{Edge, Holder};
+use base::{Trust, task};
+use butler::ButlerState;
+use inbox::{AcceptError, Control, Desk, Envelope, Event, Follower, Heard, Live, News, Payload, Sender, Source, Tier};
+use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
+use sessions::SessionEvent;
 
 /// The channel's name.
 const CHANNEL: &str = "chat";

@@ -11,7 +11,7 @@ use jsonrpsee_ws_client::{PingConfig, WsClient, WsClientBuilder};
 
 use super::failure::Failure;
 use super::place::{DaemonFile, PlaceError, operator_token};
-use crate::base::{http_client, innermost};
+use base::{http_client, innermost};
 
 /// Most calls answer at once.
 const QUICK: Duration = Duration::from_secs(60);

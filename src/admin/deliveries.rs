@@ -5,9 +5,9 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights;
 use super::rpc::Rpc;
-use crate::access::{Grant, Holder};
-use crate::base::task;
-use crate::messenger::{Changed, Delivery, LookError, Post};
+use access::{Grant, Holder};
+use base::task;
+use outbox::{Changed, Delivery, LookError, Post};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;

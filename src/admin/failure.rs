@@ -3,9 +3,9 @@
 use jsonrpsee::types::ErrorObjectOwned;
 use serde::{Deserialize, Serialize};
 
-use crate::access::TokenError;
-use crate::credentials::CredentialError;
-use crate::spawner::TriggerError;
+use access::TokenError;
+use access::credentials::CredentialError;
+use sessions::TriggerError;
 
 /// The number that JSON-RPC wants; what counts is the name in the error's data.
 const NUMBER: i32 = -32000;
@@ -63,9 +63,9 @@ impl From<Failure> for ErrorObjectOwned {
     }
 }
 
-impl From<crate::supervisor::ReloadError> for Failure {
-    fn from(e: crate::supervisor::ReloadError) -> Self {
-        use crate::supervisor::ReloadError;
+impl From<supervisor::ReloadError> for Failure {
+    fn from(e: supervisor::ReloadError) -> Self {
+        use supervisor::ReloadError;
         match e {
             ReloadError::Config(refused) => {
                 let told: Vec<String> = refused.mistakes().map(ToString::to_string).collect();
@@ -80,8 +80,8 @@ impl From<crate::supervisor::ReloadError> for Failure {
 
 const DATABASE_AWAY: &str = "The database can't be reached just now. Nothing was changed; try again later.";
 
-impl From<crate::store::StoreError> for Failure {
-    fn from(e: crate::store::StoreError) -> Self {
+impl From<store::StoreError> for Failure {
+    fn from(e: store::StoreError) -> Self {
         match e.is_connection() {
             true => Self::new("unavailable", DATABASE_AWAY),
             false => Self::internal("The database's part of this", &e),

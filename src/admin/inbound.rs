@@ -9,11 +9,11 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::{self, Need};
-use crate::access::{Edge, Grant};
-use crate::base::TenantId;
-use crate::mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
-use crate::supervisor::Supervisor;
-use crate::switchboard::AcceptError;
+use access::{Edge, Grant};
+use base::TenantId;
+use inbox::AcceptError;
+use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
+use supervisor::Supervisor;
 
 /// A request below `/api`, its token proven.
 pub(super) struct Inbound<'a> {

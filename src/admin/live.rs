@@ -9,8 +9,8 @@ use super::api::LiveEvent;
 use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::Visitor;
-use crate::base::TenantId;
-use crate::spawner::SessionEvent;
+use base::TenantId;
+use sessions::SessionEvent;
 
 /// What one subscriber may see and wants to see.
 pub(super) struct Watch {

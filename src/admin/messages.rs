@@ -5,10 +5,10 @@ use uuid::Uuid;
 use super::failure::Failure;
 use super::rights;
 use super::rpc::Rpc;
-use crate::access::{Grant, Holder};
-use crate::base::task;
-use crate::switchboard::inbox::Entry;
-use crate::switchboard::{AgainError, Hand, Reopened, SWITCHBOARD};
+use access::{Grant, Holder};
+use base::task;
+use inbox::inbox::Entry;
+use inbox::{AgainError, Hand, Reopened, SWITCHBOARD};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;

@@ -10,9 +10,9 @@ use uuid::Uuid;
 
 use super::inbound::{Inbound, forbidden, refusal_of, said};
 use super::rights::{self, Need};
-use crate::access::Holder;
-use crate::mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
-use crate::switchboard::AcceptError;
+use access::Holder;
+use inbox::AcceptError;
+use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 
 /// The longest that a request waits for something.
 const LONGEST: u64 = 30;

@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use jiff::Timestamp;
 use serde::Deserialize;
 
-use crate::base::Secret;
+use base::Secret;
 
 /// What a running daemon tells of itself in `daemon.json`.
 #[derive(Clone, Debug, Deserialize)]

@@ -3,8 +3,8 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use crate::butler::HouseStatus;
-use crate::modules::Health;
+use butler::HouseStatus;
+use modules::Health;
 
 /// 200 once the core butlers are up and the database answers, else 503; and each butler's and module's state.
 pub(super) fn readiness(status: &HouseStatus) -> (StatusCode, Value) {
@@ -37,7 +37,7 @@ pub(super) fn readiness(status: &HouseStatus) -> (StatusCode, Value) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::sample;
+    use crate::sample;
 
     #[test]
     fn it_tells_states_and_no_reasons() {

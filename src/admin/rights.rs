@@ -1,8 +1,8 @@
 //! Who may do what on the admin port.
 
 use super::failure::Failure;
-use crate::access::{Grant, GrantScope, Holder};
-use crate::base::{ButlerName, TenantId};
+use access::{Grant, GrantScope, Holder};
+use base::{ButlerName, TenantId};
 
 /// What a call needs of the token behind it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -82,8 +82,8 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::access::ToolsSeen;
-    use crate::base::{Clock, RequestContext, SessionId, Trust};
+    use access::ToolsSeen;
+    use base::{Clock, RequestContext, SessionId, Trust};
 
     fn grant(scopes: &[GrantScope]) -> Grant {
         Grant {
@@ -119,7 +119,7 @@ mod tests {
     #[test]
     fn a_sessions_token_opens_nothing_here() {
         let context = RequestContext::root(&Clock::default(), TenantId::owner(), "cli", "l", "o", Trust::Owner);
-        let calls = Arc::new(crate::access::CallGuard::new(1, |_| {}));
+        let calls = Arc::new(access::CallGuard::new(1, |_| {}));
         let holder = Holder::Session {
             session: SessionId::new(),
             context: Arc::new(context),

@@ -20,17 +20,17 @@ use super::failure::Failure;
 use super::rights::{self, Need};
 use super::sealed::Sealed;
 use super::{approvals, deliveries, live, messages, schedules, sessions, timeline, tokens, undo};
-use crate::access::{Caller, Edge, Grant, TokenInfo};
-use crate::approvals::{Action, Rule};
-use crate::base::{ButlerName, TenantId, task};
-use crate::butler::{Butler, HouseStatus};
-use crate::messenger::{Changed, Delivery};
-use crate::spawner::budget::{By, Costs, Period};
-use crate::spawner::{EventPage, Preview, SessionResult, Trigger};
-use crate::supervisor::{Reloaded, Supervisor};
-use crate::switchboard::Reopened;
-use crate::switchboard::inbox::Entry;
-use crate::tools::Effect;
+use ::approvals::{Action, Rule};
+use ::sessions::budget::{By, Costs, Period};
+use ::sessions::{EventPage, Preview, SessionResult, Trigger};
+use access::{Caller, Edge, Grant, TokenInfo};
+use base::{ButlerName, TenantId, task};
+use butler::{Butler, HouseStatus};
+use inbox::Reopened;
+use inbox::inbox::Entry;
+use outbox::{Changed, Delivery};
+use supervisor::{Reloaded, Supervisor};
+use tools::Effect;
 
 /// Who stands at the door: put into each request's extensions, and asked again for each call, so that a token revoked
 /// meanwhile opens nothing more on a connection that was open already.
@@ -196,7 +196,7 @@ impl Rpc {
         let butler = self.butler(&grant, butler).await?;
         let house = self.supervisor.house();
         let (config, password) = house.db.role_login(butler.name());
-        crate::base::redact::household().hide(&password);
+        base::redact::household().hide(&password);
         let zone = house.config.owner.time_zone.name();
         let options = format!("-c butlerd.tenant={} -c TimeZone={zone}", grant.tenant);
         Ok(DbLogin { options, ..login_of(&config, password.into()) })

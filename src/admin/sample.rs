@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use crate::butler::{ButlerState, ButlerStatus, DatabaseStatus, HouseStatus};
-use crate::modules::{Health, Phase, State};
+use butler::{ButlerState, ButlerStatus, DatabaseStatus, HouseStatus};
+use modules::{Health, Phase, State};
 
 /// A reason that must not be shown to strangers.
-pub(crate) const REASON: &str = "roster/health/tools/latest.sql:9: column \"kindd\" does not exist";
+pub const REASON: &str = "roster/health/tools/latest.sql:9: column \"kindd\" does not exist";
 
 /// One butler up with a failed module and no model, one parked, one well.
-pub(crate) fn house() -> HouseStatus {
+pub fn house() -> HouseStatus {
     let at = "2026-01-01T10:00:00Z".parse().expect("a right moment");
     let butler = |name: &str, port| ButlerStatus {
         name: name.to_owned(),
@@ -67,8 +67,8 @@ pub(crate) fn house() -> HouseStatus {
     }
 }
 
-fn model(ready: bool, reason: Option<&str>) -> crate::spawner::ModelState {
-    crate::spawner::ModelState {
+fn model(ready: bool, reason: Option<&str>) -> sessions::ModelState {
+    sessions::ModelState {
         runtime: "native".to_owned(),
         model: Some("a-model".to_owned()),
         ready,

@@ -9,8 +9,8 @@ use super::api::{SchedulePage, Unavailable};
 use super::failure::Failure;
 use super::rpc::Rpc;
 use super::sessions::{not_found, reached};
-use crate::access::Grant;
-use crate::butler::Butler;
+use access::Grant;
+use butler::Butler;
 
 const MOST: u32 = 500;
 const USUAL: u32 = 20;

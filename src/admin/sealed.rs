@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
-use crate::base::Secret;
+use base::Secret;
 
 /// A secret text as a call's parameter or answer.
 #[derive(Clone, Debug)]

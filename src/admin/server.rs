@@ -19,9 +19,9 @@ use super::failure::Failure;
 use super::inbound::Inbound;
 use super::ready::readiness;
 use super::rpc::{Rpc, Visitor};
-use crate::access::{Edge, Holder, Refusal};
-use crate::mcp::{BODY_TIMEOUT, Body, Listener, accept_loop, json_body, refusal_response, text_body, whole_body};
-use crate::supervisor::Supervisor;
+use access::{Edge, Holder, Refusal};
+use mcp::{BODY_TIMEOUT, Body, Listener, accept_loop, json_body, refusal_response, text_body, whole_body};
+use supervisor::Supervisor;
 
 /// Calls and WebSockets that are open at once.
 const MAX_CALLS: u32 = 100;

@@ -9,9 +9,9 @@ use super::api::{Cancelled, SessionPage, Unavailable};
 use super::failure::Failure;
 use super::rights;
 use super::rpc::Rpc;
-use crate::access::Grant;
-use crate::base::SessionId;
-use crate::butler::Butler;
+use access::Grant;
+use base::SessionId;
+use butler::Butler;
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;

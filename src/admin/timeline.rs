@@ -10,8 +10,8 @@ use super::api::{Timeline, Unavailable};
 use super::failure::Failure;
 use super::rpc::Rpc;
 use super::sessions::{named, not_found, reached};
-use crate::access::Grant;
-use crate::spawner::EventPage;
+use access::Grant;
+use sessions::EventPage;
 
 /// A part of a session's transcript, whichever butler has it.
 pub(super) async fn events(rpc: &Rpc, grant: &Arc<Grant>, id: Uuid, after: i32) -> Result<EventPage, Failure> {

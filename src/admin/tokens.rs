@@ -7,8 +7,8 @@ use super::api::MadeToken;
 use super::failure::Failure;
 use super::rights;
 use super::sealed::Sealed;
-use crate::access::{Grant, GrantScope, NewToken, OperatorTokens};
-use crate::base::{ButlerName, Clock, HumanDuration, Secret, TenantId};
+use access::{Grant, GrantScope, NewToken, OperatorTokens};
+use base::{ButlerName, Clock, HumanDuration, Secret, TenantId};
 
 const MOST_LABEL: usize = 100;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
@@ -28,7 +28,7 @@ pub(super) fn wish(
         None => grant.tenant.clone(),
     };
     rights::check_new(grant, butler.as_ref(), &tenant)?;
-    let label = crate::base::text::clean(label.trim());
+    let label = base::text::clean(label.trim());
     if label.is_empty() || label.len() > MOST_LABEL {
         return Err(Failure::invalid(format!("A token needs a label of 1 to {MOST_LABEL} bytes, to know it again.")));
     }
@@ -73,7 +73,7 @@ pub(super) async fn make(operators: &OperatorTokens, wish: NewToken) -> Result<M
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::access::Holder;
+    use access::Holder;
 
     fn ask(label: &str, scopes: &[&str], expires_in: Option<&str>) -> Result<NewToken, Failure> {
         let admin = Grant {

@@ -11,9 +11,9 @@ use super::api::{TakenBack, UndoableCall, Undone};
 use super::failure::Failure;
 use super::rpc::Rpc;
 use super::sessions::{not_found, reached};
-use crate::access::Grant;
-use crate::butler::Butler;
-use crate::store::{Lease, StoreError, Tx};
+use access::Grant;
+use butler::Butler;
+use store::{Lease, StoreError, Tx};
 
 /// What shall be taken back.
 pub(super) enum What {

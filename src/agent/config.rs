@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 
-use crate::base::HumanDuration;
+use base::HumanDuration;
 
 /// Names the environment variable that holds the path of the configuration file.
 pub const CONFIG_ENV: &str = "BUTLERD_AGENT_CONFIG";

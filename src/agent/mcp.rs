@@ -16,7 +16,7 @@ use serde_json::{Map, Value};
 
 use super::config::{McpServer, McpServers};
 use super::model::http_client;
-use crate::base::{innermost, text};
+use base::{innermost, text};
 
 /// From the first packet to the list of tools. The server is the daemon on the same host.
 const CONNECT_LIMIT: Duration = Duration::from_secs(15);

@@ -8,7 +8,7 @@ use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
 use super::config::{AgentConfig, Api, ConfigError};
 use super::event::ErrorClass;
 use super::wire::{BadAnswer, Fault, Turn, fault_of_status};
-use crate::base::{Backoff, HumanDuration, Secret, SseReader, innermost};
+use base::{Backoff, HumanDuration, Secret, SseReader, innermost};
 
 /// The key of the model's endpoint and the name of the variable that it came from.
 #[derive(Debug)]
@@ -96,7 +96,7 @@ pub struct ModelClient {
 
 /// An HTTP client for `url`, under the agent's name.
 pub fn http_client(url: &str) -> Result<reqwest::Client, reqwest::Error> {
-    crate::base::http_client(url).user_agent(concat!("butlerd-agent/", env!("CARGO_PKG_VERSION"))).build()
+    base::http_client(url).user_agent(concat!("butlerd-agent/", env!("CARGO_PKG_VERSION"))).build()
 }
 
 impl ModelClient {

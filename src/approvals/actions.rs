@@ -8,8 +8,8 @@ use uuid::Uuid;
 
 use super::rules::{Rule, allowing};
 use super::types::{Action, Cause, Event, HIDDEN, Status, Wish, args_sha256, shown};
-use crate::base::{Clock, TenantId, crash, text};
-use crate::store::{Database, StoreError, Tx};
+use base::{Clock, TenantId, crash, text};
+use store::{Database, StoreError, Tx};
 
 /// All wishes of the household. Cheap to clone.
 #[derive(Clone)]
@@ -45,6 +45,15 @@ impl DecideError {
             DecideError::Rule(_) => "invalid_rule",
             DecideError::NotGated(_) => "not_gated",
             DecideError::Store(_) => "unavailable",
+        }
+    }
+}
+
+impl From<DecideError> for tools::ToolError {
+    fn from(e: DecideError) -> Self {
+        match e {
+            DecideError::Store(e) => e.into(),
+            e => tools::ToolError::refused(e.code(), format!("Not done: {e}.")),
         }
     }
 }
@@ -227,7 +236,7 @@ impl Actions {
                AND ($7::text IS NULL OR args_sha256 = $7) RETURNING {}",
             Action::COLUMNS
         );
-        let params: crate::store::Params<'_> = &[&id, &tenant.as_str(), &to.as_str(), &actor, &now, &reason, &seen];
+        let params: store::Params<'_> = &[&id, &tenant.as_str(), &to.as_str(), &actor, &now, &reason, &seen];
         let row = tx.query_opt(&sql, params).await.map_err(failed())?;
         let Some(row) = row else {
             tx.rollback().await.map_err(failed())?;

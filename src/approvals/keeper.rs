@@ -10,9 +10,9 @@ use uuid::Uuid;
 use super::actions::Actions;
 use super::settings::Settings;
 use super::types::{Cause, RiskTier, Wish};
-use crate::base::{ButlerName, RequestContext, TenantId, Trust};
-use crate::store::{Store, StoreError};
-use crate::tools::{Aim, Doorkeeper, Passage, ToolCall, ToolError};
+use base::{ButlerName, RequestContext, TenantId, Trust};
+use store::{Store, StoreError};
+use tools::{Aim, Doorkeeper, Passage, ToolCall, ToolError};
 
 /// A butler's doorkeeper. Cheap to clone.
 #[derive(Clone)]

@@ -9,7 +9,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::types::{HIDDEN, RiskTier};
-use crate::base::Trust;
+use base::Trust;
 
 /// What an argument must be.
 #[derive(Clone, PartialEq, Debug)]

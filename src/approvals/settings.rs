@@ -6,7 +6,7 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::types::RiskTier;
-use crate::base::HumanDuration;
+use base::HumanDuration;
 
 /// The settings. Absent, no tool is gated; what leaves the household beside a stranger's words is, all the same.
 #[derive(Clone, Debug, Deserialize, PartialEq)]

@@ -8,8 +8,8 @@ use super::actions::{Actions, DecideError, failed, note};
 use super::keeper::Keeper;
 use super::rules::{Constraints, Draft, Rule, suggested};
 use super::types::RiskTier;
-use crate::base::{TenantId, Trust};
-use crate::store::StoreError;
+use base::{TenantId, Trust};
+use store::StoreError;
 
 const COLUMNS: &str =
     "id, butler, tool_name, arg_constraints, description, created_from, created_by, created_at, expires_at,

@@ -7,7 +7,7 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::base::{RequestContext, Trust};
+use base::{RequestContext, Trust};
 
 /// How much harm a wrong call could do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

@@ -10,10 +10,10 @@ use uuid::Uuid;
 use super::actions::{failed, note};
 use super::keeper::Keeper;
 use super::types::{Status, args_sha256};
-use crate::access::{Caller, approval_label};
-use crate::base::{HumanDuration, RequestContext, TenantId, Trust, crash, task};
-use crate::store::{Claim, ClaimTable, StoreError, Tx, lease_seconds};
-use crate::tools::{Reply, ToolSet};
+use access::{Caller, approval_label};
+use base::{HumanDuration, RequestContext, TenantId, Trust, crash, task};
+use store::{Claim, ClaimTable, StoreError, Tx, lease_seconds};
+use tools::{Reply, ToolSet};
 
 /// Rows are looked for this often even if nobody says that there are any: wishes expire by themselves.
 const LOOK: Duration = Duration::from_secs(30);
@@ -173,7 +173,7 @@ impl Worker {
             return self.made(claimed, "it was made before butlerd was started again; its answer was lost").await;
         }
         let context = std::sync::Arc::new(request.clone());
-        let caller = Caller::approved(claimed.id, Some(crate::base::SessionId(claimed.session)), context);
+        let caller = Caller::approved(claimed.id, Some(base::SessionId(claimed.session)), context);
         crash::point("approval.calling");
         let within = self.parts.keeper.settings.call_timeout;
         let cancelled = CancellationToken::new();

@@ -10,7 +10,7 @@ use super::Counts;
 use super::catalog::{self, PLAIN, Table};
 use super::error::BackupError;
 use super::records::{Manifest, Record, Writer};
-use crate::store::replay;
+use store::replay;
 
 /// Pieces of a table are gathered to about this size.
 const PIECE: usize = 64 * 1024;
@@ -44,7 +44,7 @@ pub(super) async fn dump<W: Write>(
         let rows = copy_out(&tx, table, |piece| to.rows(piece).map_err(write)).await?;
         to.put(&Record::Rest(rows)).map_err(write)?;
         counts.rows += rows;
-        crate::base::crash::point("backup.table");
+        base::crash::point("backup.table");
     }
     // Behind the rows: whatever was given out since, no row that is in the file has a higher number.
     let sequences = catalog::sequences(&tx, &manifest.schemas).await?;

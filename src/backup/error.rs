@@ -3,10 +3,10 @@
 use std::path::PathBuf;
 
 use super::sealed::SealError;
-use crate::credentials::MasterKeyError;
-use crate::store::cluster::ClusterError;
-use crate::store::migrate::MigrationError;
-use crate::store::{StoreError, describe};
+use access::credentials::MasterKeyError;
+use store::cluster::ClusterError;
+use store::migrate::MigrationError;
+use store::{StoreError, describe};
 
 /// Why there is no backup, or nothing was restored.
 #[derive(Debug, thiserror::Error)]

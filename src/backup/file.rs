@@ -60,7 +60,7 @@ impl Draft {
         self.out.flush().map_err(&written)?;
         self.out.get_ref().sync_all().map_err(&written)?;
         let size = self.out.get_ref().metadata().map_err(&written)?.len();
-        crate::base::crash::point("backup.before_rename");
+        base::crash::point("backup.before_rename");
         self.rename()?;
         self.done = true;
         let dir = self.target.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));

@@ -12,8 +12,8 @@ use super::catalog::{self, PLAIN, Table, quoted};
 use super::error::BackupError;
 use super::records::{Manifest, Reader, Record, Sequence};
 use super::sealed::seal_error;
-use crate::base::Secret;
-use crate::store::replay;
+use base::Secret;
+use store::replay;
 
 /// What a record or its absence means to whoever restores.
 fn read_error(file: &Path, e: &std::io::Error) -> BackupError {
@@ -73,7 +73,7 @@ pub(super) async fn fill<R: Read>(
     replay::rebuild(&tx, master_key, schemas, &manifest.places, &manifest.applied).await?;
     tx.batch_execute(PLAIN).await.map_err(BackupError::database("beginning to restore"))?;
     refuse_other_tables(&manifest.tables, &catalog::tables(&tx, schemas).await?, file)?;
-    crate::base::crash::point("restore.schemas");
+    base::crash::point("restore.schemas");
 
     let (off, on) = catalog::guards(&tx, schemas).await?;
     run(&tx, &off, "taking the constraints off").await?;
@@ -89,7 +89,7 @@ pub(super) async fn fill<R: Read>(
                 let table = manifest.tables.get(n).ok_or_else(|| unexpected(file, "a table that it does not name"))?;
                 counts.rows += copy_in(&tx, table, from, file).await?;
                 counts.tables += 1;
-                crate::base::crash::point("restore.table");
+                base::crash::point("restore.table");
             }
             Record::Sequences(sequences) => break sequences,
             _ => return Err(unexpected(file, "its parts do not follow each other")),
@@ -100,9 +100,9 @@ pub(super) async fn fill<R: Read>(
     for sequence in &sequences {
         set(&tx, sequence).await?;
     }
-    crate::base::crash::point("restore.before_commit");
+    base::crash::point("restore.before_commit");
     tx.commit().await.map_err(BackupError::database("committing what was restored"))?;
-    crate::base::crash::point("restore.committed");
+    base::crash::point("restore.committed");
     Ok(counts)
 }
 

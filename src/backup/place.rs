@@ -7,12 +7,12 @@ use std::time::{Duration, Instant};
 use tokio_postgres::Client;
 
 use super::error::BackupError;
-use crate::base::Secret;
-use crate::base::redact::household;
-use crate::config::Config;
-use crate::credentials::MasterKey;
-use crate::store::cluster::{self, Cluster, ClusterError, ClusterOptions, OWNER, socket_config};
-use crate::store::{StoreError, derive, owner_connection};
+use access::credentials::MasterKey;
+use base::Secret;
+use base::redact::household;
+use config::Config;
+use store::cluster::{self, Cluster, ClusterError, ClusterOptions, OWNER, socket_config};
+use store::{StoreError, derive, owner_connection};
 
 /// Per connection: enough for some hundred butlers, and 20 MB at most for as long as a restore takes.
 const MOST_LOCKS: u32 = 512;

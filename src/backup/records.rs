@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::catalog::Table;
 use super::sealed::{Opener, Sealer};
-use crate::store::replay::{Applied, Place};
+use store::replay::{Applied, Place};
 
 /// The longest record: a piece of a table is one row at least, and a row may hold a whole attachment.
 const MOST: u32 = 2 << 30;

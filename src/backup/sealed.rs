@@ -11,8 +11,8 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
-use crate::base::Secret;
-use crate::store::derive;
+use base::Secret;
+use store::derive;
 
 const MAGIC: &[u8; 16] = b"butlerd backup\r\n";
 /// The form of what follows the head.

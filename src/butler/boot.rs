@@ -17,19 +17,19 @@ use super::remembering::{Remembering, TakingIn};
 use super::routed::{Routed, RoutedParts, ask_tools, route_execute};
 use super::status::PhaseTime;
 use super::tools::self_tools;
-use crate::access::Edge;
-use crate::approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
-use crate::base::{ButlerName, TenantId, crash, task};
-use crate::config::{ButlerConfig, Ports};
-use crate::mcp::{Listener, Served, accept_loop};
-use crate::messenger::{MESSENGER, Pump, messenger_tools};
-use crate::modules::{ModuleContext, Modules, Phase, memory};
-use crate::scheduler::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
-use crate::spawner::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
-use crate::store::migrate::{Chain, MigrationError};
-use crate::switchboard::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
-use crate::tools::sql::{SqlToolError, prepare_jobs};
-use crate::tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
+use access::Edge;
+use approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
+use base::{ButlerName, TenantId, crash, task};
+use config::{ButlerConfig, Ports};
+use inbox::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
+use mcp::{Listener, Served, accept_loop};
+use modules::{ModuleContext, Modules, Phase, memory};
+use outbox::{MESSENGER, Pump, messenger_tools};
+use schedule::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
+use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
+use store::migrate::{Chain, MigrationError};
+use tools::sql::{SqlToolError, prepare_jobs};
+use tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
 
 /// A boot that came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -91,18 +91,18 @@ trait Failure: std::fmt::Display {
     }
 }
 impl Failure for String {}
-impl Failure for crate::store::StoreError {
+impl Failure for store::StoreError {
     fn transient(&self) -> bool {
         self.is_connection()
     }
 }
-impl Failure for crate::scheduler::SyncError {
+impl Failure for schedule::SyncError {
     fn transient(&self) -> bool {
-        matches!(self, crate::scheduler::SyncError::Store(e) if e.is_connection())
+        matches!(self, schedule::SyncError::Store(e) if e.is_connection())
     }
 }
-impl Failure for crate::mcp::BindError {}
-impl Failure for crate::store::migrate::MigrationError {}
+impl Failure for mcp::BindError {}
+impl Failure for store::migrate::MigrationError {}
 
 /// Boots the butler. `stop` ends it again: sessions are drained, then everything is taken down in reverse.
 ///
@@ -126,7 +126,7 @@ pub async fn boot(
     let core_chain = phases.run("core migrations", async {
         let chains = core_chains(name)?;
         house.db.migrate(name, schema, &chains.iter().collect::<Vec<_>>()).await?;
-        Ok::<_, crate::store::StoreError>(())
+        Ok::<_, store::StoreError>(())
     });
     core_chain.await?;
     phases.run("butler migrations", butler_migrations(house, config, &mut modules)).await?;
@@ -337,7 +337,7 @@ async fn butler_migrations(
     house: &House,
     config: &ButlerConfig,
     modules: &mut Modules,
-) -> Result<(), crate::store::StoreError> {
+) -> Result<(), store::StoreError> {
     let name = config.name.as_str();
     let result = match Chain::from_dir(name, &config.dir.join("migrations")) {
         Ok(chain) => house.db.migrate(&config.name, &config.db.schema, &[&chain]).await.map(|_| ()),
@@ -362,7 +362,7 @@ fn recall_within(config: &ButlerConfig) -> Duration {
 }
 
 /// Who decides which of the butler's calls wait for a person.
-fn doorkeeper(house: &House, config: &ButlerConfig, store: &crate::store::Store) -> Result<Keeper, String> {
+fn doorkeeper(house: &House, config: &ButlerConfig, store: &store::Store) -> Result<Keeper, String> {
     let settings = Settings::read(config.modules.get("approvals"))
         .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
     let post = house.post.clone();
@@ -379,7 +379,7 @@ fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
 }
 
 /// The jobs in `roster/<butler>/jobs/`. A wrong one is a fault of the roster's own module, where there is one.
-async fn jobs(config: &ButlerConfig, store: &crate::store::Store, modules: &mut Modules) -> Jobs {
+async fn jobs(config: &ButlerConfig, store: &store::Store, modules: &mut Modules) -> Jobs {
     let name = config.name.as_str();
     let prepared = async {
         let mut lease = store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;

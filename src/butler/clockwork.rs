@@ -11,14 +11,14 @@ use uuid::Uuid;
 
 use super::handle::Core;
 use super::routed::prior::{self, Next, Work};
-use crate::access::Caller;
-use crate::base::{RequestContext, SessionId, TenantId, Trust, task};
-use crate::messenger::OwnerNote;
-use crate::modules::{JobCall, JobFailure, NamedJob, Think, Unthought};
-use crate::scheduler::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
-use crate::spawner::{SCHEDULE, SessionResult, SessionState, Trigger, TriggerError, Wants};
-use crate::store::{Store, StoreError};
-use crate::tools::sql::{JobError, Notify, SqlJob, Then};
+use access::Caller;
+use base::{RequestContext, SessionId, TenantId, Trust, task};
+use modules::{JobCall, JobFailure, NamedJob, Think, Unthought};
+use outbox::OwnerNote;
+use schedule::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
+use sessions::{SCHEDULE, SessionResult, SessionState, Trigger, TriggerError, Wants};
+use store::{Store, StoreError};
+use tools::sql::{JobError, Notify, SqlJob, Then};
 
 /// After a butler that had no place.
 const BUSY: Duration = Duration::from_millis(500);

@@ -4,13 +4,13 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::house::House;
-use crate::approvals::Keeper;
-use crate::base::{ButlerName, SessionId};
-use crate::config::ButlerConfig;
-use crate::modules::ModuleStates;
-use crate::scheduler::Scheduler;
-use crate::spawner::{Preview, SessionResult, Spawner, Trigger, TriggerError};
-use crate::tools::ToolSet;
+use approvals::Keeper;
+use base::{ButlerName, SessionId};
+use config::ButlerConfig;
+use modules::ModuleStates;
+use schedule::Scheduler;
+use sessions::{Preview, SessionResult, Spawner, Trigger, TriggerError};
+use tools::ToolSet;
 
 /// What a running butler's tools and handles work with.
 pub(super) struct Core {

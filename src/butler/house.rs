@@ -5,20 +5,20 @@ use std::sync::Arc;
 
 use tokio::sync::broadcast;
 
-use crate::access::{OperatorTokens, TokenBook};
-use crate::base::Clock;
-use crate::config::Config;
-use crate::credentials::Credentials;
-use crate::messenger::Post;
-use crate::modules::Catalog;
-use crate::spawner::budget::Budgets;
-use crate::spawner::child::{ChildUser, Nursery};
-use crate::spawner::gateway::Gateway;
-use crate::spawner::workspace::Workspaces;
-use crate::spawner::{Floor, SessionEvent};
-use crate::store::Database;
-use crate::switchboard::Desk;
-use crate::telemetry::Metrics;
+use access::credentials::Credentials;
+use access::{OperatorTokens, TokenBook};
+use base::Clock;
+use config::Config;
+use inbox::Desk;
+use modules::Catalog;
+use outbox::Post;
+use sessions::budget::Budgets;
+use sessions::child::{ChildUser, Nursery};
+use sessions::gateway::Gateway;
+use sessions::workspace::Workspaces;
+use sessions::{Floor, SessionEvent};
+use store::Database;
+use telemetry::Metrics;
 
 /// The household's shared services.
 pub struct House {

@@ -90,8 +90,8 @@ const MESSENGERS: &[&str] = &[
 /// The tools that the butler of this name has without a module, but for those that come with skills.
 pub fn own_tools(butler: &str) -> Vec<&'static str> {
     let more: &[&str] = match butler {
-        crate::switchboard::SWITCHBOARD => SWITCHBOARDS,
-        crate::messenger::MESSENGER => MESSENGERS,
+        inbox::SWITCHBOARD => SWITCHBOARDS,
+        outbox::MESSENGER => MESSENGERS,
         _ => &[],
     };
     [ALL, more].concat()

@@ -14,12 +14,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use crate::access::Caller;
-use crate::base::{ButlerName, RequestContext, Trust, crash, task, text};
-use crate::spawner::{Memory, Recalled, Trigger};
-use crate::store::{Database, Store, StoreError};
-use crate::telemetry::ButlerMetrics;
-use crate::tools::ToolSet;
+use access::Caller;
+use base::{ButlerName, RequestContext, Trust, crash, task, text};
+use sessions::{Memory, Recalled, Trigger};
+use store::{Database, Store, StoreError};
+use telemetry::ButlerMetrics;
+use tools::ToolSet;
 
 const CONTEXT: &str = "memory_context";
 const EPISODE: &str = "memory_store_episode";

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
-use crate::modules::State as ModuleState;
-use crate::spawner::ModelState;
+use modules::State as ModuleState;
+use sessions::ModelState;
 
 /// Where a butler stands.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]

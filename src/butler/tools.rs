@@ -5,11 +5,11 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::handle::Core;
-use crate::base::Trust;
-use crate::modules::{Health, switch_key};
-use crate::scheduler::Scheduler;
-use crate::spawner::{SessionState, Trigger};
-use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use base::Trust;
+use modules::{Health, switch_key};
+use schedule::Scheduler;
+use sessions::{SessionState, Trigger};
+use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools about `core`'s butler.
 pub(super) fn self_tools(core: &Arc<Core>, schedules: &Scheduler) -> Vec<Tool> {
@@ -132,7 +132,7 @@ async fn module_states(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError>
 }
 
 async fn module_set_enabled(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
-    if call.context().tenant_id != crate::base::TenantId::owner() {
+    if call.context().tenant_id != base::TenantId::owner() {
         return Err(ToolError::refused("forbidden", "Only the household's owner turns modules on and off."));
     }
     let name = call.text("name").unwrap_or_default();

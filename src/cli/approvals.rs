@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::out::{Out, Table, Tone, block, one_line};
 use super::{Caller, Outcome};
-use crate::admin::{ActionPage, ApiClient, RuleWish};
-use crate::approvals::{Action, Cause, Status};
+use admin::{ActionPage, ApiClient, RuleWish};
+use approvals::{Action, Cause, Status};
 
 /// `approvals`
 #[derive(Debug, Subcommand)]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::deliveries::Deliveries;
 
-use crate::config::{Ports, RuntimeKind};
+use config::{Ports, RuntimeKind};
 
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
 #[derive(Debug, Parser)]

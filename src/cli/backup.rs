@@ -9,10 +9,10 @@ use super::args::{BackupArgs, PostgresArgs, RestoreArgs};
 use super::out::{Out, Tone, count};
 use super::problem::{FAILED, Problem};
 use super::{Desk, Outcome, runtime};
-use crate::backup::{BackupError, Summary, Where};
-use crate::base::{ByteSize, Clock};
-use crate::config::{Config, Overrides, load_config};
-use crate::supervisor::cache_dir;
+use backup::{BackupError, Summary, Where};
+use base::{ByteSize, Clock};
+use config::{Config, Overrides, load_config};
+use supervisor::cache_dir;
 
 impl From<BackupError> for Problem {
     fn from(error: BackupError) -> Self {
@@ -34,7 +34,7 @@ pub fn backup(desk: Desk, args: BackupArgs) -> Outcome {
     let (config, out) = settings(desk, args.postgres)?;
     let from = place(&config, args.key);
     let clock = Clock::default();
-    let summary = run(crate::backup::backup(&from, &args.file, args.force, args.snapshot.as_deref(), &clock))?;
+    let summary = run(backup::backup(&from, &args.file, args.force, args.snapshot.as_deref(), &clock))?;
     let key = summary.master_key.display();
     let reminder = format!(
         "The master key {key} is not in it: keep a copy of that key apart from it. Without it nobody can read this file."
@@ -55,11 +55,11 @@ pub fn restore(desk: Desk, args: RestoreArgs) -> Outcome {
     let (config, out) = settings(desk, args.postgres)?;
     let into = place(&config, args.key);
     if args.dry_run {
-        let summary = crate::backup::examine(&into, &args.file)?;
+        let summary = backup::examine(&into, &args.file)?;
         show(out, &summary, "Whole and readable:");
         return Ok(0);
     }
-    let summary = run(crate::backup::restore(&into, &args.file))?;
+    let summary = run(backup::restore(&into, &args.file))?;
     show(out, &summary, "Restored:");
     if !out.json {
         out.line(&out.paint(Tone::Warn, &after_the_backup(&config.daemon.data_dir)));
@@ -80,7 +80,7 @@ fn show(out: Out, summary: &Summary, word: &str) {
 
 /// What a restore brings back that was taken out of the household after the backup.
 fn after_the_backup(data_dir: &std::path::Path) -> String {
-    let purged = data_dir.join(crate::modules::memory::PURGED);
+    let purged = data_dir.join(modules::memory::PURGED);
     match purged.is_dir() {
         true => format!(
             "Memories that were purged after that moment are purged again at the start, as {} says.",
@@ -89,7 +89,7 @@ fn after_the_backup(data_dir: &std::path::Path) -> String {
         false => format!(
             "Memories that were purged after that moment are in it again: purge them anew, or lay the household's directory \
              `{}` into the data directory before you start it.",
-            crate::modules::memory::PURGED
+            modules::memory::PURGED
         ),
     }
 }
@@ -158,7 +158,7 @@ mod tests {
             "There is no household in the data directory /d yet, so there is nothing to back up."
         );
         assert_eq!((problem.exit, problem.code.as_str()), (FAILED, "nothing"));
-        let broken = BackupError::Broken { file: "a.backup".into(), problem: crate::backup::SealError::Cut(7) };
+        let broken = BackupError::Broken { file: "a.backup".into(), problem: backup::SealError::Cut(7) };
         let problem = Problem::from(broken);
         assert_eq!(problem.message, "a.backup is cut off after 7 bytes; nothing was restored.");
         assert!(!problem.next.is_empty());

@@ -16,9 +16,9 @@ use super::out::{Out, Tone, block, brief, one_line};
 use super::problem::{FAILED, Problem, UNREACHABLE};
 use super::reach::Reach;
 use super::{Caller, Outcome};
-use crate::base::SseReader;
-use crate::messenger::Note;
-use crate::switchboard::News;
+use base::SseReader;
+use inbox::News;
+use outbox::Note;
 
 /// The daemon gives a sign of life every 15 s; a connection that is silent for longer is none.
 const SILENCE: Duration = Duration::from_secs(45);

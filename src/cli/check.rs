@@ -9,11 +9,11 @@ use super::out::{Out, Tone, count};
 use super::problem::{Problem, USAGE};
 use super::serve::on_all_cores;
 use super::{Desk, Outcome};
-use crate::butler::own_tools;
-use crate::config::{ButlerConfig, Household, Mistake, Refused, load};
-use crate::modules::{Catalog, StrictCatalog};
-use crate::scenario::mentions;
-use crate::supervisor::rehearse;
+use butler::own_tools;
+use config::{ButlerConfig, Household, Mistake, Refused, load};
+use modules::{Catalog, StrictCatalog};
+use scenario::mentions;
+use supervisor::rehearse;
 
 pub fn run(desk: &Desk, args: &CheckArgs) -> Outcome {
     // Every mistake is told, those in modules' settings, too; a butler that has only such ones would start without the

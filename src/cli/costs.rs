@@ -4,8 +4,8 @@ use clap::Args;
 
 use super::out::{Out, Table, Tone, count, one_line};
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
-use crate::spawner::budget::{By, Cost, Costs};
+use admin::ApiClient;
+use sessions::budget::{By, Cost, Costs};
 
 /// `costs`
 #[derive(Debug, Args)]
@@ -96,8 +96,8 @@ fn month(costs: &Costs) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Money;
-    use crate::spawner::budget::Month;
+    use base::Money;
+    use sessions::budget::Month;
 
     #[test]
     fn what_is_unknown_is_called_so() {

@@ -9,7 +9,7 @@ use serde_json::json;
 use super::args::Db;
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome};
-use crate::admin::{ApiClient, DbLogin};
+use admin::{ApiClient, DbLogin};
 
 pub async fn run(caller: Caller, what: Db) -> Outcome {
     let (Db::Url { butler } | Db::Psql { butler, .. }) = &what;

@@ -6,8 +6,8 @@ use uuid::Uuid;
 
 use super::out::{Out, Table, Tone, block, moment, one_line};
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
-use crate::messenger::{Changed, Delivery};
+use admin::ApiClient;
+use outbox::{Changed, Delivery};
 
 /// `deliveries`
 #[derive(Debug, Subcommand)]

@@ -4,8 +4,8 @@ use super::args::PostgresArgs;
 use super::out::{Out, Tone, count, one_line};
 use super::problem::{FAILED, Problem};
 use super::{Desk, Outcome, runtime};
-use crate::config::{Environment, Overrides};
-use crate::doctor::{Level, Report, examine};
+use config::{Environment, Overrides};
+use doctor::{Level, Report, examine};
 
 pub fn run(desk: Desk, postgres: PostgresArgs) -> Outcome {
     let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..desk.overrides };

@@ -6,9 +6,9 @@ use jsonrpsee::core::client::Subscription;
 
 use super::out::{Out, Tone, block, brief, one_line, span};
 use super::problem::{FAILED, Problem};
-use crate::admin::LiveEvent;
-use crate::spawner::adapters::Usage;
-use crate::spawner::{EventKind, SessionEvent, SessionResult, SessionState};
+use admin::LiveEvent;
+use sessions::adapters::Usage;
+use sessions::{EventKind, SessionEvent, SessionResult, SessionState};
 
 /// How much of a tool's arguments and results is shown to those who watch.
 pub const SHOWN: usize = 400;
@@ -211,7 +211,7 @@ fn memory(recalled: &serde_json::Value) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::SessionId;
+    use base::SessionId;
 
     fn result(state: SessionState, error: Option<&str>) -> SessionResult {
         SessionResult {

@@ -7,8 +7,8 @@ use uuid::Uuid;
 use super::Caller;
 use super::events::{Printer, cut_off, next};
 use super::problem::Problem;
-use crate::admin::{ApiClient, LiveEvent};
-use crate::spawner::{EventKind, SessionEvent, SessionResult};
+use admin::{ApiClient, LiveEvent};
+use sessions::{EventKind, SessionEvent, SessionResult};
 
 /// Follows the session `id` to its end. `events` was subscribed to before, so that nothing falls between what is on
 /// record and what comes. `None`: the person has seen enough.
@@ -109,7 +109,7 @@ impl Seen {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::SessionId;
+    use base::SessionId;
 
     #[test]
     fn doubles_and_gaps_are_noticed() {

@@ -6,9 +6,9 @@ use serde_json::Value;
 use super::args::Inbox;
 use super::out::{Out, Table, Tone, block, moment, one_line};
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
-use crate::switchboard::Reopened;
-use crate::switchboard::inbox::Entry;
+use admin::ApiClient;
+use inbox::Reopened;
+use inbox::inbox::Entry;
 
 pub async fn run(caller: Caller, what: Inbox) -> Outcome {
     let out = caller.out;

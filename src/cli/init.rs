@@ -11,10 +11,10 @@ use super::out::Tone;
 use super::problem::{FAILED, Problem};
 use super::prompt;
 use super::{Desk, Outcome, runtime};
-use crate::admin::{ApiClient, Client, Sealed};
-use crate::base::Secret;
-use crate::config::{Config, Environment, RuntimeKind, Zone, load_config};
-use crate::setup::{
+use admin::{ApiClient, Client, Sealed};
+use base::Secret;
+use config::{Config, Environment, RuntimeKind, Zone, load_config};
+use setup::{
     Begun, Found, ROSTER, SETTINGS, Service, Start, begin, install, key_name, known_key, look, obstacle, store_key,
     unit,
 };
@@ -141,7 +141,7 @@ fn wishes(environment: &Environment, found: &Found, args: &InitArgs, asks: bool)
     let butlers = match &args.butlers {
         Some(butlers) => Some(butlers.clone()),
         None if asks && !found.roster_there => {
-            let shipped = crate::setup::shipped_butlers().join(", ");
+            let shipped = setup::shipped_butlers().join(", ");
             let typed = prompt::line(&format!("Which butlers, of {shipped}"), "all")?;
             let chosen = typed.split([',', ' ']).map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned);
             (typed != "all").then(|| chosen.collect())

@@ -5,7 +5,7 @@ use clap::Subcommand;
 use super::out::Tone;
 use super::problem::{FAILED, Problem, USAGE};
 use super::{Desk, Outcome};
-use crate::setup::{SetupError, new_butler, new_tool};
+use setup::{SetupError, new_butler, new_tool};
 
 /// `new`
 #[derive(Debug, Clone, Subcommand)]

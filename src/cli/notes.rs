@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 use super::out::{Table, Tone, one_line, text};
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
+use admin::ApiClient;
 
 /// `notes`
 #[derive(Debug, Subcommand)]

@@ -155,7 +155,7 @@ impl Table {
 
 /// Foreign text on one line and of bounded length. What a terminal would obey is taken out.
 pub fn one_line(text: &str, most: usize) -> String {
-    let words: Vec<String> = text.split_whitespace().map(crate::base::text::clean).collect();
+    let words: Vec<String> = text.split_whitespace().map(base::text::clean).collect();
     let line = words.join(" ");
     match line.char_indices().nth(most) {
         Some((at, _)) => format!("{}…", &line[..at]),
@@ -165,7 +165,7 @@ pub fn one_line(text: &str, most: usize) -> String {
 
 /// Foreign text over several lines, without what a terminal would obey.
 pub fn block(text: &str) -> String {
-    crate::base::text::clean(text).trim_end().to_owned()
+    base::text::clean(text).trim_end().to_owned()
 }
 
 /// A JSON value on one line, for people.

@@ -4,9 +4,9 @@ use super::args::TriggerArgs;
 use super::out::{Out, Tone, block, one_line};
 use super::problem::FAILED;
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
-use crate::spawner::Preview;
-use crate::spawner::budget::LimitLeft;
+use admin::ApiClient;
+use sessions::Preview;
+use sessions::budget::LimitLeft;
 
 pub async fn run(caller: &Caller, args: TriggerArgs) -> Outcome {
     let call = caller.client.quick()?;
@@ -74,7 +74,7 @@ fn left(limit: &LimitLeft) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::base::Money;
+    use base::Money;
 
     #[test]
     fn a_limit_says_what_is_left_and_when_it_starts_anew() {

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::out::{Out, count};
-use crate::admin::{ClientError, PlaceError};
-use crate::config::{Mistake, Refused};
+use admin::{ClientError, PlaceError};
+use config::{Mistake, Refused};
 
 /// Refused, or failed.
 pub const FAILED: i32 = 1;
@@ -121,7 +121,7 @@ fn next_after(code: &str) -> &'static str {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::Failure;
+    use admin::Failure;
 
     #[test]
     fn each_kind_has_its_exit_code() {

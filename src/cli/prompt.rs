@@ -7,7 +7,7 @@ use nix::sys::termios::{LocalFlags, SetArg, SpecialCharacterIndices, Termios, tc
 use zeroize::Zeroize;
 
 use super::problem::{FAILED, Problem};
-use crate::base::Secret;
+use base::Secret;
 
 /// Longer values are not taken by the daemon anyway.
 const MOST: u64 = 64 * 1024 + 2;

@@ -11,8 +11,8 @@ use tokio::time::{Instant, sleep};
 
 use super::Caller;
 use super::problem::Problem;
-use crate::admin::{Client, ClientError, Failure};
-use crate::base::Backoff;
+use admin::{Client, ClientError, Failure};
+use base::Backoff;
 
 /// A daemon that is away has this long to come back.
 const PATIENCE: Duration = Duration::from_secs(120);

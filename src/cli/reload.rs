@@ -3,9 +3,9 @@
 use super::out::{Out, Table, Tone, count};
 use super::problem::FAILED;
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
-use crate::butler::ButlerState;
-use crate::supervisor::{Change, Reloaded};
+use admin::ApiClient;
+use butler::ButlerState;
+use supervisor::{Change, Reloaded};
 
 pub async fn run(caller: Caller) -> Outcome {
     let done = caller.client.patient()?.reload().await.map_err(caller.failed())?;

@@ -7,7 +7,7 @@ use serde_json::Value;
 use super::out::{Out, Table, Tone, block, moment_of, one_line, text};
 use super::problem::FAILED;
 use super::{Caller, Outcome};
-use crate::admin::{ApiClient, SchedulePage};
+use admin::{ApiClient, SchedulePage};
 
 /// `schedule`
 #[derive(Debug, Subcommand)]

@@ -6,7 +6,7 @@ use super::args::Secret;
 use super::out::{Out, Table, Tone};
 use super::problem::Problem;
 use super::{Caller, Outcome, prompt};
-use crate::admin::{ApiClient, Sealed};
+use admin::{ApiClient, Sealed};
 
 /// The phase of a butler's boot that looks for its keys.
 const KEY_PHASE: &str = "core credentials";
@@ -106,7 +106,7 @@ fn done(out: Out, status: &str, name: &str, sentence: &str) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cli::problem::USAGE;
+    use crate::problem::USAGE;
 
     #[test]
     fn a_value_on_the_command_line_is_refused_and_not_repeated() {

@@ -3,9 +3,9 @@
 use super::args::{DemoArgs, ServeArgs};
 use super::problem::{FAILED, Problem};
 use super::{Desk, Outcome};
-use crate::config::Overrides;
-use crate::demo::DemoOptions;
-use crate::supervisor::{ServeError, with_causes};
+use config::Overrides;
+use demo::DemoOptions;
+use supervisor::{ServeError, with_causes};
 
 pub fn run(desk: Desk, args: ServeArgs) -> Outcome {
     let mut overrides = Overrides {
@@ -19,13 +19,13 @@ pub fn run(desk: Desk, args: ServeArgs) -> Outcome {
     if desk.out.json {
         overrides.set.push(("telemetry.format".to_owned(), "json".to_owned()));
     }
-    let served = on_all_cores(crate::supervisor::serve(&overrides, &desk.environment, crate::admin::spawn))?;
+    let served = on_all_cores(supervisor::serve(&overrides, &desk.environment, admin::spawn))?;
     served?;
     Ok(0)
 }
 
 pub fn demo(args: DemoArgs) -> Outcome {
-    on_all_cores(crate::demo::run(DemoOptions { runtime: args.runtime, keep: args.keep }))
+    on_all_cores(demo::run(DemoOptions { runtime: args.runtime, keep: args.keep }))
 }
 
 pub(super) fn on_all_cores<T>(work: impl Future<Output = T>) -> Result<T, Problem> {

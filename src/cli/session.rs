@@ -10,8 +10,8 @@ use super::follow::follow;
 use super::out::{Out, Table, Tone, block, brief, moment_of, one_line, span, text};
 use super::problem::FAILED;
 use super::{Caller, Outcome};
-use crate::admin::{ApiClient, SessionPage};
-use crate::spawner::{EventKind, SessionEvent, SessionState};
+use admin::{ApiClient, SessionPage};
+use sessions::{EventKind, SessionEvent, SessionState};
 
 pub async fn run(caller: Caller, what: Sessions) -> Outcome {
     let out = caller.out;

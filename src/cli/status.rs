@@ -3,10 +3,10 @@
 use super::doctor::mark;
 use super::out::{Out, Table, Tone, count, span};
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
-use crate::butler::{ButlerState, ButlerStatus, HouseStatus};
-use crate::doctor::complaints;
-use crate::modules::Health;
+use admin::ApiClient;
+use butler::{ButlerState, ButlerStatus, HouseStatus};
+use doctor::complaints;
+use modules::Health;
 
 pub async fn run(caller: Caller) -> Outcome {
     let status = caller.client.quick()?.status().await.map_err(caller.failed())?;
@@ -76,7 +76,7 @@ fn butlers(list: &[ButlerStatus]) -> Table {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::sample;
+    use admin::sample;
 
     #[test]
     fn each_butler_has_its_row() {

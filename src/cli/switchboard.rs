@@ -6,8 +6,8 @@ use super::args::{Contacts, Rules};
 use super::out::{Table, Tone, count, one_line};
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
-use crate::switchboard::SWITCHBOARD;
+use admin::ApiClient;
+use inbox::SWITCHBOARD;
 
 impl Caller {
     /// Calls a tool of the switchboard; its refusal is the command's.

@@ -9,7 +9,7 @@ use super::out::{Out, Tone, count};
 use super::problem::{FAILED, Problem};
 use super::serve::on_all_cores;
 use super::{Desk, Outcome};
-use crate::scenario::{Report, run as play};
+use scenario::{Report, run as play};
 
 pub fn run(desk: &Desk, args: TestArgs) -> Outcome {
     let played = on_all_cores(play(&desk.overrides, &desk.environment, &args.butlers, args.only.as_deref()))?;

@@ -8,7 +8,7 @@ use uuid::Uuid;
 use super::events::{Printer, READ};
 use super::out::{Out, Tone, brief, count, one_line, text};
 use super::{Caller, Outcome};
-use crate::admin::{ApiClient, Timeline};
+use admin::{ApiClient, Timeline};
 
 pub async fn run(caller: Caller, id: Uuid) -> Outcome {
     let whole = caller.client.quick()?.timeline(id).await.map_err(caller.failed())?;

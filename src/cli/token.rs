@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use super::args::Token;
 use super::out::{Table, Tone};
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
+use admin::ApiClient;
 
 pub async fn run(caller: Caller, what: Token) -> Outcome {
     let calls = caller.client.quick()?;

@@ -8,7 +8,7 @@ use super::args::Tool;
 use super::out::{Table, Tone, block, one_line};
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
+use admin::ApiClient;
 
 /// What is asked of the daemon, once the arguments were read.
 pub enum Wish {

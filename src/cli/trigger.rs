@@ -10,8 +10,8 @@ use super::events::{Printer, SHOWN, ending};
 use super::out::{Out, Tone, block};
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome, follow};
-use crate::admin::ApiClient;
-use crate::spawner::{SessionResult, SessionState};
+use admin::ApiClient;
+use sessions::{SessionResult, SessionState};
 
 pub async fn run(caller: Caller, args: TriggerArgs) -> Outcome {
     let mut args = args;

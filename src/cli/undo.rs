@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::out::{Table, Tone, count};
 use super::problem::Problem;
 use super::{Caller, Outcome};
-use crate::admin::ApiClient;
+use admin::ApiClient;
 
 /// `undo`
 #[derive(Debug, Args)]

@@ -10,7 +10,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value as Json};
 
-use crate::base::{ButlerName, HumanDuration, Money};
+use base::{ButlerName, HumanDuration, Money};
 
 use super::schema::{MAX_TOKENS, Table, keys};
 use super::skills::Skill;

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use crate::base::{ByteSize, HumanDuration, Money};
+use base::{ByteSize, HumanDuration, Money};
 
 use super::mistake::Mistake;
 use super::node::{Node, Value};

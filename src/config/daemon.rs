@@ -11,7 +11,7 @@ use std::sync::LazyLock;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
-use crate::base::{ByteSize, HumanDuration, Money, Secret};
+use base::{ByteSize, HumanDuration, Money, Secret};
 
 use super::schema::{MAX_TOKENS, Table, keys};
 use super::values::{Api, LogFormat, Ports, QuietHours, RuntimeKind, SandboxMode, Zone};

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use crate::base::Secret;
+use base::Secret;
 
 use super::check::{Checker, joined};
 use super::daemon::CONFIG;

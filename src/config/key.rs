@@ -1,6 +1,6 @@
 //! How a section is declared: once, as struct, as rules for the checker and as text of the annotated file.
 
-use crate::base::{ByteSize, HumanDuration};
+use base::{ByteSize, HumanDuration};
 
 /// A table of a configuration file.
 pub(super) struct Table {
@@ -135,15 +135,15 @@ macro_rules! section {
         }
 
         impl $name {
-            pub(in crate::config) const TABLE: $crate::config::key::Table = $crate::config::key::Table {
+            pub(crate) const TABLE: $crate::key::Table = $crate::key::Table {
                 doc: concat!($($table_doc, "\n",)*),
                 keys: &[$(
-                    $crate::config::key::Key {
-                        name: $crate::config::key::section!(@name $field $($key)?),
+                    $crate::key::Key {
+                        name: $crate::key::section!(@name $field $($key)?),
                         doc: concat!($($doc, "\n",)*),
                         kind: $kind,
                         default: $default,
-                        also: $crate::config::key::section!(@also $($also)?),
+                        also: $crate::key::section!(@also $($also)?),
                     },
                 )*],
             };

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::{Map, Value as Json, json};
 
-use crate::base::ButlerName;
+use base::ButlerName;
 
 use super::butler::ButlerConfig;
 use super::check::Checker;

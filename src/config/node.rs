@@ -6,7 +6,7 @@
 use serde_json::Value as Json;
 use toml_edit::{ImDocument, Item, TableLike, Value as TomlValue};
 
-use crate::base::text;
+use base::text;
 
 /// How much of a wrong value a mistake repeats, in bytes.
 const SHOWN_BYTES: usize = 60;

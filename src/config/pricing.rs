@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value as Json;
 
-use crate::base::Money;
+use base::Money;
 
 use super::check::Checker;
 use super::mistake::Mistake;

@@ -5,7 +5,7 @@ use std::net::SocketAddr;
 use croner::parser::{CronParser, Seconds, Year};
 
 use super::values::{Moment, QuietHours, RuntimeKind, Zone};
-use crate::base::ButlerName;
+use base::ButlerName;
 
 /// What texts of one format must be.
 #[derive(Debug)]
@@ -70,7 +70,7 @@ static RULES: [Rule; 23] = [
     }),
     rule(
         "log-filter",
-        "a level (error, warn, info, debug, trace) or directives such as \"info,butlerd::spawner=debug\"",
+        "a level (error, warn, info, debug, trace) or directives such as \"info,sessions=debug\"",
         log_filter,
     ),
     rule("user", "the name of a user of this system, not root", user),

@@ -12,7 +12,7 @@ use serde::de::{DeserializeOwned, Deserializer, Error as _, Visitor, value};
 use serde_json::{Map, Value as Json, json};
 
 use super::rules::{self, Rule};
-use crate::base::{ByteSize, HumanDuration};
+use base::{ByteSize, HumanDuration};
 
 /// The order of a table's keys, which a JSON object does not keep.
 const ORDER: &str = "x-order";

@@ -8,16 +8,15 @@ use tokio::sync::broadcast;
 
 use super::model::{DEMO_PROMPT, ScriptedModel, demo_script};
 use super::story;
-use crate::admin;
-use crate::base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
-use crate::config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
-use crate::modules::Catalog;
-use crate::setup::unpack;
-use crate::spawner::adapters::{adapter, key_names};
-use crate::spawner::child::Nursery;
-use crate::spawner::{SessionEvent, SessionResult, SessionState, Trigger};
-use crate::supervisor::{Embedded, Prepare, Supervisor, with_causes};
-use crate::telemetry::start_log;
+use base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
+use config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
+use modules::Catalog;
+use sessions::adapters::{adapter, key_names};
+use sessions::child::Nursery;
+use sessions::{SessionEvent, SessionResult, SessionState, Trigger};
+use setup::unpack;
+use supervisor::{Embedded, Prepare, Supervisor, with_causes};
+use telemetry::start_log;
 
 /// How the demo shall run.
 #[derive(Clone, Copy, Debug, Default)]

@@ -6,11 +6,11 @@ use std::time::Duration;
 use jiff::Timestamp;
 use serde_json::Value;
 
-use crate::base::{SessionId, TenantId, text};
-use crate::butler::HouseStatus;
-use crate::config::RuntimeKind;
-use crate::spawner::{EventKind, SessionEvent};
-use crate::store::Database;
+use base::{SessionId, TenantId, text};
+use butler::HouseStatus;
+use config::RuntimeKind;
+use sessions::{EventKind, SessionEvent};
+use store::Database;
 
 fn heading(title: &str) {
     println!("\n{title}\n{}", "-".repeat(title.chars().count()));

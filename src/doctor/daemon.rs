@@ -5,10 +5,10 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::{DELIVERS, Finding, Level};
-use crate::admin::{ApiClient, Client, ClientError, DaemonFile, PlaceError};
-use crate::base::text;
-use crate::butler::{ButlerState, ButlerStatus, HouseStatus};
-use crate::modules::{Health, State};
+use admin::{ApiClient, Client, ClientError, DaemonFile, PlaceError};
+use base::text;
+use butler::{ButlerState, ButlerStatus, HouseStatus};
+use modules::{Health, State};
 
 /// A daemon that hangs is not waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -187,7 +187,7 @@ fn short(reason: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::admin::sample;
+    use admin::sample;
 
     #[test]
     fn everything_that_needs_a_hand_is_named() {

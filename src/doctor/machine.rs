@@ -1,8 +1,8 @@
 //! What the kernel offers. Most of it keeps sessions' children in bounds.
 
 use super::{Finding, Level};
-use crate::config::SandboxMode;
-use crate::spawner::child::{Kernel, Mark, delegated};
+use config::SandboxMode;
+use sessions::child::{Kernel, Mark, delegated};
 
 const TOPIC: &str = "kernel";
 

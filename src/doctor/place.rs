@@ -6,10 +6,10 @@ use std::path::{Path, PathBuf};
 use nix::unistd::{Uid, User};
 
 use super::{Finding, Level};
-use crate::config::Config;
-use crate::credentials::MasterKey;
-use crate::spawner::child::ChildUser;
-use crate::store::cluster::RunAs;
+use access::credentials::MasterKey;
+use config::Config;
+use sessions::child::ChildUser;
+use store::cluster::RunAs;
 
 const MIB: u64 = 1 << 20;
 /// Below this PostgreSQL may refuse to write.

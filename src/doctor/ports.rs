@@ -6,7 +6,7 @@ use std::net::{IpAddr, Ipv4Addr, SocketAddr, TcpListener};
 
 use super::Finding;
 use super::daemon::Daemon;
-use crate::config::{ButlerConfig, Config, Ports};
+use config::{ButlerConfig, Config, Ports};
 
 const TOPIC: &str = "ports";
 
@@ -70,7 +70,7 @@ fn holder(port: u16) -> Option<String> {
             .any(|fd| std::fs::read_link(fd.path()).is_ok_and(|to| to.to_str().is_some_and(|to| sockets.contains(to))));
         if holds {
             let command = std::fs::read_to_string(process.path().join("comm")).unwrap_or_default();
-            return Some(format!("process {pid} ({})", crate::base::text::clean(command.trim())));
+            return Some(format!("process {pid} ({})", base::text::clean(command.trim())));
         }
     }
     None

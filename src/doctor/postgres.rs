@@ -4,10 +4,10 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Finding;
-use crate::base::{Secret, task};
-use crate::config::Config;
-use crate::store::cluster::{Binaries, BundleOptions, MIN_MAJOR};
-use crate::supervisor::cache_dir;
+use base::{Secret, task};
+use config::Config;
+use store::cluster::{Binaries, BundleOptions, MIN_MAJOR};
+use supervisor::cache_dir;
 
 const TOPIC: &str = "PostgreSQL";
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -82,8 +82,8 @@ async fn external(url: &Secret<String>) -> Finding {
 
 /// `server_version_num` and `server_version`.
 async fn version(config: tokio_postgres::Config) -> Result<(u32, String), String> {
-    let words = |e: tokio_postgres::Error| crate::store::describe(&e);
-    let (client, connection) = config.connect(crate::store::connector(&config)).await.map_err(words)?;
+    let words = |e: tokio_postgres::Error| store::describe(&e);
+    let (client, connection) = config.connect(store::connector(&config)).await.map_err(words)?;
     // Its end is the client's.
     drop(task::spawn(task::Kind::Job, "doctor-database", connection));
     let row = client

@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::Finding;
-use crate::config::{ButlerConfig, ClisConfig, Config, RuntimeKind};
-use crate::spawner::adapters::{Probe, adapter};
-use crate::spawner::child::Nursery;
+use config::{ButlerConfig, ClisConfig, Config, RuntimeKind};
+use sessions::adapters::{Probe, adapter};
+use sessions::child::Nursery;
 
 const TOPIC: &str = "programs";
 

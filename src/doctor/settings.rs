@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::daemon::Daemon;
 use super::{DELIVERS, Finding, Level};
-use crate::butler::own_tools;
-use crate::config::{ButlerConfig, Config, Environment, Household, Overrides, Refused, RuntimeKind, load, load_config};
-use crate::modules::StrictCatalog;
-use crate::scenario::mentions;
-use crate::spawner::wanted_keys;
+use butler::own_tools;
+use config::{ButlerConfig, Config, Environment, Household, Overrides, Refused, RuntimeKind, load, load_config};
+use modules::StrictCatalog;
+use scenario::mentions;
+use sessions::wanted_keys;
 
 /// The settings as far as they can be read.
 pub(super) struct Look {

@@ -14,9 +14,9 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use crate::access::Caller;
-use crate::base::task;
-use crate::tools::{Effect, Reply, ToolSet};
+use access::Caller;
+use base::task;
+use tools::{Effect, Reply, ToolSet};
 
 /// What all requests to one butler share.
 pub(super) struct Face {

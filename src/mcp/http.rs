@@ -10,7 +10,7 @@ use http::{Response, StatusCode};
 use http_body_util::{BodyExt, Full, LengthLimitError, Limited};
 use serde_json::{Value, json};
 
-use crate::access::Refusal;
+use access::Refusal;
 
 /// The one body type of our servers.
 pub type Body = http_body_util::combinators::UnsyncBoxBody<Bytes, Infallible>;
@@ -78,7 +78,7 @@ mod tests {
 
     use super::super::server::{Listener, accept_loop};
     use super::*;
-    use crate::base::task;
+    use base::task;
 
     /// What a server that takes 8 bytes within `patience` answers to these bytes of a client that then waits, read
     /// until the server closes.

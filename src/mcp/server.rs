@@ -25,9 +25,9 @@ use tokio_util::task::TaskTracker;
 use super::handler::{Conn, Ended, Face};
 use super::http::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use super::quick;
-use crate::access::{Caller, Edge, Refusal};
-use crate::base::{Clock, task};
-use crate::tools::ToolSet;
+use access::{Caller, Edge, Refusal};
+use base::{Clock, task};
+use tools::ToolSet;
 
 /// Connections that one server keeps open at once; more wait in the kernel's queue.
 const MAX_CONNECTIONS: usize = 512;

@@ -6,8 +6,7 @@ use serde_json::{Value, json};
 
 use super::contract::Factory;
 use super::roster::RosterFactory;
-use crate::base::ButlerName;
-use crate::config;
+use base::ButlerName;
 
 /// All factories. A module named like its butler is the roster's own: its tools in SQL.
 pub struct Catalog {

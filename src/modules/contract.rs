@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use crate::approvals::Keeper;
-use crate::base::{ButlerName, Clock, Secret, TenantId};
-use crate::messenger::{Channel, Post};
-use crate::scheduler::HouseSchedule;
-use crate::spawner::{SessionResult, Trigger};
-use crate::store::migrate::Chain;
-use crate::store::{Database, Store, StoreError};
-use crate::tools::Tool;
+use approvals::Keeper;
+use base::{ButlerName, Clock, Secret, TenantId};
+use outbox::{Channel, Post};
+use schedule::HouseSchedule;
+use sessions::{SessionResult, Trigger};
+use store::migrate::Chain;
+use store::{Database, Store, StoreError};
+use tools::Tool;
 
 /// The step of boot in which a module failed.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]

@@ -10,9 +10,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::contract::{Factory, Manifest, Module, ModuleContext};
-use crate::base::ButlerName;
-use crate::messenger::{Channel, Letter, Outcome, send_tool, send_tool_name};
-use crate::tools::Tool;
+use base::ButlerName;
+use outbox::{Channel, Letter, Outcome, send_tool, send_tool_name};
+use tools::Tool;
 
 const NAME: &str = "file";
 /// The directory, below the data directory.

@@ -9,9 +9,9 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, Phase};
-use crate::base::ButlerName;
-use crate::store::migrate::{Chain, Migration};
-use crate::tools::{Definition, Effect, Meta, Tool, handler};
+use base::ButlerName;
+use store::migrate::{Chain, Migration};
+use tools::{Definition, Effect, Meta, Tool, handler};
 
 /// The test modules.
 pub(super) fn factories() -> Vec<Box<dyn Factory>> {

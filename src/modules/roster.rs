@@ -6,9 +6,9 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::contract::{Factory, Manifest, Module, ModuleContext};
-use crate::base::ButlerName;
-use crate::tools::Tool;
-use crate::tools::sql::{self, SqlToolError};
+use base::ButlerName;
+use tools::Tool;
+use tools::sql::{self, SqlToolError};
 
 pub(super) struct RosterFactory;
 
@@ -50,7 +50,7 @@ impl Module for RosterModule {
 
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
         let loaded = sql::load_dir(&self.tools, sql::Use::Tool).map_err(sentence)?;
-        let mut lease = cx.store.tenant(&crate::base::TenantId::owner()).await.map_err(|e| e.to_string())?;
+        let mut lease = cx.store.tenant(&base::TenantId::owner()).await.map_err(|e| e.to_string())?;
         sql::prepare(&mut lease, loaded).await.map_err(sentence)
     }
 }

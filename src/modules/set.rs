@@ -10,12 +10,12 @@ use serde_json::Value;
 use super::catalog::Catalog;
 use super::contract::{Health, Manifest, Module, ModuleContext, NamedJob, Phase, State};
 use super::order::sort;
-use crate::base::{ButlerName, TenantId};
-use crate::credentials::Credentials;
-use crate::messenger::{Channel, MESSENGER};
-use crate::scheduler::HouseSchedule;
-use crate::store::Database;
-use crate::tools::{Gate, Tool, ToolSetBuilder};
+use access::credentials::Credentials;
+use base::{ButlerName, TenantId};
+use outbox::{Channel, MESSENGER};
+use schedule::HouseSchedule;
+use store::Database;
+use tools::{Gate, Tool, ToolSetBuilder};
 
 struct Slot {
     name: String,

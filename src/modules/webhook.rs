@@ -18,9 +18,9 @@ use serde_json::{Value, json};
 use sha2::Sha256;
 
 use super::contract::{Credential, Factory, Manifest, Module, ModuleContext};
-use crate::base::{ButlerName, Clock, HumanDuration, Secret, http_client, innermost};
-use crate::messenger::{Channel, Letter, Outcome, send_tool, send_tool_name};
-use crate::tools::Tool;
+use base::{ButlerName, Clock, HumanDuration, Secret, http_client, innermost};
+use outbox::{Channel, Letter, Outcome, send_tool, send_tool_name};
+use tools::Tool;
 
 const NAME: &str = "webhook";
 

@@ -5,8 +5,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use serde_json::{Map, Value};
 
 use super::file::{Act, Proves, Scenario, Step};
-use crate::butler::Butler;
-use crate::tools::{Definition, Effect};
+use butler::Butler;
+use tools::{Definition, Effect};
 
 /// A butler's own tools, and what is shown of each.
 #[derive(Debug, Default)]

@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_spanned::Spanned;
 
-use crate::modules::Mentions;
+use modules::Mentions;
 
 /// What a scenario is evidence of.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize)]

@@ -109,7 +109,7 @@ fn keys(map: &Map<String, Value>) -> String {
 }
 
 fn short(value: &Value) -> String {
-    crate::base::text::truncate(&value.to_string(), 400)
+    base::text::truncate(&value.to_string(), 400)
 }
 
 #[cfg(test)]

@@ -12,12 +12,12 @@ use uuid::Uuid;
 use super::evidence::only_the_schema_refuses;
 use super::file::{Act, Proves, Scenario, Step};
 use super::matching::{Kept, differs, fill, fill_map, part};
-use crate::access::{CallGuard, Caller, Exposure, Grant, GrantScope, Holder, ToolsSeen};
-use crate::base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
-use crate::butler::Butler;
-use crate::store::Store;
-use crate::tools::Effect;
-use crate::tools::sql::SqlJob;
+use access::{CallGuard, Caller, Exposure, Grant, GrantScope, Holder, ToolsSeen};
+use base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
+use butler::Butler;
+use store::Store;
+use tools::Effect;
+use tools::sql::SqlJob;
 
 /// So long something may take that comes to be by itself, and so often it is looked at.
 const IN_TIME: Duration = Duration::from_secs(20);
@@ -174,7 +174,7 @@ impl Stage {
         let mut lease = self.store.tenant(tenant).await.map_err(|e| e.to_string())?;
         let wrapped = format!("SELECT to_jsonb(q) FROM ({sql}) q");
         let rows = lease.query_read_only(&wrapped, &[]).await;
-        let rows = rows.map_err(|e| format!("rows: {}", crate::store::describe(&e)))?;
+        let rows = rows.map_err(|e| format!("rows: {}", store::describe(&e)))?;
         Ok(Value::Array(rows.iter().map(|row| row.get(0)).collect()))
     }
 
@@ -182,7 +182,7 @@ impl Stage {
     async fn given(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, String> {
         let mut lease = self.store.tenant(tenant).await.map_err(|e| e.to_string())?;
         let done = lease.execute(&filled(sql, kept), &[]).await;
-        let rows = done.map_err(|e| format!("given: {}", crate::store::describe(&e)))?;
+        let rows = done.map_err(|e| format!("given: {}", store::describe(&e)))?;
         if rows == 0 { Err("given: the statement found no row".to_owned()) } else { Ok(Value::Null) }
     }
 

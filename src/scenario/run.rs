@@ -9,14 +9,13 @@ use serde::Serialize;
 use super::evidence::{Coverage, unproven};
 use super::file::{Scenario, ScenarioFile, read_dir};
 use super::play::Stage;
-use crate::admin;
-use crate::base::{HumanDuration, Scratch, TenantId};
-use crate::butler::Butler;
-use crate::config::{Environment, Overrides, Ports, Zone, load};
-use crate::modules::Catalog;
-use crate::supervisor::{Embedded, Supervisor};
-use crate::telemetry::start_log;
-use crate::tools::sql::prepare_jobs;
+use base::{HumanDuration, Scratch, TenantId};
+use butler::Butler;
+use config::{Environment, Overrides, Ports, Zone, load};
+use modules::Catalog;
+use supervisor::{Embedded, Supervisor};
+use telemetry::start_log;
+use tools::sql::prepare_jobs;
 
 /// What went wrong where.
 #[derive(Debug, Clone, Serialize)]

@@ -11,13 +11,13 @@ use toml_edit::DocumentMut;
 
 use super::SetupError;
 use super::place::{is_there, whole_directory};
-use crate::base::ButlerName;
-use crate::butler::own_tools;
-use crate::config::{Catalog as _, Config, Environment, Overrides, SHARED_DIR, load, load_config};
-use crate::modules::{Catalog, StrictCatalog};
-use crate::scenario::mentions;
+use base::ButlerName;
+use butler::own_tools;
+use config::{Catalog as _, Config, Environment, Overrides, SHARED_DIR, load, load_config};
+use modules::{Catalog, StrictCatalog};
+use scenario::mentions;
 
-static TEMPLATE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/src/setup/template");
+static TEMPLATE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/template");
 
 /// Ports of butlers.
 const PORTS: std::ops::Range<u16> = 40100..40200;

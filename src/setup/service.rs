@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::SetupError;
 use super::place::{is_there, write_new};
-use crate::base::Secret;
+use base::Secret;
 
 const UNIT: &str = include_str!("../../config/butlerd.service");
 const UNIT_FILE: &str = "/etc/systemd/system/butlerd.service";

@@ -5,9 +5,9 @@ use std::path::Path;
 
 use include_dir::{Dir, include_dir};
 
-use crate::config::SHARED_DIR;
+use config::SHARED_DIR;
 
-static ROSTER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/roster");
+static ROSTER: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../roster");
 
 /// The butlers in it, by name.
 pub fn names() -> Vec<&'static str> {

@@ -9,11 +9,11 @@ use serde::Serialize;
 use super::SetupError;
 use super::place::{is_there, whole_directory, write_new};
 use super::shipped::{names, unpack};
-use crate::base::{Clock, Secret, TenantId};
-use crate::config::{Api, CORE_BUTLERS, Config, Environment, Overrides, RuntimeKind, Zone};
-use crate::spawner::adapters::key_names;
-use crate::supervisor::{on_ground, with_causes};
-use crate::switchboard::FALLBACK;
+use base::{Clock, Secret, TenantId};
+use config::{Api, CORE_BUTLERS, Config, Environment, Overrides, RuntimeKind, Zone};
+use inbox::FALLBACK;
+use sessions::adapters::key_names;
+use supervisor::{on_ground, with_causes};
 
 /// What a person says of the household that is to be.
 #[derive(Debug, Clone)]

@@ -9,8 +9,8 @@ use toml_edit::DocumentMut;
 use super::SetupError;
 use super::butler::{mistakes, settings};
 use super::place::{is_there, write_new};
-use crate::butler::own_tools;
-use crate::config::{Environment, Overrides};
+use butler::own_tools;
+use config::{Environment, Overrides};
 
 /// A tool that was made.
 #[derive(Debug, Serialize)]

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::database::Database;
 use super::error::StoreError;
-use crate::base::Backoff;
+use base::Backoff;
 
 /// How long a claim holds without being renewed, in seconds. `BUTLERD_LEASE_SECONDS` says otherwise to builds with debug
 /// assertions, for tests.

@@ -13,7 +13,7 @@ use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::error::StoreError;
 use super::migrate::{self, Chain};
 use super::pool::{Lease, Pool, Scope};
-use crate::base::{ButlerName, Clock, RequestContext, Secret, TenantId};
+use base::{ButlerName, Clock, RequestContext, Secret, TenantId};
 
 /// The database that butlerd keeps on a server that is all its own.
 const DATABASE: &str = "butlers";
@@ -269,7 +269,7 @@ pub async fn owner_connection(
     owner.application_name("butlerd");
     let connected = owner.connect(super::tls::connector(&owner)).await;
     let (client, connection) = connected.map_err(|e| StoreError::Unreachable(super::error::describe(&e)))?;
-    drop(crate::base::task::spawn(crate::base::task::Kind::Job, "owner-connection", connection));
+    drop(base::task::spawn(base::task::Kind::Job, "owner-connection", connection));
     Ok(client)
 }
 
@@ -316,7 +316,7 @@ async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreErro
     config.dbname("postgres");
     let unreachable = |e: tokio_postgres::Error| StoreError::Unreachable(super::error::describe(&e));
     let (client, connection) = config.connect(super::tls::connector(&config)).await.map_err(unreachable)?;
-    let driver = crate::base::task::spawn(crate::base::task::Kind::Job, "create-database", connection);
+    let driver = base::task::spawn(base::task::Kind::Job, "create-database", connection);
     let exists = client
         .query_opt("SELECT 1 FROM pg_database WHERE datname = $1", &[&DATABASE])
         .await

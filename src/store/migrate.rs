@@ -14,7 +14,7 @@ use tokio_postgres::{Client, GenericClient, Transaction};
 use super::error::describe;
 use super::lexer::{Token, forbidden, line_of, tokens};
 
-static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/sql");
+static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../sql");
 
 /// One file of a chain: `NNN_name.sql`.
 #[derive(Debug, Clone)]
@@ -258,7 +258,7 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
             return Err(MigrationError::Leak { file, relation: format!("{name}()"), problem: problem.to_owned() });
         }
         tx.batch_execute(afterwards).await.map_err(failed)?;
-        crate::base::crash::point("migration.before_history");
+        base::crash::point("migration.before_history");
         tx.execute(
             &format!(
                 "INSERT INTO \"{schema}\".schema_migrations
@@ -279,7 +279,7 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
         .await
         .map_err(failed)?;
         tx.commit().await.map_err(failed)?;
-        crate::base::crash::point("migration.after_commit");
+        base::crash::point("migration.after_commit");
         tracing::info!(schema, chain = chain.name, version = m.version, name = m.name, "migration applied");
     }
     Ok(todo.len())

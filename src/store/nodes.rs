@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use super::claims::lease_seconds;
 use super::database::Database;
 use super::error::StoreError;
-use crate::base::TenantId;
+use base::TenantId;
 
 /// So long a daemon counts as there without saying so again: twice as long as its claims hold.
 fn lease() -> Duration {

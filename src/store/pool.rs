@@ -15,7 +15,7 @@ use tokio_postgres::{AsyncMessage, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::StoreError;
-use crate::base::{Clock, RequestContext, Seen, TenantId, Trust, task};
+use base::{Clock, RequestContext, Seen, TenantId, Trust, task};
 
 /// How long a caller waits for a free connection before it is told that the database is busy.
 const WAIT: Duration = Duration::from_secs(10);
@@ -423,7 +423,7 @@ impl Drop for Lease {
             let connection = managed::Object::take(object);
             let token = connection.client.cancel_token();
             let tls = self.pool.tls.clone();
-            crate::base::task::spawn(crate::base::task::Kind::Job, "cancel-statement", async move {
+            base::task::spawn(base::task::Kind::Job, "cancel-statement", async move {
                 // Best effort: the statement ends at the latest when its connection does.
                 if let Err(e) = token.cancel_query(tls).await {
                     tracing::debug!(error = %e, "a statement could not be cancelled");

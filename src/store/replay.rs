@@ -10,7 +10,7 @@ use super::StoreError;
 use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::database::{GROUND, ROLE_EXISTS, grants, role_name, role_password, role_statements};
 use super::migrate::{Chain, MigrationError, digest, ensure_history, error_line, run_file, search_path};
-use crate::base::{ButlerName, Secret};
+use base::{ButlerName, Secret};
 
 /// A butler's place in a database.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]

@@ -6,9 +6,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::serve::{AdminDoor, Hooks, Prepare, ServeError, serve_with, with_causes};
 use super::tree::Supervisor;
-use crate::base::task;
-use crate::config::Household;
-use crate::modules::Catalog;
+use base::task;
+use config::Household;
+use modules::Catalog;
 
 /// A household that runs until [`Embedded::end`].
 pub struct Embedded {

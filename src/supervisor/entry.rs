@@ -8,9 +8,9 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
-use crate::base::Backoff;
-use crate::butler::{BootError, Butler, ButlerState, ButlerStatus, House, PhaseTime, Running, boot};
-use crate::config::{BrokenButler, ButlerConfig};
+use base::Backoff;
+use butler::{BootError, Butler, ButlerState, ButlerStatus, House, PhaseTime, Running, boot};
+use config::{BrokenButler, ButlerConfig};
 
 /// More restarts than this within the period, and the butler is parked.
 const INTENSITY: usize = 5;

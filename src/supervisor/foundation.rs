@@ -8,13 +8,13 @@ use std::time::Duration;
 use nix::unistd::{Uid, User};
 use tokio_postgres::config::Host;
 
-use crate::access::{OperatorTokens, TokenBook, TokenError};
-use crate::base::redact::household;
-use crate::base::{Clock, Secret};
-use crate::config::Config;
-use crate::credentials::{Credentials, MasterKey, MasterKeyError};
-use crate::store::cluster::{Cluster, ClusterError, ClusterOptions};
-use crate::store::{Database, DatabaseOptions, StoreError, derive};
+use access::credentials::{Credentials, MasterKey, MasterKeyError};
+use access::{OperatorTokens, TokenBook, TokenError};
+use base::redact::household;
+use base::{Clock, Secret};
+use config::Config;
+use store::cluster::{Cluster, ClusterError, ClusterOptions};
+use store::{Database, DatabaseOptions, StoreError, derive};
 
 /// Why the household has no ground to stand on.
 #[derive(Debug, thiserror::Error)]
@@ -124,7 +124,7 @@ async fn outside(server: &str, owner: tokio_postgres::Config, e: StoreError) -> 
         StoreError::PoolTimeout(_) => (server.to_owned(), e.to_string()),
         _ => return e.into(),
     };
-    match tokio::time::timeout(PROBE, owner.connect(crate::store::connector(&owner))).await {
+    match tokio::time::timeout(PROBE, owner.connect(store::connector(&owner))).await {
         Ok(Ok(_)) => e.into(),
         Ok(Err(again)) if again.as_db_error().is_some() => FoundationError::Refused { server, why },
         Ok(Err(_)) | Err(_) => FoundationError::NoServer { server, why },

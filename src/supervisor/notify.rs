@@ -5,7 +5,7 @@ use std::time::Duration;
 use sd_notify::NotifyState;
 
 use super::tree::Supervisor;
-use crate::base::task;
+use base::task;
 
 fn send(states: &[NotifyState<'_>]) {
     if let Err(e) = sd_notify::notify(states) {

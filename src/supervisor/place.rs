@@ -7,7 +7,7 @@ use std::path::Path;
 use serde_json::json;
 
 use super::tree::Supervisor;
-use crate::spawner::gateway::Gateway;
+use sessions::gateway::Gateway;
 
 /// Writes `run/daemon.json`: where everything listens.
 pub(super) fn tell_place(supervisor: &Supervisor) -> io::Result<()> {

@@ -5,13 +5,13 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::foundation::lay;
-use crate::base::{Clock, Scratch, TenantId};
-use crate::butler::core_chains;
-use crate::config::{ButlerConfig, Config, Mistake};
-use crate::modules::{Catalog, Modules};
-use crate::store::migrate::{Chain, MigrationError};
-use crate::store::{Database, Store, StoreError, describe};
-use crate::tools::sql::{self, SqlToolError, Use};
+use base::{Clock, Scratch, TenantId};
+use butler::core_chains;
+use config::{ButlerConfig, Config, Mistake};
+use modules::{Catalog, Modules};
+use store::migrate::{Chain, MigrationError};
+use store::{Database, Store, StoreError, describe};
+use tools::sql::{self, SqlToolError, Use};
 
 /// How long the scratch database may take to stop.
 const STOPPING: Duration = Duration::from_secs(20);

@@ -14,10 +14,10 @@ use super::entry::Entry;
 use super::notify;
 use super::place::tell_place;
 use super::tree::Supervisor;
-use crate::butler::{ButlerState, own_tools};
-use crate::config::{BrokenButler, ButlerConfig, Household, Mistake, Ports, Refused};
-use crate::modules::StrictCatalog;
-use crate::switchboard::SWITCHBOARD;
+use butler::{ButlerState, own_tools};
+use config::{BrokenButler, ButlerConfig, Household, Mistake, Ports, Refused};
+use inbox::SWITCHBOARD;
+use modules::StrictCatalog;
 
 /// Why nothing was reloaded.
 #[derive(Debug, thiserror::Error)]

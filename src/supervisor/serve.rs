@@ -15,22 +15,22 @@ use super::foundation::{FoundationError, lay};
 use super::notify;
 use super::place::{tell_place, write_private};
 use super::tree::Supervisor;
-use crate::access::{Edge, Grant, GrantScope, Holder, Token};
-use crate::base::{Clock, TenantId, memory, task};
-use crate::butler::House;
-use crate::config::{Environment, Household, Overrides, Refused, SandboxMode, load};
-use crate::mcp::{BindError, Listener};
-use crate::messenger::{Owner, Post, PostParts};
-use crate::modules::Catalog;
-use crate::spawner::Floor;
-use crate::spawner::budget::{Budgets, Ledger};
-use crate::spawner::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
-use crate::spawner::gateway::Gateway;
-use crate::spawner::workspace::Workspaces;
-use crate::store::cluster::Cluster;
-use crate::store::{Database, Presence, renew_every};
-use crate::switchboard::{Desk, DeskParts, SWITCHBOARD};
-use crate::telemetry::{LogError, Metrics, start_log};
+use access::{Edge, Grant, GrantScope, Holder, Token};
+use base::{Clock, TenantId, memory, task};
+use butler::House;
+use config::{Environment, Household, Overrides, Refused, SandboxMode, load};
+use inbox::{Desk, DeskParts, SWITCHBOARD};
+use mcp::{BindError, Listener};
+use modules::Catalog;
+use outbox::{Owner, Post, PostParts};
+use sessions::Floor;
+use sessions::budget::{Budgets, Ledger};
+use sessions::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
+use sessions::gateway::Gateway;
+use sessions::workspace::Workspaces;
+use store::cluster::Cluster;
+use store::{Database, Presence, renew_every};
+use telemetry::{LogError, Metrics, start_log};
 
 /// Why the daemon did not start, or ended.
 #[derive(Debug, thiserror::Error)]
@@ -193,8 +193,8 @@ where
     let clock = Clock::of_environment();
     // Bound first: a second daemon with the same configuration ends here, before it touches anything.
     let listener = Listener::bind(match config.daemon.ports {
-        crate::config::Ports::Roster => config.admin.listen,
-        crate::config::Ports::Auto => std::net::SocketAddr::new(config.admin.listen.ip(), 0),
+        config::Ports::Roster => config.admin.listen,
+        config::Ports::Auto => std::net::SocketAddr::new(config.admin.listen.ip(), 0),
     })
     .map_err(ServeError::Admin)?;
     // Before the database is started, which would stay behind.

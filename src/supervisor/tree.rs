@@ -9,10 +9,10 @@ use tokio_util::task::TaskTracker;
 
 use super::entry::Entry;
 use super::foundation::DatabaseKind;
-use crate::base::{ButlerName, Clock, task};
-use crate::butler::{Butler, ButlerState, DatabaseStatus, House, HouseStatus};
-use crate::config::{CORE_BUTLERS, Household, Origin, Pricing};
-use crate::store::Database;
+use base::{ButlerName, Clock, task};
+use butler::{Butler, ButlerState, DatabaseStatus, House, HouseStatus};
+use config::{CORE_BUTLERS, Household, Origin, Pricing};
+use store::Database;
 
 /// All butlers under supervision. Cheap to clone.
 #[derive(Clone)]

@@ -6,8 +6,8 @@ use std::io::{IsTerminal, Write};
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
 
-use crate::base::redact::household;
-use crate::config::{LogFormat, TelemetryConfig};
+use base::redact::household;
+use config::{LogFormat, TelemetryConfig};
 
 /// A log that can't be started.
 #[derive(Debug, thiserror::Error)]
@@ -82,7 +82,7 @@ mod tests {
     #[test]
     fn a_line_is_written_without_secrets() {
         use tracing_subscriber::layer::SubscriberExt;
-        let secret = crate::base::Secret::new("log\"secret-1".to_owned());
+        let secret = base::Secret::new("log\"secret-1".to_owned());
         let _hidden = household().hide_while(&secret);
         let lines = std::sync::Arc::new(std::sync::Mutex::new(Vec::new()));
         #[derive(Clone)]

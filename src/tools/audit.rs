@@ -9,8 +9,8 @@ use serde_json::Value;
 use tokio::sync::{Notify, oneshot};
 
 use super::definition::Definition;
-use crate::base::{RequestId, SessionId, TenantId, task, text};
-use crate::store::{Store, StoreError};
+use base::{RequestId, SessionId, TenantId, task, text};
+use store::{Store, StoreError};
 
 /// How a call ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -12,9 +12,9 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::{CallRecord, Outcome};
 use super::definition::{Definition, Effect};
-use crate::access::Caller;
-use crate::base::{ButlerName, RequestContext, Seen, SessionId, Trust, text};
-use crate::store::{Lease, Params, Store, StoreError};
+use access::Caller;
+use base::{ButlerName, RequestContext, Seen, SessionId, Trust, text};
+use store::{Lease, Params, Store, StoreError};
 
 /// How a call can fail.
 #[derive(Debug, thiserror::Error)]
@@ -269,7 +269,7 @@ pub(super) fn redact(def: &Definition, args: &Map<String, Value>) -> Value {
 
 /// An open transaction of a call with an effect.
 pub struct EffectTx<'c, 'l> {
-    tx: crate::store::Tx<'l>,
+    tx: store::Tx<'l>,
     call: &'c ToolCall,
 }
 

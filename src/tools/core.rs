@@ -9,8 +9,8 @@ use sha2::{Digest, Sha256};
 
 use super::call::{ToolCall, ToolError};
 use super::definition::{Definition, Effect, Meta, Tool, handler};
-use crate::base::Trust;
-use crate::store::{Lease, Params};
+use base::Trust;
+use store::{Lease, Params};
 
 const MAX_KEY: usize = 256;
 /// The largest value of `state_set`, as JSON text.

@@ -162,7 +162,7 @@ impl Definition {
 
     /// Cleans and checks the arguments: NUL characters are dropped, an optional argument given as null counts as absent. The error names the field.
     pub fn validate(&self, args: &mut Map<String, Value>) -> Result<(), String> {
-        args.values_mut().for_each(crate::base::text::strip_nul);
+        args.values_mut().for_each(base::text::strip_nul);
         for name in &self.optional {
             if args.get(name).is_some_and(Value::is_null) {
                 args.remove(name);

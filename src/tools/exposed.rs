@@ -1,8 +1,8 @@
 //! What a call shows to its session is noted in the session's row before the session is shown it.
 
-use crate::access::Caller;
-use crate::base::Trust;
-use crate::store::{Store, StoreError};
+use access::Caller;
+use base::Trust;
+use store::{Store, StoreError};
 
 /// Notes on the caller's session that it is shown private data, or text of this trust. Does nothing for callers that are
 /// no session, and for what was noted before.

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::call::{ToolCall, ToolError};
 use super::definition::{Definition, Effect, Meta, Tool, handler};
-use crate::store::{Lease, StoreError};
+use store::{Lease, StoreError};
 
 /// Of one note, in characters.
 const MAX_NOTE: usize = 300;

@@ -15,11 +15,11 @@ use super::call::{ToolCall, ToolError, may_be_dropped, redact};
 use super::definition::{Definition, Effect, Tool};
 use super::exposed;
 use super::keeper::{self, Aim, Doorkeeper, Passage};
-use crate::access::Caller;
-use crate::base::redact::household;
-use crate::base::{ButlerName, Seen, Trust, text};
-use crate::store::Store;
-use crate::telemetry::{ButlerMetrics, Span, SpanKind};
+use access::Caller;
+use base::redact::household;
+use base::{ButlerName, Seen, Trust, text};
+use store::Store;
+use telemetry::{ButlerMetrics, Span, SpanKind};
 
 /// Whether a module's tools answer; shared between the module's state and its tools.
 #[derive(Clone)]

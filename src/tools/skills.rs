@@ -7,8 +7,8 @@ use serde_json::{Value, json};
 
 use super::call::{ToolCall, ToolError};
 use super::definition::{Definition, Meta, Tool, handler};
-use crate::config::Skill;
-use crate::config::skills::{SKILL_FILE, SkillFile, body};
+use config::Skill;
+use config::skills::{SKILL_FILE, SkillFile, body};
 
 /// Lists a butler's skills.
 pub const SKILL_LIST: &str = "skill_list";

@@ -45,7 +45,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         measured_ms: u64::try_from(plan.measured.as_millis())?,
     };
     let (client, connection) = boot::owner(&household, "butlers")?.connect(tokio_postgres::NoTls).await?;
-    butlerd::base::task::spawn(butlerd::base::task::Kind::Job, "bench", connection);
+    base::task::spawn(base::task::Kind::Job, "bench", connection);
     client.batch_execute(floor_sql::INBOX).await?;
     let bench = Bench { window, household: &household, daemon, token, admin };
     table::accepts_head();
@@ -129,7 +129,7 @@ impl Bench<'_> {
     async fn claimed(&self, messages: usize, client: &Client) -> Result<(), Failed> {
         client.batch_execute(CLAIMS).await?;
         let _ = rustls::crypto::ring::default_provider().install_default();
-        let http = butlerd::base::http_client("http://127.0.0.1").build()?;
+        let http = base::http_client("http://127.0.0.1").build()?;
         let url = format!("http://127.0.0.1:{}/api/ingest", self.admin);
         let (mut from_answer, mut from_request) = (Vec::new(), Vec::new());
         for n in 0..messages {

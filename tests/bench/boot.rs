@@ -2,9 +2,9 @@
 
 use std::time::Duration;
 
-use butlerd::credentials::MasterKey;
-use butlerd::store::cluster::{OWNER, socket_config};
-use butlerd::supervisor::owner_login;
+use access::credentials::MasterKey;
+use store::cluster::{OWNER, socket_config};
+use supervisor::owner_login;
 
 use crate::daemon::Daemon;
 use crate::household::Household;
@@ -55,7 +55,7 @@ fn socket_dir(household: &Household) -> Result<std::path::PathBuf, Failed> {
 /// Connections of the daemon to its server.
 async fn connections(household: &Household) -> Result<i64, Failed> {
     let (client, connection) = owner(household, "postgres")?.connect(tokio_postgres::NoTls).await?;
-    let driver = butlerd::base::task::spawn(butlerd::base::task::Kind::Job, "bench", connection);
+    let driver = base::task::spawn(base::task::Kind::Job, "bench", connection);
     let row = client
         .query_one(
             "SELECT count(*) FROM pg_stat_activity

@@ -160,7 +160,7 @@ fn call(tool: &str, arguments: &serde_json::Value) -> String {
 /// The table of the floors, and the key that is read.
 async fn prepare(household: &Household, port: u16, token: &str) -> Result<(), Failed> {
     let (client, connection) = boot::owner(household, "butlers")?.connect(tokio_postgres::NoTls).await?;
-    let driver = butlerd::base::task::spawn(butlerd::base::task::Kind::Job, "bench", connection);
+    let driver = base::task::spawn(base::task::Kind::Job, "bench", connection);
     client.batch_execute(floor_sql::TABLE).await?;
     drop(client);
     driver.await??;

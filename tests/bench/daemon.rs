@@ -12,12 +12,12 @@ use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use butlerd::access::{CallGuard, Grant, GrantScope, Holder, Token, ToolsSeen};
-use butlerd::base::{Clock, RequestContext, SessionId, TenantId, Trust, task};
-use butlerd::config::{Environment, Overrides, Ports, load};
-use butlerd::modules::Catalog;
-use butlerd::supervisor::{Hooks, Supervisor, serve_with};
-use butlerd::telemetry::start_log;
+use access::{CallGuard, Grant, GrantScope, Holder, Token, ToolsSeen};
+use base::{Clock, RequestContext, SessionId, TenantId, Trust, task};
+use config::{Environment, Overrides, Ports, load};
+use modules::Catalog;
+use supervisor::{Hooks, Supervisor, serve_with};
+use telemetry::start_log;
 
 use crate::household::{Household, MODEL};
 use crate::part::Part;
@@ -76,7 +76,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
         }
         Ok(())
     });
-    serve_with(household, Catalog::default(), stop, butlerd::admin::spawn, hooks).await?;
+    serve_with(household, Catalog::default(), stop, admin::spawn, hooks).await?;
     speaking.await?
 }
 

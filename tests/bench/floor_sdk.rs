@@ -18,7 +18,7 @@ use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use tokio::io::AsyncReadExt;
 use tokio::net::TcpListener;
 
-use butlerd::base::task;
+use base::task;
 
 use crate::Failed;
 

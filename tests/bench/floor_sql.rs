@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use tokio::sync::Barrier;
 use tokio_postgres::NoTls;
 
-use butlerd::base::task;
+use base::task;
 
 use crate::household::Household;
 use crate::part::{Measured, Window};

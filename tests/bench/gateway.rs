@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use tokio::io::AsyncReadExt;
 
-use butlerd::access::{CallGuard, Grant, GrantScope, Holder, Token, TokenBook};
-use butlerd::base::{Clock, RequestContext, SessionId, TenantId, Trust};
-use butlerd::demo::model::{Script, ScriptedModel};
-use butlerd::spawner::budget::{Limits, Meter};
-use butlerd::spawner::gateway::{Family, Gateway, Login, Upstream};
+use access::{CallGuard, Grant, GrantScope, Holder, Token, TokenBook};
+use base::{Clock, RequestContext, SessionId, TenantId, Trust};
+use demo::model::{Script, ScriptedModel};
+use sessions::budget::{Limits, Meter};
+use sessions::gateway::{Family, Gateway, Login, Upstream};
 
 use crate::part::Part;
 use crate::table::{self, median};
@@ -70,7 +70,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     let model = ScriptedModel::start(Script::from_value(script)?).await?;
     let mut part = Part::start("gateway", &[model.base_url()], None)?;
     let place: Place = part.receive().await?;
-    let client = butlerd::base::http_client("http://127.0.0.1").build()?;
+    let client = base::http_client("http://127.0.0.1").build()?;
     let times = plan.triggers * 10;
     table::gateway_head(times);
     for kib in [4, 256, 2048] {

@@ -79,7 +79,7 @@ fn main() -> ExitCode {
     let role = args.next().unwrap_or_default();
     let rest: Vec<String> = args.collect();
     let ended = match role.as_str() {
-        "agent" => return ExitCode::from(u8::try_from(butlerd::agent::main()).unwrap_or(1)),
+        "agent" => return ExitCode::from(u8::try_from(agent::main()).unwrap_or(1)),
         "daemon" => many_threads(daemon::run(&rest)),
         "floor-sdk" => many_threads(floor_sdk::run()),
         "floor-sql" => many_threads(floor_sql::run()),
@@ -98,7 +98,7 @@ fn main() -> ExitCode {
     match ended {
         Ok(()) => ExitCode::SUCCESS,
         Err(e) => {
-            eprintln!("bench {role}: {}", butlerd::supervisor::with_causes(&*e));
+            eprintln!("bench {role}: {}", supervisor::with_causes(&*e));
             ExitCode::FAILURE
         }
     }

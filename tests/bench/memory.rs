@@ -5,8 +5,8 @@
 
 use std::time::{Duration, Instant};
 
-use butlerd::modules::memory::embed::Fixed;
-use butlerd::modules::memory::rank::spoken;
+use modules::memory::embed::Fixed;
+use modules::memory::rank::spoken;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -58,7 +58,7 @@ impl Caller {
             }
         };
         Ok(Self {
-            http: butlerd::base::http_client("http://127.0.0.1").build()?,
+            http: base::http_client("http://127.0.0.1").build()?,
             url: format!("http://127.0.0.1:{port}/mcp"),
             token,
         })
@@ -139,7 +139,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
 
 async fn connect(household: &Household) -> Result<Client, Failed> {
     let (client, connection) = boot::owner(household, "butlers")?.connect(tokio_postgres::NoTls).await?;
-    butlerd::base::task::spawn(butlerd::base::task::Kind::Job, "bench", connection);
+    base::task::spawn(base::task::Kind::Job, "bench", connection);
     Ok(client)
 }
 

@@ -7,9 +7,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use butlerd::spawner::SessionState;
-use butlerd::supervisor::Supervisor;
 use futures_util::{StreamExt, TryStreamExt, stream};
+use sessions::SessionState;
+use supervisor::Supervisor;
 
 use crate::daemon::Daemon;
 use crate::household::{FAKE, Household};

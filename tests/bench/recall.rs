@@ -10,11 +10,11 @@ use std::collections::{BTreeMap, HashMap};
 use std::io::Read;
 use std::time::Instant;
 
-use butlerd::modules::memory::embed::Fixed;
-use butlerd::modules::memory::rank::{Entry, Facets, Index, Kind, Mode, Query, spoken};
 use jiff::Timestamp;
 use jiff::civil::DateTime;
 use jiff::tz::TimeZone;
+use modules::memory::embed::Fixed;
+use modules::memory::rank::{Entry, Facets, Index, Kind, Mode, Query, spoken};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;

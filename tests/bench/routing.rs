@@ -61,7 +61,7 @@ async fn start(household: &Household) -> Result<(Child, Door), Failed> {
             let token = std::fs::read_to_string(household.data().join("run/operator.token"))?.trim().to_owned();
             return Ok((
                 child,
-                Door { http: butlerd::base::http_client("http://127.0.0.1").build()?, admin: admin.to_owned(), token },
+                Door { http: base::http_client("http://127.0.0.1").build()?, admin: admin.to_owned(), token },
             ));
         }
         if let Some(status) = child.try_wait()? {

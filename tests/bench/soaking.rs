@@ -21,7 +21,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     let token = std::fs::read_to_string(household.data().join("run/operator.token"))?.trim().to_owned();
     // The library wants to know its TLS provider for plain HTTP as well; an error means that it does.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let client = butlerd::base::http_client("http://127.0.0.1").build()?;
+    let client = base::http_client("http://127.0.0.1").build()?;
     let call = |tool: &'static str, arguments: Value| {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                           "params": {"name": tool, "arguments": arguments}});

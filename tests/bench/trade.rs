@@ -47,7 +47,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     let login = butlerd(&["db", "url", "--butler", BUTLER])?;
     let url = login["url"].as_str().ok_or("no login")?;
     let (client, connection) = tokio_postgres::connect(url, tokio_postgres::NoTls).await?;
-    butlerd::base::task::spawn(butlerd::base::task::Kind::Job, "bench", connection);
+    base::task::spawn(base::task::Kind::Job, "bench", connection);
     let prepared = client.prepare(&statement).await?;
     let turns = if plan.is_quick() { 6 } else { 40 };
     let mut bare = Vec::new();

@@ -16,10 +16,10 @@ use tracing_subscriber::filter::Targets;
 use tracing_subscriber::layer::{Context, SubscriberExt};
 use tracing_subscriber::util::SubscriberInitExt;
 
-use butlerd::base::{RequestContext, TenantId, Trust};
-use butlerd::demo::model::{Script, ScriptedModel};
-use butlerd::spawner::{SessionState, Trigger};
-use butlerd::supervisor::Supervisor;
+use base::{RequestContext, TenantId, Trust};
+use demo::model::{Script, ScriptedModel};
+use sessions::{SessionState, Trigger};
+use supervisor::Supervisor;
 
 use crate::daemon::Daemon;
 use crate::household::{Household, MODEL};

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 
 use crate::inbound::{ended, ingest, message};
 use crate::support::{Daemon, Household, child_environment, eventually, model};

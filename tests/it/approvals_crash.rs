@@ -1,6 +1,6 @@
 //! `kill -9` between every step of an approval and the next: one call is made, and its butler is told once.
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use serde_json::json;
 
 use crate::support::tally::{TALLY, died, envelope, insist, rule};

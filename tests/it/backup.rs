@@ -6,12 +6,12 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
-use butlerd::base::{Clock, TenantId};
-use butlerd::credentials::{Credentials, MasterKey};
-use butlerd::store::{Database, DatabaseOptions};
-use butlerd::supervisor::owner_login;
+use access::credentials::{Credentials, MasterKey};
+use base::{Clock, TenantId};
 use prints::{at_rest, prints, same, sequences, server};
 use serde_json::{Value, json};
+use store::{Database, DatabaseOptions};
+use supervisor::owner_login;
 
 use crate::support::tally::{counting_model, envelope, insist, rule};
 use crate::support::{Daemon, Household, eventually};
@@ -217,7 +217,7 @@ async fn secret_of(household: &Household) -> Option<String> {
     let pid = std::fs::read_to_string(household.data().join("postgres/postmaster.pid")).expect("a server");
     let socket = Path::new(pid.lines().nth(4).expect("its socket"));
     let options = DatabaseOptions {
-        owner: butlerd::store::cluster::socket_config(socket, "butlerd", &owner_login(&key)),
+        owner: store::cluster::socket_config(socket, "butlerd", &owner_login(&key)),
         pool_size: 1,
         time_zone: jiff::tz::TimeZone::UTC,
         master_key: key.bytes().clone(),
@@ -340,7 +340,7 @@ async fn a_servers_own_database_is_backed_up_and_restored_too() {
         std::fs::create_dir(place.data()).expect("a directory");
     }
     let ((from, _), (to, _)) = (server(&one.data()).await, server(&two.data()).await);
-    let url = |place: &Household, cluster: &butlerd::store::cluster::Cluster, database: &str| {
+    let url = |place: &Household, cluster: &store::cluster::Cluster, database: &str| {
         let key = MasterKey::load(None, &place.data()).expect("a key");
         let host = text(cluster.socket_dir()).replace('/', "%2F");
         format!("postgresql://butlerd:{}@{host}/{database}", owner_login(&key).expose())

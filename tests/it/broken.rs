@@ -233,7 +233,7 @@ async fn the_tools_that_butlers_have_by_themselves_are_known_without_one() {
         // These come with skills.
         tools.retain(|tool| !tool.starts_with("skill_"));
         tools.sort();
-        let mut known = butlerd::butler::own_tools(name);
+        let mut known = butler::own_tools(name);
         known.sort_unstable();
         assert_eq!(tools, known, "{name}");
     }

@@ -1,7 +1,7 @@
 //! Money and tokens: sessions that have used what they may are ended, days that are used up start nothing, and what is
 //! not known is not made up.
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use serde_json::{Value, json};
 
 use crate::support::{Daemon, Household, eventually, model};

@@ -2,10 +2,10 @@
 
 use std::path::{Path, PathBuf};
 
+use access::credentials::MasterKey;
 use aho_corasick::AhoCorasick;
 use base64::Engine;
 use base64::engine::general_purpose::{STANDARD, URL_SAFE};
-use butlerd::credentials::MasterKey;
 use serde_json::{Value, json};
 
 use crate::support::{Daemon, FAKE, Household, eventually, model};
@@ -131,7 +131,7 @@ async fn every_table(household: &Household) -> String {
     assert_eq!(code, 0, "{err}");
     let login: Value = serde_json::from_str(&out).expect("JSON");
     let key = MasterKey::load(None, &household.data()).expect("the master key");
-    let password = butlerd::supervisor::owner_login(&key);
+    let password = supervisor::owner_login(&key);
     let mut config = tokio_postgres::Config::new();
     config.host(login["host"].as_str().expect("a host")).user("butlerd").password(password.expose());
     config.dbname(login["dbname"].as_str().expect("a name"));
@@ -188,7 +188,7 @@ const DECLARED: [(&str, &str); 6] = [
 ];
 
 /// A household that knows the fixed secrets, and a model that quotes keys.
-async fn household() -> (Household, butlerd::demo::model::ScriptedModel) {
+async fn household() -> (Household, demo::model::ScriptedModel) {
     let written = |secret: &str| {
         let needles = needles(secret.as_bytes()).into_iter();
         needles.map(|(_, n)| String::from_utf8_lossy(&n).into_owned()).collect::<Vec<_>>().join(" ")

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use butlerd::demo::model::{ScriptedModel, demo_script};
+use demo::model::{ScriptedModel, demo_script};
 use serde_json::{Value, json};
 
 use crate::support::{Daemon, Household, eventually, http, model};

@@ -6,7 +6,7 @@ use crate::left_out::left_out;
 use crate::support::{Household, model};
 
 /// A household whose Health butler runs the real program; `None` where it is not installed.
-fn household(model: &butlerd::demo::model::ScriptedModel, test: &str) -> Option<Household> {
+fn household(model: &demo::model::ScriptedModel, test: &str) -> Option<Household> {
     let Some(program) = std::env::var_os("BUTLERD_TEST_CLAUDE") else {
         left_out(test, "BUTLERD_TEST_CLAUDE is not set; `eval \"$(.ci/run clients)\"` installs Claude Code");
         return None;
@@ -19,12 +19,12 @@ fn household(model: &butlerd::demo::model::ScriptedModel, test: &str) -> Option<
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_real_program_logs_a_measurement() {
-    let script = butlerd::demo::model::demo_script().expect("a script");
-    let model = butlerd::demo::model::ScriptedModel::start(script).await.expect("a model");
+    let script = demo::model::demo_script().expect("a script");
+    let model = demo::model::ScriptedModel::start(script).await.expect("a model");
     let Some(household) = household(&model, "claude_code::the_real_program_logs_a_measurement") else { return };
     let daemon = household.start().await;
     let health = daemon.mcp("health");
-    let done = health.ok("trigger", json!({"prompt": butlerd::demo::model::DEMO_PROMPT})).await;
+    let done = health.ok("trigger", json!({"prompt": demo::model::DEMO_PROMPT})).await;
     assert_eq!(done["success"], true, "{done}\n{}", daemon.log());
     assert_eq!(health.ok("measurement_latest", json!({"kind": "weight"})).await["value"]["kg"], 81.4);
     let session = health.ok("sessions_get", json!({"session_id": done["session_id"]})).await;

@@ -1,7 +1,7 @@
 //! Each way in which a model, a butler's tools or a child can fail, with each runtime's real program: the session ends
 //! within its limits, as failed, and for the right reason.
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use serde_json::{Value, json};
 
 use crate::support::{Daemon, Household, Mcp, RUNTIMES, Runtime, eventually, installed, model};

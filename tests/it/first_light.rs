@@ -8,9 +8,8 @@ const PROMPT: &str = "I weighed 81.4 kg this morning, log it and tell me the tre
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_trigger_spawns_a_child_that_logs_a_measurement() {
-    let model = butlerd::demo::model::ScriptedModel::start(butlerd::demo::model::demo_script().expect("a script"))
-        .await
-        .expect("a model");
+    let model =
+        demo::model::ScriptedModel::start(demo::model::demo_script().expect("a script")).await.expect("a model");
     let household = Household::with_model(&model);
     let daemon = household.start().await;
     let (code, out, err) = household.cli(&["trigger", "health", PROMPT, "--json"]);

@@ -5,11 +5,11 @@
 
 use std::sync::Arc;
 
-use butlerd::demo::model::ScriptedModel;
-use butlerd::tools::blob_ref;
+use demo::model::ScriptedModel;
 use futures_util::{StreamExt, stream};
 use serde::Deserialize;
 use serde_json::{Value, json};
+use tools::blob_ref;
 
 use crate::inbound::{ended, ingest, message};
 use crate::support::{Daemon, Household, eventually, model};

@@ -1,5 +1,7 @@
 //! The integration tests: real PostgreSQL, real ports, real children, the real binary. One file for each behaviour.
 
+#![allow(clippy::unwrap_used, reason = "a test's panic is its report")]
+
 mod leaks;
 mod left_out;
 #[path = "../routing/mod.rs"]

@@ -1,6 +1,6 @@
 //! Specification 000, scenario by scenario: memory is asked before a session and told after it, by the butler's own tools.
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;

@@ -2,7 +2,7 @@
 
 use std::sync::{Arc, Mutex};
 
-use butlerd::demo::model::{Script, ScriptedModel};
+use demo::model::{Script, ScriptedModel};
 use serde_json::{Value, json};
 
 use crate::support::memory::{dump, put, remembering, run, said};

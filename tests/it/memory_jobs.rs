@@ -1,6 +1,6 @@
 //! What the memory does by itself: episodes become facts, what nobody confirms fades, old episodes go.
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 use uuid::Uuid;
@@ -118,7 +118,7 @@ async fn episodes_become_facts_with_evidence_once_and_strangers_words_stay_apart
     assert!(asked.contains("existing_fact") && !asked.contains("electricity"), "{asked}");
     assert_eq!((count(&client, "memory_facts").await, count(&client, "memory_rules").await), (2, 1));
     client.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
-    let names = butlerd::modules::memory::job_names();
+    let names = modules::memory::job_names();
     let state: Value = client.query_one("SELECT tally.memory_job_state($1)", &[&names]).await.expect("it says").get(0);
     let learning = &state["memory_consolidation"];
     assert_eq!((&learning["backlog"]["pending"], &learning["cost"]["sessions"]), (&json!(0), &json!(3)), "{state}");

@@ -12,7 +12,7 @@ use futures_util::{StreamExt, stream};
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 
-use butlerd::demo::model::{Script, ScriptedModel};
+use demo::model::{Script, ScriptedModel};
 
 use crate::support::{Household, Mcp};
 

@@ -423,7 +423,7 @@ async fn what_is_told_late_takes_its_place_in_the_history() {
 }
 
 /// Stores, makes rules of, forgets and recalls what it is told to.
-async fn obedient() -> butlerd::demo::model::ScriptedModel {
+async fn obedient() -> demo::model::ScriptedModel {
     let home = json!({"call": {"tool": "memory_store_fact", "arguments":
         {"subject": "Ada", "predicate": "lives_in", "content": "{{match.1}}"}}});
     model(json!([

@@ -1,6 +1,6 @@
 //! One conversation through every runtime, with its real program: the same session record.
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use rust_decimal::Decimal;
 use serde_json::{Value, json};
 

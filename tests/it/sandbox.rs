@@ -11,8 +11,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::os::unix::net::{SocketAddr, UnixListener};
 use std::path::{Path, PathBuf};
 
-use butlerd::spawner::child::Kernel;
 use serde_json::{Value, json};
+use sessions::child::Kernel;
 
 use crate::left_out::left_out;
 use crate::support::{Daemon, FAKE, Household, eventually};

@@ -4,17 +4,17 @@ use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
 
+use access::credentials::MasterKey;
 use async_trait::async_trait;
-use butlerd::base::{ButlerName, Clock, Secret, SessionId, TenantId};
-use butlerd::credentials::MasterKey;
-use butlerd::scheduler::{Begun, Clockwork, Dispatch, Earlier, Firing, How, Scheduler, SchedulerParts};
-use butlerd::store::cluster::{OWNER, socket_config};
-use butlerd::store::migrate::Chain;
-use butlerd::store::{Database, DatabaseOptions, Store, StoreError};
-use butlerd::supervisor::owner_login;
+use base::{ButlerName, Clock, Secret, SessionId, TenantId};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Unit};
+use schedule::{Begun, Clockwork, Dispatch, Earlier, Firing, How, Scheduler, SchedulerParts};
+use store::cluster::{OWNER, socket_config};
+use store::migrate::Chain;
+use store::{Database, DatabaseOptions, Store, StoreError};
+use supervisor::owner_login;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -40,7 +40,7 @@ impl Dispatch for Counter {
                 session: None,
                 end: Box::pin(async move {
                     held.notified().await;
-                    butlerd::scheduler::Ended::without_session(How::Done(None))
+                    schedule::Ended::without_session(How::Done(None))
                 }),
             },
         }
@@ -101,7 +101,7 @@ impl Bench {
         let tenant = TenantId::new(tenant).expect("a tenant");
         let mut lease = self.store.tenant(&tenant).await.expect("a lease");
         let now = self.clock.now();
-        let next = butlerd::scheduler::Times::cron(cron, "Europe/Berlin").expect("a cron").next(now);
+        let next = schedule::Times::cron(cron, "Europe/Berlin").expect("a cron").next(now);
         let sql = format!(
             "INSERT INTO scheduled_tasks (id, name, cron, prompt, dispatch_mode, timezone, source, trust, next_run_at,
                                           missed, overlap)
@@ -161,7 +161,7 @@ async fn two_schedulers_on_one_database_fire_each_time_once() {
     assert!(twice.is_empty(), "{twice:?}");
     assert!(fired.len() > 50, "{}", fired.len());
     for (name, cron) in [("hours", "0 * * * *")] {
-        let times = butlerd::scheduler::Times::cron(cron, "Europe/Berlin").unwrap();
+        let times = schedule::Times::cron(cron, "Europe/Berlin").unwrap();
         let end = from.checked_add(moved).unwrap();
         let (mut at, mut meant) = (from, 0);
         while let Some(t) = times.next(at).filter(|t| *t <= end) {
@@ -265,7 +265,7 @@ fn systemd_means_the_same_times() {
                 eprintln!("systemd-analyze says nothing of `{calendar}`: {}", String::from_utf8_lossy(&asked.stderr));
                 continue;
             }
-            let times = butlerd::scheduler::Times::cron(cron, zone).unwrap();
+            let times = schedule::Times::cron(cron, zone).unwrap();
             let begin: Timestamp = "2024-02-20T00:00:00Z".parse().unwrap();
             let mut ours = Vec::new();
             let mut at = begin;

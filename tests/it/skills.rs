@@ -2,7 +2,7 @@
 
 use std::os::unix::fs::symlink;
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use serde_json::{Value, json};
 
 use crate::left_out::left_out;

@@ -9,50 +9,6 @@ use std::path::Path;
 
 use source::{Named, Source, rust_files};
 
-/// The rooms from low to high. A room may use those of the lines above its own.
-const ROOMS: &[&[&str]] = &[
-    &["base"],
-    &["config"],
-    &["telemetry"],
-    &["store"],
-    &["credentials"],
-    &["backup"],
-    &["access"],
-    &["tools"],
-    &["approvals"],
-    &["mcp"],
-    &["scheduler"],
-    &["spawner"],
-    &["switchboard"],
-    &["messenger"],
-    &["modules"],
-    &["butler"],
-    &["supervisor"],
-    &["admin"],
-    &["scenario"],
-    &["setup"],
-    // It has a household of its own, as the scenarios do.
-    &["demo"],
-    // It asks a running daemon.
-    &["doctor"],
-    &["cli"],
-];
-
-/// What may be used beside lower rooms. A part of a room is named with `/`.
-const ALLOWED: &[(&str, &str)] = &[
-    // The agent is a process of its own, which knows the daemon by its protocol only.
-    ("agent", "base"),
-    ("cli", "agent"),
-    // The scripted model is what the agent's tests talk to.
-    ("agent/tests/", "demo"),
-    // So do those of the gateway.
-    ("spawner/gateway/tests", "demo"),
-    ("spawner/gateway/wire/tests", "demo"),
-];
-
-/// What the order alone would allow, and why it may not be.
-const FORBIDDEN: &[(&str, &str, &str)] = &[("messenger", "switchboard", "they meet only through rows and tool calls")];
-
 const LIMIT_RUST: usize = 600;
 const LIMIT_ARCHITECTURE: usize = 300;
 
@@ -61,8 +17,8 @@ const CLOCK: &[&str] = &["src/base/clock.rs"];
 const TASKS: &[&str] = &["src/base/task.rs"];
 /// Children of sessions, the database server, a look at the machine, systemd for root, and `psql` for the owner.
 const PROCESSES: &[&str] = &[
-    "src/spawner/child/",
-    "src/spawner/child.rs",
+    "src/sessions/child/",
+    "src/sessions/child.rs",
     "src/store/cluster/",
     "src/doctor",
     "src/setup/service.rs",
@@ -70,8 +26,8 @@ const PROCESSES: &[&str] = &[
 ];
 /// Who knows vendors: what speaks to them, what plays them, and what reads or shows an owner's choice of runtime.
 const VENDORS: &[&str] = &[
-    "src/spawner/adapters",
-    "src/spawner/gateway/wire/",
+    "src/sessions/adapters",
+    "src/sessions/gateway/wire/",
     "src/agent/",
     "src/demo/",
     "src/doctor",
@@ -85,12 +41,8 @@ const VENDOR_NAMES: &[&str] = &["claude", "codex", "gemini"];
 type Findings = Vec<String>;
 
 #[test]
-fn a_room_uses_lower_rooms_only() {
-    demand_nothing(check(&["src"], |source| {
-        let mut found = rooms(source);
-        found.extend(modules(source));
-        found
-    }));
+fn a_module_uses_no_other_module() {
+    demand_nothing(check(&["src"], modules));
 }
 
 #[test]
@@ -173,81 +125,16 @@ fn demand_nothing(found: Findings) {
     assert!(found.is_empty(), "\n{}\n", found.join("\n"));
 }
 
-/// The room of a file: `store` of `src/store/pool.rs` and of `src/store.rs`; none of `src/main.rs` and `src/lib.rs`.
-fn room_of(path: &str) -> Option<&str> {
-    let rest = path.strip_prefix("src/")?;
-    let room = rest.split('/').next()?;
-    match room.strip_suffix(".rs") {
-        Some("main" | "lib") => None,
-        Some(single_file) => Some(single_file),
-        None => Some(room),
-    }
-}
-
-fn height(room: &str) -> Option<usize> {
-    ROOMS.iter().position(|floor| floor.contains(&room))
-}
-
-fn known(room: &str) -> bool {
-    height(room).is_some() || ALLOWED.iter().any(|(from, _)| *from == room)
-}
-
-/// Why code in `path` may not use the room `to`; none if it may.
-fn forbidden(path: &str, to: &str) -> Option<String> {
-    let from = room_of(path)?;
-    if from == to {
-        return None;
-    }
-    if !known(from) {
-        return Some(format!("`{from}` is not in the order of rooms; say in tests/it/tidy.rs where it stands"));
-    }
-    if !known(to) {
-        return Some(format!("`{to}` is not a room; name things by the room they live in"));
-    }
-    let here = |part: &str| part == from || part.contains('/') && path["src/".len()..].starts_with(part);
-    if ALLOWED.iter().any(|(part, room)| *room == to && here(part)) {
-        return None;
-    }
-    if let Some((.., why)) = FORBIDDEN.iter().find(|(part, room, _)| *room == to && here(part)) {
-        return Some(format!("`{from}` must not use `{to}`: {why}"));
-    }
-    let lower = height(to).zip(height(from)).is_some_and(|(to, from)| to < from);
-    (!lower).then(|| format!("`{from}` must not use `{to}`: a room uses lower rooms only"))
-}
-
-fn rooms(source: &Source) -> Findings {
-    let refused = |named: &Named| {
-        let to = target(source, named)?;
-        forbidden(&source.path, to).map(|why| format!("{}:{}: {why}", source.path, named.line))
-    };
-    source.paths.iter().filter_map(refused).collect()
-}
-
-/// The room that a path leads to, if it leaves its own.
-fn target<'a>(source: &Source, named: &'a Named) -> Option<&'a str> {
-    let first = named.segments.first()?;
-    if first == "crate" {
-        return named.segments.get(1).map(String::as_str).filter(|room| *room != "*");
-    }
-    // `super::super::store`: another room by the back stairs, unless that is a file beside this one.
-    let name = named.segments.iter().find(|segment| *segment != "super")?;
-    let file = root().join(&source.path);
-    let mut around = file.ancestors().skip(1).take_while(|dir| *dir != root().join("src"));
-    let beside = around.any(|dir| dir.join(format!("{name}.rs")).exists() || dir.join(name).is_dir());
-    (first == "super" && !beside && known(name) && room_of(&source.path)? != name).then_some(name)
-}
-
 /// A module of butlers gets a context and never imports another module.
 fn modules(source: &Source) -> Findings {
     let Some(rest) = source.path.strip_prefix("src/modules/") else { return Vec::new() };
     let Some((own, _)) = rest.split_once('/') else { return Vec::new() };
     let others = |named: &&Named| {
         named.segments.first().is_some_and(|s| s == "crate")
-            && named.segments.get(1).is_some_and(|s| s == "modules")
-            && named.segments.get(2).is_some_and(|m| m != own && root().join("src/modules").join(m).is_dir())
+            && named.segments.get(1).is_some_and(|m| m != own && root().join("src/modules").join(m).is_dir())
     };
     let say = |n: &Named| {
-        format!("{}:{}: the module `{own}` must not import the module `{}`", source.path, n.line, n.segments[2])
+        format!("{}:{}: the module `{own}` must not import the module `{}`", source.path, n.line, n.segments[1])
     };
     source.paths.iter().filter(others).map(say).collect()
 }
@@ -271,7 +158,7 @@ fn one_place(source: &Source) -> Findings {
             || named.is(&["tokio", "task", "spawn"])
             || named.is(&["tokio", "task", "spawn_local"])
     });
-    demand(PROCESSES, "processes are started by the child supervisor (src/spawner/child)", &|named| {
+    demand(PROCESSES, "processes are started by the child supervisor (src/sessions/child)", &|named| {
         named.ends_with(&["Command", "new"]) || named.ends_with(&["process", "Command"])
     });
     found
@@ -323,35 +210,11 @@ mod rules {
     }
 
     #[test]
-    fn a_lower_room_that_uses_a_higher_one_is_found() {
-        let text = "use crate::base::Clock;\nuse crate::{\n    store::Store,\n    butler::Handle,\n};\n";
-        let want = "src/access/edge.rs:4: `access` must not use `butler`: a room uses lower rooms only";
-        assert_eq!(at("src/access/edge.rs", text, rooms), [want]);
-        let inline = "fn f() -> crate::cli::Args { crate::access::f() }";
-        assert_eq!(at("src/access/mod.rs", inline, rooms).len(), 1);
-        assert_eq!(at("src/supervisor/tree.rs", text, rooms), [] as [&str; 0]);
-        assert_eq!(at("src/main.rs", "use crate::cli::run;", rooms), [] as [&str; 0]);
-    }
-
-    #[test]
-    fn exceptions_hold_where_they_say_and_nowhere_else() {
-        let demo = "use crate::demo::model;";
-        assert_eq!(at("src/agent/tests/servers.rs", demo, rooms), [] as [&str; 0]);
-        assert_eq!(at("src/agent/talk.rs", demo, rooms).len(), 1);
-        assert_eq!(at("src/agent/talk.rs", "use crate::store::Store;", rooms).len(), 1);
-        assert_eq!(at("src/supervisor/tree.rs", "use crate::agent::run;", rooms).len(), 1);
-        assert_eq!(at("src/cli/mod.rs", "use crate::agent::run;", rooms), [] as [&str; 0]);
-        assert_eq!(at("src/admin/mod.rs", demo, rooms).len(), 1);
-        let why = at("src/messenger/outbox.rs", "use crate::switchboard::Inbox;", rooms);
-        assert!(why[0].ends_with("they meet only through rows and tool calls"), "{why:?}");
-    }
-
-    #[test]
-    fn back_stairs_and_unknown_rooms_are_found() {
-        assert_eq!(at("src/base/ids.rs", "use super::super::store::Store;", rooms).len(), 1);
-        assert_eq!(at("src/base/ids.rs", "use super::text::cut;", rooms), [] as [&str; 0]);
-        assert!(at("src/cellar/mod.rs", "use crate::base::Clock;", rooms)[0].contains("`cellar` is not in the order"));
-        assert!(at("src/store/mod.rs", "use crate::Shortcut;", rooms)[0].contains("`Shortcut` is not a room"));
+    fn a_module_that_uses_another_is_found() {
+        let text = "use crate::contract::Module;\nuse crate::vcard::Card;\n";
+        let want = "src/modules/memory/mod.rs:2: the module `memory` must not import the module `vcard`";
+        assert_eq!(at("src/modules/memory/mod.rs", text, modules), [want]);
+        assert_eq!(at("src/modules/catalog.rs", text, modules), [] as [&str; 0]);
     }
 
     #[test]
@@ -372,7 +235,7 @@ mod rules {
         assert_eq!(at("src/a.rs", &text, half_done).len(), 2);
         assert_eq!(at("src/store/pool.rs", "// claude\nlet a = \"CLAUDE.md\";", vendors), [] as [&str; 0]);
         assert_eq!(at("src/store/pool.rs", "let a = Kind::ClaudeCode;", vendors).len(), 1);
-        assert_eq!(at("src/spawner/adapters/a.rs", "let a = \"codex\";", vendors), [] as [&str; 0]);
+        assert_eq!(at("src/sessions/adapters/a.rs", "let a = \"codex\";", vendors), [] as [&str; 0]);
     }
 
     #[test]

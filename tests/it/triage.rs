@@ -3,7 +3,7 @@
 
 use serde_json::{Value, json};
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 
 use crate::inbound::{ended, ingest, message};
 use crate::support::{Daemon, Household, child_environment, model};

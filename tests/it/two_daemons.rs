@@ -1,10 +1,10 @@
 //! Two daemons on one database: what is due is done by one of them, and neither takes the other for dead.
 
-use butlerd::credentials::MasterKey;
-use butlerd::demo::model::ScriptedModel;
-use butlerd::store::cluster::Cluster;
-use butlerd::supervisor::owner_login;
+use access::credentials::MasterKey;
+use demo::model::ScriptedModel;
 use serde_json::{Value, json};
+use store::cluster::Cluster;
+use supervisor::owner_login;
 use tokio_postgres::Client;
 
 use crate::backup::prints::{connect, server};

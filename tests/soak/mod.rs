@@ -10,9 +10,9 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use butlerd::base::SessionId;
-use butlerd::spawner::child::Mark;
+use base::SessionId;
 use serde_json::Value;
+use sessions::child::Mark;
 
 use proc::Process;
 

@@ -33,7 +33,7 @@ impl Process {
         !self.dead && std::fs::read_link(format!("/proc/{}/exe", self.pid)).is_ok_and(|exe| exe == program)
     }
 
-    /// The mark of a session, in the form in which [`butlerd::spawner::child::Mark`] is shown.
+    /// The mark of a session, in the form in which [`sessions::child::Mark`] is shown.
     pub fn mark(&self) -> Option<String> {
         let limits = std::fs::read_to_string(format!("/proc/{}/limits", self.pid)).ok()?;
         let line = limits.lines().find_map(|l| l.strip_prefix("Max file locks"))?;

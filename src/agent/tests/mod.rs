@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use super::*;
-use crate::base::HumanDuration;
-use crate::demo::model::{DEMO_PROMPT, Script, ScriptedModel, demo_script};
+use base::HumanDuration;
+use demo::model::{DEMO_PROMPT, Script, ScriptedModel, demo_script};
 use servers::{Plain, Tools};
 
 const KEY: &str = "sk-test-0123456789";

@@ -22,7 +22,7 @@ use rmcp::{RoleServer, ServerHandler};
 use serde_json::{Value, json};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
-use crate::base::task::{self, Kind};
+use base::task::{self, Kind};
 
 type Body = UnsyncBoxBody<Bytes, Infallible>;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{BadAnswer, Call, Stop, ToolOutcome, Turn, WireTool, parse_arguments, text_at};
-use crate::agent::config::AgentConfig;
-use crate::agent::event::Usage;
+use crate::config::AgentConfig;
+use crate::event::Usage;
 
 pub fn opening(config: &AgentConfig) -> Vec<Value> {
     vec![json!({"role": "user", "content": [{"type": "text", "text": config.prompt}]})]

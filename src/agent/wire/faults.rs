@@ -3,8 +3,8 @@
 use serde_json::Value;
 
 use super::super::event::ErrorClass;
-use crate::base::model_words::{says_no_money, says_too_long, words};
-use crate::base::text;
+use base::model_words::{says_no_money, says_too_long, words};
+use base::text;
 
 /// An error that the server reported, as a status or in the middle of a stream.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

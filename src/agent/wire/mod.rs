@@ -13,7 +13,7 @@ use serde_json::{Map, Value};
 
 use super::config::{AgentConfig, Api};
 use super::event::Usage;
-use crate::base::SseEvent;
+use base::SseEvent;
 
 pub use faults::{Fault, fault_of_status, fault_of_stream};
 

@@ -1,7 +1,7 @@
 use serde_json::{Value, json};
 
 use super::*;
-use crate::base::SseReader;
+use base::SseReader;
 
 fn read(api: Api, stream: &str) -> Result<Turn, BadAnswer> {
     let mut sse = SseReader::default();

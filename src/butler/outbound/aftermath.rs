@@ -6,10 +6,10 @@ use async_trait::async_trait;
 use tokio::sync::broadcast::error::RecvError;
 use tokio_util::sync::CancellationToken;
 
-use crate::base::{TenantId, task};
-use crate::messenger::{Aftermath, Conversation, Post};
-use crate::store::StoreError;
-use crate::switchboard::{Desk, Lane, LiveKind};
+use base::{TenantId, task};
+use inbox::{Desk, Lane, LiveKind};
+use outbox::{Aftermath, Conversation, Post};
+use store::StoreError;
 
 /// An answer to what a butler sent goes back to that butler.
 pub struct Replies {

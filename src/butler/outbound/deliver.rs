@@ -5,9 +5,9 @@ use std::sync::Arc;
 use serde_json::{Map, Value, json};
 
 use super::define;
-use crate::messenger::{Post, Wanted, aim_at, send};
-use crate::switchboard::SWITCHBOARD;
-use crate::tools::{AimOf, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use inbox::SWITCHBOARD;
+use outbox::{Post, Wanted, aim_at, send};
+use tools::{AimOf, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tool, for the switchboard alone.
 pub fn deliver_tool(post: &Post) -> Tool {

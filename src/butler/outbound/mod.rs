@@ -17,9 +17,9 @@ use notifications::notifications_tool;
 use notify::notify_tool;
 use remind::remind_tool;
 
-use crate::messenger::Post;
-use crate::switchboard::Desk;
-use crate::tools::{Definition, Meta, Tool};
+use inbox::Desk;
+use outbox::Post;
+use tools::{Definition, Meta, Tool};
 
 /// The tools.
 pub(super) fn outbound_tools(desk: &Desk, post: &Post) -> Vec<Tool> {

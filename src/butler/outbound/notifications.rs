@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::define;
-use crate::base::text;
-use crate::tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
+use base::text;
+use tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
 
 /// What of a text is shown.
 const SHOWN: usize = 500;

@@ -5,9 +5,9 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::define;
-use crate::messenger::{Post, aim_of, send_called};
-use crate::switchboard::{Desk, Lane, LiveKind};
-use crate::tools::{Aim, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use inbox::{Desk, Lane, LiveKind};
+use outbox::{Post, aim_of, send_called};
+use tools::{Aim, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tool. To whom an answer goes, the session's request says, not its model.
 pub fn notify_tool(desk: &Desk, post: &Post) -> Tool {
@@ -131,7 +131,7 @@ async fn answer(call: ToolCall, intent: &str, desk: Desk, post: Post) -> Result<
             "This session was not started by a person's message; send the owner a message, or end with a report.",
         );
     }
-    crate::base::crash::point("answer.committed");
+    base::crash::point("answer.committed");
     desk.tell(ctx.request_id, LiveKind::Replied);
     if post.carries_answers() {
         post.wake();

@@ -8,9 +8,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::define;
-use crate::base::Priority;
-use crate::messenger::{NewLetter, Post, aim_of};
-use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use base::Priority;
+use outbox::{NewLetter, Post, aim_of};
+use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The furthest time that a reminder may have.
 const FURTHEST: SignedDuration = SignedDuration::from_hours(24 * 366 * 10);

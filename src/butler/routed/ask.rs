@@ -7,12 +7,10 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::base::{MAX_LINEAGE_DEPTH, RequestContext};
-use crate::store::StoreError;
-use crate::switchboard::{
-    Desk, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest,
-};
-use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use base::{MAX_LINEAGE_DEPTH, RequestContext};
+use inbox::{Desk, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest};
+use store::StoreError;
+use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// A session waits this long; what comes later starts another.
 const DEADLINE: Duration = Duration::from_secs(90);

@@ -6,8 +6,8 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::switchboard::{ROUTE_EXECUTE, ROUTE_RESPONSE_SCHEMA, ROUTE_SCHEMA, Route};
-use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use inbox::{ROUTE_EXECUTE, ROUTE_RESPONSE_SCHEMA, ROUTE_SCHEMA, Route};
+use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tool; `wake` is told that something is there.
 pub fn route_execute(wake: Arc<Notify>) -> Tool {
@@ -43,7 +43,7 @@ async fn execute(call: ToolCall, wake: Arc<Notify>) -> Result<Value, ToolError> 
         &[&id, &request, &route.kind.as_str(), &whole, &route.request_context.trust.as_str()],
     )
     .await?;
-    crate::base::crash::point("route.committed");
+    base::crash::point("route.committed");
     wake.notify_one();
     Ok(
         json!({"schema_version": ROUTE_RESPONSE_SCHEMA, "request_context": {"request_id": request}, "status": "accepted",

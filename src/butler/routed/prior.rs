@@ -2,9 +2,9 @@
 
 use uuid::Uuid;
 
-use crate::base::TenantId;
-use crate::spawner::SessionState;
-use crate::store::{Store, StoreError};
+use base::TenantId;
+use sessions::SessionState;
+use store::{Store, StoreError};
 
 /// One session of an earlier try.
 #[derive(Clone, Debug)]

@@ -12,12 +12,12 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::prior::{self, Next, Work};
-use crate::approvals::{Keeper, risky};
-use crate::base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task, text};
-use crate::config::ButlerConfig;
-use crate::spawner::{SessionResult, SessionState, Spawner, Trigger, TriggerError, Wants};
-use crate::store::{Claim, ClaimTable, Store, StoreError, lease_seconds, settle};
-use crate::switchboard::{Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause};
+use approvals::{Keeper, risky};
+use base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task, text};
+use config::ButlerConfig;
+use inbox::{Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause};
+use sessions::{SessionResult, SessionState, Spawner, Trigger, TriggerError, Wants};
+use store::{Claim, ClaimTable, Store, StoreError, lease_seconds, settle};
 
 /// Rows are looked for this often even if nobody says that there are any.
 const LOOK: Duration = Duration::from_secs(15);
@@ -209,7 +209,7 @@ impl Inner {
                          ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED)
              RETURNING id, tenant_id, attempts, trust, route, request_id, kind"
         );
-        let params: crate::store::Params<'_> = &[&claim, &self.parts.desk.node(), &lease_seconds(), &under_way];
+        let params: store::Params<'_> = &[&claim, &self.parts.desk.node(), &lease_seconds(), &under_way];
         let Some(row) = lease.query_opt(&sql, params).await.map_err(failed())? else { return Ok(None) };
         let id: Uuid = row.get(0);
         let route = serde_json::from_value::<Route>(row.get(4));
@@ -488,7 +488,7 @@ impl Inner {
     async fn release(&self, claimed: &Claimed, after: Duration, why: Option<&str>) -> Result<(), StoreError> {
         let spent = i32::from(why.is_none());
         let mut lease = self.parts.store.tenant(&claimed.tenant).await?;
-        let params: crate::store::Params<'_> = &[&claimed.id, &claimed.claim, &after.as_secs_f64(), &spent, &why];
+        let params: store::Params<'_> = &[&claimed.id, &claimed.claim, &after.as_secs_f64(), &spent, &why];
         lease
             .execute(
                 "UPDATE route_inbox SET state = 'accepted', claim_id = NULL, claimed_by = NULL, lease_until = NULL,

@@ -12,7 +12,7 @@ use args::{Add, Edit, Kind};
 use super::out::text;
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome, args::MemoryArgs};
-use crate::admin::ApiClient;
+use admin::ApiClient;
 
 pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Outcome {
     let house = House { butler: the_one(&caller, butler).await?, caller };

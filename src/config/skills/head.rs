@@ -5,7 +5,7 @@ use std::path::Path;
 use serde_json::{Map, Value};
 
 use super::triggers::{Triggers, mistake};
-use crate::config::mistake::Mistake;
+use crate::mistake::Mistake;
 
 /// A head that was right.
 pub(super) struct Head {
@@ -223,12 +223,12 @@ impl Check<'_> {
 }
 
 /// What a skill may be called.
-pub(in crate::config) fn is_name(name: &str) -> bool {
+pub(crate) fn is_name(name: &str) -> bool {
     let plain = |part: &str| !part.is_empty() && part.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit());
     name.len() <= MAX_NAME && name.split('-').all(plain)
 }
 
 /// A wrong value, cut.
 fn shown(value: &Value) -> String {
-    crate::base::text::truncate(&value.to_string(), 60)
+    base::text::truncate(&value.to_string(), 60)
 }

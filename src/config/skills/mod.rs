@@ -9,6 +9,9 @@
 
 mod files;
 mod head;
+#[cfg(debug_assertions)]
+#[doc(hidden)]
+pub mod testing;
 mod triggers;
 
 use std::path::{Path, PathBuf};
@@ -214,4 +217,4 @@ impl Loader {
 }
 
 #[cfg(test)]
-pub(crate) mod tests;
+mod tests;

@@ -1,30 +1,9 @@
 use std::os::unix::fs::symlink;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
+use super::testing::{read, skills_of};
 use super::*;
-use crate::base::text::truncate;
-
-/// The skills of a butler in a roster without mistakes.
-pub(crate) fn skills_of(roster: &Path, butler: &str, shared: &[&str]) -> Vec<Skill> {
-    let (skills, mistakes) = read(roster, butler, shared);
-    assert!(mistakes.is_empty(), "{mistakes:#?}");
-    skills
-}
-
-/// Skills and mistakes, the roster shown as `roster`.
-fn read(roster: &Path, butler: &str, shared: &[&str]) -> (Vec<Skill>, Vec<String>) {
-    let wanted: Vec<Wanted> = shared
-        .iter()
-        .map(|name| Wanted {
-            name: (*name).to_owned(),
-            file: "butler.toml".into(),
-            line: Some(4),
-            key: "butler.shared_skills".to_owned(),
-        })
-        .collect();
-    let (skills, mistakes) = load(roster, Path::new("roster"), butler, &wanted);
-    (skills, mistakes.iter().map(ToString::to_string).collect())
-}
+use base::text::truncate;
 
 struct Roster(tempfile::TempDir);
 

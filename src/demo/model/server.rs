@@ -21,7 +21,7 @@ use super::log::{Log, LoggedRequest};
 use super::play::{Player, Reply, Thinks, TurnReply};
 use super::script::Script;
 use super::wire::Route;
-use crate::base::task::{self, Kind};
+use base::task::{self, Kind};
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
 

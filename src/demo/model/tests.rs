@@ -229,7 +229,7 @@ async fn a_cut_answer_arrives_in_part() {
 async fn a_hanging_answer_ends_with_the_server() {
     let model = start(json!({"conversations": [{"when": "go", "steps": [{"hang": true}]}]})).await;
     let url = format!("{}/v1/messages", model.base_url());
-    let asking = crate::base::task::spawn(crate::base::task::Kind::Job, "client", async move {
+    let asking = base::task::spawn(base::task::Kind::Job, "client", async move {
         http().post(url).json(&json!({"messages": [{"role": "user", "content": "go"}]})).send().await.is_err()
     });
     let seen = model.wait_for(|requests| !requests.is_empty()).await;

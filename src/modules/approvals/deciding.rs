@@ -4,9 +4,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{define, id_of, moment, own_action, own_rule};
-use crate::access::{GrantScope, Holder};
-use crate::approvals::{Constraints, Draft, Keeper, Rule};
-use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
+use access::{GrantScope, Holder};
+use approvals::{Constraints, Draft, Keeper, Rule};
+use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: [&str; 6] = [
     "approve_action",

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{define, id, id_of, moment, own_action, own_rule};
-use crate::approvals::{Action, Filter, Keeper, Status};
-use crate::tools::{Meta, Tool, ToolCall, ToolError, handler};
+use approvals::{Action, Filter, Keeper, Status};
+use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: [&str; 7] = [
     "list_pending_actions",

@@ -22,9 +22,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::contract::{Factory, Manifest, Module, ModuleContext};
-use crate::approvals::{Action, DecideError, Keeper, Rule, Settings};
-use crate::base::ButlerName;
-use crate::tools::{Definition, Meta, Tool, ToolCall, ToolError};
+use approvals::{Action, DecideError, Keeper, Rule, Settings};
+use base::ButlerName;
+use tools::{Definition, Meta, Tool, ToolCall, ToolError};
 
 const NAME: &str = "approvals";
 
@@ -84,15 +84,6 @@ fn moment(call: &ToolCall, name: &str) -> Result<Option<jiff::Timestamp>, ToolEr
     let Some(given) = call.text(name) else { return Ok(None) };
     let wrong = |_| ToolError::refused("invalid_arguments", format!("{name} is no time with an offset: {given}"));
     given.parse().map(Some).map_err(wrong)
-}
-
-impl From<DecideError> for ToolError {
-    fn from(e: DecideError) -> Self {
-        match e {
-            DecideError::Store(e) => e.into(),
-            e => ToolError::refused(e.code(), format!("Not done: {e}.")),
-        }
-    }
 }
 
 /// One of the butler's own wishes.

@@ -14,8 +14,8 @@ use super::rank::{self, Filter, Hit, Kind, Parts, Query};
 use super::reembed;
 use super::settings::{Mode, Settings, Weights};
 use super::shard::{Shard, Shards};
-use crate::base::{ButlerName, SessionId, TenantId, Trust, task};
-use crate::store::{Store, StoreError};
+use base::{ButlerName, SessionId, TenantId, Trust, task};
+use store::{Store, StoreError};
 
 /// A question waits so long for an index that is being made; then the database's full text answers.
 const PATIENCE: Duration = Duration::from_millis(5);

@@ -2,8 +2,8 @@
 
 use super::core::{Ask, worded};
 use super::rank::{Hit, Kind, Weights};
-use crate::base::{ButlerName, TenantId};
-use crate::store::{Store, StoreError};
+use base::{ButlerName, TenantId};
+use store::{Store, StoreError};
 
 /// The best by words, weighed as the index would, with what a row tells of itself.
 pub(super) async fn search(

@@ -6,7 +6,7 @@ use regex::Regex;
 use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
-use crate::base::redact::HIDDEN;
+use base::redact::HIDDEN;
 
 /// Most bytes of a fact or a rule.
 pub const MAX_FACT: usize = 8 * 1024;

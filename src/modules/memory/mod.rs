@@ -29,10 +29,10 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, NamedJob};
-use crate::base::{ButlerName, TenantId};
-use crate::scheduler::HouseSchedule;
-use crate::store::migrate::Chain;
-use crate::tools::Tool;
+use ::tools::Tool;
+use base::{ButlerName, TenantId};
+use schedule::HouseSchedule;
+use store::migrate::Chain;
 
 pub use core::{Ask, Memory};
 use embed::Embedder;

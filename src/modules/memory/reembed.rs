@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use super::core::{Memory, fact_text};
 use super::rank::spoken;
-use crate::base::{Backoff, TenantId, task};
-use crate::store::StoreError;
+use base::{Backoff, TenantId, task};
+use store::StoreError;
 
 /// So many are made at once.
 const BATCH: i32 = 50;

@@ -7,9 +7,9 @@ use serde::Deserialize;
 use serde_json::Value;
 
 use super::embed::LOCAL_FILES;
-use crate::base::{ByteSize, HumanDuration};
-use crate::scheduler::CronTimes;
-use crate::spawner::RECALL_WITHIN;
+use base::{ByteSize, HumanDuration};
+use schedule::CronTimes;
+use sessions::RECALL_WITHIN;
 
 /// `[modules.memory]`
 #[derive(Clone, Debug, Deserialize)]

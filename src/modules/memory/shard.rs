@@ -14,8 +14,8 @@ use uuid::Uuid;
 
 use super::core::{Reader, fact_text};
 use super::rank::{Entry, Facets, Hit, Index, Kind, Query};
-use crate::base::{TenantId, Trust};
-use crate::store::StoreError;
+use base::{TenantId, Trust};
+use store::StoreError;
 
 /// What other butlers, or this one in another daemon, have written is seen after so long at the latest.
 const STALE: Duration = Duration::from_millis(250);

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Known, finding, key};
-use crate::config::{Finding, Place};
+use config::{Finding, Place};
 
 /// The directories whose files have one ending, and what such a file is.
 const OF_SQL: [(&str, &str); 3] = [("tools", "a tool"), ("jobs", "a job"), ("migrations", "a migration")];

@@ -5,11 +5,11 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value};
 
 use super::{Known, finding, in_file, key};
-use crate::approvals::Settings;
-use crate::config::{DispatchMode, Finding, Place};
-use crate::messenger::MESSENGER;
-use crate::scheduler::is_built_in;
-use crate::tools::sql;
+use approvals::Settings;
+use config::{DispatchMode, Finding, Place};
+use outbox::MESSENGER;
+use schedule::is_built_in;
+use tools::sql;
 
 pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
     let mut found = of_jobs(known);
@@ -87,7 +87,7 @@ fn idle_hands(known: &Known<'_>) -> Vec<Finding> {
     });
     let own = butler.skills.iter().filter(|skill| !butler.shared_skills.contains(&skill.name));
     let skills = own.map(|skill| {
-        let place = Place::Line(skill.dir.join(crate::config::skills::SKILL_FILE), 1);
+        let place = Place::Line(skill.dir.join(config::skills::SKILL_FILE), 1);
         finding(
             place,
             "found a skill of the messenger's own",

@@ -16,10 +16,10 @@ use serde_json::Value;
 
 use super::catalog::Catalog;
 use super::contract::Module;
-use crate::config::{self, ButlerConfig, Finding, Place};
-use crate::tools::skill_tools;
-use crate::tools::sql::SqlToolError;
+use config::{self, ButlerConfig, Finding, Place};
 use scenarios::ReadScenarios;
+use tools::skill_tools;
+use tools::sql::SqlToolError;
 
 pub use scenarios::Mentions;
 

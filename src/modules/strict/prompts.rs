@@ -3,9 +3,9 @@
 use std::path::{Path, PathBuf};
 
 use super::{Known, finding};
-use crate::base::text::truncate;
-use crate::config::{Finding, Place};
-use crate::spawner::prompt::{PromptError, system_prompt};
+use base::text::truncate;
+use config::{Finding, Place};
+use sessions::prompt::{PromptError, system_prompt};
 
 /// What `CLAUDE.md` says, and nothing else.
 const ENTRY: &str = "@AGENTS.md";

@@ -1,7 +1,7 @@
 //! A butler's scenario tests: whether they can be read, and what they name is there.
 
 use super::{Known, files, finding};
-use crate::config::{Finding, Place};
+use config::{Finding, Place};
 
 /// A scenario, as far as it names what its butler has.
 #[derive(Debug, Default)]

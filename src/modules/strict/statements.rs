@@ -1,9 +1,9 @@
 //! The roster's SQL, as far as it can be judged without a database.
 
 use super::{Known, finding, in_file};
-use crate::config::{Finding, Place};
-use crate::store::rules;
-use crate::tools::sql;
+use config::{Finding, Place};
+use store::rules;
+use tools::sql;
 
 pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
     let dir = &known.butler.dir;

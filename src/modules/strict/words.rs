@@ -9,9 +9,9 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 
 use super::{Known, Tools, files, finding};
-use crate::config::{Finding, Place, SHARED_DIR};
-use crate::store::lexer::{Token, name, tokens};
-use crate::tools::sql::{Use, load_dir};
+use config::{Finding, Place, SHARED_DIR};
+use store::lexer::{Token, name, tokens};
+use tools::sql::{Use, load_dir};
 
 /// With these a tool's name begins or ends.
 const VERBS: [&str; 26] = [
@@ -54,7 +54,7 @@ pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
 }
 
 /// The Markdown of a skill.
-fn texts(skill: &crate::config::Skill) -> Vec<PathBuf> {
+fn texts(skill: &config::Skill) -> Vec<PathBuf> {
     let files = skill.files().unwrap_or_default().into_iter().filter(|f| !f.is_dir);
     let paths = files.map(|f| skill.dir.join(f.path));
     paths.filter(|p| p.extension().is_some_and(|e| e == "md")).collect()
@@ -198,7 +198,7 @@ impl Judge {
 
     /// The tool whose name differs by a letter or two.
     fn nearest(&self, word: &str) -> Option<&str> {
-        crate::config::nearest(word, self.has.iter().map(String::as_str))
+        config::nearest(word, self.has.iter().map(String::as_str))
     }
 }
 

@@ -14,9 +14,9 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::contract::{Factory, Manifest, Module, ModuleContext};
-use crate::base::{ButlerName, TenantId};
-use crate::store::StoreError;
-use crate::tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use base::{ButlerName, TenantId};
+use store::StoreError;
+use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 const EXPORT: &str = "contact_export_vcard";
 const IMPORT: &str = "contact_import_vcard";

@@ -169,7 +169,7 @@ pub(super) fn probe(dir: &Path, run_as: &RunAs) -> Result<(u32, u32), String> {
     let text = String::from_utf8_lossy(&out.stdout);
     parse_version(&text).ok_or_else(|| {
         let said = if text.trim().is_empty() { String::from_utf8_lossy(&out.stderr) } else { text };
-        format!("`postgres --version` says: {}", crate::base::text::truncate(said.trim(), 300))
+        format!("`postgres --version` says: {}", base::text::truncate(said.trim(), 300))
     })
 }
 

@@ -10,7 +10,7 @@ use super::layout::{self, Layout};
 use super::process::{self, Death};
 use super::user::RunAs;
 use super::{ClusterError, OWNER, leftover, scram};
-use crate::base::{Secret, crash, text};
+use base::{Secret, crash, text};
 
 /// Byte order and UTF-8 everywhere, so that the cluster is the same on every machine and an upgrade of the C library
 /// can't reorder its indexes. The second is for systems that don't have the first.

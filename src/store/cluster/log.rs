@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use tokio::sync::Notify;
 
-use crate::base::text;
+use base::text;
 
 /// The log file moves aside (to `….1`, replacing the former) when it is this large.
 const MAX_LOG_BYTES: u64 = 4 << 20;

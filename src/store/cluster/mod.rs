@@ -37,7 +37,7 @@ pub use error::ClusterError;
 pub use scram::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 pub use user::RunAs;
 
-use crate::base::{ByteSize, Secret, task};
+use base::{ByteSize, Secret, task};
 use layout::{Found, Layout};
 use process::{Keeper, Slot};
 use server::{Run, ServerSpec, Start};

@@ -15,7 +15,7 @@ use super::log::{self, Heard, LogFile};
 use super::process::{self, Death, Keeper, Slot};
 use super::user::RunAs;
 use super::{ClusterError, PORT, layout};
-use crate::base::{ByteSize, crash, task};
+use base::{ByteSize, crash, task};
 
 /// Everything that a start of the server needs; the same for every restart.
 pub(super) struct ServerSpec {

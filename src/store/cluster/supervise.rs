@@ -7,7 +7,7 @@ use tokio::time::Instant;
 
 use super::server::{Run, Start};
 use super::{ClusterState, Parts};
-use crate::base::Backoff;
+use base::Backoff;
 
 /// Delays between restarts.
 const FIRST_DELAY: Duration = Duration::from_millis(50);

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use super::otlp::body;
 use super::{Counts, Message, Record};
-use crate::base::{Backoff, http_client};
+use base::{Backoff, http_client};
 
 /// Spans of one request at most.
 const BATCH: usize = 512;

@@ -14,8 +14,8 @@ use std::time::{Duration, Instant};
 use jiff::Timestamp;
 use tokio::sync::{mpsc, oneshot};
 
-use crate::base::redact::household;
-use crate::base::{Clock, TraceContext, task, text};
+use base::redact::household;
+use base::{Clock, TraceContext, task, text};
 use export::Exporter;
 
 /// Spans that wait for the exporter; further ones are dropped.

@@ -3,7 +3,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 
 use super::*;
-use crate::telemetry::Metrics;
+use crate::Metrics;
 
 /// Takes `requests` requests, answers each with the next status, and returns their bodies.
 async fn collector(statuses: Vec<u16>) -> (String, tokio::task::JoinHandle<Vec<Value>>) {

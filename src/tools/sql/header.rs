@@ -3,8 +3,8 @@
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 
-use crate::base::Priority;
-use crate::tools::definition::Meta;
+use crate::definition::Meta;
+use base::Priority;
 
 /// What a tool answers with.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Deserialize)]

@@ -10,9 +10,9 @@ use tokio_postgres::types::{ToSql, Type};
 use super::header::{Notify, Then, Use};
 use super::tool::{Functions, MAX_ROWS, SqlTool, SqlToolError, functions, load_dir};
 use super::values::{TextParam, row_object, shows};
-use crate::base::{Seen, TenantId, Trust};
-use crate::store::{Lease, Store, StoreError, describe};
-use crate::tools::definition::{Definition, Meta};
+use crate::definition::{Definition, Meta};
+use base::{Seen, TenantId, Trust};
+use store::{Lease, Store, StoreError, describe};
 
 /// A job of a butler's directory, prepared.
 pub struct SqlJob {
@@ -233,7 +233,7 @@ mod tests {
             template: "{name}: {due} { x } {".to_owned(),
             head: Some("{count} bills".to_owned()),
             each: false,
-            priority: crate::base::Priority::Medium,
+            priority: base::Priority::Medium,
         };
         let all = "3 bills\nRent: 2026-12-01 { x } {\n{due}: 3 { x } {\nTax:  { x } {";
         assert_eq!(notify.messages(&rows), [all]);

@@ -3,8 +3,8 @@
 use tokio_postgres::error::SqlState;
 
 use super::tool::{SqlTool, SqlToolError};
-use crate::store::lexer::line_of;
-use crate::store::{Lease, describe};
+use store::lexer::line_of;
+use store::{Lease, describe};
 
 /// A name of its own, on a connection that is given up afterwards.
 const NAME: &str = "butlerd_rights";

@@ -1,6 +1,6 @@
 //! A statement with named parameters, rewritten for the server, and what it does.
 
-use crate::store::lexer::{Token, line_of, name, tokens};
+use store::lexer::{Token, line_of, name, tokens};
 
 /// One statement, its parameters numbered.
 #[derive(Debug, PartialEq, Eq)]

@@ -10,10 +10,10 @@ use tokio_postgres::types::{ToSql, Type};
 use super::header::{Header, Returns, Use};
 use super::statement::Statement;
 use super::values::{TextParam, row_object, row_value, shows};
-use crate::store::lexer::{forbidden, line_of};
-use crate::store::{Lease, StoreError, describe};
-use crate::tools::call::{ToolCall, ToolError};
-use crate::tools::definition::{Definition, Effect, Tool, handler};
+use crate::call::{ToolCall, ToolError};
+use crate::definition::{Definition, Effect, Tool, handler};
+use store::lexer::{forbidden, line_of};
+use store::{Lease, StoreError, describe};
 
 /// What is wrong with an SQL tool, for its author.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use butlerd::credentials::MasterKey;
-use butlerd::store::cluster::{Cluster, ClusterOptions, OWNER};
-use butlerd::supervisor::owner_login;
+use access::credentials::MasterKey;
+use store::cluster::{Cluster, ClusterOptions, OWNER};
+use supervisor::owner_login;
 use tokio_postgres::{Client, GenericClient, NoTls};
 
 /// Of each table how many rows it has and a hash of them in order; of each sequence where it stands; of each object that

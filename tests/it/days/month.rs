@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use tokio_postgres::Client;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio_postgres::Client;

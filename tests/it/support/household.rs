@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::sync::{Arc, OnceLock};
 
-use butlerd::demo::model::{Script, ScriptedModel};
+use demo::model::{Script, ScriptedModel};
 use serde_json::json;
 
 use super::Daemon;

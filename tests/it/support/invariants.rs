@@ -3,9 +3,9 @@
 use std::path::Path;
 use std::time::Duration;
 
-use butlerd::credentials::MasterKey;
-use butlerd::store::cluster::{OWNER, socket_config};
-use butlerd::supervisor::owner_login;
+use access::credentials::MasterKey;
+use store::cluster::{OWNER, socket_config};
+use supervisor::owner_login;
 use tokio_postgres::{Client, NoTls};
 
 use super::{Household, eventually};

@@ -1,6 +1,6 @@
 //! A butler whose one tool counts: what it does twice is there twice. And those who send it messages, whatever dies.
 
-use butlerd::demo::model::ScriptedModel;
+use demo::model::ScriptedModel;
 use serde_json::{Value, json};
 use tokio_postgres::Client;
 

@@ -13,9 +13,9 @@ use super::super::core::{Ask, Memory};
 use super::super::rank::Kind;
 use super::block::{Line, Section, one_line, pack};
 use super::rows::{self, Shown, episode_columns, fact_columns, rule_columns, shown};
-use crate::base::{TenantId, Trust, task, text};
-use crate::store::{Lease, StoreError};
-use crate::tools::{ToolCall, ToolError};
+use base::{TenantId, Trust, task, text};
+use store::{Lease, StoreError};
+use tools::{ToolCall, ToolError};
 
 #[derive(Debug, Deserialize)]
 struct Asked {

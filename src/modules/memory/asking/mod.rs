@@ -11,7 +11,7 @@ use serde_json::json;
 
 use super::core::Memory;
 use super::tools::define;
-use crate::tools::{Effect, Meta, Tool, handler};
+use tools::{Effect, Meta, Tool, handler};
 
 /// Their names.
 pub(super) const NAMES: [&str; 4] = ["memory_search", "memory_recall", "memory_catalog_search", "memory_context"];

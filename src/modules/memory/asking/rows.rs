@@ -8,8 +8,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::super::rank::Kind;
-use crate::base::Trust;
-use crate::store::{Lease, StoreError};
+use base::Trust;
+use store::{Lease, StoreError};
 
 /// A memory as it is shown.
 #[derive(Clone, Debug)]

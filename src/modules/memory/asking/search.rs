@@ -11,9 +11,9 @@ use super::super::core::{Ask, Found, Memory};
 use super::super::rank::Kind;
 use super::super::settings::Mode;
 use super::rows::{self, Shown};
-use crate::base::Trust;
-use crate::store::StoreError;
-use crate::tools::{ToolCall, ToolError};
+use base::Trust;
+use store::StoreError;
+use tools::{ToolCall, ToolError};
 
 /// The arguments of all three; those that a tool does not have are never given.
 #[derive(Debug, Default, Deserialize)]

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde::{Deserialize, Serialize};
 
 use super::{EmbedError, Embedder, quantised};
-use crate::base::{Secret, http_client, innermost};
+use base::{Secret, http_client, innermost};
 
 /// So many texts go in one request.
 const AT_ONCE: usize = 64;

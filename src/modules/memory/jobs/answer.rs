@@ -9,7 +9,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use super::prompt::Known;
-use crate::base::text;
+use base::text;
 
 /// So many items of a kind are taken from one answer.
 const MOST: usize = 100;

@@ -18,8 +18,8 @@ use super::answer::{self, Learned, Skipped};
 use super::ask::Not;
 use super::prompt::{Known, KnownFact};
 use super::queue::Episode;
-use crate::base::{RequestContext, SessionId, crash};
-use crate::store::{StoreError, Tx};
+use base::{RequestContext, SessionId, crash};
+use store::{StoreError, Tx};
 
 const STEP: &str = "writing what was learned";
 

@@ -3,10 +3,10 @@
 use std::sync::Arc;
 
 use super::super::Memory;
-use crate::base::{RequestContext, SessionId, TenantId, Trust};
-use crate::modules::{JobCall, Unthought};
-use crate::spawner::{SCHEDULE, Trigger, Wants};
-use crate::store::StoreError;
+use crate::{JobCall, Unthought};
+use base::{RequestContext, SessionId, TenantId, Trust};
+use sessions::{SCHEDULE, Trigger, Wants};
+use store::StoreError;
 
 /// Why nothing came of it.
 pub(super) enum Not {

@@ -8,9 +8,9 @@ use uuid::Uuid;
 
 use super::super::Memory;
 use super::every_tenant;
-use crate::base::TenantId;
-use crate::modules::{Job, JobCall, JobFailure};
-use crate::store::{Database, StoreError};
+use crate::{Job, JobCall, JobFailure};
+use base::TenantId;
+use store::{Database, StoreError};
 
 /// So many go in one transaction, for which writers wait.
 const AT_ONCE: i32 = 1000;

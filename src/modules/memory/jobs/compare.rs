@@ -19,9 +19,9 @@ use super::doubt::{Doubt, Fact, facts, parts, waiting};
 use super::every_tenant;
 use super::prompt::fenced;
 use super::queue::TRIES;
-use crate::base::{TenantId, Trust, crash};
-use crate::modules::JobCall;
-use crate::store::StoreError;
+use crate::JobCall;
+use base::{TenantId, Trust, crash};
+use store::StoreError;
 
 const INSTRUCTION: &str = include_str!("compare.md");
 /// With so many others a fact is compared.

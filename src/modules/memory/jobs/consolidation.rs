@@ -18,8 +18,8 @@ use super::ask::{Not, ask};
 use super::compare::{Compared, Comparing};
 use super::prompt::{Known, MAX_EPISODES, least_trust, prompt, room_of};
 use super::queue::{Episode, Queue};
-use crate::base::{Trust, crash};
-use crate::modules::{Job, JobCall, JobFailure};
+use crate::{Job, JobCall, JobFailure};
+use base::{Trust, crash};
 
 pub(super) struct Consolidate {
     memory: Arc<Memory>,
@@ -242,7 +242,7 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
-    use crate::base::TenantId;
+    use base::TenantId;
 
     fn episode(tenant: &str, trust: Trust, tried: bool, bytes: usize) -> Episode {
         Episode {

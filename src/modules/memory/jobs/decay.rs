@@ -5,9 +5,9 @@ use std::fmt;
 use async_trait::async_trait;
 
 use super::every_tenant;
-use crate::base::TenantId;
-use crate::modules::{Job, JobCall, JobFailure};
-use crate::store::{Database, StoreError};
+use crate::{Job, JobCall, JobFailure};
+use base::TenantId;
+use store::{Database, StoreError};
 
 /// So many rows are looked at in one transaction, for which writers wait.
 const AT_ONCE: i32 = 2000;

@@ -8,9 +8,9 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::CONSOLIDATION;
-use crate::modules::memory::Memory;
-use crate::modules::memory::tools::Runs;
-use crate::tools::{ToolCall, ToolError};
+use crate::memory::Memory;
+use crate::memory::tools::Runs;
+use tools::{ToolCall, ToolError};
 
 /// Most episodes that one call takes away.
 const MOST: i32 = 50_000;

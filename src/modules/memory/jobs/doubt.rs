@@ -11,8 +11,8 @@ use uuid::Uuid;
 use super::super::gate::same_subject;
 use super::super::same::{Said, cosine};
 use super::super::write::Judged;
-use crate::base::{TenantId, Trust};
-use crate::store::{Database, StoreError};
+use base::{TenantId, Trust};
+use store::{Database, StoreError};
 
 /// So many facts are looked at before those of them that are like others are asked about.
 const PAGE: i64 = 200;

@@ -20,10 +20,10 @@ use tokio::sync::Notify;
 
 use super::tools::Runs;
 use super::{Memory, Settings};
-use crate::base::TenantId;
-use crate::modules::NamedJob;
-use crate::scheduler::HouseSchedule;
-use crate::store::{Database, StoreError};
+use crate::NamedJob;
+use base::TenantId;
+use schedule::HouseSchedule;
+use store::{Database, StoreError};
 
 /// The names of the jobs, the first of each its own.
 pub(crate) const CONSOLIDATION: &[&str] = &["memory_consolidation", "consolidate", "consolidation"];

@@ -7,8 +7,8 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::queue::Episode;
-use crate::base::{TenantId, Trust, text};
-use crate::store::{Database, Lease, StoreError};
+use base::{TenantId, Trust, text};
+use store::{Database, Lease, StoreError};
 
 const INSTRUCTION: &str = include_str!("consolidation.md");
 /// Of one episode, in bytes.

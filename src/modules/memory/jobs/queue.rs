@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use crate::base::{TenantId, Trust};
-use crate::store::{Database, StoreError, lease_seconds};
+use base::{TenantId, Trust};
+use store::{Database, StoreError, lease_seconds};
 
 /// A lease of ten of the house's, because a session takes its time: 300 s.
 fn hold_seconds() -> f64 {
@@ -97,7 +97,7 @@ impl Queue<'_> {
              RETURNING e.id, e.tenant_id, e.trust, e.attempts > 0, e.speaker, e.content, e.occurred_at, e.seq, e.session_id"
         );
         let mut lease = self.db.every_tenant().await?;
-        let params: crate::store::Params<'_> =
+        let params: store::Params<'_> =
             &[&self.tenant.as_str(), &i64::from(most), &self.claim, &self.node, &hold_seconds()];
         let mut rows = lease.query(&sql, params).await.map_err(failed("claiming episodes"))?;
         rows.sort_by_key(|row| row.get::<_, i64>(7));
@@ -163,7 +163,7 @@ impl Queue<'_> {
             self.table()
         );
         let mut lease = self.db.every_tenant().await?;
-        let params: crate::store::Params<'_> = &[&self.claim, &ids, &why, &TRIES, &now, &AGAIN_SECONDS];
+        let params: store::Params<'_> = &[&self.claim, &ids, &why, &TRIES, &now, &AGAIN_SECONDS];
         let rows = lease.query(&sql, params).await.map_err(failed("noting that episodes failed"))?;
         Ok(rows.first().map_or(0, |row| row.get(0)))
     }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use super::super::core::fact_text;
 use super::super::tools::{With, id, kind, moment, origin, settled, stepped, vector};
 use super::super::write::{self, Edit, Kind, Permanence};
-use crate::tools::{ToolCall, ToolError};
+use tools::{ToolCall, ToolError};
 
 pub(super) async fn memory_edit(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let (kind, which) = (kind(&call), id(&call, "memory_id")?);

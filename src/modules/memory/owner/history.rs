@@ -5,7 +5,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::telling_parts;
-use crate::tools::{ToolCall, ToolError};
+use tools::{ToolCall, ToolError};
 
 const EVENTS: &str = "
     SELECT e.id, e.seq, e.event_type, e.memory_type, e.memory_id, e.actor, e.at, e.reason, e.session_id, e.request_id,

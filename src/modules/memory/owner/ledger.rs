@@ -13,8 +13,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::super::write::{Kind, Rows, WriteError};
-use crate::base::{Clock, RequestContext, TenantId, Trust};
-use crate::store::{Store, StoreError};
+use base::{Clock, RequestContext, TenantId, Trust};
+use store::{Store, StoreError};
 
 /// Below the data directory: a file for each schema.
 pub const DIR: &str = "purged";

@@ -13,8 +13,8 @@ use serde_json::{Map, Value, json};
 
 use super::tools::{With, define, id_of, memory_type, permanence, sensitivity, telling, text};
 use super::write::{Permanence, WriteError};
-use crate::store::StoreError;
-use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
+use store::StoreError;
+use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub use ledger::{DIR as PURGED, Ledger};
 

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::super::tools::{With, id, kind, origin, settled, stepped};
 use super::super::write::{Kind, Origin, Rows, WriteError};
 use super::owners;
-use crate::tools::{ToolCall, ToolError};
+use tools::{ToolCall, ToolError};
 
 /// Writers that stand in each other's way: the purge tries so often.
 const TRIES: usize = 5;

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::super::tools::{With, maybe_id, settled};
 use super::super::write::{Rows, WriteError};
 use super::owners;
-use crate::tools::{ToolCall, ToolError};
+use tools::{ToolCall, ToolError};
 
 pub(super) async fn memory_retry(call: ToolCall, with: With) -> Result<Value, ToolError> {
     let which = maybe_id(&call, "memory_id")?;

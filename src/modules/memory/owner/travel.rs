@@ -9,8 +9,8 @@ use super::super::rank::spoken;
 use super::super::tools::{With, settled, stepped};
 use super::super::write::{Rows, Vector, WriteError};
 use super::{PAGE, owners};
-use crate::store::StoreError;
-use crate::tools::{EffectTx, ToolCall, ToolError};
+use store::StoreError;
+use tools::{EffectTx, ToolCall, ToolError};
 
 /// What the first line says that it is.
 const HEAD: &str = "butlerd memory";
@@ -79,7 +79,7 @@ fn read(line: &str) -> Result<Option<Line>, String> {
             other => Err(format!("it is of version {other:?} of exports; this butlerd reads version {VERSION}")),
         };
     }
-    row.values_mut().for_each(crate::base::text::strip_nul);
+    row.values_mut().for_each(base::text::strip_nul);
     // Vectors are made here.
     row.remove("embedding");
     row.remove("embedding_model");

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::base::Trust;
+use base::Trust;
 
 use super::abouts::Abouts;
 use super::names::Names;

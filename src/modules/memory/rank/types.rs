@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
-use crate::base::Trust;
+use base::Trust;
 
 pub use super::super::kind::Kind;
 use super::score::Parts;

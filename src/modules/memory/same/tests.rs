@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use super::groups::GROUPS;
 use super::near::light;
 use super::*;
-use crate::modules::memory::embed::Fixed;
+use crate::memory::embed::Fixed;
 
 #[test]
 fn groups_do_not_share_words() {
@@ -111,7 +111,7 @@ fn sorted(text: &str) -> Vec<String> {
 /// Pairs of texts about one subject: paraphrases, and near misses that are not to be merged.
 #[test]
 fn paraphrases_are_found_and_near_misses_are_not() {
-    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/data/memory_pairs.jsonl");
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../tests/data/memory_pairs.jsonl");
     let text = std::fs::read_to_string(path).unwrap();
     let pairs: Vec<serde_json::Value> = text.lines().map(|l| serde_json::from_str(l).unwrap()).collect();
     let vector = |text: &str| Fixed::vector(text).unwrap();

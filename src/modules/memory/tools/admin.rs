@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define};
-use crate::modules::memory::core::fact_text;
-use crate::modules::memory::rank::spoken;
-use crate::modules::memory::write::{Rows, WriteError};
-use crate::tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
+use crate::memory::core::fact_text;
+use crate::memory::rank::spoken;
+use crate::memory::write::{Rows, WriteError};
+use tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] =
     &["memory_run_consolidation", "memory_run_episode_cleanup", "memory_reembed", "memory_reembed_pending_count"];

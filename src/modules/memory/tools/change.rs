@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define, id, id_of, kind, memory_type, origin, permanence_of, shown, text};
-use crate::modules::memory::write::{self, Kind, Permanence, WriteError};
-use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
+use crate::memory::write::{self, Kind, Permanence, WriteError};
+use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &[
     "memory_confirm",

@@ -4,8 +4,8 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define, id, id_of, list, origin, strings, text};
-use crate::modules::memory::write::{Rows, WriteError, merge_entities};
-use crate::tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
+use crate::memory::write::{Rows, WriteError, merge_entities};
+use tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &[
     "memory_entity_create",

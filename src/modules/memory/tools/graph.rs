@@ -7,8 +7,8 @@ use uuid::Uuid;
 
 use super::entity::type_of;
 use super::{With, define, id, id_of, list, strings};
-use crate::modules::memory::predicates::snake_case;
-use crate::tools::{Meta, Tool, ToolCall, ToolError, handler};
+use crate::memory::predicates::snake_case;
+use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_entity_neighbors"];
 

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 
 use super::{With, define, id, id_of, kind, memory_type, shown, text};
-use crate::modules::memory::job_names;
-use crate::tools::{Meta, Tool, ToolCall, ToolError, handler};
+use crate::memory::job_names;
+use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_get", "memory_stats", "memory_why"];
 

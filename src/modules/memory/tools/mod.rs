@@ -22,10 +22,10 @@ macro_rules! in_tx {
             let mut lease = $call.lease().await?;
             let mut $tx = $call.begin(&mut lease).await?;
             let done = $work.await;
-            $crate::modules::memory::tools::settled($tx, done).await
+            $crate::memory::tools::settled($tx, done).await
         };
         if done.is_ok() {
-            $crate::modules::memory::tools::stepped($call, $with).await;
+            $crate::memory::tools::stepped($call, $with).await;
         }
         done?
     }};
@@ -51,8 +51,8 @@ use uuid::Uuid;
 use super::core::Memory;
 use super::rank::spoken;
 use super::write::{Kind, Origin, Permanence, Vector, WriteError};
-use crate::store::StoreError;
-use crate::tools::{Definition, EffectTx, Meta, Tool, ToolCall, ToolError};
+use ::store::StoreError;
+use tools::{Definition, EffectTx, Meta, Tool, ToolCall, ToolError};
 
 pub use admin::Runs;
 

@@ -5,8 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{With, define, text};
-use crate::modules::memory::predicates::{SEEDS, distance, snake_case};
-use crate::tools::{Meta, Tool, ToolCall, ToolError, handler};
+use crate::memory::predicates::{SEEDS, distance, snake_case};
+use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_predicate_list", "memory_predicate_search"];
 

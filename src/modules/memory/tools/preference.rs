@@ -5,9 +5,9 @@ use uuid::Uuid;
 
 use super::store::stored;
 use super::{With, define, importance, number, permanence, permanence_of, telling, text, vector};
-use crate::modules::memory::core::fact_text;
-use crate::modules::memory::write::{NewFact, Permanence};
-use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
+use crate::memory::core::fact_text;
+use crate::memory::write::{NewFact, Permanence};
+use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_set_preference", "memory_get_preferences"];
 

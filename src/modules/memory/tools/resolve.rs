@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::entity::{TYPES, kind_of, type_of};
 use super::{With, define, text};
-use crate::modules::memory::gate::normal;
-use crate::modules::memory::predicates::distance;
-use crate::tools::{Meta, Tool, ToolCall, ToolError, handler};
+use crate::memory::gate::normal;
+use crate::memory::predicates::distance;
+use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_entity_resolve", "entity_resolve"];
 

@@ -6,10 +6,10 @@ use super::{
     With, define, importance, list, maybe_id, moment, number, origin, own_butler, permanence, permanence_of,
     retention_class, scope, sensitivity, session_id, strings, telling, text, vector,
 };
-use crate::modules::memory::core::fact_text;
-use crate::modules::memory::gate::hide_secrets;
-use crate::modules::memory::write::{NewEpisode, NewFact, NewRule, Permanence, store_episode, store_fact, store_rule};
-use crate::tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
+use crate::memory::core::fact_text;
+use crate::memory::gate::hide_secrets;
+use crate::memory::write::{NewEpisode, NewFact, NewRule, Permanence, store_episode, store_fact, store_rule};
+use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_store_episode", "memory_store_fact", "memory_store_rule"];
 

@@ -8,7 +8,7 @@ use super::{
     Kind, Origin, Permanence, Rows, Vector, WriteError, admitted, event, link, lock, now, patch, predicate_name, row,
     wordings,
 };
-use crate::modules::memory::gate::{MAX_EPISODE, MAX_FACT, content_hash, topic_hash};
+use crate::memory::gate::{MAX_EPISODE, MAX_FACT, content_hash, topic_hash};
 
 /// Says that it is still so.
 pub async fn confirm(tx: &mut dyn Rows, origin: &Origin, kind: Kind, id: Uuid) -> Result<Uuid, WriteError> {

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{FORGOTTEN, Kind, Origin, Outcome, Rows, Vector, WriteError, admitted, event, lock, now, put};
-use crate::modules::memory::gate::{MAX_EPISODE, content_hash};
+use crate::memory::gate::{MAX_EPISODE, content_hash};
 
 /// An episode that is to be stored.
 #[derive(Clone, Debug)]

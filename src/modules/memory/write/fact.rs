@@ -12,9 +12,9 @@ use super::{
     FORGOTTEN, Kind, Known, Origin, Outcome, Permanence, Rows, Vector, WriteError, admitted, confirmed, event, link,
     lock, now, patch, predicate_name, put,
 };
-use crate::modules::memory::gate::{self, MAX_FACT, content_hash, topic_hash};
-use crate::modules::memory::predicates::resolve;
-use crate::modules::memory::same::{About, Said};
+use crate::memory::gate::{self, MAX_FACT, content_hash, topic_hash};
+use crate::memory::predicates::resolve;
+use crate::memory::same::{About, Said};
 
 /// A fact that is to be stored.
 #[derive(Clone, Debug)]
@@ -40,7 +40,7 @@ pub struct NewFact {
     pub retention_class: Option<String>,
     pub sensitivity: Option<String>,
     pub metadata: Value,
-    /// Of its words and its subject, as [`spoken`](crate::modules::memory::rank::spoken) puts them.
+    /// Of its words and its subject, as [`spoken`](crate::memory::rank::spoken) puts them.
     pub vector: Option<Vector>,
 }
 

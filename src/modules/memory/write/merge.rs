@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{Kind, Origin, Rows, WriteError, confirmed, event, link, lock, patch, row, wordings};
-use crate::base::Trust;
+use base::Trust;
 
 /// A fact as it was when it was judged.
 #[derive(Clone, Debug)]

@@ -25,8 +25,8 @@ use uuid::Uuid;
 use super::gate;
 use super::predicates::snake_case;
 use super::same::cosine;
-use crate::store::{Params, StoreError, Tx};
-use crate::tools::{EffectTx, ToolError};
+use store::{Params, StoreError, Tx};
+use tools::{EffectTx, ToolError};
 
 pub use super::kind::Kind;
 pub use change::{Edit, confirm, edit, forget, mark_harmful, mark_helpful, merge_entities, reclassify, undo};
@@ -167,7 +167,7 @@ impl Vector {
         json!(hex)
     }
 
-    pub(in crate::modules::memory) fn put(vector: Option<&Self>, row: &mut Map<String, Value>) {
+    pub(in crate::memory) fn put(vector: Option<&Self>, row: &mut Map<String, Value>) {
         row.insert("embedding".into(), vector.map_or(Value::Null, Vector::column));
         row.insert("embedding_model".into(), json!(vector.map(|v| &v.model)));
     }

@@ -7,9 +7,9 @@ use uuid::Uuid;
 
 use super::fact::NewFact;
 use super::{Origin, Rows, Vector, WriteError};
-use crate::modules::memory::gate;
-use crate::modules::memory::predicates::Predicate;
-use crate::modules::memory::same::{About, Said};
+use crate::memory::gate;
+use crate::memory::predicates::Predicate;
+use crate::memory::same::{About, Said};
 
 /// A fact that a new one is compared with.
 pub(super) struct Rival {

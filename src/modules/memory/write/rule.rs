@@ -8,8 +8,8 @@ use super::fact::confirmation;
 use super::{
     FORGOTTEN, Kind, Origin, Outcome, Permanence, Rows, Vector, WriteError, admitted, event, link, lock, patch, put,
 };
-use crate::modules::memory::gate::{MAX_FACT, content_hash};
-use crate::modules::memory::same::{About, Said};
+use crate::memory::gate::{MAX_FACT, content_hash};
+use crate::memory::same::{About, Said};
 
 /// A rule that is to be stored.
 #[derive(Clone, Debug)]

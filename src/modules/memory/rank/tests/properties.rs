@@ -2,7 +2,7 @@
 
 use super::super::*;
 use super::{NOW, fact, id, now};
-use crate::base::Trust;
+use base::Trust;
 
 /// A small generator, the same on every machine.
 struct Dice(u64);

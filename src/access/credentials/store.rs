@@ -1,0 +1,158 @@
+//! `shared.secrets`: XChaCha20-Poly1305 under a key derived from the master key, bound to tenant and name.
+
+use chacha20poly1305::aead::{Aead, KeyInit, Payload};
+use chacha20poly1305::{XChaCha20Poly1305, XNonce};
+use sha2::{Digest, Sha256};
+use std::sync::Arc;
+
+use base::redact::household;
+use base::{Secret, TenantId};
+use store::{Database, StoreError, derive};
+
+/// Why a secret can't be read or written.
+#[derive(Debug, thiserror::Error)]
+pub enum CredentialError {
+    #[error(transparent)]
+    Store(#[from] StoreError),
+    #[error("the secret {0} can't be decrypted: it was written under another master key")]
+    WrongKey(String),
+    #[error("`{0}` is no name for a secret: use capital letters, digits and `_`, as in ANTHROPIC_API_KEY")]
+    BadName(String),
+    #[error("a secret can't be empty or longer than 64 KiB")]
+    BadValue,
+    #[error("no random bytes: {0}")]
+    Entropy(getrandom::Error),
+}
+
+/// Where a credential was found.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Source {
+    Database,
+    Environment,
+}
+
+/// What may be told of a secret.
+#[derive(Debug, Clone, serde::Serialize)]
+pub struct SecretInfo {
+    pub name: String,
+    pub updated_at: jiff::Timestamp,
+}
+
+/// Reads and writes credentials. What it hands out is hidden from then on wherever text is stored or logged. Cheap to
+/// clone.
+#[derive(Clone)]
+pub struct Credentials {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    db: Arc<Database>,
+    cipher: XChaCha20Poly1305,
+    key_id: String,
+    environment: fn(&str) -> Option<String>,
+}
+
+impl Credentials {
+    /// Credentials of this database under this master key.
+    pub fn new(db: Arc<Database>, master_key: &Secret<Vec<u8>>) -> Self {
+        let key = Sha256::digest(derive(master_key, "secrets").as_bytes());
+        let cipher = XChaCha20Poly1305::new(&key);
+        let key_id = derive(master_key, "secrets-key-id")[..16].to_owned();
+        let environment = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
+        Self { inner: Arc::new(Inner { db, cipher, key_id, environment }) }
+    }
+
+    /// Stores `value` under `name`, replacing what was there.
+    pub async fn set(&self, tenant: &TenantId, name: &str, value: &Secret<String>) -> Result<(), CredentialError> {
+        check_name(name)?;
+        household().hide(value);
+        if value.expose().is_empty() || value.expose().len() > 64 * 1024 {
+            return Err(CredentialError::BadValue);
+        }
+        let mut nonce = [0u8; 24];
+        getrandom::fill(&mut nonce).map_err(CredentialError::Entropy)?;
+        let aad = aad(tenant, name);
+        let payload = Payload { msg: value.expose().as_bytes(), aad: aad.as_bytes() };
+        let ciphertext =
+            self.inner.cipher.encrypt(&XNonce::from(nonce), payload).map_err(|_| CredentialError::BadValue)?;
+        let mut lease = self.inner.db.shared(tenant).await?;
+        lease
+            .execute(
+                "INSERT INTO shared.secrets (name, nonce, ciphertext, key_id) VALUES ($1, $2, $3, $4)
+                 ON CONFLICT (tenant_id, name) DO UPDATE
+                 SET nonce = $2, ciphertext = $3, key_id = $4, updated_at = shared.clock()",
+                &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id],
+            )
+            .await
+            .map_err(StoreError::query("storing a secret"))?;
+        Ok(())
+    }
+
+    /// The credential `name`: from the database, else from the environment variable of that name.
+    pub async fn get(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+    ) -> Result<Option<(Secret<String>, Source)>, CredentialError> {
+        let mut lease = self.inner.db.shared(tenant).await?;
+        let row = lease
+            .query_opt(
+                "SELECT nonce, ciphertext FROM shared.secrets WHERE tenant_id = $1 AND name = $2",
+                &[&tenant.as_str(), &name],
+            )
+            .await
+            .map_err(StoreError::query("reading a secret"))?;
+        drop(lease);
+        let Some(row) = row else {
+            let value = (self.inner.environment)(name).map(Secret::new);
+            return Ok(value.inspect(|v| household().hide(v)).map(|v| (v, Source::Environment)));
+        };
+        let wrong = || CredentialError::WrongKey(name.to_owned());
+        let nonce: [u8; 24] = row.get::<_, Vec<u8>>(0).try_into().map_err(|_| wrong())?;
+        let ciphertext: Vec<u8> = row.get(1);
+        let aad = aad(tenant, name);
+        let payload = Payload { msg: &ciphertext, aad: aad.as_bytes() };
+        let clear = self.inner.cipher.decrypt(&XNonce::from(nonce), payload).map_err(|_| wrong())?;
+        let text = String::from_utf8(clear).map_err(|_| wrong())?;
+        let value = Secret::new(text);
+        household().hide(&value);
+        Ok(Some((value, Source::Database)))
+    }
+
+    /// Names and times of the stored secrets.
+    pub async fn list(&self, tenant: &TenantId) -> Result<Vec<SecretInfo>, CredentialError> {
+        let mut lease = self.inner.db.shared(tenant).await?;
+        let rows = lease
+            .query(
+                "SELECT name, updated_at FROM shared.secrets WHERE tenant_id = $1 ORDER BY name",
+                &[&tenant.as_str()],
+            )
+            .await
+            .map_err(StoreError::query("listing secrets"))?;
+        Ok(rows.into_iter().map(|r| SecretInfo { name: r.get(0), updated_at: r.get(1) }).collect())
+    }
+
+    /// Removes a secret; says whether it was there.
+    pub async fn remove(&self, tenant: &TenantId, name: &str) -> Result<bool, CredentialError> {
+        let mut lease = self.inner.db.shared(tenant).await?;
+        let n = lease
+            .execute("DELETE FROM shared.secrets WHERE tenant_id = $1 AND name = $2", &[&tenant.as_str(), &name])
+            .await
+            .map_err(StoreError::query("removing a secret"))?;
+        Ok(n > 0)
+    }
+}
+
+fn aad(tenant: &TenantId, name: &str) -> String {
+    format!("shared.secrets/{tenant}/{name}")
+}
+
+/// The names of credentials are those of environment variables.
+fn check_name(name: &str) -> Result<(), CredentialError> {
+    let mut bytes = name.bytes();
+    let ok = bytes.next().is_some_and(|b| b.is_ascii_uppercase() || b == b'_')
+        && bytes.all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
+        && name.len() <= 128;
+    if ok { Ok(()) } else { Err(CredentialError::BadName(name.to_owned())) }
+}

@@ -1,0 +1,19 @@
+//! Who may come in: tokens, what each may call, and the checks before a request's body is read.
+//!
+//! What never happens here: a request let in without a token, a session's token outliving its child, a token stored
+//! in clear.
+
+mod calls;
+pub mod credentials;
+mod edge;
+mod exposure;
+mod grant;
+mod operator;
+mod token;
+
+pub use calls::{CallGuard, IDENTICAL_CALLS};
+pub use edge::{Edge, Refusal};
+pub use exposure::Exposure;
+pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen, approval_label};
+pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};
+pub use token::{Token, TokenBook};

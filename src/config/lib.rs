@@ -1,0 +1,48 @@
+//! Configuration: the typed tree of `config/butlerd.toml` and of every `roster/<butler>/butler.toml`.
+//!
+//! Everything is read and checked before any side effect, and every mistake found is reported at once with file,
+//! line, key, what was found and what was expected. Precedence: command line, then environment
+//! (`BUTLERD_DATABASE__URL`), then `config/butlerd.toml`, then default.
+//!
+//! Each key is declared once, as a field of a struct in `daemon.rs` or `butler.rs`: of the struct's derived schema come the
+//! check, the annotated default file and the JSON Schema for editors.
+
+mod annotate;
+mod butler;
+mod check;
+mod daemon;
+mod digest;
+mod environment;
+mod load;
+mod mistake;
+mod node;
+mod pricing;
+mod roster;
+mod rules;
+mod schema;
+mod single;
+pub mod skills;
+mod values;
+
+#[cfg(test)]
+mod tests;
+
+pub use annotate::annotated_default;
+pub use butler::{
+    BufferSection, ButlerBudgets, ButlerConfig, DbSection, EnvSection, RuntimeSection, ScheduleEntry, SessionsSection,
+    ShutdownSection, SwitchboardSection,
+};
+pub use check::nearest;
+pub use daemon::{
+    AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
+    OwnerConfig, SpawnerConfig, TelemetryConfig,
+};
+pub use environment::{Environment, Overrides};
+pub use load::{Household, Origin, load, load_config};
+pub use mistake::{Mistake, Refused};
+pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
+pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, Finding, Place, SHARED_DIR};
+pub use skills::Skill;
+pub use values::{
+    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, Zone,
+};

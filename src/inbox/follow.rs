@@ -1,0 +1,269 @@
+//! Following one message from its acceptance to its end. The rows are the truth; live notices only say when to look.
+
+use std::collections::hash_map::Entry;
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use uuid::Uuid;
+
+use super::desk::Desk;
+use base::TenantId;
+use sessions::{EventKind, SessionEvent};
+use store::{Lease, StoreError};
+
+/// What whoever waits for an answer is told, in this order; a stream of `POST /api/chat` is made of these.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(tag = "event", rename_all = "snake_case")]
+pub enum News {
+    /// The message is stored. `duplicate`: it was before.
+    Accepted {
+        request_id: Uuid,
+        duplicate: bool,
+    },
+    /// It, or a part of it, is this butler's.
+    Routed {
+        butler: String,
+        segment: Uuid,
+    },
+    /// A session of the butler works on it.
+    Session {
+        butler: String,
+        session_id: Uuid,
+    },
+    Text {
+        butler: String,
+        session_id: Uuid,
+        seq: Option<i32>,
+        text: String,
+    },
+    ToolCall {
+        butler: String,
+        session_id: Uuid,
+        seq: Option<i32>,
+        name: String,
+        arguments: Value,
+    },
+    ToolResult {
+        butler: String,
+        session_id: Uuid,
+        seq: Option<i32>,
+        name: String,
+        is_error: bool,
+        content: String,
+    },
+    /// What the person is answered. `kind`: `reply`, `react` or `failure`.
+    Reply {
+        seq: i64,
+        butler: String,
+        kind: String,
+        message: Option<String>,
+        emoji: Option<String>,
+        auto: bool,
+    },
+    /// Nothing more comes. `state`: `done` or `dead`.
+    Ended {
+        state: String,
+        error: Option<String>,
+    },
+    /// Of a kind that this version does not know.
+    #[serde(other)]
+    Unknown,
+}
+
+impl News {
+    /// Its name in JSON.
+    pub fn name(&self) -> &'static str {
+        match self {
+            News::Accepted { .. } => "accepted",
+            News::Routed { .. } => "routed",
+            News::Session { .. } => "session",
+            News::Text { .. } => "text",
+            News::ToolCall { .. } => "tool_call",
+            News::ToolResult { .. } => "tool_result",
+            News::Reply { .. } => "reply",
+            News::Ended { .. } => "ended",
+            News::Unknown => "unknown",
+        }
+    }
+
+    /// What of a session's transcript is told.
+    fn of_session(event: &SessionEvent) -> Option<Self> {
+        let (butler, session_id, seq) = (event.butler.clone(), event.session_id.0, event.seq);
+        match event.kind.clone() {
+            EventKind::Text { text } => Some(News::Text { butler, session_id, seq, text }),
+            EventKind::ToolCall { name, arguments, .. } => {
+                Some(News::ToolCall { butler, session_id, seq, name, arguments })
+            }
+            EventKind::ToolResult { name, is_error, content, .. } => {
+                Some(News::ToolResult { butler, session_id, seq, name, is_error, content })
+            }
+            _ => None,
+        }
+    }
+}
+
+/// What a live event of a session was worth.
+#[derive(Clone, PartialEq, Debug)]
+pub enum Heard {
+    Nothing,
+    News(News),
+    /// Some before it were missed; they are on record, or will be in a moment.
+    Gap,
+}
+
+/// Who follows one message: it is told everything once.
+pub struct Follower {
+    desk: Desk,
+    tenant: TenantId,
+    request: Uuid,
+    told: Told,
+}
+
+#[derive(Default)]
+struct Told {
+    parts: BTreeSet<Uuid>,
+    /// The last event of each session, by its number.
+    sessions: HashMap<Uuid, i32>,
+    /// Each by its number: parts that end at the same time may be committed in another order.
+    replies: BTreeSet<i64>,
+}
+
+fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("following a message")
+}
+
+impl Follower {
+    pub fn new(desk: &Desk, tenant: &TenantId, request: Uuid) -> Self {
+        Self { desk: desk.clone(), tenant: tenant.clone(), request, told: Told::default() }
+    }
+
+    pub fn request(&self) -> Uuid {
+        self.request
+    }
+
+    /// An event of any session, as it happens.
+    pub fn heard(&mut self, event: &SessionEvent) -> Heard {
+        let Some(last) = self.told.sessions.get_mut(&event.session_id.0) else { return Heard::Nothing };
+        match event.seq {
+            Some(seq) if seq <= *last => return Heard::Nothing,
+            Some(seq) if seq > *last + 1 => return Heard::Gap,
+            Some(seq) => *last = seq,
+            None => {}
+        }
+        News::of_session(event).map_or(Heard::Nothing, Heard::News)
+    }
+
+    /// What is on record and was not told so far; [`News::Ended`] is the last.
+    pub async fn look(&mut self) -> Result<Vec<News>, StoreError> {
+        let mut news = Vec::new();
+        // Its state is read before all else: at its end everything that belongs to it is on record.
+        let Some(entry) = self.desk.entry(&self.tenant, self.request).await? else {
+            news.push(News::Ended { state: "dead".to_owned(), error: Some("it is not on record any more".to_owned()) });
+            return Ok(news);
+        };
+        let mut parts: BTreeMap<String, Vec<Uuid>> = BTreeMap::new();
+        for segment in &entry.segments {
+            let id = segment["segment_id"].as_str().and_then(|id| id.parse().ok());
+            let (Some(id), Some(butler)) = (id, segment["butler"].as_str()) else { continue };
+            if segment["state"] == "open" {
+                continue;
+            }
+            parts.entry(butler.to_owned()).or_default().push(id);
+            if self.told.parts.insert(id) {
+                news.push(News::Routed { butler: butler.to_owned(), segment: id });
+            }
+        }
+        if !parts.is_empty() {
+            self.sessions(&parts, &mut news).await?;
+        }
+        for reply in &entry.replies {
+            let text = |key: &str| reply[key].as_str().map(str::to_owned);
+            let seq = reply["seq"].as_i64().unwrap_or_default();
+            if !self.told.replies.insert(seq) {
+                continue;
+            }
+            news.push(News::Reply {
+                seq,
+                butler: text("butler").unwrap_or_default(),
+                kind: text("kind").unwrap_or_default(),
+                message: text("message"),
+                emoji: text("emoji"),
+                auto: reply["auto"].as_bool().unwrap_or_default(),
+            });
+        }
+        if ["done", "dead"].contains(&entry.state.as_str()) {
+            news.push(News::Ended { state: entry.state, error: entry.last_error });
+        }
+        Ok(news)
+    }
+
+    /// The sessions of these parts, by butler, and what happened in them.
+    async fn sessions(&mut self, parts: &BTreeMap<String, Vec<Uuid>>, news: &mut Vec<News>) -> Result<(), StoreError> {
+        let mut lease = self.desk.db().shared(&self.tenant).await?;
+        let names: Vec<&str> = parts.keys().map(String::as_str).collect();
+        let sql = "SELECT butler, schema FROM shared.butler_roles WHERE butler = ANY($1)";
+        let homes = lease.read(sql, &[&names]).await.map_err(failed())?;
+        for home in &homes {
+            let (butler, schema): (String, String) = (home.get(0), home.get(1));
+            let Some(parts) = parts.get(&butler) else { continue };
+            let sql = format!(
+                "SELECT id FROM \"{schema}\".sessions WHERE tenant_id = $1 AND route_id = ANY($2) ORDER BY queued_at, id"
+            );
+            let rows = lease.read(&sql, &[&self.tenant.as_str(), parts]).await.map_err(failed())?;
+            for row in &rows {
+                let session_id: Uuid = row.get(0);
+                if let Entry::Vacant(new) = self.told.sessions.entry(session_id) {
+                    new.insert(0);
+                    news.push(News::Session { butler: butler.clone(), session_id });
+                }
+                self.transcript(&mut lease, (&butler, &schema), session_id, news).await?;
+            }
+        }
+        Ok(())
+    }
+
+    async fn transcript(
+        &mut self,
+        lease: &mut Lease,
+        (butler, schema): (&str, &str),
+        session: Uuid,
+        news: &mut Vec<News>,
+    ) -> Result<(), StoreError> {
+        let Some(last) = self.told.sessions.get_mut(&session) else { return Ok(()) };
+        let sql = format!(
+            "SELECT seq, at, kind, body FROM \"{schema}\".session_events
+             WHERE tenant_id = $1 AND session_id = $2 AND seq > $3 ORDER BY seq"
+        );
+        let rows = lease.read(&sql, &[&self.tenant.as_str(), &session, &*last]).await.map_err(failed())?;
+        for row in &rows {
+            let event = SessionEvent::of_row(butler, session, row);
+            *last = event.seq.unwrap_or(*last);
+            news.extend(News::of_session(&event));
+        }
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn news_keep_their_form_over_the_wire() {
+        let reply = News::Reply {
+            seq: 3,
+            butler: "health".into(),
+            kind: "react".into(),
+            message: None,
+            emoji: Some("👍".into()),
+            auto: false,
+        };
+        let written = serde_json::to_value(&reply).unwrap();
+        assert_eq!(written["event"], reply.name());
+        assert_eq!(serde_json::from_value::<News>(written).unwrap(), reply);
+        assert_eq!(serde_json::from_value::<News>(json!({"event": "sung", "song": 1})).unwrap(), News::Unknown);
+    }
+}

@@ -1,0 +1,401 @@
+//! The butler registry: who can be routed to. A registration is a row that its butler renews while it is up; how long
+//! ago that was says what it is worth.
+
+use std::collections::BTreeMap;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+use serde::Serialize;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
+
+use super::desk::{Advert, Desk};
+use super::types::ROUTE_CONTRACT;
+use base::TenantId;
+use config::CORE_BUTLERS;
+use store::StoreError;
+
+/// How often the clock is asked whether something is due; it may jump, as where a machine slept.
+const LOOK: Duration = Duration::from_secs(2);
+
+/// Looks that are further apart than this: nobody looked in between.
+const ASLEEP: SignedDuration = SignedDuration::from_secs(30);
+
+/// What the log says of a butler whose registration was struck out.
+const REMOVED: &str = "removed";
+
+/// What a registration is worth.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum Eligibility {
+    Active,
+    /// No sign of life within its time; it may still be there.
+    Stale,
+    /// None within twice that: nothing is routed to it.
+    Quarantined,
+}
+
+impl Eligibility {
+    /// By when the butler was last seen.
+    pub fn at(last_seen: Timestamp, ttl_s: i32, now: Timestamp) -> Self {
+        let (age, ttl) = (now.duration_since(last_seen), SignedDuration::from_secs(i64::from(ttl_s)));
+        match () {
+            () if age <= ttl => Eligibility::Active,
+            () if age <= ttl * 2 => Eligibility::Stale,
+            () => Eligibility::Quarantined,
+        }
+    }
+
+    /// As [`Eligibility::at`], for one that was `was` when somebody last looked: a time in which nobody looked, as before
+    /// a start or while the machine slept, is no silence.
+    fn after(was: Option<Self>, last_seen: Timestamp, ttl_s: i32, now: Timestamp, looking_since: Timestamp) -> Self {
+        let by_row = Self::at(last_seen, ttl_s, now);
+        match was {
+            Some(was) if by_row > was => Self::at(last_seen.max(looking_since), ttl_s, now).max(was),
+            _ => by_row,
+        }
+    }
+
+    fn parse(state: &str) -> Option<Self> {
+        [Self::Active, Self::Stale, Self::Quarantined].into_iter().find(|one| one.as_str() == state)
+    }
+
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Eligibility::Active => "active",
+            Eligibility::Stale => "stale",
+            Eligibility::Quarantined => "quarantined",
+        }
+    }
+
+    /// Why a registration has come to this.
+    fn reason(self) -> &'static str {
+        match self {
+            Eligibility::Active => "a sign of life came",
+            Eligibility::Stale => "no sign of life within its time",
+            Eligibility::Quarantined => "no sign of life within twice its time",
+        }
+    }
+}
+
+/// Whether this build's routing contract is among those that a butler understands.
+pub fn understands((min, max): (i32, i32)) -> bool {
+    (min..=max).contains(&ROUTE_CONTRACT)
+}
+
+/// A registered butler.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Listed {
+    pub name: String,
+    pub description: String,
+    pub eligibility: Eligibility,
+    /// The versions of the routing contract that it understands.
+    pub contract: (i32, i32),
+    /// It is up in this process.
+    pub here: bool,
+    /// `None`: its registration is not written yet.
+    pub last_seen_at: Option<Timestamp>,
+}
+
+impl Listed {
+    /// Whether messages can go to it. The core butlers are how messages travel, and never where they go.
+    pub fn routable(&self) -> bool {
+        let core = CORE_BUTLERS.contains(&self.name.as_str());
+        !core && self.here && self.eligibility != Eligibility::Quarantined && understands(self.contract)
+    }
+}
+
+/// A row, as it was last read.
+#[derive(Clone, Debug)]
+struct Seen {
+    description: String,
+    contract: (i32, i32),
+    ttl_s: i32,
+    last_seen_at: Timestamp,
+    state: Eligibility,
+}
+
+/// The rows as they were last read, so that nobody who routes must wait for them.
+#[derive(Default)]
+pub(super) struct Registry {
+    seen: Mutex<BTreeMap<String, Seen>>,
+    watch: Mutex<Option<Watch>>,
+    wake: Notify,
+}
+
+/// Since when somebody looks, and when that was last.
+#[derive(Clone, Copy, Debug)]
+struct Watch {
+    since: Timestamp,
+    looked: Timestamp,
+}
+
+impl Registry {
+    /// Something may be due.
+    pub fn look(&self) {
+        self.wake.notify_one();
+    }
+
+    /// Somebody looks now.
+    fn looks(&self, now: Timestamp) {
+        let since = self.since(now);
+        *self.watch.lock().unwrap_or_else(PoisonError::into_inner) =
+            Some(Watch { since: since.unwrap_or(now), looked: now });
+    }
+
+    /// Since when somebody has looked all the time; `None`: nobody does.
+    fn since(&self, now: Timestamp) -> Option<Timestamp> {
+        let watch = (*self.watch.lock().unwrap_or_else(PoisonError::into_inner))?;
+        Some(if now.duration_since(watch.looked).abs() > ASLEEP { now } else { watch.since })
+    }
+
+    /// What a row that was read is worth by now.
+    fn worth(&self, seen: &Seen, ttl_s: i32, now: Timestamp) -> Eligibility {
+        let since = self.since(now).unwrap_or(seen.last_seen_at);
+        Eligibility::after(Some(seen.state), seen.last_seen_at, ttl_s, now, since)
+    }
+
+    /// The butler comes up: what an earlier run left of it says nothing.
+    pub fn expect(&self, butler: &str) {
+        self.seen.lock().unwrap_or_else(PoisonError::into_inner).remove(butler);
+    }
+
+    /// A butler that is up here. One whose registration is not written yet is worth what a fresh one is.
+    pub fn of(&self, name: &str, advert: &Advert, now: Timestamp) -> Listed {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
+        Listed {
+            name: name.to_owned(),
+            description: advert.description.clone(),
+            eligibility: seen.as_ref().map_or(Eligibility::Active, |s| self.worth(s, advert.liveness_ttl_s, now)),
+            contract: (advert.route_contract_min, advert.route_contract_max),
+            here: true,
+            last_seen_at: seen.map(|s| s.last_seen_at),
+        }
+    }
+
+    pub fn listed(&self, here: &[(String, Advert)], now: Timestamp) -> Vec<Listed> {
+        let mut all: BTreeMap<String, Listed> = BTreeMap::new();
+        for (name, seen) in self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
+            let listed = Listed {
+                name: name.clone(),
+                description: seen.description.clone(),
+                eligibility: self.worth(seen, seen.ttl_s, now),
+                contract: seen.contract,
+                here: false,
+                last_seen_at: Some(seen.last_seen_at),
+            };
+            all.insert(name.clone(), listed);
+        }
+        for (name, advert) in here {
+            all.insert(name.clone(), self.of(name, advert, now));
+        }
+        all.into_values().collect()
+    }
+
+    /// Those of `here` whose registration is to be written or renewed.
+    fn due(&self, here: Vec<(String, Advert)>, now: Timestamp) -> Vec<(String, Advert)> {
+        let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        let due = |(name, advert): &(String, Advert)| {
+            let third = SignedDuration::from_millis(i64::from(advert.liveness_ttl_s) * 1000 / 3);
+            // A clock that was put back counts as well.
+            seen.get(name).is_none_or(|s| now.duration_since(s.last_seen_at).abs() >= third)
+        };
+        here.into_iter().filter(due).collect()
+    }
+}
+
+fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("keeping the butler registry")
+}
+
+/// Renews the registrations of the butlers that are up here and notes what has become of all, while the switchboard is
+/// up. A database that is away is asked again; no boot waits for this.
+pub(super) async fn keep(desk: Desk, stop: CancellationToken) {
+    loop {
+        let now = desk.clock().now();
+        desk.inner.registry.looks(now);
+        let adverts = desk.adverts();
+        let shortest = adverts.iter().map(|(_, a)| u64::try_from(a.liveness_ttl_s).unwrap_or(1)).min();
+        let pause = shortest.map_or(LOOK, |ttl| Duration::from_millis(ttl * 1000 / 3).min(LOOK));
+        let due = desk.inner.registry.due(adverts, now);
+        if !due.is_empty()
+            && let Err(e) = renew(&desk, &due).await
+        {
+            tracing::warn!(error = %e, "the butler registry could not be kept; it is tried again");
+            // Not woken by more butlers that come up: the database is asked again after a while.
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(LOOK) => continue,
+            }
+        }
+        tokio::select! {
+            () = stop.cancelled() => return,
+            () = tokio::time::sleep(pause) => {}
+            () = desk.inner.registry.wake.notified() => {}
+        }
+    }
+}
+
+/// Writes the registrations of these butlers as of now, then looks at all.
+async fn renew(desk: &Desk, due: &[(String, Advert)]) -> Result<(), StoreError> {
+    let (mut lease, schema) = (desk.db().shared(&TenantId::owner()).await?, desk.schema());
+    let now = desk.clock().now();
+    let since = desk.inner.registry.since(now).unwrap_or(now);
+    let upsert = format!(
+        "INSERT INTO \"{schema}\".butler_registry (name, endpoint_url, description, modules, route_contract_min,
+             route_contract_max, liveness_ttl_s, last_seen_at)
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
+         ON CONFLICT (name) DO UPDATE SET endpoint_url = $2, description = $3, modules = $4, route_contract_min = $5,
+             route_contract_max = $6, liveness_ttl_s = $7, last_seen_at = $8"
+    );
+    let mut tx = lease.begin().await.map_err(failed())?;
+    for (name, a) in due {
+        let (min, max) = (a.route_contract_min, a.route_contract_max);
+        let params: store::Params<'_> =
+            &[name, &a.endpoint_url, &a.description, &a.modules, &min, &max, &a.liveness_ttl_s, &now];
+        tx.execute(&upsert, params).await.map_err(failed())?;
+    }
+    let sql = format!(
+        "SELECT name, description, route_contract_min, route_contract_max, liveness_ttl_s, last_seen_at, state,
+                (SELECT l.to_state FROM \"{schema}\".butler_registry_eligibility_log l WHERE l.name = r.name
+                 ORDER BY l.id DESC LIMIT 1)
+         FROM \"{schema}\".butler_registry r FOR UPDATE"
+    );
+    let rows = tx.query(&sql, &[]).await.map_err(failed())?;
+    let mut seen = BTreeMap::new();
+    for row in &rows {
+        let (name, ttl_s, last_seen_at): (String, i32, Timestamp) = (row.get(0), row.get(4), row.get(5));
+        let (was, logged): (String, Option<String>) = (row.get(6), row.get(7));
+        let state = Eligibility::after(Eligibility::parse(&was), last_seen_at, ttl_s, now, since);
+        let anew = logged.as_deref().is_none_or(|last| last == REMOVED);
+        if was != state.as_str() || anew {
+            let (from, reason) = if anew { (logged, "registered") } else { (Some(was), state.reason()) };
+            tracing::info!(
+                butler = name,
+                from = from.as_deref(),
+                to = state.as_str(),
+                reason,
+                "a butler's eligibility"
+            );
+            let sql = format!("UPDATE \"{schema}\".butler_registry SET state = $2 WHERE name = $1");
+            tx.execute(&sql, &[&name, &state.as_str()]).await.map_err(failed())?;
+            let sql = format!(
+                "INSERT INTO \"{schema}\".butler_registry_eligibility_log (name, from_state, to_state, reason)
+                 VALUES ($1, $2, $3, $4)"
+            );
+            tx.execute(&sql, &[&name, &from, &state.as_str(), &reason]).await.map_err(failed())?;
+        }
+        let contract = (row.get(2), row.get(3));
+        let one = Seen { description: row.get(1), contract, ttl_s, last_seen_at, state };
+        seen.insert(name, one);
+    }
+    tx.commit().await.map_err(failed())?;
+    *desk.inner.registry.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    Ok(())
+}
+
+impl Desk {
+    /// The household has the butler no more: its registration is struck out, and that is on record.
+    pub async fn strike_out(&self, butler: &str) -> Result<(), StoreError> {
+        let (mut lease, schema) = (self.db().shared(&TenantId::owner()).await?, self.schema());
+        let sql = format!(
+            "WITH struck AS (DELETE FROM \"{schema}\".butler_registry WHERE name = $1 RETURNING name, state)
+             INSERT INTO \"{schema}\".butler_registry_eligibility_log (name, from_state, to_state, reason)
+             SELECT name, state, $2, 'removed from the roster' FROM struck"
+        );
+        lease.execute(&sql, &[&butler, &REMOVED]).await.map_err(failed())?;
+        self.inner.registry.expect(butler);
+        Ok(())
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn advert(min: i32, max: i32) -> Advert {
+        Advert {
+            description: "d".into(),
+            endpoint_url: "u".into(),
+            modules: Vec::new(),
+            liveness_ttl_s: 300,
+            route_contract_min: min,
+            route_contract_max: max,
+        }
+    }
+
+    #[test]
+    fn a_registration_ages_by_the_clock_alone() {
+        let seen: Timestamp = "2026-11-01T08:00:00Z".parse().unwrap();
+        let at = |seconds| Eligibility::at(seen, 300, seen + SignedDuration::from_secs(seconds));
+        for (seconds, state) in [
+            (-60, Eligibility::Active),
+            (0, Eligibility::Active),
+            (300, Eligibility::Active),
+            (301, Eligibility::Stale),
+            (600, Eligibility::Stale),
+            (601, Eligibility::Quarantined),
+            (86_400, Eligibility::Quarantined),
+        ] {
+            assert_eq!(at(seconds), state, "after {seconds} s");
+        }
+    }
+
+    #[test]
+    fn a_time_in_which_nobody_looked_is_no_silence() {
+        use Eligibility::{Active, Quarantined, Stale};
+        let start: Timestamp = "2026-11-01T08:00:00Z".parse().unwrap();
+        let after = |was, seen: i64, now: i64| {
+            let at = |seconds| start + SignedDuration::from_secs(seconds);
+            Eligibility::after(was, at(seen), 300, at(now), start)
+        };
+        for (was, seen, now, state) in [
+            (Some(Active), -86_400, 0, Active),
+            (Some(Active), -86_400, 300, Active),
+            (Some(Active), -86_400, 301, Stale),
+            (Some(Active), -86_400, 601, Quarantined),
+            (Some(Stale), -86_400, 0, Stale),
+            (Some(Quarantined), -86_400, 0, Quarantined),
+            (Some(Quarantined), 0, 10, Active),
+            (Some(Active), 10, 311, Stale),
+            (None, -86_400, 0, Quarantined),
+        ] {
+            assert_eq!(after(was, seen, now), state, "{was:?}, seen at {seen}, now {now}");
+        }
+    }
+
+    #[test]
+    fn who_is_here_is_due_after_a_third_of_its_time_and_routable_until_twice_of_it() {
+        let now: Timestamp = "2026-11-01T08:00:00Z".parse().unwrap();
+        let registry = Registry::default();
+        let here = vec![("health".to_owned(), advert(1, 1))];
+        assert_eq!(registry.due(here.clone(), now).len(), 1, "not written yet");
+        assert!(registry.of("health", &here[0].1, now).routable(), "and routable all the same");
+        let state = Eligibility::Active;
+        let seen = Seen { description: "d".into(), contract: (1, 1), ttl_s: 300, last_seen_at: now, state };
+        registry.seen.lock().unwrap().insert("health".to_owned(), seen.clone());
+        registry.seen.lock().unwrap().insert("elsewhere".to_owned(), seen);
+        let later = |seconds| now + SignedDuration::from_secs(seconds);
+        assert!(registry.due(here.clone(), later(99)).is_empty());
+        assert_eq!(registry.due(here.clone(), later(100)).len(), 1);
+        assert_eq!(registry.due(here.clone(), later(-100)).len(), 1, "the clock was put back");
+        let routable = |seconds| {
+            let listed = registry.listed(&here, later(seconds));
+            listed.into_iter().filter(Listed::routable).map(|l| l.name).collect::<Vec<_>>()
+        };
+        assert_eq!(routable(600), ["health"], "who is not here is listed, and nothing goes there");
+        assert!(routable(601).is_empty());
+        // The machine slept, and woke up a moment ago.
+        registry.looks(later(50));
+        assert_eq!(routable(601), ["health"], "nobody has looked since");
+        registry.looks(later(599));
+        registry.looks(later(600));
+        assert_eq!(routable(601), ["health"], "nor for long");
+        *registry.watch.lock().unwrap() = None;
+        registry.expect("health");
+        assert_eq!(routable(601), ["health"], "it came up anew");
+        assert!(!registry.of("x", &advert(2, 3), now).routable(), "contracts that have no version in common");
+        assert!(registry.of("x", &advert(1, 3), now).routable());
+    }
+}

@@ -1,0 +1,217 @@
+//! What people do with messages by their tools: giving them to another butler, calling them off, saying that they are
+//! done, trying again what came to nothing. The same as `butlerd inbox` does. Every session may look.
+
+use std::sync::Arc;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::again::{AgainError, Reopened};
+use super::desk::Desk;
+use super::hand::{Hand, Stop};
+use super::tools::{define, operators};
+use base::task;
+use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+/// Why a dead message came to nothing.
+const CATEGORY: &str = "CASE
+    WHEN EXISTS (SELECT 1 FROM request_actions a WHERE a.request_id = m.request_id AND a.action IN ('cancel', 'abort')
+                 AND a.at >= m.settled_at) THEN 'called_off'
+    WHEN m.classified_at IS NOT NULL AND EXISTS (SELECT 1 FROM route_segments s
+                 WHERE s.request_id = m.request_id AND s.state = 'dead') THEN 'butler_failed'
+    ELSE 'not_routed' END";
+
+/// What is done with a message.
+#[derive(Clone, Copy)]
+enum Deed {
+    Reroute,
+    Stop(Stop),
+    Complete,
+    Replay,
+}
+
+pub(super) fn tools(desk: &Desk) -> Vec<Tool> {
+    let mut tools = vec![
+        Tool::new(
+            &define(
+                "list_replay_eligible_requests",
+                "Messages that came to nothing and can be tried again (`butlerd inbox retry`), the newest first, with why: \
+                 not_routed (no butler was found in time), butler_failed, called_off (by a person).",
+                json!({"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100},
+                       "failure_category": {"type": "string", "enum": ["not_routed", "butler_failed", "called_off"]}}),
+                &[],
+                Meta { reads_untrusted: true, ..Meta::read() },
+            ),
+            handler(list),
+        ),
+        Tool::new(
+            &define(
+                "get_dead_letter_stats",
+                "How many messages came to nothing, by why, by channel and by butler, and since when the oldest waits.",
+                json!({"since": {"type": "string", "minLength": 1, "maxLength": 64,
+                                 "description": "Only those that ended since: 2026-11-24T09:00, or with an offset"}}),
+                &[],
+                Meta::read(),
+            ),
+            handler(stats),
+        ),
+    ];
+    for (definition, deed) in deeds() {
+        let desk = desk.clone();
+        tools.push(Tool::new(&definition, handler(move |call| done(call, desk.clone(), deed))));
+    }
+    tools
+}
+
+fn deeds() -> [(Arc<Definition>, Deed); 5] {
+    let text =
+        |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
+    let with = |of: &[(&str, Value)]| {
+        let mut all = json!({
+            "operator_identity": text(200, "Who you say you are: kept as a note; whose hand it is, the token says"),
+            "reason": text(1000, "Why, for the record")});
+        for (name, schema) in of {
+            all[*name] = schema.clone();
+        }
+        all
+    };
+    let request = json!({"type": "string", "format": "uuid", "description": "Id of the message (butlerd inbox list)"});
+    let dead = json!({"type": "string", "format": "uuid",
+                      "description": "Id of the message that came to nothing (list_replay_eligible_requests)"});
+    let named = ["request_id", "operator_identity", "reason"];
+    [
+        (
+            define(
+                "manual_reroute_request",
+                "For people: give a message, as a whole, to another butler. What its butlers have not begun is taken back; \
+                 what was done for it stands, and is named.",
+                with(&[("request_id", request.clone()), ("new_target_butler", text(31, "Who gets it now"))]),
+                &["request_id", "new_target_butler", "operator_identity", "reason"],
+                operators(Effect::Once),
+            ),
+            Deed::Reroute,
+        ),
+        (
+            define(
+                "cancel_request",
+                "For people: call off a message of which nothing has begun. It can be tried again later.",
+                with(&[("request_id", request.clone())]),
+                &named,
+                operators(Effect::Once),
+            ),
+            Deed::Stop(Stop::Cancel),
+        ),
+        (
+            define(
+                "abort_request",
+                "For people: end a message that is under way. What its butlers have not begun is taken back; a session that \
+                 works on it is ended first (`butlerd sessions cancel`). It can be tried again later.",
+                with(&[("request_id", request.clone())]),
+                &named,
+                operators(Effect::Once),
+            ),
+            Deed::Stop(Stop::Abort),
+        ),
+        (
+            define(
+                "force_complete_request",
+                "For people: say that a message is done, because it was seen to elsewhere.",
+                with(&[("request_id", request), ("completion_summary", text(4000, "How it was done"))]),
+                &["request_id", "operator_identity", "reason", "completion_summary"],
+                operators(Effect::Once),
+            ),
+            Deed::Complete,
+        ),
+        (
+            define(
+                "replay_dead_letter_request",
+                "For people: try a message that came to nothing again, from the beginning or from the parts that failed.",
+                with(&[("dead_letter_id", dead)]),
+                &["dead_letter_id", "operator_identity", "reason"],
+                operators(Effect::Once),
+            ),
+            Deed::Replay,
+        ),
+    ]
+}
+
+/// What an end of it tells: a message that was reopened, or one that came to its end from this state.
+enum Told {
+    Reopened(Reopened),
+    Ended(String, &'static str),
+}
+
+async fn done(call: ToolCall, desk: Desk, deed: Deed) -> Result<Value, ToolError> {
+    let owned = |name: &str| call.text(name).map(|text| text.trim().to_owned());
+    let hand =
+        Hand { by: call.caller.label().to_owned(), said_by: owned("operator_identity"), reason: owned("reason") };
+    let name = if matches!(deed, Deed::Replay) { "dead_letter_id" } else { "request_id" };
+    let request: Uuid = call.text(name).and_then(|id| id.parse().ok()).unwrap_or_default();
+    let tenant = call.context().tenant_id.clone();
+    let by = hand.by.clone();
+    let (butler, summary) = (owned("new_target_butler"), owned("completion_summary"));
+    // A task of its own: what is committed is begun, even when the caller hangs up just now.
+    let work = task::spawn(task::Kind::Request, "inbox-by-tool", async move {
+        Ok::<_, AgainError>(match deed {
+            Deed::Reroute => {
+                let butler = butler.unwrap_or_default();
+                Told::Reopened(desk.reroute(&tenant, request, &butler, None, &hand).await?)
+            }
+            Deed::Replay => Told::Reopened(desk.retry(&tenant, request, &hand).await?),
+            Deed::Stop(how) => Told::Ended(desk.call_off(&tenant, request, how, &hand).await?, "dead"),
+            Deed::Complete => {
+                let summary = summary.unwrap_or_default();
+                Told::Ended(desk.mark_done(&tenant, request, &summary, &hand).await?, "done")
+            }
+        })
+    });
+    let ended = work.await.map_err(|e| ToolError::Internal(format!("changing a message: {e}")))?;
+    match ended {
+        Ok(Told::Reopened(r)) => Ok(json!({"status": "ok", "request_id": request, "by": by, "butlers": r.butlers,
+                                           "taken_before": r.taken_before, "rule": r.rule})),
+        Ok(Told::Ended(before, state)) => {
+            Ok(json!({"status": "ok", "request_id": request, "by": by, "before": before, "state": state}))
+        }
+        Err(AgainError::Store(e)) => Err(e.into()),
+        Err(AgainError::Unknown(id)) => {
+            let why =
+                format!("There is no message {id}; list_replay_eligible_requests and `butlerd inbox list` show them.");
+            Err(ToolError::refused("not_found", why))
+        }
+        Err(e @ AgainError::NoButler { .. }) => {
+            Err(ToolError::refused("unknown_butler", format!("Nothing was changed: {e}.")))
+        }
+        Err(AgainError::NotNow(why)) => Err(ToolError::refused("not_now", format!("Nothing was changed: {why}."))),
+    }
+}
+
+async fn list(call: ToolCall) -> Result<Value, ToolError> {
+    let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(100);
+    let sql = format!(
+        "SELECT * FROM (SELECT m.request_id AS dead_letter_id, m.request_id, {CATEGORY} AS failure_category, m.channel,
+                               m.sender, left(m.body, 200) AS preview, m.last_error AS error, m.attempts, m.received_at,
+                               m.settled_at,
+                               (SELECT coalesce(jsonb_agg(DISTINCT s.butler), '[]') FROM route_segments s
+                                WHERE s.request_id = m.request_id AND s.state = 'dead') AS butlers
+                        FROM message_inbox m WHERE m.state = 'dead' ORDER BY m.seq DESC) dead
+         WHERE $1::text IS NULL OR failure_category = $1 LIMIT $2"
+    );
+    Ok(call.objects(&sql, &[&call.text("failure_category"), &limit]).await?.into())
+}
+
+async fn stats(call: ToolCall) -> Result<Value, ToolError> {
+    let (since, _) = call.span()?;
+    let sql = format!(
+        "WITH dead AS (SELECT m.request_id, m.channel, m.settled_at, {CATEGORY} AS category FROM message_inbox m
+                       WHERE m.state = 'dead' AND ($1::timestamptz IS NULL OR m.settled_at >= $1)),
+              by_category AS (SELECT category AS k, count(*) AS n FROM dead GROUP BY 1),
+              by_channel AS (SELECT channel AS k, count(*) AS n FROM dead GROUP BY 1),
+              by_butler AS (SELECT s.butler AS k, count(DISTINCT s.request_id) AS n FROM route_segments s
+                            JOIN dead d ON d.request_id = s.request_id WHERE s.state = 'dead' GROUP BY 1)
+         SELECT (SELECT count(*) FROM dead) AS total, (SELECT min(settled_at) FROM dead) AS oldest,
+                (SELECT coalesce(jsonb_object_agg(k, n), '{{}}') FROM by_category) AS by_category,
+                (SELECT coalesce(jsonb_object_agg(k, n), '{{}}') FROM by_channel) AS by_channel,
+                (SELECT coalesce(jsonb_object_agg(k, n), '{{}}') FROM by_butler) AS by_butler"
+    );
+    Ok(call.objects(&sql, &[&since]).await?.pop().unwrap_or_default())
+}

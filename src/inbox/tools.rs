@@ -1,0 +1,120 @@
+//! The switchboard's own tools: the way in, and the one that its classifying sessions have.
+
+use std::sync::{Arc, OnceLock};
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::desk::Desk;
+use super::types::{AcceptError, FALLBACK, ROUTE_TO_BUTLER};
+use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+/// Parts of one message at most.
+const MAX_PARTS: i64 = 8;
+
+/// The tools of the switchboard.
+pub fn switchboard_tools(desk: &Desk) -> Vec<Tool> {
+    let on_desk = desk.clone();
+    let routing = desk.clone();
+    let mut tools = vec![
+        Tool::new(super::envelope::definition(), handler(move |call| ingest(call, on_desk.clone()))),
+        Tool::new(route_to_butler(), handler(move |call| route(call, routing.clone()))),
+    ];
+    tools.extend(super::triage::tools(desk));
+    tools.extend(super::contacts::tools());
+    tools.extend(super::connectors::tools());
+    tools.extend(super::backfill::tools());
+    tools.extend(super::mail::tools(desk));
+    tools.extend(super::extractions::tools());
+    tools.extend(super::requests::tools(desk));
+    tools
+}
+
+/// A definition of the switchboard's, from the properties of its arguments.
+pub(super) fn define(
+    name: &str,
+    description: &str,
+    properties: Value,
+    required: &[&str],
+    meta: Meta,
+) -> Arc<Definition> {
+    let schema =
+        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+    Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+}
+
+/// Metadata of what only the people of the household change.
+pub(super) fn operators(effect: Effect) -> Meta {
+    Meta { operators: true, ..Meta::write(effect) }
+}
+
+fn route_to_butler() -> &'static Arc<Definition> {
+    static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
+    DEFINITION.get_or_init(|| {
+        let schema = json!({"type": "object", "additionalProperties": false, "required": ["butler", "prompt"],
+            "properties": {
+                "butler": {"type": "string", "minLength": 1, "description": "Name of the butler whose work it is"},
+                "prompt": {"type": "string", "minLength": 1, "maxLength": 131_072,
+                           "description": "What that butler shall deal with, in the person's own words"},
+                "context": {"type": "string", "maxLength": 16384,
+                            "description": "What it must know of the conversation to understand that"}}});
+        let description = "Hand the message, or one part of it, to the butler whose work it is.";
+        let meta = Meta::write(Effect::Idempotent);
+        Arc::new(Definition::new(ROUTE_TO_BUTLER, description, schema, meta).expect("a schema in the source is right"))
+    })
+}
+
+async fn ingest(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+    if call.session().is_some() {
+        return Err(ToolError::refused("forbidden", "Messages come in from outside, not out of a session."));
+    }
+    match desk.ingest(&call.context().tenant_id, call.args.clone()).await {
+        Ok(accepted) => Ok(json!(accepted)),
+        Err(e @ AcceptError::Invalid(_)) => Err(ToolError::refused(e.code(), e.to_string())),
+        Err(e) => {
+            let mut refusal = json!({"status": "error", "error": e.to_string(), "code": e.code()});
+            refusal["retry_after_s"] = json!(e.retry_after());
+            Ok(refusal)
+        }
+    }
+}
+
+/// Drafts a part. Which message it is, the session's context says.
+async fn route(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+    let Some(session) = call.session() else {
+        return Err(ToolError::refused("forbidden", "Only a session that classifies a message routes it."));
+    };
+    let butler = call.text("butler").unwrap_or_default();
+    let routable = desk.routable();
+    if !routable.iter().any(|(name, _)| name == butler) {
+        let names: Vec<&str> = routable.iter().map(|(name, _)| name.as_str()).collect();
+        let message = format!(
+            "There is no butler `{butler}` to route to; there are: {}. In doubt take {FALLBACK}.",
+            names.join(", ")
+        );
+        return Err(ToolError::refused("unknown_butler", message));
+    }
+    let request = call.context().request_id.0;
+    let (prompt, context) = (call.text("prompt").unwrap_or_default(), call.args.get("context"));
+    let rows = call
+        .effect(
+            "INSERT INTO route_segments (id, request_id, session_id, n, butler, prompt, context, chosen_by, state)
+             SELECT $1, m.request_id, $7, 1 + (SELECT count(*)::int FROM route_segments s WHERE s.request_id = m.request_id),
+                    $3, $4, $5, 'model', 'draft'
+             FROM message_inbox m
+             WHERE m.request_id = $2 AND m.state = 'processing' AND m.classified_at IS NULL
+               AND (SELECT count(*) FROM route_segments s WHERE s.request_id = m.request_id AND s.session_id = $7) < $6
+               AND NOT EXISTS (SELECT 1 FROM route_segments s
+                               WHERE s.request_id = m.request_id AND s.session_id = $7 AND s.butler = $3 AND s.prompt = $4)
+             RETURNING n",
+            &[&Uuid::now_v7(), &request, &butler, &prompt, &context, &MAX_PARTS, &session.0],
+        )
+        .await?;
+    match rows.first() {
+        Some(_) => Ok(json!({"status": "ok", "butler": butler})),
+        None => Err(ToolError::refused(
+            "nothing_to_route",
+            format!("There is no message to route here, or this part is routed already, or it has {MAX_PARTS} parts."),
+        )),
+    }
+}

@@ -1,0 +1,69 @@
+//! The rules of all tenants, read when first needed and again when they change.
+
+use std::collections::HashMap;
+use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
+
+use uuid::Uuid;
+
+use super::rules::{Kind, Rule, Rules};
+use crate::types::Action;
+use base::TenantId;
+use store::{Lease, StoreError};
+
+/// Rules that another process changed are seen after this long.
+const FRESH: Duration = Duration::from_secs(30);
+
+/// A tenant's rules, and when they were read.
+type Read = (Instant, Arc<Rules>);
+
+/// Cheap to clone.
+#[derive(Clone, Default)]
+pub struct RuleBook {
+    read: Arc<RwLock<HashMap<TenantId, Read>>>,
+}
+
+impl RuleBook {
+    /// The rules of a tenant, over a connection that speaks for it.
+    pub async fn of(&self, lease: &mut Lease, tenant: &TenantId) -> Result<Arc<Rules>, StoreError> {
+        if let Some((at, rules)) = self.read.read().unwrap_or_else(|e| e.into_inner()).get(tenant)
+            && at.elapsed() < FRESH
+        {
+            return Ok(rules.clone());
+        }
+        let rules = Arc::new(Rules { list: list(lease).await? });
+        let mut read = self.read.write().unwrap_or_else(|e| e.into_inner());
+        read.insert(tenant.clone(), (Instant::now(), rules.clone()));
+        Ok(rules)
+    }
+
+    /// The rules of this tenant have changed.
+    pub fn forget(&self, tenant: &TenantId) {
+        self.read.write().unwrap_or_else(|e| e.into_inner()).remove(tenant);
+    }
+}
+
+/// The rules on record, in their order.
+pub(super) async fn list(lease: &mut Lease) -> Result<Vec<Rule>, StoreError> {
+    let rows = lease
+        .read(
+            "SELECT id, position, kind, pattern, action, butler, enabled, note FROM triage_rules ORDER BY position, id",
+            &[],
+        )
+        .await
+        .map_err(StoreError::query("reading the triage rules"))?;
+    let rule = |row: &tokio_postgres::Row| -> Option<Rule> {
+        let action: String = row.get(4);
+        Some(Rule {
+            id: row.get::<_, Uuid>(0),
+            position: row.get(1),
+            kind: Kind::from_name(row.get(2))?,
+            pattern: row.get(3),
+            action: serde_json::from_value::<Action>(action.into()).ok()?,
+            butler: row.get(5),
+            enabled: row.get(6),
+            note: row.get(7),
+        })
+    };
+    Ok(rows.iter().filter_map(rule).collect())
+}

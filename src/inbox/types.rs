@@ -1,0 +1,370 @@
+//! What travels through the switchboard: messages as they come in, their parts as they go on, and the names of states.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+use sha2::{Digest, Sha256};
+use uuid::Uuid;
+
+use base::RequestContext;
+
+/// The name of the routing contract that this build speaks, and its number.
+pub const ROUTE_SCHEMA: &str = "route.v1";
+pub const ROUTE_CONTRACT: i32 = 1;
+/// What butlers answer to a route.
+pub const ROUTE_RESPONSE_SCHEMA: &str = "route_response.v1";
+/// Where everything goes that nobody else can be found for.
+pub const FALLBACK: &str = "general";
+/// Tools of the house that are called here by their names.
+pub const ROUTE_EXECUTE: &str = "route.execute";
+pub const ROUTE_TO_BUTLER: &str = "route_to_butler";
+
+/// How urgent a message is. Lower rows of the table go first.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Tier {
+    HighPriority,
+    Interactive,
+    #[default]
+    Default,
+}
+
+impl Tier {
+    pub const ALL: [Tier; 3] = [Tier::HighPriority, Tier::Interactive, Tier::Default];
+
+    /// The number in its row.
+    pub fn number(self) -> i16 {
+        self as i16
+    }
+
+    pub fn from_number(n: i16) -> Self {
+        Self::ALL.into_iter().find(|tier| tier.number() == n).unwrap_or_default()
+    }
+}
+
+/// The longest text that an index of the database takes, with room to spare.
+const MAX_KEY: usize = 500;
+
+/// A key that an index takes: a long one is cut, and told from others of the same begin by its hash.
+pub(super) fn bounded(key: String) -> String {
+    if key.len() <= MAX_KEY {
+        return key;
+    }
+    let hash: String = Sha256::digest(key.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
+    let begin: String = key.chars().take(MAX_KEY / 8).collect();
+    format!("{begin}…{hash}")
+}
+
+/// Where a conversation goes on: messages of one lane are dealt with in the order in which they came.
+#[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct Lane(pub String);
+
+impl Lane {
+    /// The thread where there is one, else the sender's own.
+    pub fn of(channel: &str, endpoint: &str, thread: Option<&str>, sender: &str) -> Self {
+        Self(bounded(match thread {
+            Some(thread) => format!("{channel}|{endpoint}|{thread}"),
+            None => format!("{channel}|{endpoint}||{sender}"),
+        }))
+    }
+
+    /// The lane of a request that came from outside.
+    pub fn of_request(ctx: &RequestContext) -> Self {
+        let thread = ctx.source_thread_identity.as_deref();
+        Self::of(&ctx.source_channel, &ctx.source_endpoint_identity, thread, &ctx.source_sender_identity)
+    }
+}
+
+impl fmt::Display for Lane {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+/// `ingest.v1`: one message as a connector hands it in.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Envelope {
+    pub schema_version: String,
+    pub source: Source,
+    pub event: Event,
+    pub sender: Sender,
+    pub payload: Payload,
+    #[serde(default)]
+    pub control: Control,
+}
+
+/// Through what it came.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Source {
+    pub channel: String,
+    pub provider: String,
+    /// The household's own end: a bot, a mailbox.
+    pub endpoint_identity: String,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Event {
+    /// As the channel numbers it.
+    pub external_event_id: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub external_thread_id: Option<String>,
+    pub observed_at: Timestamp,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Sender {
+    pub identity: String,
+    /// What else a connector knows of who writes: display name, participants, kind of chat.
+    #[serde(flatten)]
+    pub more: Map<String, Value>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Payload {
+    /// The message as the channel has it; null for tier `metadata`.
+    #[serde(default)]
+    pub raw: Option<Map<String, Value>>,
+    pub normalized_text: String,
+    #[serde(default)]
+    pub attachments: Vec<Attachment>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Attachment {
+    pub media_type: String,
+    /// Where its content is stored already.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage_ref: Option<String>,
+    /// The content itself, which goes to the blob store; in the row stands the reference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub content_base64: Option<String>,
+    pub size_bytes: u64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub filename: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub width: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub height: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_message_id: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub source_attachment_id: Option<String>,
+}
+
+/// How it shall be dealt with.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct Control {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idempotency_key: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_context: Option<Map<String, Value>>,
+    pub policy_tier: Tier,
+    pub ingestion_tier: IngestionTier,
+    /// The butler that it is for, whatever it says.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub pinned_target: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum IngestionTier {
+    #[default]
+    Full,
+    /// It is on record, and nobody acts on it.
+    Metadata,
+}
+
+/// What triage says of a message before any model is asked.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Triage {
+    pub action: Action,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub butler: Option<String>,
+    /// `rule`, `pinned`, `envelope`
+    pub by: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule_id: Option<Uuid>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Action {
+    /// It ends here.
+    Skip,
+    /// It stays on record, and nobody acts on it.
+    MetadataOnly,
+    LowPriority,
+    RouteTo,
+    /// On to classification, past all later rules.
+    Pass,
+}
+
+impl Action {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Action::Skip => "skip",
+            Action::MetadataOnly => "metadata_only",
+            Action::LowPriority => "low_priority",
+            Action::RouteTo => "route_to",
+            Action::Pass => "pass",
+        }
+    }
+
+    /// Whether the message needs nothing more.
+    pub fn ends(self) -> bool {
+        matches!(self, Action::Skip | Action::MetadataOnly)
+    }
+
+    /// As the answer to `ingest` calls it.
+    pub fn decision(self) -> &'static str {
+        match self {
+            Action::LowPriority => "low_priority_queue",
+            Action::Pass => "pass_through",
+            other => other.as_str(),
+        }
+    }
+}
+
+/// The answer to an accepted message.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Accepted {
+    pub request_id: Uuid,
+    /// Always `accepted`.
+    pub status: String,
+    /// The same message was accepted before, as this request.
+    pub duplicate: bool,
+    pub triage_decision: Option<String>,
+    pub triage_target: Option<String>,
+}
+
+/// Why a message was not accepted.
+#[derive(Debug, thiserror::Error)]
+pub enum AcceptError {
+    #[error("{0}")]
+    Invalid(String),
+    #[error("{waiting} messages wait already, which is all that [buffer] max_backlog allows; send it again later")]
+    Full { waiting: u64 },
+    #[error(
+        "the database can't be reached just now; send it again in a moment: a message that was taken is known again"
+    )]
+    Unavailable,
+    #[error("the switchboard is not up; send it again in a moment")]
+    NotUp,
+}
+
+impl AcceptError {
+    pub fn code(&self) -> &'static str {
+        match self {
+            AcceptError::Invalid(_) => "invalid_envelope",
+            AcceptError::Full { .. } => "buffer_full",
+            AcceptError::Unavailable => "unavailable",
+            AcceptError::NotUp => "switchboard_unavailable",
+        }
+    }
+
+    /// After how many seconds another try makes sense.
+    pub fn retry_after(&self) -> Option<u32> {
+        match self {
+            AcceptError::Invalid(_) => None,
+            AcceptError::Full { .. } => Some(10),
+            AcceptError::Unavailable | AcceptError::NotUp => Some(2),
+        }
+    }
+}
+
+/// `route.v1`: one part of a message, or a question, on its way to the butler that shall deal with it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Route {
+    pub schema_version: String,
+    pub request_context: RequestContext,
+    pub input: RouteInput,
+    pub subrequest: Subrequest,
+    pub target: RouteTarget,
+    pub kind: RouteKind,
+    /// Somebody waits for an answer on the channel that it came through.
+    #[serde(default)]
+    pub interactive: bool,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub enum RouteKind {
+    Message,
+    /// Another butler's question.
+    Ask,
+    /// The answer to a question of this butler's own that came after its session had stopped waiting.
+    Answer,
+}
+
+impl RouteKind {
+    pub fn as_str(self) -> &'static str {
+        match self {
+            RouteKind::Message => "message",
+            RouteKind::Ask => "ask",
+            RouteKind::Answer => "answer",
+        }
+    }
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RouteInput {
+    pub prompt: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub context: Option<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub conversation_history: Vec<Value>,
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub attachments: Vec<Value>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct Subrequest {
+    /// The part's own id: the key of the butler's row.
+    pub segment_id: Uuid,
+    /// Of a question: the butler that asks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub asked_by: Option<String>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct RouteTarget {
+    pub butler: String,
+    pub tool: String,
+}
+
+/// What happens to a message, for those who watch. The rows are the truth; who is too slow reads them.
+#[derive(Clone, Debug)]
+pub struct Live {
+    pub request_id: Uuid,
+    pub kind: LiveKind,
+}
+
+#[derive(Clone, Debug)]
+pub enum LiveKind {
+    /// A session of this butler works on it.
+    Session {
+        butler: String,
+        session: Uuid,
+        segment: Option<Uuid>,
+    },
+    Routed {
+        butler: String,
+        segment: Uuid,
+    },
+    /// Something was answered: look at the replies.
+    Replied,
+    /// A part, or a question, has come to its end.
+    SegmentSettled {
+        segment: Uuid,
+    },
+    Settled,
+}

@@ -1,0 +1,227 @@
+//! `schedule_list|create|update|delete|trigger` and `schedule_costs`.
+
+use std::sync::{Arc, OnceLock};
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use super::actor::{NOT_NOW, Scheduler};
+use super::dispatch::How;
+use super::edit::{create, update};
+use super::show::{LISTED, show};
+use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+
+/// The schedule tools of one butler.
+pub fn schedule_tools(schedules: &Scheduler) -> Vec<Tool> {
+    static DEFS: OnceLock<Vec<Arc<Definition>>> = OnceLock::new();
+    let defs = DEFS.get_or_init(definitions);
+    macro_rules! with {
+        ($f:ident) => {{
+            let schedules = schedules.clone();
+            handler(move |call| $f(call, schedules.clone()))
+        }};
+    }
+    let handlers = [handler(list), with!(create), with!(update), with!(delete), with!(trigger), handler(costs)];
+    defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
+}
+
+fn fields() -> Map<String, Value> {
+    let time = |description: &str| json!({"type": "string", "format": "date-time", "description": description});
+    let text = |description: &str| json!({"type": "string", "description": description});
+    let Value::Object(fields) = json!({
+        "name": {"type": "string", "minLength": 1, "maxLength": 100, "description": "Unique name of the schedule"},
+        "cron": text("Five fields (minute hour day month weekday), seconds optional in front; e.g. 0 8 * * 1-5"),
+        "every": text("In the place of cron: a period such as 90m or 2h, counted from start_at, else from now"),
+        "at": text("In the place of cron: once, at this moment; local time such as 2026-12-24T18:00, or with an offset"),
+        "in": text("In the place of cron: once, after this time from now, such as 45m"),
+        "prompt": text("What to do when it is due, for dispatch_mode prompt"),
+        "dispatch_mode": {"type": "string", "enum": ["prompt", "job"],
+                          "description": "prompt starts a session, job runs a job"},
+        "job_name": text("Which job, for dispatch_mode job"),
+        "job_args": {"type": "object", "description": "Arguments of the job"},
+        "timezone": text("IANA name; the owner's zone by default"),
+        "start_at": time("Not before this"),
+        "end_at": time("End of the calendar event that this stands for"),
+        "until_at": time("Not after this"),
+        "priority": {"type": "integer", "minimum": 1, "maximum": 3, "description":
+                     "3 is ordinary; 2 goes before it; 1 goes before people's messages, for urgent upkeep only"},
+        "require_idle": {"type": "boolean", "description":
+                         "Wait until the butler has no session; skipped if it has none before the next time"},
+        "missed": {"type": "string", "enum": ["skip", "run_once", "backfill"], "description":
+                   "What becomes of times that pass while butlerd is off: nothing, one run for all, or a run for each"},
+        "missed_window": text("How far back missed times are made up for; 7d by default"),
+        "overlap": {"type": "string", "enum": ["skip", "queue"], "description":
+                    "What becomes of a time that comes while an earlier run is at work"},
+        "display_title": text("How calendars show it"),
+        "calendar_event_id": text("The calendar event that this stands for"),
+    }) else {
+        unreachable!("the literal above is an object")
+    };
+    fields
+}
+
+fn definitions() -> Vec<Arc<Definition>> {
+    let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
+        let schema =
+            json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
+        Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
+    };
+    let id = json!({"type": "string", "format": "uuid", "description": "Id of the schedule (from schedule_list)"});
+    let ids = json!({"task_id": id, "id": id});
+    let mut changes = fields();
+    changes.insert("task_id".into(), id.clone());
+    changes.insert("id".into(), id.clone());
+    changes.insert("enabled".into(), json!({"type": "boolean", "description": "false pauses it"}));
+    let day = |description: &str| json!({"type": "string", "format": "date", "description": description});
+    vec![
+        define(
+            "schedule_list",
+            "List this butler's schedules with their next and last run.",
+            json!({}),
+            json!([]),
+            Meta::read(),
+        ),
+        define(
+            "schedule_create",
+            "Create a schedule: a prompt for a new session, or a job, at the times of a cron expression, every so often, \
+             or once. It takes one of cron, every, at and in.",
+            Value::Object(fields()),
+            json!(["name"]),
+            Meta::write(Effect::Once),
+        ),
+        define(
+            "schedule_update",
+            "Change a schedule. Only the given fields change.",
+            Value::Object(changes),
+            json!([]),
+            // It answers with all of the schedule.
+            Meta { reads_private: true, ..Meta::write(Effect::Idempotent) },
+        ),
+        define(
+            "schedule_delete",
+            "Delete a schedule made by schedule_create. Those of butler.toml can only be switched off.",
+            ids.clone(),
+            json!([]),
+            Meta { destructive: true, ..Meta::write(Effect::Idempotent) },
+        ),
+        define(
+            "schedule_trigger",
+            "Run a schedule once, now. Its next due time stays.",
+            ids,
+            json!([]),
+            Meta::write(Effect::Once),
+        ),
+        define(
+            "schedule_costs",
+            "What this butler's schedules cost: runs, sessions, tokens and US dollars of each; null is unknown, not 0.",
+            json!({"from_date": day("First day; 30 days back by default"), "to_date": day("Last day; today by default")}),
+            json!([]),
+            Meta { reads_private: false, ..Meta::read() },
+        ),
+    ]
+}
+
+async fn list(call: ToolCall) -> Result<Value, ToolError> {
+    let sql = format!("SELECT {LISTED} FROM scheduled_tasks WHERE source <> 'house' ORDER BY name");
+    Ok(call.query(&sql, &[]).await?.iter().map(show).collect())
+}
+
+/// Which schedule is meant.
+#[derive(Deserialize, Default, Clone, Copy, PartialEq)]
+pub(super) struct Target {
+    task_id: Option<Uuid>,
+    id: Option<Uuid>,
+}
+
+impl Target {
+    pub fn id(&self) -> Result<Uuid, ToolError> {
+        match (self.task_id, self.id) {
+            (Some(a), Some(b)) if a != b => {
+                Err(ToolError::refused("invalid_arguments", "task_id and id name two different schedules."))
+            }
+            (Some(id), _) | (None, Some(id)) => Ok(id),
+            (None, None) => Err(ToolError::refused("invalid_arguments", "task_id is needed; see schedule_list.")),
+        }
+    }
+}
+
+pub(super) fn unknown(id: Uuid) -> ToolError {
+    ToolError::refused("not_found", format!("There is no schedule {id}; schedule_list shows those there are."))
+}
+
+async fn delete(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
+    let id = call.parse::<Target>()?.id()?;
+    let found = call.query("SELECT source FROM scheduled_tasks WHERE id = $1", &[&id]).await?;
+    match found.first().map(|r| r.get::<_, String>(0)) {
+        None => return Err(unknown(id)),
+        Some(source) if source != "db" => {
+            return Err(ToolError::refused(
+                "declared",
+                "This schedule is declared in butler.toml; schedule_update(enabled=false) switches it off.",
+            ));
+        }
+        Some(_) => {}
+    }
+    call.effect("DELETE FROM scheduled_tasks WHERE id = $1 AND source = 'db'", &[&id]).await?;
+    schedules.wake();
+    Ok(json!({"id": id, "status": "deleted"}))
+}
+
+async fn trigger(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
+    let id = call.parse::<Target>()?.id()?;
+    let ran = schedules.run_now(&call.context().tenant_id, id, call.caller.clone()).await?;
+    let Some((name, ended)) = ran else { return Err(unknown(id)) };
+    let why = match ended.how {
+        How::Done(note) => {
+            return Ok(
+                json!({"id": id, "status": "triggered", "name": name, "session_id": ended.session, "result": note}),
+            );
+        }
+        How::Failed(why) => why,
+        How::Later(_) => NOT_NOW.to_owned(),
+    };
+    Ok(json!({"id": id, "status": "error", "error": why, "session_id": ended.session}))
+}
+
+#[derive(Deserialize)]
+struct Days {
+    from_date: Option<Date>,
+    to_date: Option<Date>,
+}
+
+async fn costs(call: ToolCall) -> Result<Value, ToolError> {
+    let days: Days = call.parse()?;
+    let zone = call.store.time_zone().clone();
+    let today = call.store.clock().now().to_zoned(zone.clone()).date();
+    let to = days.to_date.unwrap_or(today);
+    let from = days.from_date.unwrap_or_else(|| today.saturating_sub(jiff::Span::new().days(30)));
+    let start = |day: Date| day.to_zoned(zone.clone()).map(|z| z.timestamp()).unwrap_or(Timestamp::MAX);
+    let (begin, end) = (start(from), start(to.tomorrow().unwrap_or(to)));
+    let rows = call
+        .query(
+            "SELECT t.id, t.name, t.enabled AND t.paused_at IS NULL,
+                    (SELECT count(*) FROM schedule_runs r WHERE r.task_id = t.id AND r.fire_at >= $1 AND r.fire_at < $2
+                       AND r.state <> 'skipped'),
+                    count(s.id), count(s.id) FILTER (WHERE s.cost_usd IS NULL AND s.completed_at IS NOT NULL),
+                    sum(coalesce(s.input_tokens, 0) + coalesce(s.output_tokens, 0))::bigint,
+                    sum(s.cost_usd)::text
+             FROM scheduled_tasks t
+             LEFT JOIN sessions s ON s.trigger_source = 'schedule:' || t.name AND s.queued_at >= $1 AND s.queued_at < $2
+             GROUP BY t.id ORDER BY sum(s.cost_usd) DESC NULLS LAST, t.name",
+            &[&begin, &end],
+        )
+        .await?;
+    let list: Vec<Value> = rows
+        .iter()
+        .map(|r| {
+            json!({"id": r.get::<_, Uuid>(0), "name": r.get::<_, String>(1), "enabled": r.get::<_, bool>(2),
+                   "runs": r.get::<_, i64>(3), "sessions": r.get::<_, i64>(4),
+                   "sessions_of_unknown_cost": r.get::<_, i64>(5), "tokens": r.get::<_, Option<i64>>(6).unwrap_or(0),
+                   "cost_usd": r.get::<_, Option<String>>(7)})
+        })
+        .collect();
+    Ok(json!({"from_date": from, "to_date": to, "schedules": list}))
+}

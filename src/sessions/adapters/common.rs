@@ -1,0 +1,253 @@
+//! What all adapters do alike.
+
+use std::collections::{BTreeMap, HashMap};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use serde_json::{Value, json};
+
+use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, Needs, Probe, RunError};
+use crate::child::{ExitInfo, Nursery};
+use base::{Secret, text};
+
+/// The variables of every child.
+pub const BASE_ENV: &[&str] = &["PATH", "HOME", "TMPDIR", "MCP_SERVERS", "TRACEPARENT"];
+
+/// The children's PATH: fixed, so that nothing of the daemon's reaches them.
+pub const CHILD_PATH: &str = "/usr/local/bin:/usr/bin:/bin";
+
+/// The name under which a child knows its one MCP server.
+pub(super) const SERVER: &str = "butler";
+
+/// The address of the one server, with the session's id for correlation.
+pub(super) fn server_url(inv: &Invocation) -> String {
+    let joiner = if inv.mcp_url.contains('?') { '&' } else { '?' };
+    format!("{}{joiner}runtime_session_id={}", inv.mcp_url, inv.session_id)
+}
+
+/// A prompt that can't be taken for a command of the program: those begin with `/`.
+pub(super) fn no_command(prompt: &str) -> String {
+    if prompt.starts_with('/') { format!("\n{prompt}") } else { prompt.to_owned() }
+}
+
+/// The butler's names of its tools, by what programs make of them for models whose API allows fewer characters.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Names {
+    own: Vec<String>,
+    by_shown: HashMap<String, String>,
+}
+
+impl Names {
+    pub fn new(tools: &[String]) -> Self {
+        let allowed = |c: char| if c.is_ascii_alphanumeric() || c == '_' || c == '-' { c } else { '_' };
+        let shown = |name: &String| name.chars().map(allowed).collect();
+        Self { own: tools.to_vec(), by_shown: tools.iter().map(|name| (shown(name), name.clone())).collect() }
+    }
+
+    /// The butler's name of the tool that a program shows under this one; the same where it is not known.
+    pub fn own(&self, shown: &str) -> String {
+        if self.own.iter().any(|name| name == shown) {
+            return shown.to_owned();
+        }
+        self.by_shown.get(shown).cloned().unwrap_or_else(|| shown.to_owned())
+    }
+}
+
+/// The value of `MCP_SERVERS`: the one server, with the session's id for correlation and its token as proof.
+pub(super) fn mcp_servers(inv: &Invocation) -> Value {
+    json!({"mcpServers": {SERVER: {
+        "type": "http",
+        "url": server_url(inv),
+        "headers": {"Authorization": format!("Bearer {}", inv.token.expose())},
+    }}})
+}
+
+/// The environment: what every child has, what the adapter sets, what the butler declares. Nothing else; and the butler
+/// can't declare what butlerd sets, or what could name the program another key or model.
+pub(super) fn environment(
+    inv: &Invocation,
+    list: EnvList,
+    own: Vec<(&'static str, String)>,
+) -> Result<Vec<(String, String)>, AdapterError> {
+    let mut env = BTreeMap::new();
+    for (name, value) in &inv.declared_env {
+        if [BASE_ENV, list.always, list.sometimes].iter().any(|names| names.contains(&name.as_str())) {
+            return Err(AdapterError::Reserved(name.clone()));
+        }
+        env.insert(name.clone(), value.expose().clone());
+    }
+    let path = |p: &Path| p.to_string_lossy().into_owned();
+    let base = [
+        ("PATH", CHILD_PATH.to_owned()),
+        ("HOME", path(&inv.workspace.home)),
+        ("TMPDIR", path(&inv.workspace.tmp)),
+        ("MCP_SERVERS", mcp_servers(inv).to_string()),
+        ("TRACEPARENT", inv.traceparent.clone()),
+    ];
+    env.extend(base.into_iter().chain(own).map(|(name, value)| (name.to_owned(), value)));
+    for (name, value) in &env {
+        let mut bytes = name.bytes();
+        let first = bytes.next().is_some_and(|b| b.is_ascii_alphabetic() || b == b'_');
+        if !first || !bytes.all(|b| b.is_ascii_alphanumeric() || b == b'_') || value.contains('\0') {
+            return Err(AdapterError::Variable(name.clone()));
+        }
+    }
+    Ok(env.into_iter().collect())
+}
+
+/// The first of `names` that there is a key for.
+pub(super) fn credential<'a>(
+    inv: &'a Invocation,
+    names: &[&'static str],
+) -> Option<(&'static str, &'a Secret<String>)> {
+    names.iter().find_map(|wanted| {
+        let (_, key) = inv.credentials.iter().find(|(name, key)| name == wanted && !key.expose().is_empty())?;
+        Some((*wanted, key))
+    })
+}
+
+/// Where a program is: as configured, else the first of this name on the daemon's PATH. Links are resolved, because
+/// the children's user may be unable to read them.
+pub(super) fn find_program(
+    configured: Option<&Path>,
+    setting: &'static str,
+    name: &'static str,
+    hint: &'static str,
+) -> Result<PathBuf, AdapterError> {
+    let usable = |path: &Path| {
+        let path = path.canonicalize().ok()?;
+        let meta = path.metadata().ok()?;
+        (meta.is_file() && meta.permissions().mode() & 0o111 != 0).then_some(path)
+    };
+    if let Some(path) = configured {
+        return usable(path).ok_or_else(|| AdapterError::ProgramGone { path: path.to_owned(), setting });
+    }
+    let path = std::env::var_os("PATH").unwrap_or_default();
+    let found = std::env::split_paths(&path).filter(|d| d.is_absolute()).find_map(|dir| usable(&dir.join(name)));
+    found.ok_or(AdapterError::NoProgram { name, hint })
+}
+
+/// The error of a program that ended without its final event.
+pub(super) fn no_final_event(program: &str, exit: ExitInfo, stderr_tail: &str) -> RunError {
+    let words = stderr_tail.trim();
+    let mut message = format!("{program} ended ({exit}) without its final event");
+    if words.is_empty() {
+        message.push_str(" and without a word on standard error");
+    } else {
+        message.push_str("; its last words: ");
+        message.push_str(&last_words(words));
+    }
+    RunError::new(ErrorClass::Crashed, message)
+}
+
+/// At most the last 500 bytes.
+pub(super) fn last_words(words: &str) -> String {
+    let mut from = words.len().saturating_sub(500);
+    while !words.is_char_boundary(from) {
+        from += 1;
+    }
+    if from == 0 { words.to_owned() } else { format!("…{}", &words[from..]) }
+}
+
+/// An error text of a vendor, fit for a row.
+pub(super) fn shown(message: &str) -> String {
+    text::truncate(text::clean(message).trim(), 2000)
+}
+
+/// A `u64` that is there.
+pub(super) fn number(value: &Value, key: &str) -> Option<u64> {
+    value.get(key)?.as_u64()
+}
+
+/// A text that is there.
+pub(super) fn string<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
+    value.get(key)?.as_str()
+}
+
+/// Whether a program is there, and the version that it tells to `before… --version`. Its home is one that isn't there:
+/// nothing is read from the user's, and nothing written.
+pub(super) async fn probe(
+    nursery: &Nursery,
+    found: Result<PathBuf, AdapterError>,
+    before: Vec<String>,
+    env: &[(&str, &str)],
+) -> Probe {
+    let program = match found {
+        Ok(program) => program,
+        Err(e) => return Probe { program: None, version: None, problem: Some(e.to_string()) },
+    };
+    let env = [("PATH", CHILD_PATH), ("HOME", "/nonexistent")].iter().chain(env);
+    let env = env.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    match ask_version(nursery, program.clone(), before, env).await {
+        Ok(version) => Probe { program: Some(program), version: Some(version), problem: None },
+        Err(problem) => Probe { program: Some(program), version: None, problem: Some(problem) },
+    }
+}
+
+/// A version that a program told, or why it told none.
+async fn ask_version(
+    nursery: &Nursery,
+    program: PathBuf,
+    mut args: Vec<String>,
+    env: Vec<(String, String)>,
+) -> Result<String, String> {
+    use crate::child::{ChildSpec, Output, OutputLimits, Rlimits};
+    use base::SessionId;
+
+    args.push("--version".to_owned());
+    let spec = ChildSpec {
+        program,
+        args,
+        env,
+        cwd: "/".into(),
+        user: None,
+        limits: Rlimits { core: Some(0), ..Rlimits::default() },
+        sandbox: None,
+        stdin: None,
+        session: SessionId::new(),
+        output: OutputLimits { total: 64 << 10, ..OutputLimits::default() },
+    };
+    let explain = |e: &dyn std::error::Error| match e.source() {
+        Some(source) => format!("{e}: {source}"),
+        None => e.to_string(),
+    };
+    let mut child = nursery.spawn(spec).await.map_err(|e| explain(&e))?;
+    let mut first = None;
+    if let Some(mut lines) = child.stdout.take() {
+        let read = async {
+            while let Ok(Some(Output::Line(line))) = lines.next().await {
+                first.get_or_insert(line.text);
+            }
+        };
+        let _ = tokio::time::timeout(std::time::Duration::from_secs(20), read).await;
+    }
+    let ended = child.terminate(std::time::Duration::ZERO).await;
+    let words = child.stderr_tail().await;
+    match (first.filter(|f| !f.trim().is_empty()), ended.exit) {
+        (Some(version), Some(ExitInfo { code: Some(0), .. })) => Ok(text::clean(version.trim())),
+        (_, exit) => {
+            Err(format!("it does not tell its version ({}): {}", exit.unwrap_or_default(), last_words(words.trim())))
+        }
+    }
+}
+
+/// The directory of the package that a script is of: the nearest above it with a `package.json`.
+pub(super) fn package_of(script: &Path) -> Option<PathBuf> {
+    script.ancestors().skip(1).take(4).find(|dir| dir.join("package.json").is_file()).map(Path::to_owned)
+}
+
+/// The whole of an adapter's composition, but for the program.
+pub(super) fn composed(
+    program: PathBuf,
+    args: Vec<String>,
+    env: Vec<(String, String)>,
+    files: Vec<(&str, String)>,
+    stdin: Option<&str>,
+) -> Composed {
+    let files = files.into_iter().map(|(path, contents)| crate::workspace::SessionFile {
+        path: path.into(),
+        contents: contents.into_bytes(),
+        mode: 0o600,
+    });
+    Composed { program, args, env, files: files.collect(), stdin: stdin.map(PathBuf::from), needs: Needs::default() }
+}

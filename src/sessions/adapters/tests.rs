@@ -1,0 +1,51 @@
+//! What the tests of all adapters need.
+
+use std::os::unix::fs::PermissionsExt;
+use std::path::PathBuf;
+
+use super::{Composed, Invocation};
+use crate::child::ExitInfo;
+use crate::workspace::WorkspacePaths;
+use base::Secret;
+use config::Api;
+
+pub(super) const CODE: fn(i32) -> ExitInfo = |code| ExitInfo { code: Some(code), signal: None };
+
+/// A program of this name that exists, and an invocation in a workspace that need not.
+pub(super) fn invocation(program: &str) -> (tempfile::TempDir, PathBuf, Invocation) {
+    let dir = tempfile::tempdir().unwrap();
+    let program = dir.path().join(program);
+    std::fs::write(&program, "#!/bin/sh\n").unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let invocation = Invocation {
+        session_id: "01939f00-0000-7000-8000-000000000001".parse().unwrap(),
+        butler: "health".parse().unwrap(),
+        prompt: "private words".into(),
+        system_prompt: "You are Health.".into(),
+        model: Some("claude-sonnet-4-5".into()),
+        mcp_url: "http://127.0.0.1:7/mcp".into(),
+        token: Secret::new("token-of-the-session".into()),
+        traceparent: "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01".into(),
+        max_turns: 20,
+        one_round: false,
+        max_output_tokens: None,
+        request_timeout: None,
+        max_retries: None,
+        granted_tools: vec![],
+        extra_args: vec![],
+        credentials: vec![("ANTHROPIC_API_KEY".into(), Secret::new("sk-secret-key".into()))],
+        base_url: None,
+        api: Api::Anthropic,
+        workspace: WorkspacePaths::under("/s".into()),
+        skills: vec![],
+        declared_env: vec![],
+    };
+    (dir, program, invocation)
+}
+
+/// A file of the composition, which must be private.
+pub(super) fn file(composed: &Composed, path: &str) -> String {
+    let file = composed.files.iter().find(|f| f.path.to_str() == Some(path)).unwrap_or_else(|| panic!("no {path}"));
+    assert_eq!(file.mode, 0o600);
+    String::from_utf8(file.contents.clone()).unwrap()
+}

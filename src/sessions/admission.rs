@@ -1,0 +1,259 @@
+//! Who may start now, who waits, who is refused: a butler's own permits and bounded queue, and the household's permits.
+//!
+//! All butlers wait on one floor, so that who goes next is decided in one place: by urgency first, then the butler that
+//! has fewest sessions running, then whoever came first. Whoever waited long enough counts as one step more urgent, so
+//! nobody waits for ever.
+
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
+use tokio_util::sync::CancellationToken;
+
+use super::types::{Trigger, TriggerError};
+use base::Trust;
+
+/// How urgent a session is; the first is the most urgent.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+pub enum Urgency {
+    /// A schedule of priority 1, such as memory work that ordinary messages must not starve.
+    First,
+    /// The owner waits for it.
+    Owner,
+    /// Somebody else, or another butler, waits for it.
+    Others,
+    Schedule,
+    /// What the household does for itself, such as tidying its memory. It leaves the last free permit to the others.
+    Housekeeping,
+}
+
+/// Sources that begin with this are housekeeping.
+pub const HOUSEKEEPING: &str = "housekeeping:";
+/// Sources that begin with this are schedules.
+pub const SCHEDULE: &str = "schedule:";
+
+impl Urgency {
+    /// Of a trigger, by where it came from and on whose behalf.
+    pub fn of(trigger: &Trigger) -> Self {
+        match trigger.source.as_str() {
+            _ if trigger.wants.priority == Some(1) => Urgency::First,
+            _ if trigger.wants.priority == Some(2) => Urgency::Others,
+            s if s.starts_with(HOUSEKEEPING) => Urgency::Housekeeping,
+            s if s.starts_with(SCHEDULE) => Urgency::Schedule,
+            _ if trigger.request.trust == Trust::Owner => Urgency::Owner,
+            _ => Urgency::Others,
+        }
+    }
+}
+
+/// Waiting this long makes one step more urgent.
+const PATIENCE: Duration = Duration::from_secs(120);
+/// Waiting so many times as long makes one as urgent as can be.
+const VERY_LONG: u64 = 5;
+
+/// The household's permits and everybody who waits for one. Cheap to clone.
+#[derive(Clone)]
+pub struct Floor {
+    shared: Arc<Mutex<State>>,
+}
+
+struct State {
+    permits: usize,
+    running: usize,
+    butlers: Vec<Desk>,
+    /// In the order of their coming.
+    waiting: Vec<Waiting>,
+    next: u64,
+}
+
+/// One butler's share.
+struct Desk {
+    most: usize,
+    running: usize,
+    queued: usize,
+}
+
+struct Waiting {
+    number: u64,
+    desk: usize,
+    urgency: Urgency,
+    since: Instant,
+    go: oneshot::Sender<Slot>,
+}
+
+/// The right to run one session, until dropped.
+pub struct Slot {
+    floor: Floor,
+    desk: usize,
+}
+
+impl Drop for Slot {
+    fn drop(&mut self) {
+        let mut state = self.floor.lock();
+        state.running -= 1;
+        state.butlers[self.desk].running -= 1;
+        self.floor.call(state);
+    }
+}
+
+impl Floor {
+    /// A floor on which `permits` sessions run at a time.
+    pub fn new(permits: usize) -> Self {
+        let state = State { permits, running: 0, butlers: Vec::new(), waiting: Vec::new(), next: 0 };
+        Self { shared: Arc::new(Mutex::new(state)) }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.shared.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Calls everybody who may go now.
+    fn call(&self, mut state: MutexGuard<'_, State>) {
+        let mut refused = Vec::new();
+        let now = Instant::now();
+        while let Some(at) = state.first(now) {
+            let chosen = state.waiting.remove(at);
+            state.butlers[chosen.desk].queued -= 1;
+            state.take(chosen.desk);
+            let slot = Slot { floor: self.clone(), desk: chosen.desk };
+            // Whoever no longer waits gives the slot back; dropped below, because that takes the lock.
+            refused.extend(chosen.go.send(slot).err());
+        }
+        drop(state);
+        drop(refused);
+    }
+}
+
+impl State {
+    fn take(&mut self, desk: usize) {
+        self.running += 1;
+        self.butlers[desk].running += 1;
+    }
+
+    fn free(&self, desk: usize, urgency: Urgency) -> bool {
+        let desk = &self.butlers[desk];
+        let kept = usize::from(urgency == Urgency::Housekeeping && self.permits > 1);
+        self.running + kept < self.permits && desk.running < desk.most
+    }
+
+    /// Who goes next, as an index into `waiting`.
+    fn first(&self, now: Instant) -> Option<usize> {
+        let may = self.waiting.iter().enumerate().filter(|(_, w)| self.free(w.desk, w.urgency));
+        let rank = |w: &Waiting| {
+            let steps = now.saturating_duration_since(w.since).as_secs() / PATIENCE.as_secs();
+            // Beside the first ones stands only who has waited very long.
+            let most = u64::from(w.urgency != Urgency::First && steps < VERY_LONG);
+            (w.urgency as u64).saturating_sub(steps).max(most)
+        };
+        may.min_by_key(|(_, w)| (rank(w), self.butlers[w.desk].running, w.number)).map(|(at, _)| at)
+    }
+}
+
+/// One butler's admission. Cheap to clone.
+#[derive(Clone)]
+pub struct Admission {
+    butler: Arc<str>,
+    floor: Floor,
+    desk: usize,
+    max_queued: usize,
+    stop: CancellationToken,
+}
+
+/// A slot, or a place in the queue.
+pub struct Place {
+    admission: Admission,
+    seat: Seat,
+}
+
+enum Seat {
+    Ready(Slot),
+    Queue(Queued, oneshot::Receiver<Slot>),
+}
+
+/// Counts as waiting until dropped or called.
+struct Queued {
+    floor: Floor,
+    number: u64,
+}
+
+impl Drop for Queued {
+    fn drop(&mut self) {
+        let mut state = self.floor.lock();
+        if let Some(at) = state.waiting.iter().position(|w| w.number == self.number) {
+            let gone = state.waiting.remove(at);
+            state.butlers[gone.desk].queued -= 1;
+        }
+    }
+}
+
+impl Admission {
+    /// `most` sessions at once, `max_queued` waiting. Nobody is admitted once `stop` fired.
+    pub fn new(butler: &str, most: usize, max_queued: usize, floor: Floor, stop: CancellationToken) -> Self {
+        let desk = {
+            let mut state = floor.lock();
+            state.butlers.push(Desk { most, running: 0, queued: 0 });
+            state.butlers.len() - 1
+        };
+        Self { butler: butler.into(), floor, desk, max_queued, stop }
+    }
+
+    /// Sessions that hold a slot of this butler.
+    pub fn running(&self) -> usize {
+        self.floor.lock().butlers[self.desk].running
+    }
+
+    /// Triggers that wait.
+    pub fn queued(&self) -> usize {
+        self.floor.lock().butlers[self.desk].queued
+    }
+
+    /// A place, or a refusal at once. `from_session`: the trigger comes out of a session, which must not wait for a slot
+    /// that it, or another that waits like it, may be holding.
+    pub fn enter(&self, urgency: Urgency, from_session: bool) -> Result<Place, TriggerError> {
+        if self.stop.is_cancelled() {
+            return Err(TriggerError::Stopping(self.butler.to_string()));
+        }
+        let mut state = self.floor.lock();
+        // Those of this butler who wait go first: a newcomer takes a free slot only when nobody does.
+        let seat = if state.butlers[self.desk].queued == 0 && state.free(self.desk, urgency) {
+            state.take(self.desk);
+            Seat::Ready(Slot { floor: self.floor.clone(), desk: self.desk })
+        } else if from_session {
+            return Err(TriggerError::SelfWait { butler: self.butler.to_string() });
+        } else {
+            let Desk { running, queued, .. } = state.butlers[self.desk];
+            if queued >= self.max_queued {
+                return Err(TriggerError::Capacity { butler: self.butler.to_string(), running, queued });
+            }
+            let (go, called) = oneshot::channel();
+            let number = state.next;
+            state.next += 1;
+            state.butlers[self.desk].queued += 1;
+            state.waiting.push(Waiting { number, desk: self.desk, urgency, since: Instant::now(), go });
+            let queued = Queued { floor: self.floor.clone(), number };
+            // A free slot that a less urgent one had to leave may be for this one.
+            self.floor.call(state);
+            Seat::Queue(queued, called)
+        };
+        Ok(Place { admission: self.clone(), seat })
+    }
+}
+
+impl Place {
+    /// Waits for the slot.
+    pub async fn wait(self) -> Result<Slot, TriggerError> {
+        let (_queued, called) = match self.seat {
+            Seat::Ready(slot) => return Ok(slot),
+            Seat::Queue(queued, called) => (queued, called),
+        };
+        let stopping = || TriggerError::Stopping(self.admission.butler.to_string());
+        tokio::select! {
+            () = self.admission.stop.cancelled() => Err(stopping()),
+            slot = called => slot.map_err(|_| stopping()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "admission_tests.rs"]
+mod tests;

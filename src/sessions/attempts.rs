@@ -1,0 +1,99 @@
+//! What follows a session that failed: another try, another runtime, or nothing.
+//!
+//! Only a session that called no tool is followed by another, whatever its tools do: what was done once is never done
+//! twice by the program's own decision.
+
+use std::sync::Arc;
+
+use super::adapters::{Adapter, ErrorClass, adapter};
+use super::log::Ending;
+use super::types::SessionState;
+use config::{ButlerConfig, ClisConfig, RuntimeKind};
+
+/// A runtime that a butler's sessions may run in.
+pub(super) struct Candidate {
+    pub kind: RuntimeKind,
+    pub adapter: Arc<dyn Adapter>,
+}
+
+/// The butler's runtime and its fallbacks, in their order.
+pub(super) fn candidates(config: &ButlerConfig, clis: &ClisConfig) -> Vec<Candidate> {
+    let kinds = std::iter::once(&config.runtime.kind).chain(&config.runtime.fallback);
+    kinds.map(|kind| Candidate { kind: *kind, adapter: adapter(*kind, clis) }).collect()
+}
+
+/// What follows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Next {
+    Nothing,
+    /// The same once more, after a while.
+    Again,
+    /// The next runtime, if one is ready.
+    Elsewhere,
+}
+
+/// `fallbacks`: runtimes that were not tried yet; `retries`: tries that are left.
+pub(super) fn next(end: &Ending, tool_calls: i64, fallbacks: usize, retries: u32) -> Next {
+    if end.state != SessionState::Failed || tool_calls > 0 || end.tools_seen > 0 {
+        return Next::Nothing;
+    }
+    let is = |classes: &[ErrorClass]| classes.iter().any(|c| end.error_class.as_deref() == Some(c.as_str()));
+    // Where another vendor may do better.
+    let elsewhere = [
+        ErrorClass::Auth,
+        ErrorClass::Overloaded,
+        ErrorClass::RateLimited,
+        ErrorClass::ModelUnreachable,
+        ErrorClass::ProgramMissing,
+    ];
+    // What may be over in a while. A crash is none of these: it comes again, or nobody knows what it did.
+    let again =
+        [ErrorClass::Overloaded, ErrorClass::RateLimited, ErrorClass::ModelUnreachable, ErrorClass::McpUnreachable];
+    if fallbacks > 0 && is(&elsewhere) {
+        Next::Elsewhere
+    } else if retries > 0 && is(&again) {
+        Next::Again
+    } else {
+        Next::Nothing
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn failed(class: ErrorClass) -> Ending {
+        Ending::failed(SessionState::Failed, class.as_str(), "")
+    }
+
+    #[test]
+    fn only_what_did_nothing_is_followed_by_another() {
+        assert_eq!(next(&failed(ErrorClass::Overloaded), 0, 0, 1), Next::Again);
+        assert_eq!(next(&failed(ErrorClass::Overloaded), 1, 1, 1), Next::Nothing);
+        // A tool of the program itself leaves no row.
+        assert_eq!(next(&Ending { tools_seen: 1, ..failed(ErrorClass::Overloaded) }, 0, 1, 1), Next::Nothing);
+        assert_eq!(next(&failed(ErrorClass::Overloaded), 0, 0, 0), Next::Nothing);
+    }
+
+    #[test]
+    fn another_runtime_goes_before_another_try() {
+        assert_eq!(next(&failed(ErrorClass::Overloaded), 0, 1, 1), Next::Elsewhere);
+        assert_eq!(next(&failed(ErrorClass::Auth), 0, 1, 1), Next::Elsewhere);
+        assert_eq!(next(&failed(ErrorClass::ProgramMissing), 0, 1, 0), Next::Elsewhere);
+        for (class, then) in [
+            (ErrorClass::Auth, Next::Nothing),
+            (ErrorClass::McpUnreachable, Next::Again),
+            (ErrorClass::Crashed, Next::Nothing),
+            (ErrorClass::Budget, Next::Nothing),
+        ] {
+            assert_eq!(next(&failed(class), 0, 0, 1), then, "{class:?}");
+        }
+    }
+
+    #[test]
+    fn what_was_stopped_stays_stopped() {
+        for state in [SessionState::TimedOut, SessionState::Cancelled, SessionState::Interrupted] {
+            assert_eq!(next(&Ending::failed(state, "overloaded", ""), 0, 1, 1), Next::Nothing);
+        }
+    }
+}

@@ -1,0 +1,362 @@
+//! The meter of one session: counts what its model calls use, and says when it is enough.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard};
+
+use rust_decimal::Decimal;
+use serde_json::{Value, json};
+use tokio::sync::Notify;
+
+use super::ledger::Day;
+use super::sum::{Limit, Sum, cost};
+use crate::adapters::{ErrorClass, RunError, Usage};
+use crate::halt::Halt;
+use access::CallGuard;
+use base::{ButlerName, Money};
+use config::Pricing;
+
+/// What one session may use at most. `None` is no limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Limits {
+    /// Model calls.
+    pub turns: Option<u32>,
+    /// Tokens of all kinds together.
+    pub tokens: Option<u64>,
+    /// What its model calls cost.
+    pub usd: Option<Money>,
+}
+
+/// What one session has used so far.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Spent {
+    /// Model calls that were begun and not taken back.
+    pub turns: u32,
+    /// Of the calls that said so.
+    pub usage: Usage,
+    /// By the price list. `None` is unknown: no call yet, or one whose cost is unknown.
+    pub cost_usd: Option<Money>,
+}
+
+/// A limit that is reached.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{message}")]
+pub struct OverBudget {
+    /// `Budget` or `Turns`.
+    pub class: ErrorClass,
+    /// Which limit it is, for people.
+    pub message: String,
+}
+
+impl OverBudget {
+    pub(super) fn budget(message: String) -> Self {
+        Self { class: ErrorClass::Budget, message }
+    }
+}
+
+impl From<OverBudget> for RunError {
+    fn from(over: OverBudget) -> Self {
+        RunError::new(over.class, over.message)
+    }
+}
+
+/// What a session's row tells of what it used.
+#[derive(Clone, PartialEq, Debug, Default)]
+pub struct Bill {
+    pub usage: Usage,
+    /// US dollars; `None` is unknown.
+    pub cost_usd: Option<Decimal>,
+    /// Model calls; `None` where nobody counted them.
+    pub turns: Option<u32>,
+    /// `[{"model": …, "usd": "0.01" or null, "input_tokens": …, …}]`; `None` where nothing is known by model.
+    pub by_model: Option<Value>,
+}
+
+/// The day in which a session counts, and what its butler and its tenant may use there.
+#[derive(Clone, Debug)]
+pub(super) struct Share {
+    pub day: Arc<Day>,
+    pub butler: ButlerName,
+    pub own: Limit,
+    pub tenant: Limit,
+}
+
+/// Counts for one session. Cheap to clone; all clones count together.
+///
+/// Where sessions reach their models through the gateway, it asks [`Meter::may_call`] before each call and says
+/// [`Meter::used`] or [`Meter::take_back`] after it. Elsewhere [`Meter::heard`] is told what the program says itself; once the gateway has
+/// asked, that counts no more.
+#[derive(Clone, Debug)]
+pub struct Meter {
+    inner: Arc<Inner>,
+}
+
+#[derive(Debug)]
+struct Inner {
+    limits: Limits,
+    pricing: Arc<Pricing>,
+    share: Option<Share>,
+    calls: Arc<CallGuard>,
+    halt: Halt,
+    state: Mutex<State>,
+    changed: Notify,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    turns: u32,
+    usage: Usage,
+    sum: Sum,
+    models: BTreeMap<String, OfModel>,
+    /// What each call under way counts for in its day until it says what it used.
+    open: Vec<Sum>,
+    /// The model that the program's own words are about.
+    model: String,
+    /// Whether the gateway counts.
+    gateway: bool,
+}
+
+/// What one model was used for.
+#[derive(Clone, Copy, Debug)]
+struct OfModel {
+    usage: Usage,
+    /// `None` as soon as one call's cost is unknown.
+    usd: Option<Money>,
+}
+
+impl Meter {
+    /// A meter that knows its session alone: no prices, no day.
+    pub fn new(limits: Limits) -> Self {
+        Self::of(limits, Arc::new(Pricing::default()), None, None, u32::MAX)
+    }
+
+    /// `model`: the one that the session is started with. `tool_calls`: how many it may make.
+    pub(super) fn of(
+        limits: Limits,
+        pricing: Arc<Pricing>,
+        share: Option<Share>,
+        model: Option<&str>,
+        tool_calls: u32,
+    ) -> Self {
+        let halt = Halt::default();
+        let pull = halt.clone();
+        let calls = CallGuard::new(tool_calls, move |why| pull.pull(RunError::new(ErrorClass::Runaway, why)));
+        let state = State { model: model.unwrap_or_default().to_owned(), ..State::default() };
+        let inner = Inner {
+            limits,
+            pricing,
+            share,
+            calls: Arc::new(calls),
+            halt,
+            state: Mutex::new(state),
+            changed: Notify::new(),
+        };
+        Self { inner: Arc::new(inner) }
+    }
+
+    /// Whether one more model call may begin; if so, it is counted as a turn.
+    pub fn may_call(&self) -> Result<(), OverBudget> {
+        let mut state = self.lock();
+        state.gateway = true;
+        self.begin(&mut state)?;
+        state.turns += 1;
+        Ok(())
+    }
+
+    /// A call that was let through got no answer of the model: it is no turn, and its client may try again.
+    pub fn take_back(&self) {
+        let mut state = self.lock();
+        state.turns = state.turns.saturating_sub(1);
+        self.give_back(&mut state);
+    }
+
+    /// A model call ended and used this much of this model.
+    pub fn used(&self, model: &str, usage: Usage) {
+        let mut state = self.lock();
+        self.give_back(&mut state);
+        self.count(&mut state, model, usage);
+        drop(state);
+        self.inner.changed.notify_one();
+    }
+
+    /// Which model the program's own words are about from now on.
+    pub fn heard_model(&self, model: &str) {
+        model.clone_into(&mut self.lock().model);
+    }
+
+    /// What the program itself tells of a call that ended. `Err`: it must not begin another.
+    pub fn heard(&self, usage: Usage) -> Result<(), OverBudget> {
+        let mut state = self.lock();
+        if state.gateway {
+            return Ok(());
+        }
+        let model = state.model.clone();
+        self.give_back(&mut state);
+        self.count(&mut state, &model, usage);
+        state.turns += 1;
+        let verdict = self.begin(&mut state);
+        drop(state);
+        self.inner.changed.notify_one();
+        verdict
+    }
+
+    /// What was used so far.
+    pub fn spent(&self) -> Spent {
+        let state = self.lock();
+        Spent { turns: state.turns, usage: state.usage, cost_usd: state.cost() }
+    }
+
+    /// What the row tells at this moment.
+    pub fn bill(&self) -> Bill {
+        self.lock().bill()
+    }
+
+    /// Waits until there is something new to put into the row.
+    pub async fn changed(&self) {
+        self.inner.changed.notified().await;
+    }
+
+    /// Ends the session's run from outside.
+    pub fn halt(&self) -> &Halt {
+        &self.inner.halt
+    }
+
+    /// Counts the session's tool calls.
+    pub fn calls(&self) -> &Arc<CallGuard> {
+        &self.inner.calls
+    }
+
+    /// The session is over: the last word on what it used.
+    ///
+    /// The one rule for a session's cost, whatever its runtime: the price list times the tokens of each call, by model. Only
+    /// where the list does not know one of them stands what the program computed itself (`figure`), if it did; else the
+    /// cost is unknown. `told` is what the program says it used in all, and counts where nobody counted call by call.
+    pub fn close(&self, told: Usage, figure: Option<Decimal>) -> Bill {
+        let mut state = self.lock();
+        if state.models.is_empty() && told != Usage::default() {
+            let model = state.model.clone();
+            self.count(&mut state, &model, told);
+        }
+        while !state.open.is_empty() {
+            self.give_back(&mut state);
+        }
+        let mut bill = state.bill();
+        if let (None, Some(figure)) = (bill.cost_usd, figure.filter(|_| !state.models.is_empty())) {
+            // What is not in the day yet.
+            let more = Money(figure).less(state.sum.usd);
+            self.add(&mut state, Sum { tokens: 0, usd: more });
+            bill.cost_usd = Some(figure);
+            bill.by_model = None;
+        }
+        bill
+    }
+
+    fn count(&self, state: &mut State, model: &str, usage: Usage) {
+        state.usage = state.usage.plus(usage);
+        let usd = self.inner.pricing.find(model).and_then(|price| cost(price, usage));
+        let entry = OfModel { usage: Usage::default(), usd: Some(Money::ZERO) };
+        let entry = state.models.entry(model.to_owned()).or_insert(entry);
+        entry.usage = entry.usage.plus(usage);
+        entry.usd = entry.usd.zip(usd).map(|(a, b)| a + b);
+        self.add(state, Sum { tokens: usage.total(), usd: usd.unwrap_or_default() });
+    }
+
+    fn add(&self, state: &mut State, sum: Sum) {
+        state.sum = state.sum.plus(sum);
+        if let Some(share) = &self.inner.share {
+            share.day.add(&share.butler, sum);
+        }
+    }
+
+    /// One call is under way no more.
+    fn give_back(&self, state: &mut State) {
+        if let (Some(open), Some(share)) = (state.open.pop(), &self.inner.share) {
+            share.day.give_back(&share.butler, open);
+        }
+    }
+
+    /// Whether the next call may begin; if so it is under way.
+    fn begin(&self, state: &mut State) -> Result<(), OverBudget> {
+        let open = self.inner.judge(state)?;
+        state.open.push(open);
+        Ok(())
+    }
+
+    fn lock(&self) -> MutexGuard<'_, State> {
+        self.inner.state.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+impl Inner {
+    fn judge(&self, state: &State) -> Result<Sum, OverBudget> {
+        if let Some(most) = self.limits.turns.filter(|most| state.turns >= *most) {
+            let message = format!("the session made its {most} model calls; [butler.runtime] max_turns allows more");
+            return Err(OverBudget { class: ErrorClass::Turns, message });
+        }
+        let own = Limit { usd: self.limits.usd, tokens: self.limits.tokens };
+        if let Some(what) = own.reached(state.sum) {
+            return Err(OverBudget::budget(format!(
+                "the session used {what}; [spawner.budgets] and [butler.budgets] hold the limits of a session"
+            )));
+        }
+        let unpriced = state.models.iter().find(|(_, of)| of.usd.is_none());
+        if let Some((model, _)) = unpriced.filter(|_| self.money_is_limited()) {
+            return Err(OverBudget::budget(unknown_price(Some(model))));
+        }
+        match &self.share {
+            Some(share) => share.day.begin(&share.butler, share.own, share.tenant).map_err(OverBudget::budget),
+            None => Ok(Sum::default()),
+        }
+    }
+
+    fn money_is_limited(&self) -> bool {
+        let share = self.share.as_ref();
+        self.limits.usd.is_some() || share.is_some_and(|s| s.own.usd.is_some() || s.tenant.usd.is_some())
+    }
+}
+
+/// A session whose task panicked has no last word; its call is under way no more all the same.
+impl Drop for Inner {
+    fn drop(&mut self) {
+        let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
+        if let Some(share) = &self.share {
+            state.open.drain(..).for_each(|open| share.day.give_back(&share.butler, open));
+        }
+    }
+}
+
+/// Why a limit of money can't be held.
+pub(super) fn unknown_price(model: Option<&str>) -> String {
+    let (which, how) = match model.filter(|m| !m.is_empty()) {
+        Some(model) => {
+            (format!("the price of {model} is unknown"), "give its price in pricing.toml beside butlerd.toml")
+        }
+        None => ("no model is named, so its price is unknown".to_owned(), "set [butler.runtime] model"),
+    };
+    format!("{which}, and a limit of money can't be held without it; {how}, or limit tokens instead")
+}
+
+impl State {
+    fn cost(&self) -> Option<Money> {
+        let mut all = self.models.values().map(|of| of.usd);
+        let first = all.next()??;
+        all.try_fold(first, |sum, usd| Some(sum + usd?))
+    }
+
+    fn bill(&self) -> Bill {
+        let models = self.models.iter().map(|(model, of)| {
+            let Usage { input, output, cache_read, cache_write } = of.usage;
+            json!({"model": Some(model).filter(|m| !m.is_empty()), "usd": of.usd, "input_tokens": input,
+                   "output_tokens": output, "cached_input_tokens": cache_read, "cache_creation_tokens": cache_write})
+        });
+        Bill {
+            usage: self.usage,
+            cost_usd: self.cost().map(|usd| usd.0),
+            turns: Some(self.turns).filter(|_| self.gateway),
+            by_model: (!self.models.is_empty()).then(|| models.collect()),
+        }
+    }
+}
+
+#[cfg(test)]
+#[path = "meter_tests.rs"]
+mod tests;

@@ -1,0 +1,99 @@
+//! Money and tokens: what a session may use, what it has used, and what a day has.
+//!
+//! A session is checked against its butler's and its tenant's day before it starts, and by its [`Meter`] before each of
+//! its model calls. What never happens here: a cost that is made up, and a limit that a restart forgets.
+
+mod costs;
+mod ledger;
+mod meter;
+mod outlook;
+mod sql;
+mod sum;
+mod watch;
+
+use std::sync::Arc;
+
+pub use costs::{By, Cost, Costs, Month, Period};
+pub use ledger::Ledger;
+pub use meter::{Bill, Limits, Meter, OverBudget, Spent};
+pub use outlook::{LimitLeft, PriceBound};
+pub use sum::{Limit, Sum};
+pub use watch::Watch;
+
+use base::TenantId;
+use config::{BudgetsConfig, ButlerConfig, Pricing};
+use meter::Share;
+use store::StoreError;
+
+/// The household's prices, limits and days. Cheap to clone.
+#[derive(Clone)]
+pub struct Budgets {
+    pricing: Arc<Pricing>,
+    settings: Arc<BudgetsConfig>,
+    ledger: Ledger,
+}
+
+impl Budgets {
+    pub fn new(pricing: Pricing, settings: BudgetsConfig, ledger: Ledger) -> Self {
+        Self { pricing: Arc::new(pricing), settings: Arc::new(settings), ledger }
+    }
+
+    pub fn pricing(&self) -> &Pricing {
+        &self.pricing
+    }
+
+    /// The household's days.
+    pub fn ledger(&self) -> &Ledger {
+        &self.ledger
+    }
+
+    /// Today's account of a butler for a tenant.
+    pub async fn account(&self, butler: &ButlerConfig, tenant: &TenantId) -> Result<Account, StoreError> {
+        let (own, all) = (&butler.budgets, &*self.settings);
+        Ok(Account {
+            limits: Limits {
+                turns: Some(butler.sessions.max_turns),
+                tokens: own.session_tokens.or(all.session_tokens),
+                usd: own.session_usd.or(all.session_usd),
+            },
+            tool_calls: butler.sessions.max_tool_calls,
+            pricing: self.pricing.clone(),
+            share: Share {
+                day: self.ledger.today(tenant).await?,
+                butler: butler.name.clone(),
+                own: Limit {
+                    usd: own.day_usd.or(all.butler_day_usd),
+                    tokens: own.day_tokens.or(all.butler_day_tokens),
+                },
+                tenant: Limit { usd: all.tenant_day_usd, tokens: all.tenant_day_tokens },
+            },
+        })
+    }
+}
+
+/// What one butler may still use today for one tenant.
+#[derive(Clone, Debug)]
+pub struct Account {
+    limits: Limits,
+    tool_calls: u32,
+    pricing: Arc<Pricing>,
+    share: Share,
+}
+
+impl Account {
+    /// Whether a session may start with this model.
+    pub fn check(&self, model: Option<&str>) -> Result<(), OverBudget> {
+        let Share { day, butler, own, tenant } = &self.share;
+        day.check(butler, *own, *tenant).map_err(OverBudget::budget)?;
+        let money = [self.limits.usd, own.usd, tenant.usd].iter().any(Option::is_some);
+        match model.and_then(|m| self.pricing.find(m)) {
+            None if money => Err(OverBudget::budget(meter::unknown_price(model))),
+            _ => Ok(()),
+        }
+    }
+
+    /// The meter of a session that starts now with this model.
+    pub fn meter(&self, model: Option<&str>) -> Meter {
+        Meter::of(self.limits, self.pricing.clone(), Some(self.share.clone()), model, self.tool_calls)
+    }
+}

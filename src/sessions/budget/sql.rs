@@ -1,0 +1,137 @@
+//! What session rows tell of money and tokens, over all butlers: those that are parked or gone as well.
+
+use std::collections::BTreeMap;
+
+use jiff::civil::Date;
+use jiff::tz::TimeZone;
+use jiff::{Timestamp, ToSpan};
+use rust_decimal::Decimal;
+
+use super::sum::Sum;
+use base::{ButlerName, Money, TenantId};
+use store::{Database, Lease, StoreError};
+
+/// All kinds of tokens of a row together.
+const TOKENS: &str = "coalesce(input_tokens, 0) + coalesce(output_tokens, 0) + coalesce(cached_input_tokens, 0)
+                      + coalesce(cache_creation_tokens, 0)";
+
+/// The butlers that have session rows, each with its schema.
+async fn schemas(lease: &mut Lease) -> Result<Vec<(ButlerName, String)>, StoreError> {
+    let sql = "SELECT butler, schema FROM shared.butler_roles
+               WHERE to_regclass(format('%I.sessions', schema)) IS NOT NULL ORDER BY butler";
+    let rows = lease.read(sql, &[]).await.map_err(StoreError::query("listing the butlers' schemas"))?;
+    Ok(rows.iter().filter_map(|r| Some((ButlerName::new(r.get::<_, &str>(0)).ok()?, r.get(1)))).collect())
+}
+
+/// What each butler's sessions used that got their slot between the two moments.
+pub(super) async fn sums(
+    db: &Database,
+    tenant: &TenantId,
+    from: Timestamp,
+    until: Timestamp,
+) -> Result<BTreeMap<ButlerName, Sum>, StoreError> {
+    let mut lease = db.every_tenant().await?;
+    let parts: Vec<String> = schemas(&mut lease)
+        .await?
+        .into_iter()
+        .map(|(butler, schema)| {
+            format!(
+                "SELECT '{butler}', sum({TOKENS})::bigint, sum(cost_usd) FROM \"{schema}\".sessions
+                 WHERE tenant_id = $1 AND started_at >= $2 AND started_at < $3"
+            )
+        })
+        .collect();
+    if parts.is_empty() {
+        return Ok(BTreeMap::new());
+    }
+    let rows = lease
+        .read(&parts.join(" UNION ALL "), &[&tenant.as_str(), &from, &until])
+        .await
+        .map_err(StoreError::query("adding up what sessions used"))?;
+    let sum = |r: &tokio_postgres::Row| {
+        let tokens = r.get::<_, Option<i64>>(1).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+        let usd = r.get::<_, Option<Decimal>>(2).map(Money).unwrap_or_default();
+        Some((ButlerName::new(r.get::<_, &str>(0)).ok()?, Sum { tokens, usd }))
+    };
+    Ok(rows.iter().filter_map(sum).collect())
+}
+
+/// What sessions of one day used, by butler and by what started them or by their model.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(super) struct Entry {
+    pub day: Date,
+    pub butler: String,
+    /// `schedule:morning`, `trigger`, …; or a model's id.
+    pub what: Option<String>,
+    pub sessions: u64,
+    /// Of these, those of unknown cost.
+    pub unknown: u64,
+    pub tokens: u64,
+    /// Of those whose cost is known; `None` where it is of none.
+    pub usd: Option<Money>,
+}
+
+/// A row's models. Where the program alone knew the price, all is its row's model.
+const MODELS: &str = "jsonb_to_recordset(
+        CASE WHEN s.usage_by_model IS NULL
+               OR (s.cost_usd IS NOT NULL AND jsonb_path_exists(s.usage_by_model, '$[*] ? (@.usd == null)'))
+             THEN jsonb_build_array(jsonb_build_object('model', s.model, 'usd', s.cost_usd,
+                  'input_tokens', s.input_tokens, 'output_tokens', s.output_tokens,
+                  'cached_input_tokens', s.cached_input_tokens, 'cache_creation_tokens', s.cache_creation_tokens))
+             ELSE s.usage_by_model END)
+        AS u(model text, usd numeric, input_tokens bigint, output_tokens bigint, cached_input_tokens bigint,
+             cache_creation_tokens bigint)";
+
+/// What sessions used that started between two days, both included; of one butler or of all.
+pub(super) async fn entries(
+    db: &Database,
+    tenant: &TenantId,
+    only: Option<&ButlerName>,
+    (from, until): (Date, Date),
+    zone: &TimeZone,
+    by_model: bool,
+) -> Result<Vec<Entry>, StoreError> {
+    let mut lease = db.every_tenant().await?;
+    let (what, source, usd) = match by_model {
+        true => ("u.model", format!(", LATERAL {MODELS}"), "u.usd"),
+        false => ("s.trigger_source", String::new(), "s.cost_usd"),
+    };
+    let tokens = TOKENS.replace("coalesce(", if by_model { "coalesce(u." } else { "coalesce(s." });
+    let parts: Vec<String> = schemas(&mut lease)
+        .await?
+        .into_iter()
+        .filter(|(butler, _)| only.is_none_or(|o| o == butler))
+        .map(|(butler, schema)| {
+            format!(
+                "SELECT '{butler}', (s.started_at AT TIME ZONE $4)::date, {what}, count(*),
+                        count(*) FILTER (WHERE {usd} IS NULL AND s.completed_at IS NOT NULL), sum({tokens})::bigint,
+                        sum({usd})
+                 FROM \"{schema}\".sessions s{source}
+                 WHERE s.tenant_id = $1 AND s.started_at >= $2 AND s.started_at < $3 GROUP BY 2, 3"
+            )
+        })
+        .collect();
+    if parts.is_empty() {
+        return Ok(Vec::new());
+    }
+    let (start, end) = (super::ledger::start(from, zone), super::ledger::start(until.saturating_add(1.day()), zone));
+    let name = zone.iana_name().unwrap_or("UTC");
+    let rows = lease
+        .read(&parts.join(" UNION ALL "), &[&tenant.as_str(), &start, &end, &name])
+        .await
+        .map_err(StoreError::query("adding up what sessions cost"))?;
+    let count =
+        |r: &tokio_postgres::Row, i: usize| r.get::<_, Option<i64>>(i).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    Ok(rows
+        .iter()
+        .map(|r| Entry {
+            butler: r.get(0),
+            day: r.get(1),
+            what: r.get(2),
+            sessions: count(r, 3),
+            unknown: count(r, 4),
+            tokens: count(r, 5),
+            usd: r.get::<_, Option<Decimal>>(6).map(Money),
+        })
+        .collect())
+}

@@ -1,0 +1,93 @@
+//! Real children: shells and small programs that every Unix has.
+
+mod birth;
+mod death;
+mod groups;
+mod leftovers;
+mod output;
+mod sandbox;
+
+use std::time::{Duration, Instant};
+
+use super::cgroup::GroupLimits;
+use super::*;
+use base::SessionId;
+
+/// A shell that runs `script`.
+fn sh(script: &str) -> ChildSpec {
+    ChildSpec {
+        program: "/bin/sh".into(),
+        args: vec!["-c".into(), script.into()],
+        env: vec![("PATH".into(), "/usr/bin:/bin".into())],
+        cwd: "/".into(),
+        user: None,
+        limits: Rlimits::default(),
+        sandbox: None,
+        stdin: None,
+        session: SessionId::new(),
+        output: OutputLimits::default(),
+    }
+}
+
+/// What a child said and how it ended.
+struct Said {
+    lines: Vec<Line>,
+    too_much: usize,
+    ended: Ended,
+    stderr: String,
+}
+
+impl Said {
+    fn texts(&self) -> Vec<&str> {
+        self.lines.iter().map(|l| l.text.as_str()).collect()
+    }
+}
+
+/// Runs a child to its own end.
+async fn run(spec: ChildSpec) -> Said {
+    let nursery = Nursery::start().unwrap();
+    let mut child = nursery.spawn(spec).await.unwrap();
+    let mut out = child.stdout.take().unwrap();
+    let (mut lines, mut too_much) = (Vec::new(), 0);
+    while let Some(output) = out.next().await.unwrap() {
+        match output {
+            Output::Line(line) => lines.push(line),
+            Output::TooMuch => too_much += 1,
+        }
+    }
+    child.wait().await.unwrap();
+    let ended = child.terminate(Duration::ZERO).await;
+    Said { lines, too_much, ended, stderr: child.stderr_tail().await }
+}
+
+/// The next line of a running child, which must come.
+async fn line(out: &mut Lines) -> String {
+    match tokio::time::timeout(Duration::from_secs(20), out.next()).await.expect("a line in time").unwrap() {
+        Some(Output::Line(line)) => line.text,
+        other => panic!("expected a line, got {other:?}"),
+    }
+}
+
+/// Living processes that carry the session's mark.
+fn marked(session: SessionId) -> Vec<i32> {
+    let mark = Mark::of(session).0;
+    let all = proc::processes(0).unwrap();
+    all.iter().filter(|s| !s.is_dead() && s.mark == Some(mark)).map(|s| s.pid).collect()
+}
+
+fn alive(pid: i32) -> bool {
+    proc::stat(pid).is_some_and(|s| !s.is_dead())
+}
+
+/// Waits until something is so; fails, saying what was waited for, if it takes too long.
+async fn until(what: &str, mut so: impl FnMut() -> bool) {
+    let start = Instant::now();
+    while !so() {
+        assert!(start.elapsed() < Duration::from_secs(20), "waited in vain for {what}");
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+fn is_root() -> bool {
+    nix::unistd::Uid::effective().is_root()
+}

@@ -1,0 +1,174 @@
+//! Reads one answer as it passes, and settles its call exactly once, however it ends.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use bytes::Bytes;
+use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
+use http::{HeaderMap, StatusCode};
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::passage::Seen;
+use super::routes::Route;
+use super::types::{Failure, ModelCall};
+use super::wire::{self, Api, Said};
+use crate::adapters::{ErrorClass, RunError};
+use base::SseReader;
+
+/// The largest answer in one piece that is read for what it used. A larger one passes all the same.
+const LARGEST_DOCUMENT: usize = 16 << 20;
+
+/// One call under way. Dropped before its answer is whole, it counts as given up by the child.
+pub(super) struct Tally {
+    route: Arc<Route>,
+    api: Api,
+    call: ModelCall,
+    /// For the model's name, where the answer has none.
+    request: Seen,
+    begun: Instant,
+    reader: Reader,
+    said: Said,
+    /// Bytes that are still to come, where the answer's head said how many.
+    left: Option<u64>,
+    settled: bool,
+    _permit: OwnedSemaphorePermit,
+}
+
+enum Reader {
+    Events(SseReader),
+    Document(Vec<u8>),
+    /// More than can be read.
+    Nothing,
+}
+
+impl Tally {
+    pub fn new(route: Arc<Route>, api: Api, call: ModelCall, request: Seen, permit: OwnedSemaphorePermit) -> Self {
+        Self {
+            route,
+            api,
+            call,
+            request,
+            begun: Instant::now(),
+            reader: Reader::Nothing,
+            said: Said::default(),
+            left: None,
+            settled: false,
+            _permit: permit,
+        }
+    }
+
+    fn ms(&self) -> u64 {
+        u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The answer's head has come.
+    pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) {
+        let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
+        self.call.status = Some(status.as_u16());
+        let id = ["request-id", "x-request-id"].iter().find_map(|name| text(name));
+        self.call.request_id = id.map(|id| base::text::truncate(id, 100));
+        self.left = text(CONTENT_LENGTH.as_str()).and_then(|n| n.parse().ok());
+        let events = text(CONTENT_TYPE.as_str()).is_some_and(|t| t.starts_with("text/event-stream"));
+        self.reader = if events { Reader::Events(SseReader::default()) } else { Reader::Document(Vec::new()) };
+    }
+
+    /// A piece of the answer, before it goes on: what it says counts before the child can act on it.
+    pub fn piece(&mut self, bytes: &Bytes) {
+        if self.call.first_byte_ms.is_none() {
+            self.call.first_byte_ms = Some(self.ms());
+        }
+        if self.settled {
+            return;
+        }
+        match &mut self.reader {
+            Reader::Events(sse) => match sse.push(bytes) {
+                Ok(events) => events.iter().for_each(|event| self.said.event(self.api, event)),
+                Err(_) => self.reader = Reader::Nothing,
+            },
+            Reader::Document(all) if all.len() + bytes.len() <= LARGEST_DOCUMENT => all.extend_from_slice(bytes),
+            Reader::Document(_) => self.reader = Reader::Nothing,
+            Reader::Nothing => {}
+        }
+        self.left = self.left.map(|left| left.saturating_sub(bytes.len() as u64));
+        if self.said.over || self.left == Some(0) {
+            self.complete();
+        }
+    }
+
+    /// All of the answer has passed.
+    pub fn complete(&mut self) {
+        match std::mem::replace(&mut self.reader, Reader::Nothing) {
+            Reader::Events(sse) => {
+                if let Some(event) = sse.finish() {
+                    self.said.event(self.api, &event);
+                }
+                if !self.said.whole && self.said.failure.is_none() {
+                    return self.fail(ErrorClass::ModelUnreachable, "the model's answer broke off before its end");
+                }
+            }
+            Reader::Document(all) => {
+                if let Ok(data) = serde_json::from_slice(&all) {
+                    self.said.document(self.api, &data);
+                }
+            }
+            Reader::Nothing => {}
+        }
+        self.settle(None);
+    }
+
+    /// It ends as a failure of ours or of the way there.
+    pub fn fail(&mut self, class: ErrorClass, message: impl Into<String>) {
+        self.settle(Some(Failure { class, message: message.into() }));
+    }
+
+    /// It ends as an error that the upstream answered with. Nothing was used.
+    pub fn refused(&mut self, status: StatusCode, body: &[u8]) -> RunError {
+        let failure = match serde_json::from_slice(body) {
+            Ok(data) => wire::failure(Some(status), &data),
+            Err(_) => {
+                let words = serde_json::Value::String(String::from_utf8_lossy(body).into_owned());
+                wire::failure(Some(status), &serde_json::json!({ "error": words }))
+            }
+        };
+        let message = format!("the model's endpoint answered {}: {}", status.as_u16(), failure.message);
+        let failure = Failure { class: failure.class, message };
+        self.settle(Some(failure.clone()));
+        RunError::new(failure.class, failure.message)
+    }
+
+    fn settle(&mut self, failure: Option<Failure>) {
+        if std::mem::replace(&mut self.settled, true) {
+            return;
+        }
+        let said = std::mem::take(&mut self.said);
+        self.call.duration_ms = self.ms();
+        self.call.usage = said.usage;
+        self.call.failure = failure.or(said.failure);
+        let model = said.model.or_else(|| self.call.model.take()).or_else(|| self.request.model());
+        // A call that the upstream failed is no turn of the conversation: its client tries again. One that the client
+        // gave up is, or it could have answers that nobody counts.
+        let failed = self.call.failure.as_ref().is_some_and(|f| f.class != ErrorClass::Cancelled);
+        if failed && self.call.usage.total() == 0 {
+            self.route.meter.take_back();
+        } else {
+            self.route.meter.used(model.as_deref().unwrap_or_default(), self.call.usage);
+        }
+        self.call.model = model;
+        self.request.forget();
+        self.route.ended(std::mem::take(&mut self.call));
+    }
+}
+
+impl Drop for Tally {
+    fn drop(&mut self) {
+        if self.settled {
+            return;
+        }
+        // With a declared length the last byte may be the last that is asked for; here something is missing.
+        if self.said.whole {
+            self.complete();
+        } else {
+            self.fail(ErrorClass::Cancelled, "the session's program gave the request up before its answer was whole");
+        }
+    }
+}

@@ -1,0 +1,108 @@
+//! Which model a butler's sessions talk to, and with which key.
+
+use super::gateway::{Family, Login, Upstream};
+use access::credentials::{CredentialError, Credentials};
+use base::{Secret, TenantId};
+use config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
+
+/// What the adapter needs to reach the model.
+pub struct ModelAccess {
+    pub model: Option<String>,
+    /// `None` is the vendor's own.
+    pub base_url: Option<String>,
+    /// Environment variables for the child.
+    pub keys: Vec<(String, Secret<String>)>,
+    /// The variable that the runtime expects its key in.
+    pub key_name: String,
+    /// Where the gateway finds the model.
+    pub upstream: Upstream,
+}
+
+/// Why there is no model: a sentence that says what to set.
+#[derive(Debug, thiserror::Error)]
+pub enum NoModel {
+    #[error("{0}")]
+    Missing(String),
+    #[error(transparent)]
+    Credentials(#[from] CredentialError),
+}
+
+fn key_names(config: &ButlerConfig, kind: RuntimeKind) -> &'static [&'static str] {
+    super::adapters::key_names(kind, config.runtime.api)
+}
+
+/// The model for a runtime. The butler's own model is for its own runtime, and for a fallback that asks for the same key.
+fn model(config: &ButlerConfig, kind: RuntimeKind) -> Option<String> {
+    let like_own = key_names(config, kind).first() == key_names(config, config.runtime.kind).first();
+    let own = || config.sessions.model.clone().filter(|_| like_own);
+    config.runtime.models.get(&kind).cloned().or_else(own)
+}
+
+/// The endpoint and whether it is a server of the owner's own, which may need no key.
+fn endpoint(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) -> (String, bool) {
+    let configured = settings.endpoints.of(kind, config.runtime.api);
+    let meant = config.runtime.endpoint.as_ref().filter(|_| kind == config.runtime.kind || kind == RuntimeKind::Native);
+    let url = meant.map_or(configured, String::as_str).to_owned();
+    let own = EndpointsConfig::is_own(&url);
+    (url, own)
+}
+
+/// The variables that may hold the key without which this butler has no model, best first; empty if it needs none.
+pub fn wanted_keys(config: &ButlerConfig, settings: &SpawnerConfig) -> &'static [&'static str] {
+    let kind = config.runtime.kind;
+    let (_, own) = endpoint(config, kind, settings);
+    if own && kind == RuntimeKind::Native { &[] } else { key_names(config, kind) }
+}
+
+/// Looks up what a session of this butler in this runtime needs.
+pub async fn resolve(
+    config: &ButlerConfig,
+    kind: RuntimeKind,
+    settings: &SpawnerConfig,
+    credentials: &Credentials,
+) -> Result<ModelAccess, NoModel> {
+    let (url, own) = endpoint(config, kind, settings);
+    let mut keys = Vec::new();
+    for name in key_names(config, kind) {
+        if let Some((value, _)) = credentials.get(&TenantId::owner(), name).await? {
+            keys.push(((*name).to_owned(), value));
+            break;
+        }
+    }
+    let native = kind == RuntimeKind::Native;
+    if keys.is_empty() && !(native && own) {
+        let first = key_names(config, kind).first().copied().unwrap_or_default();
+        return Err(NoModel::Missing(format!(
+            "{} has no model: run `butlerd secret set {first}`{}",
+            config.name,
+            if native { ", or set [runtime] endpoint to a model server of your own" } else { "" }
+        )));
+    }
+    let model = model(config, kind);
+    if native && model.is_none() {
+        return Err(NoModel::Missing(format!(
+            "{} has no model: set [butler.runtime] model{} in {}",
+            config.name,
+            if kind == config.runtime.kind { "" } else { ", or [runtime] models.native," },
+            config.file.display()
+        )));
+    }
+    let family = Family::of(kind, config.runtime.api);
+    let login = keys.first().map_or(Login::Nobody, |(name, key)| family.login(name, key.clone()));
+    // A login that only the gateway can use: it is served elsewhere, and the program is given a key like any other.
+    let by_file = matches!(login, Login::File(_));
+    if by_file && !settings.gateway {
+        let name = keys.first().map(|(name, _)| name.as_str()).unwrap_or_default();
+        return Err(NoModel::Missing(format!(
+            "{} has a login ({name}) that needs [spawner] gateway = true",
+            config.name
+        )));
+    }
+    let key_name = match keys.first() {
+        Some((name, _)) if !by_file => name.clone(),
+        _ => key_names(config, kind).first().map(|name| (*name).to_owned()).unwrap_or_default(),
+    };
+    let endpoint = if by_file && !own { settings.endpoints.chatgpt.clone() } else { url.clone() };
+    let upstream = Upstream { family, endpoint, login };
+    Ok(ModelAccess { model, base_url: own.then_some(url), keys, key_name, upstream })
+}

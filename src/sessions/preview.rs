@@ -1,0 +1,122 @@
+//! What a trigger would do, without doing it: nothing is started, and no row is written.
+
+use std::path::PathBuf;
+
+use serde::{Deserialize, Serialize};
+
+use super::Spawner;
+use super::budget::{LimitLeft, PriceBound};
+use super::core::{Attempt, Inner, check_wish};
+use super::session;
+use super::types::{Trigger, TriggerError};
+use base::{HumanDuration, SessionId};
+
+/// Why a trigger would come to nothing.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Refusal {
+    /// As a refused trigger has it.
+    pub code: String,
+    pub message: String,
+}
+
+/// What would run. What can't be told, because something before it is wrong, is `null` or empty.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Preview {
+    pub butler: String,
+    /// Why it would not run, if so.
+    pub refusal: Option<Refusal>,
+    pub runtime: String,
+    /// `None` is the program's own default.
+    pub model: Option<String>,
+    /// The program that would be started.
+    pub program: Option<PathBuf>,
+    pub system_prompt: Option<String>,
+    /// What the model is asked, with the context of the request. The delimiter in it is another one each time.
+    pub user_prompt: String,
+    /// The butler's tools.
+    pub tools: Vec<String>,
+    /// Built-in tools of the program that the butler's configuration grants.
+    pub built_in_tools: Vec<String>,
+    /// Names of the child's variables, never their values.
+    pub environment: Vec<String>,
+    pub max_turns: u32,
+    pub max_tool_calls: u32,
+    /// `10m`
+    pub session_timeout: HumanDuration,
+    /// The limits of money and tokens that there are, and what is left of each.
+    pub limits: Vec<LimitLeft>,
+    pub price_bound: PriceBound,
+}
+
+impl Spawner {
+    /// Shows what this trigger would do now. `Err`: the database can't be read.
+    pub async fn preview(&self, wish: &Trigger) -> Result<Preview, TriggerError> {
+        self.inner().preview(wish).await
+    }
+}
+
+impl Inner {
+    async fn preview(&self, wish: &Trigger) -> Result<Preview, TriggerError> {
+        let config = &self.parts.config;
+        let account = self.parts.budgets.account(config, &wish.request.tenant_id).await?;
+        let model = config.sessions.model.clone();
+        let mut shown = Preview {
+            butler: config.name.to_string(),
+            refusal: None,
+            runtime: config.runtime.kind.into_str().to_owned(),
+            price_bound: account.price_bound(model.as_deref()),
+            model,
+            program: None,
+            system_prompt: None,
+            user_prompt: session::user_prompt(wish),
+            tools: self.tool_names().to_vec(),
+            built_in_tools: config.runtime.tools.clone(),
+            environment: Vec::new(),
+            max_turns: config.sessions.max_turns,
+            max_tool_calls: config.sessions.max_tool_calls,
+            session_timeout: config.sessions.session_timeout,
+            limits: account.limits_left(),
+        };
+        if let Err(e) = check_wish(wish) {
+            shown.refuse(e.code(), e.to_string());
+        }
+        match self.first_ready(0).await {
+            Ok((at, access)) => {
+                shown.model.clone_from(&access.model);
+                shown.price_bound = account.price_bound(access.model.as_deref());
+                let notes = self.notes(wish).await;
+                self.command(wish, Attempt { id: SessionId::new(), at, access }, &notes, &mut shown);
+            }
+            Err(e) => shown.refuse("no_model", e.to_string()),
+        }
+        if let Err(over) = account.check(shown.model.as_deref()) {
+            shown.refuse("budget", over.message);
+        }
+        Ok(shown)
+    }
+
+    /// Composes prompt and command of the child, and starts nothing.
+    fn command(&self, wish: &Trigger, attempt: Attempt, notes: &[String], shown: &mut Preview) {
+        shown.runtime = self.candidate(&attempt).kind.into_str().to_owned();
+        let (system_prompt, skills) = match session::system_prompt(self, wish, &attempt, notes) {
+            Ok(told) => told,
+            Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),
+        };
+        shown.system_prompt = Some(system_prompt.clone());
+        shown.tools.retain(|name| !skills.needless_tools().contains(&name.as_str()));
+        match session::composed(self, wish, attempt, (system_prompt, &skills)) {
+            Ok(composed) => {
+                shown.program = Some(composed.program);
+                shown.environment = composed.env.into_iter().map(|(name, _)| name).collect();
+            }
+            Err(e) => shown.refuse("invalid_request", format!("the command: {e}")),
+        }
+    }
+}
+
+impl Preview {
+    /// The first reason stays: it is what a trigger would say.
+    fn refuse(&mut self, code: &str, message: String) {
+        self.refusal.get_or_insert_with(|| Refusal { code: code.to_owned(), message });
+    }
+}
