@@ -387,7 +387,7 @@ async fn daemon_to_be_killed() {
 
 fn daemon(data_dir: &Path, crash_point: &str) -> Child {
     let mut command = Command::new(std::env::current_exe().unwrap());
-    command.args(["--exact", "store::cluster::tests::daemon_to_be_killed", "--ignored", "--nocapture"]);
+    command.args(["--exact", "cluster::tests::daemon_to_be_killed", "--ignored", "--nocapture"]);
     command.env("BUTLERD_TEST_DATA_DIR", data_dir).env("BUTLERD_CRASH_POINT", crash_point);
     command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::null()).spawn().unwrap()
 }

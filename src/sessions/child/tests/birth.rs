@@ -130,7 +130,7 @@ async fn as_root_it_is_somebody_else_without_groups_or_capabilities() {
 #[tokio::test]
 async fn its_own_binary_is_reachable_wherever_it_lies() {
     // `/proc/self/exe` in the child means what the parent is, here the test's own binary.
-    let mut spec = direct("/proc/self/exe", &["--list", "--exact", "spawner::child::tests::birth::no_such_test"]);
+    let mut spec = direct("/proc/self/exe", &["--list", "--exact", "child::tests::birth::no_such_test"]);
     spec.user = ChildUser::choose(None, None).unwrap();
     let said = run(spec).await;
     assert_eq!(said.ended.exit, Some(ExitInfo { code: Some(0), signal: None }), "{}", said.stderr);

@@ -31,7 +31,7 @@ async fn helper() {
 async fn a_killed_daemon_s_child_dies_and_the_rest_is_found_by_the_session_s_id() {
     let session = SessionId::new();
     let mut helper = Command::new(std::env::current_exe().unwrap());
-    helper.args(["--exact", "spawner::child::tests::leftovers::helper", "--nocapture"]);
+    helper.args(["--exact", "child::tests::leftovers::helper", "--nocapture"]);
     helper.env(HELPER, session.to_string()).stdin(Stdio::null()).stdout(Stdio::piped());
     let mut helper = helper.spawn().unwrap();
     let said = BufReader::new(helper.stdout.take().unwrap()).lines();
