@@ -11,7 +11,7 @@ mod grant;
 mod operator;
 mod token;
 
-pub use calls::{CallGuard, IDENTICAL_CALLS};
+pub use calls::{CallGuard, CallRefused, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
 pub use exposure::Exposure;
 pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen, approval_label};

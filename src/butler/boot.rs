@@ -364,7 +364,7 @@ fn recall_within(config: &ButlerConfig) -> Duration {
 /// Who decides which of the butler's calls wait for a person.
 fn doorkeeper(house: &House, config: &ButlerConfig, store: &store::Store) -> Result<Keeper, String> {
     let settings = Settings::read(config.modules.get("approvals"))
-        .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
+        .map_err(|wrong| format!("{}: [modules.approvals] {}", config.file.display(), modules::told(&wrong)))?;
     let post = house.post.clone();
     let call = Arc::new(move || post.alarm());
     Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings, call))

@@ -28,8 +28,8 @@ fn table(schema: &Table, path: &str, out: &mut String) {
     for key in values {
         out.push('\n');
         comment(&key.doc, out);
-        let status = if key.default.is_some() { "" } else { " Unset by default; this is an example:" };
-        let Some(shown) = key.default.as_ref().or(key.example.as_ref()) else { continue };
+        let status = if key.example.is_some() { " Unset by default; this is an example:" } else { "" };
+        let Some(shown) = key.example.as_ref().or(key.default.as_ref()) else { continue };
         comment(&format!("Form: {}.{status}", key.kind.expected()), out);
         out.push_str(&format!("#{} = {}\n", key.name, toml(shown)));
     }

@@ -102,7 +102,7 @@ pub struct SessionsSection {
 #[schemars(transform = keys::<Self>)]
 pub struct ButlerBudgets {
     /// What one session may cost.
-    #[schemars(extend("examples" = [0.50]))]
+    #[schemars(extend("examples" = ["0.50"]))]
     pub session_usd: Option<Money>,
     /// How many tokens of all kinds together one session may use.
     #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [500000]))]

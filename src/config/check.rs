@@ -14,15 +14,15 @@ use super::rules::Wrong;
 use super::schema::{Key, Kind, Table, one_of};
 
 /// Collects the mistakes of one source.
-pub(super) struct Checker {
+pub(super) struct Checker<'t> {
     /// The file, as mistakes name it.
     pub file: PathBuf,
     pub mistakes: Vec<Mistake>,
-    root: &'static Table,
+    root: &'t Table,
 }
 
-impl Checker {
-    pub fn new(file: &Path, root: &'static Table) -> Self {
+impl<'t> Checker<'t> {
+    pub fn new(file: &Path, root: &'t Table) -> Self {
         Self { file: file.to_owned(), mistakes: Vec::new(), root }
     }
 
@@ -43,7 +43,7 @@ impl Checker {
     }
 
     /// Checks a table under `path`; also tells what is missing from it.
-    fn table(&mut self, schema: &'static Table, node: &Node, path: &str) -> Map<String, Json> {
+    fn table(&mut self, schema: &'t Table, node: &Node, path: &str) -> Map<String, Json> {
         let mut found = Map::new();
         let mut seen: Vec<(&str, &str)> = Vec::new();
         let entries = match &node.value {
@@ -77,7 +77,7 @@ impl Checker {
     }
 
     /// Checks the value of a key; `seconds` says that its name stands for whole seconds.
-    pub fn key(&mut self, key: &'static Key, seconds: bool, node: &Node, path: &str) -> Option<Json> {
+    pub fn key(&mut self, key: &'t Key, seconds: bool, node: &Node, path: &str) -> Option<Json> {
         if !seconds {
             return self.value(&key.kind, node, path);
         }
@@ -93,7 +93,7 @@ impl Checker {
         }
     }
 
-    fn value(&mut self, kind: &'static Kind, node: &Node, path: &str) -> Option<Json> {
+    fn value(&mut self, kind: &'t Kind, node: &Node, path: &str) -> Option<Json> {
         match (kind, &node.value) {
             (Kind::List(inner), Value::List(items)) => {
                 let mut list = Vec::with_capacity(items.len());

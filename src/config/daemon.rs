@@ -184,7 +184,7 @@ pub struct SpawnerConfig {
 #[schemars(transform = keys::<Self>)]
 pub struct BudgetsConfig {
     /// What one session may cost, where its butler has no limit of its own.
-    #[schemars(extend("examples" = [0.50]))]
+    #[schemars(extend("examples" = ["0.50"]))]
     pub session_usd: Option<Money>,
     /// How many tokens one session may use, where its butler has no limit of its own.
     #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [500000]))]

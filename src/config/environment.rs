@@ -133,7 +133,7 @@ pub(super) struct Layer {
     pub map: Map<String, Json>,
     /// Dotted key to the variable or flag that set it.
     pub names: BTreeMap<String, String>,
-    checker: Checker,
+    checker: Checker<'static>,
 }
 
 impl Layer {

@@ -20,6 +20,7 @@ mod pricing;
 mod roster;
 mod rules;
 mod schema;
+mod section;
 mod single;
 pub mod skills;
 mod values;
@@ -42,6 +43,8 @@ pub use load::{Household, Origin, load, load_config};
 pub use mistake::{Mistake, Refused};
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, Finding, Place, SHARED_DIR};
+pub use schema::keys;
+pub use section::{KeyMistake, Section};
 pub use skills::Skill;
 pub use values::{
     Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, Zone,

@@ -173,7 +173,7 @@ fn read_file(
     overrides: &Overrides,
     environment: &Environment,
     shown: &Path,
-    checker: &mut Checker,
+    checker: &mut Checker<'_>,
 ) -> (Node, Option<PathBuf>, bool) {
     let text = match std::fs::read(environment.working_dir.join(shown)) {
         Ok(bytes) => bytes,
@@ -210,7 +210,7 @@ struct Layers {
 
 impl Layers {
     /// Merges the layers, the lowest first.
-    fn settle(&self, environment: &Environment, checker: &mut Checker) -> Option<Config> {
+    fn settle(&self, environment: &Environment, checker: &mut Checker<'_>) -> Option<Config> {
         let mut merged = Map::new();
         for layer in [&self.file, &self.environment.map, &self.command_line.map] {
             overlay(&mut merged, layer);
@@ -234,7 +234,7 @@ impl Layers {
         }
     }
 
-    fn data_dir(&self, environment: &Environment, checker: &mut Checker) -> PathBuf {
+    fn data_dir(&self, environment: &Environment, checker: &mut Checker<'_>) -> PathBuf {
         if let Some(found) = environment.default_data_dir() {
             return found;
         }
@@ -268,7 +268,7 @@ impl Layers {
         mut config: Config,
         overrides: &Overrides,
         environment: &Environment,
-        checker: &mut Checker,
+        checker: &mut Checker<'_>,
     ) -> Config {
         let flags =
             [(&overrides.data_dir, &mut config.daemon.data_dir), (&overrides.roster, &mut config.daemon.roster)];
@@ -317,7 +317,7 @@ impl Layers {
         config
     }
 
-    fn note(&self, checker: &mut Checker, key: &str, problem: String, expected: &str) {
+    fn note(&self, checker: &mut Checker<'_>, key: &str, problem: String, expected: &str) {
         match self.origin(key) {
             Some((Some(origin), line, name)) => {
                 let mistake = Mistake { file: origin.into(), line, key: name, problem, expected: expected.to_owned() };

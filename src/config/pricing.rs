@@ -149,7 +149,7 @@ impl Pricing {
 }
 
 /// The models of a file; `None` if it has mistakes, which the checker then holds.
-fn read(bytes: &[u8], checker: &mut Checker) -> Option<BTreeMap<String, ModelPrice>> {
+fn read(bytes: &[u8], checker: &mut Checker<'_>) -> Option<BTreeMap<String, ModelPrice>> {
     let node = roster::parse(bytes, checker)?;
     let map = checker.file(&node);
     long_above_context(&node, checker);
@@ -167,7 +167,7 @@ fn read(bytes: &[u8], checker: &mut Checker) -> Option<BTreeMap<String, ModelPri
 }
 
 /// An answer that is longer than all that fits into a call is a slip.
-fn long_above_context(node: &Node, checker: &mut Checker) {
+fn long_above_context(node: &Node, checker: &mut Checker<'_>) {
     let Some(Value::Table(models)) = node.at(&["models"]).map(|n| &n.value) else { return };
     for model in models {
         let number = |key: &str| match model.node.at(&[key]).map(|n| &n.value) {

@@ -11,6 +11,7 @@ use super::check::Checker;
 use super::daemon::Config;
 use super::mistake::Mistake;
 use super::node::Node;
+use super::section::KeyMistake;
 use super::single::{Claim, Single};
 
 /// The directory of the roster that holds what butlers share; no butler.
@@ -34,9 +35,8 @@ pub trait Catalog {
     /// Whether this build has the module. A butler's own module (`[modules.<butler>]`) is never asked for here.
     fn module(&self, name: &str) -> bool;
 
-    /// Mistakes in a module's settings, each as `key: what was found, expected what`, the key relative to
-    /// `modules.<name>`. Also called for a butler's own module.
-    fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<String>;
+    /// Mistakes in a module's settings, their keys relative to `modules.<name>`. Also called for a butler's own module.
+    fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<KeyMistake>;
 
     /// Mistakes that show only where a butler's settings and the files of its directory are seen together. Asked where
     /// nothing else is wrong.
@@ -189,7 +189,7 @@ fn settle_claims(candidates: &mut [Candidate], claim: fn(&Candidate) -> Option<&
 }
 
 /// The tree of a file's text; `None` with a mistake if it is no TOML.
-pub(super) fn parse(bytes: &[u8], checker: &mut Checker) -> Option<Node> {
+pub(super) fn parse(bytes: &[u8], checker: &mut Checker<'_>) -> Option<Node> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         checker.note(None, "", "bytes that are no UTF-8", "a TOML file");
         return None;

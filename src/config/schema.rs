@@ -76,7 +76,8 @@ pub fn keys<T: DeserializeOwned>(schema: &mut Schema) {
     let _ = T::deserialize(FieldNames(&names));
     schema.insert(ORDER.to_owned(), json!(names.get()));
     schema.insert("additionalProperties".to_owned(), json!(false));
-    let Some(Json::Object(properties)) = schema.get_mut("properties") else { return };
+    let properties = schema.ensure_object().entry("properties").or_insert_with(|| json!({}));
+    let Json::Object(properties) = properties else { return };
     properties.values_mut().for_each(without_null);
     let optional = |form: &Json| form.get("default").is_some() || (is_table(form) && form.get("required").is_none());
     let optional: Vec<String> = properties.iter().filter(|(_, form)| optional(form)).map(|(k, _)| k.clone()).collect();
@@ -144,10 +145,11 @@ impl<'de> Deserializer<'de> for FieldNames<'_> {
 impl Table {
     /// The keys of a struct.
     pub fn of<T: JsonSchema>() -> Self {
-        Self::read(&of::<T>().to_value())
+        Self::read(of::<T>().as_value())
     }
 
-    fn read(form: &Json) -> Self {
+    /// The keys of a struct's schema.
+    pub fn read(form: &Json) -> Self {
         let required = texts(&form["required"]);
         let key = |name: String| {
             let form = &form["properties"][&name];
@@ -263,6 +265,7 @@ impl Kind {
 pub(super) fn one_of(names: impl Iterator<Item = String>) -> String {
     let names: Vec<String> = names.collect();
     match names.as_slice() {
+        [] => "none".to_owned(),
         [only] => only.clone(),
         _ => format!("one of {}", names.join(", ")),
     }

@@ -9,6 +9,7 @@ use super::daemon::Config;
 use super::node::{Node, Value};
 use super::roster::{CORE_BUTLERS, Catalog};
 use super::rules;
+use super::section::KeyMistake;
 use super::skills::{Skill, Wanted};
 use super::values::{DispatchMode, Ports, RuntimeKind};
 
@@ -26,7 +27,7 @@ pub(super) struct Single<'a> {
     pub dir: String,
     pub node: Node,
     pub map: Map<String, Json>,
-    pub checker: &'a mut Checker,
+    pub checker: &'a mut Checker<'static>,
     pub catalog: &'a dyn Catalog,
 }
 
@@ -281,11 +282,9 @@ impl Single<'_> {
                 let expected = format!("a module of this build, or `{}` for the butler's own tools", self.dir);
                 self.checker.note(at, &path, "a module that this build does not have", expected);
             } else {
-                for told in self.catalog.check_module(&self.dir, name, table) {
-                    let (key, problem) = told.split_once(": ").unwrap_or(("", &told));
-                    let (problem, expected) = problem.split_once(", expected ").unwrap_or((problem, ""));
-                    let at = line_of(self, key);
-                    self.checker.note(at, &super::check::joined(&path, key), problem, expected);
+                for KeyMistake { key, problem, expected } in self.catalog.check_module(&self.dir, name, table) {
+                    let at = line_of(self, &key);
+                    self.checker.note(at, &super::check::joined(&path, &key), problem, expected);
                 }
             }
         }

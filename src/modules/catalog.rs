@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::contract::Factory;
 use super::roster::RosterFactory;
 use base::ButlerName;
+use config::KeyMistake;
 
 /// All factories. A module named like its butler is the roster's own: its tools in SQL.
 pub struct Catalog {
@@ -51,7 +52,7 @@ impl config::Catalog for Catalog {
     fn module(&self, name: &str) -> bool {
         self.find("", name).is_some()
     }
-    fn check_module(&self, _: &str, _: &str, _: &Value) -> Vec<String> {
+    fn check_module(&self, _: &str, _: &str, _: &Value) -> Vec<KeyMistake> {
         Vec::new()
     }
 }

@@ -20,7 +20,7 @@ mod webhook;
 pub use catalog::Catalog;
 pub use contract::{
     Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext, NamedJob, Phase, State,
-    Think, Unthought,
+    Think, Unthought, told,
 };
 pub use set::{ModuleStates, Modules, switch_key};
 pub use strict::{Mentions, StrictCatalog};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::adapters::Usage;
@@ -102,8 +103,9 @@ impl TriggerError {
 }
 
 /// A session's state, as its row has it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum SessionState {
     Queued,
     Running,
@@ -116,15 +118,7 @@ pub enum SessionState {
 
 impl SessionState {
     pub fn as_str(self) -> &'static str {
-        match self {
-            SessionState::Queued => "queued",
-            SessionState::Running => "running",
-            SessionState::Succeeded => "succeeded",
-            SessionState::Failed => "failed",
-            SessionState::TimedOut => "timed_out",
-            SessionState::Cancelled => "cancelled",
-            SessionState::Interrupted => "interrupted",
-        }
+        self.into()
     }
 }
 

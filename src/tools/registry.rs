@@ -172,10 +172,10 @@ impl ToolSet {
         let started = Instant::now();
         // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
         household().clean_members(&mut args);
-        let admitted = caller.admit_call(name, &args);
+        let admitted = caller.admit_call(name, &args).map_err(|e| e.to_string());
         let why = args.remove(keeper::WHY).filter(|_| entry.asks);
         let why = why.as_ref().and_then(Value::as_str).map(|why| text::truncate(why, keeper::MAX_WHY));
-        let valid = def.validate(&mut args);
+        let valid = def.validate(&mut args).map_err(|e| e.to_string());
         let audited = Arc::new(AtomicBool::new(false));
         let seen = Arc::new(Seen::default());
         let make = |args: Map<String, Value>, redacted: Arc<Value>| ToolCall {

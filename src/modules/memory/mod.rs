@@ -28,9 +28,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, NamedJob};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, NamedJob, told};
 use ::tools::Tool;
 use base::{ButlerName, TenantId};
+use config::{KeyMistake, Section};
 use schedule::HouseSchedule;
 use store::migrate::Chain;
 
@@ -52,11 +53,14 @@ impl Factory for MemoryFactory {
     fn name(&self) -> &str {
         NAME
     }
-    fn check(&self, config: &Value) -> Vec<String> {
+    fn settings(&self) -> Section {
+        Settings::section()
+    }
+    fn check(&self, config: &Value) -> Vec<KeyMistake> {
         Settings::read(config).err().unwrap_or_default()
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
-        let settings = Settings::read(config).map_err(|wrong| wrong.join("; "))?;
+        let settings = Settings::read(config).map_err(|wrong| told(&wrong))?;
         Ok(Box::new(MemoryModule { settings, memory: OnceLock::new() }))
     }
 }

@@ -7,6 +7,7 @@ use std::time::Duration;
 use rust_decimal::Decimal;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 use crate::workspace::{SessionFile, WorkspacePaths};
 use base::{ButlerName, Secret, SessionId};
@@ -107,8 +108,9 @@ pub enum SkillAccess {
 }
 
 /// The kinds of failure that are treated differently.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum ErrorClass {
     /// The key is missing, wrong, or not allowed to use this model.
     Auth,
@@ -147,24 +149,7 @@ pub enum ErrorClass {
 impl ErrorClass {
     /// The name under which rows carry it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            ErrorClass::Auth => "auth",
-            ErrorClass::RateLimited => "rate_limited",
-            ErrorClass::Overloaded => "overloaded",
-            ErrorClass::ModelUnreachable => "model_unreachable",
-            ErrorClass::ContextTooLong => "context_too_long",
-            ErrorClass::Budget => "budget",
-            ErrorClass::Turns => "turns",
-            ErrorClass::Runaway => "runaway",
-            ErrorClass::OutputLimit => "output_limit",
-            ErrorClass::Refused => "refused",
-            ErrorClass::McpUnreachable => "mcp_unreachable",
-            ErrorClass::InvalidRequest => "invalid_request",
-            ErrorClass::ProgramMissing => "program_missing",
-            ErrorClass::Crashed => "crashed",
-            ErrorClass::TimedOut => "timed_out",
-            ErrorClass::Cancelled => "cancelled",
-        }
+        self.into()
     }
 
     /// What an HTTP status of a model's API means.

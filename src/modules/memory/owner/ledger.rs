@@ -75,7 +75,7 @@ async fn purge_again(store: &Store, context: &RequestContext, purged: &[(Kind, U
     const STEP: &str = "purging again";
     let mut lease = store.lease(context).await?;
     let mut back = Vec::new();
-    for kind in Kind::ALL {
+    for kind in Kind::ALL.iter().copied() {
         let ids: Vec<Uuid> = purged.iter().filter(|(k, _)| *k == kind).map(|(_, id)| *id).collect();
         let sql = format!("SELECT id FROM memory_{}s WHERE id = ANY($1) AND purged_at IS NULL", kind.as_str());
         let rows = lease.read(&sql, &[&ids]).await.map_err(StoreError::query(STEP))?;
