@@ -31,7 +31,7 @@ impl RiskTier {
 
     /// Reads the name back; anything unknown is the worst.
     pub fn from_name(name: &str) -> Self {
-        name.parse().ok()
+        name.parse().unwrap_or(RiskTier::Critical)
     }
 
     /// Whether a rule for such a tool must have an end.
@@ -62,7 +62,7 @@ impl Status {
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|s| s.as_str() == name)
+        name.parse().ok()
     }
 }
 

@@ -2,14 +2,25 @@
 
 use std::ffi::OsString;
 use std::path::PathBuf;
+use std::str::FromStr;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
 use serde::Serialize;
+use strum::VariantNames;
 use uuid::Uuid;
 
 use super::deliveries::Deliveries;
 
 use config::{Ports, RuntimeKind};
+
+/// Reads one of an enum's names, and tells them all where it is none.
+pub(super) fn one_of<T>() -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = strum::ParseError> + VariantNames + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(T::VARIANTS).try_map(|name| name.parse())
+}
 
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
 #[derive(Debug, Parser)]
@@ -123,7 +134,7 @@ pub enum Command {
     #[command(subcommand)]
     Tool(Tool),
     /// Print every setting with its default and its meaning
-    Config,
+    Config(super::settings::Settings),
     /// butlerd's own agent; sessions start it
     #[command(hide = true)]
     Agent,
@@ -152,7 +163,7 @@ pub struct TestArgs {
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
     /// Where butlers' ports come from: `roster` or `auto` (free ones)
-    #[arg(long, value_name = "WHICH")]
+    #[arg(long, value_name = "WHICH", value_parser = one_of::<Ports>())]
     pub ports: Option<Ports>,
     /// The admin port's address
     #[arg(long, value_name = "ADDRESS:PORT")]
@@ -179,7 +190,7 @@ pub struct PostgresArgs {
 #[derive(Debug, Clone, Args)]
 pub struct DemoArgs {
     /// `claude-code`, `codex`, `gemini` or `native` [default: claude-code where it is installed]
-    #[arg(long, value_name = "RUNTIME")]
+    #[arg(long, value_name = "RUNTIME", value_parser = one_of::<RuntimeKind>())]
     pub runtime: Option<RuntimeKind>,
     /// Leave it running until Ctrl-C
     #[arg(long)]

@@ -30,6 +30,7 @@ mod schedule;
 mod secret;
 mod serve;
 mod session;
+mod settings;
 mod status;
 mod switchboard;
 mod test;
@@ -46,7 +47,7 @@ use jiff::tz::TimeZone;
 
 use admin::Client;
 use args::{Cli, Command, Common};
-use config::{Config, Environment, Overrides, annotated_default, load_config};
+use config::{Config, Environment, Overrides, load_config};
 use out::Out;
 use problem::{FAILED, Problem, USAGE};
 
@@ -88,14 +89,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Demo(args) => serve::demo(args),
         Command::Backup(args) => backup::backup(desk, args),
         Command::Restore(args) => backup::restore(desk, args),
-        Command::Config => {
-            let text = annotated_default();
-            match out.json {
-                true => out.value(&serde_json::json!({"annotated_default": text})),
-                false => out.line(text.trim_end()),
-            }
-            Ok(0)
-        }
+        Command::Config(args) => settings::run(&out, &args),
         Command::Status => desk.call(status::run),
         Command::Reload => desk.call(reload::run),
         Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),

@@ -12,6 +12,7 @@ mod butler;
 mod check;
 mod daemon;
 mod digest;
+mod editor;
 mod environment;
 mod load;
 mod mistake;
@@ -38,6 +39,7 @@ pub use daemon::{
     AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
     OwnerConfig, SpawnerConfig, TelemetryConfig,
 };
+pub use editor::{butler_schema, pricing_schema, settings_schema};
 pub use environment::{Environment, Overrides};
 pub use load::{Household, Origin, load, load_config};
 pub use mistake::{Mistake, Refused};

@@ -79,14 +79,28 @@ pub fn keys<T: DeserializeOwned>(schema: &mut Schema) {
     let properties = schema.ensure_object().entry("properties").or_insert_with(|| json!({}));
     let Json::Object(properties) = properties else { return };
     properties.values_mut().for_each(without_null);
+    let more: Vec<(String, Json)> = properties.iter().flat_map(|(name, form)| other_names(name, form)).collect();
     let optional = |form: &Json| form.get("default").is_some() || (is_table(form) && form.get("required").is_none());
     let optional: Vec<String> = properties.iter().filter(|(_, form)| optional(form)).map(|(k, _)| k.clone()).collect();
+    properties.extend(more);
     if let Some(Json::Array(required)) = schema.get_mut("required") {
         required.retain(|key| !optional.iter().any(|name| key == name));
         if required.is_empty() {
             schema.remove("required");
         }
     }
+}
+
+/// The other names of a key: of a duration those for whole seconds, and what it was called elsewhere.
+fn other_names(name: &str, form: &Json) -> Vec<(String, Json)> {
+    let duration = form["format"] == "duration";
+    let seconds = duration.then(|| format!("{name}_s"));
+    let named = |also: String| {
+        let whole = json!({"type": "integer", "minimum": 0, "description": format!("`{name}` in whole seconds.")});
+        let form = if duration && also.ends_with("_s") { whole } else { form.clone() };
+        (also, form)
+    };
+    seconds.into_iter().chain(texts(&form[ALSO])).map(named).collect()
 }
 
 fn is_table(form: &Json) -> bool {

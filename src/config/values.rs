@@ -7,27 +7,12 @@ use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, de};
-use strum::{Display, EnumString, IntoStaticStr, VariantArray};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
 /// The program that runs a butler's sessions.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantArray,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
+#[derive(EnumString, Display, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "kebab-case", const_into_str)]
 pub enum RuntimeKind {
     /// Anthropic's CLI.
@@ -39,24 +24,9 @@ pub enum RuntimeKind {
     /// butlerd's own small agent.
     Native,
 }
+
 /// The protocol that the native runtime speaks to a model.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantArray,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Api {
@@ -65,24 +35,9 @@ pub enum Api {
     /// Chat completions, as many local servers speak them.
     Openai,
 }
+
 /// What a schedule entry starts.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantArray,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum DispatchMode {
@@ -91,24 +46,9 @@ pub enum DispatchMode {
     /// A job without a model.
     Job,
 }
+
 /// What becomes of times that passed while butlerd was not there.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantArray,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Missed {
@@ -119,24 +59,9 @@ pub enum Missed {
     /// Each gets its run, within bounds.
     Backfill,
 }
+
 /// What becomes of a time that comes while an earlier run is still at work.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantArray,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Overlap {
@@ -145,25 +70,11 @@ pub enum Overlap {
     /// Its run waits.
     Queue,
 }
+
 /// Where butlers' ports come from.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantArray,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
+#[derive(EnumString, Display, IntoStaticStr, VariantNames)]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum Ports {
     /// The `port` of each `butler.toml`.
@@ -171,24 +82,9 @@ pub enum Ports {
     /// Free ports, chosen at start.
     Auto,
 }
+
 /// Whether children are shut in.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantArray,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum SandboxMode {
@@ -199,24 +95,9 @@ pub enum SandboxMode {
     /// Wholly, or no session is started.
     Required,
 }
+
 /// The form of the log.
-#[derive(
-    Clone,
-    Copy,
-    PartialEq,
-    Eq,
-    Hash,
-    PartialOrd,
-    Ord,
-    Debug,
-    Serialize,
-    Deserialize,
-    JsonSchema,
-    EnumString,
-    Display,
-    IntoStaticStr,
-    VariantArray,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
 #[strum(serialize_all = "snake_case", const_into_str)]
 pub enum LogFormat {
@@ -386,9 +267,10 @@ mod tests {
 
     #[test]
     fn names_read_and_print() {
-        for kind in RuntimeKind::VARIANTS {
-            assert_eq!(kind.into_str().parse(), Ok(*kind));
-            assert_eq!(serde_json::to_value(kind).unwrap(), kind.into_str());
+        for name in RuntimeKind::VARIANTS {
+            let kind: RuntimeKind = name.parse().unwrap();
+            assert_eq!(kind.into_str(), *name);
+            assert_eq!(serde_json::to_value(kind).unwrap(), *name);
         }
         assert!("Claude".parse::<RuntimeKind>().is_err());
     }

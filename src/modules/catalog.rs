@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use super::contract::Factory;
 use super::roster::RosterFactory;
 use base::ButlerName;
-use config::KeyMistake;
+use config::{KeyMistake, Section};
 
 /// All factories. A module named like its butler is the roster's own: its tools in SQL.
 pub struct Catalog {
@@ -37,6 +37,11 @@ impl Catalog {
             return Some(&RosterFactory);
         }
         self.factories.iter().find(|f| f.name() == name).map(AsRef::as_ref)
+    }
+
+    /// The settings of each module, by its name.
+    pub fn sections(&self) -> impl Iterator<Item = (&str, Section)> {
+        self.factories.iter().map(|factory| (factory.name(), factory.settings()))
     }
 
     /// The tools of all modules that need no settings, whoever has them.

@@ -287,16 +287,6 @@ impl Post {
     }
 }
 
-/// The name under which an attempt keeps it.
-pub(super) fn outcome_name(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Sent { .. } => "sent",
-        Outcome::NotSent { .. } => "not_sent",
-        Outcome::Refused { .. } => "refused",
-        Outcome::Unknown { .. } => "unknown",
-    }
-}
-
 /// A delivery at its end, from which something follows.
 pub(super) struct Ended {
     pub letter: Letter,

@@ -152,8 +152,9 @@ pub struct SessionEvent {
 }
 
 /// The kinds of [`SessionEvent`].
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum EventKind {
     Queued {
         source: String,
@@ -267,27 +268,7 @@ pub enum EventKind {
 impl EventKind {
     /// Its name in rows and JSON.
     pub fn name(&self) -> &'static str {
-        match self {
-            EventKind::Queued { .. } => "queued",
-            EventKind::Prompt { .. } => "prompt",
-            EventKind::Memory { .. } => "memory",
-            EventKind::Started { .. } => "started",
-            EventKind::Connected { .. } => "connected",
-            EventKind::Text { .. } => "text",
-            EventKind::ToolCall { .. } => "tool_call",
-            EventKind::ToolResult { .. } => "tool_result",
-            EventKind::Skill { .. } => "skill",
-            EventKind::Retry { .. } => "retry",
-            EventKind::Usage(_) => "usage",
-            EventKind::ModelCall { .. } => "model_call",
-            EventKind::Stopped { .. } => "stopped",
-            EventKind::Signal { .. } => "signal",
-            EventKind::Exit { .. } => "exit",
-            EventKind::Cut { .. } => "cut",
-            EventKind::Followed { .. } => "followed",
-            EventKind::Ended(_) => "ended",
-            EventKind::Unknown => "unknown",
-        }
+        self.into()
     }
 
     /// Whether it is stored even in a transcript that is full.

@@ -2,6 +2,7 @@
 
 mod butlers;
 mod defaults;
+mod editor;
 mod layers;
 mod settings;
 
