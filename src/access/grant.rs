@@ -11,7 +11,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
 use super::calls::{CallGuard, CallRefused};
-use super::exposure::Exposure;
+use super::taint::Taint;
 use base::{ButlerName, Clock, RequestContext, SessionId, TenantId, TraceContext, Trust};
 
 /// What an operator's token is for.
@@ -71,7 +71,7 @@ pub enum Holder {
         /// Set as the butler's server tells its tools under this token.
         tools_seen: ToolsSeen,
         /// What the session was shown so far.
-        exposure: Arc<Exposure>,
+        taint: Arc<Taint>,
     },
     /// A call of a session that a person, or a rule of theirs, has let through. No token stands for it.
     Approved { action: Uuid, session: Option<SessionId>, label: String },
@@ -131,8 +131,8 @@ impl Caller {
     /// A session's calls run under the context of its trigger; an operator's request is a root of its own.
     pub fn of(grant: Arc<Grant>, clock: &Clock, channel: &str) -> Self {
         let context = match &grant.holder {
-            Holder::Session { context, exposure, .. } => {
-                let (trust, private) = (exposure.trust(), exposure.private());
+            Holder::Session { context, taint, .. } => {
+                let (trust, private) = (taint.trust(), taint.private());
                 if context.trust <= trust && context.private == private {
                     context.clone()
                 } else {
@@ -187,9 +187,9 @@ impl Caller {
     }
 
     /// What the session was shown so far; `None`: it is no session that calls.
-    pub fn exposure(&self) -> Option<&Arc<Exposure>> {
+    pub fn taint(&self) -> Option<&Arc<Taint>> {
         match &self.grant.holder {
-            Holder::Session { exposure, .. } => Some(exposure),
+            Holder::Session { taint, .. } => Some(taint),
             _ => None,
         }
     }

@@ -6,14 +6,14 @@
 mod calls;
 pub mod credentials;
 mod edge;
-mod exposure;
 mod grant;
 mod operator;
+mod taint;
 mod token;
 
 pub use calls::{CallGuard, CallRefused, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
-pub use exposure::Exposure;
 pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen, approval_label};
 pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};
+pub use taint::Taint;
 pub use token::{Token, TokenBook};

@@ -9,14 +9,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use super::approvals::{ActionPage, RuleWish};
+use super::approvals::{ActionPage, RuleRequest};
 use super::sealed::Sealed;
 use access::TokenInfo;
 use approvals::{Action, Rule};
-use butler::HouseStatus;
+use butler::HouseholdStatus;
 use inbox::Reopened;
-use inbox::inbox::Entry;
-use outbox::{Changed, Delivery};
+use inbox::messages::Entry;
+use outbox::{Changed, DeliveryView};
 use sessions::budget::{By, Costs};
 use sessions::{EventPage, Preview, SessionEvent, SessionResult};
 use supervisor::Reloaded;
@@ -26,7 +26,7 @@ use supervisor::Reloaded;
 pub trait Api {
     /// The household: database, butlers, modules. Scope `read`.
     #[method(name = "status", param_kind = map, with_extensions)]
-    async fn status(&self) -> RpcResult<HouseStatus>;
+    async fn status(&self) -> RpcResult<HouseholdStatus>;
 
     /// Takes up the roster as it is now: new, changed and removed butlers, and nobody else. Answers when all is done; a
     /// butler that is drained takes as long as its sessions, at most its own shutdown timeout. Scope `admin`.
@@ -162,7 +162,7 @@ pub trait Api {
 
     /// Allows calls like this one from now on. Scope `admin`.
     #[method(name = "approvals_rule", param_kind = map, with_extensions)]
-    async fn approvals_rule(&self, id: Uuid, wish: RuleWish) -> RpcResult<Rule>;
+    async fn approvals_rule(&self, id: Uuid, request: RuleRequest) -> RpcResult<Rule>;
 
     /// Ends a standing rule. Scope `admin`.
     #[method(name = "approvals_revoke", param_kind = map, with_extensions)]
@@ -175,11 +175,11 @@ pub trait Api {
         butler: Option<String>,
         state: Option<String>,
         limit: Option<u32>,
-    ) -> RpcResult<Vec<Delivery>>;
+    ) -> RpcResult<Vec<DeliveryView>>;
 
     /// One delivery with its tries. Scope `read`.
     #[method(name = "deliveries_show", param_kind = map, with_extensions)]
-    async fn deliveries_show(&self, id: Uuid) -> RpcResult<Delivery>;
+    async fn deliveries_show(&self, id: Uuid) -> RpcResult<DeliveryView>;
 
     /// Sends one once more that failed, is dead or unknown. Scope `admin`.
     #[method(name = "deliveries_retry", param_kind = map, with_extensions)]

@@ -36,8 +36,8 @@ impl From<DecideError> for Failure {
 }
 
 fn actions(rpc: &Rpc) -> Actions {
-    let house = rpc.supervisor.house();
-    Actions::new(&house.db, &house.clock)
+    let services = rpc.supervisor.services();
+    Actions::new(&services.db, &services.clock)
 }
 
 /// The newest actions, of the butlers that the grant reaches.
@@ -91,7 +91,7 @@ pub(super) async fn decide(
     if reason.as_ref().is_some_and(|r| r.len() > MOST_REASON) {
         return Err(Failure::invalid(format!("A reason has at most {MOST_REASON} bytes.")));
     }
-    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
+    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.services().clock, "cli").label().to_owned();
     let (actions, tenant) = (actions(rpc), grant.tenant.clone());
     // A task of its own: what is committed is begun, even when the caller hangs up just now.
     let work = task::spawn(task::Kind::Request, "approval", async move {
@@ -115,7 +115,7 @@ pub(super) async fn rules(rpc: &Rpc, grant: &Grant, all: bool) -> Result<Vec<Rul
 
 /// What a rule is to be that is made from an action.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-pub struct RuleWish {
+pub struct RuleRequest {
     pub description: Option<String>,
     pub max_uses: Option<i32>,
     pub expires_at: Option<jiff::Timestamp>,
@@ -125,19 +125,19 @@ pub struct RuleWish {
 }
 
 /// Allows calls like this one from now on.
-pub(super) async fn rule(rpc: &Rpc, grant: &Grant, id: Uuid, wish: RuleWish) -> Result<Rule, Failure> {
+pub(super) async fn rule(rpc: &Rpc, grant: &Grant, id: Uuid, request: RuleRequest) -> Result<Rule, Failure> {
     let action = reached(rpc, grant, id).await?;
     let named = action.tool_args.as_object();
-    if let Some(name) = wish.any.iter().find(|name| named.is_none_or(|args| !args.contains_key(*name))) {
+    if let Some(name) = request.any.iter().find(|name| named.is_none_or(|args| !args.contains_key(*name))) {
         return Err(Failure::invalid(format!("The call has no argument `{name}`. See: butlerd approvals show {id}")));
     }
     let butler = rpc.butler(grant, &action.butler).await?;
-    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
-    let overrides = Constraints(wish.any.into_iter().map(|name| (name, Constraint::Any)).collect());
-    let keeper = butler.keeper();
-    let draft = keeper.draft_like(&grant.tenant, id, overrides, wish.description.as_deref()).await?;
-    let draft = Draft { expires_at: wish.expires_at, max_uses: wish.max_uses, ..draft };
-    Ok(keeper.allow(&grant.tenant, &draft, &actor).await?)
+    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.services().clock, "cli").label().to_owned();
+    let overrides = Constraints(request.any.into_iter().map(|name| (name, Constraint::Any)).collect());
+    let gate = butler.gate();
+    let draft = gate.draft_like(&grant.tenant, id, overrides, request.description.as_deref()).await?;
+    let draft = Draft { expires_at: request.expires_at, max_uses: request.max_uses, ..draft };
+    Ok(gate.allow(&grant.tenant, &draft, &actor).await?)
 }
 
 /// Ends a standing rule.
@@ -146,7 +146,7 @@ pub(super) async fn revoke(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<Rule, F
     let actions = actions(rpc);
     let rule =
         actions.rule(&grant.tenant, id).await?.filter(|r| rights::reaches(grant, &r.butler)).ok_or_else(unknown)?;
-    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.house().clock, "cli").label().to_owned();
+    let actor = access::Caller::of(grant.clone().into(), &rpc.supervisor.services().clock, "cli").label().to_owned();
     if !actions.revoke_rule(&grant.tenant, id, &actor).await? {
         return Err(Failure::new("already_decided", "The rule was ended before."));
     }

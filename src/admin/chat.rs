@@ -23,7 +23,9 @@ use super::rights::{self, Need};
 use access::{Edge, Holder};
 use base::{Trust, task};
 use butler::ButlerState;
-use inbox::{AcceptError, Control, Desk, Envelope, Event, Follower, Heard, Live, News, Payload, Sender, Source, Tier};
+use inbox::{
+    AcceptError, Control, Envelope, Event, Follower, Inbox, Live, LiveUpdate, News, Payload, Sender, Source, Tier,
+};
 use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use sessions::SessionEvent;
 
@@ -87,16 +89,16 @@ impl Inbound<'_> {
                 return refused;
             }
         }
-        let house = self.supervisor.house();
-        let desk = house.desk.clone();
+        let services = self.supervisor.services();
+        let inbox = services.inbox.clone();
         // Both before the message is there, so that nothing of it is missed.
-        let ears = Ears { notices: desk.live(), events: house.events.subscribe() };
+        let ears = Ears { notices: inbox.live(), events: services.events.subscribe() };
         let tenant = self.grant.tenant.clone();
-        let envelope = envelope(&desk, label, message, butler);
+        let envelope = envelope(&inbox, label, message, butler);
         // Whoever holds an operator's token of a tenant is its owner, as for every other call.
         let accepting = {
-            let (desk, tenant) = (desk.clone(), tenant.clone());
-            async move { desk.accept(&tenant, envelope, Trust::Owner).await }
+            let (inbox, tenant) = (inbox.clone(), tenant.clone());
+            async move { inbox.accept(&tenant, envelope, Trust::Owner).await }
         };
         // A task of its own: a client that goes away now changes nothing.
         let accepted = match task::spawn(task::Kind::Request, "chat-accept", accepting).await {
@@ -105,7 +107,7 @@ impl Inbound<'_> {
             Err(_) => return refusal_of(&AcceptError::Unavailable),
         };
         let first = News::Accepted { request_id: accepted.request_id, duplicate: accepted.duplicate };
-        self.stream(Follower::new(&desk, &tenant, accepted.request_id), ears, first, &parts.headers)
+        self.stream(Follower::new(&inbox, &tenant, accepted.request_id), ears, first, &parts.headers)
     }
 
     /// `GET /api/chat/{request_id}`: the stream of a message that was accepted before, from its beginning.
@@ -117,9 +119,9 @@ impl Inbound<'_> {
             return said(StatusCode::FORBIDDEN, "forbidden", "Only an operator's token speaks for a person.");
         };
         let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is no request_id.") };
-        let house = self.supervisor.house();
-        let ears = Ears { notices: house.desk.live(), events: house.events.subscribe() };
-        let entry = match house.desk.entry(&self.grant.tenant, id).await {
+        let services = self.supervisor.services();
+        let ears = Ears { notices: services.inbox.live(), events: services.events.subscribe() };
+        let entry = match services.inbox.entry(&self.grant.tenant, id).await {
             Ok(entry) => entry,
             Err(e) => {
                 tracing::warn!(error = %e, "the inbox can't be read");
@@ -131,13 +133,13 @@ impl Inbound<'_> {
         if !entry.is_some_and(|e| e.channel == CHANNEL && own(&e.sender)) {
             return said(StatusCode::NOT_FOUND, "not_found", "There is no message of this request_id in the chat.");
         }
-        let follower = Follower::new(&house.desk, &self.grant.tenant, id);
+        let follower = Follower::new(&services.inbox, &self.grant.tenant, id);
         self.stream(follower, ears, News::Accepted { request_id: id, duplicate: true }, headers)
     }
 
     /// Whether things can be handed to the butler; else 404 with those that can, or 503 while it starts.
     async fn reachable(&self, butler: &str) -> Result<(), Response<Body>> {
-        let routable = self.supervisor.house().desk.routable();
+        let routable = self.supervisor.services().inbox.routable();
         if routable.iter().any(|(name, _)| name == butler) {
             return Ok(());
         }
@@ -169,7 +171,7 @@ impl Inbound<'_> {
     }
 }
 
-fn envelope(desk: &Desk, label: &str, message: Said, butler: Option<String>) -> Envelope {
+fn envelope(inbox: &Inbox, label: &str, message: Said, butler: Option<String>) -> Envelope {
     let thread = message.thread.as_deref().map(str::trim).filter(|t| !t.is_empty()).unwrap_or(THREAD);
     let id = message.id.filter(|id| !id.trim().is_empty()).unwrap_or_else(|| Uuid::now_v7().to_string());
     Envelope {
@@ -183,7 +185,7 @@ fn envelope(desk: &Desk, label: &str, message: Said, butler: Option<String>) -> 
             // Of each token its own: two programs may number alike, and one must not read the other's conversation.
             external_event_id: format!("{label}/{id}"),
             external_thread_id: Some(format!("{label}/{thread}")),
-            observed_at: desk.clock().now(),
+            observed_at: inbox.clock().now(),
         },
         sender: Sender { identity: label.to_owned(), more: Map::new() },
         payload: Payload { raw: None, normalized_text: message.text, attachments: Vec::new() },
@@ -236,9 +238,9 @@ impl Teller {
                     },
                     event = ears.events.recv() => match event {
                         Ok(event) => match self.follower.heard(&event) {
-                            Heard::Nothing => {}
-                            Heard::News(news) => self.send(&news).await?,
-                            Heard::Gap => look_at = look_at.min(Instant::now() + WRITTEN),
+                            LiveUpdate::Nothing => {}
+                            LiveUpdate::News(news) => self.send(&news).await?,
+                            LiveUpdate::Gap => look_at = look_at.min(Instant::now() + WRITTEN),
                         },
                         Err(RecvError::Lagged(_)) => look_at = Instant::now(),
                         Err(RecvError::Closed) => return Err(Over),

@@ -7,7 +7,7 @@ use super::rights;
 use super::rpc::Rpc;
 use access::{Grant, Holder};
 use base::task;
-use outbox::{Changed, Delivery, LookError, Post};
+use outbox::{Changed, DeliveryError, DeliveryView, Outbox};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;
@@ -15,12 +15,12 @@ const STATES: [&str; 7] = ["pending", "deferred", "sending", "sent", "unknown", 
 /// Those that somebody should look at.
 const BAD: &str = "bad";
 
-impl From<LookError> for Failure {
-    fn from(e: LookError) -> Self {
+impl From<DeliveryError> for Failure {
+    fn from(e: DeliveryError) -> Self {
         match e {
-            LookError::Store(e) => e.into(),
-            LookError::Unknown(id) => unknown(id),
-            LookError::NotNow(why) => Self::new("not_now", format!("Nothing was changed: {why}.")),
+            DeliveryError::Store(e) => e.into(),
+            DeliveryError::Unknown(id) => unknown(id),
+            DeliveryError::NotNow(why) => Self::new("not_now", format!("Nothing was changed: {why}.")),
         }
     }
 }
@@ -36,7 +36,7 @@ pub(super) async fn list(
     butler: Option<String>,
     state: Option<&str>,
     limit: Option<u32>,
-) -> Result<Vec<Delivery>, Failure> {
+) -> Result<Vec<DeliveryView>, Failure> {
     let limit = limit.unwrap_or(USUAL);
     if !(1..=MOST).contains(&limit) {
         return Err(Failure::invalid(format!("The limit must be from 1 to {MOST}.")));
@@ -54,12 +54,12 @@ pub(super) async fn list(
             return Err(Failure::invalid(format!("There is no state `{state}`; there are: {known}, and {BAD}.")));
         }
     };
-    let post = &rpc.supervisor.house().post;
-    Ok(post.list(&grant.tenant, butler.as_deref(), states, i64::from(limit)).await?)
+    let outbox = &rpc.supervisor.services().outbox;
+    Ok(outbox.list(&grant.tenant, butler.as_deref(), states, i64::from(limit)).await?)
 }
 
-pub(super) async fn show(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<Delivery, Failure> {
-    let found = rpc.supervisor.house().post.show(&grant.tenant, id).await?;
+pub(super) async fn show(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<DeliveryView, Failure> {
+    let found = rpc.supervisor.services().outbox.show(&grant.tenant, id).await?;
     if rights::check_butler(grant, &found.origin).is_err() {
         return Err(unknown(id));
     }
@@ -75,7 +75,7 @@ pub(super) enum Change {
 
 pub(super) async fn change(rpc: &Rpc, grant: &Grant, id: Uuid, what: Change) -> Result<Changed, Failure> {
     show(rpc, grant, id).await?;
-    let (post, tenant): (Post, _) = (rpc.supervisor.house().post.clone(), grant.tenant.clone());
+    let (outbox, tenant): (Outbox, _) = (rpc.supervisor.services().outbox.clone(), grant.tenant.clone());
     let by = match &grant.holder {
         Holder::Operator { label, .. } => label.clone(),
         _ => return Err(Failure::forbidden("Only a person decides on a delivery.")),
@@ -83,9 +83,9 @@ pub(super) async fn change(rpc: &Rpc, grant: &Grant, id: Uuid, what: Change) -> 
     // A task of its own: what is committed is begun, even when the caller hangs up just now.
     let work = task::spawn(task::Kind::Request, "delivery-change", async move {
         match what {
-            Change::Retry => post.retry(&tenant, id).await,
-            Change::Cancel => post.cancel(&tenant, id, &by).await,
-            Change::Resolve { arrived } => post.resolve(&tenant, id, arrived, &by).await,
+            Change::Retry => outbox.retry(&tenant, id).await,
+            Change::Cancel => outbox.cancel(&tenant, id, &by).await,
+            Change::Resolve { arrived } => outbox.resolve(&tenant, id, arrived, &by).await,
         }
     });
     Ok(work.await.map_err(|e| Failure::internal("The change", &e))??)

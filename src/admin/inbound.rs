@@ -71,7 +71,7 @@ impl Inbound<'_> {
             Ok(_) => return said(StatusCode::BAD_REQUEST, "invalid_envelope", "The body is JSON, but no object."),
             Err(e) => return said(StatusCode::BAD_REQUEST, "invalid_envelope", &format!("The body is no JSON: {e}.")),
         };
-        match self.supervisor.house().desk.ingest(tenant, envelope).await {
+        match self.supervisor.services().inbox.ingest(tenant, envelope).await {
             Ok(accepted) => json_body(StatusCode::ACCEPTED, &json!(accepted)),
             Err(e) => refusal_of(&e),
         }
@@ -83,7 +83,7 @@ impl Inbound<'_> {
             Err(refused) => return forbidden(&refused),
         };
         let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is no request_id.") };
-        match self.supervisor.house().desk.entry(tenant, id).await {
+        match self.supervisor.services().inbox.entry(tenant, id).await {
             Ok(Some(entry)) => json_body(StatusCode::OK, &json!(entry)),
             Ok(None) => said(StatusCode::NOT_FOUND, "not_found", "There is no message of this request_id."),
             Err(e) => {

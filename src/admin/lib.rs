@@ -33,7 +33,7 @@ pub use api::{
     ApiClient, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
     Timeline, ToolAnswer, ToolInfo, Unavailable,
 };
-pub use approvals::{ActionPage, RuleWish};
+pub use approvals::{ActionPage, RuleRequest};
 pub use client::{Client, ClientError};
 pub use failure::Failure;
 pub use place::{DaemonFile, PlaceError};

@@ -7,8 +7,8 @@ use super::rights;
 use super::rpc::Rpc;
 use access::{Grant, Holder};
 use base::task;
-use inbox::inbox::Entry;
-use inbox::{AgainError, Hand, Reopened, SWITCHBOARD};
+use inbox::messages::Entry;
+use inbox::{Operator, OperatorActionError, Reopened, SWITCHBOARD};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;
@@ -18,13 +18,13 @@ fn unknown(id: Uuid) -> Failure {
     Failure::new("not_found", format!("There is no message {id}. See: butlerd inbox list"))
 }
 
-impl From<AgainError> for Failure {
-    fn from(e: AgainError) -> Self {
+impl From<OperatorActionError> for Failure {
+    fn from(e: OperatorActionError) -> Self {
         match e {
-            AgainError::Store(e) => e.into(),
-            AgainError::Unknown(id) => unknown(id),
-            AgainError::NotNow(why) => Self::new("not_now", sentence(&why)),
-            e @ AgainError::NoButler { .. } => Self::new("unknown_butler", sentence(&e.to_string())),
+            OperatorActionError::Store(e) => e.into(),
+            OperatorActionError::Unknown(id) => unknown(id),
+            OperatorActionError::NotNow(why) => Self::new("not_now", sentence(&why)),
+            e @ OperatorActionError::NoButler { .. } => Self::new("unknown_butler", sentence(&e.to_string())),
         }
     }
 }
@@ -49,29 +49,30 @@ pub(super) async fn list(
     if let Some(state) = state.filter(|state| !STATES.contains(state)) {
         return Err(Failure::invalid(format!("There is no state `{state}`; there are: {}.", STATES.join(", "))));
     }
-    let desk = &rpc.supervisor.house().desk;
-    Ok(desk.entries(&grant.tenant, state, i64::from(limit)).await?)
+    let inbox = &rpc.supervisor.services().inbox;
+    Ok(inbox.entries(&grant.tenant, state, i64::from(limit)).await?)
 }
 
 pub(super) async fn show(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<Entry, Failure> {
     rights::check_butler(grant, SWITCHBOARD)?;
-    rpc.supervisor.house().desk.entry(&grant.tenant, id).await?.ok_or_else(|| unknown(id))
+    rpc.supervisor.services().inbox.entry(&grant.tenant, id).await?.ok_or_else(|| unknown(id))
 }
 
 /// Whose hand it is.
-fn hand(grant: &Grant) -> Hand {
+fn operator(grant: &Grant) -> Operator {
     let by = match &grant.holder {
         Holder::Operator { label, .. } => label.as_str(),
         _ => "butlerd",
     };
-    Hand { by: by.to_owned(), ..Hand::default() }
+    Operator { by: by.to_owned(), ..Operator::default() }
 }
 
 pub(super) async fn retry(rpc: &Rpc, grant: &Grant, id: Uuid) -> Result<Reopened, Failure> {
     rights::check_butler(grant, SWITCHBOARD)?;
-    let (desk, tenant, hand) = (rpc.supervisor.house().desk.clone(), grant.tenant.clone(), hand(grant));
+    let (inbox, tenant, operator) = (rpc.supervisor.services().inbox.clone(), grant.tenant.clone(), operator(grant));
     // A task of its own, here and below: what is committed is begun, even when the caller hangs up just now.
-    let work = task::spawn(task::Kind::Request, "inbox-retry", async move { desk.retry(&tenant, id, &hand).await });
+    let work =
+        task::spawn(task::Kind::Request, "inbox-retry", async move { inbox.retry(&tenant, id, &operator).await });
     Ok(work.await.map_err(|e| Failure::internal("The retry", &e))??)
 }
 
@@ -83,9 +84,9 @@ pub(super) async fn reroute(
     part: Option<i32>,
 ) -> Result<Reopened, Failure> {
     rights::check_butler(grant, SWITCHBOARD)?;
-    let (desk, tenant, hand) = (rpc.supervisor.house().desk.clone(), grant.tenant.clone(), hand(grant));
+    let (inbox, tenant, operator) = (rpc.supervisor.services().inbox.clone(), grant.tenant.clone(), operator(grant));
     let work = task::spawn(task::Kind::Request, "inbox-reroute", async move {
-        desk.reroute(&tenant, id, &butler, part, &hand).await
+        inbox.reroute(&tenant, id, &butler, part, &operator).await
     });
     Ok(work.await.map_err(|e| Failure::internal("The reroute", &e))??)
 }

@@ -45,7 +45,7 @@ impl Inbound<'_> {
         }
         let wait = query.and_then(|q| q.split('&').find_map(|pair| pair.strip_prefix("wait=")));
         let wait = Duration::from_secs(wait.and_then(|w| w.parse().ok()).unwrap_or(0).min(LONGEST));
-        let post = &self.supervisor.house().post;
+        let post = &self.supervisor.services().outbox;
         let notes = tokio::select! {
             notes = post.unshown(&self.grant.tenant, wait) => notes,
             () = self.closing.cancelled() => Ok(Vec::new()),
@@ -75,7 +75,7 @@ impl Inbound<'_> {
                 return said(StatusCode::BAD_REQUEST, "invalid_message", &why);
             }
         };
-        match self.supervisor.house().post.shown(&self.grant.tenant, &seen.seen).await {
+        match self.supervisor.services().outbox.shown(&self.grant.tenant, &seen.seen).await {
             Ok(n) => json_body(StatusCode::OK, &json!({"status": "ok", "seen": n})),
             Err(e) => {
                 tracing::debug!(error = %e, "notes can't be marked");

@@ -3,11 +3,11 @@
 use http::StatusCode;
 use serde_json::{Map, Value, json};
 
-use butler::HouseStatus;
+use butler::HouseholdStatus;
 use modules::Health;
 
 /// 200 once the core butlers are up and the database answers, else 503; and each butler's and module's state.
-pub(super) fn readiness(status: &HouseStatus) -> (StatusCode, Value) {
+pub(super) fn readiness(status: &HouseholdStatus) -> (StatusCode, Value) {
     let butlers: Map<String, Value> = status
         .butlers
         .iter()
@@ -41,8 +41,8 @@ mod tests {
 
     #[test]
     fn it_tells_states_and_no_reasons() {
-        let mut house = sample::house();
-        let (code, shown) = readiness(&house);
+        let mut services = sample::household();
+        let (code, shown) = readiness(&services);
         assert_eq!(code, StatusCode::OK);
         assert_eq!(shown["butlers"]["health"]["state"], "up");
         assert_eq!(shown["butlers"]["health"]["model"], false);
@@ -50,7 +50,7 @@ mod tests {
         assert_eq!(shown["butlers"]["travel"]["state"], "parked");
         assert_eq!(shown["butlers"]["travel"]["model"], Value::Null);
         assert!(!shown.to_string().contains(sample::REASON), "{shown}");
-        house.ready = false;
-        assert_eq!(readiness(&house).0, StatusCode::SERVICE_UNAVAILABLE);
+        services.ready = false;
+        assert_eq!(readiness(&services).0, StatusCode::SERVICE_UNAVAILABLE);
     }
 }

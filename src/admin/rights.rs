@@ -125,7 +125,7 @@ mod tests {
             context: Arc::new(context),
             calls,
             tools_seen: ToolsSeen::default(),
-            exposure: Default::default(),
+            taint: Default::default(),
         };
         let session = Grant { holder, ..grant(GrantScope::ALL) };
         for need in [Need::Look, Need::Work, Need::Manage, Need::Household] {

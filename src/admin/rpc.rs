@@ -14,7 +14,7 @@ use super::api::{
     ApiServer, Cancelled, DbLogin, LiveEvent, MadeToken, Revoked, SchedulePage, SecretName, SessionPage, Started,
     Timeline, ToolAnswer, ToolInfo, UndoableCall, Undone,
 };
-use super::approvals::{ActionPage, RuleWish};
+use super::approvals::{ActionPage, RuleRequest};
 use super::deliveries::Change;
 use super::failure::Failure;
 use super::rights::{self, Need};
@@ -25,10 +25,10 @@ use ::sessions::budget::{By, Costs, Period};
 use ::sessions::{EventPage, Preview, SessionResult, Trigger};
 use access::{Caller, Edge, Grant, TokenInfo};
 use base::{ButlerName, TenantId, task};
-use butler::{Butler, HouseStatus};
+use butler::{Butler, HouseholdStatus};
 use inbox::Reopened;
-use inbox::inbox::Entry;
-use outbox::{Changed, Delivery};
+use inbox::messages::Entry;
+use outbox::{Changed, DeliveryView};
 use supervisor::{Reloaded, Supervisor};
 use tools::Effect;
 
@@ -73,7 +73,7 @@ fn may(ext: &Extensions, need: Need) -> Result<Arc<Grant>, Failure> {
 impl Rpc {
     /// A caller's identity for work on a butler.
     pub fn caller(&self, grant: &Arc<Grant>) -> Caller {
-        Caller::of(grant.clone(), &self.supervisor.house().clock, CHANNEL)
+        Caller::of(grant.clone(), &self.supervisor.services().clock, CHANNEL)
     }
 
     /// The butler, if the grant reaches it and it is up.
@@ -99,7 +99,7 @@ impl Rpc {
     }
 
     /// Who shall do what.
-    async fn wish(
+    async fn make_trigger(
         &self,
         ext: &Extensions,
         butler: &str,
@@ -119,9 +119,9 @@ impl Rpc {
         prompt: String,
         context: Option<Value>,
     ) -> Result<SessionResult, Failure> {
-        let (butler, wish) = self.wish(ext, butler, prompt, context).await?;
+        let (butler, trigger) = self.make_trigger(ext, butler, prompt, context).await?;
         // A task of its own: the session has a row, and goes on when the caller hangs up.
-        let running = task::spawn(task::Kind::Request, "trigger", async move { butler.trigger(wish).await });
+        let running = task::spawn(task::Kind::Request, "trigger", async move { butler.trigger(trigger).await });
         Ok(running.await.map_err(|e| Failure::internal("The session", &e))??)
     }
 
@@ -194,10 +194,10 @@ impl Rpc {
             ));
         }
         let butler = self.butler(&grant, butler).await?;
-        let house = self.supervisor.house();
-        let (config, password) = house.db.role_login(butler.name());
+        let services = self.supervisor.services();
+        let (config, password) = services.db.role_login(butler.name());
         base::redact::household().hide(&password);
-        let zone = house.config.owner.time_zone.name();
+        let zone = services.config.owner.time_zone.name();
         let options = format!("-c butlerd.tenant={} -c TimeZone={zone}", grant.tenant);
         Ok(DbLogin { options, ..login_of(&config, password.into()) })
     }
@@ -223,7 +223,7 @@ fn login_of(config: &tokio_postgres::Config, password: Sealed) -> DbLogin {
 
 #[async_trait]
 impl ApiServer for Rpc {
-    async fn status(&self, ext: &Extensions) -> RpcResult<HouseStatus> {
+    async fn status(&self, ext: &Extensions) -> RpcResult<HouseholdStatus> {
         let grant = may(ext, Need::Look)?;
         let mut status = self.supervisor.status().await;
         status.butlers.retain(|b| rights::reaches(&grant, &b.name));
@@ -256,10 +256,10 @@ impl ApiServer for Rpc {
         prompt: String,
         facts: Option<Value>,
     ) -> RpcResult<Started> {
-        let (butler, wish) = self.wish(ext, &butler, prompt, facts).await?;
+        let (butler, trigger) = self.make_trigger(ext, &butler, prompt, facts).await?;
         let name = butler.name().to_string();
         // A task of its own: a row that is written has its session, even when the caller hangs up just now.
-        let starting = task::spawn(task::Kind::Request, "trigger", async move { butler.start(wish).await });
+        let starting = task::spawn(task::Kind::Request, "trigger", async move { butler.start(trigger).await });
         let started = starting.await.map_err(|e| Failure::internal("The session", &e))?.map_err(Failure::from)?;
         Ok(Started { session_id: started.0, butler: name })
     }
@@ -271,14 +271,14 @@ impl ApiServer for Rpc {
         prompt: String,
         facts: Option<Value>,
     ) -> RpcResult<Preview> {
-        let (butler, wish) = self.wish(ext, &butler, prompt, facts).await?;
-        Ok(butler.preview(&wish).await.map_err(Failure::from)?)
+        let (butler, trigger) = self.make_trigger(ext, &butler, prompt, facts).await?;
+        Ok(butler.preview(&trigger).await.map_err(Failure::from)?)
     }
 
     async fn costs(&self, ext: &Extensions, days: Option<u32>, by: By) -> RpcResult<Costs> {
         let grant = may(ext, Need::Look)?;
         let period = days.map_or(Period::Month, Period::Days);
-        let ledger = self.supervisor.house().budgets.ledger();
+        let ledger = self.supervisor.services().budgets.ledger();
         Ok(ledger.costs(&grant.tenant, grant.butler.as_ref(), period, by).await.map_err(Failure::from)?)
     }
 
@@ -399,9 +399,9 @@ impl ApiServer for Rpc {
         Ok(approvals::rules(self, &grant, all).await?)
     }
 
-    async fn approvals_rule(&self, ext: &Extensions, id: Uuid, wish: RuleWish) -> RpcResult<Rule> {
+    async fn approvals_rule(&self, ext: &Extensions, id: Uuid, request: RuleRequest) -> RpcResult<Rule> {
         let grant = may(ext, Need::Manage)?;
-        Ok(approvals::rule(self, &grant, id, wish).await?)
+        Ok(approvals::rule(self, &grant, id, request).await?)
     }
 
     async fn approvals_revoke(&self, ext: &Extensions, id: Uuid) -> RpcResult<Rule> {
@@ -415,12 +415,12 @@ impl ApiServer for Rpc {
         butler: Option<String>,
         state: Option<String>,
         limit: Option<u32>,
-    ) -> RpcResult<Vec<Delivery>> {
+    ) -> RpcResult<Vec<DeliveryView>> {
         let grant = may(ext, Need::Look)?;
         Ok(deliveries::list(self, &grant, butler, state.as_deref(), limit).await?)
     }
 
-    async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> RpcResult<Delivery> {
+    async fn deliveries_show(&self, ext: &Extensions, id: Uuid) -> RpcResult<DeliveryView> {
         let grant = may(ext, Need::Look)?;
         Ok(deliveries::show(self, &grant, id).await?)
     }
@@ -447,20 +447,20 @@ impl ApiServer for Rpc {
 
     async fn secret_set(&self, ext: &Extensions, name: String, value: Sealed) -> RpcResult<SecretName> {
         let grant = may(ext, Need::Household)?;
-        let stored = self.supervisor.house().credentials.set(&grant.tenant, &name, value.secret()).await;
+        let stored = self.supervisor.services().credentials.set(&grant.tenant, &name, value.secret()).await;
         stored.map_err(Failure::from)?;
         Ok(SecretName { name, updated_at: None })
     }
 
     async fn secret_list(&self, ext: &Extensions) -> RpcResult<Vec<SecretName>> {
         let grant = may(ext, Need::Household)?;
-        let list = self.supervisor.house().credentials.list(&grant.tenant).await.map_err(Failure::from)?;
+        let list = self.supervisor.services().credentials.list(&grant.tenant).await.map_err(Failure::from)?;
         Ok(list.into_iter().map(|s| SecretName { name: s.name, updated_at: Some(s.updated_at) }).collect())
     }
 
     async fn secret_remove(&self, ext: &Extensions, name: String) -> RpcResult<SecretName> {
         let grant = may(ext, Need::Household)?;
-        let removed = self.supervisor.house().credentials.remove(&grant.tenant, &name).await;
+        let removed = self.supervisor.services().credentials.remove(&grant.tenant, &name).await;
         match removed.map_err(Failure::from)? {
             true => Ok(SecretName { name, updated_at: None }),
             false => Err(Failure::new("not_found", "There is no secret of that name. See: butlerd secret list").into()),
@@ -481,19 +481,19 @@ impl ApiServer for Rpc {
             Some(name) => Some(self.known(&name).await?),
             None => None,
         };
-        let house = self.supervisor.house();
-        let wish = tokens::wish(&grant, label, butler, tenant, &scopes, expires_in, &house.clock)?;
-        Ok(tokens::make(&house.operators, wish).await?)
+        let services = self.supervisor.services();
+        let new = tokens::requested(&grant, label, butler, tenant, &scopes, expires_in, &services.clock)?;
+        Ok(tokens::make(&services.operators, new).await?)
     }
 
     async fn token_list(&self, ext: &Extensions) -> RpcResult<Vec<TokenInfo>> {
         may(ext, Need::Household)?;
-        Ok(self.supervisor.house().operators.list().await.map_err(Failure::from)?)
+        Ok(self.supervisor.services().operators.list().await.map_err(Failure::from)?)
     }
 
     async fn token_revoke(&self, ext: &Extensions, id: Uuid) -> RpcResult<Revoked> {
         may(ext, Need::Household)?;
-        self.supervisor.house().operators.revoke(id).await.map_err(Failure::from)?;
+        self.supervisor.services().operators.revoke(id).await.map_err(Failure::from)?;
         Ok(Revoked { id })
     }
 
@@ -560,7 +560,7 @@ impl ApiServer for Rpc {
             }
         };
         // Before the answer, so that whatever the caller starts after it is seen.
-        let events = self.supervisor.house().events.subscribe();
+        let events = self.supervisor.services().events.subscribe();
         let sink = pending.accept().await?;
         live::forward(watch, events, |event: &LiveEvent| serde_json::value::to_raw_value(event), sink).await;
         Ok(())

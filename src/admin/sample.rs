@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use butler::{ButlerState, ButlerStatus, DatabaseStatus, HouseStatus};
+use butler::{ButlerState, ButlerStatus, DatabaseStatus, HouseholdStatus};
 use modules::{Health, Phase, State};
 
 /// A reason that must not be shown to strangers.
 pub const REASON: &str = "roster/health/tools/latest.sql:9: column \"kindd\" does not exist";
 
 /// One butler up with a failed module and no model, one parked, one well.
-pub fn house() -> HouseStatus {
+pub fn household() -> HouseholdStatus {
     let at = "2026-01-01T10:00:00Z".parse().expect("a right moment");
     let butler = |name: &str, port| ButlerStatus {
         name: name.to_owned(),
@@ -49,7 +49,7 @@ pub fn house() -> HouseStatus {
         model: None,
         ..butler("travel", None)
     };
-    HouseStatus {
+    HouseholdStatus {
         version: "0.1.0".to_owned(),
         pid: 4711,
         started_at: at,

@@ -41,7 +41,7 @@ type Builder = TowerServiceBuilder<tower::layer::util::Identity, tower::layer::u
 
 /// One way in.
 #[derive(Clone)]
-struct Desk {
+struct AdminPort {
     supervisor: Supervisor,
     edge: Edge,
     methods: Methods,
@@ -54,7 +54,7 @@ struct Desk {
 /// closed. Done when all of them are gone.
 pub async fn serve(supervisor: Supervisor, listener: Listener, edge: Edge, stop: CancellationToken) {
     let (rpc_stop, rpc) = stop_channel();
-    let desk = Desk {
+    let port = AdminPort {
         methods: Rpc { supervisor: supervisor.clone() }.into_rpc().into(),
         supervisor,
         builder: Server::builder().set_config(settings(&edge)).to_service_builder(),
@@ -64,15 +64,15 @@ pub async fn serve(supervisor: Supervisor, listener: Listener, edge: Edge, stop:
     };
     tracing::info!(addr = %listener.addr(), "admin port open");
     let ended = stop.clone();
-    let loop_desk = desk.clone();
-    let serving = accept_loop(listener, stop, move |request| loop_desk.clone().answer(request));
+    let loop_port = port.clone();
+    let serving = accept_loop(listener, stop, move |request| loop_port.clone().answer(request));
     let closing = async {
         ended.cancelled().await;
         // An error means that it was stopped before.
         let _ = rpc.stop();
     };
     tokio::join!(serving, closing);
-    drop(desk);
+    drop(port);
     if tokio::time::timeout(LAST_WORDS, rpc.stopped()).await.is_err() {
         tracing::debug!("a WebSocket did not close in time");
     }
@@ -114,7 +114,7 @@ impl Route {
     }
 }
 
-impl Desk {
+impl AdminPort {
     async fn answer(self, request: Request<Incoming>) -> Response<Body> {
         if let Err(refusal) = self.edge.check(request.uri(), request.headers()) {
             return refusal_response(&refusal);
@@ -130,7 +130,7 @@ impl Desk {
                 let (code, shown) = readiness(&self.supervisor.status().await);
                 json_body(code, &shown)
             }
-            Route::Metrics => text_body(StatusCode::OK, METRICS_FORMAT, self.supervisor.house().metrics.render()),
+            Route::Metrics => text_body(StatusCode::OK, METRICS_FORMAT, self.supervisor.services().metrics.render()),
             Route::Rpc => self.rpc(request).await,
             Route::Api => self.api(request).await,
             Route::Unknown => {

@@ -14,7 +14,7 @@ const MOST_LABEL: usize = 100;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// What was asked for, checked; never more than what `grant` itself may.
-pub(super) fn wish(
+pub(super) fn requested(
     grant: &Grant,
     label: String,
     butler: Option<ButlerName>,
@@ -57,16 +57,16 @@ pub(super) fn wish(
 }
 
 /// Makes the token.
-pub(super) async fn make(operators: &OperatorTokens, wish: NewToken) -> Result<MadeToken, Failure> {
-    let (token, id) = operators.create(wish.clone()).await?;
+pub(super) async fn make(operators: &OperatorTokens, new: NewToken) -> Result<MadeToken, Failure> {
+    let (token, id) = operators.create(new.clone()).await?;
     Ok(MadeToken {
         token: Sealed::from(Secret::new(token.expose().to_owned())),
         id,
-        label: wish.label,
-        tenant: wish.tenant.to_string(),
-        butler: wish.butler.map(|b| b.to_string()),
-        scopes: wish.scopes.iter().map(|s| s.as_str().to_owned()).collect(),
-        expires_at: wish.expires_at,
+        label: new.label,
+        tenant: new.tenant.to_string(),
+        butler: new.butler.map(|b| b.to_string()),
+        scopes: new.scopes.iter().map(|s| s.as_str().to_owned()).collect(),
+        expires_at: new.expires_at,
     })
 }
 
@@ -85,7 +85,7 @@ mod tests {
             expires_at: None,
         };
         let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
-        wish(&admin, label.into(), None, None, &scopes, expires_in.map(Into::into), &Clock::default())
+        requested(&admin, label.into(), None, None, &scopes, expires_in.map(Into::into), &Clock::default())
     }
 
     #[test]

@@ -27,7 +27,7 @@ const MOST: u32 = 200;
 const USUAL: u32 = 20;
 
 async fn lease(rpc: &Rpc, grant: &Grant) -> Result<Lease, Failure> {
-    Ok(rpc.supervisor.house().db.shared(&grant.tenant).await?)
+    Ok(rpc.supervisor.services().db.shared(&grant.tenant).await?)
 }
 
 /// The newest calls that changed rows which can be put back.

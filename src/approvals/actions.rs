@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::rules::{Rule, allowing};
-use super::types::{Action, Cause, Event, HIDDEN, Status, Wish, args_sha256, shown};
+use super::types::{Action, Cause, Event, HIDDEN, NewAction, Status, args_sha256, shown};
 use base::{Clock, TenantId, crash, text};
 use store::{Database, StoreError, Tx};
 
@@ -73,9 +73,9 @@ pub(super) fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 }
 
 /// What a call would do, for a person.
-fn summary(butler: &str, wish: &Wish<'_>, shown: &Value) -> String {
-    let to = wish.to.map(|to| format!(" to {to}")).unwrap_or_default();
-    format!("{butler} wants to call `{}`{to} with {}", wish.tool, text::truncate(&shown.to_string(), 2000))
+fn summary(butler: &str, new_action: &NewAction<'_>, shown: &Value) -> String {
+    let to = new_action.to.map(|to| format!(" to {to}")).unwrap_or_default();
+    format!("{butler} wants to call `{}`{to} with {}", new_action.tool, text::truncate(&shown.to_string(), 2000))
 }
 
 impl Actions {
@@ -85,14 +85,19 @@ impl Actions {
 
     /// Puts a call on record to wait; the same wish of the same session waits once, and so does that of another try at
     /// the same work after a session that was killed: a person is not asked twice. Returns it, and whether it is new.
-    pub(super) async fn park(&self, butler: &str, schema: &str, wish: &Wish<'_>) -> Result<(Action, bool), StoreError> {
-        let tenant = &wish.request.tenant_id;
-        let exact = wish.args.to_string();
-        let hash = args_sha256(butler, wish.tool, &exact);
-        let visible = shown(wish.args, wish.sensitive);
+    pub(super) async fn park(
+        &self,
+        butler: &str,
+        schema: &str,
+        new_action: &NewAction<'_>,
+    ) -> Result<(Action, bool), StoreError> {
+        let tenant = &new_action.request.tenant_id;
+        let exact = new_action.args.to_string();
+        let hash = args_sha256(butler, new_action.tool, &exact);
+        let visible = shown(new_action.args, new_action.sensitive);
         let now = self.clock.now();
-        let expires = now + SignedDuration::from_hours(i64::from(wish.expiry_hours));
-        let exposure = json!({"trust": wish.request.trust, "private": wish.request.private});
+        let expires = now + SignedDuration::from_hours(i64::from(new_action.expiry_hours));
+        let exposure = json!({"trust": new_action.request.trust, "private": new_action.request.private});
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let sql = format!(
@@ -105,7 +110,7 @@ impl Actions {
             Action::COLUMNS
         );
         if let Some(row) =
-            tx.query_opt(&sql, &[&wish.session, &hash, &tenant.as_str(), &butler]).await.map_err(failed())?
+            tx.query_opt(&sql, &[&new_action.session, &hash, &tenant.as_str(), &butler]).await.map_err(failed())?
         {
             tx.rollback().await.map_err(failed())?;
             return Ok((Action::of_row(&row), false));
@@ -124,20 +129,20 @@ impl Actions {
                     &Uuid::now_v7(),
                     &tenant.as_str(),
                     &butler,
-                    &wish.session,
-                    &wish.tool,
+                    &new_action.session,
+                    &new_action.tool,
                     &exact,
                     &hash,
                     &visible,
-                    &summary(butler, wish, &visible),
-                    &wish.why,
-                    &wish.cause.as_str(),
+                    &summary(butler, new_action, &visible),
+                    &new_action.why,
+                    &new_action.cause.as_str(),
                     &exposure,
-                    &json!(wish.request),
-                    &wish.risk_tier.as_str(),
+                    &json!(new_action.request),
+                    &new_action.risk_tier.as_str(),
                     &expires,
                     &now,
-                    &wish.request.trust.as_str(),
+                    &new_action.request.trust.as_str(),
                 ],
             )
             .await
@@ -147,13 +152,13 @@ impl Actions {
                 "SELECT {} FROM shared.pending_actions WHERE session_id = $1 AND args_sha256 = $2 ORDER BY seq DESC LIMIT 1",
                 Action::COLUMNS
             );
-            let row = tx.query_opt(&sql, &[&wish.session, &hash]).await.map_err(failed())?;
+            let row = tx.query_opt(&sql, &[&new_action.session, &hash]).await.map_err(failed())?;
             tx.rollback().await.map_err(failed())?;
             let gone = || StoreError::Unreachable("the action was decided just now".to_owned());
             return Ok((Action::of_row(&row.ok_or_else(gone)?), false));
         };
         let action = Action::of_row(&row);
-        note(&mut tx, tenant, Some(action.id), None, "requested", butler, wish.why, meta(wish)).await?;
+        note(&mut tx, tenant, Some(action.id), None, "requested", butler, new_action.why, meta(new_action)).await?;
         crash::point("approval.parking");
         tx.commit().await.map_err(failed())?;
         crash::point("approval.parked");
@@ -164,11 +169,11 @@ impl Actions {
     pub(super) async fn by_rule(
         &self,
         butler: &str,
-        wish: &Wish<'_>,
+        new_action: &NewAction<'_>,
         args: &Map<String, Value>,
     ) -> Result<Option<Uuid>, StoreError> {
-        let tenant = &wish.request.tenant_id;
-        let rules = self.rules(tenant, Some(butler), Some(wish.tool), true).await?;
+        let tenant = &new_action.request.tenant_id;
+        let rules = self.rules(tenant, Some(butler), Some(new_action.tool), true).await?;
         let mut lease = self.db.shared(tenant).await?;
         for Rule { id, .. } in allowing(&rules, args, self.clock.now()) {
             let mut tx = lease.begin().await.map_err(failed())?;
@@ -183,7 +188,8 @@ impl Actions {
                 .await
                 .map_err(failed())?;
             if used == 1 {
-                note(&mut tx, tenant, None, Some(*id), "auto_approved", butler, wish.why, meta(wish)).await?;
+                note(&mut tx, tenant, None, Some(*id), "auto_approved", butler, new_action.why, meta(new_action))
+                    .await?;
                 tx.commit().await.map_err(failed())?;
                 return Ok(Some(*id));
             }
@@ -359,8 +365,8 @@ pub(super) async fn note(
 const UNLOGGED: [&str; 10] =
     ["to", "recipient", "recipients", "email", "address", "url", "uri", "amount", "price", "cost"];
 
-fn meta(wish: &Wish<'_>) -> Value {
-    let mut args = shown(wish.args, wish.sensitive);
+fn meta(new_action: &NewAction<'_>) -> Value {
+    let mut args = shown(new_action.args, new_action.sensitive);
     for (name, value) in args.as_object_mut().into_iter().flatten() {
         if UNLOGGED.contains(&name.to_lowercase().as_str()) {
             *value = json!(HIDDEN);
@@ -368,7 +374,7 @@ fn meta(wish: &Wish<'_>) -> Value {
             *value = json!(text::truncate(&value.to_string(), 256));
         }
     }
-    let cause: Cause = wish.cause;
-    json!({"tool": wish.tool, "args": args, "cause": cause, "session_id": wish.session,
-           "trust": wish.request.trust, "private": wish.request.private})
+    let cause: Cause = new_action.cause;
+    json!({"tool": new_action.tool, "args": args, "cause": cause, "session_id": new_action.session,
+           "trust": new_action.request.trust, "private": new_action.request.private})
 }

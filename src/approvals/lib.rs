@@ -8,7 +8,7 @@
 //! saw, one approval making two calls, a wish that vanishes without an end on record.
 
 mod actions;
-mod keeper;
+mod gate;
 mod rules;
 mod settings;
 mod standing;
@@ -16,8 +16,8 @@ mod types;
 mod worker;
 
 pub use actions::{Actions, DecideError, Filter};
-pub use keeper::{Keeper, risky};
+pub use gate::{ApprovalGate, risky};
 pub use rules::{Constraint, Constraints, Draft, Rule};
 pub use settings::{Gated, Settings};
-pub use types::{Action, Cause, Event, RiskTier, Status, Wish};
+pub use types::{Action, Cause, Event, NewAction, RiskTier, Status};
 pub use worker::{ApprovalParts, Approvals};

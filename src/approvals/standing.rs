@@ -5,7 +5,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::actions::{Actions, DecideError, failed, note};
-use super::keeper::Keeper;
+use super::gate::ApprovalGate;
 use super::rules::{Constraints, Draft, Rule, suggested};
 use super::types::RiskTier;
 use base::{TenantId, Trust};
@@ -136,7 +136,7 @@ impl Actions {
     }
 }
 
-impl Keeper {
+impl ApprovalGate {
     /// A rule for calls like this one: the same arguments, but for those that are overridden. It has no end yet.
     pub async fn draft_like(
         &self,

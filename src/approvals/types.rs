@@ -84,7 +84,7 @@ impl Cause {
 }
 
 /// A call that is to wait.
-pub struct Wish<'a> {
+pub struct NewAction<'a> {
     pub session: Uuid,
     pub tool: &'a str,
     pub args: &'a Value,

@@ -8,7 +8,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use super::actions::{failed, note};
-use super::keeper::Keeper;
+use super::gate::ApprovalGate;
 use super::types::{Status, args_sha256};
 use access::{Caller, approval_label};
 use base::{HumanDuration, RequestContext, TenantId, Trust, crash, task};
@@ -27,7 +27,7 @@ static CLAIMS: ClaimTable = ClaimTable::shared("shared.pending_actions");
 
 /// What the worker works with.
 pub struct ApprovalParts {
-    pub keeper: Keeper,
+    pub gate: ApprovalGate,
     pub tools: ToolSet,
     /// Who claims rows here: the same after a restart.
     pub node: String,
@@ -81,11 +81,11 @@ struct Worker {
 
 impl Worker {
     fn butler(&self) -> &str {
-        self.parts.keeper.butler.as_str()
+        self.parts.gate.butler.as_str()
     }
 
     async fn release_own(&self) -> Result<(), StoreError> {
-        let mut lease = self.parts.keeper.actions.db.every_tenant().await?;
+        let mut lease = self.parts.gate.actions.db.every_tenant().await?;
         let sql = "UPDATE shared.pending_actions SET claim_id = NULL, claimed_by = NULL, lease_until = NULL
                    WHERE butler = $1 AND status = 'approved' AND claimed_by = $2";
         lease.execute(sql, &[&self.butler(), &self.parts.node]).await.map_err(failed())?;
@@ -103,14 +103,14 @@ impl Worker {
             };
             tokio::select! {
                 () = self.stop.cancelled() => return,
-                () = self.parts.keeper.wake.notified() => {}
+                () = self.parts.gate.wake.notified() => {}
                 () = tokio::time::sleep(next) => {}
             }
         }
     }
 
     async fn look(&self) -> Result<(), StoreError> {
-        self.parts.keeper.actions.expire(self.butler()).await?;
+        self.parts.gate.actions.expire(self.butler()).await?;
         while !self.stop.is_cancelled()
             && let Some(claimed) = self.claim().await?
         {
@@ -120,7 +120,7 @@ impl Worker {
             tokio::select! {
                 done = &mut work => done?,
                 // A call is not broken off. That of whoever holds it now can't have its effect a second time.
-                () = CLAIMS.hold(&self.parts.keeper.actions.db, held) => work.await?,
+                () = CLAIMS.hold(&self.parts.gate.actions.db, held) => work.await?,
             }
         }
         while self.hand_back().await? {
@@ -131,7 +131,7 @@ impl Worker {
 
     async fn claim(&self) -> Result<Option<Claimed>, StoreError> {
         let claim = Uuid::now_v7();
-        let mut lease = self.parts.keeper.actions.db.every_tenant().await?;
+        let mut lease = self.parts.gate.actions.db.every_tenant().await?;
         let row = lease
             .query_opt(
                 "UPDATE shared.pending_actions SET claim_id = $3, claimed_by = $2,
@@ -175,7 +175,7 @@ impl Worker {
         let context = std::sync::Arc::new(request.clone());
         let caller = Caller::approved(claimed.id, Some(base::SessionId(claimed.session)), context);
         crash::point("approval.calling");
-        let within = self.parts.keeper.settings.call_timeout;
+        let within = self.parts.gate.settings.call_timeout;
         let cancelled = CancellationToken::new();
         let call = self.parts.tools.call(&claimed.tool, args, caller, cancelled.clone());
         let Some(reply) = in_time(call, &cancelled, within.0).await else {
@@ -195,7 +195,7 @@ impl Worker {
         let refused = !done && (is_error || answer["status"] == "error");
         let error = refused.then(|| answer["error"].as_str().unwrap_or("it failed").to_owned());
         let result = json!({"success": !refused, "result": (!refused).then_some(&answer), "error": error,
-                            "executed_at": self.parts.keeper.actions.clock.now().to_string()});
+                            "executed_at": self.parts.gate.actions.clock.now().to_string()});
         self.settle(claimed, Status::Executed, result, "executed", seen).await
     }
 
@@ -220,14 +220,14 @@ impl Worker {
     /// A call's row in the audit log is committed with its effect, so it says whether there was one.
     async fn was_made(&self, claimed: &Claimed) -> Result<bool, StoreError> {
         self.parts.tools.flush_audit().await;
-        let mut lease = self.parts.keeper.store.tenant(&claimed.tenant).await?;
+        let mut lease = self.parts.gate.store.tenant(&claimed.tenant).await?;
         let sql = "SELECT 1 FROM tool_calls WHERE session_id = $1 AND caller = $2 AND outcome = 'ok'";
         let rows = lease.read(sql, &[&claimed.session, &approval_label(claimed.id)]).await.map_err(failed())?;
         Ok(!rows.is_empty())
     }
 
     async fn release(&self, claimed: &Claimed) -> Result<(), StoreError> {
-        let mut lease = self.parts.keeper.actions.db.shared(&claimed.tenant).await?;
+        let mut lease = self.parts.gate.actions.db.shared(&claimed.tenant).await?;
         let sql = "UPDATE shared.pending_actions SET claim_id = NULL, claimed_by = NULL, lease_until = NULL
                    WHERE id = $1 AND claim_id = $2";
         lease.execute(sql, &[&claimed.id, &claimed.claim]).await.map(drop).map_err(failed())
@@ -238,7 +238,7 @@ impl Worker {
         let result = json!({"success": false, "result": null, "error": why});
         self.settle(claimed, Status::Abandoned, result, "abandoned", Trust::Owner).await?;
         // The owner is told as well.
-        (self.parts.keeper.call)();
+        (self.parts.gate.call)();
         Ok(())
     }
 
@@ -252,7 +252,7 @@ impl Worker {
         seen: Trust,
     ) -> Result<(), StoreError> {
         let trust = claimed.request.as_ref().map_or(Trust::Stranger, |request| request.trust.min(seen));
-        let actions = &self.parts.keeper.actions;
+        let actions = &self.parts.gate.actions;
         let executed = (to == Status::Executed).then(|| actions.clock.now());
         let mut lease = actions.db.shared(&claimed.tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
@@ -281,7 +281,7 @@ impl Worker {
 
     /// Tells the butler how one of its wishes ended, by a new session. `false`: there is none to tell of.
     async fn hand_back(&self) -> Result<bool, StoreError> {
-        let actions = &self.parts.keeper.actions;
+        let actions = &self.parts.gate.actions;
         let mut lease = actions.db.every_tenant().await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let row = tx
@@ -325,7 +325,7 @@ impl Worker {
              FROM shared.pending_actions a
              JOIN \"{schema}\".sessions s ON s.id = a.session_id
              JOIN \"{schema}\".route_inbox r ON r.id = s.route_id WHERE a.id = $1",
-            schema = self.parts.keeper.store.schema()
+            schema = self.parts.gate.store.schema()
         );
         Ok(tx.query_opt(&sql, &[&action]).await.map_err(failed())?.is_some_and(|row| row.get(0)))
     }

@@ -52,7 +52,7 @@ impl Default for Seen {
 
 impl Seen {
     /// Something of this trust was seen. Returns whether that is less than anything before.
-    pub fn saw(&self, trust: Trust) -> bool {
+    pub fn observe(&self, trust: Trust) -> bool {
         self.0.fetch_min(trust as u8, Ordering::SeqCst) > trust as u8
     }
 

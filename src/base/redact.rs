@@ -26,11 +26,11 @@ const SHORTEST: usize = 8;
 /// Knows secrets, and takes them out of texts. Cheap to clone; all clones know the same.
 #[derive(Clone, Default)]
 pub struct Redactor {
-    known: Arc<RwLock<Known>>,
+    known: Arc<RwLock<KnownSecrets>>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KnownSecrets {
     lasting: Vec<Zeroizing<Vec<u8>>>,
     lasting_net: Option<Net>,
     /// Each with the number of its guard.
@@ -40,7 +40,7 @@ struct Known {
 
 /// Keeps a secret hidden while it lives.
 pub struct Passing {
-    known: Arc<RwLock<Known>>,
+    known: Arc<RwLock<KnownSecrets>>,
     number: u64,
 }
 
@@ -77,7 +77,7 @@ impl Redactor {
 
     /// As [`Redactor::hide`], for a secret that is no text.
     pub fn hide_bytes(&self, secret: &[u8]) {
-        let has = |known: &Known| known.lasting.iter().any(|own| own.as_slice() == secret);
+        let has = |known: &KnownSecrets| known.lasting.iter().any(|own| own.as_slice() == secret);
         if secret.len() < SHORTEST || has(&self.read()) {
             return;
         }
@@ -145,11 +145,11 @@ impl Redactor {
         nets.fold(None, |clean, net| net.replace(clean.as_deref().unwrap_or(bytes)).or(clean))
     }
 
-    fn read(&self) -> RwLockReadGuard<'_, Known> {
+    fn read(&self) -> RwLockReadGuard<'_, KnownSecrets> {
         self.known.read().unwrap_or_else(|e| e.into_inner())
     }
 
-    fn write(&self) -> RwLockWriteGuard<'_, Known> {
+    fn write(&self) -> RwLockWriteGuard<'_, KnownSecrets> {
         self.known.write().unwrap_or_else(|e| e.into_inner())
     }
 }

@@ -9,23 +9,23 @@ use tokio::sync::Notify;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use super::clockwork::{Dispatcher, Jobs, Runs};
+use super::dispatcher::{Dispatcher, Jobs, Runs};
 use super::handle::{Butler, Core};
-use super::house::House;
+use super::memory_hooks::{EpisodeIntake, MemoryHooks};
 use super::outbound::{Replies, deliver_tool, listen, outbound_tools};
-use super::remembering::{Remembering, TakingIn};
 use super::routed::{Routed, RoutedParts, ask_tools, route_execute};
+use super::services::HouseholdServices;
 use super::status::PhaseTime;
 use super::tools::self_tools;
 use access::Edge;
-use approvals::{Actions, ApprovalParts, Approvals, Keeper, Settings};
+use approvals::{Actions, ApprovalGate, ApprovalParts, Approvals, Settings};
 use base::{ButlerName, TenantId, crash, task};
 use config::{ButlerConfig, Ports};
-use inbox::{Advert, Buffer, SWITCHBOARD, Target, switchboard_tools};
+use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
 use mcp::{Listener, Served, accept_loop};
 use modules::{ModuleContext, Modules, Phase, memory};
 use outbox::{MESSENGER, Pump, messenger_tools};
-use schedule::{Clockwork, Scheduler, SchedulerParts, schedule_tools, sync};
+use schedule::{ScheduleLoop, Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
 use store::migrate::{Chain, MigrationError};
 use tools::sql::{SqlToolError, prepare_jobs};
@@ -43,13 +43,13 @@ pub struct BootError {
 }
 
 /// A butler that is up.
-pub struct Running {
+pub struct BootedButler {
     pub butler: Butler,
     pub phases: Vec<PhaseTime>,
     task: JoinHandle<()>,
 }
 
-impl Running {
+impl BootedButler {
     /// Waits for the end of the butler's task; `Err` when it ended by a panic.
     pub async fn ended(&mut self) -> Result<(), String> {
         (&mut self.task).await.map_err(|e| format!("the butler's task ended: {e}"))
@@ -108,78 +108,78 @@ impl Failure for store::migrate::MigrationError {}
 ///
 /// A module that fails does not fail the boot; whatever else fails does, named by its phase.
 pub async fn boot(
-    house: &Arc<House>,
+    services: &Arc<HouseholdServices>,
     config: &Arc<ButlerConfig>,
     stop: CancellationToken,
-) -> Result<Running, BootError> {
+) -> Result<BootedButler, BootError> {
     let name = &config.name;
     let schema = &config.db.schema;
     let mut phases = Phases { butler: name.as_str(), done: Vec::new() };
     // Configuration and telemetry were done for the whole household before any butler.
     let mut modules = phases
         .run("module loading", async {
-            Ok::<_, String>(Modules::load(&house.catalog, name, &config.dir, &config.modules))
+            Ok::<_, String>(Modules::load(&services.catalog, name, &config.dir, &config.modules))
         })
         .await?;
     phases.run("environment", async { check_environment(config) }).await?;
-    let store = phases.run("database", house.db.provision(name, schema)).await?;
+    let store = phases.run("database", services.db.provision(name, schema)).await?;
     let core_chain = phases.run("core migrations", async {
         let chains = core_chains(name)?;
-        house.db.migrate(name, schema, &chains.iter().collect::<Vec<_>>()).await?;
+        services.db.migrate(name, schema, &chains.iter().collect::<Vec<_>>()).await?;
         Ok::<_, store::StoreError>(())
     });
     core_chain.await?;
-    phases.run("butler migrations", butler_migrations(house, config, &mut modules)).await?;
+    phases.run("butler migrations", butler_migrations(services, config, &mut modules)).await?;
     phases
         .run("module migrations", async {
-            modules.migrate(&house.db, name, schema).await;
+            modules.migrate(&services.db, name, schema).await;
             Ok::<_, String>(())
         })
         .await?;
     // What is to wait for a person is known before anything runs; a butler of whom it can't be known does not start.
-    let keeper = phases.run("approvals", async { doorkeeper(house, config, &store) }).await?;
+    let gate = phases.run("approvals", async { approval_gate(services, config, &store) }).await?;
     let base = ModuleContext {
         butler: name.clone(),
         dir: config.dir.clone(),
-        data_dir: house.data_dir.clone(),
+        data_dir: services.data_dir.clone(),
         store: store.clone(),
-        clock: house.clock.clone(),
-        post: house.post.clone(),
-        keeper: keeper.clone(),
+        clock: services.clock.clone(),
+        outbox: services.outbox.clone(),
+        gate: gate.clone(),
         due: Arc::default(),
         credentials: Arc::default(),
     };
     phases
         .run("credentials", async {
-            modules.credentials(&house.credentials, &base).await;
+            modules.credentials(&services.credentials, &base).await;
             Ok::<_, String>(())
         })
         .await?;
     // Bound early, because sessions are told the port; answered late, once every tool is there.
-    let listener = phases.run("port", async { Listener::bind(address(house, config)) }).await?;
+    let listener = phases.run("port", async { Listener::bind(address(services, config)) }).await?;
     let port = listener.addr().port();
-    let metrics = house.metrics.of(name.as_str());
+    let metrics = services.metrics.of(name.as_str());
     let auditor = Auditor::start(store.clone());
     let spawner = Spawner::new(SpawnerParts {
         config: config.clone(),
-        settings: house.config.spawner.clone(),
-        roster_dir: house.roster_dir.clone(),
-        workspaces: house.workspaces.clone(),
-        db: house.db.clone(),
+        settings: services.config.spawner.clone(),
+        roster_dir: services.roster_dir.clone(),
+        workspaces: services.workspaces.clone(),
+        db: services.db.clone(),
         store: store.clone(),
-        node: house.desk.node().to_owned(),
+        node: services.inbox.node().to_owned(),
         auditor: auditor.clone(),
-        credentials: house.credentials.clone(),
-        book: house.book.clone(),
-        clock: house.clock.clone(),
-        nursery: house.nursery.clone(),
-        permits: house.permits.clone(),
-        events: house.events.clone(),
+        credentials: services.credentials.clone(),
+        book: services.book.clone(),
+        clock: services.clock.clone(),
+        processes: services.processes.clone(),
+        permits: services.permits.clone(),
+        events: services.events.clone(),
         metrics: metrics.clone(),
-        child_user: house.child_user,
-        budgets: house.budgets.clone(),
+        child_user: services.child_user,
+        budgets: services.budgets.clone(),
         port,
-        gateway: house.gateway.clone(),
+        gateway: services.gateway.clone(),
     });
     phases.run("core credentials", spawner.check_credentials()).await?;
     phases
@@ -190,14 +190,14 @@ pub async fn boot(
         .await?;
     let channels = modules.channels();
     let interrupted = phases.run("session recovery", spawner.recover()).await?;
-    let zone = house.config.owner.time_zone.name().to_owned();
+    let zone = services.config.owner.time_zone.name().to_owned();
     let own = modules.schedules();
-    phases.run("schedule sync", sync(&house.db, &store, name.as_str(), &config.schedules, own, &zone)).await?;
+    phases.run("schedule sync", sync(&services.db, &store, name.as_str(), &config.schedules, own, &zone)).await?;
     let jobs = jobs(config, &store, &mut modules).await;
     let module_jobs = modules.jobs();
     let core = Arc::new(Core {
-        keeper: keeper.clone(),
-        house: house.clone(),
+        gate: gate.clone(),
+        services: services.clone(),
         config: config.clone(),
         spawner,
         modules: modules.states(),
@@ -207,9 +207,9 @@ pub async fn boot(
     let dispatcher = Dispatcher { core: core.clone(), store: store.clone(), jobs, module_jobs };
     let schedules = Scheduler::new(SchedulerParts {
         butler: name.clone(),
-        db: house.db.clone(),
+        db: services.db.clone(),
         store: store.clone(),
-        node: house.desk.node().to_owned(),
+        node: services.inbox.node().to_owned(),
         slots: config.sessions.max_concurrent_sessions as usize,
         time_zone: zone,
         target: Arc::new(Runs(Arc::new(dispatcher))),
@@ -227,18 +227,18 @@ pub async fn boot(
                 .chain(schedule_tools(&schedules))
                 .chain(self_tools(&core, &schedules))
                 .chain([route_execute(wake.clone())])
-                .chain(outbound_tools(&house.desk, &house.post))
-                .chain(ask_tools(&house.desk))
+                .chain(outbound_tools(&services.inbox, &services.outbox))
+                .chain(ask_tools(&services.inbox))
                 .chain(match name.as_str() {
                     SWITCHBOARD => {
-                        switchboard_tools(&house.desk).into_iter().chain([deliver_tool(&house.post)]).collect()
+                        switchboard_tools(&services.inbox).into_iter().chain([deliver_tool(&services.outbox)]).collect()
                     }
-                    MESSENGER => messenger_tools(&house.post),
+                    MESSENGER => messenger_tools(&services.outbox),
                     _ => Vec::new(),
                 });
             own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
             let unknown: Vec<&str> =
-                (keeper.gated_tools()).filter(|tool| builder.owner(tool).is_none() && !modules.declare(tool)).collect();
+                (gate.gated_tools()).filter(|tool| builder.owner(tool).is_none() && !modules.declare(tool)).collect();
             if !unknown.is_empty() {
                 let why = format!("gated_tools: this butler has no tool {}", unknown.join(", "));
                 modules.blame("approvals", Phase::Tools, why);
@@ -247,34 +247,34 @@ pub async fn boot(
             Ok::<_, String>(())
         })
         .await?;
-    let tools = builder.build(name.clone(), store.clone(), auditor, metrics, Arc::new(keeper.clone()));
+    let tools = builder.build(name.clone(), store.clone(), auditor, metrics, Arc::new(gate.clone()));
     core.spawner.set_tools(
         tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone()).collect(),
     );
-    let memory = Remembering::of(name, &tools, recall_within(config), &house.metrics.of(name.as_str()));
-    let taking_in = memory.map(|memory| {
+    let memory = MemoryHooks::of(name, &tools, recall_within(config), &services.metrics.of(name.as_str()));
+    let episode_intake = memory.map(|memory| {
         core.spawner.set_memory(memory.clone());
-        TakingIn::start(memory, house.db.clone(), store.clone())
+        EpisodeIntake::start(memory, services.db.clone(), store.clone())
     });
     let butler = Butler { core: core.clone(), tools: tools.clone(), interrupted, schedules: schedules.clone() };
     let routed = phases
         .run("route inbox recovery", async {
-            let (spawner, desk) = (core.spawner.clone(), house.desk.clone());
-            let (config, store, wake, keeper) = (config.clone(), store.clone(), wake.clone(), keeper.clone());
-            Routed::start(RoutedParts { config, store, spawner, desk, wake, keeper }).await
+            let (spawner, inbox) = (core.spawner.clone(), services.inbox.clone());
+            let (config, store, wake, gate) = (config.clone(), store.clone(), wake.clone(), gate.clone());
+            Routed::start(RoutedParts { config, store, spawner, inbox, wake, gate }).await
         })
         .await?;
     let approvals = phases
         .run("approval recovery", async {
-            let (tools, node, told) = (tools.clone(), house.desk.node().to_owned(), wake.clone());
-            Approvals::start(ApprovalParts { keeper: keeper.clone(), tools, node, told }).await
+            let (tools, node, told) = (tools.clone(), services.inbox.node().to_owned(), wake.clone());
+            Approvals::start(ApprovalParts { gate: gate.clone(), tools, node, told }).await
         })
         .await?;
-    let clockwork = phases.run("schedules", schedules.start()).await?;
-    house.desk.enrol(name.as_str(), target(config, &core, &tools, wake));
+    let schedule_loop = phases.run("schedules", schedules.start()).await?;
+    services.inbox.enrol(name.as_str(), target(config, &core, &tools, wake));
     let buffer = match &config.buffer {
         Some(settings) if name.as_str() == SWITCHBOARD => {
-            let opening = house.desk.open(store, core.spawner.clone(), settings);
+            let opening = services.inbox.open(store, core.spawner.clone(), settings);
             Some(phases.run("buffer", opening).await?)
         }
         _ => None,
@@ -282,18 +282,18 @@ pub async fn boot(
     let pump = match name.as_str() == MESSENGER {
         true => {
             let configured = modules.names();
-            let starting = Pump::start(&house.post, channels, &configured, Replies::new(&house.desk));
+            let starting = Pump::start(&services.outbox, channels, &configured, Replies::new(&services.inbox));
             let pump = phases.run("outbox", starting).await?;
-            listen(&house.desk, &house.post, pump.stopping());
+            listen(&services.inbox, &services.outbox, pump.stopping());
             Some(pump)
         }
         false => None,
     };
-    let admin = &house.config.admin;
-    let edge = Edge::new(house.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
+    let admin = &services.config.admin;
+    let edge = Edge::new(services.book.clone(), &admin.allowed_hosts, &admin.allowed_origins, admin.max_body.0);
     let draining = CancellationToken::new();
-    let served = Served::new(tools, edge, house.clock.clone(), draining.clone());
-    let life = Life {
+    let served = Served::new(tools, edge, services.clock.clone(), draining.clone());
+    let life = RunningButler {
         butler: butler.clone(),
         modules,
         listener,
@@ -302,15 +302,15 @@ pub async fn boot(
         stop,
         routed,
         approvals,
-        clockwork,
+        schedule_loop,
         buffer,
         pump,
-        taking_in,
+        episode_intake,
     };
     let task = phases
         .run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) })
         .await?;
-    Ok(Running { butler, phases: phases.done, task })
+    Ok(BootedButler { butler, phases: phases.done, task })
 }
 
 fn check_environment(config: &ButlerConfig) -> Result<(), String> {
@@ -334,13 +334,13 @@ pub fn core_chains(name: &ButlerName) -> Result<Vec<Chain>, MigrationError> {
 
 /// The butler's own chain. A failure belongs to the roster's own module where there is one.
 async fn butler_migrations(
-    house: &House,
+    services: &HouseholdServices,
     config: &ButlerConfig,
     modules: &mut Modules,
 ) -> Result<(), store::StoreError> {
     let name = config.name.as_str();
     let result = match Chain::from_dir(name, &config.dir.join("migrations")) {
-        Ok(chain) => house.db.migrate(&config.name, &config.db.schema, &[&chain]).await.map(|_| ()),
+        Ok(chain) => services.db.migrate(&config.name, &config.db.schema, &[&chain]).await.map(|_| ()),
         Err(e) => Err(e.into()),
     };
     match result {
@@ -362,16 +362,20 @@ fn recall_within(config: &ButlerConfig) -> Duration {
 }
 
 /// Who decides which of the butler's calls wait for a person.
-fn doorkeeper(house: &House, config: &ButlerConfig, store: &store::Store) -> Result<Keeper, String> {
+fn approval_gate(
+    services: &HouseholdServices,
+    config: &ButlerConfig,
+    store: &store::Store,
+) -> Result<ApprovalGate, String> {
     let settings = Settings::read(config.modules.get("approvals"))
         .map_err(|wrong| format!("{}: [modules.approvals] {}", config.file.display(), modules::told(&wrong)))?;
-    let post = house.post.clone();
-    let call = Arc::new(move || post.alarm());
-    Ok(Keeper::new(&config.name, store, Actions::new(&house.db, &house.clock), settings, call))
+    let outbox = services.outbox.clone();
+    let call = Arc::new(move || outbox.alarm());
+    Ok(ApprovalGate::new(&config.name, store, Actions::new(&services.db, &services.clock), settings, call))
 }
 
-fn address(house: &House, config: &ButlerConfig) -> SocketAddr {
-    let port = match house.config.daemon.ports {
+fn address(services: &HouseholdServices, config: &ButlerConfig) -> SocketAddr {
+    let port = match services.config.daemon.ports {
         Ports::Roster => config.port,
         Ports::Auto => 0,
     };
@@ -398,7 +402,7 @@ async fn jobs(config: &ButlerConfig, store: &store::Store, modules: &mut Modules
 fn target(config: &ButlerConfig, core: &Core, tools: &ToolSet, wake: Arc<Notify>) -> Target {
     let whole = |seconds: u64| i32::try_from(seconds).unwrap_or(i32::MAX);
     let version = |n: u32| i32::try_from(n).unwrap_or(i32::MAX);
-    let advert = config.switchboard.as_ref().filter(|s| s.advertise).map(|s| Advert {
+    let registration = config.switchboard.as_ref().filter(|s| s.advertise).map(|s| ButlerRegistration {
         description: config.description.clone(),
         endpoint_url: format!("http://127.0.0.1:{}/mcp", core.port),
         modules: core.modules.all().into_keys().collect(),
@@ -406,11 +410,11 @@ fn target(config: &ButlerConfig, core: &Core, tools: &ToolSet, wake: Arc<Notify>
         route_contract_min: version(s.route_contract_min),
         route_contract_max: version(s.route_contract_max),
     });
-    Target { schema: config.db.schema.clone(), tools: tools.clone(), advert, wake }
+    Target { schema: config.db.schema.clone(), tools: tools.clone(), registration, wake }
 }
 
 /// The butler's task: owns its modules and its server.
-struct Life {
+struct RunningButler {
     butler: Butler,
     modules: Modules,
     listener: Listener,
@@ -418,17 +422,17 @@ struct Life {
     draining: CancellationToken,
     stop: CancellationToken,
     routed: Routed,
-    clockwork: Clockwork,
+    schedule_loop: ScheduleLoop,
     approvals: Approvals,
     buffer: Option<Buffer>,
     pump: Option<Pump>,
-    taking_in: Option<TakingIn>,
+    episode_intake: Option<EpisodeIntake>,
 }
 
 /// Requests still under way get this long once the sessions are over.
 const LAST_REQUESTS: Duration = Duration::from_secs(2);
 
-impl Life {
+impl RunningButler {
     async fn run(mut self) {
         let name = self.butler.name().clone();
         crash::panic_point(&format!("butler.{name}"));
@@ -446,8 +450,8 @@ impl Life {
         self.draining.cancel();
         let core = &self.butler.core;
         self.routed.close();
-        self.clockwork.close();
-        core.house.desk.withdraw(name.as_str());
+        self.schedule_loop.close();
+        core.services.inbox.withdraw(name.as_str());
         let buffer = self.buffer.take();
         let closing = async {
             if let Some(buffer) = buffer {
@@ -455,15 +459,15 @@ impl Life {
             }
         };
         tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
-        tokio::join!(self.routed.ended(LAST_REQUESTS), self.clockwork.ended(LAST_REQUESTS));
+        tokio::join!(self.routed.ended(LAST_REQUESTS), self.schedule_loop.ended(LAST_REQUESTS));
         self.approvals.stop(LAST_REQUESTS).await;
         if let Some(pump) = self.pump.take() {
             // After the sessions, so that what they said last is tried.
             pump.close();
             pump.ended(core.config.shutdown.timeout.0).await;
         }
-        if let Some(taking_in) = self.taking_in.take() {
-            taking_in.stop(LAST_REQUESTS).await;
+        if let Some(episode_intake) = self.episode_intake.take() {
+            episode_intake.stop(LAST_REQUESTS).await;
         }
         server_stop.cancel();
         if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {
@@ -471,7 +475,7 @@ impl Life {
         }
         self.butler.tools.flush_audit().await;
         self.modules.stop().await;
-        core.house.db.release(&name).await;
+        core.services.db.release(&name).await;
         tracing::info!(butler = %name, "butler stopped");
     }
 }

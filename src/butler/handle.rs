@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::house::House;
-use approvals::Keeper;
+use super::services::HouseholdServices;
+use approvals::ApprovalGate;
 use base::{ButlerName, SessionId};
 use config::ButlerConfig;
 use modules::ModuleStates;
@@ -14,11 +14,11 @@ use tools::ToolSet;
 
 /// What a running butler's tools and handles work with.
 pub(super) struct Core {
-    pub house: Arc<House>,
+    pub services: Arc<HouseholdServices>,
     pub config: Arc<ButlerConfig>,
     pub spawner: Spawner,
     pub modules: ModuleStates,
-    pub keeper: Keeper,
+    pub gate: ApprovalGate,
     /// The port really bound.
     pub port: u16,
     pub up_since: Instant,
@@ -54,18 +54,18 @@ impl Butler {
     }
 
     /// Starts a session and waits for its end.
-    pub async fn trigger(&self, wish: Trigger) -> Result<SessionResult, TriggerError> {
-        self.core.spawner.trigger_from(wish, None).await
+    pub async fn trigger(&self, trigger: Trigger) -> Result<SessionResult, TriggerError> {
+        self.core.spawner.trigger_from(trigger, None).await
     }
 
     /// Shows what a trigger would do, and does nothing.
-    pub async fn preview(&self, wish: &Trigger) -> Result<Preview, TriggerError> {
-        self.core.spawner.preview(wish).await
+    pub async fn preview(&self, trigger: &Trigger) -> Result<Preview, TriggerError> {
+        self.core.spawner.preview(trigger).await
     }
 
     /// Starts a session and returns once its row is there.
-    pub async fn start(&self, wish: Trigger) -> Result<SessionId, TriggerError> {
-        self.core.spawner.start(wish).await
+    pub async fn start(&self, trigger: Trigger) -> Result<SessionId, TriggerError> {
+        self.core.spawner.start(trigger).await
     }
 
     /// Cancels a session that runs or waits here; `false` when there is none with this id.
@@ -75,12 +75,12 @@ impl Butler {
 
     /// One of its actions was decided.
     pub fn approvals_changed(&self) {
-        self.core.keeper.wake();
+        self.core.gate.wake();
     }
 
     /// Who decides which of its calls wait.
-    pub fn keeper(&self) -> &Keeper {
-        &self.core.keeper
+    pub fn gate(&self) -> &ApprovalGate {
+        &self.core.gate
     }
 
     pub fn spawner(&self) -> &Spawner {

@@ -1,18 +1,18 @@
 //! One butler: its boot, the handle that others hold, the task that owns its state.
 
 mod boot;
-mod clockwork;
+mod dispatcher;
 mod handle;
-mod house;
+mod memory_hooks;
 mod names;
 mod outbound;
-mod remembering;
 mod routed;
+mod services;
 mod status;
 mod tools;
 
-pub use boot::{BootError, Running, boot, core_chains};
+pub use boot::{BootError, BootedButler, boot, core_chains};
 pub use handle::Butler;
-pub use house::House;
 pub use names::own_tools;
-pub use status::{ButlerState, ButlerStatus, DatabaseStatus, HouseStatus, PhaseTime};
+pub use services::HouseholdServices;
+pub use status::{ButlerState, ButlerStatus, DatabaseStatus, HouseholdStatus, PhaseTime};

@@ -66,7 +66,7 @@ pub struct ButlerStatus {
 
 /// The household as `status` shows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
-pub struct HouseStatus {
+pub struct HouseholdStatus {
     pub version: String,
     pub pid: u32,
     pub started_at: Timestamp,

@@ -99,8 +99,8 @@ async fn trigger(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
         None => call.caller.context.clone(),
     };
     let prompt = call.text("prompt").unwrap_or_default();
-    let wish = Trigger { context: call.args.get("context").cloned(), ..Trigger::new(prompt, "trigger", request) };
-    match core.spawner.trigger_from(wish, own_session).await {
+    let trigger = Trigger { context: call.args.get("context").cloned(), ..Trigger::new(prompt, "trigger", request) };
+    match core.spawner.trigger_from(trigger, own_session).await {
         Ok(end) => {
             // Reading its row tells how far its words are believed. One that can't be found is a stranger's.
             if call.query("SELECT trust FROM sessions WHERE id = $1", &[&end.session_id.0]).await?.is_empty() {

@@ -5,7 +5,7 @@ use uuid::Uuid;
 
 use super::out::{Out, Table, Tone, block, one_line};
 use super::{Caller, Outcome};
-use admin::{ActionPage, ApiClient, RuleWish};
+use admin::{ActionPage, ApiClient, RuleRequest};
 use approvals::{Action, Cause, Status};
 
 /// `approvals`
@@ -126,8 +126,8 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
             out.table(&table);
         }
         Approvals::Rule { id, description, max_uses, until, any } => {
-            let wish = RuleWish { description, max_uses, expires_at: until, any };
-            let rule = calls.approvals_rule(id, wish).await.map_err(caller.failed())?;
+            let request = RuleRequest { description, max_uses, expires_at: until, any };
+            let rule = calls.approvals_rule(id, request).await.map_err(caller.failed())?;
             match out.json {
                 true => out.value(&rule),
                 false => out.line(&format!(

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::args::{BackupArgs, PostgresArgs, RestoreArgs};
 use super::out::{Out, Tone, count};
 use super::problem::{FAILED, Problem};
-use super::{Desk, Outcome, runtime};
+use super::{CommandContext, Outcome, runtime};
 use backup::{BackupError, Summary, Where};
 use base::{ByteSize, Clock};
 use config::{Config, Overrides, load_config};
@@ -30,8 +30,8 @@ fn capital(text: &str) -> String {
     }
 }
 
-pub fn backup(desk: Desk, args: BackupArgs) -> Outcome {
-    let (config, out) = settings(desk, args.postgres)?;
+pub fn backup(context: CommandContext, args: BackupArgs) -> Outcome {
+    let (config, out) = settings(context, args.postgres)?;
     let from = place(&config, args.key);
     let clock = Clock::default();
     let summary = run(backup::backup(&from, &args.file, args.force, args.snapshot.as_deref(), &clock))?;
@@ -51,8 +51,8 @@ pub fn backup(desk: Desk, args: BackupArgs) -> Outcome {
     Ok(0)
 }
 
-pub fn restore(desk: Desk, args: RestoreArgs) -> Outcome {
-    let (config, out) = settings(desk, args.postgres)?;
+pub fn restore(context: CommandContext, args: RestoreArgs) -> Outcome {
+    let (config, out) = settings(context, args.postgres)?;
     let into = place(&config, args.key);
     if args.dry_run {
         let summary = backup::examine(&into, &args.file)?;
@@ -114,9 +114,9 @@ fn size(bytes: u64) -> String {
     }
 }
 
-fn settings(desk: Desk, postgres: PostgresArgs) -> Result<(Config, Out), Problem> {
-    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..desk.overrides };
-    Ok((load_config(&overrides, &desk.environment)?, desk.out))
+fn settings(context: CommandContext, postgres: PostgresArgs) -> Result<(Config, Out), Problem> {
+    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..context.overrides };
+    Ok((load_config(&overrides, &context.environment)?, context.out))
 }
 
 fn place(config: &Config, key: Option<PathBuf>) -> Where<'_> {

@@ -8,23 +8,23 @@ use super::args::CheckArgs;
 use super::out::{Out, Tone, count};
 use super::problem::{Problem, USAGE};
 use super::serve::on_all_cores;
-use super::{Desk, Outcome};
+use super::{CommandContext, Outcome};
 use butler::own_tools;
 use config::{ButlerConfig, Household, Mistake, Refused, load};
 use modules::{Catalog, StrictCatalog};
 use scenario::mentions;
 use supervisor::rehearse;
 
-pub fn run(desk: &Desk, args: &CheckArgs) -> Outcome {
+pub fn run(context: &CommandContext, args: &CheckArgs) -> Outcome {
     // Every mistake is told, those in modules' settings, too; a butler that has only such ones would start without the
     // module, so what would happen is asked in the way of a start.
-    let strict = load(&desk.overrides, &desk.environment, &StrictCatalog::new(own_tools, mentions));
-    let start = load(&desk.overrides, &desk.environment, &Catalog::default());
+    let strict = load(&context.overrides, &context.environment, &StrictCatalog::new(own_tools, mentions));
+    let start = load(&context.overrides, &context.environment, &Catalog::default());
     let mut found = Found { mistakes: told(&strict), start, untried: None };
     if !args.offline {
         found.rehearse()?;
     }
-    Ok(show(desk.out, &found))
+    Ok(show(context.out, &found))
 }
 
 /// What the strict look tells, each once: what butlers share is looked at with each of them.

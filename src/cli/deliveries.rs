@@ -7,7 +7,7 @@ use uuid::Uuid;
 use super::out::{Out, Table, Tone, block, moment, one_line};
 use super::{Caller, Outcome};
 use admin::ApiClient;
-use outbox::{Changed, Delivery};
+use outbox::{Changed, DeliveryView};
 
 /// `deliveries`
 #[derive(Debug, Subcommand)]
@@ -111,18 +111,18 @@ fn tone(state: &str) -> Tone {
 }
 
 /// Its state; what was put aside troubles nobody any more.
-fn standing(delivery: &Delivery) -> (Tone, String) {
+fn standing(delivery: &DeliveryView) -> (Tone, String) {
     match delivery.discarded {
         Some(_) => (Tone::Faint, format!("{}, put aside", delivery.state)),
         None => (tone(&delivery.state), delivery.state.clone()),
     }
 }
 
-fn said(delivery: &Delivery) -> &str {
+fn said(delivery: &DeliveryView) -> &str {
     delivery.message.as_deref().or(delivery.emoji.as_deref()).unwrap_or_default()
 }
 
-fn list(out: Out, found: &[Delivery], zone: &TimeZone) {
+fn list(out: Out, found: &[DeliveryView], zone: &TimeZone) {
     if found.is_empty() {
         return out.line("There is no such delivery.");
     }
@@ -141,7 +141,7 @@ fn list(out: Out, found: &[Delivery], zone: &TimeZone) {
     out.table(&table);
 }
 
-fn show(out: Out, delivery: &Delivery, zone: &TimeZone) {
+fn show(out: Out, delivery: &DeliveryView, zone: &TimeZone) {
     let line = |name: &str, text: &str| {
         out.line(&format!("{}{text}", out.paint(Tone::Faint, &format!("{name:<10}"))));
     };

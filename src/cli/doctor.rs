@@ -3,16 +3,16 @@
 use super::args::PostgresArgs;
 use super::out::{Out, Tone, count, one_line};
 use super::problem::{FAILED, Problem};
-use super::{Desk, Outcome, runtime};
+use super::{CommandContext, Outcome, runtime};
 use config::{Environment, Overrides};
 use doctor::{Level, Report, examine};
 
-pub fn run(desk: Desk, postgres: PostgresArgs) -> Outcome {
-    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..desk.overrides };
-    let report = look(&overrides, &desk.environment)?;
-    match desk.out.json {
-        true => desk.out.value(&report),
-        false => show(desk.out, &report),
+pub fn run(context: CommandContext, postgres: PostgresArgs) -> Outcome {
+    let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..context.overrides };
+    let report = look(&overrides, &context.environment)?;
+    match context.out.json {
+        true => context.out.value(&report),
+        false => show(context.out, &report),
     }
     Ok(if report.problems > 0 { FAILED } else { 0 })
 }

@@ -8,7 +8,7 @@ use super::out::{Out, Table, Tone, block, moment, one_line};
 use super::{Caller, Outcome};
 use admin::ApiClient;
 use inbox::Reopened;
-use inbox::inbox::Entry;
+use inbox::messages::Entry;
 
 pub async fn run(caller: Caller, what: Inbox) -> Outcome {
     let out = caller.out;

@@ -10,7 +10,7 @@ use super::doctor;
 use super::out::Tone;
 use super::problem::{FAILED, Problem};
 use super::prompt;
-use super::{Desk, Outcome, runtime};
+use super::{CommandContext, Outcome, runtime};
 use admin::{ApiClient, Client, Sealed};
 use base::Secret;
 use config::{Config, Environment, RuntimeKind, Zone, load_config};
@@ -48,27 +48,27 @@ pub struct InitArgs {
     pub print_unit: bool,
 }
 
-pub fn run(mut desk: Desk, args: InitArgs) -> Outcome {
-    let out = desk.out;
+pub fn run(mut context: CommandContext, args: InitArgs) -> Outcome {
+    let out = context.out;
     if args.print_unit {
         out.line(unit().trim_end());
         return Ok(0);
     }
     let as_service = args.service && obstacle().is_none();
     if as_service {
-        desk.overrides.config_file.get_or_insert_with(|| SETTINGS.into());
-        desk.overrides.roster.get_or_insert_with(|| ROSTER.into());
+        context.overrides.config_file.get_or_insert_with(|| SETTINGS.into());
+        context.overrides.roster.get_or_insert_with(|| ROSTER.into());
     }
-    let found = look(&desk.overrides, &desk.environment);
+    let found = look(&context.overrides, &context.environment);
     refuse_changes(&found, &args)?;
     let asks = std::io::stdin().is_terminal() && !out.json && !args.key_stdin;
-    let start = wishes(&desk.environment, &found, &args, asks)?;
+    let start = answers(&context.environment, &found, &args, asks)?;
     let name = key_name(start.runtime);
     let key = key(&args, name, asks && !(found.settings_there && found.roster_there))?;
-    let begun = begin(&found, &desk.overrides, &start)?;
+    let begun = begin(&found, &context.overrides, &start)?;
     // From now on by the files that are there.
-    desk.overrides.config_file = Some(found.settings.clone());
-    desk.overrides.roster = Some(found.roster.clone());
+    context.overrides.config_file = Some(found.settings.clone());
+    context.overrides.roster = Some(found.roster.clone());
     if !out.json {
         begun.made.iter().for_each(|file| out.line(&format!("{} {}", out.paint(Tone::Good, "made "), file.display())));
         begun
@@ -77,7 +77,7 @@ pub fn run(mut desk: Desk, args: InitArgs) -> Outcome {
             .for_each(|file| out.line(&format!("{} {}", out.paint(Tone::Faint, "there"), file.display())));
     }
     if let (Some(key), false) = (&key, as_service) {
-        let config = load_config(&desk.overrides, &desk.environment)?;
+        let config = load_config(&context.overrides, &context.environment)?;
         runtime()?.block_on(keep(&config, name, key))?;
         if !out.json {
             out.line(&format!("{} {name}, encrypted in the database", out.paint(Tone::Good, "kept ")));
@@ -87,7 +87,7 @@ pub fn run(mut desk: Desk, args: InitArgs) -> Outcome {
         true => Some(install(&found.settings, &found.roster, key.as_ref().map(|key| (name, key)))?),
         false => None,
     };
-    finish(&desk, &begun, key.is_some().then_some(name), service.as_ref(), &found)
+    finish(&context, &begun, key.is_some().then_some(name), service.as_ref(), &found)
 }
 
 /// What is there is not changed: a wish that would change it is refused before anything is written.
@@ -109,7 +109,7 @@ fn refuse_changes(found: &Found, args: &InitArgs) -> Result<(), Problem> {
 }
 
 /// What the flags say, and where they don't, the person, or what is usual.
-fn wishes(environment: &Environment, found: &Found, args: &InitArgs, asks: bool) -> Result<Start, Problem> {
+fn answers(environment: &Environment, found: &Found, args: &InitArgs, asks: bool) -> Result<Start, Problem> {
     let user = || std::env::var("USER").unwrap_or_default();
     let owner = match &args.owner {
         Some(owner) => owner.trim().to_owned(),
@@ -183,9 +183,15 @@ async fn keep(config: &Config, name: &'static str, key: &Secret<String>) -> Resu
 }
 
 /// Says what comes next, and lets the doctor look.
-fn finish(desk: &Desk, begun: &Begun, key: Option<&str>, service: Option<&Service>, found: &Found) -> Outcome {
-    let out = desk.out;
-    let mut report = doctor::look(&desk.overrides, &desk.environment)?;
+fn finish(
+    context: &CommandContext,
+    begun: &Begun,
+    key: Option<&str>,
+    service: Option<&Service>,
+    found: &Found,
+) -> Outcome {
+    let out = context.out;
+    let mut report = doctor::look(&context.overrides, &context.environment)?;
     if let Some(key) = key {
         // Without a daemon the doctor can't see what is stored; we have just stored it.
         report.settle("keys", key, format!("{key} is kept; the daemon finds it when it starts"));
@@ -212,11 +218,11 @@ fn finish(desk: &Desk, begun: &Begun, key: Option<&str>, service: Option<&Servic
             service.commands.iter().for_each(|command| out.line(&format!("  {command}")));
         }
         None => {
-            let flags = match found.settings == PathBuf::from(&desk.environment.working_dir).join("config/butlerd.toml")
-            {
-                true => String::new(),
-                false => format!(" --config {}", found.settings.display()),
-            };
+            let flags =
+                match found.settings == PathBuf::from(&context.environment.working_dir).join("config/butlerd.toml") {
+                    true => String::new(),
+                    false => format!(" --config {}", found.settings.display()),
+                };
             out.line(&format!("Now: butlerd serve{flags}, and in another terminal: butlerd chat{flags}"));
         }
     }

@@ -77,52 +77,52 @@ pub fn main() -> i32 {
 }
 
 fn dispatch(cli: Cli, out: Out) -> Outcome {
-    let desk = Desk { overrides: overrides(&cli.common), environment: Environment::of_process(), out };
+    let context = CommandContext { overrides: overrides(&cli.common), environment: Environment::of_process(), out };
     match cli.command.unwrap_or_else(|| Command::Serve(args::ServeArgs::default())) {
         Command::Agent => Ok(agent::main()),
-        Command::Serve(args) => serve::run(desk, args),
-        Command::Check(args) => check::run(&desk, &args),
-        Command::Init(args) => init::run(desk, args),
-        Command::New(what) => new::run(&desk, what),
-        Command::Test(args) => test::run(&desk, args),
-        Command::Doctor(postgres) => doctor::run(desk, postgres),
+        Command::Serve(args) => serve::run(context, args),
+        Command::Check(args) => check::run(&context, &args),
+        Command::Init(args) => init::run(context, args),
+        Command::New(what) => new::run(&context, what),
+        Command::Test(args) => test::run(&context, args),
+        Command::Doctor(postgres) => doctor::run(context, postgres),
         Command::Demo(args) => serve::demo(args),
-        Command::Backup(args) => backup::backup(desk, args),
-        Command::Restore(args) => backup::restore(desk, args),
+        Command::Backup(args) => backup::backup(context, args),
+        Command::Restore(args) => backup::restore(context, args),
         Command::Config(args) => settings::run(&out, &args),
-        Command::Status => desk.call(status::run),
-        Command::Reload => desk.call(reload::run),
-        Command::Trigger(args) => desk.call(|caller| trigger::run(caller, args)),
-        Command::Chat(args) => desk.call(|caller| chat::run(caller, args)),
+        Command::Status => context.call(status::run),
+        Command::Reload => context.call(reload::run),
+        Command::Trigger(args) => context.call(|caller| trigger::run(caller, args)),
+        Command::Chat(args) => context.call(|caller| chat::run(caller, args)),
         Command::Ingest { file } => {
             let lines = lines::of(file.as_deref())?;
-            desk.call(|caller| ingest::run(caller, lines))
+            context.call(|caller| ingest::run(caller, lines))
         }
 
-        Command::Approvals(what) => desk.call(|caller| approvals::run(caller, what)),
-        Command::Inbox(what) => desk.call(|caller| inbox::run(caller, what)),
-        Command::Deliveries(what) => desk.call(|caller| deliveries::run(caller, what)),
-        Command::Costs(args) => desk.call(|caller| costs::run(caller, args)),
-        Command::Sessions(what) => desk.call(|caller| session::run(caller, what)),
-        Command::Notes(what) => desk.call(|caller| notes::run(caller, what)),
-        Command::Memory(args) => desk.call(|caller| memory::run(caller, args)),
-        Command::Schedule(what) => desk.call(|caller| schedule::run(caller, what)),
-        Command::Timeline { id } => desk.call(|caller| timeline::run(caller, id)),
+        Command::Approvals(what) => context.call(|caller| approvals::run(caller, what)),
+        Command::Inbox(what) => context.call(|caller| inbox::run(caller, what)),
+        Command::Deliveries(what) => context.call(|caller| deliveries::run(caller, what)),
+        Command::Costs(args) => context.call(|caller| costs::run(caller, args)),
+        Command::Sessions(what) => context.call(|caller| session::run(caller, what)),
+        Command::Notes(what) => context.call(|caller| notes::run(caller, what)),
+        Command::Memory(args) => context.call(|caller| memory::run(caller, args)),
+        Command::Schedule(what) => context.call(|caller| schedule::run(caller, what)),
+        Command::Timeline { id } => context.call(|caller| timeline::run(caller, id)),
         Command::Secret(what) => {
-            let wish = secret::prepare(what, out)?;
-            desk.call(|caller| secret::run(caller, wish))
+            let request = secret::prepare(what, out)?;
+            context.call(|caller| secret::run(caller, request))
         }
-        Command::Token(what) => desk.call(|caller| token::run(caller, what)),
-        Command::Db(what) => desk.call(|caller| db::run(caller, what)),
-        Command::Rules(what) => desk.call(|caller| switchboard::rules(caller, what)),
-        Command::Contacts(what) => desk.call(|caller| switchboard::contacts(caller, what)),
+        Command::Token(what) => context.call(|caller| token::run(caller, what)),
+        Command::Db(what) => context.call(|caller| db::run(caller, what)),
+        Command::Rules(what) => context.call(|caller| switchboard::rules(caller, what)),
+        Command::Contacts(what) => context.call(|caller| switchboard::contacts(caller, what)),
         Command::Undo(args) => {
-            let wish = undo::prepare(args)?;
-            desk.call(|caller| undo::run(caller, wish))
+            let request = undo::prepare(args)?;
+            context.call(|caller| undo::run(caller, request))
         }
         Command::Tool(what) => {
-            let wish = tool::prepare(what)?;
-            desk.call(|caller| tool::run(caller, wish))
+            let request = tool::prepare(what)?;
+            context.call(|caller| tool::run(caller, request))
         }
     }
 }
@@ -137,7 +137,7 @@ fn overrides(common: &Common) -> Overrides {
 }
 
 /// What every command has at hand.
-struct Desk {
+struct CommandContext {
     overrides: Overrides,
     environment: Environment,
     out: Out,
@@ -167,7 +167,7 @@ impl Caller {
     }
 }
 
-impl Desk {
+impl CommandContext {
     /// Finds the daemon of these settings and lets `work` talk to it.
     fn call<F>(self, work: impl FnOnce(Caller) -> F) -> Outcome
     where

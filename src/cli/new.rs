@@ -4,7 +4,7 @@ use clap::Subcommand;
 
 use super::out::Tone;
 use super::problem::{FAILED, Problem, USAGE};
-use super::{Desk, Outcome};
+use super::{CommandContext, Outcome};
 use setup::{SetupError, new_butler, new_tool};
 
 /// `new`
@@ -23,11 +23,11 @@ impl From<SetupError> for Problem {
     }
 }
 
-pub fn run(desk: &Desk, what: New) -> Outcome {
-    let out = desk.out;
+pub fn run(context: &CommandContext, what: New) -> Outcome {
+    let out = context.out;
     match what {
         New::Butler { name } => {
-            let made = new_butler(&desk.overrides, &desk.environment, &name)?;
+            let made = new_butler(&context.overrides, &context.environment, &name)?;
             if out.json {
                 out.value(&made);
                 return Ok(0);
@@ -41,7 +41,7 @@ pub fn run(desk: &Desk, what: New) -> Outcome {
             ));
         }
         New::Tool { butler, name } => {
-            let made = new_tool(&desk.overrides, &desk.environment, &butler, &name)?;
+            let made = new_tool(&context.overrides, &context.environment, &butler, &name)?;
             if out.json {
                 out.value(&made);
                 return Ok(0);

@@ -12,17 +12,17 @@ use admin::{ApiClient, Sealed};
 const KEY_PHASE: &str = "core credentials";
 
 /// What is asked of the daemon, once a value was read.
-pub enum Wish {
+pub enum Request {
     Set(String, Sealed),
     List,
     Remove(String),
 }
 
 /// Refuses values on the command line, and reads the value from where it may stand.
-pub fn prepare(what: Secret, out: Out) -> Result<Wish, Problem> {
+pub fn prepare(what: Secret, out: Out) -> Result<Request, Problem> {
     match what {
-        Secret::List => Ok(Wish::List),
-        Secret::Rm { name } => Ok(Wish::Remove(name)),
+        Secret::List => Ok(Request::List),
+        Secret::Rm { name } => Ok(Request::Remove(name)),
         Secret::Set { name, value } => {
             if !value.is_empty() || name.contains('=') {
                 return Err(exposed());
@@ -35,10 +35,10 @@ pub fn prepare(what: Secret, out: Out) -> Result<Wish, Problem> {
                 ));
             }
             if out.json {
-                return Ok(Wish::Set(name, prompt::secret("Value")?.into()));
+                return Ok(Request::Set(name, prompt::secret("Value")?.into()));
             }
             let value = prompt::secret(&format!("Value of {name} (not shown)"))?;
-            Ok(Wish::Set(name, value.into()))
+            Ok(Request::Set(name, value.into()))
         }
     }
 }
@@ -59,11 +59,11 @@ fn is_name(name: &str) -> bool {
     first && name.bytes().all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_')
 }
 
-pub async fn run(caller: Caller, wish: Wish) -> Outcome {
+pub async fn run(caller: Caller, request: Request) -> Outcome {
     let calls = caller.client.quick()?;
     let out = caller.out;
-    match wish {
-        Wish::Set(name, value) => {
+    match request {
+        Request::Set(name, value) => {
             let stored = calls.secret_set(name, value).await.map_err(caller.failed())?;
             done(out, "stored", &stored.name, &format!("{} is stored, encrypted.", stored.name));
             // The next session finds it; a butler that did not start for want of a key tries again only when told.
@@ -73,11 +73,11 @@ pub async fn run(caller: Caller, wish: Wish) -> Outcome {
                 }
             }
         }
-        Wish::Remove(name) => {
+        Request::Remove(name) => {
             let gone = calls.secret_remove(name).await.map_err(caller.failed())?;
             done(out, "removed", &gone.name, &format!("{} is removed.", gone.name));
         }
-        Wish::List => {
+        Request::List => {
             let list = calls.secret_list().await.map_err(caller.failed())?;
             if out.json {
                 out.value(&list);

@@ -2,24 +2,24 @@
 
 use super::args::{DemoArgs, ServeArgs};
 use super::problem::{FAILED, Problem};
-use super::{Desk, Outcome};
+use super::{CommandContext, Outcome};
 use config::Overrides;
 use demo::DemoOptions;
 use supervisor::{ServeError, with_causes};
 
-pub fn run(desk: Desk, args: ServeArgs) -> Outcome {
+pub fn run(context: CommandContext, args: ServeArgs) -> Outcome {
     let mut overrides = Overrides {
         ports: args.ports,
         listen: args.listen,
         log: args.log,
         pg_bin: args.postgres.pg_bin,
         pg_bundle: args.postgres.pg_bundle,
-        ..desk.overrides
+        ..context.overrides
     };
-    if desk.out.json {
+    if context.out.json {
         overrides.set.push(("telemetry.format".to_owned(), "json".to_owned()));
     }
-    let served = on_all_cores(supervisor::serve(&overrides, &desk.environment, admin::spawn))?;
+    let served = on_all_cores(supervisor::serve(&overrides, &context.environment, admin::spawn))?;
     served?;
     Ok(0)
 }

@@ -101,9 +101,9 @@ fn show(out: Out, row: &Value, events: &[SessionEvent], zone: &TimeZone) {
     field("butler", text(row, "butler"));
     field("state", &out.paint(tone(state), &state.replace('_', " ")));
     field("by", &one_line(text(row, "trigger_source"), 100));
-    let exposed = row["exposed_at"].is_string().then_some(", lowered by what it read");
+    let tainted = row["exposed_at"].is_string().then_some(", lowered by what it read");
     let private = row["private_at"].is_string().then_some(", was shown private data");
-    let shown = [Some(text(row, "trust")), exposed, private];
+    let shown = [Some(text(row, "trust")), tainted, private];
     field("trust", &shown.into_iter().flatten().collect::<String>());
     field("began", &moment_of(row, "queued_at", zone));
     field("ended", &moment_of(row, "completed_at", zone));

@@ -4,7 +4,7 @@ use super::doctor::mark;
 use super::out::{Out, Table, Tone, count, span};
 use super::{Caller, Outcome};
 use admin::ApiClient;
-use butler::{ButlerState, ButlerStatus, HouseStatus};
+use butler::{ButlerState, ButlerStatus, HouseholdStatus};
 use doctor::complaints;
 use modules::Health;
 
@@ -17,7 +17,7 @@ pub async fn run(caller: Caller) -> Outcome {
     Ok(0)
 }
 
-fn show(out: Out, house: &HouseStatus) {
+fn show(out: Out, house: &HouseholdStatus) {
     let up = span((house.uptime_seconds * 1000.0) as i64);
     let ready = if house.ready { out.paint(Tone::Good, "ready") } else { out.paint(Tone::Bad, "not ready") };
     out.line(&format!("butlerd {}, process {}, up for {up}: {ready}", house.version, house.pid));
@@ -80,7 +80,7 @@ mod tests {
 
     #[test]
     fn each_butler_has_its_row() {
-        let table = format!("{:?}", butlers(&sample::house().butlers));
+        let table = format!("{:?}", butlers(&sample::household().butlers));
         for word in ["switchboard", "native, no model", "0 of 1", "parked", "40103"] {
             assert!(table.contains(word), "{word}: {table}");
         }

@@ -8,13 +8,13 @@ use super::args::TestArgs;
 use super::out::{Out, Tone, count};
 use super::problem::{FAILED, Problem};
 use super::serve::on_all_cores;
-use super::{Desk, Outcome};
+use super::{CommandContext, Outcome};
 use scenario::{Report, run as play};
 
-pub fn run(desk: &Desk, args: TestArgs) -> Outcome {
-    let played = on_all_cores(play(&desk.overrides, &desk.environment, &args.butlers, args.only.as_deref()))?;
+pub fn run(context: &CommandContext, args: TestArgs) -> Outcome {
+    let played = on_all_cores(play(&context.overrides, &context.environment, &args.butlers, args.only.as_deref()))?;
     let reports = played.map_err(|why| Problem::new(FAILED, "test", format!("Nothing was tested: {why}"), ""))?;
-    Ok(show(desk.out, &reports))
+    Ok(show(context.out, &reports))
 }
 
 /// Tells what came of it. Returns the exit code.

@@ -11,20 +11,20 @@ use super::{Caller, Outcome};
 use admin::ApiClient;
 
 /// What is asked of the daemon, once the arguments were read.
-pub enum Wish {
+pub enum Request {
     List { butler: String },
     Call { butler: String, tool: String, args: Map<String, Value> },
 }
 
 /// Reads a call's arguments.
-pub fn prepare(what: Tool) -> Result<Wish, Problem> {
+pub fn prepare(what: Tool) -> Result<Request, Problem> {
     match what {
-        Tool::List { butler } => Ok(Wish::List { butler }),
+        Tool::List { butler } => Ok(Request::List { butler }),
         Tool::Call { butler, tool, args } => {
             let args =
                 if args == "-" { std::io::read_to_string(std::io::stdin().lock().take(64 << 20)) } else { Ok(args) };
             let args = args.map_err(|e| wrong(&format!("can't be read from standard input: {e}")))?;
-            Ok(Wish::Call { butler, tool, args: object(&args)? })
+            Ok(Request::Call { butler, tool, args: object(&args)? })
         }
     }
 }
@@ -44,10 +44,10 @@ fn wrong(what: &str) -> Problem {
     )
 }
 
-pub async fn run(caller: Caller, wish: Wish) -> Outcome {
+pub async fn run(caller: Caller, request: Request) -> Outcome {
     let out = caller.out;
-    match wish {
-        Wish::List { butler } => {
+    match request {
+        Request::List { butler } => {
             let tools = caller.client.quick()?.tool_list(butler).await.map_err(caller.failed())?;
             if out.json {
                 out.value(&tools);
@@ -64,7 +64,7 @@ pub async fn run(caller: Caller, wish: Wish) -> Outcome {
             }
             Ok(0)
         }
-        Wish::Call { butler, tool, args } => {
+        Request::Call { butler, tool, args } => {
             let calls = caller.client.patient()?;
             let answer = calls.tool_call(butler, tool, Some(args)).await.map_err(caller.failed())?;
             let refused = answer.is_error || answer.result["status"] == "error";

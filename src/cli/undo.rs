@@ -23,23 +23,23 @@ pub struct Undo {
 }
 
 /// What is asked of the daemon.
-pub enum Wish {
+pub enum Request {
     List { butler: Option<String>, limit: u32 },
     Call { butler: String, call: i64 },
     Session(Uuid),
 }
 
 /// Reads what shall be taken back.
-pub fn prepare(args: Undo) -> Result<Wish, Problem> {
+pub fn prepare(args: Undo) -> Result<Request, Problem> {
     let Some(which) = args.which else {
-        return Ok(Wish::List { butler: args.butler, limit: args.limit });
+        return Ok(Request::List { butler: args.butler, limit: args.limit });
     };
     if let Ok(id) = which.parse() {
-        return Ok(Wish::Session(id));
+        return Ok(Request::Session(id));
     }
     let call = which.split_once('/').and_then(|(butler, call)| Some((butler.to_owned(), call.parse().ok()?)));
     match call {
-        Some((butler, call)) => Ok(Wish::Call { butler, call }),
+        Some((butler, call)) => Ok(Request::Call { butler, call }),
         None => Err(Problem::usage(
             format!("`{which}` is neither a call nor a session."),
             "A call is written like health/123; `butlerd undo` lists them, `butlerd sessions list` the sessions.",
@@ -47,11 +47,11 @@ pub fn prepare(args: Undo) -> Result<Wish, Problem> {
     }
 }
 
-pub async fn run(caller: Caller, wish: Wish) -> Outcome {
+pub async fn run(caller: Caller, request: Request) -> Outcome {
     let out = caller.out;
     let client = caller.client.patient()?;
-    let undone = match wish {
-        Wish::List { butler, limit } => {
+    let undone = match request {
+        Request::List { butler, limit } => {
             let calls = client.undo_list(butler, Some(limit)).await.map_err(caller.failed())?;
             if out.json {
                 out.value(&calls);
@@ -72,8 +72,8 @@ pub async fn run(caller: Caller, wish: Wish) -> Outcome {
             }
             return Ok(0);
         }
-        Wish::Call { butler, call } => client.undo_call(butler, call).await,
-        Wish::Session(id) => client.undo_session(id).await,
+        Request::Call { butler, call } => client.undo_call(butler, call).await,
+        Request::Session(id) => client.undo_session(id).await,
     };
     let undone = undone.map_err(caller.failed())?;
     if out.json {

@@ -10,7 +10,7 @@ use super::node::{Node, Value};
 use super::roster::{CORE_BUTLERS, Catalog};
 use super::rules;
 use super::section::KeyMistake;
-use super::skills::{Skill, Wanted};
+use super::skills::{SharedSkillRef, Skill};
 use super::values::{DispatchMode, Ports, RuntimeKind};
 
 /// Something that only one butler can have.
@@ -49,13 +49,13 @@ impl Single<'_> {
     /// Reads the butler's skills; a mistake in one is a mistake of the butler. `shown` is the roster's path as given.
     pub fn skills(&mut self, roster: &Path, shown: &Path) -> Vec<Skill> {
         const KEY: &str = "butler.shared_skills";
-        let mut wanted: Vec<Wanted> = Vec::new();
+        let mut wanted: Vec<SharedSkillRef> = Vec::new();
         for (path, name) in self.texts(KEY) {
             if wanted.iter().any(|w| w.name == name) {
                 self.note(&path, format!("found \"{name}\" for the second time"), "each skill once");
             } else if super::skills::is_name(&name) {
                 let (file, line) = (self.checker.file.clone(), self.line(&path));
-                wanted.push(Wanted { name, file, line, key: KEY.to_owned() });
+                wanted.push(SharedSkillRef { name, file, line, key: KEY.to_owned() });
             }
         }
         let (skills, mistakes) = super::skills::load(roster, shown, &self.dir, &wanted);

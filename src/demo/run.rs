@@ -12,7 +12,7 @@ use base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
 use config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
 use modules::Catalog;
 use sessions::adapters::{adapter, key_names};
-use sessions::child::Nursery;
+use sessions::child::ProcessSupervisor;
 use sessions::{SessionEvent, SessionResult, SessionState, Trigger};
 use setup::unpack;
 use supervisor::{Embedded, Prepare, Supervisor, with_causes};
@@ -73,11 +73,11 @@ async fn try_run(options: DemoOptions) -> Result<(), Failed> {
     start_log(&household.config.telemetry).map_err(|e| e.to_string())?;
     // The other butlers stay native.
     let wanted = [RuntimeKind::Native, runtime].map(|kind| key_names(kind, Api::Anthropic));
-    let prepare: Prepare = Box::new(move |house| {
+    let prepare: Prepare = Box::new(move |services| {
         Box::pin(async move {
             let key = Secret::new(KEY.to_owned());
             for name in wanted.iter().filter_map(|names| names.first()) {
-                if let Err(e) = house.credentials.set(&TenantId::owner(), name, &key).await {
+                if let Err(e) = services.credentials.set(&TenantId::owner(), name, &key).await {
                     tracing::error!(error = %e, "the demo's key was not stored");
                 }
             }
@@ -112,15 +112,15 @@ async fn interrupted() {
 
 /// The piece of work: a person's sentence to Health, watched live, then looked up in the database.
 async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
-    let house = supervisor.house();
+    let services = supervisor.services();
     let health = supervisor.butler("health")?;
-    let mut events = house.events.subscribe();
+    let mut events = services.events.subscribe();
     let clock: &Clock = supervisor.clock();
     let request = RequestContext::root(clock, TenantId::owner(), "cli", "demo", "owner", Trust::Owner);
-    let wish = Trigger::new(DEMO_PROMPT, "trigger", std::sync::Arc::new(request));
+    let trigger = Trigger::new(DEMO_PROMPT, "trigger", std::sync::Arc::new(request));
     story::trigger("health", DEMO_PROMPT);
     let started = Instant::now();
-    let session = health.trigger(wish);
+    let session = health.trigger(trigger);
     tokio::pin!(session);
     let result: SessionResult = loop {
         tokio::select! {
@@ -136,7 +136,7 @@ async fn work(supervisor: &Supervisor) -> Result<(), Failed> {
         let why = result.error.unwrap_or_else(|| "it gave no reason".to_owned());
         return Err(format!("the session ended as {}: {why}", result.state.as_str()));
     }
-    story::database(&house.db, result.session_id).await
+    story::database(&services.db, result.session_id).await
 }
 
 fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Instant) {
@@ -150,8 +150,8 @@ fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Insta
 /// What is wanted, if its program is there; without a wish Claude Code if it is there, else the native agent.
 async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, Failed> {
     let kind = wanted.unwrap_or(RuntimeKind::ClaudeCode);
-    let nursery = Nursery::start().map_err(|e| with_causes(&e))?;
-    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&nursery).await;
+    let processes = ProcessSupervisor::start().map_err(|e| with_causes(&e))?;
+    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&processes).await;
     match (probe.problem, wanted) {
         (None, _) => Ok(kind),
         (Some(_), None) => Ok(RuntimeKind::Native),

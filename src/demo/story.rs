@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use serde_json::Value;
 
 use base::{SessionId, TenantId, text};
-use butler::HouseStatus;
+use butler::HouseholdStatus;
 use config::RuntimeKind;
 use sessions::{EventKind, SessionEvent};
 use store::Database;
@@ -28,7 +28,7 @@ pub(super) fn opening(runtime: RuntimeKind, scratch: &Path, model: &str) {
 }
 
 /// Who is there.
-pub(super) fn household(status: &HouseStatus, took: Duration) {
+pub(super) fn household(status: &HouseholdStatus, took: Duration) {
     heading("The household");
     println!("  database   {}", status.database.server);
     for butler in &status.butlers {
@@ -139,7 +139,7 @@ pub(super) async fn database(db: &Database, session: SessionId) -> Result<(), St
 }
 
 /// What to do next.
-pub(super) fn going_on(status: &HouseStatus, data_dir: &Path, keep: bool) {
+pub(super) fn going_on(status: &HouseholdStatus, data_dir: &Path, keep: bool) {
     heading("How to go on");
     println!("  With a real model, in the directory of this repository:");
     println!(

@@ -7,7 +7,7 @@ use std::time::Duration;
 use super::{DELIVERS, Finding, Level};
 use admin::{ApiClient, Client, ClientError, DaemonFile, PlaceError};
 use base::text;
-use butler::{ButlerState, ButlerStatus, HouseStatus};
+use butler::{ButlerState, ButlerStatus, HouseholdStatus};
 use modules::{Health, State};
 
 /// A daemon that hangs is not waited for.
@@ -22,7 +22,7 @@ pub(super) enum Daemon {
     Silent(DaemonFile, String),
     Running {
         file: DaemonFile,
-        status: Box<HouseStatus>,
+        status: Box<HouseholdStatus>,
         secrets: Vec<String>,
     },
 }
@@ -41,7 +41,7 @@ impl Daemon {
         }
     }
 
-    pub fn status(&self) -> Option<&HouseStatus> {
+    pub fn status(&self) -> Option<&HouseholdStatus> {
         match self {
             Daemon::Running { status, .. } => Some(status),
             _ => None,
@@ -106,7 +106,7 @@ impl Daemon {
     }
 }
 
-async fn ask(data_dir: &Path) -> Result<(HouseStatus, Vec<String>), ClientError> {
+async fn ask(data_dir: &Path) -> Result<(HouseholdStatus, Vec<String>), ClientError> {
     let client = Client::find(data_dir)?;
     let calls = client.quick()?;
     let status = calls.status().await.map_err(|e| client.error(e))?;
@@ -116,7 +116,7 @@ async fn ask(data_dir: &Path) -> Result<(HouseStatus, Vec<String>), ClientError>
 }
 
 /// Whatever in the household needs a hand, in sentences.
-pub fn complaints(house: &HouseStatus) -> Vec<(Level, String)> {
+pub fn complaints(house: &HouseholdStatus) -> Vec<(Level, String)> {
     let mut told = Vec::new();
     if let Some(error) = &house.database.error {
         told.push((Level::Problem, format!("the database is away: {}", short(error))));
@@ -191,7 +191,7 @@ mod tests {
 
     #[test]
     fn everything_that_needs_a_hand_is_named() {
-        let told = complaints(&sample::house());
+        let told = complaints(&sample::household());
         let text: Vec<&str> = told.iter().map(|(_, t)| t.as_str()).collect();
         assert_eq!(
             text,
@@ -206,7 +206,7 @@ mod tests {
 
     #[test]
     fn one_reason_of_many_butlers_is_told_once() {
-        let mut house = sample::house();
+        let mut house = sample::household();
         let mut second = house.butlers[1].clone();
         second.name = "finance".to_owned();
         if let Some(model) = &mut second.model {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use super::Finding;
 use config::{ButlerConfig, ClisConfig, Config, RuntimeKind};
 use sessions::adapters::{Probe, adapter};
-use sessions::child::Nursery;
+use sessions::child::ProcessSupervisor;
 
 const TOPIC: &str = "programs";
 
@@ -26,8 +26,8 @@ pub(super) fn on_path(name: &str) -> Option<PathBuf> {
 }
 
 pub(super) async fn findings(config: Option<&Config>, butlers: &[ButlerConfig]) -> Vec<Finding> {
-    let nursery = match Nursery::start() {
-        Ok(nursery) => nursery,
+    let processes = match ProcessSupervisor::start() {
+        Ok(processes) => processes,
         Err(e) => return vec![Finding::problem(TOPIC, format!("children can't be started: {e}"))],
     };
     let mut found = Vec::new();
@@ -35,7 +35,7 @@ pub(super) async fn findings(config: Option<&Config>, butlers: &[ButlerConfig]) 
         let users: Vec<&str> = butlers.iter().filter(|b| b.runtime.kind == kind).map(|b| b.name.as_str()).collect();
         // The adapter knows how to look.
         let clis = config.map_or(ClisConfig::ON_PATH, |c| c.spawner.clis.clone());
-        let probe = adapter(kind, &clis).probe(&nursery).await;
+        let probe = adapter(kind, &clis).probe(&processes).await;
         found.push(judge(kind, name, probe, &users));
     }
     found

@@ -11,7 +11,7 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use super::accept::Acceptor;
-use super::desk::{Desk, Up};
+use super::handle::{Inbox, Up};
 use super::queue::{Item, Queue};
 use super::route::Pass;
 use super::settle::Answer;
@@ -33,7 +33,7 @@ pub fn pause(attempts: i32) -> Duration {
 
 /// The running buffer of a switchboard that is up.
 pub struct Buffer {
-    desk: Desk,
+    inbox: Inbox,
     tasks: Vec<JoinHandle<()>>,
     /// Dropped, it ends them: a switchboard that dies takes its workers along.
     stop: DropGuard,
@@ -70,7 +70,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("looking for messages that wait")
 }
 
-impl Desk {
+impl Inbox {
     /// Opens the desk for messages: releases what the last run held, then begins to work.
     pub async fn open(&self, store: Store, spawner: Spawner, settings: &BufferSection) -> Result<Buffer, StoreError> {
         let queue = Arc::new(Queue::new(settings.queue_capacity as usize));
@@ -96,7 +96,7 @@ impl Desk {
         tasks.push(task::spawn(task::Kind::Actor, "buffer-scanner", scanning));
         let keeping = super::registry::keep(self.clone(), stop.clone());
         tasks.push(task::spawn(task::Kind::Actor, "butler-registry", keeping));
-        Ok(Buffer { desk: self.clone(), tasks, stop: stop.drop_guard() })
+        Ok(Buffer { inbox: self.clone(), tasks, stop: stop.drop_guard() })
     }
 
     /// Lets go of what an earlier run of this daemon held. Returns how many messages are not done.
@@ -226,7 +226,7 @@ impl Desk {
             // Tries that ended without a word count as well: each of them may have been the daemon's own end.
             Tried::Failed(claimed.last_error.clone().unwrap_or_else(|| format!("none of {TRIES} tries came to an end")))
         } else {
-            let pass = Pass { desk: self, claimed: &claimed, lost: &lost };
+            let pass = Pass { inbox: self, claimed: &claimed, lost: &lost };
             let table = ClaimTable::of(self.schema(), "message_inbox", "request_id");
             let held = Claim { row: item.request.0, id: claimed.claim };
             let (work, renewing) = (pass.run(), table.hold(self.db(), held));
@@ -323,7 +323,7 @@ impl Desk {
     /// What becomes of a message that was not handed on.
     async fn put_back(&self, claimed: &Claimed, tried: &Tried) -> Result<(), StoreError> {
         match tried {
-            Tried::Failed(why) if claimed.attempts >= TRIES => self.bury(claimed, why).await,
+            Tried::Failed(why) if claimed.attempts >= TRIES => self.dead_letter(claimed, why).await,
             Tried::Failed(why) => self.release(claimed, pause(claimed.attempts), Some(why)).await,
             Tried::Later(after) => self.release(claimed, *after, None).await,
             Tried::HandedOn | Tried::Lost => Ok(()),
@@ -350,7 +350,7 @@ impl Desk {
     }
 
     /// A message that has failed too often: on record as dead, and whoever waits for an answer is told.
-    async fn bury(&self, claimed: &Claimed, why: &str) -> Result<(), StoreError> {
+    async fn dead_letter(&self, claimed: &Claimed, why: &str) -> Result<(), StoreError> {
         let answer = super::route::interactive(claimed).then(|| {
             let context = Some(Box::new((*claimed.context).clone()));
             failure(&claimed.item, why, claimed.context.trust, context)
@@ -376,6 +376,6 @@ impl Buffer {
                 "the buffer's workers did not end within {limit}; their messages are taken up at the next start"
             );
         }
-        self.desk.set_up(None);
+        self.inbox.set_up(None);
     }
 }

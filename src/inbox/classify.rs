@@ -6,11 +6,11 @@ use std::sync::Arc;
 use serde_json::json;
 
 use super::buffer::Tried;
-use super::desk::Up;
+use super::handle::Up;
 use super::route::{Part, Pass, busy};
 use super::types::{FALLBACK, LiveKind, ROUTE_TO_BUTLER};
 use base::{SessionId, crash};
-use sessions::{SessionState, Trigger, TriggerError, Wants};
+use sessions::{SessionOptions, SessionState, Trigger, TriggerError};
 use store::StoreError;
 
 /// What the session is told; the message itself stands in its request context, as data.
@@ -22,8 +22,8 @@ you only route it. Say nothing else.";
 
 /// Asks the model. What can't be found out goes to the fallback, as a whole.
 pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, StoreError> {
-    let (desk, claimed) = (pass.desk, pass.claimed);
-    let Some(up) = desk.up() else { return Ok(Err(busy())) };
+    let (inbox, claimed) = (pass.inbox, pass.claimed);
+    let Some(up) = inbox.up() else { return Ok(Err(busy())) };
     let whole = |by: &'static str| {
         let (butler, prompt) = (FALLBACK.to_owned(), claimed.body.clone());
         vec![Part { butler, prompt, context: None, chosen_by: by }]
@@ -32,9 +32,9 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
     forget_drafts(&up, pass).await?;
     let lane = &claimed.item.lane;
     let history =
-        desk.history(&claimed.item.tenant, lane, &claimed.context.source_channel, Some(claimed.item.seq)).await?;
+        inbox.history(&claimed.item.tenant, lane, &claimed.context.source_channel, Some(claimed.item.seq)).await?;
     let butlers: Vec<_> =
-        desk.routable().into_iter().map(|(name, description)| json!({"name": name, "for": description})).collect();
+        inbox.routable().into_iter().map(|(name, description)| json!({"name": name, "for": description})).collect();
     let attachments: Vec<_> = claimed.attachments.as_array().into_iter().flatten().collect();
     let attachments: Vec<_> =
         attachments.iter().map(|a| json!({"media_type": a["media_type"], "filename": a["filename"]})).collect();
@@ -42,18 +42,18 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
         "message": claimed.body, "sender": claimed.envelope["sender"], "attachments": attachments,
         "conversation_before": history, "butlers": butlers,
     });
-    let wants = Wants {
+    let options = SessionOptions {
         tools: Some(Arc::new(BTreeSet::from([ROUTE_TO_BUTLER.to_owned()]))),
         one_round: true,
         route: Some(claimed.item.request.0),
-        ..Wants::default()
+        ..SessionOptions::default()
     };
-    let wish =
-        Trigger { context: Some(context), wants, ..Trigger::new(PROMPT, "classification", claimed.context.clone()) };
-    let ended = match up.spawner.begin(wish, None).await {
+    let trigger =
+        Trigger { context: Some(context), options, ..Trigger::new(PROMPT, "classification", claimed.context.clone()) };
+    let ended = match up.spawner.begin(trigger, None).await {
         Ok((session, ended)) => {
             let butler = super::SWITCHBOARD.to_owned();
-            desk.tell(claimed.item.request, LiveKind::Session { butler, session: session.0, segment: None });
+            inbox.tell(claimed.item.request, LiveKind::Session { butler, session: session.0, segment: None });
             crash::point("classify.begun");
             tokio::pin!(ended);
             let ended = tokio::select! {

@@ -8,7 +8,7 @@ use serde_json::Value;
 use strum::IntoStaticStr;
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::handle::Inbox;
 use base::TenantId;
 use sessions::{EventKind, SessionEvent};
 use store::{Lease, StoreError};
@@ -97,7 +97,7 @@ impl News {
 
 /// What a live event of a session was worth.
 #[derive(Clone, PartialEq, Debug)]
-pub enum Heard {
+pub enum LiveUpdate {
     Nothing,
     News(News),
     /// Some before it were missed; they are on record, or will be in a moment.
@@ -106,14 +106,14 @@ pub enum Heard {
 
 /// Who follows one message: it is told everything once.
 pub struct Follower {
-    desk: Desk,
+    inbox: Inbox,
     tenant: TenantId,
     request: Uuid,
-    told: Told,
+    told: Delivered,
 }
 
 #[derive(Default)]
-struct Told {
+struct Delivered {
     parts: BTreeSet<Uuid>,
     /// The last event of each session, by its number.
     sessions: HashMap<Uuid, i32>,
@@ -126,8 +126,8 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 }
 
 impl Follower {
-    pub fn new(desk: &Desk, tenant: &TenantId, request: Uuid) -> Self {
-        Self { desk: desk.clone(), tenant: tenant.clone(), request, told: Told::default() }
+    pub fn new(inbox: &Inbox, tenant: &TenantId, request: Uuid) -> Self {
+        Self { inbox: inbox.clone(), tenant: tenant.clone(), request, told: Delivered::default() }
     }
 
     pub fn request(&self) -> Uuid {
@@ -135,22 +135,22 @@ impl Follower {
     }
 
     /// An event of any session, as it happens.
-    pub fn heard(&mut self, event: &SessionEvent) -> Heard {
-        let Some(last) = self.told.sessions.get_mut(&event.session_id.0) else { return Heard::Nothing };
+    pub fn heard(&mut self, event: &SessionEvent) -> LiveUpdate {
+        let Some(last) = self.told.sessions.get_mut(&event.session_id.0) else { return LiveUpdate::Nothing };
         match event.seq {
-            Some(seq) if seq <= *last => return Heard::Nothing,
-            Some(seq) if seq > *last + 1 => return Heard::Gap,
+            Some(seq) if seq <= *last => return LiveUpdate::Nothing,
+            Some(seq) if seq > *last + 1 => return LiveUpdate::Gap,
             Some(seq) => *last = seq,
             None => {}
         }
-        News::of_session(event).map_or(Heard::Nothing, Heard::News)
+        News::of_session(event).map_or(LiveUpdate::Nothing, LiveUpdate::News)
     }
 
     /// What is on record and was not told so far; [`News::Ended`] is the last.
     pub async fn look(&mut self) -> Result<Vec<News>, StoreError> {
         let mut news = Vec::new();
         // Its state is read before all else: at its end everything that belongs to it is on record.
-        let Some(entry) = self.desk.entry(&self.tenant, self.request).await? else {
+        let Some(entry) = self.inbox.entry(&self.tenant, self.request).await? else {
             news.push(News::Ended { state: "dead".to_owned(), error: Some("it is not on record any more".to_owned()) });
             return Ok(news);
         };
@@ -192,7 +192,7 @@ impl Follower {
 
     /// The sessions of these parts, by butler, and what happened in them.
     async fn sessions(&mut self, parts: &BTreeMap<String, Vec<Uuid>>, news: &mut Vec<News>) -> Result<(), StoreError> {
-        let mut lease = self.desk.db().shared(&self.tenant).await?;
+        let mut lease = self.inbox.db().shared(&self.tenant).await?;
         let names: Vec<&str> = parts.keys().map(String::as_str).collect();
         let sql = "SELECT butler, schema FROM shared.butler_roles WHERE butler = ANY($1)";
         let homes = lease.read(sql, &[&names]).await.map_err(failed())?;

@@ -3,7 +3,7 @@
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use super::desk::Desk;
+use super::handle::Inbox;
 use super::types::Lane;
 use base::{TenantId, Trust, text};
 use store::StoreError;
@@ -17,7 +17,7 @@ const THREAD_BYTES: usize = 128 * 1024;
 const MESSAGE_BYTES: usize = 16 * 1024;
 const LETTERS: i64 = 100;
 
-impl Desk {
+impl Inbox {
     /// The conversation of this lane before the message numbered `before` (all of it where that is `None`), oldest
     /// first.
     pub async fn history(

@@ -2,38 +2,38 @@
 //! comes to an end.
 
 mod accept;
-mod again;
 mod backfill;
 mod buffer;
 mod classify;
 mod connectors;
 mod contacts;
-mod desk;
 pub mod envelope;
 mod extractions;
 mod follow;
-mod hand;
+mod handle;
 mod history;
-pub mod inbox;
 mod live;
 mod mail;
+pub mod messages;
+mod operator_actions;
 pub mod people;
 mod queue;
 mod registry;
 mod requests;
+mod retry;
 mod route;
 mod settle;
 mod tools;
 pub mod triage;
 mod types;
 
-pub use again::{AgainError, Reopened};
 pub use buffer::{Buffer, TRIES, pause};
-pub use desk::{Advert, Desk, DeskParts, SWITCHBOARD, Target};
-pub use follow::{Follower, Heard, News};
-pub use hand::{Hand, Stop};
+pub use follow::{Follower, LiveUpdate, News};
+pub use handle::{ButlerRegistration, Inbox, InboxParts, SWITCHBOARD, Target};
 pub use live::Watch;
+pub use operator_actions::{Operator, Stop};
 pub use registry::{Eligibility, Listed};
+pub use retry::{OperatorActionError, Reopened};
 pub use route::RouteError;
 pub use settle::{Answer, End, Settlement};
 pub use tools::switchboard_tools;

@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::sync::broadcast;
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::handle::Inbox;
 use super::types::{Live, LiveKind};
 
 /// Rows are looked at this often even if nothing was heard.
@@ -16,7 +16,7 @@ pub struct Watch {
     heard: broadcast::Receiver<Live>,
 }
 
-impl Desk {
+impl Inbox {
     /// Begins to watch: whatever happens from now on is heard.
     pub fn watch(&self) -> Watch {
         Watch { heard: self.live() }

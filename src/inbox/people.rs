@@ -26,11 +26,11 @@ pub struct Sender {
 const STRANGER: Sender = Sender { trust: Trust::Stranger, contact: None, entity: None };
 
 /// The senders of some messages.
-pub(super) struct Known {
+pub(super) struct KnownSenders {
     by_identity: HashMap<(String, String), Sender>,
 }
 
-impl Known {
+impl KnownSenders {
     pub fn of(&self, envelope: &Envelope) -> Sender {
         let key = (envelope.source.channel.clone(), plain_identity(&envelope.sender.identity));
         self.by_identity.get(&key).copied().unwrap_or(STRANGER)
@@ -43,7 +43,7 @@ pub(super) async fn resolve(
     tenant: &TenantId,
     owner: &OwnerIdentities,
     senders: impl Iterator<Item = (&str, &str)>,
-) -> Result<Known, StoreError> {
+) -> Result<KnownSenders, StoreError> {
     let mut by_identity = HashMap::new();
     let (mut channels, mut identities) = (Vec::new(), Vec::new());
     for (channel, sender) in senders {
@@ -72,5 +72,5 @@ pub(super) async fn resolve(
         sender.trust = sender.trust.max(Trust::Known);
         (sender.contact, sender.entity) = (row.get(2), row.get(3));
     }
-    Ok(Known { by_identity })
+    Ok(KnownSenders { by_identity })
 }

@@ -11,7 +11,7 @@ use strum::{EnumString, IntoStaticStr};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
-use super::desk::{Advert, Desk};
+use super::handle::{ButlerRegistration, Inbox};
 use super::types::ROUTE_CONTRACT;
 use base::TenantId;
 use config::CORE_BUTLERS;
@@ -156,19 +156,19 @@ impl Registry {
     }
 
     /// A butler that is up here. One whose registration is not written yet is worth what a fresh one is.
-    pub fn of(&self, name: &str, advert: &Advert, now: Timestamp) -> Listed {
+    pub fn of(&self, name: &str, registration: &ButlerRegistration, now: Timestamp) -> Listed {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner).get(name).cloned();
         Listed {
             name: name.to_owned(),
-            description: advert.description.clone(),
-            eligibility: seen.as_ref().map_or(Eligibility::Active, |s| self.worth(s, advert.liveness_ttl_s, now)),
-            contract: (advert.route_contract_min, advert.route_contract_max),
+            description: registration.description.clone(),
+            eligibility: seen.as_ref().map_or(Eligibility::Active, |s| self.worth(s, registration.liveness_ttl_s, now)),
+            contract: (registration.route_contract_min, registration.route_contract_max),
             here: true,
             last_seen_at: seen.map(|s| s.last_seen_at),
         }
     }
 
-    pub fn listed(&self, here: &[(String, Advert)], now: Timestamp) -> Vec<Listed> {
+    pub fn listed(&self, here: &[(String, ButlerRegistration)], now: Timestamp) -> Vec<Listed> {
         let mut all: BTreeMap<String, Listed> = BTreeMap::new();
         for (name, seen) in self.seen.lock().unwrap_or_else(PoisonError::into_inner).iter() {
             let listed = Listed {
@@ -181,17 +181,17 @@ impl Registry {
             };
             all.insert(name.clone(), listed);
         }
-        for (name, advert) in here {
-            all.insert(name.clone(), self.of(name, advert, now));
+        for (name, registration) in here {
+            all.insert(name.clone(), self.of(name, registration, now));
         }
         all.into_values().collect()
     }
 
     /// Those of `here` whose registration is to be written or renewed.
-    fn due(&self, here: Vec<(String, Advert)>, now: Timestamp) -> Vec<(String, Advert)> {
+    fn due(&self, here: Vec<(String, ButlerRegistration)>, now: Timestamp) -> Vec<(String, ButlerRegistration)> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        let due = |(name, advert): &(String, Advert)| {
-            let third = SignedDuration::from_millis(i64::from(advert.liveness_ttl_s) * 1000 / 3);
+        let due = |(name, registration): &(String, ButlerRegistration)| {
+            let third = SignedDuration::from_millis(i64::from(registration.liveness_ttl_s) * 1000 / 3);
             // A clock that was put back counts as well.
             seen.get(name).is_none_or(|s| now.duration_since(s.last_seen_at).abs() >= third)
         };
@@ -205,16 +205,16 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 
 /// Renews the registrations of the butlers that are up here and notes what has become of all, while the switchboard is
 /// up. A database that is away is asked again; no boot waits for this.
-pub(super) async fn keep(desk: Desk, stop: CancellationToken) {
+pub(super) async fn keep(inbox: Inbox, stop: CancellationToken) {
     loop {
-        let now = desk.clock().now();
-        desk.inner.registry.looks(now);
-        let adverts = desk.adverts();
+        let now = inbox.clock().now();
+        inbox.inner.registry.looks(now);
+        let adverts = inbox.adverts();
         let shortest = adverts.iter().map(|(_, a)| u64::try_from(a.liveness_ttl_s).unwrap_or(1)).min();
         let pause = shortest.map_or(LOOK, |ttl| Duration::from_millis(ttl * 1000 / 3).min(LOOK));
-        let due = desk.inner.registry.due(adverts, now);
+        let due = inbox.inner.registry.due(adverts, now);
         if !due.is_empty()
-            && let Err(e) = renew(&desk, &due).await
+            && let Err(e) = renew(&inbox, &due).await
         {
             tracing::warn!(error = %e, "the butler registry could not be kept; it is tried again");
             // Not woken by more butlers that come up: the database is asked again after a while.
@@ -226,16 +226,16 @@ pub(super) async fn keep(desk: Desk, stop: CancellationToken) {
         tokio::select! {
             () = stop.cancelled() => return,
             () = tokio::time::sleep(pause) => {}
-            () = desk.inner.registry.wake.notified() => {}
+            () = inbox.inner.registry.wake.notified() => {}
         }
     }
 }
 
 /// Writes the registrations of these butlers as of now, then looks at all.
-async fn renew(desk: &Desk, due: &[(String, Advert)]) -> Result<(), StoreError> {
-    let (mut lease, schema) = (desk.db().shared(&TenantId::owner()).await?, desk.schema());
-    let now = desk.clock().now();
-    let since = desk.inner.registry.since(now).unwrap_or(now);
+async fn renew(inbox: &Inbox, due: &[(String, ButlerRegistration)]) -> Result<(), StoreError> {
+    let (mut lease, schema) = (inbox.db().shared(&TenantId::owner()).await?, inbox.schema());
+    let now = inbox.clock().now();
+    let since = inbox.inner.registry.since(now).unwrap_or(now);
     let upsert = format!(
         "INSERT INTO \"{schema}\".butler_registry (name, endpoint_url, description, modules, route_contract_min,
              route_contract_max, liveness_ttl_s, last_seen_at)
@@ -285,11 +285,11 @@ async fn renew(desk: &Desk, due: &[(String, Advert)]) -> Result<(), StoreError> 
         seen.insert(name, one);
     }
     tx.commit().await.map_err(failed())?;
-    *desk.inner.registry.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    *inbox.inner.registry.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
     Ok(())
 }
 
-impl Desk {
+impl Inbox {
     /// The household has the butler no more: its registration is struck out, and that is on record.
     pub async fn strike_out(&self, butler: &str) -> Result<(), StoreError> {
         let (mut lease, schema) = (self.db().shared(&TenantId::owner()).await?, self.schema());
@@ -308,8 +308,8 @@ impl Desk {
 mod tests {
     use super::*;
 
-    fn advert(min: i32, max: i32) -> Advert {
-        Advert {
+    fn registration(min: i32, max: i32) -> ButlerRegistration {
+        ButlerRegistration {
             description: "d".into(),
             endpoint_url: "u".into(),
             modules: Vec::new(),
@@ -363,7 +363,7 @@ mod tests {
     fn who_is_here_is_due_after_a_third_of_its_time_and_routable_until_twice_of_it() {
         let now: Timestamp = "2026-11-01T08:00:00Z".parse().unwrap();
         let registry = Registry::default();
-        let here = vec![("health".to_owned(), advert(1, 1))];
+        let here = vec![("health".to_owned(), registration(1, 1))];
         assert_eq!(registry.due(here.clone(), now).len(), 1, "not written yet");
         assert!(registry.of("health", &here[0].1, now).routable(), "and routable all the same");
         let state = Eligibility::Active;
@@ -389,7 +389,7 @@ mod tests {
         *registry.watch.lock().unwrap() = None;
         registry.expect("health");
         assert_eq!(routable(601), ["health"], "it came up anew");
-        assert!(!registry.of("x", &advert(2, 3), now).routable(), "contracts that have no version in common");
-        assert!(registry.of("x", &advert(1, 3), now).routable());
+        assert!(!registry.of("x", &registration(2, 3), now).routable(), "contracts that have no version in common");
+        assert!(registry.of("x", &registration(1, 3), now).routable());
     }
 }

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::again::{AgainError, Reopened};
-use super::desk::Desk;
-use super::hand::{Hand, Stop};
+use super::handle::Inbox;
+use super::operator_actions::{Operator, Stop};
+use super::retry::{OperatorActionError, Reopened};
 use super::tools::{define, operators};
 use base::task;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -23,14 +23,14 @@ const CATEGORY: &str = "CASE
 
 /// What is done with a message.
 #[derive(Clone, Copy)]
-enum Deed {
+enum OperatorAction {
     Reroute,
     Stop(Stop),
     Complete,
     Replay,
 }
 
-pub(super) fn tools(desk: &Desk) -> Vec<Tool> {
+pub(super) fn tools(inbox: &Inbox) -> Vec<Tool> {
     let mut tools = vec![
         Tool::new(
             &define(
@@ -56,14 +56,14 @@ pub(super) fn tools(desk: &Desk) -> Vec<Tool> {
             handler(stats),
         ),
     ];
-    for (definition, deed) in deeds() {
-        let desk = desk.clone();
-        tools.push(Tool::new(&definition, handler(move |call| done(call, desk.clone(), deed))));
+    for (definition, action) in operator_actions() {
+        let inbox = inbox.clone();
+        tools.push(Tool::new(&definition, handler(move |call| done(call, inbox.clone(), action))));
     }
     tools
 }
 
-fn deeds() -> [(Arc<Definition>, Deed); 5] {
+fn operator_actions() -> [(Arc<Definition>, OperatorAction); 5] {
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let with = |of: &[(&str, Value)]| {
@@ -89,7 +89,7 @@ fn deeds() -> [(Arc<Definition>, Deed); 5] {
                 &["request_id", "new_target_butler", "operator_identity", "reason"],
                 operators(Effect::Once),
             ),
-            Deed::Reroute,
+            OperatorAction::Reroute,
         ),
         (
             define(
@@ -99,7 +99,7 @@ fn deeds() -> [(Arc<Definition>, Deed); 5] {
                 &named,
                 operators(Effect::Once),
             ),
-            Deed::Stop(Stop::Cancel),
+            OperatorAction::Stop(Stop::Cancel),
         ),
         (
             define(
@@ -110,7 +110,7 @@ fn deeds() -> [(Arc<Definition>, Deed); 5] {
                 &named,
                 operators(Effect::Once),
             ),
-            Deed::Stop(Stop::Abort),
+            OperatorAction::Stop(Stop::Abort),
         ),
         (
             define(
@@ -120,7 +120,7 @@ fn deeds() -> [(Arc<Definition>, Deed); 5] {
                 &["request_id", "operator_identity", "reason", "completion_summary"],
                 operators(Effect::Once),
             ),
-            Deed::Complete,
+            OperatorAction::Complete,
         ),
         (
             define(
@@ -130,58 +130,64 @@ fn deeds() -> [(Arc<Definition>, Deed); 5] {
                 &["dead_letter_id", "operator_identity", "reason"],
                 operators(Effect::Once),
             ),
-            Deed::Replay,
+            OperatorAction::Replay,
         ),
     ]
 }
 
 /// What an end of it tells: a message that was reopened, or one that came to its end from this state.
-enum Told {
+enum ActionOutcome {
     Reopened(Reopened),
     Ended(String, &'static str),
 }
 
-async fn done(call: ToolCall, desk: Desk, deed: Deed) -> Result<Value, ToolError> {
+async fn done(call: ToolCall, inbox: Inbox, action: OperatorAction) -> Result<Value, ToolError> {
     let owned = |name: &str| call.text(name).map(|text| text.trim().to_owned());
-    let hand =
-        Hand { by: call.caller.label().to_owned(), said_by: owned("operator_identity"), reason: owned("reason") };
-    let name = if matches!(deed, Deed::Replay) { "dead_letter_id" } else { "request_id" };
+    let operator =
+        Operator { by: call.caller.label().to_owned(), said_by: owned("operator_identity"), reason: owned("reason") };
+    let name = if matches!(action, OperatorAction::Replay) { "dead_letter_id" } else { "request_id" };
     let request: Uuid = call.text(name).and_then(|id| id.parse().ok()).unwrap_or_default();
     let tenant = call.context().tenant_id.clone();
-    let by = hand.by.clone();
+    let by = operator.by.clone();
     let (butler, summary) = (owned("new_target_butler"), owned("completion_summary"));
     // A task of its own: what is committed is begun, even when the caller hangs up just now.
     let work = task::spawn(task::Kind::Request, "inbox-by-tool", async move {
-        Ok::<_, AgainError>(match deed {
-            Deed::Reroute => {
+        Ok::<_, OperatorActionError>(match action {
+            OperatorAction::Reroute => {
                 let butler = butler.unwrap_or_default();
-                Told::Reopened(desk.reroute(&tenant, request, &butler, None, &hand).await?)
+                ActionOutcome::Reopened(inbox.reroute(&tenant, request, &butler, None, &operator).await?)
             }
-            Deed::Replay => Told::Reopened(desk.retry(&tenant, request, &hand).await?),
-            Deed::Stop(how) => Told::Ended(desk.call_off(&tenant, request, how, &hand).await?, "dead"),
-            Deed::Complete => {
+            OperatorAction::Replay => ActionOutcome::Reopened(inbox.retry(&tenant, request, &operator).await?),
+            OperatorAction::Stop(how) => {
+                ActionOutcome::Ended(inbox.call_off(&tenant, request, how, &operator).await?, "dead")
+            }
+            OperatorAction::Complete => {
                 let summary = summary.unwrap_or_default();
-                Told::Ended(desk.mark_done(&tenant, request, &summary, &hand).await?, "done")
+                ActionOutcome::Ended(inbox.mark_done(&tenant, request, &summary, &operator).await?, "done")
             }
         })
     });
     let ended = work.await.map_err(|e| ToolError::Internal(format!("changing a message: {e}")))?;
     match ended {
-        Ok(Told::Reopened(r)) => Ok(json!({"status": "ok", "request_id": request, "by": by, "butlers": r.butlers,
-                                           "taken_before": r.taken_before, "rule": r.rule})),
-        Ok(Told::Ended(before, state)) => {
+        Ok(ActionOutcome::Reopened(r)) => {
+            Ok(json!({"status": "ok", "request_id": request, "by": by, "butlers": r.butlers,
+                                           "taken_before": r.taken_before, "rule": r.rule}))
+        }
+        Ok(ActionOutcome::Ended(before, state)) => {
             Ok(json!({"status": "ok", "request_id": request, "by": by, "before": before, "state": state}))
         }
-        Err(AgainError::Store(e)) => Err(e.into()),
-        Err(AgainError::Unknown(id)) => {
+        Err(OperatorActionError::Store(e)) => Err(e.into()),
+        Err(OperatorActionError::Unknown(id)) => {
             let why =
                 format!("There is no message {id}; list_replay_eligible_requests and `butlerd inbox list` show them.");
             Err(ToolError::refused("not_found", why))
         }
-        Err(e @ AgainError::NoButler { .. }) => {
+        Err(e @ OperatorActionError::NoButler { .. }) => {
             Err(ToolError::refused("unknown_butler", format!("Nothing was changed: {e}.")))
         }
-        Err(AgainError::NotNow(why)) => Err(ToolError::refused("not_now", format!("Nothing was changed: {why}."))),
+        Err(OperatorActionError::NotNow(why)) => {
+            Err(ToolError::refused("not_now", format!("Nothing was changed: {why}.")))
+        }
     }
 }
 

@@ -9,7 +9,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::buffer::{Claimed, Tried, pause};
-use super::desk::Desk;
+use super::handle::Inbox;
 use super::types::{
     Action, Control, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest, Tier,
 };
@@ -68,7 +68,7 @@ pub enum RouteError {
 
 /// One try.
 pub(super) struct Pass<'a> {
-    pub desk: &'a Desk,
+    pub inbox: &'a Inbox,
     pub claimed: &'a Claimed,
     /// The claim does not hold any more.
     pub lost: &'a CancellationToken,
@@ -111,7 +111,7 @@ impl Pass<'_> {
         if let Some(triage) = &self.claimed.triage
             && let (Action::RouteTo, Some(butler)) = (triage.action, &triage.butler)
         {
-            if self.desk.reaches(butler, triage.by == "pinned") {
+            if self.inbox.reaches(butler, triage.by == "pinned") {
                 let by = if triage.by == "pinned" { "pinned" } else { "rule" };
                 return Ok(Ok(self.whole(butler, by)));
             }
@@ -128,13 +128,13 @@ impl Pass<'_> {
 
     /// The butler that this conversation is with.
     async fn affinity(&self) -> Result<Option<(String, &'static str)>, StoreError> {
-        let Some(up) = self.desk.up() else { return Ok(None) };
+        let Some(up) = self.inbox.up() else { return Ok(None) };
         let mut lease = up.store.tenant(self.tenant()).await?;
         let sql = "SELECT butler, source FROM thread_affinity WHERE lane = $1 AND expires_at > shared.clock()";
         let row = lease.query_opt(sql, &[&self.claimed.item.lane.0]).await;
         let row = row.map_err(StoreError::query("looking for the butler of a thread"))?;
         let found = row.map(|row| (row.get::<_, String>(0), row.get::<_, String>(1)));
-        Ok(found.filter(|(butler, _)| self.desk.reaches(butler, false)).map(|(butler, source)| {
+        Ok(found.filter(|(butler, _)| self.inbox.reaches(butler, false)).map(|(butler, source)| {
             let by = if source == "notification" { "reply" } else { "affinity" };
             (butler, by)
         }))
@@ -142,7 +142,7 @@ impl Pass<'_> {
 
     /// Puts the parts on record. `false`: the claim does not hold any more.
     async fn record(&self, parts: Vec<Part>) -> Result<bool, StoreError> {
-        let Some(up) = self.desk.up() else { return Ok(false) };
+        let Some(up) = self.inbox.up() else { return Ok(false) };
         let request = self.claimed.item.request.0;
         let mut lease = up.store.tenant(self.tenant()).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
@@ -173,7 +173,7 @@ impl Pass<'_> {
             && self.claimed.context.source_channel == "email"
             && self.claimed.context.source_thread_identity.is_some()
         {
-            let until = self.desk.clock().now() + AFFINITY;
+            let until = self.inbox.clock().now() + AFFINITY;
             tx.execute(REMEMBER, &[&self.claimed.item.lane.0, &part.butler, &"thread", &until])
                 .await
                 .map_err(failed())?;
@@ -185,7 +185,7 @@ impl Pass<'_> {
 
     /// Hands every part that is still here to its butler; then the claim is let go.
     async fn hand_on(&self) -> Result<Tried, StoreError> {
-        let Some(up) = self.desk.up() else { return Ok(Tried::Later(Duration::from_secs(1))) };
+        let Some(up) = self.inbox.up() else { return Ok(Tried::Later(Duration::from_secs(1))) };
         let segments = {
             let mut lease = up.store.tenant(self.tenant()).await?;
             let sql = "SELECT id, butler, prompt, context FROM route_segments
@@ -200,27 +200,27 @@ impl Pass<'_> {
             rows.iter().map(segment).collect::<Vec<_>>()
         };
         let (lane, channel) = (&self.claimed.item.lane, &self.claimed.context.source_channel);
-        let history = self.desk.history(self.tenant(), lane, channel, Some(self.claimed.item.seq)).await?;
+        let history = self.inbox.history(self.tenant(), lane, channel, Some(self.claimed.item.seq)).await?;
         let (mut first_failure, mut waits) = (None, false);
         for segment in segments {
             if self.lost.is_cancelled() {
                 return Ok(Tried::Lost);
             }
-            if self.desk.is_expected(&segment.butler) {
+            if self.inbox.is_expected(&segment.butler) {
                 waits = true;
                 continue;
             }
             let route = self.route(&segment, history.clone());
             self.hand_attachments(&route).await?;
             crash::point("route.before");
-            match self.desk.route(route).await {
+            match self.inbox.route(route).await {
                 Ok(()) => {
                     crash::point("route.accepted");
                     let mut lease = up.store.tenant(self.tenant()).await?;
                     let sql = "UPDATE route_segments SET state = 'accepted' WHERE id = $1 AND state = 'open'";
                     lease.execute(sql, &[&segment.id]).await.map_err(failed())?;
                     crash::point("route.noted");
-                    self.desk.tell(
+                    self.inbox.tell(
                         self.claimed.item.request,
                         LiveKind::Routed { butler: segment.butler, segment: segment.id },
                     );
@@ -253,8 +253,8 @@ impl Pass<'_> {
     async fn hand_attachments(&self, route: &Route) -> Result<(), StoreError> {
         let named = route.input.attachments.iter().filter_map(|a| a["storage_ref"].as_str()?.rsplit(':').next());
         let named: Vec<&str> = named.collect();
-        let Some(target) = self.desk.target(&route.target.butler).filter(|_| !named.is_empty()) else { return Ok(()) };
-        let mut lease = self.desk.db().shared(self.tenant()).await?;
+        let Some(target) = self.inbox.target(&route.target.butler).filter(|_| !named.is_empty()) else { return Ok(()) };
+        let mut lease = self.inbox.db().shared(self.tenant()).await?;
         let sql = format!(
             "INSERT INTO \"{}\".blobs (tenant_id, sha256, media_type, filename, content, trust)
              SELECT tenant_id, sha256, media_type, filename, content, $3 FROM \"{}\".blobs
@@ -262,7 +262,7 @@ impl Pass<'_> {
              ON CONFLICT (tenant_id, sha256) DO UPDATE SET trust = excluded.trust, filename = excluded.filename
              WHERE excluded.trust = 'owner' AND blobs.trust <> 'owner'",
             target.schema,
-            self.desk.schema()
+            self.inbox.schema()
         );
         let trust = route.request_context.trust.as_str();
         lease.execute(&sql, &[&self.tenant().as_str(), &named, &trust]).await.map_err(failed())?;
@@ -302,13 +302,14 @@ pub(super) fn busy() -> Tried {
     Tried::Later(pause(1))
 }
 
-impl Desk {
+impl Inbox {
     /// Hands a route to its butler; it is committed there when this returns. The same route again changes nothing.
     pub async fn route(&self, route: Route) -> Result<(), RouteError> {
         let butler = route.target.butler.clone();
         let target = self.target(&butler).ok_or_else(|| RouteError::Unavailable(butler.clone()))?;
-        if let Some(advert) = &target.advert {
-            let (min, max, ours) = (advert.route_contract_min, advert.route_contract_max, super::ROUTE_CONTRACT);
+        if let Some(registration) = &target.registration {
+            let (min, max, ours) =
+                (registration.route_contract_min, registration.route_contract_max, super::ROUTE_CONTRACT);
             if !(min..=max).contains(&ours) {
                 return Err(RouteError::Contract { butler, min, max, ours });
             }

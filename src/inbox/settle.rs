@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use strum::IntoStaticStr;
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::handle::Inbox;
 use super::queue::{Item, Queue};
 use super::types::{Lane, LiveKind, RouteKind, Tier};
 use base::{RequestContext, RequestId, TenantId, Trust, crash};
@@ -61,7 +61,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("settling a part of a message")
 }
 
-impl Desk {
+impl Inbox {
     /// Settles the row. `false`: the claim does not hold it any more, and nothing was changed.
     pub async fn settle(&self, s: Settlement<'_>) -> Result<bool, StoreError> {
         let mut lease = self.db().shared(s.tenant).await?;

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::desk::Desk;
+use super::handle::Inbox;
 use super::types::{AcceptError, FALLBACK, ROUTE_TO_BUTLER};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -13,20 +13,20 @@ use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 const MAX_PARTS: i64 = 8;
 
 /// The tools of the switchboard.
-pub fn switchboard_tools(desk: &Desk) -> Vec<Tool> {
-    let on_desk = desk.clone();
-    let routing = desk.clone();
+pub fn switchboard_tools(inbox: &Inbox) -> Vec<Tool> {
+    let on_desk = inbox.clone();
+    let routing = inbox.clone();
     let mut tools = vec![
         Tool::new(super::envelope::definition(), handler(move |call| ingest(call, on_desk.clone()))),
         Tool::new(route_to_butler(), handler(move |call| route(call, routing.clone()))),
     ];
-    tools.extend(super::triage::tools(desk));
+    tools.extend(super::triage::tools(inbox));
     tools.extend(super::contacts::tools());
     tools.extend(super::connectors::tools());
     tools.extend(super::backfill::tools());
-    tools.extend(super::mail::tools(desk));
+    tools.extend(super::mail::tools(inbox));
     tools.extend(super::extractions::tools());
-    tools.extend(super::requests::tools(desk));
+    tools.extend(super::requests::tools(inbox));
     tools
 }
 
@@ -64,11 +64,11 @@ fn route_to_butler() -> &'static Arc<Definition> {
     })
 }
 
-async fn ingest(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+async fn ingest(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     if call.session().is_some() {
         return Err(ToolError::refused("forbidden", "Messages come in from outside, not out of a session."));
     }
-    match desk.ingest(&call.context().tenant_id, call.args.clone()).await {
+    match inbox.ingest(&call.context().tenant_id, call.args.clone()).await {
         Ok(accepted) => Ok(json!(accepted)),
         Err(e @ AcceptError::Invalid(_)) => Err(ToolError::refused(e.code(), e.to_string())),
         Err(e) => {
@@ -80,12 +80,12 @@ async fn ingest(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
 }
 
 /// Drafts a part. Which message it is, the session's context says.
-async fn route(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+async fn route(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let Some(session) = call.session() else {
         return Err(ToolError::refused("forbidden", "Only a session that classifies a message routes it."));
     };
     let butler = call.text("butler").unwrap_or_default();
-    let routable = desk.routable();
+    let routable = inbox.routable();
     if !routable.iter().any(|(name, _)| name == butler) {
         let names: Vec<&str> = routable.iter().map(|(name, _)| name.as_str()).collect();
         let message = format!(

@@ -10,11 +10,11 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Notify;
 
-use approvals::Keeper;
+use approvals::ApprovalGate;
 use base::{ButlerName, Clock, Secret, TenantId};
 use config::{KeyMistake, Section};
-use outbox::{Channel, Post};
-use schedule::HouseSchedule;
+use outbox::{Channel, Outbox};
+use schedule::BuiltInSchedule;
 use sessions::{SessionResult, Trigger};
 use store::migrate::Chain;
 use store::{Database, Store, StoreError};
@@ -75,9 +75,9 @@ pub struct ModuleContext {
     pub store: Store,
     pub clock: Clock,
     /// Whatever leaves the household goes through it.
-    pub post: Post,
+    pub outbox: Outbox,
     /// Decides which of the butler's calls wait for a person.
-    pub keeper: Keeper,
+    pub gate: ApprovalGate,
     /// The butler's schedules are looked at when it rings: for whoever has written a run that is due.
     pub due: Arc<Notify>,
     /// Those of the module's credentials that were found.
@@ -86,22 +86,22 @@ pub struct ModuleContext {
 
 /// Lets a job ask a model of the butler's: one session, which waits for its place as all housekeeping does.
 #[async_trait]
-pub trait Think: Send + Sync {
+pub trait AskModel: Send + Sync {
     /// Whether the butler has a model now. The error is the sentence that says what to set.
     async fn ready(&self) -> Result<(), String>;
     /// Runs the session to its end.
-    async fn think(&self, wish: Trigger) -> Result<SessionResult, Unthought>;
+    async fn ask(&self, trigger: Trigger) -> Result<SessionResult, AskModelError>;
 }
 
 /// Why a job has no answer of a model. Each holds a sentence.
 #[derive(Debug, thiserror::Error)]
-pub enum Unthought {
+pub enum AskModelError {
     /// Nothing is wrong with what was asked: there is no place, no money or no model just now, or the daemon stops.
     #[error("{0}")]
     NotNow(String),
     /// Neither here: the model could not be reached, or turned the household away.
     #[error("{0}")]
-    Away(String),
+    Unreachable(String),
     /// The session failed.
     #[error("{0}")]
     Failed(String),
@@ -115,7 +115,7 @@ pub struct JobCall<'a> {
     /// Whose rows; those of every tenant, if it is the owner's.
     pub tenant: &'a TenantId,
     pub args: Option<&'a Value>,
-    pub think: &'a dyn Think,
+    pub model: &'a dyn AskModel,
     /// Under which name rows are claimed: the same after a restart, another one elsewhere.
     pub node: &'a str,
     /// Of the schedule that runs it: its name, and how it stands to other work (1 goes first).
@@ -199,7 +199,7 @@ pub trait Module: Send + Sync {
         Vec::new()
     }
     /// What its butler does by itself because of it.
-    fn schedules(&self) -> Vec<HouseSchedule> {
+    fn schedules(&self) -> Vec<BuiltInSchedule> {
         Vec::new()
     }
     /// Its tools, after it started. Those that send something out by their name are the messenger's alone.

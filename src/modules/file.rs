@@ -14,7 +14,7 @@ use serde_json::{Value, json};
 
 use super::contract::{Factory, Manifest, Module, ModuleContext, told};
 use base::ButlerName;
-use outbox::{Channel, Letter, Outcome, send_tool, send_tool_name};
+use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
 use tools::Tool;
 
 const NAME: &str = "file";
@@ -66,7 +66,7 @@ impl Module for FileModule {
         })])
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(vec![send_tool(&cx.post, NAME)?])
+        Ok(vec![send_tool(&cx.outbox, NAME)?])
     }
 }
 
@@ -135,19 +135,19 @@ impl Channel for FileChannel {
     fn targets(&self) -> Vec<String> {
         vec![self.name.clone()]
     }
-    async fn send(&self, letter: &Letter) -> Outcome {
-        let (inner, line) = (self.inner.clone(), letter.envelope());
+    async fn send(&self, delivery: &Delivery) -> Outcome {
+        let (inner, line) = (self.inner.clone(), delivery.envelope());
         match blocking(move || inner.append(&line)).await {
             Ok(()) => Outcome::Sent { receipt: json!({"file": self.name}) },
             // Part of it may be there: whether the whole is, can be seen.
-            Err(why) => match self.reconcile(letter).await {
+            Err(why) => match self.reconcile(delivery).await {
                 Some(seen @ Outcome::Sent { .. }) => seen,
                 _ => Outcome::NotSent { why, retry_after: None },
             },
         }
     }
-    async fn reconcile(&self, letter: &Letter) -> Option<Outcome> {
-        let (inner, id) = (self.inner.clone(), letter.id.to_string());
+    async fn reconcile(&self, delivery: &Delivery) -> Option<Outcome> {
+        let (inner, id) = (self.inner.clone(), delivery.id.to_string());
         match blocking(move || inner.has(&id)).await.ok()? {
             true => Some(Outcome::Sent { receipt: json!({"file": self.name, "found": true}) }),
             false => Some(Outcome::NotSent { why: "it is not in the file".to_owned(), retry_after: None }),

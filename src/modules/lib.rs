@@ -19,8 +19,8 @@ mod webhook;
 
 pub use catalog::Catalog;
 pub use contract::{
-    Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext, NamedJob, Phase, State,
-    Think, Unthought, told,
+    AskModel, AskModelError, Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext,
+    NamedJob, Phase, State, told,
 };
 pub use set::{ModuleStates, Modules, switch_key};
 pub use strict::{Mentions, StrictCatalog};

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::contract::{Factory, Manifest, Module, ModuleContext};
 use base::ButlerName;
-use outbox::{Channel, Letter, Outcome, send_tool, send_tool_name};
+use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
 use tools::Tool;
 
 const NAME: &str = "log";
@@ -35,7 +35,7 @@ impl Module for LogModule {
         Ok(vec![Arc::new(LogChannel)])
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(vec![send_tool(&cx.post, NAME)?])
+        Ok(vec![send_tool(&cx.outbox, NAME)?])
     }
 }
 
@@ -56,13 +56,13 @@ impl Channel for LogChannel {
         vec![NAME.to_owned()]
     }
     /// A line too many does no harm.
-    fn repeatable(&self, _: &Letter) -> bool {
+    fn repeatable(&self, _: &Delivery) -> bool {
         true
     }
-    async fn send(&self, letter: &Letter) -> Outcome {
+    async fn send(&self, delivery: &Delivery) -> Outcome {
         tracing::info!(
-            delivery = %letter.id, origin = letter.origin, priority = letter.priority.as_str(),
-            message = letter.message.as_deref().unwrap_or_default(), "delivery"
+            delivery = %delivery.id, origin = delivery.origin, priority = delivery.priority.as_str(),
+            message = delivery.message.as_deref().unwrap_or_default(), "delivery"
         );
         Outcome::Sent { receipt: json!({"log": "info"}) }
     }

@@ -13,7 +13,7 @@ use super::order::sort;
 use access::credentials::Credentials;
 use base::{ButlerName, TenantId};
 use outbox::{Channel, MESSENGER};
-use schedule::HouseSchedule;
+use schedule::BuiltInSchedule;
 use store::Database;
 use tools::{Gate, Tool, ToolSetBuilder};
 
@@ -266,7 +266,7 @@ impl Modules {
     }
 
     /// What the butler does by itself because of the modules that are well.
-    pub fn schedules(&self) -> Vec<HouseSchedule> {
+    pub fn schedules(&self) -> Vec<BuiltInSchedule> {
         self.well().flat_map(|(module, _)| module.schedules()).collect()
     }
 

@@ -21,7 +21,7 @@ use sha2::Sha256;
 
 use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, told};
 use base::{ButlerName, Clock, HumanDuration, Secret, http_client, innermost};
-use outbox::{Channel, Letter, Outcome, send_tool, send_tool_name};
+use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
 use tools::Tool;
 
 const NAME: &str = "webhook";
@@ -112,7 +112,7 @@ impl Module for WebhookModule {
         Ok(vec![Arc::new(WebhookChannel { ends, clock: cx.clock.clone() })])
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(vec![send_tool(&cx.post, NAME)?])
+        Ok(vec![send_tool(&cx.outbox, NAME)?])
     }
 }
 
@@ -129,8 +129,8 @@ struct WebhookChannel {
 
 impl WebhookChannel {
     /// An answer goes back through the end that the question came from.
-    fn end(&self, letter: &Letter) -> Option<&End> {
-        letter.endpoint.as_ref().and_then(|name| self.ends.get(name)).or_else(|| self.ends.get(&letter.target))
+    fn end(&self, delivery: &Delivery) -> Option<&End> {
+        delivery.endpoint.as_ref().and_then(|name| self.ends.get(name)).or_else(|| self.ends.get(&delivery.target))
     }
 }
 
@@ -152,25 +152,25 @@ impl Channel for WebhookChannel {
     fn targets(&self) -> Vec<String> {
         self.ends.keys().cloned().collect()
     }
-    fn repeatable(&self, letter: &Letter) -> bool {
-        self.end(letter).is_some_and(|end| end.endpoint.idempotent)
+    fn repeatable(&self, delivery: &Delivery) -> bool {
+        self.end(delivery).is_some_and(|end| end.endpoint.idempotent)
     }
-    fn per_minute(&self, letter: &Letter) -> Option<u32> {
-        self.end(letter)?.endpoint.per_minute
+    fn per_minute(&self, delivery: &Delivery) -> Option<u32> {
+        self.end(delivery)?.endpoint.per_minute
     }
-    async fn send(&self, letter: &Letter) -> Outcome {
-        let Some(end) = self.end(letter) else {
+    async fn send(&self, delivery: &Delivery) -> Outcome {
+        let Some(end) = self.end(delivery) else {
             let known: Vec<&str> = self.ends.keys().map(String::as_str).collect();
-            let why = format!("there is no endpoint {}; there are: {}", letter.target, known.join(", "));
+            let why = format!("there is no endpoint {}; there are: {}", delivery.target, known.join(", "));
             return Outcome::Refused { why };
         };
-        let body = letter.envelope().to_string();
+        let body = delivery.envelope().to_string();
         let timestamp = self.clock.now().as_second().to_string();
         let request = end
             .client
             .post(&end.endpoint.url)
             .header(CONTENT_TYPE, "application/json")
-            .header("Idempotency-Key", letter.idempotency_key())
+            .header("Idempotency-Key", delivery.idempotency_key())
             .header("X-Butlerd-Timestamp", &timestamp)
             .header("X-Butlerd-Signature", sign(&end.secret, &timestamp, body.as_bytes()))
             .body(body);

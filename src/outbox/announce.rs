@@ -8,9 +8,9 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::BUTLERD;
+use super::handle::Outbox;
 use super::notices::{earlier, tenants};
 use super::owner::OwnerNote;
-use super::post::Post;
 use base::{Priority, TenantId, Trust, crash, text};
 use store::StoreError;
 
@@ -26,18 +26,18 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 }
 
 /// Tells each owner what waits and was not shown yet. Returns when to look again, if something has to wait.
-pub(super) async fn round(post: &Post) -> Result<Option<Duration>, StoreError> {
+pub(super) async fn round(outbox: &Outbox) -> Result<Option<Duration>, StoreError> {
     let sql = "SELECT DISTINCT tenant_id FROM shared.pending_actions WHERE status = 'pending' AND announced_at IS NULL";
     let mut next = None;
-    for tenant in tenants(post, sql).await? {
-        next = earlier(next, tell(post, &tenant).await?);
+    for tenant in tenants(outbox, sql).await? {
+        next = earlier(next, tell(outbox, &tenant).await?);
     }
     Ok(next)
 }
 
-async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreError> {
-    let now = post.clock().now();
-    let mut lease = post.db().shared(tenant).await?;
+async fn tell(outbox: &Outbox, tenant: &TenantId) -> Result<Option<Duration>, StoreError> {
+    let now = outbox.clock().now();
+    let mut lease = outbox.db().shared(tenant).await?;
     let mut tx = lease.begin().await.map_err(failed())?;
     let name = tenant.as_str();
     let sql = "SELECT pg_advisory_xact_lock(hashtextextended('shared.pending_actions ' || $1, 0))";
@@ -65,32 +65,32 @@ async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreE
         origin: BUTLERD,
         key: &format!("approval:{first}"),
         subject: Some("butlerd asks for your approval"),
-        text: &message(post, &rows),
+        text: &message(outbox, &rows),
         priority: Priority::High,
         trust: Trust::System,
         notice: false,
         channel: None,
     };
-    post.tell_owner(&mut tx, &note).await?;
+    outbox.tell_owner(&mut tx, &note).await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
     let sql = "UPDATE shared.pending_actions SET announced_at = $2 WHERE id = ANY($1)";
     tx.execute(sql, &[&ids, &now]).await.map_err(failed())?;
     crash::point("approval.announcing");
     tx.commit().await.map_err(failed())?;
     crash::point("approval.announced");
-    post.wake();
+    outbox.wake();
     Ok(None)
 }
 
 /// What the message says.
-fn message(post: &Post, rows: &[Row]) -> String {
+fn message(outbox: &Outbox, rows: &[Row]) -> String {
     let mut said = match rows.len() {
         1 => "A call waits for your approval:".to_owned(),
         n => format!("{n} calls wait for your approval:"),
     };
     for row in rows.iter().take(FULL) {
         let id: Uuid = row.get(0);
-        let until = row.get::<_, Timestamp>(6).to_zoned(post.owner().zone.clone()).strftime("%Y-%m-%d %H:%M");
+        let until = row.get::<_, Timestamp>(6).to_zoned(outbox.owner().zone.clone()).strftime("%Y-%m-%d %H:%M");
         let cause = match row.get::<_, &str>(4) {
             "gated" => "its tool is gated",
             _ => "a stranger's words and private data have met in its session, and it would leave the household",

@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 use strum::IntoStaticStr;
 
-use super::letter::Letter;
+use super::delivery::Delivery;
 
 /// What became of a try.
 #[derive(Clone, PartialEq, Debug, IntoStaticStr)]
@@ -49,21 +49,21 @@ pub trait Channel: Send + Sync {
         Vec::new()
     }
     /// Whether the other side knows a repetition by its idempotency key.
-    fn repeatable(&self, _: &Letter) -> bool {
+    fn repeatable(&self, _: &Delivery) -> bool {
         false
     }
     /// How many tries a minute a lane bears.
-    fn per_minute(&self, _: &Letter) -> Option<u32> {
+    fn per_minute(&self, _: &Delivery) -> Option<u32> {
         None
     }
     /// Where an answer to it would come from.
-    fn conversation(&self, _: &Letter) -> Option<Conversation> {
+    fn conversation(&self, _: &Delivery) -> Option<Conversation> {
         None
     }
     /// Lets it leave. Ends within a bounded time.
-    async fn send(&self, letter: &Letter) -> Outcome;
+    async fn send(&self, delivery: &Delivery) -> Outcome;
     /// Looks whether it arrived, after a try that nobody saw the end of. `None`: that can't be seen.
-    async fn reconcile(&self, _: &Letter) -> Option<Outcome> {
+    async fn reconcile(&self, _: &Delivery) -> Option<Outcome> {
         None
     }
 }

@@ -22,30 +22,32 @@
 //! What never happens here: something sent whose row is not committed before; something sent again of which nobody knows
 //! whether it arrived, where the channel can't tell a repetition; an end that nobody hears of.
 
-mod aim;
 mod announce;
 mod channel;
-mod home;
-mod letter;
-mod look;
+mod chat;
+mod delivery;
+mod handle;
 mod notices;
+mod operator_tools;
 mod outbox;
 mod owner;
-mod post;
 mod pump;
 mod quiet;
+mod recipient;
 mod tool;
-mod trade;
+mod views;
 
-pub use aim::{Aim, NoAim};
 pub use channel::{Channel, Conversation, Outcome};
-pub use letter::{Intent, Letter, NewLetter};
-pub use look::{Attempt, Changed, Delivery, LookError, Note};
+pub use delivery::{Delivery, Intent, NewDelivery};
+pub use handle::{CHAT, DeliveryEvent, DeliveryStatus, Outbox, OutboxParts, Owner};
+pub use operator_tools::messenger_tools;
 pub use owner::OwnerNote;
-pub use post::{CHAT, Owner, Post, PostParts, Posted, Told};
-pub use pump::{Aftermath, Pump};
-pub use tool::{Wanted, aim_at, aim_of, deferred_until, send, send_called, send_tool, send_tool_name};
-pub use trade::messenger_tools;
+pub use pump::{DeliveryHooks, Pump};
+pub use recipient::{Recipient, RecipientError};
+pub use tool::{
+    SendRequest, deferred_until, egress_target, egress_target_fn, send, send_called, send_tool, send_tool_name,
+};
+pub use views::{Attempt, Changed, DeliveryError, DeliveryView, Note};
 
 /// The butler that everything leaves through.
 pub const MESSENGER: &str = "messenger";

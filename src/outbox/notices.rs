@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::BUTLERD;
 use super::announce;
+use super::handle::{CHAT, Outbox};
 use super::owner::OwnerNote;
-use super::post::{CHAT, Post};
 use base::{Priority, TenantId, Trust, crash, text};
 use schedule::STANDS_FOR_IT;
 use store::StoreError;
@@ -37,9 +37,9 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 }
 
 /// Keeps looking until `stop`.
-pub(super) async fn keep(post: Post, stop: CancellationToken) {
+pub(super) async fn keep(outbox: Outbox, stop: CancellationToken) {
     loop {
-        let both = async { Ok::<_, StoreError>([announce::round(&post).await?, round(&post).await?]) };
+        let both = async { Ok::<_, StoreError>([announce::round(&outbox).await?, round(&outbox).await?]) };
         let next = match both.await {
             Ok(next) => next.into_iter().flatten().fold(LOOK, Duration::min),
             Err(e) => {
@@ -49,25 +49,25 @@ pub(super) async fn keep(post: Post, stop: CancellationToken) {
         };
         tokio::select! {
             () = stop.cancelled() => return,
-            () = post.inner.alarm.notified() => {}
+            () = outbox.inner.alarm.notified() => {}
             () = tokio::time::sleep(next) => {}
         }
     }
 }
 
 /// Looks once. Returns when something that waits may be told, if anything waits.
-async fn round(post: &Post) -> Result<Option<Duration>, StoreError> {
-    gather(post).await?;
+async fn round(outbox: &Outbox) -> Result<Option<Duration>, StoreError> {
+    gather(outbox).await?;
     let mut next = None;
-    for tenant in tenants(post, "SELECT DISTINCT tenant_id FROM shared.notices WHERE delivery_id IS NULL").await? {
-        next = earlier(next, tell(post, &tenant).await?);
+    for tenant in tenants(outbox, "SELECT DISTINCT tenant_id FROM shared.notices WHERE delivery_id IS NULL").await? {
+        next = earlier(next, tell(outbox, &tenant).await?);
     }
     Ok(next)
 }
 
 /// The tenants that a question finds.
-pub(super) async fn tenants(post: &Post, sql: &str) -> Result<Vec<TenantId>, StoreError> {
-    let mut lease = post.db().every_tenant().await?;
+pub(super) async fn tenants(outbox: &Outbox, sql: &str) -> Result<Vec<TenantId>, StoreError> {
+    let mut lease = outbox.db().every_tenant().await?;
     let rows = lease.query(sql, &[]).await.map_err(failed())?;
     Ok(rows.iter().filter_map(|row| TenantId::new(row.get(0)).ok()).collect())
 }
@@ -129,14 +129,14 @@ const MEMORY: &str = "
     WHERE consolidation = 'dead_letter' AND forgotten_at IS NULL AND settled_at > $1 GROUP BY tenant_id, settled_at";
 
 /// Writes a row for each thing that went wrong and has none.
-async fn gather(post: &Post) -> Result<(), StoreError> {
-    let since = post.clock().now() - SINCE;
-    let mut lease = post.db().every_tenant().await?;
+async fn gather(outbox: &Outbox) -> Result<(), StoreError> {
+    let since = outbox.clock().now() - SINCE;
+    let mut lease = outbox.db().every_tenant().await?;
     let sql = "SELECT butler, schema, to_regclass(format('%I.memory_episodes', schema)) IS NOT NULL
                FROM shared.butler_roles WHERE to_regclass(format('%I.route_inbox', schema)) IS NOT NULL ORDER BY butler";
     let butlers = lease.query(sql, &[]).await.map_err(failed())?;
     let quoted = |schema: &str| format!("\"{schema}\"");
-    let mut sources = HOUSE.replace("{s}", &quoted(&post.inner.parts.switchboard));
+    let mut sources = HOUSE.replace("{s}", &quoted(&outbox.inner.parts.switchboard));
     for row in &butlers {
         let (name, schema): (&str, &str) = (row.get(0), row.get(1));
         for source in [BUTLER].into_iter().chain(row.get::<_, bool>(2).then_some(MEMORY)) {
@@ -164,9 +164,9 @@ async fn gather(post: &Post) -> Result<(), StoreError> {
 
 /// One message for all that this owner does not know yet, if enough time has passed since the last. Returns how long to
 /// wait where it has not.
-async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreError> {
-    let now = post.clock().now();
-    let mut lease = post.db().shared(tenant).await?;
+async fn tell(outbox: &Outbox, tenant: &TenantId) -> Result<Option<Duration>, StoreError> {
+    let now = outbox.clock().now();
+    let mut lease = outbox.db().shared(tenant).await?;
     let mut tx = lease.begin().await.map_err(failed())?;
     let name = tenant.as_str();
     tx.execute("SELECT pg_advisory_xact_lock(hashtextextended('shared.notices ' || $1, 0))", &[&name])
@@ -210,7 +210,7 @@ async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreE
         notice: true,
         channel: unreached.then_some(CHAT),
     };
-    let delivery = post.tell_owner(&mut tx, &note).await?;
+    let delivery = outbox.tell_owner(&mut tx, &note).await?;
     let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
     tx.execute("UPDATE shared.notices SET delivery_id = $2 WHERE id = ANY($1)", &[&ids, &delivery])
         .await
@@ -219,7 +219,7 @@ async fn tell(post: &Post, tenant: &TenantId) -> Result<Option<Duration>, StoreE
     tx.commit().await.map_err(failed())?;
     crash::point("notice.committed");
     tracing::info!(tenant = name, things = ids.len(), first = %first, "the owner is told what needs a hand");
-    post.wake();
+    outbox.wake();
     Ok(None)
 }
 
@@ -243,7 +243,7 @@ fn message(told: &[String]) -> String {
     said
 }
 
-impl Post {
+impl Outbox {
     /// Notes something that no row tells of: a butler that is parked. Once for each day, butler and reason.
     pub async fn note_parked(&self, butler: &str, why: &str) -> Result<(), StoreError> {
         let now = self.clock().now().to_zoned(self.owner().zone.clone());

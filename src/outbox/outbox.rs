@@ -8,8 +8,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::channel::Outcome;
-use super::letter::{Intent, Letter};
-use super::post::Post;
+use super::delivery::{Delivery, Intent};
+use super::handle::Outbox;
 use base::{Priority, TenantId, crash, text};
 use store::{Claim, ClaimTable, StoreError, lease_seconds};
 
@@ -21,7 +21,7 @@ const MOST_ERROR: usize = 1000;
 /// A row in this worker's hands.
 #[derive(Clone, Debug)]
 pub(super) struct Claimed {
-    pub letter: Letter,
+    pub delivery: Delivery,
     pub claim: Claim,
     pub lane: String,
     pub failures: i32,
@@ -90,7 +90,7 @@ const COLUMNS: &str = "o.id, o.tenant_id, o.origin, o.request_id, o.kind, o.inte
 
 fn claimed(row: &Row, claim: Uuid, lost: bool) -> Claimed {
     let id: Uuid = row.get(0);
-    let letter = Letter {
+    let delivery = Delivery {
         id,
         tenant: TenantId::new(row.get(1)).unwrap_or_else(|_| TenantId::owner()),
         origin: row.get(2),
@@ -110,7 +110,7 @@ fn claimed(row: &Row, claim: Uuid, lost: bool) -> Claimed {
         attempt: row.get(16),
     };
     Claimed {
-        letter,
+        delivery,
         claim: Claim { row: id, id: claim },
         lane: row.get(17),
         failures: row.get(18),
@@ -119,7 +119,7 @@ fn claimed(row: &Row, claim: Uuid, lost: bool) -> Claimed {
     }
 }
 
-impl Post {
+impl Outbox {
     /// Lets go of what nobody holds any more before anything was tried. `own`: what an earlier run of this daemon held.
     pub(super) async fn release_untried(&self, own: bool) -> Result<u64, StoreError> {
         let mut lease = self.db().every_tenant().await?;
@@ -202,7 +202,7 @@ impl Post {
                    FROM shared.outbox_attempts
                    WHERE tenant_id = $1 AND lane = $2 AND begun_at > clock_timestamp() - interval '1 minute'
                    ORDER BY begun_at DESC OFFSET $3 LIMIT 1";
-        let tenant = claimed.letter.tenant.as_str();
+        let tenant = claimed.delivery.tenant.as_str();
         let row = lease.query_opt(sql, &[&tenant, &claimed.lane, &i64::from(per_minute.saturating_sub(1))]).await;
         let seconds = row.map_err(failed())?.map(|row| row.get::<_, f64>(0));
         Ok(seconds.filter(|s| *s > 0.0).map(Duration::from_secs_f64))
@@ -289,11 +289,11 @@ impl Post {
 
 /// A delivery at its end, from which something follows.
 pub(super) struct Ended {
-    pub letter: Letter,
+    pub delivery: Delivery,
     pub sent: bool,
 }
 
-impl Post {
+impl Outbox {
     /// Those at their end from which something still follows, but for those whose callers wait for the end themselves.
     pub(super) async fn to_follow(&self) -> Result<Vec<Ended>, StoreError> {
         let mut lease = self.db().every_tenant().await?;
@@ -302,24 +302,24 @@ impl Post {
              WHERE o.settled_at IS NOT NULL AND o.followed_at IS NULL AND o.id <> ALL($1) ORDER BY o.seq LIMIT 100"
         );
         let rows = lease.query(&sql, &[&self.awaited()]).await.map_err(failed())?;
-        let ended = |row: &Row| Ended { letter: claimed(row, Uuid::nil(), false).letter, sent: row.get(21) };
+        let ended = |row: &Row| Ended { delivery: claimed(row, Uuid::nil(), false).delivery, sent: row.get(21) };
         Ok(rows.iter().map(ended).collect())
     }
 
     /// Notes in which conversation it was said.
-    pub(super) async fn spoken(&self, letter: &Letter, lane: &str) -> Result<(), StoreError> {
-        let mut lease = self.db().shared(&letter.tenant).await?;
+    pub(super) async fn spoken(&self, delivery: &Delivery, lane: &str) -> Result<(), StoreError> {
+        let mut lease = self.db().shared(&delivery.tenant).await?;
         let sql = "UPDATE shared.outbox SET conversation = $2 WHERE id = $1";
-        lease.execute(sql, &[&letter.id, &lane]).await.map(drop).map_err(failed())
+        lease.execute(sql, &[&delivery.id, &lane]).await.map(drop).map_err(failed())
     }
 
     /// What follows is done. Of a bad end the butler that wanted it said is told here, once; whether it was.
     pub(super) async fn followed(&self, ended: &Ended) -> Result<bool, StoreError> {
-        let mut lease = self.db().shared(&ended.letter.tenant).await?;
+        let mut lease = self.db().shared(&ended.delivery.tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
-        let told = tx.query_opt("SELECT shared.tell_origin($1)", &[&ended.letter.id]).await.map_err(failed())?;
+        let told = tx.query_opt("SELECT shared.tell_origin($1)", &[&ended.delivery.id]).await.map_err(failed())?;
         let sql = "UPDATE shared.outbox SET followed_at = $2 WHERE id = $1 AND followed_at IS NULL";
-        tx.execute(sql, &[&ended.letter.id, &self.clock().now()]).await.map_err(failed())?;
+        tx.execute(sql, &[&ended.delivery.id, &self.clock().now()]).await.map_err(failed())?;
         crash::point("outbox.before_followed");
         tx.commit().await.map_err(failed())?;
         crash::point("outbox.followed");

@@ -3,8 +3,8 @@
 use serde_json::json;
 use uuid::Uuid;
 
-use super::aim::decide;
-use super::post::{CHAT, Post};
+use super::handle::{CHAT, Outbox};
+use super::recipient::decide;
 use super::tool::deferred_until;
 use base::{Priority, RequestContext, TenantId, Trust, crash};
 use store::{StoreError, Tx};
@@ -28,21 +28,22 @@ pub struct OwnerNote<'a> {
     pub channel: Option<&'a str>,
 }
 
-impl Post {
+impl Outbox {
     /// Posts a message to the owner, on the channel that the owner chose, in a transaction of the owner role. Whoever
     /// commits it wakes the post then. Which delivery it is.
     pub async fn tell_owner(&self, tx: &mut Tx<'_>, note: &OwnerNote<'_>) -> Result<Uuid, StoreError> {
         let owner = (*note.tenant == TenantId::owner()).then(|| self.owner());
         let ways = self.ways();
-        let aim = decide(note.channel, None, owner, &ways, &[]).or_else(|_| decide(Some(CHAT), None, None, &ways, &[]));
-        let aim = aim.map_err(|e| StoreError::Unexpected(e.sentence()))?;
+        let recipient =
+            decide(note.channel, None, owner, &ways, &[]).or_else(|_| decide(Some(CHAT), None, None, &ways, &[]));
+        let recipient = recipient.map_err(|e| StoreError::Unexpected(e.sentence()))?;
         let quiet = deferred_until(self, note.priority);
         let context =
             RequestContext::root(self.clock(), note.tenant.clone(), "butlerd", "local", note.origin, Trust::System)
                 .with_trust_at_most(note.trust);
-        let letter = json!({"id": Uuid::now_v7(), "request_id": context.request_id.0, "intent": "send",
+        let delivery = json!({"id": Uuid::now_v7(), "request_id": context.request_id.0, "intent": "send",
                             "kind": if note.notice { "notice" } else { "message" },
-                            "channel": aim.channel, "target": aim.target, "subject": note.subject,
+                            "channel": recipient.channel, "target": recipient.target, "subject": note.subject,
                             "message": note.text, "priority": note.priority.as_str(),
                             "idempotency_key": format!("owner:{}", note.key), "context": context,
                             "trust": note.trust.as_str(),
@@ -50,7 +51,7 @@ impl Post {
                             "reason": quiet.map(|_| "quiet_hours"),
                             "due_at": quiet.unwrap_or_else(|| self.clock().now()).to_string()});
         let sql = "SELECT delivery FROM shared.post_as($1, $2, $3)";
-        let row = tx.query_opt(sql, &[&note.origin, &note.tenant.as_str(), &letter]).await;
+        let row = tx.query_opt(sql, &[&note.origin, &note.tenant.as_str(), &delivery]).await;
         let row = row.map_err(StoreError::query("posting a message to the owner"))?;
         row.map(|row| row.get(0)).ok_or_else(|| StoreError::Unexpected("nothing was posted".to_owned()))
     }

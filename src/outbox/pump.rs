@@ -16,9 +16,9 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::channel::{Channel, Conversation, Outcome};
-use super::letter::{Intent, Letter};
+use super::delivery::{Delivery, Intent};
+use super::handle::{DeliveryEvent, Outbox};
 use super::outbox::{CLAIMS, Claimed, Settled};
-use super::post::{Post, Told};
 use super::{BUTLERD, quiet};
 use base::{Backoff, Priority, TenantId, crash, task};
 use store::{StoreError, settle};
@@ -38,7 +38,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(3600);
 
 /// What follows from a delivery outside of this room.
 #[async_trait]
-pub trait Aftermath: Send + Sync {
+pub trait DeliveryHooks: Send + Sync {
     /// A butler's letter was sent: an answer to it would come from here. The name of that conversation.
     async fn sent(&self, tenant: &TenantId, origin: &str, from: &Conversation) -> Result<String, StoreError>;
     /// A butler has a row about a bad end.
@@ -47,7 +47,7 @@ pub trait Aftermath: Send + Sync {
 
 /// The pump of a messenger that is up.
 pub struct Pump {
-    post: Post,
+    outbox: Outbox,
     tasks: Vec<JoinHandle<()>>,
     stop: CancellationToken,
     /// A butler that dies takes its pump along, or the next one would stand beside it.
@@ -55,8 +55,8 @@ pub struct Pump {
 }
 
 struct Inner {
-    post: Post,
-    aftermath: Arc<dyn Aftermath>,
+    outbox: Outbox,
+    hooks: Arc<dyn DeliveryHooks>,
     slots: Arc<Semaphore>,
     /// Rows that are dealt with here, whatever their leases say.
     in_hand: Mutex<HashSet<Uuid>>,
@@ -79,22 +79,22 @@ impl Pump {
     /// Puts the channels up, takes over what the last run left, then begins to work. `configured`: names of channels
     /// that shall be there, also where they are not just now.
     pub async fn start(
-        post: &Post,
+        outbox: &Outbox,
         channels: Vec<Arc<dyn Channel>>,
         configured: &[String],
-        aftermath: Arc<dyn Aftermath>,
+        hooks: Arc<dyn DeliveryHooks>,
     ) -> Result<Self, StoreError> {
-        enlist(post, &channels, configured).await?;
-        post.set_channels(channels);
-        post.release_untried(true).await?;
-        let lost = post.expire_own().await?;
+        enlist(outbox, &channels, configured).await?;
+        outbox.set_channels(channels);
+        outbox.release_untried(true).await?;
+        let lost = outbox.expire_own().await?;
         if lost > 0 {
             tracing::warn!(deliveries = lost, "the last run ended while these were being sent");
         }
         let stop = CancellationToken::new();
         let inner = Arc::new(Inner {
-            post: post.clone(),
-            aftermath,
+            outbox: outbox.clone(),
+            hooks,
             slots: Arc::new(Semaphore::new(SLOTS)),
             in_hand: Mutex::default(),
             working: TaskTracker::new(),
@@ -102,9 +102,9 @@ impl Pump {
         });
         let tasks = vec![
             task::spawn(task::Kind::Actor, "outbox-pump", inner.run()),
-            task::spawn(task::Kind::Actor, "owner-notices", super::notices::keep(post.clone(), stop.clone())),
+            task::spawn(task::Kind::Actor, "owner-notices", super::notices::keep(outbox.clone(), stop.clone())),
         ];
-        Ok(Self { post: post.clone(), tasks, _ends: stop.clone().drop_guard(), stop })
+        Ok(Self { outbox: outbox.clone(), tasks, _ends: stop.clone().drop_guard(), stop })
     }
 
     /// Cancelled as it is closed.
@@ -123,16 +123,16 @@ impl Pump {
         if tokio::time::timeout(within, all).await.is_err() {
             tracing::warn!("deliveries did not come to their end before the stop; the next start looks at them");
         }
-        self.post.set_channels(Vec::new());
+        self.outbox.set_channels(Vec::new());
     }
 }
 
 /// Notes which channels carry answers, for those who answer. A channel that failed to start keeps its answers waiting.
-async fn enlist(post: &Post, channels: &[Arc<dyn Channel>], configured: &[String]) -> Result<(), StoreError> {
+async fn enlist(outbox: &Outbox, channels: &[Arc<dyn Channel>], configured: &[String]) -> Result<(), StoreError> {
     let failed = || StoreError::query("noting the channels");
     let names: Vec<&str> = channels.iter().map(|c| c.name()).collect();
     let answers: Vec<bool> = channels.iter().map(|c| c.answers()).collect();
-    let mut lease = post.db().every_tenant().await?;
+    let mut lease = outbox.db().every_tenant().await?;
     lease
         .execute("DELETE FROM shared.channels WHERE name <> ALL($1) AND name <> ALL($2)", &[&names, &configured])
         .await
@@ -165,7 +165,7 @@ impl Inner {
             };
             tokio::select! {
                 () = self.stop.cancelled() => break,
-                () = self.post.inner.wake.notified() => {}
+                () = self.outbox.inner.wake.notified() => {}
                 () = tokio::time::sleep(next) => {}
             }
         }
@@ -175,33 +175,33 @@ impl Inner {
 
     /// Looks at the rows once. Returns when to look again.
     async fn round(self: &Arc<Self>) -> Result<Duration, StoreError> {
-        self.post.release_untried(false).await?;
+        self.outbox.release_untried(false).await?;
         while !self.stop.is_cancelled() {
             let Ok(slot) = self.slots.clone().try_acquire_owned() else { return Ok(LOOK) };
             let in_hand: Vec<Uuid> = self.in_hand().iter().copied().collect();
-            let next = match self.post.claim_lost(&in_hand).await? {
+            let next = match self.outbox.claim_lost(&in_hand).await? {
                 Some(lost) => Some(lost),
-                None => self.post.claim().await?,
+                None => self.outbox.claim().await?,
             };
             let Some(claimed) = next else { break };
-            self.in_hand().insert(claimed.letter.id);
+            self.in_hand().insert(claimed.delivery.id);
             let this = self.clone();
             let work = self.working.track_future(async move {
                 this.deal_with(&claimed).await;
-                this.in_hand().remove(&claimed.letter.id);
+                this.in_hand().remove(&claimed.delivery.id);
                 drop(slot);
-                this.post.wake();
+                this.outbox.wake();
             });
             task::spawn(task::Kind::Job, "delivery", work);
         }
         self.follow().await?;
-        Ok(self.post.next_due().await?.unwrap_or(LOOK).min(LOOK))
+        Ok(self.outbox.next_due().await?.unwrap_or(LOOK).min(LOOK))
     }
 
     async fn deal_with(&self, claimed: &Claimed) {
         crash::point("outbox.claimed");
         let work = self.tried(claimed);
-        let holding = CLAIMS.hold(self.post.db(), claimed.claim);
+        let holding = CLAIMS.hold(self.outbox.db(), claimed.claim);
         tokio::pin!(work);
         let tried = tokio::select! {
             tried = &mut work => tried,
@@ -209,13 +209,13 @@ impl Inner {
             () = holding => work.await,
         };
         let Some((settled, outcome)) = tried else { return };
-        match settle("a delivery", claimed.letter.id, || self.post.settle(claimed, &settled, outcome)).await {
+        match settle("a delivery", claimed.delivery.id, || self.outbox.settle(claimed, &settled, outcome)).await {
             Some(true) => {
                 crash::point("outbox.settled");
                 self.over(claimed, &settled);
             }
             Some(false) => {
-                tracing::warn!(delivery = %claimed.letter.id, "somebody else holds this row; nothing was settled");
+                tracing::warn!(delivery = %claimed.delivery.id, "somebody else holds this row; nothing was settled");
             }
             None => {}
         }
@@ -223,29 +223,29 @@ impl Inner {
 
     /// One try, and what follows for the row. `None`: it is not in these hands any more.
     async fn tried(&self, claimed: &Claimed) -> Option<(Settled, Option<&'static str>)> {
-        let letter = &claimed.letter;
-        let channel = self.post.channel(&letter.channel);
+        let delivery = &claimed.delivery;
+        let channel = self.outbox.channel(&delivery.channel);
         if let Some(repeatable) = claimed.lost {
             return Some(self.lost(claimed, channel.as_deref(), repeatable).await);
         }
         let Some(channel) = channel else {
-            let why = format!("the messenger has no channel {} just now", letter.channel);
+            let why = format!("the messenger has no channel {} just now", delivery.channel);
             return Some((self.put_off(claimed, why, Duration::from_secs(10)), None));
         };
         if let Some(later) = self.not_yet(claimed, &*channel).await {
             return Some((later, None));
         }
-        let repeatable = channel.repeatable(letter);
-        let n = match self.post.begin_try(claimed, repeatable).await {
+        let repeatable = channel.repeatable(delivery);
+        let n = match self.outbox.begin_try(claimed, repeatable).await {
             Ok(n) => n?,
             Err(e) => {
-                tracing::warn!(delivery = %letter.id, error = %e, "a try could not be begun");
+                tracing::warn!(delivery = %delivery.id, error = %e, "a try could not be begun");
                 return Some((Settled::Later { due: None, after: AGAIN }, None));
             }
         };
         crash::point("outbox.sending");
-        let letter = Letter { attempt: n, ..letter.clone() };
-        let outcome = AssertUnwindSafe(channel.send(&letter)).catch_unwind().await;
+        let delivery = Delivery { attempt: n, ..delivery.clone() };
+        let outcome = AssertUnwindSafe(channel.send(&delivery)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Outcome::Unknown { why: "the channel broke down".to_owned() });
         crash::point("outbox.sent");
         let name: &str = (&outcome).into();
@@ -254,17 +254,17 @@ impl Inner {
 
     /// Why it does not go just now: quiet hours have begun, or its lane has had its share.
     async fn not_yet(&self, claimed: &Claimed, channel: &dyn Channel) -> Option<Settled> {
-        let letter = &claimed.letter;
-        if letter.intent == Intent::Send && letter.priority != Priority::High {
-            let owner = self.post.owner();
-            if let Some(end) = quiet::until(self.post.clock().now(), owner.quiet_hours, &owner.zone) {
+        let delivery = &claimed.delivery;
+        if delivery.intent == Intent::Send && delivery.priority != Priority::High {
+            let owner = self.outbox.owner();
+            if let Some(end) = quiet::until(self.outbox.clock().now(), owner.quiet_hours, &owner.zone) {
                 return Some(Settled::Later { due: Some((end, "quiet_hours")), after: Duration::ZERO });
             }
         }
-        match self.post.lane_wait(claimed, channel.per_minute(letter)?).await {
+        match self.outbox.lane_wait(claimed, channel.per_minute(delivery)?).await {
             Ok(wait) => wait.map(|after| Settled::Later { due: None, after }),
             Err(e) => {
-                tracing::warn!(delivery = %letter.id, error = %e, "how much a lane has had can't be read");
+                tracing::warn!(delivery = %delivery.id, error = %e, "how much a lane has had can't be read");
                 Some(Settled::Later { due: None, after: AGAIN })
             }
         }
@@ -282,7 +282,7 @@ impl Inner {
             return (Settled::Again { why, after: Duration::ZERO, failed: true }, Some("lost"));
         }
         let seen = match channel {
-            Some(channel) => channel.reconcile(&claimed.letter).await,
+            Some(channel) => channel.reconcile(&claimed.delivery).await,
             None => None,
         };
         match (seen, channel) {
@@ -292,11 +292,11 @@ impl Inner {
     }
 
     fn of_outcome(&self, claimed: &Claimed, channel: &dyn Channel, outcome: Outcome, repeatable: bool) -> Settled {
-        let letter = &claimed.letter;
+        let delivery = &claimed.delivery;
         match outcome {
             Outcome::Sent { receipt } => {
-                let spoken = letter.intent == Intent::Send && letter.origin != BUTLERD;
-                Settled::Sent { receipt, follow: spoken && channel.conversation(letter).is_some() }
+                let spoken = delivery.intent == Intent::Send && delivery.origin != BUTLERD;
+                Settled::Sent { receipt, follow: spoken && channel.conversation(delivery).is_some() }
             }
             Outcome::Refused { why } => Settled::Failed { why, reason: "refused" },
             Outcome::Unknown { why } if repeatable => self.again(claimed, why),
@@ -317,42 +317,42 @@ impl Inner {
 
     /// Not now, and by no fault of its own; but not for ever.
     fn put_off(&self, claimed: &Claimed, why: String, after: Duration) -> Settled {
-        if self.post.clock().now().duration_since(claimed.due_at) > PATIENCE {
+        if self.outbox.clock().now().duration_since(claimed.due_at) > PATIENCE {
             return Settled::Dead { why: format!("{why} (for more than a day)"), reason: "expired" };
         }
         Settled::Again { why, after: after.min(LONGEST_WAIT), failed: false }
     }
 
     fn over(&self, claimed: &Claimed, settled: &Settled) {
-        let letter = &claimed.letter;
+        let delivery = &claimed.delivery;
         let Some(state) = settled.end() else { return };
         match settled {
-            Settled::Sent { .. } => tracing::debug!(delivery = %letter.id, channel = letter.channel, "sent"),
+            Settled::Sent { .. } => tracing::debug!(delivery = %delivery.id, channel = delivery.channel, "sent"),
             Settled::Unknown { why, .. } | Settled::Failed { why, .. } | Settled::Dead { why, .. } => {
                 tracing::warn!(
-                    delivery = %letter.id, origin = letter.origin, channel = letter.channel, state, error = why,
+                    delivery = %delivery.id, origin = delivery.origin, channel = delivery.channel, state, error = why,
                     "a delivery has come to a bad end"
                 );
-                self.post.alarm();
+                self.outbox.alarm();
             }
             Settled::Again { .. } | Settled::Later { .. } => {}
         }
-        let (delivery, tenant, channel) = (letter.id, letter.tenant.clone(), letter.channel.clone());
-        self.post.tell(Told { delivery, tenant, channel, state });
+        let (delivery, tenant, channel) = (delivery.id, delivery.tenant.clone(), delivery.channel.clone());
+        self.outbox.tell(DeliveryEvent { delivery, tenant, channel, state });
     }
 
     /// Does what follows from deliveries that are at their end, as often as it takes.
     async fn follow(&self) -> Result<(), StoreError> {
-        for ended in self.post.to_follow().await? {
+        for ended in self.outbox.to_follow().await? {
             if ended.sent {
-                let channel = self.post.channel(&ended.letter.channel);
-                if let Some(from) = channel.and_then(|channel| channel.conversation(&ended.letter)) {
-                    let lane = self.aftermath.sent(&ended.letter.tenant, &ended.letter.origin, &from).await?;
-                    self.post.spoken(&ended.letter, &lane).await?;
+                let channel = self.outbox.channel(&ended.delivery.channel);
+                if let Some(from) = channel.and_then(|channel| channel.conversation(&ended.delivery)) {
+                    let lane = self.hooks.sent(&ended.delivery.tenant, &ended.delivery.origin, &from).await?;
+                    self.outbox.spoken(&ended.delivery, &lane).await?;
                 }
             }
-            if self.post.followed(&ended).await? {
-                self.aftermath.told(&ended.letter.origin);
+            if self.outbox.followed(&ended).await? {
+                self.hooks.told(&ended.delivery.origin);
             }
         }
         Ok(())

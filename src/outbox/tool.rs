@@ -7,28 +7,28 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::aim::Aim;
-use super::letter::NewLetter;
-use super::post::{Post, Posted};
+use super::delivery::NewDelivery;
+use super::handle::{DeliveryStatus, Outbox};
 use super::quiet;
+use super::recipient::Recipient;
 use base::{Priority, crash};
-use tools::{self, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use tools::{self, Definition, Effect, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler};
 
 /// A caller waits this long for the end of what leaves at once.
 const WAIT: Duration = Duration::from_secs(2);
 
 /// Until when something of this priority waits, if it does.
-pub fn deferred_until(post: &Post, priority: Priority) -> Option<Timestamp> {
-    let owner = post.owner();
-    let now = post.clock().now();
+pub fn deferred_until(outbox: &Outbox, priority: Priority) -> Option<Timestamp> {
+    let owner = outbox.owner();
+    let now = outbox.clock().now();
     (priority != Priority::High).then(|| quiet::until(now, owner.quiet_hours, &owner.zone)).flatten()
 }
 
-impl Post {
+impl Outbox {
     /// Posts a letter in the call's own transaction. Which row it is, and whether it is new.
-    pub async fn post(&self, call: &ToolCall, letter: &NewLetter<'_>) -> Result<(Uuid, bool), ToolError> {
+    pub async fn enqueue(&self, call: &ToolCall, delivery: &NewDelivery<'_>) -> Result<(Uuid, bool), ToolError> {
         let sql = "SELECT delivery, fresh FROM shared.post($1)";
-        let rows = call.effect(sql, &[&letter.row()]).await?;
+        let rows = call.effect(sql, &[&delivery.row()]).await?;
         let row = rows.first().ok_or_else(|| ToolError::Internal("nothing was posted".to_owned()))?;
         crash::point("notify.committed");
         self.wake();
@@ -36,28 +36,28 @@ impl Post {
     }
 
     /// Posts a letter that is to leave at once, and answers with what became of it by then.
-    pub async fn send(&self, call: &ToolCall, letter: &NewLetter<'_>) -> Result<Value, ToolError> {
+    pub async fn send(&self, call: &ToolCall, delivery: &NewDelivery<'_>) -> Result<Value, ToolError> {
         let tenant = &call.context().tenant_id;
-        let _waiting = self.wait_for(letter.id);
-        let (id, fresh) = self.post(call, letter).await?;
+        let _waiting = self.wait_for(delivery.id);
+        let (id, fresh) = self.enqueue(call, delivery).await?;
         // It is committed: that its end can't be read now changes nothing.
         let posted = self.outcome(tenant, id, WAIT).await.unwrap_or_else(|e| {
             tracing::debug!(error = %e, "what became of a delivery can't be read yet");
-            Posted::open(id, letter.due_at)
+            DeliveryStatus::open(id, delivery.due_at)
         });
         if posted.error.is_some()
             && let Err(e) = self.heard(tenant, id).await
         {
             tracing::debug!(error = %e, "a butler will be told of a delivery a second time");
         }
-        Ok(answer(letter.aim, &posted, fresh))
+        Ok(answer(delivery.recipient, &posted, fresh))
     }
 }
 
 /// The answer to whoever wanted it sent.
-fn answer(aim: &Aim, posted: &Posted, fresh: bool) -> Value {
+fn answer(recipient: &Recipient, posted: &DeliveryStatus, fresh: bool) -> Value {
     let mut said = json!({"status": "ok", "delivery_id": posted.delivery, "state": posted.state,
-                          "channel": aim.channel, "recipient": aim.name});
+                          "channel": recipient.channel, "recipient": recipient.name});
     let why = posted.error.as_deref().unwrap_or("no reason is on record");
     match posted.state.as_str() {
         "deferred" => {
@@ -85,37 +85,37 @@ fn answer(aim: &Aim, posted: &Posted, fresh: bool) -> Value {
 }
 
 /// Tells the door where a call goes that names a channel and a recipient, each or neither. `channel`: the only one.
-pub fn aim_of(post: &Post, channel: Option<&str>) -> AimOf {
-    let (post, channel) = (post.clone(), channel.map(str::to_owned));
+pub fn egress_target_fn(outbox: &Outbox, channel: Option<&str>) -> EgressTargetFn {
+    let (outbox, channel) = (outbox.clone(), channel.map(str::to_owned));
     Arc::new(move |call| {
-        let (post, channel) = (post.clone(), channel.clone());
+        let (outbox, channel) = (outbox.clone(), channel.clone());
         Box::pin(async move {
             let channel = channel.as_deref().or_else(|| call.text("channel"));
-            aim_at(&post, call, channel, call.text("recipient")).await
+            egress_target(&outbox, call, channel, call.text("recipient")).await
         })
     })
 }
 
 /// Tells the door where a call goes whose channel and recipient these are.
-pub async fn aim_at(
-    post: &Post,
+pub async fn egress_target(
+    outbox: &Outbox,
     call: &ToolCall,
     channel: Option<&str>,
     recipient: Option<&str>,
-) -> Result<Option<tools::Aim>, ToolError> {
+) -> Result<Option<tools::EgressTarget>, ToolError> {
     let mut lease = call.lease().await?;
-    let aim = post.aim(&mut lease, &call.context().tenant_id, channel, recipient).await?;
-    Ok(aim.ok().map(|aim| aim.told()))
+    let recipient = outbox.resolve_recipient(&mut lease, &call.context().tenant_id, channel, recipient).await?;
+    Ok(recipient.ok().map(|recipient| recipient.told()))
 }
 
-impl Aim {
+impl Recipient {
     /// As the door is told.
-    fn told(&self) -> tools::Aim {
+    fn told(&self) -> tools::EgressTarget {
         let to = match self.own && self.name != self.target {
             true => format!("{} on {}", self.name, self.channel),
             false => format!("{} ({}) on {}", self.name, self.target, self.channel),
         };
-        tools::Aim { outward: !self.own, to }
+        tools::EgressTarget { outward: !self.own, to }
     }
 }
 
@@ -125,7 +125,7 @@ pub fn send_tool_name(channel: &str) -> String {
 }
 
 /// A channel's tool of the messenger: a row of the outbox like any other.
-pub fn send_tool(post: &Post, channel: &str) -> Result<Tool, String> {
+pub fn send_tool(outbox: &Outbox, channel: &str) -> Result<Tool, String> {
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let schema = json!({"type": "object", "additionalProperties": false, "required": ["message"], "properties": {
@@ -136,18 +136,18 @@ pub fn send_tool(post: &Post, channel: &str) -> Result<Tool, String> {
     let meta = Meta { sends_out: true, ..Meta::write(Effect::Once) };
     let definition = Definition::new(&send_tool_name(channel), &format!("Send a text over {channel}."), schema, meta)
         .map_err(|e| e.to_string())?;
-    let aim = aim_of(post, Some(channel));
-    let (post, channel) = (post.clone(), channel.to_owned());
+    let egress_target = egress_target_fn(outbox, Some(channel));
+    let (outbox, channel) = (outbox.clone(), channel.to_owned());
     let sending = handler(move |call| {
-        let (post, channel) = (post.clone(), channel.clone());
-        async move { send_called(call, &post, Some(&channel)).await }
+        let (outbox, channel) = (outbox.clone(), channel.clone());
+        async move { send_called(call, &outbox, Some(&channel)).await }
     });
-    Ok(Tool::new(&Arc::new(definition), sending).aimed(aim))
+    Ok(Tool::new(&Arc::new(definition), sending).with_egress_target(egress_target))
 }
 
 /// What somebody wants sent.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Wanted<'a> {
+pub struct SendRequest<'a> {
     pub channel: Option<&'a str>,
     pub recipient: Option<&'a str>,
     pub subject: Option<&'a str>,
@@ -157,39 +157,39 @@ pub struct Wanted<'a> {
 
 /// Sends what a call's arguments say: `recipient`, `message`, `subject`, `priority`. `channel`: over which, if that is
 /// settled.
-pub async fn send_called(call: ToolCall, post: &Post, channel: Option<&str>) -> Result<Value, ToolError> {
-    let wanted = Wanted {
+pub async fn send_called(call: ToolCall, outbox: &Outbox, channel: Option<&str>) -> Result<Value, ToolError> {
+    let wanted = SendRequest {
         channel,
         recipient: call.text("recipient"),
         subject: call.text("subject"),
         message: call.text("message").unwrap_or_default(),
         priority: call.text("priority"),
     };
-    send(&call, post, wanted).await
+    send(&call, outbox, wanted).await
 }
 
 /// Sends it in the call's name.
-pub async fn send(call: &ToolCall, post: &Post, wanted: Wanted<'_>) -> Result<Value, ToolError> {
+pub async fn send(call: &ToolCall, outbox: &Outbox, wanted: SendRequest<'_>) -> Result<Value, ToolError> {
     let tenant = call.context().tenant_id.clone();
     let mut lease = call.lease().await?;
-    let aim = match post.aim(&mut lease, &tenant, wanted.channel, wanted.recipient).await? {
-        Ok(aim) => aim,
+    let recipient = match outbox.resolve_recipient(&mut lease, &tenant, wanted.channel, wanted.recipient).await? {
+        Ok(recipient) => recipient,
         Err(nobody) => return nobody.answer(),
     };
     drop(lease);
     let priority = wanted.priority.map(Priority::from_name).unwrap_or_default();
-    let quiet = deferred_until(post, priority);
-    let letter = NewLetter {
+    let quiet = deferred_until(outbox, priority);
+    let delivery = NewDelivery {
         id: Uuid::now_v7(),
-        aim: &aim,
+        recipient: &recipient,
         request: call.context(),
         session: call.session().map(|s| s.0),
         kind: "message",
         subject: wanted.subject,
         message: wanted.message,
         priority,
-        due_at: quiet.unwrap_or_else(|| post.clock().now()),
+        due_at: quiet.unwrap_or_else(|| outbox.clock().now()),
         deferred: quiet.map(|_| "quiet_hours"),
     };
-    post.send(call, &letter).await
+    outbox.send(call, &delivery).await
 }

@@ -12,7 +12,7 @@ use uuid::Uuid;
 use super::evidence::only_the_schema_refuses;
 use super::file::{Act, Proves, Scenario, Step};
 use super::matching::{Kept, differs, fill, fill_map, part};
-use access::{CallGuard, Caller, Exposure, Grant, GrantScope, Holder, ToolsSeen};
+use access::{CallGuard, Caller, Grant, GrantScope, Holder, Taint, ToolsSeen};
 use base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
 use butler::Butler;
 use store::Store;
@@ -121,7 +121,7 @@ impl Stage {
                     context: Arc::new(RequestContext { request_id: RequestId(request), ..root }),
                     calls: Arc::new(CallGuard::open()),
                     tools_seen: ToolsSeen::default(),
-                    exposure: Arc::new(Exposure::of(Trust::Owner, false)),
+                    taint: Arc::new(Taint::of(Trust::Owner, false)),
                 }
             }
         };

@@ -180,7 +180,7 @@ async fn stage(
             wrong.push(format!("the module `{module}` does not work: {error}"));
         }
     }
-    let house = supervisor.house();
+    let house = supervisor.services();
     let store = house.db.provision(butler.name(), schema).await.map_err(|e| e.to_string())?;
     let mut jobs = BTreeMap::new();
     let mut lease = store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;

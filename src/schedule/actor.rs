@@ -53,7 +53,7 @@ pub struct Scheduler {
 }
 
 /// The loop of a butler that is up.
-pub struct Clockwork {
+pub struct ScheduleLoop {
     task: JoinHandle<()>,
     stop: CancellationToken,
     /// A butler that dies takes its loop along, or the next one would stand beside it.
@@ -114,14 +114,14 @@ impl Scheduler {
     }
 
     /// Takes up what the last run of the daemon left, then begins to work.
-    pub async fn start(&self) -> Result<Clockwork, StoreError> {
+    pub async fn start(&self) -> Result<ScheduleLoop, StoreError> {
         let left = self.inner.rows.recover(self.inner.clock().now()).await?;
         if left > 0 {
             tracing::warn!(butler = %self.inner.butler, runs = left, "runs of schedules were interrupted");
         }
         let task = task::spawn(task::Kind::Actor, "schedules", self.inner.clone().run());
         let stop = self.inner.stop.clone();
-        Ok(Clockwork { task, _ends: stop.clone().drop_guard(), stop })
+        Ok(ScheduleLoop { task, _ends: stop.clone().drop_guard(), stop })
     }
 
     /// Something was changed: the loop looks at once.
@@ -155,7 +155,7 @@ impl Scheduler {
     }
 }
 
-impl Clockwork {
+impl ScheduleLoop {
     /// Claims nothing more; what is under way ends with its sessions.
     pub fn close(&self) {
         self.stop.cancel();

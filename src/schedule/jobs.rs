@@ -9,7 +9,7 @@ use store::{Database, StoreError};
 
 /// A schedule that a butler has without anybody having declared it. Each butler has it at a time of its own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct HouseSchedule {
+pub struct BuiltInSchedule {
     pub name: String,
     /// In the owner's zone.
     pub cron: String,
@@ -20,8 +20,8 @@ pub struct HouseSchedule {
 }
 
 /// What every butler does by itself.
-pub(super) fn of_every_butler() -> HouseSchedule {
-    HouseSchedule { name: "house-tidy".to_owned(), cron: "0 4 * * *".to_owned(), job: &[TIDY], priority: 3 }
+pub(super) fn of_every_butler() -> BuiltInSchedule {
+    BuiltInSchedule { name: "house-tidy".to_owned(), cron: "0 4 * * *".to_owned(), job: &[TIDY], priority: 3 }
 }
 
 /// Takes away what is only kept for looking back: transcripts, the runs of schedules, and the rows before for `undo`.

@@ -16,11 +16,11 @@ mod times;
 mod timing;
 mod tools;
 
-pub use actor::{Clockwork, Scheduler, SchedulerParts};
+pub use actor::{ScheduleLoop, Scheduler, SchedulerParts};
 pub use cron::{CronError, CronTimes};
 pub use dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
 pub use due::{Cause, Decision, Due, Plan, STANDS_FOR_IT, due};
-pub use jobs::{HouseSchedule, JobContext, is_built_in, run_built_in};
+pub use jobs::{BuiltInSchedule, JobContext, is_built_in, run_built_in};
 pub use sync::{SyncError, sync};
 pub use times::{Rule, Times};
 pub use tools::schedule_tools;

@@ -5,7 +5,7 @@ use jiff::tz::TimeZone;
 use uuid::Uuid;
 
 use super::due::WINDOW_S;
-use super::jobs::{HouseSchedule, of_every_butler};
+use super::jobs::{BuiltInSchedule, of_every_butler};
 use super::times::stagger;
 use super::timing::{Timing, TimingError};
 use base::{TenantId, Trust};
@@ -73,7 +73,7 @@ fn of_entry(entry: &ScheduleEntry, owner_zone: &str) -> Declared {
 }
 
 /// One of the house's own schedules of a butler, at a time that nobody chose and that differs from butler to butler.
-fn of_house(schedule: HouseSchedule, butler: &str, owner_zone: &str) -> Declared {
+fn of_house(schedule: BuiltInSchedule, butler: &str, owner_zone: &str) -> Declared {
     Declared {
         source: "house",
         timing: Timing {
@@ -108,7 +108,7 @@ pub async fn sync(
     store: &Store,
     butler: &str,
     entries: &[ScheduleEntry],
-    house: Vec<HouseSchedule>,
+    house: Vec<BuiltInSchedule>,
     owner_zone: &str,
 ) -> Result<(), SyncError> {
     let now = store.clock().now();

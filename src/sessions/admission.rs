@@ -36,8 +36,8 @@ impl Urgency {
     /// Of a trigger, by where it came from and on whose behalf.
     pub fn of(trigger: &Trigger) -> Self {
         match trigger.source.as_str() {
-            _ if trigger.wants.priority == Some(1) => Urgency::First,
-            _ if trigger.wants.priority == Some(2) => Urgency::Others,
+            _ if trigger.options.priority == Some(1) => Urgency::First,
+            _ if trigger.options.priority == Some(2) => Urgency::Others,
             s if s.starts_with(HOUSEKEEPING) => Urgency::Housekeeping,
             s if s.starts_with(SCHEDULE) => Urgency::Schedule,
             _ if trigger.request.trust == Trust::Owner => Urgency::Owner,
@@ -53,21 +53,21 @@ const VERY_LONG: u64 = 5;
 
 /// The household's permits and everybody who waits for one. Cheap to clone.
 #[derive(Clone)]
-pub struct Floor {
+pub struct SessionPermits {
     shared: Arc<Mutex<State>>,
 }
 
 struct State {
     permits: usize,
     running: usize,
-    butlers: Vec<Desk>,
+    butlers: Vec<ButlerQuota>,
     /// In the order of their coming.
     waiting: Vec<Waiting>,
     next: u64,
 }
 
 /// One butler's share.
-struct Desk {
+struct ButlerQuota {
     most: usize,
     running: usize,
     queued: usize,
@@ -75,7 +75,7 @@ struct Desk {
 
 struct Waiting {
     number: u64,
-    desk: usize,
+    quota: usize,
     urgency: Urgency,
     since: Instant,
     go: oneshot::Sender<Slot>,
@@ -83,20 +83,20 @@ struct Waiting {
 
 /// The right to run one session, until dropped.
 pub struct Slot {
-    floor: Floor,
-    desk: usize,
+    permits: SessionPermits,
+    quota: usize,
 }
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        let mut state = self.floor.lock();
+        let mut state = self.permits.lock();
         state.running -= 1;
-        state.butlers[self.desk].running -= 1;
-        self.floor.call(state);
+        state.butlers[self.quota].running -= 1;
+        self.permits.call(state);
     }
 }
 
-impl Floor {
+impl SessionPermits {
     /// A floor on which `permits` sessions run at a time.
     pub fn new(permits: usize) -> Self {
         let state = State { permits, running: 0, butlers: Vec::new(), waiting: Vec::new(), next: 0 };
@@ -113,9 +113,9 @@ impl Floor {
         let now = Instant::now();
         while let Some(at) = state.first(now) {
             let chosen = state.waiting.remove(at);
-            state.butlers[chosen.desk].queued -= 1;
-            state.take(chosen.desk);
-            let slot = Slot { floor: self.clone(), desk: chosen.desk };
+            state.butlers[chosen.quota].queued -= 1;
+            state.take(chosen.quota);
+            let slot = Slot { permits: self.clone(), quota: chosen.quota };
             // Whoever no longer waits gives the slot back; dropped below, because that takes the lock.
             refused.extend(chosen.go.send(slot).err());
         }
@@ -125,27 +125,27 @@ impl Floor {
 }
 
 impl State {
-    fn take(&mut self, desk: usize) {
+    fn take(&mut self, quota: usize) {
         self.running += 1;
-        self.butlers[desk].running += 1;
+        self.butlers[quota].running += 1;
     }
 
-    fn free(&self, desk: usize, urgency: Urgency) -> bool {
-        let desk = &self.butlers[desk];
+    fn free(&self, quota: usize, urgency: Urgency) -> bool {
+        let quota = &self.butlers[quota];
         let kept = usize::from(urgency == Urgency::Housekeeping && self.permits > 1);
-        self.running + kept < self.permits && desk.running < desk.most
+        self.running + kept < self.permits && quota.running < quota.most
     }
 
     /// Who goes next, as an index into `waiting`.
     fn first(&self, now: Instant) -> Option<usize> {
-        let may = self.waiting.iter().enumerate().filter(|(_, w)| self.free(w.desk, w.urgency));
+        let may = self.waiting.iter().enumerate().filter(|(_, w)| self.free(w.quota, w.urgency));
         let rank = |w: &Waiting| {
             let steps = now.saturating_duration_since(w.since).as_secs() / PATIENCE.as_secs();
             // Beside the first ones stands only who has waited very long.
             let most = u64::from(w.urgency != Urgency::First && steps < VERY_LONG);
             (w.urgency as u64).saturating_sub(steps).max(most)
         };
-        may.min_by_key(|(_, w)| (rank(w), self.butlers[w.desk].running, w.number)).map(|(at, _)| at)
+        may.min_by_key(|(_, w)| (rank(w), self.butlers[w.quota].running, w.number)).map(|(at, _)| at)
     }
 }
 
@@ -153,8 +153,8 @@ impl State {
 #[derive(Clone)]
 pub struct Admission {
     butler: Arc<str>,
-    floor: Floor,
-    desk: usize,
+    permits: SessionPermits,
+    quota: usize,
     max_queued: usize,
     stop: CancellationToken,
 }
@@ -172,39 +172,39 @@ enum Seat {
 
 /// Counts as waiting until dropped or called.
 struct Queued {
-    floor: Floor,
+    permits: SessionPermits,
     number: u64,
 }
 
 impl Drop for Queued {
     fn drop(&mut self) {
-        let mut state = self.floor.lock();
+        let mut state = self.permits.lock();
         if let Some(at) = state.waiting.iter().position(|w| w.number == self.number) {
             let gone = state.waiting.remove(at);
-            state.butlers[gone.desk].queued -= 1;
+            state.butlers[gone.quota].queued -= 1;
         }
     }
 }
 
 impl Admission {
     /// `most` sessions at once, `max_queued` waiting. Nobody is admitted once `stop` fired.
-    pub fn new(butler: &str, most: usize, max_queued: usize, floor: Floor, stop: CancellationToken) -> Self {
-        let desk = {
-            let mut state = floor.lock();
-            state.butlers.push(Desk { most, running: 0, queued: 0 });
+    pub fn new(butler: &str, most: usize, max_queued: usize, permits: SessionPermits, stop: CancellationToken) -> Self {
+        let quota = {
+            let mut state = permits.lock();
+            state.butlers.push(ButlerQuota { most, running: 0, queued: 0 });
             state.butlers.len() - 1
         };
-        Self { butler: butler.into(), floor, desk, max_queued, stop }
+        Self { butler: butler.into(), permits, quota, max_queued, stop }
     }
 
     /// Sessions that hold a slot of this butler.
     pub fn running(&self) -> usize {
-        self.floor.lock().butlers[self.desk].running
+        self.permits.lock().butlers[self.quota].running
     }
 
     /// Triggers that wait.
     pub fn queued(&self) -> usize {
-        self.floor.lock().butlers[self.desk].queued
+        self.permits.lock().butlers[self.quota].queued
     }
 
     /// A place, or a refusal at once. `from_session`: the trigger comes out of a session, which must not wait for a slot
@@ -213,26 +213,26 @@ impl Admission {
         if self.stop.is_cancelled() {
             return Err(TriggerError::Stopping(self.butler.to_string()));
         }
-        let mut state = self.floor.lock();
+        let mut state = self.permits.lock();
         // Those of this butler who wait go first: a newcomer takes a free slot only when nobody does.
-        let seat = if state.butlers[self.desk].queued == 0 && state.free(self.desk, urgency) {
-            state.take(self.desk);
-            Seat::Ready(Slot { floor: self.floor.clone(), desk: self.desk })
+        let seat = if state.butlers[self.quota].queued == 0 && state.free(self.quota, urgency) {
+            state.take(self.quota);
+            Seat::Ready(Slot { permits: self.permits.clone(), quota: self.quota })
         } else if from_session {
             return Err(TriggerError::SelfWait { butler: self.butler.to_string() });
         } else {
-            let Desk { running, queued, .. } = state.butlers[self.desk];
+            let ButlerQuota { running, queued, .. } = state.butlers[self.quota];
             if queued >= self.max_queued {
                 return Err(TriggerError::Capacity { butler: self.butler.to_string(), running, queued });
             }
             let (go, called) = oneshot::channel();
             let number = state.next;
             state.next += 1;
-            state.butlers[self.desk].queued += 1;
-            state.waiting.push(Waiting { number, desk: self.desk, urgency, since: Instant::now(), go });
-            let queued = Queued { floor: self.floor.clone(), number };
+            state.butlers[self.quota].queued += 1;
+            state.waiting.push(Waiting { number, quota: self.quota, urgency, since: Instant::now(), go });
+            let queued = Queued { permits: self.permits.clone(), number };
             // A free slot that a less urgent one had to leave may be for this one.
-            self.floor.call(state);
+            self.permits.call(state);
             Seat::Queue(queued, called)
         };
         Ok(Place { admission: self.clone(), seat })

@@ -1,11 +1,11 @@
 use super::*;
 
-fn admission(floor: &Floor, name: &str, most: usize, max_queued: usize) -> Admission {
-    Admission::new(name, most, max_queued, floor.clone(), CancellationToken::new())
+fn admission(permits: &SessionPermits, name: &str, most: usize, max_queued: usize) -> Admission {
+    Admission::new(name, most, max_queued, permits.clone(), CancellationToken::new())
 }
 
 fn alone(most: usize, max_queued: usize) -> Admission {
-    admission(&Floor::new(10), "health", most, max_queued)
+    admission(&SessionPermits::new(10), "health", most, max_queued)
 }
 
 async fn slot(a: &Admission) -> Slot {
@@ -60,8 +60,8 @@ async fn a_session_never_waits_for_a_slot() {
     assert_eq!(a.queued(), 0);
     drop(held);
     // Nor for the household's last permit.
-    let floor = Floor::new(1);
-    let (a, b) = (admission(&floor, "health", 5, 5), admission(&floor, "general", 5, 5));
+    let permits = SessionPermits::new(1);
+    let (a, b) = (admission(&permits, "health", 5, 5), admission(&permits, "general", 5, 5));
     let _held = slot(&a).await;
     assert!(matches!(a.enter(Urgency::Owner, true), Err(TriggerError::SelfWait { .. })));
     assert!(matches!(b.enter(Urgency::Owner, true), Err(TriggerError::SelfWait { .. })));
@@ -71,7 +71,7 @@ async fn a_session_never_waits_for_a_slot() {
 #[tokio::test]
 async fn stopping_ends_the_wait() {
     let stop = CancellationToken::new();
-    let a = Admission::new("health", 1, 5, Floor::new(1), stop.clone());
+    let a = Admission::new("health", 1, 5, SessionPermits::new(1), stop.clone());
     let _held = slot(&a).await;
     let waiting = a.enter(Urgency::Owner, false).unwrap();
     stop.cancel();
@@ -82,14 +82,14 @@ async fn stopping_ends_the_wait() {
 
 #[tokio::test]
 async fn the_owner_goes_before_schedules_and_these_before_housekeeping() {
-    let floor = Floor::new(2);
-    let (a, b) = (admission(&floor, "health", 2, 9), admission(&floor, "general", 2, 9));
+    let permits = SessionPermits::new(2);
+    let (a, b) = (admission(&permits, "health", 2, 9), admission(&permits, "general", 2, 9));
     let held = [slot(&a).await, slot(&b).await];
-    let wish = |a: &Admission, urgency| a.enter(urgency, false).unwrap();
-    let mut tidy = wish(&a, Urgency::Housekeeping);
-    let mut cron = wish(&a, Urgency::Schedule);
-    let mut guest = wish(&b, Urgency::Others);
-    let mut owner = wish(&a, Urgency::Owner);
+    let trigger = |a: &Admission, urgency| a.enter(urgency, false).unwrap();
+    let mut tidy = trigger(&a, Urgency::Housekeeping);
+    let mut cron = trigger(&a, Urgency::Schedule);
+    let mut guest = trigger(&b, Urgency::Others);
+    let mut owner = trigger(&a, Urgency::Owner);
     let [one, two] = held;
     drop(two);
     assert_eq!([&mut tidy, &mut cron, &mut guest, &mut owner].map(called), [false, false, false, true]);
@@ -109,8 +109,8 @@ async fn the_owner_goes_before_schedules_and_these_before_housekeeping() {
 
 #[tokio::test]
 async fn a_butler_with_a_long_queue_does_not_keep_the_others_out() {
-    let floor = Floor::new(2);
-    let (busy, quiet) = (admission(&floor, "busy", 2, 100), admission(&floor, "quiet", 2, 100));
+    let permits = SessionPermits::new(2);
+    let (busy, quiet) = (admission(&permits, "busy", 2, 100), admission(&permits, "quiet", 2, 100));
     let (one, two) = (slot(&busy).await, slot(&busy).await);
     let mut crowd: Vec<Place> = (0..50).map(|_| busy.enter(Urgency::Owner, false).unwrap()).collect();
     let mut late = quiet.enter(Urgency::Owner, false).unwrap();
@@ -131,11 +131,11 @@ async fn nobody_waits_for_ever() {
     let _cron = a.enter(Urgency::Schedule, false).unwrap();
     let _owner = a.enter(Urgency::Owner, false).unwrap();
     let next = |after: Duration| {
-        let mut state = a.floor.lock();
+        let mut state = a.permits.lock();
         state.running = 0;
-        state.butlers[a.desk].running = 0;
+        state.butlers[a.quota].running = 0;
         let at = state.first(Instant::now() + after).unwrap();
-        (state.running, state.butlers[a.desk].running) = (1, 1);
+        (state.running, state.butlers[a.quota].running) = (1, 1);
         state.waiting[at].urgency
     };
     assert_eq!(next(Duration::ZERO), Urgency::Owner);
@@ -148,12 +148,12 @@ async fn nobody_waits_for_ever() {
 
 #[test]
 fn a_schedules_priority_is_its_urgency() {
-    use super::super::types::Wants;
+    use super::super::types::SessionOptions;
     use base::{Clock, RequestContext, TenantId};
     let request = RequestContext::root(&Clock::default(), TenantId::owner(), "schedule", "b", "s", Trust::System);
     let of = |priority| {
-        let wants = Wants { priority: Some(priority), ..Wants::default() };
-        Urgency::of(&Trigger { wants, ..Trigger::new("p", "schedule:s", Arc::new(request.clone())) })
+        let options = SessionOptions { priority: Some(priority), ..SessionOptions::default() };
+        Urgency::of(&Trigger { options, ..Trigger::new("p", "schedule:s", Arc::new(request.clone())) })
     };
     assert_eq!([1, 2, 3].map(of), [Urgency::First, Urgency::Others, Urgency::Schedule]);
 }

@@ -9,10 +9,10 @@ use tokio::sync::{broadcast, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::admission::{Admission, Floor, Place, Slot, Urgency};
+use super::admission::{Admission, Place, SessionPermits, Slot, Urgency};
 use super::attempts::{Candidate, Next, candidates, next};
 use super::budget::Budgets;
-use super::child::{ChildUser, Leftover, Nursery};
+use super::child::{ChildUser, Leftover, ProcessSupervisor};
 use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::memory::Memory;
@@ -46,9 +46,9 @@ pub struct SpawnerParts {
     pub credentials: Credentials,
     pub book: TokenBook,
     pub clock: Clock,
-    pub nursery: Nursery,
+    pub processes: ProcessSupervisor,
     /// The household's permits.
-    pub permits: Floor,
+    pub permits: SessionPermits,
     pub events: broadcast::Sender<SessionEvent>,
     pub metrics: ButlerMetrics,
     pub child_user: Option<ChildUser>,
@@ -190,10 +190,10 @@ impl Spawner {
     /// comes, if it does. The session goes on when the waiting caller goes away.
     pub async fn trigger_from(
         &self,
-        wish: Trigger,
+        trigger: Trigger,
         own_session: Option<SessionId>,
     ) -> Result<SessionResult, TriggerError> {
-        let (_, end) = self.begin(wish, own_session).await?;
+        let (_, end) = self.begin(trigger, own_session).await?;
         match end.await {
             Ok(result) => result,
             Err(_) => Err(TriggerError::Stopping(self.inner.parts.config.name.to_string())),
@@ -201,18 +201,18 @@ impl Spawner {
     }
 
     /// Starts a session and returns once its row is there; the session goes on by itself.
-    pub async fn start(&self, wish: Trigger) -> Result<SessionId, TriggerError> {
-        self.begin(wish, None).await.map(|(id, _)| id)
+    pub async fn start(&self, trigger: Trigger) -> Result<SessionId, TriggerError> {
+        self.begin(trigger, None).await.map(|(id, _)| id)
     }
 
     /// Starts a session and returns once its row is there; the receiver gets its end.
     #[allow(clippy::type_complexity)]
     pub async fn begin(
         &self,
-        wish: Trigger,
+        trigger: Trigger,
         own_session: Option<SessionId>,
     ) -> Result<(SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>), TriggerError> {
-        self.admit(wish, own_session).await.inspect_err(|e| {
+        self.admit(trigger, own_session).await.inspect_err(|e| {
             self.inner.parts.metrics.trigger_refused(e.code());
             tracing::warn!(butler = %self.inner.parts.config.name, code = e.code(), "trigger refused: {e}");
         })
@@ -221,34 +221,34 @@ impl Spawner {
     #[allow(clippy::type_complexity)]
     async fn admit(
         &self,
-        wish: Trigger,
+        trigger: Trigger,
         own_session: Option<SessionId>,
     ) -> Result<(SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>), TriggerError> {
         let inner = &self.inner;
-        check_wish(&wish)?;
-        let wish = redacted(wish);
-        let mut span = trace::trigger(&inner.parts, &wish);
-        let wish = wish.under(span.context());
+        check_request(&trigger)?;
+        let trigger = redacted(trigger);
+        let mut span = trace::trigger(&inner.parts, &trigger);
+        let trigger = trigger.under(span.context());
         let (at, access) = inner.first_ready(0).await.map_err(|e| match e {
             NoModel::Credentials(access::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
         let first = Attempt { id: SessionId::new(), at, access };
-        let first = super::purse::may_start(inner, &wish, first).await?;
-        let place = inner.admission.enter(Urgency::of(&wish), own_session.is_some())?;
+        let first = super::budget_guard::may_start(inner, &trigger, first).await?;
+        let place = inner.admission.enter(Urgency::of(&trigger), own_session.is_some())?;
         let id = first.id;
-        if let Err(e) = inner.open(&first, &wish, None).await {
+        if let Err(e) = inner.open(&first, &trigger, None).await {
             // The row may be there all the same; then it must not stay open.
             let inner = inner.clone();
             let end = Ending::failed(SessionState::Failed, "unavailable", "the database went away as this began");
-            task::spawn(task::Kind::Job, "close-lost-row", async move { inner.close(id, &wish, end).await });
+            task::spawn(task::Kind::Job, "close-lost-row", async move { inner.close(id, &trigger, end).await });
             return Err(e.into());
         }
         let (done, end) = oneshot::channel();
         let inner = inner.clone();
         let tracked = self.inner.tasks.track_future(async move {
             // Nobody waits any more: the rows tell the end all the same.
-            let ended = inner.attempts(first, wish, place).await;
+            let ended = inner.attempts(first, trigger, place).await;
             trace::outcome(&mut span, &ended);
             drop(span);
             let _ = done.send(ended);
@@ -292,7 +292,7 @@ impl Spawner {
         let left: Vec<Leftover> =
             open.iter().filter(|i| i.own).map(|i| Leftover { session: i.session, leader: i.child.clone() }).collect();
         if !left.is_empty() {
-            match parts.nursery.kill_leftovers(&left).await {
+            match parts.processes.kill_leftovers(&left).await {
                 Ok(cleared) => tracing::warn!(
                     butler = %parts.config.name, sessions = left.len(), killed = cleared.killed,
                     survivors = ?cleared.survivors, "the last run left sessions open; they are interrupted"
@@ -305,12 +305,12 @@ impl Spawner {
 }
 
 /// The wish without secrets of the household's: neither its row nor a model's vendor has a use for them.
-fn redacted(mut wish: Trigger) -> Trigger {
-    wish.prompt = household().clean(wish.prompt);
-    if let Some(context) = &mut wish.context {
+fn redacted(mut trigger: Trigger) -> Trigger {
+    trigger.prompt = household().clean(trigger.prompt);
+    if let Some(context) = &mut trigger.context {
         household().clean_json(context);
     }
-    wish
+    trigger
 }
 
 /// One session of a trigger: in which runtime, and with what.
@@ -322,14 +322,14 @@ pub(super) struct Attempt {
 }
 
 /// Whether the wish can be granted by itself, whatever else there is.
-pub(super) fn check_wish(wish: &Trigger) -> Result<(), TriggerError> {
-    let depth = wish.request.lineage.depth;
+pub(super) fn check_request(trigger: &Trigger) -> Result<(), TriggerError> {
+    let depth = trigger.request.lineage.depth;
     if depth > MAX_LINEAGE_DEPTH {
         return Err(TriggerError::TooDeep(depth));
     }
-    match wish.prompt.len() {
+    match trigger.prompt.len() {
         n if n > MAX_PROMPT => Err(TriggerError::PromptSize(n)),
-        _ if wish.prompt.trim().is_empty() => Err(TriggerError::PromptEmpty),
+        _ if trigger.prompt.trim().is_empty() => Err(TriggerError::PromptEmpty),
         _ => Ok(()),
     }
 }
@@ -341,11 +341,11 @@ impl Inner {
 
     /// What the butler noted for a session such as this. A stranger's is told nothing, as it answers to somebody whom
     /// nobody knows.
-    pub(super) async fn notes(&self, wish: &Trigger) -> Vec<String> {
-        if wish.request.trust == Trust::Stranger {
+    pub(super) async fn notes(&self, trigger: &Trigger) -> Vec<String> {
+        if trigger.request.trust == Trust::Stranger {
             return Vec::new();
         }
-        let read = async { notes_told(&mut self.parts.store.tenant(&wish.request.tenant_id).await?).await };
+        let read = async { notes_told(&mut self.parts.store.tenant(&trigger.request.tenant_id).await?).await };
         read.await.unwrap_or_else(|e| {
             tracing::warn!(butler = %self.parts.config.name, error = %e, "a session goes without the butler's notes");
             Vec::new()
@@ -361,8 +361,8 @@ impl Inner {
     }
 
     /// Who remembers what comes of this wish, if somebody does.
-    pub(super) fn memory(&self, wish: &Trigger) -> Option<&Arc<dyn Memory>> {
-        self.memory.get().filter(|_| !wish.wants.apart_from_memory)
+    pub(super) fn memory(&self, trigger: &Trigger) -> Option<&Arc<dyn Memory>> {
+        self.memory.get().filter(|_| !trigger.options.apart_from_memory)
     }
 
     /// Puts what happens in a session on record, and tells whoever watches.
@@ -385,25 +385,25 @@ impl Inner {
     }
 
     /// Writes the row of an attempt, and makes it one that can be watched and cancelled.
-    async fn open(&self, attempt: &Attempt, wish: &Trigger, retry_of: Option<SessionId>) -> Result<(), StoreError> {
+    async fn open(&self, attempt: &Attempt, trigger: &Trigger, retry_of: Option<SessionId>) -> Result<(), StoreError> {
         let (runtime, model) = (self.candidates[attempt.at].kind.into_str(), attempt.access.model.as_deref());
-        let remember = self.memory(wish).is_some();
-        self.log.open(attempt.id, wish, runtime, model, retry_of, remember).await?;
+        let remember = self.memory(trigger).is_some();
+        self.log.open(attempt.id, trigger, runtime, model, retry_of, remember).await?;
         crash::point("session.opened");
-        let prompt = text::truncate(&wish.prompt, 4096);
-        self.transcript.open(attempt.id, wish.request.tenant_id.clone());
-        self.tell(attempt.id, EventKind::Queued { source: wish.source.clone(), prompt });
+        let prompt = text::truncate(&trigger.prompt, 4096);
+        self.transcript.open(attempt.id, trigger.request.tenant_id.clone());
+        self.tell(attempt.id, EventKind::Queued { source: trigger.source.clone(), prompt });
         self.live().insert(attempt.id, CancellationToken::new());
         Ok(())
     }
 
     /// Puts on record an attempt that must not begin.
-    pub(super) async fn refuse(&self, attempt: Attempt, wish: &Trigger, end: Ending) -> Result<(), TriggerError> {
-        self.open(&attempt, wish, None).await?;
+    pub(super) async fn refuse(&self, attempt: Attempt, trigger: &Trigger, end: Ending) -> Result<(), TriggerError> {
+        self.open(&attempt, trigger, None).await?;
         if let (Some(class), Some(message)) = (end.error_class.clone(), end.error.clone()) {
             self.tell(attempt.id, EventKind::Stopped { class, message });
         }
-        let closed = self.close(attempt.id, wish, end).await;
+        let closed = self.close(attempt.id, trigger, end).await;
         self.live().remove(&attempt.id);
         closed.map(drop)
     }
@@ -412,7 +412,7 @@ impl Inner {
     async fn attempts(
         self: Arc<Self>,
         mut attempt: Attempt,
-        wish: Trigger,
+        trigger: Trigger,
         place: Place,
     ) -> Result<SessionResult, TriggerError> {
         let mut retries = self.parts.settings.retries;
@@ -421,7 +421,7 @@ impl Inner {
         loop {
             let (id, at) = (attempt.id, attempt.at);
             let cancel = self.live().get(&id).cloned().unwrap_or_default();
-            let work = self.clone().one_session(attempt, wish.clone(), place.take(), slot.take(), cancel);
+            let work = self.clone().one_session(attempt, trigger.clone(), place.take(), slot.take(), cancel);
             let (end, held) = match task::spawn(task::Kind::Job, "session-work", work).await {
                 Ok(ended) => ended,
                 // A panic, which the log has. The row gets its end all the same; the child died with its handle.
@@ -432,12 +432,12 @@ impl Inner {
             };
             let left = self.candidates.len() - at - 1;
             // A count that can't be read is one that may not be 0: nothing follows then.
-            let calls = self.log.tool_calls(&wish.request, id).await.unwrap_or_else(|e| {
+            let calls = self.log.tool_calls(&trigger.request, id).await.unwrap_or_else(|e| {
                 tracing::warn!(session = %id, error = %e, "its tool calls can't be counted, so nothing follows it");
                 1
             });
             let then = if held.is_some() { next(&end, calls, left, retries) } else { Next::Nothing };
-            let follower = self.follower(then, at, id, &end, &wish).await;
+            let follower = self.follower(then, at, id, &end, &trigger).await;
             let class = end.error_class.clone().unwrap_or_default();
             if let Some(follower) = &follower {
                 let runtime = self.candidates[follower.at].kind.into_str().to_owned();
@@ -447,7 +447,7 @@ impl Inner {
                 );
                 self.tell(id, EventKind::Followed { by: follower.id, runtime, class });
             }
-            let closed = self.close(id, &wish, end).await;
+            let closed = self.close(id, &trigger, end).await;
             self.live().remove(&id);
             let Some(follower) = follower else { return closed };
             if follower.at == at {
@@ -465,7 +465,7 @@ impl Inner {
     }
 
     /// The session that takes the failed one's place, its row written.
-    async fn follower(&self, then: Next, at: usize, of: SessionId, end: &Ending, wish: &Trigger) -> Option<Attempt> {
+    async fn follower(&self, then: Next, at: usize, of: SessionId, end: &Ending, trigger: &Trigger) -> Option<Attempt> {
         let from = match then {
             Next::Nothing => return None,
             Next::Again => at,
@@ -479,7 +479,7 @@ impl Inner {
             .inspect_err(|e| tracing::warn!(session = %of, class = end.error_class, "no runtime to fall back to: {e}"))
             .ok()?;
         let follower = Attempt { id: SessionId::new(), at, access };
-        match self.open(&follower, wish, Some(of)).await {
+        match self.open(&follower, trigger, Some(of)).await {
             Ok(()) => Some(follower),
             Err(e) => {
                 tracing::warn!(session = %of, error = %e, "the session that would take its place has no row");
@@ -492,7 +492,7 @@ impl Inner {
     async fn one_session(
         self: Arc<Self>,
         attempt: Attempt,
-        wish: Trigger,
+        trigger: Trigger,
         place: Option<Place>,
         slot: Option<Slot>,
         cancel: CancellationToken,
@@ -502,7 +502,7 @@ impl Inner {
             (Some(slot), _) => slot,
             (None, None) => return (cancelled(), None),
             (None, Some(place)) => {
-                let _waiting = trace::phase(&self.parts, &wish.request, "queue");
+                let _waiting = trace::phase(&self.parts, &trigger.request, "queue");
                 tokio::select! {
                     slot = place.wait() => match slot {
                         Ok(slot) => slot,
@@ -515,15 +515,15 @@ impl Inner {
         if cancel.is_cancelled() {
             return (cancelled(), Some(slot));
         }
-        let end = super::purse::run(&self, &wish, attempt, &cancel).await;
+        let end = super::budget_guard::run(&self, &trigger, attempt, &cancel).await;
         self.transcript.flush().await;
         crash::point("session.before_close");
         (end, Some(slot))
     }
 
     /// Closes the row, however long the database is away, and tells the end.
-    async fn close(&self, id: SessionId, wish: &Trigger, end: Ending) -> Result<SessionResult, TriggerError> {
-        let _settling = trace::phase(&self.parts, &wish.request, "settle");
+    async fn close(&self, id: SessionId, trigger: &Trigger, end: Ending) -> Result<SessionResult, TriggerError> {
+        let _settling = trace::phase(&self.parts, &trigger.request, "settle");
         let mut backoff = Backoff::new(Duration::from_millis(50), Duration::from_secs(2));
         let mut tries = 0;
         let end = end.redacted();
@@ -531,7 +531,7 @@ impl Inner {
             tries += 1;
             // What happened is written before the end is.
             self.transcript.flush().await;
-            match self.log.close(&wish.request, id, &end).await {
+            match self.log.close(&trigger.request, id, &end).await {
                 Ok(closed) => break closed,
                 Err(e) if (e.is_connection() || tries < 10) && !self.killing.is_cancelled() => {
                     tracing::warn!(session = %id, error = %e, "the session's row can't be closed yet");
@@ -563,7 +563,7 @@ impl Inner {
             tool_calls, "session over"
         );
         self.transcript.close(id, EventKind::Ended(result.clone()));
-        if let Some(memory) = self.memory(wish) {
+        if let Some(memory) = self.memory(trigger) {
             memory.ended();
         }
         Ok(result)

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use super::*;
 use crate::adapters::{Adapter, Native};
-use crate::child::{ChildSpec, Nursery, OutputLimits, Rlimits};
+use crate::child::{ChildSpec, OutputLimits, ProcessSupervisor, Rlimits};
 use base::{Secret, SessionId, task};
 
 const INIT: &str = r#"echo '{"type":"init","model":"m","tools":[],"mcp_connected":true}'"#;
@@ -40,7 +40,7 @@ async fn run_with(
         Step::Said(event) => on_event(event),
         Step::Signal { .. } => {}
     };
-    let child = Nursery::start().unwrap().spawn(spec(script)).await.unwrap();
+    let child = ProcessSupervisor::start().unwrap().spawn(spec(script)).await.unwrap();
     let driven = drive(child, Native::default().parser(&[]), deadlines, redactor, cancel, on_step);
     tokio::time::timeout(Duration::from_secs(30), driven).await.expect("the run's end")
 }
@@ -187,7 +187,7 @@ async fn secrets_are_hidden_wherever_they_are_quoted() {
 #[tokio::test]
 async fn a_dropped_run_leaves_no_process() {
     let spec = spec(&format!("{INIT}; setsid sleep 1000 & while :; do sleep 1000; done"));
-    let child = Nursery::start().unwrap().spawn(spec).await.unwrap();
+    let child = ProcessSupervisor::start().unwrap().spawn(spec).await.unwrap();
     let pid = child.pid();
     let (told, heard) = tokio::sync::oneshot::channel();
     let mut told = Some(told);

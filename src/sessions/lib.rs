@@ -8,11 +8,11 @@ mod admission;
 mod attempts;
 mod bounds;
 pub mod budget;
+mod budget_guard;
 pub mod child;
 mod core;
 mod drive;
 pub mod gateway;
-mod halt;
 mod history;
 mod log;
 mod memory;
@@ -20,16 +20,16 @@ mod model;
 mod model_calls;
 mod preview;
 pub mod prompt;
-mod purse;
 mod session;
 mod skills;
+mod stop_signal;
 mod tools;
 mod trace;
 mod transcript;
 mod types;
 pub mod workspace;
 
-pub use admission::{Floor, HOUSEKEEPING, SCHEDULE};
+pub use admission::{HOUSEKEEPING, SCHEDULE, SessionPermits};
 pub use core::{Spawner, SpawnerParts};
 pub use history::{EventPage, TracePart};
 pub use memory::{Memory, RECALL_WITHIN, Recalled};
@@ -38,5 +38,5 @@ pub use preview::{Preview, Refusal};
 pub use tools::session_tools;
 pub use transcript::Transcript;
 pub use types::{
-    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionResult, SessionState, Trigger, TriggerError, Wants,
+    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionOptions, SessionResult, SessionState, Trigger, TriggerError,
 };

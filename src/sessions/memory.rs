@@ -12,7 +12,7 @@ use base::Trust;
 #[async_trait]
 pub trait Memory: Send + Sync {
     /// What matters to this wish. Never fails: a session begins without, if need be.
-    async fn recall(&self, wish: &Trigger) -> Recalled;
+    async fn recall(&self, trigger: &Trigger) -> Recalled;
     /// A session of the butler is over, and its row says `remember = 'pending'`.
     fn ended(&self);
 }

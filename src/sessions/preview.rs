@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::Spawner;
 use super::budget::{LimitLeft, PriceBound};
-use super::core::{Attempt, Inner, check_wish};
+use super::core::{Attempt, Inner, check_request};
 use super::session;
 use super::types::{Trigger, TriggerError};
 use base::{HumanDuration, SessionId};
@@ -50,15 +50,15 @@ pub struct Preview {
 
 impl Spawner {
     /// Shows what this trigger would do now. `Err`: the database can't be read.
-    pub async fn preview(&self, wish: &Trigger) -> Result<Preview, TriggerError> {
-        self.inner().preview(wish).await
+    pub async fn preview(&self, trigger: &Trigger) -> Result<Preview, TriggerError> {
+        self.inner().preview(trigger).await
     }
 }
 
 impl Inner {
-    async fn preview(&self, wish: &Trigger) -> Result<Preview, TriggerError> {
+    async fn preview(&self, trigger: &Trigger) -> Result<Preview, TriggerError> {
         let config = &self.parts.config;
-        let account = self.parts.budgets.account(config, &wish.request.tenant_id).await?;
+        let account = self.parts.budgets.account(config, &trigger.request.tenant_id).await?;
         let model = config.sessions.model.clone();
         let mut shown = Preview {
             butler: config.name.to_string(),
@@ -68,7 +68,7 @@ impl Inner {
             model,
             program: None,
             system_prompt: None,
-            user_prompt: session::user_prompt(wish),
+            user_prompt: session::user_prompt(trigger),
             tools: self.tool_names().to_vec(),
             built_in_tools: config.runtime.tools.clone(),
             environment: Vec::new(),
@@ -77,15 +77,15 @@ impl Inner {
             session_timeout: config.sessions.session_timeout,
             limits: account.limits_left(),
         };
-        if let Err(e) = check_wish(wish) {
+        if let Err(e) = check_request(trigger) {
             shown.refuse(e.code(), e.to_string());
         }
         match self.first_ready(0).await {
             Ok((at, access)) => {
                 shown.model.clone_from(&access.model);
                 shown.price_bound = account.price_bound(access.model.as_deref());
-                let notes = self.notes(wish).await;
-                self.command(wish, Attempt { id: SessionId::new(), at, access }, &notes, &mut shown);
+                let notes = self.notes(trigger).await;
+                self.command(trigger, Attempt { id: SessionId::new(), at, access }, &notes, &mut shown);
             }
             Err(e) => shown.refuse("no_model", e.to_string()),
         }
@@ -96,15 +96,15 @@ impl Inner {
     }
 
     /// Composes prompt and command of the child, and starts nothing.
-    fn command(&self, wish: &Trigger, attempt: Attempt, notes: &[String], shown: &mut Preview) {
+    fn command(&self, trigger: &Trigger, attempt: Attempt, notes: &[String], shown: &mut Preview) {
         shown.runtime = self.candidate(&attempt).kind.into_str().to_owned();
-        let (system_prompt, skills) = match session::system_prompt(self, wish, &attempt, notes) {
+        let (system_prompt, skills) = match session::system_prompt(self, trigger, &attempt, notes) {
             Ok(told) => told,
             Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),
         };
         shown.system_prompt = Some(system_prompt.clone());
         shown.tools.retain(|name| !skills.needless_tools().contains(&name.as_str()));
-        match session::composed(self, wish, attempt, (system_prompt, &skills)) {
+        match session::composed(self, trigger, attempt, (system_prompt, &skills)) {
             Ok(composed) => {
                 shown.program = Some(composed.program);
                 shown.environment = composed.env.into_iter().map(|(name, _)| name).collect();

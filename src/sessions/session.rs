@@ -9,6 +9,7 @@ use super::adapters::{AdapterError, Composed, ErrorClass, Invocation, Outcome, P
 use super::attempts::Candidate;
 use super::bounds::bounds;
 use super::budget::{Meter, Watch};
+use super::budget_guard;
 use super::child::{ChildSpec, ExitInfo, OutputLimits, Rlimits};
 use super::core::{Attempt, Inner};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
@@ -16,12 +17,11 @@ use super::log::Ending;
 use super::memory::Recalled;
 use super::model_calls;
 use super::prompt::{self, PromptError};
-use super::purse;
 use super::skills::{SessionSkills, watched};
 use super::trace;
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace, WorkspacePaths};
-use access::{Exposure, Grant, GrantScope, Holder, Token, ToolsSeen};
+use access::{Grant, GrantScope, Holder, Taint, Token, ToolsSeen};
 use base::redact::{Passing, household};
 use base::{Secret, SessionId, crash, text};
 use tools::SKILL_READ;
@@ -32,34 +32,40 @@ const MAX_RESULT: usize = 256 * 1024;
 /// Runs the session to its end. Whatever goes wrong is in the ending.
 pub(super) async fn run(
     inner: &Inner,
-    wish: &Trigger,
+    trigger: &Trigger,
     attempt: Attempt,
     cancel: &CancellationToken,
     meter: &Meter,
 ) -> Ending {
-    let mut span = trace::session(inner, wish, &attempt);
-    let end = traced(inner, &wish.under(span.context()), attempt, cancel, meter).await;
+    let mut span = trace::session(inner, trigger, &attempt);
+    let end = traced(inner, &trigger.under(span.context()), attempt, cancel, meter).await;
     trace::ending(&mut span, &end);
     end
 }
 
-async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &CancellationToken, meter: &Meter) -> Ending {
+async fn traced(
+    inner: &Inner,
+    trigger: &Trigger,
+    attempt: Attempt,
+    cancel: &CancellationToken,
+    meter: &Meter,
+) -> Ending {
     let (id, parts) = (attempt.id, &inner.parts);
-    let composing = trace::phase(parts, &wish.request, "compose");
-    let notes = inner.notes(wish).await;
-    let (system_prompt, skills) = match system_prompt(inner, wish, &attempt, &notes) {
+    let composing = trace::phase(parts, &trigger.request, "compose");
+    let notes = inner.notes(trigger).await;
+    let (system_prompt, skills) = match system_prompt(inner, trigger, &attempt, &notes) {
         Ok(told) => told,
         Err(e) => return broken("the system prompt", &e),
     };
-    let told = match inner.memory(wish) {
-        Some(memory) => memory.recall(wish).await,
+    let told = match inner.memory(trigger) {
+        Some(memory) => memory.recall(trigger).await,
         None => Recalled::unasked(),
     };
     let system_prompt = prompt::with_memory(&system_prompt, told.block.as_deref());
     if let Some(row) = &told.row {
         inner.tell(id, EventKind::Memory { recalled: row.clone() });
     }
-    if let Err(e) = inner.log.running(&wish.request, id, &system_prompt, &told).await {
+    if let Err(e) = inner.log.running(&trigger.request, id, &system_prompt, &told).await {
         return broken("the session's row", &e);
     }
     crash::point("session.running");
@@ -68,7 +74,7 @@ async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &Cancel
         Err(e) => return broken("the workspace", &e),
     };
     // The token lives as long as this guard: exactly as long as the child.
-    let guard = match TokenGuard::new(inner, id, wish, skills.needless_tools(), meter, &told) {
+    let guard = match TokenGuard::new(inner, id, trigger, skills.needless_tools(), meter, &told) {
         Ok(guard) => guard,
         Err(e) => return broken("the session's token", &e),
     };
@@ -76,7 +82,7 @@ async fn traced(inner: &Inner, wish: &Trigger, attempt: Attempt, cancel: &Cancel
     let mut files = Vec::new();
     let prompt = (system_prompt, &skills);
     let place = (&mut workspace, &mut files);
-    let ending = in_workspace(inner, wish, attempt, cancel, place, prompt, &guard, meter).await;
+    let ending = in_workspace(inner, trigger, attempt, cancel, place, prompt, &guard, meter).await;
     inner.parts.book.remove(&guard.token.sha256());
     let ending = ending.redacted();
     clear_away(inner, workspace, &files, &ending);
@@ -119,29 +125,29 @@ impl<'a> TokenGuard<'a> {
     fn new(
         inner: &'a Inner,
         id: SessionId,
-        wish: &Trigger,
+        trigger: &Trigger,
         needless: &[&str],
         meter: &Meter,
         told: &Recalled,
     ) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
-        let named = wish.wants.tools.as_deref();
+        let named = trigger.options.tools.as_deref();
         let offers = |name: &&String| named.is_none_or(|n| n.contains(*name)) && !needless.contains(&name.as_str());
         let offered = inner.tool_names().iter().filter(offers);
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
             holder: Holder::Session {
                 session: id,
-                context: wish.request.clone(),
+                context: trigger.request.clone(),
                 calls: meter.calls().clone(),
                 tools_seen: tools_seen.clone(),
-                exposure: Arc::new(Exposure::of(
-                    wish.request.trust.min(told.seen),
-                    wish.request.private || told.block.is_some(),
+                taint: Arc::new(Taint::of(
+                    trigger.request.trust.min(told.seen),
+                    trigger.request.private || told.block.is_some(),
                 )),
             },
-            tenant: wish.request.tenant_id.clone(),
+            tenant: trigger.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
             tools: Some(Arc::new(offered.cloned().collect())),
             scopes: [GrantScope::Tools].into(),
@@ -162,7 +168,7 @@ impl Drop for TokenGuard<'_> {
 #[allow(clippy::too_many_arguments)]
 async fn in_workspace(
     inner: &Inner,
-    wish: &Trigger,
+    trigger: &Trigger,
     attempt: Attempt,
     cancel: &CancellationToken,
     (workspace, files): (&mut Workspace, &mut Vec<SessionFile>),
@@ -177,8 +183,8 @@ async fn in_workspace(
         Err(e) => return e.ending(),
     };
     let Candidate { kind, adapter } = inner.candidate(&attempt);
-    let invocation = invocation(inner, wish, attempt, &workspace.paths, (system_prompt, skills), &guard.token);
-    let spawning = trace::phase(&inner.parts, &wish.request, "spawn");
+    let invocation = invocation(inner, trigger, attempt, &workspace.paths, (system_prompt, skills), &guard.token);
+    let spawning = trace::phase(&inner.parts, &trigger.request, "spawn");
     let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
     inner.tell(id, EventKind::Prompt { prompt, system_bytes });
     let composed = match adapter.compose(&invocation) {
@@ -194,7 +200,7 @@ async fn in_workspace(
     }
     let sandbox = bounds(inner.parts.settings.sandbox, &invocation, &composed, &inner.parts.roster_dir);
     let spec = ChildSpec { sandbox, ..spec(inner, id, &composed, &workspace.paths) };
-    let child = match inner.parts.nursery.spawn(spec).await {
+    let child = match inner.parts.processes.spawn(spec).await {
         Ok(child) => child,
         Err(e) => return broken("the child", &e),
     };
@@ -202,13 +208,13 @@ async fn in_workspace(
     crash::point("session.spawned");
     inner.parts.metrics.running(1);
     // Without this row a daemon killed from here on would find the child by its mark alone.
-    if let Err(e) = inner.log.child(&wish.request, id, child.identity()).await {
+    if let Err(e) = inner.log.child(&trigger.request, id, child.identity()).await {
         tracing::warn!(session = %id, error = %e, "the session's process is not on record");
     }
     let pid = u32::try_from(child.pid()).unwrap_or_default();
     let runtime = kind.into_str().to_owned();
     inner.tell(id, EventKind::Started { runtime, model: invocation.model.clone(), pid });
-    tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = wish.source, "session started");
+    tracing::info!(butler = %inner.parts.config.name, session = %id, pid, source = trigger.source, "session started");
     let settings = &inner.parts.settings;
     let deadlines = Deadlines {
         session: inner.parts.config.sessions.session_timeout.0,
@@ -218,7 +224,7 @@ async fn in_workspace(
     // Whoever cancels it and the daemon's own stop end it alike.
     let ended_by = cancel.child_token();
     let mut tools_seen = 0;
-    let running = trace::phase(&inner.parts, &wish.request, "run");
+    let running = trace::phase(&inner.parts, &trigger.request, "run");
     let mut driven = {
         let mut watch = Watch::new(meter, inner.tool_names());
         let on_step = |step| {
@@ -232,7 +238,7 @@ async fn in_workspace(
         let driving = drive(child, watched(Box::new(parser)), deadlines, household(), &ended_by, on_step);
         let aside = model_calls::beside(
             inner,
-            (id, &wish.request.trace_context),
+            (id, &trigger.request.trace_context),
             link.as_mut(),
             &ended_by,
             deadlines.after_final,
@@ -243,20 +249,20 @@ async fn in_workspace(
             let driven = tokio::select! {
                 driven = &mut driving => driven,
                 never = aside => match never {},
-                never = purse::end_when_halted(meter, &ended_by) => match never {},
+                never = budget_guard::end_when_stopped(meter, &ended_by) => match never {},
             };
             over.cancel();
             driven
         };
         // To its end, so that no write is dropped half-way.
-        tokio::join!(driving, purse::keep_row(inner, id, wish, meter, &over)).0
+        tokio::join!(driving, budget_guard::keep_row(inner, id, trigger, meter, &over)).0
     };
     drop(running);
     inner.parts.metrics.running(-1);
     if let Some(link) = &mut link {
-        model_calls::correct(inner, (id, &wish.request.trace_context), link, &mut driven, cancel);
+        model_calls::correct(inner, (id, &trigger.request.trace_context), link, &mut driven, cancel);
     }
-    if let (Some(why), Some(Stopped::Cancelled)) = (meter.halt().why(), driven.stopped)
+    if let (Some(why), Some(Stopped::Cancelled)) = (meter.stop_signal().why(), driven.stopped)
         && !cancel.is_cancelled()
         && !inner.killing.is_cancelled()
     {
@@ -284,7 +290,7 @@ async fn in_workspace(
 
 fn invocation(
     inner: &Inner,
-    wish: &Trigger,
+    trigger: &Trigger,
     Attempt { id, at, access }: Attempt,
     paths: &WorkspacePaths,
     (system_prompt, skills): (String, &SessionSkills),
@@ -302,14 +308,14 @@ fn invocation(
     Invocation {
         session_id: id,
         butler: config.name.clone(),
-        prompt: user_prompt(wish),
+        prompt: user_prompt(trigger),
         system_prompt,
         model: access.model,
         mcp_url: mcp_url(inner.parts.port),
         token: token.expose().to_owned().into(),
-        traceparent: wish.request.trace_context.traceparent.clone(),
+        traceparent: trigger.request.trace_context.traceparent.clone(),
         max_turns: config.sessions.max_turns,
-        one_round: wish.wants.one_round,
+        one_round: trigger.options.one_round,
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
@@ -332,14 +338,14 @@ fn mcp_url(port: u16) -> String {
 }
 
 /// What the model is asked.
-pub(super) fn user_prompt(wish: &Trigger) -> String {
-    prompt::user_prompt(&wish.prompt, context_block(wish).as_ref())
+pub(super) fn user_prompt(trigger: &Trigger) -> String {
+    prompt::user_prompt(&trigger.prompt, context_block(trigger).as_ref())
 }
 
 /// What the model is told before, its skills announced, and the skills.
 pub(super) fn system_prompt(
     inner: &Inner,
-    wish: &Trigger,
+    trigger: &Trigger,
     attempt: &Attempt,
     notes: &[String],
 ) -> Result<(String, SessionSkills), PromptError> {
@@ -350,18 +356,18 @@ pub(super) fn system_prompt(
     // Built-in tools are those of the butler's own runtime, not of a fallback.
     let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };
     // A session of a few tools has none of the butler's workflows, and must not be told of what it can't read.
-    let own: &[_] = match &wish.wants.tools {
+    let own: &[_] = match &trigger.options.tools {
         Some(only) if !only.contains(SKILL_READ) => &[],
         _ => &parts.config.skills,
     };
-    let skills = SessionSkills::new(own, &wish.prompt, reading, granted);
+    let skills = SessionSkills::new(own, &trigger.prompt, reading, granted);
     Ok((skills.announced(plain), skills))
 }
 
 /// What would be started for this, with a token that opens nothing and a workspace that does not exist.
 pub(super) fn composed(
     inner: &Inner,
-    wish: &Trigger,
+    trigger: &Trigger,
     mut attempt: Attempt,
     prompt: (String, &SessionSkills),
 ) -> Result<Composed, AdapterError> {
@@ -372,17 +378,17 @@ pub(super) fn composed(
         attempt.access.base_url = Some("http://127.0.0.1".to_owned());
         attempt.access.keys = vec![(attempt.access.key_name.clone(), token.expose().to_owned().into())];
     }
-    adapter.compose(&invocation(inner, wish, attempt, &paths, prompt, &token))
+    adapter.compose(&invocation(inner, trigger, attempt, &paths, prompt, &token))
 }
 
 /// The REQUEST CONTEXT of triggers that come from outside, and what a caller added.
-fn context_block(wish: &Trigger) -> Option<serde_json::Value> {
-    let from_person = !matches!(wish.request.source_channel.as_str(), "cli" | "mcp" | "schedule");
-    if !from_person && wish.context.is_none() {
+fn context_block(trigger: &Trigger) -> Option<serde_json::Value> {
+    let from_person = !matches!(trigger.request.source_channel.as_str(), "cli" | "mcp" | "schedule");
+    if !from_person && trigger.context.is_none() {
         return None;
     }
-    let mut block = serde_json::to_value(&*wish.request).unwrap_or_default();
-    if let (Some(context), Some(object)) = (&wish.context, block.as_object_mut()) {
+    let mut block = serde_json::to_value(&*trigger.request).unwrap_or_default();
+    if let (Some(context), Some(object)) = (&trigger.context, block.as_object_mut()) {
         object.insert("context".to_owned(), context.clone());
     }
     Some(block)

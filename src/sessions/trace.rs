@@ -11,12 +11,12 @@ use base::{RequestContext, TraceContext};
 use telemetry::{Span, SpanKind};
 
 /// A trigger, from its acceptance to its last session's closed row.
-pub(super) fn trigger(parts: &SpawnerParts, wish: &Trigger) -> Span {
-    let (butler, request) = (parts.config.name.as_str(), &wish.request);
+pub(super) fn trigger(parts: &SpawnerParts, trigger: &Trigger) -> Span {
+    let (butler, request) = (parts.config.name.as_str(), &trigger.request);
     let tracer = parts.metrics.tracer();
     let mut span = tracer.open(&request.trace_context, format!("trigger {butler}"), SpanKind::Internal);
     span.set("butlerd.butler", butler);
-    span.set("butlerd.source", wish.source.as_str());
+    span.set("butlerd.source", trigger.source.as_str());
     if span.is_on() {
         span.set("butlerd.request_id", request.request_id.to_string());
         span.set("butlerd.tenant", request.tenant_id.as_str());
@@ -30,8 +30,8 @@ pub(super) fn phase(parts: &SpawnerParts, request: &RequestContext, name: &'stat
 }
 
 /// One session; its child and the calls of its child stand under it.
-pub(super) fn session(inner: &Inner, wish: &Trigger, attempt: &Attempt) -> Span {
-    let mut span = phase(&inner.parts, &wish.request, "session");
+pub(super) fn session(inner: &Inner, trigger: &Trigger, attempt: &Attempt) -> Span {
+    let mut span = phase(&inner.parts, &trigger.request, "session");
     if span.is_on() {
         span.set("butlerd.butler", inner.parts.config.name.as_str());
         span.set("butlerd.session_id", attempt.id.to_string());

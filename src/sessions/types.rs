@@ -21,12 +21,12 @@ pub struct Trigger {
     /// `trigger`, `schedule:<name>`, `external`, `route`, …
     pub source: String,
     pub request: Arc<RequestContext>,
-    pub wants: Wants,
+    pub options: SessionOptions,
 }
 
 /// What is special about the sessions of a trigger.
 #[derive(Clone, Debug, Default)]
-pub struct Wants {
+pub struct SessionOptions {
     /// The tools that the session is offered, in the place of all of its butler's.
     pub tools: Option<Arc<BTreeSet<String>>>,
     /// The session's work is done with the calls of the model's first answer. Runtimes that can't stop there go on.
@@ -44,7 +44,13 @@ pub struct Wants {
 impl Trigger {
     /// A wish with nothing special about it.
     pub fn new(prompt: impl Into<String>, source: impl Into<String>, request: Arc<RequestContext>) -> Self {
-        Self { prompt: prompt.into(), context: None, source: source.into(), request, wants: Wants::default() }
+        Self {
+            prompt: prompt.into(),
+            context: None,
+            source: source.into(),
+            request,
+            options: SessionOptions::default(),
+        }
     }
 
     /// The same for what stands under another span of its trace.

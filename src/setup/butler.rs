@@ -39,7 +39,7 @@ pub struct NewButler {
 /// Makes the directory of a butler with one table, one tool, one skill, one schedule and one file of scenarios.
 pub fn new_butler(overrides: &Overrides, environment: &Environment, name: &str) -> Result<NewButler, SetupError> {
     let name = ButlerName::new(name).map_err(|_| {
-        SetupError::wish(
+        SetupError::refused(
             format!("`{name}` can't be a butler's name."),
             "A name is a lower-case letter, then at most 30 of a-z, 0-9, `_` and `-`.",
         )
@@ -48,7 +48,7 @@ pub fn new_butler(overrides: &Overrides, environment: &Environment, name: &str) 
     let roster = &config.daemon.roster;
     if name.as_str() == SHARED_DIR || Catalog::default().module(name.as_str()) {
         let what = if name.as_str() == SHARED_DIR { "what butlers share" } else { "a module" };
-        return Err(SetupError::wish(format!("`{name}` is the name of {what}."), "Choose another one."));
+        return Err(SetupError::refused(format!("`{name}` is the name of {what}."), "Choose another one."));
     }
     let dir = roster.join(name.as_str());
     if is_there(&dir) {
@@ -78,11 +78,12 @@ pub fn new_butler(overrides: &Overrides, environment: &Environment, name: &str) 
 
 /// The settings, from which the roster's place is known.
 pub(super) fn settings(overrides: &Overrides, environment: &Environment) -> Result<Config, SetupError> {
-    let config = load_config(overrides, environment)
-        .map_err(|e| SetupError::wish(format!("The settings have mistakes: {e}"), "`butlerd check` tells them all."))?;
+    let config = load_config(overrides, environment).map_err(|e| {
+        SetupError::refused(format!("The settings have mistakes: {e}"), "`butlerd check` tells them all.")
+    })?;
     if !config.daemon.roster.is_dir() {
         let sentence = format!("There is no roster at {}.", config.daemon.roster.display());
-        return Err(SetupError::wish(sentence, "Say where it is with --roster DIR, or make one: butlerd init"));
+        return Err(SetupError::refused(sentence, "Say where it is with --roster DIR, or make one: butlerd init"));
     }
     Ok(config)
 }

@@ -27,7 +27,7 @@ pub struct SetupError {
 }
 
 impl SetupError {
-    fn wish(sentence: impl Into<String>, next: impl Into<String>) -> Self {
+    fn refused(sentence: impl Into<String>, next: impl Into<String>) -> Self {
         Self { sentence: sentence.into(), next: next.into(), usage: true }
     }
 

@@ -62,7 +62,7 @@ pub fn begin(found: &Found, overrides: &Overrides, start: &Start) -> Result<Begu
             for name in chosen {
                 let Some(known) = shipped.iter().find(|s| *s == name) else {
                     let sentence = format!("No butler `{name}` is shipped; there are: {}.", shipped.join(", "));
-                    return Err(SetupError::wish(sentence, "One of your own: butlerd new butler NAME, afterwards."));
+                    return Err(SetupError::refused(sentence, "One of your own: butlerd new butler NAME, afterwards."));
                 };
                 if !wanted.contains(known) {
                     wanted.push(known);

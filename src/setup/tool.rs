@@ -86,7 +86,7 @@ pub fn new_tool(
         && tool.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
         && tool.len() <= 60;
     if !right {
-        return Err(SetupError::wish(
+        return Err(SetupError::refused(
             format!("`{tool}` can't be a tool's name."),
             "A name is a lower-case letter, then a-z, 0-9 and `_`, such as plant_list.",
         ));
@@ -107,7 +107,7 @@ pub fn new_tool(
     }
     if own_tools(butler).contains(&tool) {
         let sentence = format!("Every butler, or {butler} itself, has a tool `{tool}` that is built in.");
-        return Err(SetupError::wish(sentence, "Choose another name."));
+        return Err(SetupError::refused(sentence, "Choose another name."));
     }
     let files = [dir.join("tools").join(format!("{tool}.sql")), dir.join("tests").join(format!("{tool}.toml"))];
     if let Some(there) = files.iter().find(|file| is_there(file)) {

@@ -79,7 +79,7 @@ impl managed::Manager for Manager {
             while let Some(message) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 match message {
                     Ok(AsyncMessage::Notice(notice)) if notice.code().code() == SAW => {
-                        noted.saw(Trust::from_name(notice.message().rsplit(' ').next().unwrap_or_default()));
+                        noted.observe(Trust::from_name(notice.message().rsplit(' ').next().unwrap_or_default()));
                     }
                     Ok(AsyncMessage::Notice(notice)) => tracing::debug!("the database says: {}", notice.message()),
                     Ok(_) => {}
@@ -236,7 +236,7 @@ impl Lease {
 
     fn tell(&self) {
         if let (Some(tell), Some(object)) = (&self.tell, &self.object) {
-            tell.saw(object.seen.lowest());
+            tell.observe(object.seen.lowest());
         }
     }
 

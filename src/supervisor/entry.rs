@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use base::Backoff;
-use butler::{BootError, Butler, ButlerState, ButlerStatus, House, PhaseTime, Running, boot};
+use butler::{BootError, BootedButler, Butler, ButlerState, ButlerStatus, HouseholdServices, PhaseTime, boot};
 use config::{BrokenButler, ButlerConfig};
 
 /// More restarts than this within the period, and the butler is parked.
@@ -33,7 +33,7 @@ struct Now {
 pub(super) struct Entry {
     pub name: String,
     description: String,
-    house: Arc<House>,
+    services: Arc<HouseholdServices>,
     config: Option<Arc<ButlerConfig>>,
     now: RwLock<Now>,
     pub stop: CancellationToken,
@@ -43,39 +43,39 @@ pub(super) struct Entry {
 
 impl Entry {
     /// A butler that shall run.
-    pub fn new(house: &Arc<House>, config: ButlerConfig) -> Arc<Self> {
+    pub fn new(services: &Arc<HouseholdServices>, config: ButlerConfig) -> Arc<Self> {
         let (name, description) = (config.name.to_string(), config.description.clone());
-        Self::make(house, name, description, Some(Arc::new(config)), ButlerState::Booting, None)
+        Self::make(services, name, description, Some(Arc::new(config)), ButlerState::Booting, None)
     }
 
     /// A butler whose directory has mistakes: parked from the start.
-    pub fn broken(house: &Arc<House>, broken: &BrokenButler) -> Arc<Self> {
+    pub fn broken(services: &Arc<HouseholdServices>, broken: &BrokenButler) -> Arc<Self> {
         let mistakes: Vec<String> = broken.mistakes.iter().map(ToString::to_string).collect();
         let error = mistakes.join("; ");
         tracing::error!(butler = broken.name, error, "butler parked: its directory has mistakes");
-        Self::make(house, broken.name.clone(), String::new(), None, ButlerState::Parked, Some(error))
+        Self::make(services, broken.name.clone(), String::new(), None, ButlerState::Parked, Some(error))
     }
 
     /// A butler that the roster does not have any more, of which the database knows.
-    pub fn gone(house: &Arc<House>, name: String, schema: &str) -> Arc<Self> {
-        let entry = Self::make(house, name, String::new(), None, ButlerState::Stopped, None);
+    pub fn gone(services: &Arc<HouseholdServices>, name: String, schema: &str) -> Arc<Self> {
+        let entry = Self::make(services, name, String::new(), None, ButlerState::Stopped, None);
         entry.set_removed(schema);
         entry
     }
 
     fn make(
-        house: &Arc<House>,
+        services: &Arc<HouseholdServices>,
         name: String,
         description: String,
         config: Option<Arc<ButlerConfig>>,
         state: ButlerState,
         error: Option<String>,
     ) -> Arc<Self> {
-        house.metrics.butler_up(&name, false);
+        services.metrics.butler_up(&name, false);
         let failed_phase = error.is_some().then(|| "configuration".to_owned());
         let now = Now {
             state,
-            since: house.clock.now(),
+            since: services.clock.now(),
             butler: None,
             phases: Vec::new(),
             failed_phase,
@@ -87,7 +87,7 @@ impl Entry {
         Arc::new(Self {
             name,
             description,
-            house: house.clone(),
+            services: services.clone(),
             config,
             now: RwLock::new(now),
             stop: CancellationToken::new(),
@@ -101,8 +101,8 @@ impl Entry {
         let before = now.state;
         f(&mut now);
         if now.state != before {
-            now.since = self.house.clock.now();
-            self.house.metrics.butler_up(&self.name, now.state == ButlerState::Up);
+            now.since = self.services.clock.now();
+            self.services.metrics.butler_up(&self.name, now.state == ButlerState::Up);
         }
     }
 
@@ -176,7 +176,7 @@ impl Entry {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
             self.change(|n| n.state = ButlerState::Booting);
-            let ended = match boot(&self.house, &config, self.stop.clone()).await {
+            let ended = match boot(&self.services, &config, self.stop.clone()).await {
                 Ok(running) => self.live(running, &booted).await,
                 Err(e) => Err(e),
             };
@@ -185,7 +185,7 @@ impl Entry {
                 Ok(()) => break,
                 Err(e) => e,
             };
-            self.house.db.release(&config.name).await;
+            self.services.db.release(&config.name).await;
             failures.push_back(Instant::now());
             while failures.front().is_some_and(|t| t.elapsed() > PERIOD) {
                 failures.pop_front();
@@ -219,7 +219,7 @@ impl Entry {
                 () = self.stop.cancelled() => break,
                 () = tokio::time::sleep(backoff.next_delay()) => {}
             }
-            self.house.metrics.butler_restarted(&self.name);
+            self.services.metrics.butler_restarted(&self.name);
             self.change(|n| n.restarts += 1);
         }
         self.change(|n| {
@@ -231,13 +231,13 @@ impl Entry {
     /// The owner is told that the butler is parked.
     async fn tell_owner(&self) {
         let why = self.read(|n| n.error.clone()).unwrap_or_default();
-        if let Err(e) = self.house.post.note_parked(&self.name, &why).await {
+        if let Err(e) = self.services.outbox.note_parked(&self.name, &why).await {
             tracing::warn!(butler = self.name, error = %e, "that a butler is parked could not be noted for the owner");
         }
     }
 
     /// Publishes a butler that is up and waits for its end.
-    async fn live(&self, mut running: Running, booted: &CancellationToken) -> Result<(), BootError> {
+    async fn live(&self, mut running: BootedButler, booted: &CancellationToken) -> Result<(), BootError> {
         let phases = running.phases.clone();
         self.change(|n| {
             n.state = ButlerState::Up;

@@ -11,16 +11,16 @@ use sessions::gateway::Gateway;
 
 /// Writes `run/daemon.json`: where everything listens.
 pub(super) fn tell_place(supervisor: &Supervisor) -> io::Result<()> {
-    let house = supervisor.house();
+    let services = supervisor.services();
     let content = json!({
         "pid": std::process::id(),
         "version": env!("CARGO_PKG_VERSION"),
         "admin": supervisor.admin(),
         "butlers": supervisor.ports(),
-        "gateway": house.gateway.as_ref().map(Gateway::port),
+        "gateway": services.gateway.as_ref().map(Gateway::port),
         "started_at": supervisor.clock().now(),
     });
-    write_private(&house.data_dir.join("run/daemon.json"), &content.to_string())
+    write_private(&services.data_dir.join("run/daemon.json"), &content.to_string())
 }
 
 /// Writes a file that only the daemon's user can read, whole or not at all.

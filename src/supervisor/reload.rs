@@ -114,12 +114,12 @@ impl Supervisor {
         }
         let started = Instant::now();
         let (household, strict) = self.read_again()?;
-        let restart_for = household.settings_that_differ(&self.house().config, &self.inner.pricing);
+        let restart_for = household.settings_that_differ(&self.services().config, &self.inner.pricing);
         if !restart_for.is_empty() {
             tracing::warn!(tables = restart_for.join(", "), "settings have changed; a restart takes them up");
         }
         let restart_for = restart_for.into_iter().map(str::to_owned).collect();
-        let steps = plan(&self.entries(), household, &strict, self.house().config.daemon.ports);
+        let steps = plan(&self.entries(), household, &strict, self.services().config.daemon.ports);
         let leaving: Vec<Arc<Entry>> = steps.iter().filter_map(Step::stops).cloned().collect();
         let taken = join_all(steps.into_iter().map(|step| self.take(step, &leaving, started))).await;
         let mut butlers: BTreeMap<String, ReloadedButler> =
@@ -132,8 +132,8 @@ impl Supervisor {
     /// The household as it is on the disk, and the mistakes of each butler by the measure of `butlerd check`: who runs is
     /// not stopped to be started with less than it has.
     fn read_again(&self) -> Result<(Household, BTreeMap<String, String>), ReloadError> {
-        let (origin, house) = (&self.inner.origin, self.house());
-        let now = origin.read_again(&house.config, &house.catalog).map_err(ReloadError::Config)?;
+        let (origin, services) = (&self.inner.origin, self.services());
+        let now = origin.read_again(&services.config, &services.catalog).map_err(ReloadError::Config)?;
         let running: BTreeMap<String, String> =
             (self.entries().iter()).filter_map(|e| Some((e.name.clone(), e.config()?.digest.clone()))).collect();
         let changed = |b: &ButlerConfig| running.get(b.name.as_str()).is_some_and(|digest| *digest != b.digest);
@@ -142,7 +142,7 @@ impl Supervisor {
         }
         // Its scenarios keep no butler from its work.
         let strict = StrictCatalog::new(own_tools, |_| Ok(Vec::new()));
-        let strict = origin.read_again(&house.config, &strict);
+        let strict = origin.read_again(&services.config, &strict);
         let broken = strict.map_or_else(|refused| refused.broken, |household| household.broken);
         Ok((now, broken.into_iter().map(|b| (b.name, told(&b.mistakes))).collect()))
     }
@@ -166,7 +166,7 @@ impl Supervisor {
                     old.stop.cancel();
                     old.ended().await;
                 }
-                let entry = Entry::broken(self.house(), &broken);
+                let entry = Entry::broken(self.services(), &broken);
                 if !self.place(&entry) {
                     return None;
                 }
@@ -193,37 +193,37 @@ impl Supervisor {
         config: ButlerConfig,
         leaving: &[Arc<Entry>],
     ) -> Option<Arc<Entry>> {
-        let desk = &self.house().desk;
+        let inbox = &self.services().inbox;
         let name = config.name.to_string();
         if let Some(old) = old {
             // Messages for it wait, so that none goes to another butler because this one is away for a moment.
-            desk.expect_back(&name);
+            inbox.expect_back(&name);
             old.stop.cancel();
             old.ended().await;
         }
         for other in leaving.iter().filter(|other| other.name != name && in_the_way(other, &config)) {
             other.ended().await;
         }
-        let entry = Entry::new(self.house(), config);
+        let entry = Entry::new(self.services(), config);
         let placed = self.place(&entry);
         if placed {
             self.launch(&entry).cancelled().await;
         }
-        desk.no_more_expected(&name);
+        inbox.no_more_expected(&name);
         placed.then_some(entry)
     }
 
     /// Stops a butler that the roster does not have any more. `None`: it never had any data either.
     async fn remove_one(&self, old: Arc<Entry>) -> Option<Arc<Entry>> {
         // Before its tools close, so that nothing more is handed to it.
-        self.house().desk.withdraw(&old.name);
+        self.services().inbox.withdraw(&old.name);
         old.set_note(Some("it is not in the roster any more, and ends once its sessions have".to_owned()));
         old.stop.cancel();
         old.ended().await;
         let schema = match old.config() {
             Some(config) => Some(config.db.schema.clone()),
             // It never ran with this daemon; an earlier one may have given it a schema.
-            None => match self.house().db.places().await {
+            None => match self.services().db.places().await {
                 Ok(places) => places.into_iter().find(|p| p.butler == old.name).map(|p| p.schema),
                 Err(e) => {
                     let why = format!("it is not in the roster any more; whether it has data can't be told: {e}");

@@ -17,15 +17,15 @@ use super::place::{tell_place, write_private};
 use super::tree::Supervisor;
 use access::{Edge, Grant, GrantScope, Holder, Token};
 use base::{Clock, TenantId, memory, task};
-use butler::House;
+use butler::HouseholdServices;
 use config::{Environment, Household, Overrides, Refused, SandboxMode, load};
-use inbox::{Desk, DeskParts, SWITCHBOARD};
+use inbox::{Inbox, InboxParts, SWITCHBOARD};
 use mcp::{BindError, Listener};
 use modules::Catalog;
-use outbox::{Owner, Post, PostParts};
-use sessions::Floor;
+use outbox::{Outbox, OutboxParts, Owner};
+use sessions::SessionPermits;
 use sessions::budget::{Budgets, Ledger};
-use sessions::child::{ChildUser, Groups, Kernel, NoGroups, Nursery};
+use sessions::child::{ChildUser, Groups, Kernel, NoGroups, ProcessSupervisor};
 use sessions::gateway::Gateway;
 use sessions::workspace::Workspaces;
 use store::cluster::Cluster;
@@ -131,7 +131,7 @@ async fn on_hangups(mut hangups: Signal, supervisor: Supervisor, stop: Cancellat
 }
 
 /// Work on the house before its first butler.
-pub type Prepare = Box<dyn FnOnce(Arc<House>) -> BoxFuture<'static, ()> + Send>;
+pub type Prepare = Box<dyn FnOnce(Arc<HouseholdServices>) -> BoxFuture<'static, ()> + Send>;
 
 /// What whoever embeds the daemon wants to do on the way.
 #[derive(Default)]
@@ -145,10 +145,10 @@ pub struct Hooks {
 }
 
 /// The desk of this household. It claims rows under a name that is the same after a restart and another one elsewhere.
-fn desk(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Path) -> Desk {
+fn inbox(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Path) -> Inbox {
     let own = household.butlers.iter().find(|b| b.name.as_str() == SWITCHBOARD);
     let host = nix::unistd::gethostname().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-    Desk::new(DeskParts {
+    Inbox::new(InboxParts {
         db: db.clone(),
         clock: clock.clone(),
         owner: household.config.owner.identities.clone(),
@@ -158,9 +158,9 @@ fn desk(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Pat
 }
 
 /// The post of this household.
-fn post(household: &Household, db: &Arc<Database>, clock: &Clock, desk: &Desk) -> Post {
+fn outbox(household: &Household, db: &Arc<Database>, clock: &Clock, inbox: &Inbox) -> Outbox {
     let owner = &household.config.owner;
-    Post::new(PostParts {
+    Outbox::new(OutboxParts {
         db: db.clone(),
         clock: clock.clone(),
         owner: Owner {
@@ -170,8 +170,8 @@ fn post(household: &Household, db: &Arc<Database>, clock: &Clock, desk: &Desk) -
             quiet_hours: owner.quiet_hours,
             zone: owner.time_zone.time_zone().clone(),
         },
-        switchboard: desk.schema().to_owned(),
-        node: desk.node().to_owned(),
+        switchboard: inbox.schema().to_owned(),
+        node: inbox.node().to_owned(),
     })
 }
 
@@ -215,10 +215,10 @@ where
     }
     let zone = config.owner.time_zone.time_zone().clone();
     let ledger = Ledger::new(ground.db.clone(), clock.clone(), zone);
-    let desk = desk(&household, &ground.db, &clock, &data_dir);
-    let house = Arc::new(House {
-        post: post(&household, &ground.db, &clock, &desk),
-        desk,
+    let inbox = inbox(&household, &ground.db, &clock, &data_dir);
+    let services = Arc::new(HouseholdServices {
+        outbox: outbox(&household, &ground.db, &clock, &inbox),
+        inbox,
         budgets: Budgets::new(household.pricing.clone(), config.spawner.budgets.clone(), ledger),
         workspaces,
         data_dir: data_dir.clone(),
@@ -234,8 +234,8 @@ where
         }),
         events: broadcast::channel(EVENTS).0,
         catalog,
-        nursery: Nursery::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
-        permits: Floor::new(config.spawner.max_sessions as usize),
+        processes: ProcessSupervisor::with_groups(groups).map_err(|e| ServeError::Children(e.to_string()))?,
+        permits: SessionPermits::new(config.spawner.max_sessions as usize),
         gateway: match config.spawner.gateway {
             true => Some(Gateway::start(ground.book.clone()).map_err(ServeError::Gateway)?),
             false => None,
@@ -244,16 +244,16 @@ where
         config: household.config.clone(),
     });
     if let Some(prepare) = hooks.prepare {
-        prepare(house.clone()).await;
+        prepare(services.clone()).await;
     }
     let admin_addr = listener.addr().to_string();
-    let supervisor = Supervisor::new(house.clone(), household, ground.kind, admin_addr.clone());
+    let supervisor = Supervisor::new(services.clone(), household, ground.kind, admin_addr.clone());
     // Before a butler has a session: another daemon that starts now must not take it for nobody's.
-    let mut presence = Presence::new(house.db.clone(), house.desk.node());
+    let mut presence = Presence::new(services.db.clone(), services.inbox.node());
     presence.renew().await.map_err(FoundationError::from)?;
     let run_dir = data_dir.join("run");
-    operator_token(&house, &run_dir.join("operator.token"))?;
-    let a = &house.config.admin;
+    operator_token(&services, &run_dir.join("operator.token"))?;
+    let a = &services.config.admin;
     let edge = Edge::new(ground.book, &a.allowed_hosts, &a.allowed_origins, a.max_body.0);
     let admin_stop = CancellationToken::new();
     let mut admin_task = admin(supervisor.clone(), AdminDoor { listener, edge, stop: admin_stop.clone() });
@@ -275,11 +275,11 @@ where
     }
     housekeep(&supervisor, &mut presence, &stop).await;
     notify::stopping();
-    supervisor.stop(house.config.daemon.shutdown_timeout.0).await;
-    if let Some(gateway) = &house.gateway {
+    supervisor.stop(services.config.daemon.shutdown_timeout.0).await;
+    if let Some(gateway) = &services.gateway {
         gateway.stop().await;
     }
-    house.metrics.tracer().flush(Duration::from_secs(2)).await;
+    services.metrics.tracer().flush(Duration::from_secs(2)).await;
     admin_stop.cancel();
     if tokio::time::timeout(Duration::from_secs(2), &mut admin_task).await.is_err() {
         admin_task.abort();
@@ -291,7 +291,7 @@ where
     if let Err(e) = presence.leave().await {
         tracing::debug!(error = %e, "other daemons notice by themselves that this one is gone");
     }
-    house.db.close().await;
+    services.db.close().await;
     stop_cluster(ground.cluster).await;
     tracing::info!("stopped");
     Ok(())
@@ -299,25 +299,25 @@ where
 
 /// Runs until `stop`: gives idle connections back, notes how the database is, and ends what a daemon that is gone left.
 async fn housekeep(supervisor: &Supervisor, presence: &mut Presence, stop: &CancellationToken) {
-    let house = supervisor.house();
+    let services = supervisor.services();
     let mut owed = false;
     // By then whoever looks for what the last run left has looked.
     tokio::select! {
         () = stop.cancelled() => return,
-        () = tokio::time::sleep(Duration::from_secs(1)) => house.db.shrink_to_rest().await,
+        () = tokio::time::sleep(Duration::from_secs(1)) => services.db.shrink_to_rest().await,
     }
     let mut tick = tokio::time::interval(HOUSEKEEPING.min(renew_every()));
     loop {
         tokio::select! {
             () = stop.cancelled() => return,
             _ = tick.tick() => {
-                house.db.shrink().await;
+                services.db.shrink().await;
                 let renewed = tokio::time::timeout(Duration::from_secs(2), presence.renew()).await;
                 let up = renewed.is_ok_and(|renewed| renewed.is_ok());
                 if up {
                     owed = inherit(supervisor, presence, owed).await;
                 }
-                house.metrics.database(up, house.db.connections().await);
+                services.metrics.database(up, services.db.connections().await);
             }
         }
     }
@@ -386,11 +386,11 @@ async fn stop_cluster(cluster: Option<Cluster>) {
 }
 
 /// A new token for the command line on this host, good until the daemon ends.
-fn operator_token(house: &House, path: &Path) -> Result<(), ServeError> {
+fn operator_token(services: &HouseholdServices, path: &Path) -> Result<(), ServeError> {
     let io = |source| ServeError::Io { what: "the operator's token can't be written", source };
     let token = Token::generate().map_err(|e| io(io::Error::other(e.to_string())))?;
     token.hide();
-    house.book.insert(
+    services.book.insert(
         token.sha256(),
         Grant {
             holder: Holder::Operator { id: uuid::Uuid::nil(), label: "cli".to_owned() },

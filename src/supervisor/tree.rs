@@ -10,7 +10,7 @@ use tokio_util::task::TaskTracker;
 use super::entry::Entry;
 use super::foundation::DatabaseKind;
 use base::{ButlerName, Clock, task};
-use butler::{Butler, ButlerState, DatabaseStatus, House, HouseStatus};
+use butler::{Butler, ButlerState, DatabaseStatus, HouseholdServices, HouseholdStatus};
 use config::{CORE_BUTLERS, Household, Origin, Pricing};
 use store::Database;
 
@@ -21,7 +21,7 @@ pub struct Supervisor {
 }
 
 pub(super) struct Inner {
-    pub house: Arc<House>,
+    pub services: Arc<HouseholdServices>,
     /// In the order of their start.
     entries: RwLock<Vec<Arc<Entry>>>,
     database: DatabaseKind,
@@ -44,14 +44,14 @@ fn is_core(name: &str) -> bool {
 
 impl Supervisor {
     /// The tree of a household's butlers; nothing runs yet.
-    pub fn new(house: Arc<House>, household: Household, database: DatabaseKind, admin: String) -> Self {
+    pub fn new(services: Arc<HouseholdServices>, household: Household, database: DatabaseKind, admin: String) -> Self {
         let Household { butlers, broken, origin, pricing, .. } = household;
-        let mut entries: Vec<Arc<Entry>> = butlers.into_iter().map(|b| Entry::new(&house, b)).collect();
-        entries.extend(broken.iter().map(|b| Entry::broken(&house, b)));
+        let mut entries: Vec<Arc<Entry>> = butlers.into_iter().map(|b| Entry::new(&services, b)).collect();
+        entries.extend(broken.iter().map(|b| Entry::broken(&services, b)));
         sort(&mut entries);
         let inner = Inner {
-            started_at: house.clock.now(),
-            house,
+            started_at: services.clock.now(),
+            services,
             entries: RwLock::new(entries),
             database,
             admin,
@@ -108,26 +108,26 @@ impl Supervisor {
             }
         }
         self.recall().await;
-        self.inner.house.desk.set_complete(true);
+        self.inner.services.inbox.set_complete(true);
     }
 
     /// Butlers that the database knows and the roster doesn't have: they are shown, too.
     async fn recall(&self) {
-        let house = &self.inner.house;
-        let places = match house.db.places().await {
+        let services = &self.inner.services;
+        let places = match services.db.places().await {
             Ok(places) => places,
             Err(e) => return tracing::warn!(error = %e, "which butlers were here once can't be read"),
         };
         let here = self.entries();
         for place in places.iter().filter(|p| here.iter().all(|e| e.name != p.butler)) {
-            self.place(&Entry::gone(house, place.butler.clone(), &place.schema));
+            self.place(&Entry::gone(services, place.butler.clone(), &place.schema));
             self.strike_out(&place.butler).await;
         }
     }
 
     /// The switchboard forgets the butler.
     pub(super) async fn strike_out(&self, butler: &str) {
-        if let Err(e) = self.inner.house.desk.strike_out(butler).await {
+        if let Err(e) = self.inner.services.inbox.strike_out(butler).await {
             // It ages by itself, and then nothing is routed to it either.
             tracing::warn!(butler, error = %e, "a butler that was removed is registered yet");
         }
@@ -137,7 +137,7 @@ impl Supervisor {
     /// them within `timeout`; what is left then is abandoned to the next start.
     pub async fn stop(&self, timeout: Duration) {
         self.inner.closing.cancel();
-        self.inner.house.desk.set_complete(false);
+        self.inner.services.inbox.set_complete(false);
         let stopping = async {
             for core in [false, true] {
                 let mut group = self.entries();
@@ -159,8 +159,8 @@ impl Supervisor {
         }
     }
 
-    pub fn house(&self) -> &Arc<House> {
-        &self.inner.house
+    pub fn services(&self) -> &Arc<HouseholdServices> {
+        &self.inner.services
     }
 
     /// A butler's handle while it is up; else a sentence that says why not.
@@ -186,15 +186,15 @@ impl Supervisor {
     }
 
     /// The household as `status` shows it.
-    pub async fn status(&self) -> HouseStatus {
+    pub async fn status(&self) -> HouseholdStatus {
         let inner = &self.inner;
-        let database = database_status(&inner.house.db, &inner.database).await;
+        let database = database_status(&inner.services.db, &inner.database).await;
         let entries = self.entries();
         let mut butlers = Vec::with_capacity(entries.len());
         for entry in &entries {
             butlers.push(entry.status().await);
         }
-        HouseStatus {
+        HouseholdStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_at: inner.started_at,
@@ -233,7 +233,7 @@ impl Supervisor {
 
     /// The household's clock.
     pub fn clock(&self) -> &Clock {
-        &self.inner.house.clock
+        &self.inner.services.clock
     }
 }
 

@@ -133,7 +133,7 @@ impl ToolCall {
 
     /// Notes that the call's result shows text of this trust, which did not come out of the butler's own rows.
     pub fn shows(&self, trust: Trust) {
-        self.seen.saw(trust);
+        self.seen.observe(trust);
     }
 
     /// A connection that speaks for the caller's tenant. What it reads counts as shown to the caller.

@@ -10,7 +10,7 @@ use serde_json::{Map, Value};
 use strum::IntoStaticStr;
 
 use super::call::{ToolCall, ToolError};
-use super::keeper::AimOf;
+use super::egress::EgressTargetFn;
 
 /// What a call may change.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, IntoStaticStr)]
@@ -224,18 +224,18 @@ pub struct Tool {
     pub def: Arc<Definition>,
     pub handler: Handler,
     /// Where its calls go, for a tool that sends out. Without one that tells, all of them leave the household.
-    pub aim: Option<AimOf>,
+    pub egress_target: Option<EgressTargetFn>,
 }
 
 impl Tool {
     pub fn new(def: &Arc<Definition>, handler: Handler) -> Self {
-        Self { def: def.clone(), handler, aim: None }
+        Self { def: def.clone(), handler, egress_target: None }
     }
 
     /// The same tool with somebody who can tell where a call goes.
     #[must_use]
-    pub fn aimed(self, aim: AimOf) -> Self {
-        Self { aim: Some(aim), ..self }
+    pub fn with_egress_target(self, egress_target: EgressTargetFn) -> Self {
+        Self { egress_target: Some(egress_target), ..self }
     }
 }
 

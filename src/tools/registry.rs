@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 use super::audit::{Auditor, Outcome};
 use super::call::{ToolCall, ToolError, may_be_dropped, redact};
 use super::definition::{Definition, Effect, Tool};
-use super::exposed;
-use super::keeper::{self, Aim, Doorkeeper, Passage};
+use super::egress::{self, EgressGate, EgressTarget, GateDecision};
+use super::taint;
 use access::Caller;
 use base::redact::household;
 use base::{ButlerName, Seen, Trust, text};
@@ -71,22 +71,22 @@ impl ToolSetBuilder {
         Ok(())
     }
 
-    /// Closes the set. `keeper` is asked about calls that leave the household, and about those of gated tools.
+    /// Closes the set. `egress_gate` is asked about calls that leave the household, and about those of gated tools.
     pub fn build(
         mut self,
         butler: ButlerName,
         store: Store,
         auditor: Auditor,
         metrics: ButlerMetrics,
-        keeper: Arc<dyn Doorkeeper>,
+        egress_gate: Arc<dyn EgressGate>,
     ) -> ToolSet {
         for (name, entry) in &mut self.entries {
-            entry.asks = entry.tool.def.meta.sends_out || keeper.gated(name);
-            if let (true, Ok(def)) = (entry.asks, keeper::with_reason(&entry.tool.def)) {
+            entry.asks = entry.tool.def.meta.sends_out || egress_gate.gated(name);
+            if let (true, Ok(def)) = (entry.asks, egress::with_reason(&entry.tool.def)) {
                 entry.tool.def = Arc::new(def);
             }
         }
-        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor, metrics, keeper }) }
+        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor, metrics, egress_gate }) }
     }
 }
 
@@ -96,7 +96,7 @@ struct Inner {
     store: Store,
     auditor: Auditor,
     metrics: ButlerMetrics,
-    keeper: Arc<dyn Doorkeeper>,
+    egress_gate: Arc<dyn EgressGate>,
 }
 
 /// A butler's tools. Cheap to clone, immutable.
@@ -173,8 +173,8 @@ impl ToolSet {
         // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
         household().clean_members(&mut args);
         let admitted = caller.admit_call(name, &args).map_err(|e| e.to_string());
-        let why = args.remove(keeper::WHY).filter(|_| entry.asks);
-        let why = why.as_ref().and_then(Value::as_str).map(|why| text::truncate(why, keeper::MAX_WHY));
+        let why = args.remove(egress::WHY).filter(|_| entry.asks);
+        let why = why.as_ref().and_then(Value::as_str).map(|why| text::truncate(why, egress::MAX_WHY));
         let valid = def.validate(&mut args).map_err(|e| e.to_string());
         let audited = Arc::new(AtomicBool::new(false));
         let seen = Arc::new(Seen::default());
@@ -238,7 +238,7 @@ impl ToolSet {
                 run.await
             }
         };
-        let shown = exposed::note(&self.inner.store, &caller, seen.lowest(), def.meta.reads_private);
+        let shown = taint::note(&self.inner.store, &caller, seen.lowest(), def.meta.reads_private);
         let result = match shown.await {
             Ok(()) => result,
             // What it was shown is not on record, so it is not shown.
@@ -277,13 +277,17 @@ impl ToolSet {
 impl ToolSet {
     /// Runs the handler, if the call may be made.
     async fn through_the_door(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Value, ToolError> {
-        if entry.asks && call.caller.exposure().is_some() {
-            let aim = match (&entry.tool.aim, call.def.meta.sends_out) {
-                (Some(aim), _) => aim(&call).await?,
-                (None, true) => Some(Aim { outward: true, to: "somebody outside of the household".to_owned() }),
+        if entry.asks && call.caller.taint().is_some() {
+            let egress_target = match (&entry.tool.egress_target, call.def.meta.sends_out) {
+                (Some(egress_target), _) => egress_target(&call).await?,
+                (None, true) => {
+                    Some(EgressTarget { outward: true, to: "somebody outside of the household".to_owned() })
+                }
                 (None, false) => None,
             };
-            if let Passage::Parked(answer) = self.inner.keeper.ask(&call, aim.as_ref(), why.as_deref()).await? {
+            if let GateDecision::Hold(answer) =
+                self.inner.egress_gate.ask(&call, egress_target.as_ref(), why.as_deref()).await?
+            {
                 return Ok(answer);
             }
         }

@@ -82,7 +82,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
 
 async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
     let cpu_seconds = machine::own_cpu();
-    let house = supervisor.house();
+    let house = supervisor.services();
     let butler = supervisor.butler(MODEL)?;
     let clock: &Clock = supervisor.clock();
     let token = Token::generate().map_err(|e| e.to_string())?;
@@ -92,7 +92,7 @@ async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
             session: SessionId::new(),
             context: Arc::new(context),
             tools_seen: ToolsSeen::default(),
-            exposure: Default::default(),
+            taint: Default::default(),
             calls: Arc::new(CallGuard::open()),
         },
         tenant: TenantId::owner(),

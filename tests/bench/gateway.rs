@@ -38,7 +38,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
             session,
             context: request.into(),
             tools_seen: Default::default(),
-            exposure: Default::default(),
+            taint: Default::default(),
             calls: Arc::new(CallGuard::open()),
         },
         tenant: TenantId::owner(),

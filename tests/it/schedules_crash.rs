@@ -13,8 +13,8 @@ async fn killed_at(points: &[&str]) {
         let mark = point.replace('.', "-");
         let dying = Household::again(&household, "BUTLERD_CRASH_POINT", point);
         let mut daemon = dying.start().await;
-        let wish = json!({"name": mark, "in": "1s", "prompt": format!("count: {mark}")});
-        daemon.mcp("tally").ok("schedule_create", wish).await;
+        let schedule = json!({"name": mark, "in": "1s", "prompt": format!("count: {mark}")});
+        daemon.mcp("tally").ok("schedule_create", schedule).await;
         died(&mut daemon, point).await;
         drop(daemon);
         let daemon = household.start().await;
@@ -61,8 +61,8 @@ async fn a_run_by_hand_that_is_killed_has_failed_and_says_so() {
     let household = Household::few_with_model(&model).with_tally(1);
     let mut daemon = Household::again(&household, "BUTLERD_CRASH_POINT", "schedule.claimed").start().await;
     let tally = daemon.mcp("tally");
-    let wish = json!({"name": "by-hand", "cron": "0 0 1 1 *", "prompt": "count: by-hand"});
-    let made = tally.ok("schedule_create", wish).await;
+    let schedule = json!({"name": "by-hand", "cron": "0 0 1 1 *", "prompt": "count: by-hand"});
+    let made = tally.ok("schedule_create", schedule).await;
     let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
                       "params": {"name": "schedule_trigger", "arguments": {"id": made["id"]}}});
     let port = daemon.port("tally");

@@ -10,7 +10,7 @@ use base::{ButlerName, Clock, Secret, SessionId, TenantId};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Unit};
-use schedule::{Begun, Clockwork, Dispatch, Earlier, Firing, How, Scheduler, SchedulerParts};
+use schedule::{Begun, Dispatch, Earlier, Firing, How, ScheduleLoop, Scheduler, SchedulerParts};
 use store::cluster::{OWNER, socket_config};
 use store::migrate::Chain;
 use store::{Database, DatabaseOptions, Store, StoreError};
@@ -82,7 +82,7 @@ impl Bench {
         Self { db, store, clock }
     }
 
-    async fn scheduler(&self, node: &str, target: &Arc<Counter>) -> (Scheduler, Clockwork) {
+    async fn scheduler(&self, node: &str, target: &Arc<Counter>) -> (Scheduler, ScheduleLoop) {
         let scheduler = Scheduler::new(SchedulerParts {
             butler: ButlerName::new("benched").expect("a name"),
             db: self.db.clone(),
@@ -93,8 +93,8 @@ impl Bench {
             target: target.clone(),
             wake: Arc::default(),
         });
-        let clockwork = scheduler.start().await.expect("a start");
-        (scheduler, clockwork)
+        let schedule_loop = scheduler.start().await.expect("a start");
+        (scheduler, schedule_loop)
     }
 
     async fn add(&self, tenant: &str, name: &str, cron: &str, more: &str) {

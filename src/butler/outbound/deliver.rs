@@ -6,11 +6,11 @@ use serde_json::{Map, Value, json};
 
 use super::define;
 use inbox::SWITCHBOARD;
-use outbox::{Post, Wanted, aim_at, send};
-use tools::{AimOf, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use outbox::{Outbox, SendRequest, egress_target, send};
+use tools::{Effect, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tool, for the switchboard alone.
-pub fn deliver_tool(post: &Post) -> Tool {
+pub fn deliver_tool(outbox: &Outbox) -> Tool {
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let schema = json!({"type": "object", "additionalProperties": false, "properties": {
@@ -23,25 +23,25 @@ pub fn deliver_tool(post: &Post) -> Tool {
     let description = "Send a message in the switchboard's name: to the owner, or to somebody whom the household knows. \
                        Whoever wrote is answered with notify.";
     let definition = define("deliver", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) });
-    let (aiming, post) = (post.clone(), post.clone());
-    let aim: AimOf = Arc::new(move |call| {
-        let post = aiming.clone();
+    let (targeting, outbox) = (outbox.clone(), outbox.clone());
+    let egress_target: EgressTargetFn = Arc::new(move |call| {
+        let outbox = targeting.clone();
         Box::pin(async move {
             match wanted(call) {
-                Ok(wanted) => aim_at(&post, call, wanted.channel, wanted.recipient).await,
+                Ok(wanted) => egress_target(&outbox, call, wanted.channel, wanted.recipient).await,
                 // It is refused with its sentence as soon as it is let in.
                 Err(_) => Ok(None),
             }
         })
     });
     let sending = handler(move |call| {
-        let post = post.clone();
+        let outbox = outbox.clone();
         async move {
             let wanted = wanted(&call)?;
-            send(&call, &post, wanted).await
+            send(&call, &outbox, wanted).await
         }
     });
-    Tool::new(&definition, sending).aimed(aim)
+    Tool::new(&definition, sending).with_egress_target(egress_target)
 }
 
 fn words<'a>(of: Option<&'a Map<String, Value>>, name: &str) -> Option<&'a str> {
@@ -49,7 +49,7 @@ fn words<'a>(of: Option<&'a Map<String, Value>>, name: &str) -> Option<&'a str> 
 }
 
 /// What the arguments want sent, as they stand or as `notify_request` has it.
-fn wanted(call: &ToolCall) -> Result<Wanted<'_>, ToolError> {
+fn wanted(call: &ToolCall) -> Result<SendRequest<'_>, ToolError> {
     let refused = |code, why: String| Err(ToolError::refused(code, why));
     let map = |name: &str| call.args.get(name).and_then(Value::as_object);
     let request = map("notify_request");
@@ -62,7 +62,7 @@ fn wanted(call: &ToolCall) -> Result<Wanted<'_>, ToolError> {
     }
     let metadata = map("metadata");
     let wanted = match request {
-        None => Wanted {
+        None => SendRequest {
             channel: call.text("channel"),
             recipient: call.text("recipient"),
             subject: words(metadata, "subject"),
@@ -80,7 +80,7 @@ fn wanted(call: &ToolCall) -> Result<Wanted<'_>, ToolError> {
                 );
                 return refused("not_here", why);
             }
-            Wanted {
+            SendRequest {
                 channel: words(delivery, "channel"),
                 recipient: words(delivery, "recipient"),
                 subject: words(delivery, "subject"),

@@ -1,7 +1,7 @@
 //! What a butler says: answers, messages, reminders, and what became of them.
 
-mod aftermath;
 mod deliver;
+mod delivery_hooks;
 mod notifications;
 mod notify;
 mod remind;
@@ -10,20 +10,20 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-pub(super) use aftermath::{Replies, listen};
 pub(super) use deliver::deliver_tool;
+pub(super) use delivery_hooks::{Replies, listen};
 
 use notifications::notifications_tool;
 use notify::notify_tool;
 use remind::remind_tool;
 
-use inbox::Desk;
-use outbox::Post;
+use inbox::Inbox;
+use outbox::Outbox;
 use tools::{Definition, Meta, Tool};
 
 /// The tools.
-pub(super) fn outbound_tools(desk: &Desk, post: &Post) -> Vec<Tool> {
-    vec![notify_tool(desk, post), remind_tool(post), notifications_tool()]
+pub(super) fn outbound_tools(inbox: &Inbox, outbox: &Outbox) -> Vec<Tool> {
+    vec![notify_tool(inbox, outbox), remind_tool(outbox), notifications_tool()]
 }
 
 fn define(name: &str, description: &str, schema: Value, meta: Meta) -> Arc<Definition> {

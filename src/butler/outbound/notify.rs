@@ -5,12 +5,12 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::define;
-use inbox::{Desk, Lane, LiveKind};
-use outbox::{Post, aim_of, send_called};
-use tools::{Aim, AimOf, Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
+use inbox::{Inbox, Lane, LiveKind};
+use outbox::{Outbox, egress_target_fn, send_called};
+use tools::{Definition, Effect, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tool. To whom an answer goes, the session's request says, not its model.
-pub fn notify_tool(desk: &Desk, post: &Post) -> Tool {
+pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
     static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
     let definition = DEFINITION.get_or_init(|| {
         let schema = json!({"type": "object", "additionalProperties": false, "properties": {
@@ -32,25 +32,26 @@ pub fn notify_tool(desk: &Desk, post: &Post) -> Tool {
                            emoji and words call it twice.";
         define("notify", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) })
     });
-    let (aiming, sending) = (desk.clone(), aim_of(post, None));
-    let aim: AimOf = Arc::new(move |call| {
-        let (desk, sending) = (aiming.clone(), sending.clone());
+    let (targeting, sending) = (inbox.clone(), egress_target_fn(outbox, None));
+    let egress_target: EgressTargetFn = Arc::new(move |call| {
+        let (inbox, sending) = (targeting.clone(), sending.clone());
         Box::pin(async move {
             match intent_of(call).await?.as_str() {
                 "send" => sending(call).await,
-                _ => Ok(Some(answered(call, &desk))),
+                _ => Ok(Some(answered(call, &inbox))),
             }
         })
     });
-    let (desk, post) = (desk.clone(), post.clone());
-    Tool::new(definition, handler(move |call| notify(call, desk.clone(), post.clone()))).aimed(aim)
+    let (inbox, outbox) = (inbox.clone(), outbox.clone());
+    Tool::new(definition, handler(move |call| notify(call, inbox.clone(), outbox.clone())))
+        .with_egress_target(egress_target)
 }
 
 /// To whom an answer goes: whoever wrote.
-fn answered(call: &ToolCall, desk: &Desk) -> Aim {
+fn answered(call: &ToolCall, inbox: &Inbox) -> EgressTarget {
     let request = call.context();
     let to = format!("{} on {}", request.source_sender_identity, request.source_channel);
-    Aim { outward: !desk.is_own(request), to }
+    EgressTarget { outward: !inbox.is_own(request), to }
 }
 
 /// Names of arguments that only a message to somebody has.
@@ -74,7 +75,7 @@ fn refused<T>(code: &'static str, why: &str) -> Result<T, ToolError> {
     Err(ToolError::refused(code, why))
 }
 
-async fn notify(call: ToolCall, desk: Desk, post: Post) -> Result<Value, ToolError> {
+async fn notify(call: ToolCall, inbox: Inbox, outbox: Outbox) -> Result<Value, ToolError> {
     let intent = intent_of(&call).await?;
     if call.text("message").is_some_and(|m| m.trim().is_empty()) {
         return refused("invalid_arguments", "The message is empty.");
@@ -93,13 +94,13 @@ async fn notify(call: ToolCall, desk: Desk, post: Post) -> Result<Value, ToolErr
     }
     if intent == "send" {
         let channel = call.text("channel").map(str::to_owned);
-        return send_called(call, &post, channel.as_deref()).await;
+        return send_called(call, &outbox, channel.as_deref()).await;
     }
     if names_somebody(&call) {
         let why = format!("{intent} goes to the person whose message you deal with; name others with intent send.");
         return refused("invalid_arguments", &why);
     }
-    answer(call, &intent, desk, post).await
+    answer(call, &intent, inbox, outbox).await
 }
 
 /// Whether the session deals with a person's message.
@@ -110,7 +111,7 @@ async fn somebody_wrote(call: &ToolCall) -> Result<bool, ToolError> {
     Ok(!call.query(sql, &[&session.0]).await?.is_empty())
 }
 
-async fn answer(call: ToolCall, intent: &str, desk: Desk, post: Post) -> Result<Value, ToolError> {
+async fn answer(call: ToolCall, intent: &str, inbox: Inbox, outbox: Outbox) -> Result<Value, ToolError> {
     let Some(session) = call.session() else {
         return refused("nobody_to_answer", "Only a session that deals with a person's message can answer one.");
     };
@@ -132,9 +133,9 @@ async fn answer(call: ToolCall, intent: &str, desk: Desk, post: Post) -> Result<
         );
     }
     base::crash::point("answer.committed");
-    desk.tell(ctx.request_id, LiveKind::Replied);
-    if post.carries_answers() {
-        post.wake();
+    inbox.tell(ctx.request_id, LiveKind::Replied);
+    if outbox.carries_answers() {
+        outbox.wake();
     }
     Ok(json!({"status": "ok", "channel": ctx.source_channel, "intent": intent}))
 }

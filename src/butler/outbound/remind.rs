@@ -9,13 +9,13 @@ use uuid::Uuid;
 
 use super::define;
 use base::Priority;
-use outbox::{NewLetter, Post, aim_of};
+use outbox::{NewDelivery, Outbox, egress_target_fn};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The furthest time that a reminder may have.
 const FURTHEST: SignedDuration = SignedDuration::from_hours(24 * 366 * 10);
 
-pub fn remind_tool(post: &Post) -> Tool {
+pub fn remind_tool(outbox: &Outbox) -> Tool {
     static DEFINITION: OnceLock<Arc<Definition>> = OnceLock::new();
     let definition = DEFINITION.get_or_init(|| {
         let schema = json!({"type": "object", "additionalProperties": false, "required": ["message"], "properties": {
@@ -29,8 +29,8 @@ pub fn remind_tool(post: &Post) -> Tool {
         let description = "Remind the owner of something once, at a time. It is delivered as it stands, by itself.";
         define("remind", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) })
     });
-    let (aim, post) = (aim_of(post, None), post.clone());
-    Tool::new(definition, handler(move |call| remind(call, post.clone()))).aimed(aim)
+    let (egress_target, outbox) = (egress_target_fn(outbox, None), outbox.clone());
+    Tool::new(definition, handler(move |call| remind(call, outbox.clone()))).with_egress_target(egress_target)
 }
 
 fn refused<T>(why: impl Into<String>) -> Result<T, ToolError> {
@@ -38,27 +38,27 @@ fn refused<T>(why: impl Into<String>) -> Result<T, ToolError> {
 }
 
 /// A moment as people and models write it: with an offset, or in the owner's zone.
-fn moment(text: &str, post: &Post) -> Option<Timestamp> {
+fn moment(text: &str, outbox: &Outbox) -> Option<Timestamp> {
     let text = text.trim();
     if let Ok(at) = text.parse::<Timestamp>() {
         return Some(at);
     }
     let local = text.parse::<DateTime>().ok()?;
-    local.to_zoned(post.owner().zone.clone()).ok().map(|zoned| zoned.timestamp())
+    local.to_zoned(outbox.owner().zone.clone()).ok().map(|zoned| zoned.timestamp())
 }
 
-async fn remind(call: ToolCall, post: Post) -> Result<Value, ToolError> {
+async fn remind(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let message = call.text("message").unwrap_or_default();
     if message.trim().is_empty() {
         return refused("The message is empty.");
     }
-    let now = post.clock().now();
+    let now = outbox.clock().now();
     let at = match (call.args.get("delay_minutes").and_then(Value::as_i64), call.text("remind_at")) {
         (Some(_), Some(_)) => return refused("Give delay_minutes or remind_at, not both."),
         (None, None) => return refused("Say when: give delay_minutes or remind_at."),
         (Some(minutes), None) if minutes < 1 => return refused("delay_minutes must be at least 1."),
         (Some(minutes), None) => now.checked_add(SignedDuration::from_mins(minutes.min(1 << 32))).ok(),
-        (None, Some(text)) => match moment(text, &post) {
+        (None, Some(text)) => match moment(text, &outbox) {
             Some(at) => Some(at),
             None => return refused(format!("remind_at is no time: {text}. Write it as 2026-11-24T09:00.")),
         },
@@ -71,14 +71,14 @@ async fn remind(call: ToolCall, post: Post) -> Result<Value, ToolError> {
     }
     let tenant = call.context().tenant_id.clone();
     let mut lease = call.lease().await?;
-    let aim = match post.aim(&mut lease, &tenant, call.text("channel"), None).await? {
-        Ok(aim) => aim,
+    let recipient = match outbox.resolve_recipient(&mut lease, &tenant, call.text("channel"), None).await? {
+        Ok(recipient) => recipient,
         Err(nobody) => return nobody.answer(),
     };
     drop(lease);
-    let letter = NewLetter {
+    let delivery = NewDelivery {
         id: Uuid::now_v7(),
-        aim: &aim,
+        recipient: &recipient,
         request: call.context(),
         session: call.session().map(|s| s.0),
         kind: "reminder",
@@ -89,9 +89,9 @@ async fn remind(call: ToolCall, post: Post) -> Result<Value, ToolError> {
         due_at: at,
         deferred: Some("scheduled"),
     };
-    let (id, fresh) = post.post(&call, &letter).await?;
+    let (id, fresh) = outbox.enqueue(&call, &delivery).await?;
     let mut said = json!({"id": id, "delivery_id": id, "status": "scheduled", "remind_at": at.to_string(),
-                          "channel": aim.channel, "message": message});
+                          "channel": recipient.channel, "message": message});
     if !fresh {
         said["duplicate"] = json!(true);
     }

@@ -8,7 +8,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use base::{MAX_LINEAGE_DEPTH, RequestContext};
-use inbox::{Desk, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest};
+use inbox::{Inbox, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest};
 use store::StoreError;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -16,7 +16,7 @@ use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 const DEADLINE: Duration = Duration::from_secs(90);
 
 /// The tools.
-pub fn ask_tools(desk: &Desk) -> Vec<Tool> {
+pub fn ask_tools(inbox: &Inbox) -> Vec<Tool> {
     static DEFINITIONS: OnceLock<[Arc<Definition>; 2]> = OnceLock::new();
     let [ask_def, list_def] = DEFINITIONS.get_or_init(|| {
         let define = |name: &str, description: &str, schema: Value, meta: Meta| {
@@ -43,17 +43,17 @@ pub fn ask_tools(desk: &Desk) -> Vec<Tool> {
             define("list_butlers", "The butlers of the household and what each is for.", which, reads),
         ]
     });
-    let (asking, listing) = (desk.clone(), desk.clone());
+    let (asking, listing) = (inbox.clone(), inbox.clone());
     vec![
         Tool::new(ask_def, handler(move |call| ask(call, asking.clone()))),
         Tool::new(list_def, handler(move |call| list(call, listing.clone()))),
     ]
 }
 
-async fn list(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+async fn list(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let own = call.butler.as_str();
     let wanted = call.args.get("routable_only").and_then(Value::as_bool).unwrap_or(false);
-    let shown = desk.registered().into_iter().filter(|butler| butler.routable() || !wanted).map(|butler| {
+    let shown = inbox.registered().into_iter().filter(|butler| butler.routable() || !wanted).map(|butler| {
         json!({"name": butler.name, "description": butler.description, "you": butler.name == own,
                "routable": butler.routable(), "eligibility": butler.eligibility, "here": butler.here,
                "route_contract": butler.contract,
@@ -62,7 +62,7 @@ async fn list(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
     Ok(shown.collect())
 }
 
-async fn ask(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+async fn ask(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let Some(session) = call.session() else {
         return Err(ToolError::refused(
             "forbidden",
@@ -71,7 +71,7 @@ async fn ask(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
     };
     let butler = call.text("butler").unwrap_or_default().to_owned();
     let question = call.text("question").unwrap_or_default().to_owned();
-    let routable = desk.routable();
+    let routable = inbox.routable();
     if butler == call.butler.as_str() || !routable.iter().any(|(name, _)| *name == butler) {
         let others = routable.iter().map(|(name, _)| name.as_str()).filter(|name| *name != call.butler.as_str());
         let others: Vec<&str> = others.collect();
@@ -92,9 +92,9 @@ async fn ask(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
         &[&id, &session.0, &request.request_id.0, &butler, &question, &context],
     )
     .await?;
-    let mut watch = desk.watch();
+    let mut watch = inbox.watch();
     let child = request.request_id.0;
-    if let Err(e) = desk.route(route(request, id, &butler, &question, call.butler.as_str())).await {
+    if let Err(e) = inbox.route(route(request, id, &butler, &question, call.butler.as_str())).await {
         close(&call, id, "failed").await?;
         return Err(ToolError::refused("butler_unavailable", format!("{butler} could not be asked: {e}.")));
     }

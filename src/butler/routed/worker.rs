@@ -12,11 +12,11 @@ use tokio_util::task::TaskTracker;
 use uuid::Uuid;
 
 use super::prior::{self, Next, Work};
-use approvals::{Keeper, risky};
+use approvals::{ApprovalGate, risky};
 use base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task, text};
 use config::ButlerConfig;
-use inbox::{Answer, Desk, End, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause};
-use sessions::{SessionResult, SessionState, Spawner, Trigger, TriggerError, Wants};
+use inbox::{Answer, End, Inbox, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause};
+use sessions::{SessionOptions, SessionResult, SessionState, Spawner, Trigger, TriggerError};
 use store::{Claim, ClaimTable, Store, StoreError, lease_seconds, settle};
 
 /// Rows are looked for this often even if nobody says that there are any.
@@ -30,10 +30,10 @@ pub struct RoutedParts {
     pub config: Arc<ButlerConfig>,
     pub store: Store,
     pub spawner: Spawner,
-    pub desk: Desk,
+    pub inbox: Inbox,
     pub wake: Arc<Notify>,
     /// Where words wait that a session may not send by itself.
-    pub keeper: Keeper,
+    pub gate: ApprovalGate,
 }
 
 /// The worker of a butler that is up.
@@ -126,13 +126,13 @@ impl Inner {
     }
 
     async fn release_own(&self) -> Result<(), StoreError> {
-        let mut lease = self.parts.desk.db().every_tenant().await?;
+        let mut lease = self.parts.inbox.db().every_tenant().await?;
         let sql = format!(
             "UPDATE \"{}\".route_inbox SET state = 'accepted', claim_id = NULL, claimed_by = NULL, lease_until = NULL
              WHERE state = 'processing' AND claimed_by = $1",
             self.schema()
         );
-        lease.execute(&sql, &[&self.parts.desk.node()]).await.map_err(failed())?;
+        lease.execute(&sql, &[&self.parts.inbox.node()]).await.map_err(failed())?;
         Ok(())
     }
 
@@ -182,7 +182,7 @@ impl Inner {
             self.schema()
         );
         let next = async {
-            let mut lease = self.parts.desk.db().every_tenant().await?;
+            let mut lease = self.parts.inbox.db().every_tenant().await?;
             let rows = lease.query(&sql, &[]).await.map_err(failed())?;
             Ok::<_, StoreError>(rows.first().and_then(|row| row.get::<_, Option<f64>>(0)))
         };
@@ -197,7 +197,7 @@ impl Inner {
     async fn claim(&self) -> Result<Option<Claimed>, StoreError> {
         let under_way: Vec<Uuid> = self.under_way().iter().copied().collect();
         let claim = Uuid::now_v7();
-        let mut lease = self.parts.desk.db().every_tenant().await?;
+        let mut lease = self.parts.inbox.db().every_tenant().await?;
         let schema = self.schema();
         let sql = format!(
             "UPDATE \"{schema}\".route_inbox SET state = 'processing', claim_id = $1, claimed_by = $2,
@@ -209,7 +209,7 @@ impl Inner {
                          ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED)
              RETURNING id, tenant_id, attempts, trust, route, request_id, kind"
         );
-        let params: store::Params<'_> = &[&claim, &self.parts.desk.node(), &lease_seconds(), &under_way];
+        let params: store::Params<'_> = &[&claim, &self.parts.inbox.node(), &lease_seconds(), &under_way];
         let Some(row) = lease.query_opt(&sql, params).await.map_err(failed())? else { return Ok(None) };
         let id: Uuid = row.get(0);
         let route = serde_json::from_value::<Route>(row.get(4));
@@ -252,7 +252,7 @@ impl Inner {
             answer,
             asked: asker.map(|asker| (asker, UNREAD)),
         };
-        self.parts.desk.settle(settlement).await.map(drop)
+        self.parts.inbox.settle(settlement).await.map(drop)
     }
 
     async fn deal_with(&self, claimed: &Claimed) {
@@ -261,7 +261,7 @@ impl Inner {
         let tried = {
             let work = self.attempt(claimed, &lost);
             let table = ClaimTable::of(self.schema(), "route_inbox", "id");
-            let renewing = table.hold(self.parts.desk.db(), Claim { row: claimed.id, id: claimed.claim });
+            let renewing = table.hold(self.parts.inbox.db(), Claim { row: claimed.id, id: claimed.claim });
             tokio::pin!(work);
             tokio::select! {
                 tried = &mut work => tried,
@@ -288,7 +288,7 @@ impl Inner {
             // Tries that ended without a word count as well: each of them may have been the daemon's own end.
             return Tried::Failed("none of its tries came to an end".to_owned());
         }
-        let ended = match self.parts.spawner.begin(self.wish(claimed), None).await {
+        let ended = match self.parts.spawner.begin(self.trigger_of(claimed), None).await {
             Ok((session, ended)) => {
                 self.began(claimed, session).await;
                 tokio::pin!(ended);
@@ -341,7 +341,7 @@ impl Inner {
     }
 
     /// The session's request: where it comes from, what was said before, and how its answer reaches somebody.
-    fn wish(&self, claimed: &Claimed) -> Trigger {
+    fn trigger_of(&self, claimed: &Claimed) -> Trigger {
         let Route { input, kind, interactive, subrequest, .. } = &claimed.route;
         let mut context = json!({"conversation_before": input.conversation_history, "interactive": interactive});
         let mut add = |name: &str, value: Value| {
@@ -375,14 +375,14 @@ impl Inner {
         // An outcome was put together out of what an earlier session had been shown.
         request.private |= *kind == RouteKind::Answer;
         let source = if *kind == RouteKind::Ask { "ask" } else { "route" };
-        let wants = Wants { route: Some(claimed.id), ..Wants::default() };
-        Trigger { context: Some(context), wants, ..Trigger::new(prompt, source, Arc::new(request)) }
+        let options = SessionOptions { route: Some(claimed.id), ..SessionOptions::default() };
+        Trigger { context: Some(context), options, ..Trigger::new(prompt, source, Arc::new(request)) }
     }
 
     async fn began(&self, claimed: &Claimed, session: SessionId) {
         let butler = self.butler().to_string();
         let kind = LiveKind::Session { butler, session: session.0, segment: Some(claimed.id) };
-        self.parts.desk.tell(claimed.route.request_context.request_id, kind);
+        self.parts.inbox.tell(claimed.route.request_context.request_id, kind);
         let noted = async {
             let mut lease = self.parts.store.tenant(&claimed.tenant).await?;
             let sql = "UPDATE route_inbox SET session_id = $2 WHERE id = $1 AND claim_id = $3";
@@ -423,15 +423,15 @@ impl Inner {
         let Route { request_context, kind, interactive, subrequest, .. } = &claimed.route;
         let mut words = text.filter(|t| !t.trim().is_empty()).unwrap_or_else(|| NOTHING_SAID.to_owned());
         let wanted = *interactive && *kind != RouteKind::Ask;
-        if wanted && failure && !self.parts.desk.is_own(request_context) && self.was_risky(claimed).await? {
+        if wanted && failure && !self.parts.inbox.is_own(request_context) && self.was_risky(claimed).await? {
             // How it failed is in words that a session's model may have chosen.
             FAILED_FOR_OTHERS.clone_into(&mut words);
         }
         let waits_for_leave = match session {
-            Some(session) if wanted && !failure && !self.parts.desk.is_own(request_context) => {
+            Some(session) if wanted && !failure && !self.parts.inbox.is_own(request_context) => {
                 let risky = risky(&self.parts.store, &claimed.tenant, session).await?;
                 if risky && !self.has_answered(claimed).await? {
-                    self.parts.keeper.park_reply(session, request_context, &words).await?;
+                    self.parts.gate.park_reply(session, request_context, &words).await?;
                 }
                 risky
             }
@@ -459,7 +459,7 @@ impl Inner {
             answer,
             asked: asker.filter(|_| *kind == RouteKind::Ask).map(|asker| (asker, words.as_str())),
         };
-        if !self.parts.desk.settle(settlement).await? {
+        if !self.parts.inbox.settle(settlement).await? {
             tracing::warn!(butler = %self.butler(), route = %claimed.id, "somebody else holds this row; nothing was settled");
         }
         Ok(())
@@ -475,7 +475,7 @@ impl Inner {
 
     /// Whether the row's sessions have answered by themselves.
     async fn has_answered(&self, claimed: &Claimed) -> Result<bool, StoreError> {
-        let mut lease = self.parts.desk.db().shared(&claimed.tenant).await?;
+        let mut lease = self.parts.inbox.db().shared(&claimed.tenant).await?;
         let sql = format!(
             "SELECT EXISTS (SELECT 1 FROM shared.replies WHERE segment_id = $1)
                  OR EXISTS (SELECT 1 FROM shared.pending_actions a JOIN \"{}\".sessions s ON s.id = a.session_id

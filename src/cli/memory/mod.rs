@@ -15,7 +15,7 @@ use super::{Caller, Outcome, args::MemoryArgs};
 use admin::ApiClient;
 
 pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Outcome {
-    let house = House { butler: the_one(&caller, butler).await?, caller };
+    let house = RememberingButler { butler: the_one(&caller, butler).await?, caller };
     let (out, zone) = (house.caller.out, house.caller.zone());
     let (answer, tell): (Value, fn(super::out::Out, &Value, &jiff::tz::TimeZone)) = match what {
         Memory::Search { words, limit, types } => {
@@ -93,12 +93,12 @@ pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Out
 }
 
 /// A butler that remembers, and the way to it.
-struct House {
+struct RememberingButler {
     caller: Caller,
     butler: String,
 }
 
-impl House {
+impl RememberingButler {
     /// Calls a tool of memory. What it refuses is the command's end.
     async fn call(&self, tool: &str, args: Value) -> Result<Value, Problem> {
         let args: Option<Map<String, Value>> = args.as_object().cloned();

@@ -11,12 +11,12 @@ use super::super::Outcome;
 use super::super::lines;
 use super::super::out::count;
 use super::super::problem::{FAILED, Problem};
-use super::House;
+use super::RememberingButler;
 
 /// So many lines are asked for, or handed in, at once; an episode can be long.
 const PAGE: usize = 200;
 
-pub async fn export(house: &House, file: Option<&Path>) -> Outcome {
+pub async fn export(house: &RememberingButler, file: Option<&Path>) -> Outcome {
     let out = house.caller.out;
     let Some(path) = file.filter(|file| *file != Path::new("-")) else {
         // The lines are the answer, for programs as for people.
@@ -55,7 +55,10 @@ pub async fn export(house: &House, file: Option<&Path>) -> Outcome {
     Ok(0)
 }
 
-async fn pages(house: &House, take: &mut dyn FnMut(&Value) -> Result<(), Problem>) -> Result<usize, Problem> {
+async fn pages(
+    house: &RememberingButler,
+    take: &mut dyn FnMut(&Value) -> Result<(), Problem>,
+) -> Result<usize, Problem> {
     let (mut after, mut written) = (None::<String>, 0);
     loop {
         let mut args = json!({"limit": PAGE});
@@ -74,7 +77,7 @@ async fn pages(house: &House, take: &mut dyn FnMut(&Value) -> Result<(), Problem
     }
 }
 
-pub async fn import(house: &House, file: &Path) -> Outcome {
+pub async fn import(house: &RememberingButler, file: &Path) -> Outcome {
     let out = house.caller.out;
     let mut given = lines::of(Some(file))?;
     let mut outcomes: BTreeMap<String, BTreeMap<String, u64>> = BTreeMap::new();
@@ -116,7 +119,7 @@ pub async fn import(house: &House, file: &Path) -> Outcome {
 }
 
 async fn hand_in(
-    house: &House,
+    house: &RememberingButler,
     page: &[String],
     first: usize,
     outcomes: &mut BTreeMap<String, BTreeMap<String, u64>>,

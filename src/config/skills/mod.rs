@@ -78,7 +78,7 @@ pub fn ordered(skills: &[Skill], prompt: &str) -> Vec<Skill> {
 }
 
 /// A shared skill that a butler asks for, and where its file does so.
-pub(super) struct Wanted {
+pub(super) struct SharedSkillRef {
     pub name: String,
     pub file: PathBuf,
     pub line: Option<usize>,
@@ -87,14 +87,14 @@ pub(super) struct Wanted {
 
 /// Reads all skills of the butler in `roster/<dir>`, sorted by name, and every mistake in them. `shown` is the roster's
 /// path as mistakes tell it.
-pub(super) fn load(roster: &Path, shown: &Path, dir: &str, wanted: &[Wanted]) -> (Vec<Skill>, Vec<Mistake>) {
+pub(super) fn load(roster: &Path, shown: &Path, dir: &str, wanted: &[SharedSkillRef]) -> (Vec<Skill>, Vec<Mistake>) {
     let mut loader = Loader { skills: Vec::new(), mistakes: Vec::new(), left: SKILL_LIMITS };
     let own = (roster.join(dir).join(SKILLS_DIR), shown.join(dir).join(SKILLS_DIR));
     let shared = (roster.join(SHARED_DIR).join(SKILLS_DIR), shown.join(SHARED_DIR).join(SKILLS_DIR));
     for name in loader.names(&own.0, &own.1) {
         loader.skill(&name, &own.0.join(&name), &own.1.join(&name));
     }
-    for Wanted { name, file, line, key } in wanted {
+    for SharedSkillRef { name, file, line, key } in wanted {
         let refuse = |problem: String, expected: String| Mistake {
             file: file.clone(),
             line: *line,

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{Skill, Wanted, load};
+use super::{SharedSkillRef, Skill, load};
 
 /// The skills of a butler in a roster without mistakes.
 pub fn skills_of(roster: &Path, butler: &str, shared: &[&str]) -> Vec<Skill> {
@@ -13,9 +13,9 @@ pub fn skills_of(roster: &Path, butler: &str, shared: &[&str]) -> Vec<Skill> {
 
 /// Skills and mistakes, the roster shown as `roster`.
 pub(super) fn read(roster: &Path, butler: &str, shared: &[&str]) -> (Vec<Skill>, Vec<String>) {
-    let wanted: Vec<Wanted> = shared
+    let wanted: Vec<SharedSkillRef> = shared
         .iter()
-        .map(|name| Wanted {
+        .map(|name| SharedSkillRef {
             name: (*name).to_owned(),
             file: "butler.toml".into(),
             line: Some(4),

@@ -9,7 +9,7 @@ use super::book::list;
 use super::rules::Rules;
 use super::tools::{no_such_rule, rule_of};
 use crate::accept::triage;
-use crate::desk::Desk;
+use crate::handle::Inbox;
 use crate::types::{Envelope, Triage};
 use base::text;
 use store::StoreError;
@@ -30,13 +30,13 @@ struct Past {
 }
 
 /// `triage_dry_run`
-pub(super) async fn dry_run(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+pub(super) async fn dry_run(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let inline = ["kind", "pattern", "action", "butler"].iter().any(|name| call.args.contains_key(*name));
     let rules = match (call.text("rule_id"), inline) {
         (Some(_), true) => {
             return Err(ToolError::refused("invalid_rule", "Give either rule_id or a rule of your own, not both."));
         }
-        (None, true) => Rules { list: vec![rule_of(&call, &desk)?] },
+        (None, true) => Rules { list: vec![rule_of(&call, &inbox)?] },
         (id, false) => {
             let mut on_record = list(&mut call.lease().await?).await?;
             if let Some(id) = id.and_then(|id| Uuid::parse_str(id).ok()) {

@@ -6,7 +6,7 @@ use uuid::Uuid;
 
 use super::dry_run::dry_run;
 use super::rules::{Kind, Rule};
-use crate::desk::Desk;
+use crate::handle::Inbox;
 use crate::tools::{define, operators};
 use crate::types::Action;
 use base::TenantId;
@@ -17,7 +17,7 @@ const COLUMNS: &str = "id, position, kind, pattern, action, butler, enabled, not
 const STEP: i32 = 10;
 
 /// The tools.
-pub fn tools(desk: &Desk) -> Vec<Tool> {
+pub fn tools(inbox: &Inbox) -> Vec<Tool> {
     let id = json!({"type": "string", "format": "uuid", "description": "Id of the rule (from triage_rule_list)"});
     let position =
         json!({"type": "integer", "minimum": 0, "maximum": 1_000_000, "description": "Lower ones are asked first"});
@@ -65,7 +65,7 @@ pub fn tools(desk: &Desk) -> Vec<Tool> {
         &[],
         Meta { reads_untrusted: true, ..Meta::read() },
     );
-    let (adding, updating, removing, trying) = (desk.clone(), desk.clone(), desk.clone(), desk.clone());
+    let (adding, updating, removing, trying) = (inbox.clone(), inbox.clone(), inbox.clone(), inbox.clone());
     vec![
         Tool::new(&list_def, handler(list)),
         Tool::new(&add_def, handler(move |call| add(call, adding.clone()))),
@@ -102,7 +102,7 @@ fn show(row: &Row) -> Value {
 }
 
 /// The rule that the arguments speak of, if they are sound.
-pub(super) fn rule_of(call: &ToolCall, desk: &Desk) -> Result<Rule, ToolError> {
+pub(super) fn rule_of(call: &ToolCall, inbox: &Inbox) -> Result<Rule, ToolError> {
     let wrong = |why: String| ToolError::refused("invalid_rule", why);
     let text = |name: &str| call.text(name).map(str::trim).unwrap_or_default();
     let kind = Kind::from_name(text("kind")).ok_or_else(|| wrong("A rule needs a kind.".to_owned()))?;
@@ -115,10 +115,10 @@ pub(super) fn rule_of(call: &ToolCall, desk: &Desk) -> Result<Rule, ToolError> {
     let butler = call.text("butler").map(str::to_owned);
     match (action, &butler) {
         (Action::RouteTo, None) => {
-            return Err(wrong(format!("route_to needs a butler; there are: {}.", names(desk))));
+            return Err(wrong(format!("route_to needs a butler; there are: {}.", names(inbox))));
         }
-        (Action::RouteTo, Some(butler)) if !desk.routable().iter().any(|(name, _)| name == butler) => {
-            let message = format!("There is no butler `{butler}` to route to; there are: {}.", names(desk));
+        (Action::RouteTo, Some(butler)) if !inbox.routable().iter().any(|(name, _)| name == butler) => {
+            let message = format!("There is no butler `{butler}` to route to; there are: {}.", names(inbox));
             return Err(ToolError::refused("unknown_butler", message));
         }
         (Action::RouteTo, Some(_)) | (_, None) => {}
@@ -128,8 +128,8 @@ pub(super) fn rule_of(call: &ToolCall, desk: &Desk) -> Result<Rule, ToolError> {
     Ok(Rule { id: Uuid::now_v7(), position: 0, kind, pattern: pattern.to_owned(), action, butler, enabled: true, note })
 }
 
-fn names(desk: &Desk) -> String {
-    desk.routable().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
+fn names(inbox: &Inbox) -> String {
+    inbox.routable().into_iter().map(|(name, _)| name).collect::<Vec<_>>().join(", ")
 }
 
 /// Why a pattern can never fit.
@@ -152,13 +152,13 @@ fn mistake(kind: Kind, pattern: &str) -> Option<String> {
 }
 
 /// From now on messages are looked at anew.
-fn changed(call: &ToolCall, desk: &Desk) {
+fn changed(call: &ToolCall, inbox: &Inbox) {
     let tenant: &TenantId = &call.context().tenant_id;
-    desk.rules().forget(tenant);
+    inbox.rules().forget(tenant);
 }
 
-async fn add(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
-    let rule = rule_of(&call, &desk)?;
+async fn add(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
+    let rule = rule_of(&call, &inbox)?;
     let position = call.args.get("position").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
     let sql = format!(
         "INSERT INTO triage_rules (id, position, kind, pattern, action, butler, note)
@@ -169,7 +169,7 @@ async fn add(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
     let rows = call
         .effect(&sql, &[&rule.id, &position, &kind, &rule.pattern, &action, &rule.butler, &rule.note, &STEP])
         .await?;
-    changed(&call, &desk);
+    changed(&call, &inbox);
     Ok(rows.first().map(show).unwrap_or_default())
 }
 
@@ -181,7 +181,7 @@ pub(super) fn no_such_rule() -> ToolError {
     ToolError::refused("not_found", "There is no rule of that id; triage_rule_list (butlerd rules list) shows them.")
 }
 
-async fn update(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+async fn update(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let enabled = call.args.get("enabled").and_then(Value::as_bool);
     let position = call.args.get("position").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok());
     let sql = format!(
@@ -190,14 +190,14 @@ async fn update(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
          WHERE id = $1 RETURNING {COLUMNS}"
     );
     let rows = call.effect(&sql, &[&id_of(&call), &enabled, &position, &call.text("note")]).await?;
-    changed(&call, &desk);
+    changed(&call, &inbox);
     rows.first().map(show).ok_or_else(no_such_rule)
 }
 
-async fn remove(call: ToolCall, desk: Desk) -> Result<Value, ToolError> {
+async fn remove(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let sql = format!("DELETE FROM triage_rules WHERE id = $1 RETURNING {COLUMNS}");
     let rows = call.effect(&sql, &[&id_of(&call)]).await?;
-    changed(&call, &desk);
+    changed(&call, &inbox);
     rows.first().map(|row| json!({"status": "ok", "removed": show(row)})).ok_or_else(no_such_rule)
 }
 

@@ -4,15 +4,15 @@
 
 /// A tool named like the function that does its work.
 macro_rules! tool {
-    ($keeper:ident, $meta:expr, $work:ident, $description:expr, $properties:expr, $required:expr) => {{
-        let keeper = $keeper.clone();
+    ($gate:ident, $meta:expr, $work:ident, $description:expr, $properties:expr, $required:expr) => {{
+        let gate = $gate.clone();
         let def = define(stringify!($work), $description, $properties, $required, $meta)?;
-        Tool::new(&def, handler(move |call| $work(call, keeper.clone())))
+        Tool::new(&def, handler(move |call| $work(call, gate.clone())))
     }};
 }
 
-mod deciding;
-mod looking;
+mod decision_tools;
+mod read_tools;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::contract::{Factory, Manifest, Module, ModuleContext};
-use approvals::{Action, DecideError, Keeper, Rule, Settings};
+use approvals::{Action, ApprovalGate, DecideError, Rule, Settings};
 use base::ButlerName;
 use config::Section;
 use tools::{Definition, Meta, Tool, ToolCall, ToolError};
@@ -48,12 +48,12 @@ struct ApprovalsModule;
 #[async_trait]
 impl Module for ApprovalsModule {
     fn manifest(&self) -> Result<Manifest, String> {
-        let names = looking::NAMES.iter().chain(&deciding::NAMES);
+        let names = read_tools::NAMES.iter().chain(&decision_tools::NAMES);
         Ok(Manifest { tools: names.map(|name| (*name).to_owned()).collect() })
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        let mut tools = looking::tools(&cx.keeper)?;
-        tools.extend(deciding::tools(&cx.keeper)?);
+        let mut tools = read_tools::tools(&cx.gate)?;
+        tools.extend(decision_tools::tools(&cx.gate)?);
         Ok(tools)
     }
 }
@@ -88,18 +88,18 @@ fn moment(call: &ToolCall, name: &str) -> Result<Option<jiff::Timestamp>, ToolEr
 }
 
 /// One of the butler's own wishes.
-async fn own_action(call: &ToolCall, keeper: &Keeper) -> Result<Action, ToolError> {
+async fn own_action(call: &ToolCall, gate: &ApprovalGate) -> Result<Action, ToolError> {
     let id = id(call, "action_id")?;
-    let found = keeper.actions().get(&call.context().tenant_id, id).await?;
+    let found = gate.actions().get(&call.context().tenant_id, id).await?;
     let action = found.filter(|a| a.butler == call.butler.as_str()).ok_or(DecideError::Unknown(id))?;
     call.shows(action.trust);
     Ok(action)
 }
 
 /// One of the butler's own rules.
-async fn own_rule(call: &ToolCall, keeper: &Keeper) -> Result<Rule, ToolError> {
+async fn own_rule(call: &ToolCall, gate: &ApprovalGate) -> Result<Rule, ToolError> {
     let id = id(call, "rule_id")?;
-    let found = keeper.actions().rule(&call.context().tenant_id, id).await?;
+    let found = gate.actions().rule(&call.context().tenant_id, id).await?;
     let unknown = || ToolError::refused("not_found", format!("There is no rule {id}."));
     let rule = found.filter(|r| r.butler == call.butler.as_str()).ok_or_else(unknown)?;
     call.shows(rule.trust);

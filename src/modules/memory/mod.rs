@@ -3,7 +3,6 @@
 //! Rows are the truth (`sql/memory/`); what is searched stands in memory beside them and is kept in step by the numbers of
 //! their changes. Whoever reads a row is told how far it is believed by the row's policy, so memory launders nothing.
 
-mod asking;
 mod calendar;
 mod core;
 pub mod embed;
@@ -15,6 +14,7 @@ mod owner;
 pub mod predicates;
 pub mod rank;
 mod reembed;
+mod retrieval;
 pub mod same;
 mod settings;
 mod shard;
@@ -32,7 +32,7 @@ use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, Name
 use ::tools::Tool;
 use base::{ButlerName, TenantId};
 use config::{KeyMistake, Section};
-use schedule::HouseSchedule;
+use schedule::BuiltInSchedule;
 use store::migrate::Chain;
 
 pub use core::{Ask, Memory};
@@ -109,7 +109,13 @@ impl Module for MemoryModule {
             return Ok(Manifest::default());
         }
         Ok(Manifest {
-            tools: asking::NAMES.iter().copied().chain(tools::names()).chain(owner::NAMES).map(str::to_owned).collect(),
+            tools: retrieval::NAMES
+                .iter()
+                .copied()
+                .chain(tools::names())
+                .chain(owner::NAMES)
+                .map(str::to_owned)
+                .collect(),
         })
     }
     fn credentials(&self) -> Vec<Credential> {
@@ -144,7 +150,7 @@ impl Module for MemoryModule {
     fn jobs(&self, _: &ModuleContext) -> Vec<NamedJob> {
         self.memory.get().map(jobs::named).unwrap_or_default()
     }
-    fn schedules(&self) -> Vec<HouseSchedule> {
+    fn schedules(&self) -> Vec<BuiltInSchedule> {
         if self.settings.enabled { jobs::schedules(&self.settings) } else { Vec::new() }
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
@@ -153,6 +159,6 @@ impl Module for MemoryModule {
         }
         let memory = self.memory()?;
         let with = With { memory: memory.clone(), runs: Some(jobs::on_demand(memory, &cx.due)) };
-        Ok(asking::tools(memory)?.into_iter().chain(tools::tools(&with)?).chain(owner::tools(&with)?).collect())
+        Ok(retrieval::tools(memory)?.into_iter().chain(tools::tools(&with)?).chain(owner::tools(&with)?).collect())
     }
 }

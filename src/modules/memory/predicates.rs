@@ -1,6 +1,6 @@
 //! The words in which facts are put: their plain form, their other names, and what kind of fact they make.
 
-use super::write::Known;
+use super::write::TenantPredicate;
 
 /// A predicate that every household begins with.
 pub struct Seed {
@@ -141,8 +141,8 @@ fn plain(c: char) -> char {
 }
 
 /// The predicate that `name`, in its plain form, stands for; the tenant's own go before the seeds.
-pub fn resolve(name: &str, own: &[Known]) -> Predicate {
-    let of = |k: &Known| Predicate {
+pub fn resolve(name: &str, own: &[TenantPredicate]) -> Predicate {
+    let of = |k: &TenantPredicate| Predicate {
         name: k.name.clone(),
         edge: k.edge,
         temporal: k.temporal,
@@ -156,7 +156,7 @@ pub fn resolve(name: &str, own: &[Known]) -> Predicate {
         many: s.many,
         suggestion: None,
     };
-    let alias = |k: &&Known| k.aliases.iter().any(|a| a == name);
+    let alias = |k: &&TenantPredicate| k.aliases.iter().any(|a| a == name);
     if let Some(known) = own.iter().find(|k| k.name == name).or_else(|| own.iter().find(alias)) {
         return of(known);
     }
@@ -210,8 +210,13 @@ mod tests {
         assert_eq!(resolve("lifes_in", &[]).suggestion.as_deref(), Some("lives_in"));
         assert_eq!(resolve("shoe_size", &[]).suggestion, None);
         assert!(resolve("likes", &[]).many);
-        let own =
-            [Known { name: "likes".into(), aliases: vec!["digs".into()], edge: false, temporal: false, many: false }];
+        let own = [TenantPredicate {
+            name: "likes".into(),
+            aliases: vec!["digs".into()],
+            edge: false,
+            temporal: false,
+            many: false,
+        }];
         assert!(!resolve("digs", &own).many);
     }
 

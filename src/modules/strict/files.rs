@@ -2,13 +2,13 @@
 
 use std::path::Path;
 
-use super::{Known, finding, key};
+use super::{ButlerContents, finding, key};
 use config::{Finding, Place};
 
 /// The directories whose files have one ending, and what such a file is.
 const OF_SQL: [(&str, &str); 3] = [("tools", "a tool"), ("jobs", "a job"), ("migrations", "a migration")];
 
-pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
+pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
     let mut found = strays(known);
     found.extend(unloaded(known));
     found.extend(taken_names(known));
@@ -32,7 +32,7 @@ pub(super) fn stems(dir: &Path, ending: &str) -> Vec<String> {
 }
 
 /// A file that nobody reads is a slip of the pen.
-fn strays(known: &Known<'_>) -> Vec<Finding> {
+fn strays(known: &ButlerContents<'_>) -> Vec<Finding> {
     let endings = OF_SQL.into_iter().map(|(dir, what)| (dir, "sql", what)).chain([("tests", "toml", "a test")]);
     let mut found = Vec::new();
     for (dir, ending, what) in endings {
@@ -49,7 +49,7 @@ fn strays(known: &Known<'_>) -> Vec<Finding> {
 }
 
 /// Tools that no module loads.
-fn unloaded(known: &Known<'_>) -> Option<Finding> {
+fn unloaded(known: &ButlerContents<'_>) -> Option<Finding> {
     let (butler, name) = (known.butler, known.butler.name.as_str());
     let tools = stems(&butler.dir.join("tools"), "sql");
     if tools.is_empty() || butler.modules.contains_key(name) {
@@ -61,7 +61,7 @@ fn unloaded(known: &Known<'_>) -> Option<Finding> {
 }
 
 /// Tools that are called like others.
-fn taken_names(known: &Known<'_>) -> Vec<Finding> {
+fn taken_names(known: &ButlerContents<'_>) -> Vec<Finding> {
     let Some(tools) = &known.tools else { return Vec::new() };
     let told = tools.own.iter().filter_map(|tool| {
         let whose = match tool {
@@ -76,7 +76,7 @@ fn taken_names(known: &Known<'_>) -> Vec<Finding> {
 }
 
 /// Whom messages go to is decided by the description.
-fn nameless(known: &Known<'_>) -> Option<Finding> {
+fn nameless(known: &ButlerContents<'_>) -> Option<Finding> {
     let butler = known.butler;
     let wanted = butler.advertises() && butler.description.trim().is_empty();
     let expected = "what it is for, in a sentence: by it the switchboard decides which messages are its";

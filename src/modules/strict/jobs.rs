@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
-use super::{Known, finding, in_file, key};
+use super::{ButlerContents, finding, in_file, key};
 use approvals::Settings;
 use config::{DispatchMode, Finding, Place};
 use outbox::MESSENGER;
 use schedule::is_built_in;
 use tools::sql;
 
-pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
+pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
     let mut found = of_jobs(known);
     found.extend(gates(known));
     match known.butler.name.as_str() == MESSENGER {
@@ -22,7 +22,7 @@ pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
 }
 
 /// The files in `jobs/`, and the schedules that name them.
-fn of_jobs(known: &Known<'_>) -> Vec<Finding> {
+fn of_jobs(known: &ButlerContents<'_>) -> Vec<Finding> {
     let butler = known.butler;
     let of_module = |job: &str| {
         let mut own = known.modules.into_iter().flatten().flat_map(|m| m.schedules());
@@ -56,7 +56,7 @@ fn given(args: Option<&Value>) -> Map<String, Value> {
 }
 
 /// Each prompt on a timetable has a skill that says how its work is done.
-fn companions(known: &Known<'_>) -> Vec<Finding> {
+fn companions(known: &ButlerContents<'_>) -> Vec<Finding> {
     let butler = known.butler;
     let prompts = butler.schedules.iter().enumerate().filter(|(_, s)| s.dispatch_mode == DispatchMode::Prompt);
     let alone = prompts.filter(|(_, s)| !butler.skills.iter().any(|skill| skill.name == companion(&s.name)));
@@ -79,7 +79,7 @@ fn companion(schedule: &str) -> String {
 }
 
 /// The messenger delivers, and does nothing of its own accord.
-fn idle_hands(known: &Known<'_>) -> Vec<Finding> {
+fn idle_hands(known: &ButlerContents<'_>) -> Vec<Finding> {
     let butler = known.butler;
     let schedules = butler.schedules.iter().enumerate().map(|(i, entry)| {
         let problem = format!("found \"{}\" in the messenger", entry.name);
@@ -98,7 +98,7 @@ fn idle_hands(known: &Known<'_>) -> Vec<Finding> {
 }
 
 /// Tools that wait for a person, and are not there.
-fn gates(known: &Known<'_>) -> Vec<Finding> {
+fn gates(known: &ButlerContents<'_>) -> Vec<Finding> {
     let butler = known.butler;
     let (Ok(settings), Some(tools)) = (Settings::read(butler.modules.get("approvals")), &known.tools) else {
         return Vec::new();

@@ -70,7 +70,7 @@ impl Tools {
 }
 
 /// What is known of a butler besides its settings.
-struct Known<'a> {
+struct ButlerContents<'a> {
     butler: &'a ButlerConfig,
     /// `None`: one of its modules can't be made, which was told.
     modules: Option<&'a [Box<dyn Module>]>,
@@ -80,7 +80,7 @@ struct Known<'a> {
     scenarios: ReadScenarios,
 }
 
-impl<'a> Known<'a> {
+impl<'a> ButlerContents<'a> {
     fn of(butler: &'a ButlerConfig, modules: Option<&'a [Box<dyn Module>]>, by: &StrictCatalog) -> Self {
         let own_tools = by.own_tools;
         let skills = skill_tools(&butler.skills);
@@ -120,8 +120,8 @@ impl config::Catalog for StrictCatalog {
     }
     fn check_butler(&self, butler: &ButlerConfig) -> Vec<Finding> {
         let modules = self.modules(butler);
-        let known = Known::of(butler, modules.as_deref(), self);
-        let rules: [fn(&Known<'_>) -> Vec<Finding>; 6] =
+        let known = ButlerContents::of(butler, modules.as_deref(), self);
+        let rules: [fn(&ButlerContents<'_>) -> Vec<Finding>; 6] =
             [files::check, prompts::check, jobs::check, statements::check, words::check, scenarios::check];
         rules.iter().flat_map(|rule| rule(&known)).collect()
     }

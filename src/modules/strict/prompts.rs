@@ -2,7 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Known, finding};
+use super::{ButlerContents, finding};
 use base::text::truncate;
 use config::{Finding, Place};
 use sessions::prompt::{PromptError, system_prompt};
@@ -24,7 +24,7 @@ const MOST_EXAMPLE: usize = 10;
 /// Bytes of a wrong line that are told.
 const TOLD: usize = 60;
 
-pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
+pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
     let dir = &known.butler.dir;
     let (entry, agents) = (dir.join("CLAUDE.md"), dir.join("AGENTS.md"));
     let (told, identity) = (text(&entry), text(&agents));
@@ -123,7 +123,7 @@ fn numbered(line: &str) -> bool {
 }
 
 /// The prompt as it would be put together.
-fn includes(known: &Known<'_>) -> Option<Finding> {
+fn includes(known: &ButlerContents<'_>) -> Option<Finding> {
     let dir = &known.butler.dir;
     let roster = dir.parent().unwrap_or(dir);
     let e = system_prompt(roster, dir).err()?;

@@ -1,6 +1,6 @@
 //! A butler's scenario tests: whether they can be read, and what they name is there.
 
-use super::{Known, files, finding};
+use super::{ButlerContents, files, finding};
 use config::{Finding, Place};
 
 /// A scenario, as far as it names what its butler has.
@@ -19,7 +19,7 @@ pub struct Mentions {
 /// Reads the scenarios of a file's text. A mistake is its line and a sentence.
 pub type ReadScenarios = fn(&str) -> Result<Vec<Mentions>, (usize, String)>;
 
-pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
+pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
     let dir = known.butler.dir.join("tests");
     let mut found = Vec::new();
     for stem in files::stems(&dir, "toml") {
@@ -35,7 +35,7 @@ pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
     found
 }
 
-fn wrong(known: &Known<'_>, scenario: &Mentions) -> Vec<(usize, String, String)> {
+fn wrong(known: &ButlerContents<'_>, scenario: &Mentions) -> Vec<(usize, String, String)> {
     let there = |tool: &str| known.tools.as_ref().is_none_or(|tools| tools.has(tool));
     let butler = &known.butler.name;
     let mut told = Vec::new();

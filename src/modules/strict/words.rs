@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 
 use serde_json::Value;
 
-use super::{Known, Tools, files, finding};
+use super::{ButlerContents, Tools, files, finding};
 use config::{Finding, Place, SHARED_DIR};
 use store::lexer::{Token, name, tokens};
 use tools::sql::{Use, load_dir};
@@ -25,7 +25,7 @@ const FIELDS: [&str; 24] = [
     "only", "reason", "ref", "status", "time", "to", "type", "until", "url",
 ];
 
-pub(super) fn check(known: &Known<'_>) -> Vec<Finding> {
+pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
     let Some(tools) = &known.tools else { return Vec::new() };
     let butler = known.butler;
     let own = Judge {
@@ -61,7 +61,7 @@ fn texts(skill: &config::Skill) -> Vec<PathBuf> {
 }
 
 /// What some butler of the roster could have: what is shared is read by all.
-fn everybodys(known: &Known<'_>, roster: &Path, tools: &Tools) -> BTreeSet<String> {
+fn everybodys(known: &ButlerContents<'_>, roster: &Path, tools: &Tools) -> BTreeSet<String> {
     let mut all: BTreeSet<String> = tools.all().map(str::to_owned).collect();
     for butler in files::names(roster) {
         all.extend((known.own_tools)(&butler).into_iter().map(str::to_owned));
@@ -72,7 +72,7 @@ fn everybodys(known: &Known<'_>, roster: &Path, tools: &Tools) -> BTreeSet<Strin
 }
 
 /// Words of the butler's data, which prompts rightly set between backquotes: what its tools take and what its tables hold.
-fn vocabulary(known: &Known<'_>) -> BTreeSet<String> {
+fn vocabulary(known: &ButlerContents<'_>) -> BTreeSet<String> {
     let butler = known.butler;
     let mut words: BTreeSet<String> = butler.schedules.iter().map(|s| s.name.clone()).collect();
     words.extend(butler.modules.keys().cloned());

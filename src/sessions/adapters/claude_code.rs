@@ -23,7 +23,7 @@ use serde_json::json;
 
 use super::common;
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe, SkillAccess};
-use crate::child::Nursery;
+use crate::child::ProcessSupervisor;
 use config::RuntimeKind;
 
 /// The variables of Claude Code.
@@ -213,8 +213,8 @@ impl Adapter for ClaudeCode {
         SkillAccess::Own("To read one, call the tool Skill with its name after `butler:`.")
     }
 
-    async fn probe(&self, nursery: &Nursery) -> Probe {
-        common::probe(nursery, self.find(), Vec::new(), &[("DISABLE_AUTOUPDATER", "1")]).await
+    async fn probe(&self, processes: &ProcessSupervisor) -> Probe {
+        common::probe(processes, self.find(), Vec::new(), &[("DISABLE_AUTOUPDATER", "1")]).await
     }
 }
 

@@ -19,7 +19,7 @@ use async_trait::async_trait;
 
 use super::common;
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe};
-use crate::child::Nursery;
+use crate::child::ProcessSupervisor;
 use config::RuntimeKind;
 
 /// The variables of Codex.
@@ -207,9 +207,9 @@ impl Adapter for Codex {
         Box::new(events::CodexParser::new(tools))
     }
 
-    async fn probe(&self, nursery: &Nursery) -> Probe {
+    async fn probe(&self, processes: &ProcessSupervisor) -> Probe {
         // A home that isn't there: nothing is read from the user's, and nothing written.
-        common::probe(nursery, self.find(), Vec::new(), &[("CODEX_HOME", "/nonexistent")]).await
+        common::probe(processes, self.find(), Vec::new(), &[("CODEX_HOME", "/nonexistent")]).await
     }
 }
 

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use serde_json::{Value, json};
 
 use super::{AdapterError, Composed, EnvList, ErrorClass, Invocation, Needs, Probe, RunError};
-use crate::child::{ExitInfo, Nursery};
+use crate::child::{ExitInfo, ProcessSupervisor};
 use base::{Secret, text};
 
 /// The variables of every child.
@@ -167,7 +167,7 @@ pub(super) fn string<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
 /// Whether a program is there, and the version that it tells to `before… --version`. Its home is one that isn't there:
 /// nothing is read from the user's, and nothing written.
 pub(super) async fn probe(
-    nursery: &Nursery,
+    processes: &ProcessSupervisor,
     found: Result<PathBuf, AdapterError>,
     before: Vec<String>,
     env: &[(&str, &str)],
@@ -178,7 +178,7 @@ pub(super) async fn probe(
     };
     let env = [("PATH", CHILD_PATH), ("HOME", "/nonexistent")].iter().chain(env);
     let env = env.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    match ask_version(nursery, program.clone(), before, env).await {
+    match ask_version(processes, program.clone(), before, env).await {
         Ok(version) => Probe { program: Some(program), version: Some(version), problem: None },
         Err(problem) => Probe { program: Some(program), version: None, problem: Some(problem) },
     }
@@ -186,7 +186,7 @@ pub(super) async fn probe(
 
 /// A version that a program told, or why it told none.
 async fn ask_version(
-    nursery: &Nursery,
+    processes: &ProcessSupervisor,
     program: PathBuf,
     mut args: Vec<String>,
     env: Vec<(String, String)>,
@@ -211,7 +211,7 @@ async fn ask_version(
         Some(source) => format!("{e}: {source}"),
         None => e.to_string(),
     };
-    let mut child = nursery.spawn(spec).await.map_err(|e| explain(&e))?;
+    let mut child = processes.spawn(spec).await.map_err(|e| explain(&e))?;
     let mut first = None;
     if let Some(mut lines) = child.stdout.take() {
         let read = async {

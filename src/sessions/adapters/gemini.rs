@@ -19,7 +19,7 @@ use serde_json::json;
 
 use super::common;
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe, SkillAccess};
-use crate::child::Nursery;
+use crate::child::ProcessSupervisor;
 use config::RuntimeKind;
 
 /// The variables of the Gemini CLI.
@@ -181,14 +181,14 @@ impl Adapter for Gemini {
         SkillAccess::Own("To read one, call the tool activate_skill with its name.")
     }
 
-    async fn probe(&self, nursery: &Nursery) -> Probe {
+    async fn probe(&self, processes: &ProcessSupervisor) -> Probe {
         let (found, before) = match self.find() {
             Ok((program, before)) => (Ok(program), before),
             Err(e) => (Err(e), Vec::new()),
         };
         let shown = before.first().map(Path::new).map(Path::to_owned);
         let env = [("GEMINI_CLI_HOME", "/nonexistent"), ("GEMINI_CLI_NO_RELAUNCH", "true")];
-        let probe = common::probe(nursery, found, before, &env).await;
+        let probe = common::probe(processes, found, before, &env).await;
         Probe { program: shown.or(probe.program), ..probe }
     }
 }

@@ -27,7 +27,7 @@ pub use native::Native;
 pub use proof::Proven;
 pub use types::{Composed, ErrorClass, Invocation, Needs, Outcome, RunError, RunEvent, SkillAccess, Usage};
 
-use super::child::{ExitInfo, Nursery};
+use super::child::{ExitInfo, ProcessSupervisor};
 use config::{Api, ClisConfig, RuntimeKind};
 
 /// Why a program could not be told what to do.
@@ -93,7 +93,7 @@ pub trait Adapter: Send + Sync {
     }
 
     /// Looks for the program and asks for its version; for `doctor`.
-    async fn probe(&self, nursery: &Nursery) -> Probe;
+    async fn probe(&self, processes: &ProcessSupervisor) -> Probe;
 }
 
 /// Reads the output of one run.

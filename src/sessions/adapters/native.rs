@@ -9,7 +9,7 @@ use super::common::{self, number, string};
 use super::{
     Adapter, AdapterError, Composed, EnvList, ErrorClass, Invocation, Outcome, Parser, Probe, RunError, RunEvent, Usage,
 };
-use crate::child::{ExitInfo, Nursery};
+use crate::child::{ExitInfo, ProcessSupervisor};
 use config::{Api, RuntimeKind};
 
 /// Where the agent reads its configuration from.
@@ -116,7 +116,7 @@ impl Adapter for Native {
         Box::new(NativeParser::default())
     }
 
-    async fn probe(&self, _: &Nursery) -> Probe {
+    async fn probe(&self, _: &ProcessSupervisor) -> Probe {
         Probe { program: std::env::current_exe().ok(), version: Some(env!("CARGO_PKG_VERSION").into()), problem: None }
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use super::ledger::Day;
 use super::sum::{Limit, Sum, cost};
 use crate::adapters::{ErrorClass, RunError, Usage};
-use crate::halt::Halt;
+use crate::stop_signal::StopSignal;
 use access::CallGuard;
 use base::{ButlerName, Money};
 use config::Pricing;
@@ -96,7 +96,7 @@ struct Inner {
     pricing: Arc<Pricing>,
     share: Option<Share>,
     calls: Arc<CallGuard>,
-    halt: Halt,
+    stop_signal: StopSignal,
     state: Mutex<State>,
     changed: Notify,
 }
@@ -137,16 +137,16 @@ impl Meter {
         model: Option<&str>,
         tool_calls: u32,
     ) -> Self {
-        let halt = Halt::default();
-        let pull = halt.clone();
-        let calls = CallGuard::new(tool_calls, move |why| pull.pull(RunError::new(ErrorClass::Runaway, why)));
+        let stop_signal = StopSignal::default();
+        let stop = stop_signal.clone();
+        let calls = CallGuard::new(tool_calls, move |why| stop.stop(RunError::new(ErrorClass::Runaway, why)));
         let state = State { model: model.unwrap_or_default().to_owned(), ..State::default() };
         let inner = Inner {
             limits,
             pricing,
             share,
             calls: Arc::new(calls),
-            halt,
+            stop_signal,
             state: Mutex::new(state),
             changed: Notify::new(),
         };
@@ -216,8 +216,8 @@ impl Meter {
     }
 
     /// Ends the session's run from outside.
-    pub fn halt(&self) -> &Halt {
-        &self.inner.halt
+    pub fn stop_signal(&self) -> &StopSignal {
+        &self.inner.stop_signal
     }
 
     /// Counts the session's tool calls.

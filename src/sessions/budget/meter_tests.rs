@@ -52,7 +52,7 @@ fn the_call_after_the_last_is_refused() {
     few.may_call().unwrap();
     few.used("m", usage(60, 10));
     assert_eq!(class(few.may_call()), Some(ErrorClass::Budget));
-    assert!(few.halt().why().is_none(), "whoever asks is told, and ends the session if need be");
+    assert!(few.stop_signal().why().is_none(), "whoever asks is told, and ends the session if need be");
 }
 
 #[test]

@@ -50,7 +50,7 @@ impl<'a> Watch<'a> {
     /// The program goes on although a limit is reached.
     fn go_on(&mut self) {
         if let Some(over) = self.over.take() {
-            self.meter.halt().pull(over.into());
+            self.meter.stop_signal().stop(over.into());
         }
     }
 }
@@ -71,31 +71,31 @@ mod tests {
         RunEvent::ToolCall { id: "1".into(), name: name.into(), arguments: json!({"a": 1}) }
     }
 
-    fn halted(limits: Limits, events: &[RunEvent]) -> Option<ErrorClass> {
+    fn stopped_by(limits: Limits, events: &[RunEvent]) -> Option<ErrorClass> {
         let meter = Meter::new(limits);
         let tools = ["state_get".to_owned()];
         let mut watch = Watch::new(&meter, &tools);
         events.iter().for_each(|event| watch.see(event));
-        meter.halt().why().map(|e| e.class)
+        meter.stop_signal().why().map(|e| e.class)
     }
 
     #[test]
     fn a_run_over_its_limit_is_ended_when_it_goes_on_and_not_when_it_is_done() {
         let few = Limits { tokens: Some(100), ..Limits::default() };
-        assert_eq!(halted(few, &[usage(99), call("state_get"), RunEvent::Final]), None);
-        assert_eq!(halted(few, &[usage(100)]), None);
-        assert_eq!(halted(few, &[usage(100), RunEvent::Final]), None);
-        assert_eq!(halted(few, &[usage(100), call("state_get")]), Some(ErrorClass::Budget));
+        assert_eq!(stopped_by(few, &[usage(99), call("state_get"), RunEvent::Final]), None);
+        assert_eq!(stopped_by(few, &[usage(100)]), None);
+        assert_eq!(stopped_by(few, &[usage(100), RunEvent::Final]), None);
+        assert_eq!(stopped_by(few, &[usage(100), call("state_get")]), Some(ErrorClass::Budget));
         let turns = Limits { turns: Some(1), ..Limits::default() };
-        assert_eq!(halted(turns, &[usage(1), RunEvent::Text("on".into())]), Some(ErrorClass::Turns));
+        assert_eq!(stopped_by(turns, &[usage(1), RunEvent::Text("on".into())]), Some(ErrorClass::Turns));
     }
 
     #[test]
     fn tools_that_do_not_arrive_here_are_counted_all_the_same() {
         let own: Vec<RunEvent> = (0..9).map(|_| call("state_get")).collect();
-        assert_eq!(halted(Limits::default(), &own), None, "these are counted at the butler's door");
+        assert_eq!(stopped_by(Limits::default(), &own), None, "these are counted at the butler's door");
         let shell: Vec<RunEvent> = (0..5).map(|_| call("Bash")).collect();
-        assert_eq!(halted(Limits::default(), &shell[..4]), None);
-        assert_eq!(halted(Limits::default(), &shell), Some(ErrorClass::Runaway));
+        assert_eq!(stopped_by(Limits::default(), &shell[..4]), None);
+        assert_eq!(stopped_by(Limits::default(), &shell), Some(ErrorClass::Runaway));
     }
 }

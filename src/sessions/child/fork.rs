@@ -16,7 +16,7 @@ use super::preexec::Plan;
 const CLONE_INTO_CGROUP: u64 = 0x2_0000_0000;
 
 /// A process that runs its program by now.
-pub(super) struct Born {
+pub(super) struct SpawnedProcess {
     pub child: Unreaped,
     pub stdout: OwnedFd,
     pub stderr: OwnedFd,
@@ -72,7 +72,12 @@ impl Strings {
 
 /// Starts the program of `spec` as `plan` says, in the control group whose directory `group` is. Waits until exec has
 /// come about; the error is the child's.
-pub(super) fn bear(spec: &ChildSpec, stdin: &File, plan: &Plan, group: Option<&OwnedFd>) -> io::Result<Born> {
+pub(super) fn spawn_process(
+    spec: &ChildSpec,
+    stdin: &File,
+    plan: &Plan,
+    group: Option<&OwnedFd>,
+) -> io::Result<SpawnedProcess> {
     let program = CString::new(spec.program.as_os_str().as_bytes())?;
     let cwd = CString::new(spec.cwd.as_os_str().as_bytes())?;
     let args = Strings::new(std::iter::once(spec.program.as_os_str()).chain(spec.args.iter().map(OsStr::new)))?;
@@ -99,7 +104,7 @@ pub(super) fn bear(spec: &ChildSpec, stdin: &File, plan: &Plan, group: Option<&O
     let mut number = [0; 4];
     match File::from(failure).read_exact(&mut number) {
         // Nothing was written: exec has closed it.
-        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(Born { child, stdout, stderr }),
+        Err(e) if e.kind() == io::ErrorKind::UnexpectedEof => Ok(SpawnedProcess { child, stdout, stderr }),
         Ok(()) => {
             child.kill();
             Err(io::Error::from_raw_os_error(i32::from_ne_bytes(number)))

@@ -22,14 +22,14 @@
 
 mod cgroup;
 mod fork;
-mod hunt;
 mod identity;
-mod nursery;
 mod output;
 mod preexec;
 mod proc;
+mod process_tree;
 mod sandbox;
 mod spec;
+mod supervisor;
 
 #[cfg(test)]
 mod tests;
@@ -38,10 +38,10 @@ use std::path::PathBuf;
 
 pub use cgroup::{Groups, NoGroups, delegated};
 pub use identity::{ExitInfo, Identity, Mark, boot_id};
-pub use nursery::{Child, Cleared, Ended, Leftover, Nursery};
 pub use output::{Line, Lines, Output, OutputLimits};
 pub use sandbox::{Kernel, Line as KernelLine, Sandbox};
 pub use spec::{ChildSpec, ChildUser, Rlimits, UserError};
+pub use supervisor::{Child, Cleared, Ended, Leftover, ProcessSupervisor};
 
 /// Why a child could not be started, watched or ended.
 #[derive(Debug, thiserror::Error)]

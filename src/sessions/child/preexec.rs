@@ -6,7 +6,7 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use super::sandbox::Cage;
+use super::sandbox::SandboxPolicy;
 use super::{ChildUser, Mark, Rlimits};
 
 /// What `RLIMIT_*` are: the C library's type differs between glibc and musl.
@@ -78,7 +78,7 @@ pub(super) struct Plan {
     parent: libc::pid_t,
     user: Option<ChildUser>,
     limits: Vec<(Resource, libc::rlimit)>,
-    cage: Option<Cage>,
+    policy: Option<SandboxPolicy>,
     progress: &'static Progress,
 }
 
@@ -88,7 +88,7 @@ impl Plan {
         user: Option<ChildUser>,
         wanted: &Rlimits,
         mark: Mark,
-        cage: Option<Cage>,
+        policy: Option<SandboxPolicy>,
         progress: &'static Progress,
     ) -> Self {
         let mut limits = Vec::new();
@@ -107,7 +107,7 @@ impl Plan {
         if Mark::available() {
             limits.push((libc::RLIMIT_LOCKS as Resource, libc::rlimit { rlim_cur: mark.0, rlim_max: mark.0 }));
         }
-        Self { parent: std::process::id() as libc::pid_t, user, limits, cage, progress }
+        Self { parent: std::process::id() as libc::pid_t, user, limits, policy, progress }
     }
 
     /// Carries the plan out.
@@ -154,9 +154,9 @@ impl Plan {
             }
             self.progress.at(8);
             check(libc::prctl(libc::PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0))?;
-            if let Some(cage) = &self.cage {
+            if let Some(policy) = &self.policy {
                 self.progress.at(9);
-                cage.restrict()?;
+                policy.restrict()?;
             }
             self.progress.at(10);
             // After the change of user, which clears it. The signal comes when the *thread* that forked ends.
@@ -167,9 +167,9 @@ impl Plan {
             }
             self.progress.at(11);
             close_on_exec()?;
-            if let Some(cage) = &self.cage {
+            if let Some(policy) = &self.policy {
                 self.progress.at(12);
-                cage.filter()?;
+                policy.filter()?;
             }
             self.progress.at(13);
         }

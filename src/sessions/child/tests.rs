@@ -1,11 +1,11 @@
 //! Real children: shells and small programs that every Unix has.
 
-mod birth;
-mod death;
+mod exit;
 mod groups;
 mod leftovers;
 mod output;
 mod sandbox;
+mod spawn;
 
 use std::time::{Duration, Instant};
 
@@ -45,8 +45,8 @@ impl Said {
 
 /// Runs a child to its own end.
 async fn run(spec: ChildSpec) -> Said {
-    let nursery = Nursery::start().unwrap();
-    let mut child = nursery.spawn(spec).await.unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
+    let mut child = processes.spawn(spec).await.unwrap();
     let mut out = child.stdout.take().unwrap();
     let (mut lines, mut too_much) = (Vec::new(), 0);
     while let Some(output) = out.next().await.unwrap() {

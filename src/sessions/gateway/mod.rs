@@ -8,7 +8,7 @@
 //! limit, a token that outlives its session.
 
 mod headers;
-mod passage;
+mod relay;
 mod routes;
 mod server;
 mod tally;

@@ -10,10 +10,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::headers;
-use super::passage::Passage;
+use super::relay::RelayedBody;
 use super::routes::{Link, Route, Routes};
 use super::types::{Patience, Upstream};
-use super::upstream::{Asked, Body, Clients, forward, refusal};
+use super::upstream::{Body, Clients, IncomingRequest, forward, refusal};
 use super::wire::Family;
 use crate::budget::Meter;
 use access::{Edge, Holder, TokenBook};
@@ -108,12 +108,12 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bod
         return refusal(family, StatusCode::NOT_FOUND, NO_PATH);
     };
     let (parts, body) = request.into_parts();
-    let asked = Asked {
+    let asked = IncomingRequest {
         method: parts.method,
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().map(str::to_owned),
         headers: parts.headers,
-        body: Passage::new(body, shared.edge.max_body()),
+        body: RelayedBody::new(body, shared.edge.max_body()),
     };
     forward(route, known, asked, shared.patience).await
 }

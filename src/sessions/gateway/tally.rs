@@ -8,10 +8,10 @@ use http::header::{CONTENT_LENGTH, CONTENT_TYPE};
 use http::{HeaderMap, StatusCode};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::passage::Seen;
+use super::relay::Seen;
 use super::routes::Route;
 use super::types::{Failure, ModelCall};
-use super::wire::{self, Api, Said};
+use super::wire::{self, AnswerSoFar, Api};
 use crate::adapters::{ErrorClass, RunError};
 use base::SseReader;
 
@@ -27,7 +27,7 @@ pub(super) struct Tally {
     request: Seen,
     begun: Instant,
     reader: Reader,
-    said: Said,
+    said: AnswerSoFar,
     /// Bytes that are still to come, where the answer's head said how many.
     left: Option<u64>,
     settled: bool,
@@ -50,7 +50,7 @@ impl Tally {
             request,
             begun: Instant::now(),
             reader: Reader::Nothing,
-            said: Said::default(),
+            said: AnswerSoFar::default(),
             left: None,
             settled: false,
             _permit: permit,

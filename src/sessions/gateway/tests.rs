@@ -35,7 +35,7 @@ impl Scene {
                 context: Arc::new(context),
                 tools_seen: Default::default(),
                 calls,
-                exposure: Default::default(),
+                taint: Default::default(),
             },
             tenant: TenantId::owner(),
             butler: None,

@@ -16,11 +16,11 @@ use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::headers;
-use super::passage::Passage;
+use super::relay::RelayedBody;
 use super::routes::Route;
 use super::tally::Tally;
 use super::types::{ModelCall, Patience};
-use super::wire::{Family, Known};
+use super::wire::{ApiPath, Family};
 use crate::adapters::ErrorClass;
 use base::{http_client, innermost, text};
 
@@ -53,16 +53,21 @@ impl Clients {
 }
 
 /// One request as it comes in, its tokens proven, its body still to be read.
-pub(super) struct Asked {
+pub(super) struct IncomingRequest {
     pub method: Method,
     pub path: String,
     pub query: Option<String>,
     pub headers: HeaderMap,
-    pub body: Passage,
+    pub body: RelayedBody,
 }
 
 /// Answers a request on a known path.
-pub(super) async fn forward(route: Arc<Route>, known: Known, asked: Asked, patience: Patience) -> Response<Body> {
+pub(super) async fn forward(
+    route: Arc<Route>,
+    known: ApiPath,
+    asked: IncomingRequest,
+    patience: Patience,
+) -> Response<Body> {
     let family = route.upstream.family;
     let seen = asked.body.seen();
     let mut tally = None;

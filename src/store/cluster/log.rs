@@ -59,7 +59,7 @@ impl LogFile {
 
 /// What one run of the server has said.
 #[derive(Default)]
-pub(super) struct Heard {
+pub(super) struct ServerOutput {
     /// Woken by "ready to accept connections".
     pub ready: Notify,
     fatal: Mutex<VecDeque<String>>,
@@ -68,7 +68,7 @@ pub(super) struct Heard {
 /// More lines than this say nothing new about one end.
 const MAX_FATAL_LINES: usize = 8;
 
-impl Heard {
+impl ServerOutput {
     /// Reads the server's standard error to its end, into the file. Blocks; runs on a thread of its own.
     pub fn listen(&self, stderr: impl Read, file: &Mutex<LogFile>, postmaster: u32) {
         let mut reader = BufReader::new(stderr);
@@ -171,7 +171,7 @@ impl<'a> Entry<'a> {
 
 /// Starts the thread that listens. The returned receiver answers when the stream has ended.
 pub(super) fn listen_in_background(
-    heard: Arc<Heard>,
+    heard: Arc<ServerOutput>,
     stderr: impl Read + Send + 'static,
     file: Arc<Mutex<LogFile>>,
     postmaster: u32,
@@ -188,9 +188,9 @@ pub(super) fn listen_in_background(
 mod tests {
     use super::*;
 
-    fn hear(text: &str) -> Heard {
+    fn hear(text: &str) -> ServerOutput {
         let dir = tempfile::tempdir().unwrap();
-        let heard = Heard::default();
+        let heard = ServerOutput::default();
         heard.listen(text.as_bytes(), &Mutex::new(LogFile::new(&dir.path().join("log"))), 7);
         assert_eq!(std::fs::read_to_string(dir.path().join("log")).unwrap_or_default(), text);
         heard

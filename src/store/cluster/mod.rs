@@ -39,7 +39,7 @@ pub use user::RunAs;
 
 use base::{ByteSize, Secret, task};
 use layout::{Found, Layout};
-use process::{Keeper, Slot};
+use process::{PostgresThread, Slot};
 use server::{Run, ServerSpec, Start};
 use supervise::Supervisor;
 
@@ -121,7 +121,7 @@ pub struct Cluster {
 
 /// What the supervisor and a start share.
 struct Parts {
-    keeper: Keeper,
+    postgres_thread: PostgresThread,
     spec: Arc<ServerSpec>,
     slot: Arc<Slot>,
     layout: Layout,
@@ -133,13 +133,13 @@ struct Parts {
 impl Parts {
     async fn launch(&self) -> Result<Run, ClusterError> {
         let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner).clone();
-        Run::launch(&self.keeper, self.spec.clone(), self.slot.clone(), lock).await
+        Run::launch(&self.postgres_thread, self.spec.clone(), self.slot.clone(), lock).await
     }
 
     /// Clears what a dead server left; blocking work on the keeper's thread.
     async fn clear(&self) -> Result<(), ClusterError> {
         let spec = self.spec.clone();
-        self.keeper.run(move || leftover::clear(&spec.cluster, &spec.socket_dir)).await?.map(|_| ())
+        self.postgres_thread.run(move || leftover::clear(&spec.cluster, &spec.socket_dir)).await?.map(|_| ())
     }
 
     /// Gives the data directory back.
@@ -159,16 +159,16 @@ impl Cluster {
     /// Each step's own, see [`ClusterError`]; nothing is left running then. Dropping the future stops it as well.
     pub async fn start(options: ClusterOptions) -> Result<Self, ClusterError> {
         let began = Instant::now();
-        let keeper = Keeper::start()?;
+        let postgres_thread = PostgresThread::start()?;
         let password = options.owner_password.clone();
         let start_timeout = options.start_timeout;
-        let Prepared { layout, lock, binaries, spec } = keeper.run(move || prepare(&options)).await??;
+        let Prepared { layout, lock, binaries, spec } = postgres_thread.run(move || prepare(&options)).await??;
         tracing::info!(user = spec.run_as.name, "the embedded database runs {binaries}");
         let slot = Arc::new(Slot::default());
         let owner = socket_config(&spec.socket_dir, OWNER, &password);
         let spec = Arc::new(spec);
         let lock = Mutex::new(Some(Arc::new(lock)));
-        let parts = Parts { keeper, spec, slot: slot.clone(), layout, owner, lock };
+        let parts = Parts { postgres_thread, spec, slot: slot.clone(), layout, owner, lock };
 
         let (state_tx, state) = watch::channel(ClusterState::Starting);
         let (stop, stop_rx) = watch::channel(None);

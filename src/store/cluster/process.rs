@@ -93,11 +93,11 @@ type Order = Box<dyn FnOnce() + Send>;
 
 /// The one thread that starts PostgreSQL's processes and waits for them. The death signal is tied to the *thread* that
 /// started a process, so this one lives exactly as long as the cluster's handle and whatever it still has to wait for.
-pub(super) struct Keeper {
+pub(super) struct PostgresThread {
     orders: mpsc::Sender<Order>,
 }
 
-impl Keeper {
+impl PostgresThread {
     pub fn start() -> Result<Self, ClusterError> {
         let (orders, inbox) = mpsc::channel::<Order>();
         let body = move || {

@@ -11,8 +11,8 @@ use tokio::sync::oneshot;
 use tokio::time::Instant;
 use tokio_postgres::error::SqlState;
 
-use super::log::{self, Heard, LogFile};
-use super::process::{self, Death, Keeper, Slot};
+use super::log::{self, LogFile, ServerOutput};
+use super::process::{self, Death, PostgresThread, Slot};
 use super::user::RunAs;
 use super::{ClusterError, PORT, layout};
 use base::{ByteSize, crash, task};
@@ -75,7 +75,7 @@ pub(super) type End = String;
 
 /// A server process that was started.
 pub(super) struct Run {
-    heard: Arc<Heard>,
+    heard: Arc<ServerOutput>,
     end: oneshot::Receiver<End>,
     ended: Option<End>,
 }
@@ -97,16 +97,16 @@ impl Run {
     /// Starts the server on the keeper's thread, which from then on waits for its end.
     /// `lock` is held until then.
     pub async fn launch(
-        keeper: &Keeper,
+        postgres_thread: &PostgresThread,
         spec: Arc<ServerSpec>,
         slot: Arc<Slot>,
         lock: Option<Arc<File>>,
     ) -> Result<Self, ClusterError> {
-        let heard = Arc::new(Heard::default());
+        let heard = Arc::new(ServerOutput::default());
         let (started, start) = oneshot::channel();
         let (ended, end) = oneshot::channel();
         let listener = heard.clone();
-        keeper.order(move || {
+        postgres_thread.order(move || {
             let mut child = match spec.spawn() {
                 Ok(child) => child,
                 Err(error) => {

@@ -25,7 +25,7 @@ pub struct Endpoint {
 }
 
 #[derive(Serialize)]
-struct Asking<'a> {
+struct EmbedRequest<'a> {
     model: &'a str,
     input: &'a [&'a str],
     encoding_format: &'static str,
@@ -58,8 +58,8 @@ impl Endpoint {
     }
 
     async fn ask(&self, texts: &[&str]) -> Result<Vec<Vec<i8>>, String> {
-        let asking = Asking { model: &self.model, input: texts, encoding_format: "float" };
-        let mut request = self.client.post(&self.url).json(&asking);
+        let request = EmbedRequest { model: &self.model, input: texts, encoding_format: "float" };
+        let mut request = self.client.post(&self.url).json(&request);
         if let Some(key) = &self.key {
             request = request.bearer_auth(key.expose());
         }

@@ -8,7 +8,7 @@ use jiff::tz::TimeZone;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::prompt::Known;
+use super::prompt::KnownMemories;
 use base::text;
 
 /// So many items of a kind are taken from one answer.
@@ -84,15 +84,15 @@ impl Skipped {
 }
 
 /// To what an answer may refer.
-pub(super) struct Asked<'a> {
+pub(super) struct AnswerScope<'a> {
     pub episodes: &'a HashSet<Uuid>,
-    pub known: &'a Known,
+    pub known: &'a KnownMemories,
     /// Whether strangers' words are in it, which make no rules.
     pub stranger: bool,
 }
 
 /// The answer, as far as it holds. The error says why nothing of it can be used.
-pub(super) fn read(answer: &str, asked: &Asked<'_>) -> Result<Learned, String> {
+pub(super) fn read(answer: &str, asked: &AnswerScope<'_>) -> Result<Learned, String> {
     let value = json_in(answer)?;
     let Value::Object(all) = value else { return Err("the model's answer is JSON, but no object".to_owned()) };
     let lists = ["new_facts", "updated_facts", "new_rules", "confirmations"];
@@ -173,7 +173,7 @@ fn words(item: &Value, key: &str) -> Left<String> {
     if text.len() > MAX_TEXT { Err("too long") } else { Ok(text) }
 }
 
-fn evidence(item: &Value, asked: &Asked<'_>) -> Left<Vec<Uuid>> {
+fn evidence(item: &Value, asked: &AnswerScope<'_>) -> Left<Vec<Uuid>> {
     const NONE: &str = "without evidence";
     let ids = item.get("evidence_episode_ids").and_then(Value::as_array).filter(|ids| !ids.is_empty()).ok_or(NONE)?;
     let mut evidence = Vec::new();
@@ -207,7 +207,7 @@ fn moment(text: &str) -> Option<Timestamp> {
     text.parse::<Timestamp>().ok().or_else(day)
 }
 
-fn new_fact(item: &Value, asked: &Asked<'_>, skipped: &mut Skipped) -> Left<NewFact> {
+fn new_fact(item: &Value, asked: &AnswerScope<'_>, skipped: &mut Skipped) -> Left<NewFact> {
     let evidence = evidence(item, asked)?;
     // Of an entity that the model made up nothing is left but the fact's own words.
     let mut entity = |key: &str| {
@@ -239,7 +239,7 @@ fn new_fact(item: &Value, asked: &Asked<'_>, skipped: &mut Skipped) -> Left<NewF
     })
 }
 
-fn update(item: &Value, asked: &Asked<'_>) -> Left<Update> {
+fn update(item: &Value, asked: &AnswerScope<'_>) -> Left<Update> {
     let evidence = evidence(item, asked)?;
     let target = item.get("target_id").and_then(Value::as_str).and_then(|id| Uuid::parse_str(id.trim()).ok());
     let target = target.filter(|id| asked.known.fact(*id).is_some());
@@ -247,7 +247,7 @@ fn update(item: &Value, asked: &Asked<'_>) -> Left<Update> {
     Ok(Update { target, content: words(item, "content")?, permanence: permanence(item), evidence })
 }
 
-fn new_rule(item: &Value, asked: &Asked<'_>) -> Left<NewRule> {
+fn new_rule(item: &Value, asked: &AnswerScope<'_>) -> Left<NewRule> {
     if asked.stranger {
         return Err("a rule out of a stranger's words");
     }
@@ -261,7 +261,7 @@ mod tests {
     use super::super::prompt::KnownFact;
     use super::*;
 
-    fn known(id: Uuid, entity: Uuid) -> Known {
+    fn known(id: Uuid, entity: Uuid) -> KnownMemories {
         let fact = KnownFact {
             id,
             subject: "Ada".into(),
@@ -277,7 +277,7 @@ mod tests {
             retention_class: "operational".into(),
             sensitivity: "normal".into(),
         };
-        Known { facts: vec![fact], ..Known::default() }
+        KnownMemories { facts: vec![fact], ..KnownMemories::default() }
     }
 
     #[test]
@@ -293,8 +293,8 @@ mod tests {
         ] {
             assert_eq!(json_in(answer).is_ok(), there, "{answer}");
         }
-        let (episodes, known) = (HashSet::new(), Known::default());
-        let asked = Asked { episodes: &episodes, known: &known, stranger: false };
+        let (episodes, known) = (HashSet::new(), KnownMemories::default());
+        let asked = AnswerScope { episodes: &episodes, known: &known, stranger: false };
         assert!(read("{\"thoughts\": \"none\"}", &asked).is_err(), "not what was asked for");
         assert_eq!(read("{}", &asked), Ok(Learned::default()));
     }
@@ -303,7 +303,7 @@ mod tests {
     fn what_has_no_evidence_or_no_right_form_is_left_out_and_counted() {
         let (one, other, fact, entity) = (Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7(), Uuid::now_v7());
         let (episodes, known) = (HashSet::from([one]), known(fact, entity));
-        let asked = Asked { episodes: &episodes, known: &known, stranger: false };
+        let asked = AnswerScope { episodes: &episodes, known: &known, stranger: false };
         let item = |evidence: Value| {
             json!({"subject": "Ada", "predicate": "likes", "content": "Ada likes tea",
             "permanence": "for ever", "importance": 99, "tags": ["Drink", 3], "entity_id": entity,
@@ -327,7 +327,7 @@ mod tests {
         let told = learned.skipped.told().expect("some were left out");
         assert!(told.starts_with("8 left out (") && told.contains("3 without evidence"), "{told}");
         assert!(told.contains("1 with evidence from elsewhere") && told.contains("3 about a memory"), "{told}");
-        let asked = Asked { stranger: true, ..asked };
+        let asked = AnswerScope { stranger: true, ..asked };
         let learned = read(&answer.to_string(), &asked).expect("it is read");
         assert!(learned.rules.is_empty() && learned.facts.len() == 1);
     }

@@ -15,8 +15,8 @@ use super::super::write::{
     self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, store_fact, store_rule,
 };
 use super::answer::{self, Learned, Skipped};
-use super::ask::Not;
-use super::prompt::{Known, KnownFact};
+use super::ask::AskError;
+use super::prompt::{KnownFact, KnownMemories};
 use super::queue::Episode;
 use base::{RequestContext, SessionId, crash};
 use store::{StoreError, Tx};
@@ -29,7 +29,7 @@ pub(super) struct Writing<'a> {
     pub session: SessionId,
     pub claim: Uuid,
     pub part: &'a [Episode],
-    pub known: &'a Known,
+    pub known: &'a KnownMemories,
 }
 
 /// What became of an answer.
@@ -68,7 +68,7 @@ pub(super) async fn write(
     writing: &Writing<'_>,
     learned: Learned,
     skipped: &mut Skipped,
-) -> Result<(Wrote, usize), Not> {
+) -> Result<(Wrote, usize), AskError> {
     let Writing { request, session, claim, part, known } = writing;
     // Before the lock: nobody waits for vectors.
     let facts =
@@ -155,8 +155,8 @@ async fn with_vectors<T>(
 }
 
 impl Page<'_, '_> {
-    async fn run(&mut self, sql: &str) -> Result<(), Not> {
-        self.tx.execute(sql, &[]).await.map(drop).map_err(|e| Not::Store(StoreError::query(STEP)(e)))
+    async fn run(&mut self, sql: &str) -> Result<(), AskError> {
+        self.tx.execute(sql, &[]).await.map(drop).map_err(|e| AskError::Store(StoreError::query(STEP)(e)))
     }
 
     /// Whether all of the evidence is still there.
@@ -174,13 +174,13 @@ impl Page<'_, '_> {
     }
 
     /// Ends an item that began at its savepoint: one that was refused leaves nothing behind.
-    async fn settled<T>(&mut self, done: Result<T, WriteError>) -> Result<Option<T>, Not> {
+    async fn settled<T>(&mut self, done: Result<T, WriteError>) -> Result<Option<T>, AskError> {
         let why = match done {
             Ok(done) => {
                 self.run("RELEASE SAVEPOINT item").await?;
                 return Ok(Some(done));
             }
-            Err(WriteError::Store(e)) if e.is_connection() => return Err(Not::Store(e)),
+            Err(WriteError::Store(e)) if e.is_connection() => return Err(AskError::Store(e)),
             Err(WriteError::Store(e)) => {
                 tracing::warn!(error = %e, "one thing that was learned could not be stored");
                 "that the database refused"
@@ -199,7 +199,7 @@ impl Page<'_, '_> {
     }
 
     /// Ties a memory to the episodes that say so.
-    async fn evidence(&mut self, kind: Kind, id: Uuid, outcome: Outcome, evidence: &[Uuid]) -> Result<(), Not> {
+    async fn evidence(&mut self, kind: Kind, id: Uuid, outcome: Outcome, evidence: &[Uuid]) -> Result<(), AskError> {
         for episode in evidence {
             let sql = match outcome {
                 Outcome::Stored => "SELECT memory_link($1, $2, 'episode', $3, 'derived_from')",
@@ -219,7 +219,7 @@ impl Page<'_, '_> {
         }
     }
 
-    async fn fact(&mut self, fact: answer::NewFact, vector: Option<Vector>) -> Result<(), Not> {
+    async fn fact(&mut self, fact: answer::NewFact, vector: Option<Vector>) -> Result<(), AskError> {
         if !self.holds(&fact.evidence) {
             return Ok(());
         }
@@ -245,7 +245,12 @@ impl Page<'_, '_> {
     }
 
     /// A property gets its new value, and keeps the old one as what was; all else is put right in its place.
-    async fn update(&mut self, old: &KnownFact, update: answer::Update, vector: Option<Vector>) -> Result<(), Not> {
+    async fn update(
+        &mut self,
+        old: &KnownFact,
+        update: answer::Update,
+        vector: Option<Vector>,
+    ) -> Result<(), AskError> {
         if !self.holds(&update.evidence) {
             return Ok(());
         }
@@ -285,7 +290,7 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    async fn rule(&mut self, rule: answer::NewRule, vector: Option<Vector>) -> Result<(), Not> {
+    async fn rule(&mut self, rule: answer::NewRule, vector: Option<Vector>) -> Result<(), AskError> {
         if !self.holds(&rule.evidence) {
             return Ok(());
         }
@@ -304,7 +309,7 @@ impl Page<'_, '_> {
         Ok(())
     }
 
-    async fn confirm(&mut self, id: Uuid, known: &Known) -> Result<(), Not> {
+    async fn confirm(&mut self, id: Uuid, known: &KnownMemories) -> Result<(), AskError> {
         if self.told.contains(&id) {
             // It was in the episode because memory had told it.
             self.skipped.add("told by memory itself");

@@ -3,25 +3,25 @@
 use std::sync::Arc;
 
 use super::super::Memory;
-use crate::{JobCall, Unthought};
+use crate::{AskModelError, JobCall};
 use base::{RequestContext, SessionId, TenantId, Trust};
-use sessions::{SCHEDULE, Trigger, Wants};
+use sessions::{SCHEDULE, SessionOptions, Trigger};
 use store::StoreError;
 
 /// Why nothing came of it.
-pub(super) enum Not {
+pub(super) enum AskError {
     /// It is as it was; the sentence says what is in the way of all of them.
-    Now(String),
+    NotNow(String),
     /// As the one before, and somebody should hear of it.
-    Away(String),
+    Unreachable(String),
     /// The try counts.
     Failed(String),
     Store(StoreError),
 }
 
-impl From<StoreError> for Not {
+impl From<StoreError> for AskError {
     fn from(e: StoreError) -> Self {
-        Not::Store(e)
+        AskError::Store(e)
     }
 }
 
@@ -39,23 +39,23 @@ pub(super) async fn ask(
     tenant: &TenantId,
     trust: Trust,
     prompt: String,
-) -> Result<Answered, Not> {
+) -> Result<Answered, AskError> {
     let (clock, butler) = (memory.store.clock(), memory.butler.as_str());
     let root = RequestContext::root(clock, tenant.clone(), "schedule", butler, call.schedule, trust);
     let request = Arc::new(RequestContext { private: true, ..root });
-    let wants = Wants {
+    let options = SessionOptions {
         tools: Some(Arc::default()),
         one_round: true,
         apart_from_memory: true,
         priority: Some(call.priority),
-        ..Wants::default()
+        ..SessionOptions::default()
     };
-    let wish = Trigger { wants, ..Trigger::new(prompt, format!("{SCHEDULE}{}", call.schedule), request.clone()) };
-    let result = call.think.think(wish).await.map_err(|e| match e {
-        Unthought::NotNow(why) => Not::Now(why),
-        Unthought::Away(why) => Not::Away(why),
-        Unthought::Failed(why) => Not::Failed(why),
-        Unthought::Store(e) => Not::Store(e),
+    let trigger = Trigger { options, ..Trigger::new(prompt, format!("{SCHEDULE}{}", call.schedule), request.clone()) };
+    let result = call.model.ask(trigger).await.map_err(|e| match e {
+        AskModelError::NotNow(why) => AskError::NotNow(why),
+        AskModelError::Unreachable(why) => AskError::Unreachable(why),
+        AskModelError::Failed(why) => AskError::Failed(why),
+        AskModelError::Store(e) => AskError::Store(e),
     })?;
     Ok(Answered { request, session: result.session_id, output: result.output })
 }

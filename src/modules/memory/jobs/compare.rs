@@ -14,7 +14,7 @@ use super::super::Memory;
 use super::super::reembed;
 use super::super::write::{Origin, WriteError, merge_facts};
 use super::answer::json_in;
-use super::ask::{Not, ask};
+use super::ask::{AskError, ask};
 use super::doubt::{Doubt, Fact, facts, parts, waiting};
 use super::every_tenant;
 use super::prompt::fenced;
@@ -48,7 +48,7 @@ pub(super) struct Comparing<'a> {
 }
 
 impl Comparing<'_> {
-    pub async fn run(&mut self) -> Result<(), Not> {
+    pub async fn run(&mut self) -> Result<(), AskError> {
         let schema = self.memory.store.schema();
         let waiting = ["memory_facts WHERE compared = 'pending' AND forgotten_at IS NULL"];
         let tenants = every_tenant(self.call.db, schema, self.call.tenant, &waiting).await?;
@@ -63,7 +63,7 @@ impl Comparing<'_> {
     }
 
     /// The next facts of a tenant after this number. Returns the last one's; none: it ends here.
-    async fn page(&mut self, tenant: &TenantId, after: i64) -> Result<Option<i64>, Not> {
+    async fn page(&mut self, tenant: &TenantId, after: i64) -> Result<Option<i64>, AskError> {
         let new = waiting(self.call.db, self.memory.store.schema(), tenant, after).await?;
         let Some(last) = new.last().map(|f| f.seq) else { return Ok(None) };
         let Some(near) = self.near(tenant, &new).await? else { return Ok(None) };
@@ -94,7 +94,7 @@ impl Comparing<'_> {
             self.sessions -= 1;
             let ids: Vec<Uuid> = part.iter().map(|d| d.fact.id).collect();
             match self.part(tenant, &part).await {
-                Err(Not::Failed(why)) => {
+                Err(AskError::Failed(why)) => {
                     tracing::warn!(butler = %self.memory.butler, facts = ids.len(), "facts were not compared: {why}");
                     self.done.given_up += noted(self.memory, tenant, &ids, Some(&why)).await?;
                     self.done.failed.push(why);
@@ -121,13 +121,13 @@ impl Comparing<'_> {
         Ok(Some(near))
     }
 
-    async fn part(&mut self, tenant: &TenantId, part: &[Doubt<'_>]) -> Result<(), Not> {
+    async fn part(&mut self, tenant: &TenantId, part: &[Doubt<'_>]) -> Result<(), AskError> {
         let pairs: Vec<(&Fact, &Fact)> =
             part.iter().flat_map(|d| d.others.iter().map(|other| (d.fact, *other))).collect();
         let trust = part.first().map_or(Trust::Stranger, |d| d.fact.trust());
         let asked = ask(self.memory, self.call, tenant, trust, prompt(&pairs)).await?;
         crash::point("memory.compared");
-        let same = read(asked.output.as_deref().unwrap_or_default()).map_err(Not::Failed)?;
+        let same = read(asked.output.as_deref().unwrap_or_default()).map_err(AskError::Failed)?;
         let origin = Origin {
             butler: self.memory.butler.to_string(),
             actor: "consolidation".to_owned(),
@@ -148,7 +148,7 @@ impl Comparing<'_> {
             let done = merge_facts(&mut tx, &origin, &fact.judged(), &other.judged()).await;
             match done {
                 Ok(one) => merged += usize::from(one),
-                Err(WriteError::Store(e)) if e.is_connection() => return Err(Not::Store(e)),
+                Err(WriteError::Store(e)) if e.is_connection() => return Err(AskError::Store(e)),
                 // They stay two.
                 Err(e) => {
                     tracing::warn!(butler = %self.memory.butler, error = %e, "two facts could not be made one");

@@ -12,11 +12,11 @@ use tokio::sync::Mutex;
 use uuid::Uuid;
 
 use super::super::Memory;
-use super::answer::{self, Asked, Skipped};
+use super::answer::{self, AnswerScope, Skipped};
 use super::apply::{self, Writing, Wrote};
-use super::ask::{Not, ask};
+use super::ask::{AskError, ask};
 use super::compare::{Compared, Comparing};
-use super::prompt::{Known, MAX_EPISODES, least_trust, prompt, room_of};
+use super::prompt::{KnownMemories, MAX_EPISODES, least_trust, prompt, room_of};
 use super::queue::{Episode, Queue};
 use crate::{Job, JobCall, JobFailure};
 use base::{Trust, crash};
@@ -62,7 +62,7 @@ impl Job for Consolidate {
             claim: Uuid::now_v7(),
         };
         queue.recover().await?;
-        if let Err(why) = call.think.ready().await {
+        if let Err(why) = call.model.ready().await {
             return Ok(match queue.waiting().await? {
                 0 => "no episode waits".to_owned(),
                 n => format!("no model: {}. {why}", wait(n)),
@@ -92,9 +92,9 @@ impl Job for Consolidate {
         };
         match ended {
             // Where the giving back fails as well, the lease runs out.
-            Err(Not::Store(e)) => Err(e.into()),
-            Err(Not::Away(why)) => Err(JobFailure::Told(format!("{told}: {why}"))),
-            Err(Not::Now(why) | Not::Failed(why)) => Ok(format!("{told}: {why}")),
+            Err(AskError::Store(e)) => Err(e.into()),
+            Err(AskError::Unreachable(why)) => Err(JobFailure::Told(format!("{told}: {why}"))),
+            Err(AskError::NotNow(why) | AskError::Failed(why)) => Ok(format!("{told}: {why}")),
             Ok(()) if done.in_vain() => Err(JobFailure::Told(told)),
             Ok(()) => Ok(told),
         }
@@ -110,7 +110,7 @@ impl Consolidate {
         episodes: Vec<Episode>,
         most: &mut usize,
         done: &mut Done,
-    ) -> Result<(), Not> {
+    ) -> Result<(), AskError> {
         let all: Vec<Uuid> = episodes.iter().map(|e| e.id).collect();
         let mut stopped = Ok(());
         for part in parts(episodes) {
@@ -121,7 +121,7 @@ impl Consolidate {
             let ids: Vec<Uuid> = part.iter().map(|e| e.id).collect();
             match self.part(call, queue, &part, done).await {
                 Ok(()) => {}
-                Err(Not::Failed(why)) => {
+                Err(AskError::Failed(why)) => {
                     tracing::warn!(butler = %self.memory.butler, episodes = ids.len(), "episodes were not consolidated: {why}");
                     done.given_up += queue.fail(&ids, &why, self.memory.store.clock().now()).await?;
                     done.failed_episodes += ids.len();
@@ -141,15 +141,21 @@ impl Consolidate {
     }
 
     /// One session for a part of a group, and what follows from its answer.
-    async fn part(&self, call: &JobCall<'_>, queue: &Queue<'_>, part: &[Episode], done: &mut Done) -> Result<(), Not> {
+    async fn part(
+        &self,
+        call: &JobCall<'_>,
+        queue: &Queue<'_>,
+        part: &[Episode],
+        done: &mut Done,
+    ) -> Result<(), AskError> {
         let Some(first) = part.first() else { return Ok(()) };
-        let known = Known::of(call.db, queue.schema, &first.tenant, part).await?;
+        let known = KnownMemories::of(call.db, queue.schema, &first.tenant, part).await?;
         let trust = least_trust(part).min(Trust::System);
         let asked = ask(&self.memory, call, &first.tenant, trust, prompt(part, &known)).await?;
         crash::point("memory.thought");
         let episodes: HashSet<Uuid> = part.iter().map(|e| e.id).collect();
-        let about = Asked { episodes: &episodes, known: &known, stranger: trust == Trust::Stranger };
-        let learned = answer::read(asked.output.as_deref().unwrap_or_default(), &about).map_err(Not::Failed)?;
+        let about = AnswerScope { episodes: &episodes, known: &known, stranger: trust == Trust::Stranger };
+        let learned = answer::read(asked.output.as_deref().unwrap_or_default(), &about).map_err(AskError::Failed)?;
         let writing =
             Writing { request: &asked.request, session: asked.session, claim: queue.claim, part, known: &known };
         let (wrote, settled) = apply::write(&self.memory, &writing, learned, &mut done.skipped).await?;

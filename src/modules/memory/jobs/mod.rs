@@ -22,7 +22,7 @@ use super::tools::Runs;
 use super::{Memory, Settings};
 use crate::NamedJob;
 use base::TenantId;
-use schedule::HouseSchedule;
+use schedule::BuiltInSchedule;
 use store::{Database, StoreError};
 
 /// The names of the jobs, the first of each its own.
@@ -46,9 +46,9 @@ pub(super) fn on_demand(memory: &Arc<Memory>, due: &Arc<Notify>) -> Arc<dyn Runs
 }
 
 /// When they run by themselves.
-pub(super) fn schedules(settings: &Settings) -> Vec<HouseSchedule> {
+pub(super) fn schedules(settings: &Settings) -> Vec<BuiltInSchedule> {
     let schedule =
-        |name: &str, cron: String, job, priority| HouseSchedule { name: name.to_owned(), cron, job, priority };
+        |name: &str, cron: String, job, priority| BuiltInSchedule { name: name.to_owned(), cron, job, priority };
     let learning = settings.consolidation.enabled.then(|| {
         let priority = settings.consolidation.priority;
         schedule("memory-consolidation", settings.consolidation_cron(), CONSOLIDATION, priority)

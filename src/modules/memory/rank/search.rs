@@ -18,14 +18,14 @@ struct Found {
 }
 
 /// What is known of the question itself.
-struct Asked {
+struct ParsedQuery {
     /// It consists of stop words: what is near its vector would be near by chance.
     empty: bool,
     shares: Shares,
     /// By number of `about`: how much of it the question names.
     abouts: Vec<f32>,
     entities: Vec<u32>,
-    time: time::Asked,
+    time: time::TimeQuery,
     /// [`score::length`] of so many words.
     lengths: Vec<f32>,
 }
@@ -72,7 +72,7 @@ impl Index {
         key(b).cmp(&key(a))
     }
 
-    fn look(&self, query: &Query) -> (Asked, Found) {
+    fn look(&self, query: &Query) -> (ParsedQuery, Found) {
         let n = self.rows.rows.len();
         let mut found = Found {
             mask: self.rows.mask(&query.filter),
@@ -114,13 +114,13 @@ impl Index {
         let shares = Shares::of(&terms);
         found.threads = threads.into_iter().map(|(marks, cosine)| (shares.share(marks), cosine)).collect();
         let entities = query.entities.iter().filter_map(|id| self.rows.entities.find(id)).collect();
-        let time = time::Asked::read(query.text, query.now, &self.zone);
+        let time = time::TimeQuery::read(query.text, query.now, &self.zone);
         let lengths = (0..=score::LONG).map(score::length).collect();
-        (Asked { empty, shares, abouts, entities, time, lengths }, found)
+        (ParsedQuery { empty, shares, abouts, entities, time, lengths }, found)
     }
 
     /// The most relevant of the rows with some evidence and enough relevance, and some more.
-    fn candidates(&self, query: &Query, asked: &Asked, found: &Found, minute: f64) -> Vec<Candidate> {
+    fn candidates(&self, query: &Query, asked: &ParsedQuery, found: &Found, minute: f64) -> Vec<Candidate> {
         let mut candidates = Vec::with_capacity(BATCH);
         let (mut least, _) = score::scale(query.mode);
         let about = if asked.entities.is_empty() { asked.abouts.iter().copied().fold(0.0, f32::max) } else { 1.0 };
@@ -160,7 +160,7 @@ impl Index {
 
     /// What a row and its surroundings have in common with the question; none without evidence.
     #[inline(always)]
-    fn context(&self, asked: &Asked, found: &Found, row: usize) -> Option<Signals> {
+    fn context(&self, asked: &ParsedQuery, found: &Found, row: usize) -> Option<Signals> {
         let (before, after) = self.rows.links[row];
         let meaning = found.cosine[row];
         let (mut near, mut meaning_near, mut answer) = (found.marks[row], meaning, 0.0);
@@ -206,7 +206,7 @@ impl Index {
 
     /// The same with what the row itself adds.
     #[inline(always)]
-    fn completed(&self, context: Signals, asked: &Asked, row: usize) -> Signals {
+    fn completed(&self, context: Signals, asked: &ParsedQuery, row: usize) -> Signals {
         let form = self.rows.form[row];
         let named = !asked.entities.is_empty() && asked.entities.contains(&self.rows.rows[row].entity);
         Signals {
@@ -222,7 +222,7 @@ impl Index {
     fn hit(
         &self,
         query: &Query,
-        asked: &Asked,
+        asked: &ParsedQuery,
         found: &Found,
         candidate: Candidate,
         scale: (f32, f32),

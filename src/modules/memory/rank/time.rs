@@ -9,7 +9,7 @@ use super::words::each_word;
 
 /// What a question says about time.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct Asked {
+pub struct TimeQuery {
     /// Spans of days that it names: first and last, in seconds since 1970, both inside.
     pub spans: Vec<(i64, i64)>,
     /// It wants to know when, or how long.
@@ -24,7 +24,7 @@ const YEARS_BACK: i16 = 10;
 const NUMBERS: [&str; 13] =
     ["zero", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten", "eleven", "twelve"];
 
-impl Asked {
+impl TimeQuery {
     /// Reads a question asked at `now`.
     pub fn read(question: &str, now: Timestamp, zone: &TimeZone) -> Self {
         let mut words = Vec::new();
@@ -258,8 +258,8 @@ mod tests {
     use super::*;
 
     /// Asked on Saturday, 15 June 2024.
-    fn asked(question: &str) -> Asked {
-        Asked::read(question, "2024-06-15T12:00:00Z".parse().unwrap(), &TimeZone::UTC)
+    fn asked(question: &str) -> TimeQuery {
+        TimeQuery::read(question, "2024-06-15T12:00:00Z".parse().unwrap(), &TimeZone::UTC)
     }
 
     fn spans(question: &str) -> Vec<String> {

@@ -35,9 +35,9 @@ mod admin;
 mod change;
 mod entity;
 mod graph;
-mod look;
 mod predicate;
 mod preference;
+mod read;
 mod resolve;
 mod store;
 
@@ -68,7 +68,7 @@ pub struct With {
 pub fn names() -> impl Iterator<Item = &'static str> {
     [
         store::NAMES,
-        look::NAMES,
+        read::NAMES,
         change::NAMES,
         predicate::NAMES,
         entity::NAMES,
@@ -85,7 +85,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 /// All of them.
 pub fn tools(with: &With) -> Result<Vec<Tool>, String> {
     let mut all = store::tools(with)?;
-    all.extend(look::tools(with)?);
+    all.extend(read::tools(with)?);
     all.extend(change::tools(with)?);
     all.extend(predicate::tools(with)?);
     all.extend(entity::tools(with)?);

@@ -9,8 +9,8 @@ use uuid::Uuid;
 use super::earlier::earlier;
 use super::rival::{Coming, Rival, rivals};
 use super::{
-    FORGOTTEN, Kind, Known, Origin, Outcome, Permanence, Rows, Vector, WriteError, admitted, confirmed, event, link,
-    lock, now, patch, predicate_name, put,
+    FORGOTTEN, Kind, Origin, Outcome, Permanence, Rows, TenantPredicate, Vector, WriteError, admitted, confirmed,
+    event, link, lock, now, patch, predicate_name, put,
 };
 use crate::memory::gate::{self, MAX_FACT, content_hash, topic_hash};
 use crate::memory::predicates::resolve;
@@ -275,9 +275,9 @@ pub(super) async fn standing(
 }
 
 /// The tenant's own predicates.
-pub(super) async fn known_predicates(tx: &mut dyn Rows) -> Result<Vec<Known>, WriteError> {
+pub(super) async fn known_predicates(tx: &mut dyn Rows) -> Result<Vec<TenantPredicate>, WriteError> {
     let rows = tx.rows("SELECT * FROM memory_predicates_known()", &[]).await?;
-    let known = |r: &Row| Known {
+    let known = |r: &Row| TenantPredicate {
         name: r.get("name"),
         aliases: r.get("aliases"),
         edge: r.get("is_edge"),

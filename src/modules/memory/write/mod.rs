@@ -185,7 +185,7 @@ impl Vector {
 
 /// A tenant's own predicate.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct TenantPredicate {
     pub name: String,
     pub aliases: Vec<String>,
     pub edge: bool,

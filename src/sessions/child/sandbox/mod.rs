@@ -109,12 +109,12 @@ impl Kernel {
 }
 
 /// What a child puts on before its program starts.
-pub(super) struct Cage {
+pub(super) struct SandboxPolicy {
     ruleset: Option<Ruleset>,
     filter: Option<Filter>,
 }
 
-impl Cage {
+impl SandboxPolicy {
     /// For a child that runs `program` with this PATH; `own_user`: as the daemon's own user.
     pub fn new(sandbox: &Sandbox, program: &Path, path: &str, own_user: bool) -> Result<Self, ChildError> {
         let kernel = Kernel::here();

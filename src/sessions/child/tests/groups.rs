@@ -43,10 +43,10 @@ impl Drop for Base {
 #[tokio::test]
 async fn a_session_is_born_into_its_group_and_the_group_ends_with_it() {
     let Some(base) = Base::make("born") else { return };
-    let nursery = Nursery::with_groups(Some(Groups::at(base.0.clone(), false))).unwrap();
+    let processes = ProcessSupervisor::with_groups(Some(Groups::at(base.0.clone(), false))).unwrap();
     // In a session of its own, and never at rest: it forks faster than anybody can look.
     let restless = "setsid sh -c 'trap \"\" TERM; echo there; while :; do (:); done' & wait";
-    let mut child = nursery.spawn(sh(restless)).await.unwrap();
+    let mut child = processes.spawn(sh(restless)).await.unwrap();
     let session = child.held_session();
     line(child.stdout.as_mut().unwrap()).await;
     assert!(base.members(session).contains(&child.pid()));
@@ -58,7 +58,7 @@ async fn a_session_is_born_into_its_group_and_the_group_ends_with_it() {
     // The dead leave theirs a moment after they are gone.
     until("no group is left", || base.groups().is_empty()).await;
     // A child that can't start leaves none either.
-    nursery.spawn(ChildSpec { program: "/no/such/program".into(), ..sh("") }).await.unwrap_err();
+    processes.spawn(ChildSpec { program: "/no/such/program".into(), ..sh("") }).await.unwrap_err();
     until("no group is left", || base.groups().is_empty()).await;
 }
 

@@ -11,13 +11,13 @@ const HELPER: &str = "BUTLERD_TEST_CHILD_HELPER";
 #[tokio::test]
 async fn helper() {
     let Ok(session) = std::env::var(HELPER) else { return };
-    let nursery = Nursery::start().unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
     let mut spec = sh("sleep 1000 & echo group $!; \
                        (setsid env -i /bin/sh -c 'trap \"\" TERM; echo daemon $$; while :; do sleep 1000; done' &); \
                        echo leader $$; wait");
     spec.session = session.parse().unwrap();
     spec.user = ChildUser::choose(None, None).unwrap();
-    let mut child = nursery.spawn(spec).await.unwrap();
+    let mut child = processes.spawn(spec).await.unwrap();
     let mut out = child.stdout.take().unwrap();
     println!();
     for _ in 0..3 {
@@ -53,20 +53,20 @@ async fn a_killed_daemon_s_child_dies_and_the_rest_is_found_by_the_session_s_id(
     until("the leader's death", || !alive(leader)).await;
     assert!(alive(group) && alive(daemon), "only the child itself gets the death signal");
 
-    let nursery = Nursery::start().unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
     // Another session is another session.
     let record = Identity { pid: leader, started: facts["started"], boot_id: boot_id() };
     let other = Leftover { session: SessionId::new(), leader: None };
-    assert_eq!(nursery.kill_leftovers(&[other]).await.unwrap(), Cleared::default());
+    assert_eq!(processes.kill_leftovers(&[other]).await.unwrap(), Cleared::default());
     assert!(alive(group) && alive(daemon));
 
     let ours = Leftover { session, leader: Some(record) };
-    let cleared = nursery.kill_leftovers(std::slice::from_ref(&ours)).await.unwrap();
+    let cleared = processes.kill_leftovers(std::slice::from_ref(&ours)).await.unwrap();
     // The shell of the daemon has a child of its own.
     assert!(cleared.killed >= 2 && cleared.survivors.is_empty(), "{cleared:?}");
     assert!(!alive(group) && !alive(daemon));
     assert_eq!(marked(session), [0; 0]);
-    assert_eq!(nursery.kill_leftovers(&[ours]).await.unwrap(), Cleared::default(), "a second time");
+    assert_eq!(processes.kill_leftovers(&[ours]).await.unwrap(), Cleared::default(), "a second time");
 }
 
 #[tokio::test]
@@ -75,7 +75,7 @@ async fn a_process_with_another_start_time_or_boot_is_not_touched() {
     let mut stranger = Command::new("sleep").arg("1000").spawn().unwrap();
     let pid = stranger.id() as i32;
     let who = Identity::of(pid).unwrap();
-    let nursery = Nursery::start().unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
     let session = SessionId::new();
     for wrong in [
         Identity { started: who.started + 1, ..who.clone() },
@@ -83,11 +83,11 @@ async fn a_process_with_another_start_time_or_boot_is_not_touched() {
         Identity { boot_id: Some("another".into()), ..who.clone() },
     ] {
         let left = Leftover { session, leader: Some(wrong.clone()) };
-        assert_eq!(nursery.kill_leftovers(&[left]).await.unwrap(), Cleared::default(), "{wrong:?}");
+        assert_eq!(processes.kill_leftovers(&[left]).await.unwrap(), Cleared::default(), "{wrong:?}");
         assert!(alive(pid), "{wrong:?}");
     }
     let left = Leftover { session, leader: None };
-    assert_eq!(nursery.kill_leftovers(&[left]).await.unwrap(), Cleared::default());
+    assert_eq!(processes.kill_leftovers(&[left]).await.unwrap(), Cleared::default());
     assert!(alive(pid));
     // With all three right it is believed to be ours.
     let reap = base::task::spawn(base::task::Kind::Job, "test", async move {
@@ -95,6 +95,6 @@ async fn a_process_with_another_start_time_or_boot_is_not_touched() {
         stranger.wait().unwrap();
     });
     let left = Leftover { session, leader: Some(who) };
-    nursery.kill_leftovers(&[left]).await.unwrap();
+    processes.kill_leftovers(&[left]).await.unwrap();
     reap.await.unwrap();
 }

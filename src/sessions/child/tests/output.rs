@@ -19,8 +19,8 @@ async fn lines_come_whole_and_the_last_may_be_half() {
 
 #[tokio::test]
 async fn a_line_arrives_before_the_child_ends() {
-    let nursery = Nursery::start().unwrap();
-    let mut child = nursery.spawn(sh("echo early; sleep 1000")).await.unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
+    let mut child = processes.spawn(sh("echo early; sleep 1000")).await.unwrap();
     assert_eq!(line(child.stdout.as_mut().unwrap()).await, "early");
     assert!(alive(child.pid()));
 }
@@ -40,9 +40,9 @@ async fn a_flood_neither_grows_memory_nor_stops_the_child() {
     for flood in ["head -c 100000000 /dev/zero | tr '\\0' x", "yes abcdefghijklmnopqrstuvwxyz | head -c 100000000"] {
         let mut spec = sh(&format!("{flood}; echo over >&2; exit 5"));
         spec.output.total = 8 << 20;
-        let nursery = Nursery::start().unwrap();
+        let processes = ProcessSupervisor::start().unwrap();
         let before = resident();
-        let mut child = nursery.spawn(spec).await.unwrap();
+        let mut child = processes.spawn(spec).await.unwrap();
         let mut out = child.stdout.take().unwrap();
         let (mut bytes, mut too_much, mut most) = (0, 0, 0);
         while let Some(output) = out.next().await.unwrap() {

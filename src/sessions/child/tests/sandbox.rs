@@ -24,7 +24,7 @@ fn left_out() -> bool {
 }
 
 /// A shell with `script`, as an unprivileged user where we may choose, in `sandbox`.
-fn caged(script: &str, sandbox: Option<Sandbox>) -> ChildSpec {
+fn sandboxed(script: &str, sandbox: Option<Sandbox>) -> ChildSpec {
     let sandbox = sandbox.map(|sandbox| Sandbox { programs: true, ..sandbox });
     ChildSpec { sandbox, user: ChildUser::choose(None, None).unwrap(), ..sh(script) }
 }
@@ -32,7 +32,7 @@ fn caged(script: &str, sandbox: Option<Sandbox>) -> ChildSpec {
 /// The exit code of `script` outside of any sandbox and in this one.
 async fn codes(script: &str, sandbox: Sandbox) -> [Option<i32>; 2] {
     let code = |said: Said| said.ended.exit.and_then(|exit| exit.code);
-    [code(run(caged(script, None)).await), code(run(caged(script, Some(sandbox))).await)]
+    [code(run(sandboxed(script, None)).await), code(run(sandboxed(script, Some(sandbox))).await)]
 }
 
 #[tokio::test]
@@ -86,7 +86,7 @@ async fn a_plain_program_runs_nothing_else_and_one_that_must_exist_is_missed() {
         program: program.into(),
         args: args.iter().map(|a| (*a).into()).collect(),
         sandbox: Some(Sandbox::default()),
-        ..caged("", None)
+        ..sandboxed("", None)
     };
     let said = run(direct("/usr/bin/env", &["A=1"])).await;
     assert_eq!(said.ended.exit.and_then(|e| e.code), Some(0), "{}", said.stderr);
@@ -94,7 +94,7 @@ async fn a_plain_program_runs_nothing_else_and_one_that_must_exist_is_missed() {
     assert_eq!(said.ended.exit.and_then(|e| e.code), Some(126), "{}", said.stderr);
 
     let missing = Sandbox { write: vec!["/no/such/workspace".into()], ..Sandbox::default() };
-    let error = Nursery::start().unwrap().spawn(caged("true", Some(missing))).await.unwrap_err();
+    let error = ProcessSupervisor::start().unwrap().spawn(sandboxed("true", Some(missing))).await.unwrap_err();
     assert!(error.to_string().starts_with("cannot allow /no/such/workspace"), "{error}");
     // What is only read need not be there.
     let absent = Sandbox { read: vec!["/no/such/file".into()], ..Sandbox::default() };
@@ -108,17 +108,17 @@ async fn the_environment_of_a_brother_stays_his_own() {
         return;
     }
     let (dir, _) = open_dir();
-    let nursery = Nursery::start().unwrap();
+    let processes = ProcessSupervisor::start().unwrap();
     let inside = || Some(Sandbox { write: vec![dir.path().to_owned()], ..Sandbox::default() });
     for brother_in in [None, inside()] {
-        let mut brother = nursery.spawn(caged("echo ready; exec sleep 1000", brother_in)).await.unwrap();
+        let mut brother = processes.spawn(sandboxed("echo ready; exec sleep 1000", brother_in)).await.unwrap();
         line(brother.stdout.as_mut().unwrap()).await;
         until("sleep runs", || exe_name(brother.pid()).is_some_and(|n| n == "sleep" || n == "coreutils")).await;
         let pid = brother.pid();
         for secret in ["environ", "mem", "maps", "fd/0", "cwd/", "root/"] {
             let look = format!("ls -l /proc/{pid}/{secret} && head -c 1 /proc/{pid}/{secret}");
             let look = if secret.ends_with('/') { format!("ls /proc/{pid}/{secret}") } else { look };
-            let said = run(caged(&look, inside())).await;
+            let said = run(sandboxed(&look, inside())).await;
             assert_ne!(said.ended.exit.and_then(|e| e.code), Some(0), "{secret}: {:?}", said.texts());
         }
         let environ = format!("cat /proc/{pid}/environ > /dev/null");
@@ -151,7 +151,7 @@ async fn the_mark_stays_on() {
 #[tokio::test]
 async fn what_must_be_enforced_and_cannot_is_not_started() {
     let required = Sandbox { required: true, ..Sandbox::default() };
-    let started = Nursery::start().unwrap().spawn(caged("true", Some(required))).await;
+    let started = ProcessSupervisor::start().unwrap().spawn(sandboxed("true", Some(required))).await;
     match Kernel::here().is_enough() {
         true => assert!(started.is_ok()),
         false => assert!(matches!(started, Err(ChildError::NoSandbox))),

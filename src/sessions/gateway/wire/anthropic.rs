@@ -3,16 +3,16 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Api, Known, Said, is_model, take};
+use super::{AnswerSoFar, Api, ApiPath, is_model, take};
 
-pub fn known(method: &Method, path: &str) -> Option<Known> {
+pub fn known(method: &Method, path: &str) -> Option<ApiPath> {
     let api = match (method.as_str(), path) {
         ("POST", "/v1/messages") => Some(Api::Messages),
         ("POST", "/v1/messages/count_tokens") | ("GET", "/v1/models") => None,
         ("GET", _) if path.strip_prefix("/v1/models/").is_some_and(is_model) => None,
         _ => return None,
     };
-    Some(Known { api, path: path.to_owned(), model: None })
+    Some(ApiPath { api, path: path.to_owned(), model: None })
 }
 
 pub fn error(status: StatusCode, message: &str) -> Value {
@@ -31,7 +31,7 @@ pub fn error(status: StatusCode, message: &str) -> Value {
 }
 
 /// An event of a stream, or the whole message.
-pub fn read(data: &Value, said: &mut Said) {
+pub fn read(data: &Value, said: &mut AnswerSoFar) {
     match data["type"].as_str().unwrap_or_default() {
         "message_start" => {
             said.named(&data["message"]["model"]);
@@ -49,7 +49,7 @@ pub fn read(data: &Value, said: &mut Said) {
     }
 }
 
-fn usage(from: &Value, said: &mut Said) {
+fn usage(from: &Value, said: &mut AnswerSoFar) {
     take(&mut said.usage.input, from, "input_tokens");
     take(&mut said.usage.output, from, "output_tokens");
     take(&mut said.usage.cache_read, from, "cache_read_input_tokens");

@@ -3,11 +3,12 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Api, Known, Said, count, is_model};
+use super::{AnswerSoFar, Api, ApiPath, count, is_model};
 
-pub fn known(method: &Method, path: &str) -> Option<Known> {
+pub fn known(method: &Method, path: &str) -> Option<ApiPath> {
     let below = path.strip_prefix("/v1beta/models")?;
-    let plain = |model: Option<&str>, api| Some(Known { api, path: path.to_owned(), model: model.map(str::to_owned) });
+    let plain =
+        |model: Option<&str>, api| Some(ApiPath { api, path: path.to_owned(), model: model.map(str::to_owned) });
     match (method.as_str(), below) {
         ("GET", "") => plain(None, None),
         ("GET", _) => plain(None, None).filter(|_| below.strip_prefix('/').is_some_and(is_plain)),
@@ -39,7 +40,7 @@ pub fn error(status: StatusCode, message: &str) -> Value {
 }
 
 /// One answer, or one of those that a stream consists of. The last that counts counts for the whole stream.
-pub fn read(data: &Value, said: &mut Said) {
+pub fn read(data: &Value, said: &mut AnswerSoFar) {
     said.named(&data["modelVersion"]);
     let usage = &data["usageMetadata"];
     if let Some(prompt) = count(usage, "promptTokenCount") {

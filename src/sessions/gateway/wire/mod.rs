@@ -40,7 +40,7 @@ pub enum Api {
 
 /// What a path stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Known {
+pub struct ApiPath {
     /// The API of a model call; `None` for what asks no model: lists, the counting of tokens.
     pub api: Option<Api>,
     /// Under the upstream's endpoint.
@@ -82,7 +82,7 @@ impl Family {
     }
 
     /// What this path means, if it is one of those that are served.
-    pub fn known(self, method: &Method, path: &str) -> Option<Known> {
+    pub fn known(self, method: &Method, path: &str) -> Option<ApiPath> {
         match self {
             Family::Anthropic => anthropic::known(method, path),
             Family::OpenAi => openai::known(method, path),
@@ -147,7 +147,7 @@ impl Api {
         }
     }
 
-    fn read(self, data: &Value, said: &mut Said) {
+    fn read(self, data: &Value, said: &mut AnswerSoFar) {
         match self {
             Api::Messages => anthropic::read(data, said),
             Api::Responses => openai::read_response(data, said),
@@ -159,7 +159,7 @@ impl Api {
 
 /// What an answer has said so far.
 #[derive(Clone, PartialEq, Debug, Default)]
-pub struct Said {
+pub struct AnswerSoFar {
     pub model: Option<String>,
     pub usage: Usage,
     /// An error inside of an answer that began well.
@@ -170,7 +170,7 @@ pub struct Said {
     pub over: bool,
 }
 
-impl Said {
+impl AnswerSoFar {
     /// Takes one event of a stream.
     pub fn event(&mut self, api: Api, event: &SseEvent) {
         if event.data == "[DONE]" {

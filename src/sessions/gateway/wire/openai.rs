@@ -3,10 +3,10 @@
 use http::{Method, StatusCode};
 use serde_json::{Value, json};
 
-use super::{Api, Known, Said, count, failure, is_model};
+use super::{AnswerSoFar, Api, ApiPath, count, failure, is_model};
 
 /// The endpoint has the `/v1` in itself.
-pub fn known(method: &Method, path: &str) -> Option<Known> {
+pub fn known(method: &Method, path: &str) -> Option<ApiPath> {
     let below = path.strip_prefix("/v1")?;
     let api = match (method.as_str(), below) {
         ("POST", "/responses") => Some(Api::Responses),
@@ -15,7 +15,7 @@ pub fn known(method: &Method, path: &str) -> Option<Known> {
         ("GET", _) if below.strip_prefix("/models/").is_some_and(is_model) => None,
         _ => return None,
     };
-    Some(Known { api, path: below.to_owned(), model: None })
+    Some(ApiPath { api, path: below.to_owned(), model: None })
 }
 
 pub fn error(status: StatusCode, message: &str, code: Option<&str>) -> Value {
@@ -30,7 +30,7 @@ pub fn error(status: StatusCode, message: &str, code: Option<&str>) -> Value {
 }
 
 /// An event of a Responses stream, or the whole response.
-pub fn read_response(data: &Value, said: &mut Said) {
+pub fn read_response(data: &Value, said: &mut AnswerSoFar) {
     let kind = data["type"].as_str().unwrap_or_default();
     let response = if data["object"] == "response" { data } else { &data["response"] };
     said.named(&response["model"]);
@@ -52,7 +52,7 @@ pub fn read_response(data: &Value, said: &mut Said) {
 }
 
 /// A chunk of a chat's stream, or the whole completion.
-pub fn read_chat(data: &Value, said: &mut Said) {
+pub fn read_chat(data: &Value, said: &mut AnswerSoFar) {
     said.named(&data["model"]);
     // Some servers send usage with every chunk; the last one counts.
     if let Some(input) = count(&data["usage"], "prompt_tokens") {
@@ -67,7 +67,7 @@ pub fn read_chat(data: &Value, said: &mut Said) {
 }
 
 /// Cached input is counted within the input here.
-fn split(said: &mut Said, input: u64, read: Option<u64>, written: Option<u64>) {
+fn split(said: &mut AnswerSoFar, input: u64, read: Option<u64>, written: Option<u64>) {
     let cached = read.unwrap_or(0).saturating_add(written.unwrap_or(0));
     said.usage.input = Some(input.saturating_sub(cached));
     (said.usage.cache_read, said.usage.cache_write) = (read, written);

@@ -4,7 +4,7 @@ use super::*;
 use base::{Secret, SseReader};
 use demo::model::{Script, ScriptedModel};
 
-fn post(family: Family, path: &str) -> Option<Known> {
+fn post(family: Family, path: &str) -> Option<ApiPath> {
     family.known(&Method::POST, path)
 }
 
@@ -112,7 +112,7 @@ fn a_limit_is_told_as_each_program_ends_at_once() {
 }
 
 /// What an answer of the scripted model says in this API, streamed or not, cut into pieces of `size` bytes.
-async fn said(model: &ScriptedModel, api: Api, stream: bool, size: usize) -> Said {
+async fn said(model: &ScriptedModel, api: Api, stream: bool, size: usize) -> AnswerSoFar {
     let (path, body) = match api {
         Api::Messages => ("/v1/messages", json!({"model": "m-1", "messages": [{"role": "user", "content": "go"}]})),
         Api::Responses => ("/v1/responses", json!({"model": "m-1", "input": "go"})),
@@ -133,7 +133,7 @@ async fn said(model: &ScriptedModel, api: Api, stream: bool, size: usize) -> Sai
     let client = base::http_client("http://127.0.0.1").build().unwrap();
     let url = format!("{}{path}", model.base_url());
     let answer = client.post(url).json(&body).send().await.unwrap().bytes().await.unwrap();
-    let mut said = Said::default();
+    let mut said = AnswerSoFar::default();
     if stream {
         let mut sse = SseReader::default();
         for piece in answer.chunks(size) {
@@ -163,8 +163,8 @@ async fn all_apis_say_the_same_of_the_same_answer() {
     }
 }
 
-fn reads(api: Api, events: &[Value]) -> Said {
-    let mut said = Said::default();
+fn reads(api: Api, events: &[Value]) -> AnswerSoFar {
+    let mut said = AnswerSoFar::default();
     for data in events {
         said.event(api, &SseEvent { name: String::new(), data: data.to_string() });
     }

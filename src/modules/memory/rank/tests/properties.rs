@@ -54,7 +54,7 @@ const QUESTIONS: &[&str] = &[
 
 /// An entry that owns what it is made of.
 #[derive(Clone)]
-struct Life {
+struct OwnedEntry {
     id: u128,
     seq: i64,
     thread: Option<u128>,
@@ -69,7 +69,7 @@ struct Life {
     over: bool,
 }
 
-impl Life {
+impl OwnedEntry {
     fn thrown(dice: &mut Dice, seq: i64) -> Self {
         let words: Vec<_> = (0..1 + dice.below(9)).map(|_| dice.pick(WORDS)).collect();
         let mark = if dice.below(3) == 0 { "?" } else { "." };
@@ -115,12 +115,12 @@ impl Life {
 }
 
 /// Some life: what is in the index at its end, and the index that went through it.
-fn lived(seed: u64, steps: i64) -> (Vec<Life>, Index) {
+fn lived(seed: u64, steps: i64) -> (Vec<OwnedEntry>, Index) {
     let mut dice = Dice(seed);
-    let mut there: Vec<Life> = Vec::new();
+    let mut there: Vec<OwnedEntry> = Vec::new();
     let mut index = Index::new(4, TimeZone::UTC);
     for step in 0..steps {
-        let life = Life::thrown(&mut dice, step);
+        let life = OwnedEntry::thrown(&mut dice, step);
         let known = there.iter().any(|other| other.id == life.id);
         there.retain(|other| other.id != life.id);
         match dice.below(4) {

@@ -1,0 +1,136 @@
+//! A delivery: as it is wanted, and as it is carried out.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use sha2::{Digest, Sha256};
+use strum::{EnumString, IntoStaticStr};
+use uuid::Uuid;
+
+use super::recipient::Recipient;
+use base::{Priority, RequestContext, TenantId};
+
+/// What a delivery is to what came before.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "lowercase")]
+pub enum Intent {
+    Send,
+    Reply,
+    React,
+}
+
+impl Intent {
+    pub fn as_str(self) -> &'static str {
+        self.into()
+    }
+
+    pub fn from_name(name: &str) -> Self {
+        name.parse().unwrap_or(Intent::Send)
+    }
+}
+
+/// One delivery, as a channel is given it.
+#[derive(Clone, Debug)]
+pub struct Delivery {
+    pub id: Uuid,
+    pub tenant: TenantId,
+    pub origin: String,
+    pub request_id: Uuid,
+    pub kind: String,
+    pub intent: Intent,
+    pub channel: String,
+    /// The household's own end that an answer goes back through.
+    pub endpoint: Option<String>,
+    pub target: String,
+    pub thread: Option<String>,
+    pub subject: Option<String>,
+    pub message: Option<String>,
+    pub emoji: Option<String>,
+    pub priority: Priority,
+    pub context: Value,
+    pub created_at: Timestamp,
+    /// Which try this is, from 1.
+    pub attempt: i32,
+}
+
+impl Delivery {
+    /// The key under which the other side may know a repetition: the same for every try.
+    pub fn idempotency_key(&self) -> String {
+        self.id.to_string()
+    }
+
+    /// As `notify.v1` has it. Of the request only what the other side may know: its own, where it is answered.
+    pub fn envelope(&self) -> Value {
+        let mut delivery = json!({"intent": self.intent.as_str(), "channel": self.channel, "recipient": self.target,
+                                  "priority": self.priority.as_str()});
+        for (name, value) in [("subject", &self.subject), ("message", &self.message), ("emoji", &self.emoji)] {
+            if let Some(value) = value {
+                delivery[name] = json!(value);
+            }
+        }
+        let mut request = json!({"request_id": self.request_id});
+        if self.intent != Intent::Send {
+            for name in [
+                "source_channel",
+                "source_endpoint_identity",
+                "source_sender_identity",
+                "source_thread_identity",
+                "received_at",
+            ] {
+                if let Some(value) = self.context.get(name).filter(|value| !value.is_null()) {
+                    request[name] = value.clone();
+                }
+            }
+        }
+        json!({"schema_version": "notify.v1", "delivery_id": self.id, "origin_butler": self.origin, "kind": self.kind,
+               "created_at": self.created_at.to_string(), "delivery": delivery, "request_context": request})
+    }
+}
+
+/// A delivery that somebody wants.
+#[derive(Clone, Debug)]
+pub struct NewDelivery<'a> {
+    pub id: Uuid,
+    pub recipient: &'a Recipient,
+    pub request: &'a RequestContext,
+    pub session: Option<Uuid>,
+    /// `message` or `reminder`.
+    pub kind: &'static str,
+    pub subject: Option<&'a str>,
+    pub message: &'a str,
+    pub priority: Priority,
+    /// Not before this time; and whether the time is why it waits.
+    pub due_at: Timestamp,
+    pub deferred: Option<&'static str>,
+}
+
+impl NewDelivery<'_> {
+    /// The same request, butler, channel, target and content is the same delivery. Whose it is, the database adds.
+    fn key(&self) -> String {
+        let reminder = (self.kind == "reminder").then(|| self.due_at.to_string());
+        let parts = [
+            self.request.request_id.0.to_string(),
+            self.kind.to_owned(),
+            self.recipient.channel.clone(),
+            self.recipient.target.clone(),
+            self.subject.unwrap_or_default().to_owned(),
+            self.message.to_owned(),
+            reminder.unwrap_or_default(),
+        ];
+        let mut hash = Sha256::new();
+        for part in parts {
+            hash.update(part.len().to_be_bytes());
+            hash.update(part.as_bytes());
+        }
+        hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    }
+
+    /// As `shared.post()` takes it.
+    pub fn row(&self) -> Value {
+        json!({"id": self.id, "request_id": self.request.request_id.0, "session_id": self.session,
+               "kind": self.kind, "intent": "send", "channel": self.recipient.channel, "target": self.recipient.target,
+               "thread": self.recipient.thread, "subject": self.subject, "message": self.message,
+               "priority": self.priority.as_str(), "idempotency_key": self.key(), "context": self.request,
+               "state": if self.deferred.is_some() { "deferred" } else { "pending" }, "reason": self.deferred,
+               "due_at": self.due_at.to_string()})
+    }
+}

@@ -1,0 +1,196 @@
+//! The post: what the whole house knows of the messenger. It stands as long as the daemon; channels and the worker come
+//! and go with that butler.
+
+use std::collections::{BTreeMap, HashSet};
+use std::sync::{Arc, Mutex, RwLock};
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde_json::Value;
+use tokio::sync::{Notify, broadcast};
+use uuid::Uuid;
+
+use super::channel::Channel;
+use super::chat::ChatChannel;
+use super::recipient::ChannelInfo;
+use base::{Clock, TenantId};
+use config::QuietHours;
+use store::Database;
+
+/// The household's own channel, which is always there.
+pub const CHAT: &str = "chat";
+/// Live notices kept for those who watch.
+const NOTICES: usize = 256;
+
+/// Who the owner is and how they want to be reached.
+#[derive(Clone, Debug)]
+pub struct Owner {
+    pub name: Option<String>,
+    pub identities: BTreeMap<String, String>,
+    pub notice_channel: Option<String>,
+    pub quiet_hours: Option<QuietHours>,
+    pub zone: TimeZone,
+}
+
+impl Default for Owner {
+    fn default() -> Self {
+        Self { name: None, identities: BTreeMap::new(), notice_channel: None, quiet_hours: None, zone: TimeZone::UTC }
+    }
+}
+
+/// What the post is made of.
+pub struct OutboxParts {
+    pub db: Arc<Database>,
+    pub clock: Clock,
+    pub owner: Owner,
+    /// The switchboard's schema.
+    pub switchboard: String,
+    /// Who claims rows here: the same after a restart, another one on another machine.
+    pub node: String,
+}
+
+/// A delivery has come to another state. The rows are the truth; who is too slow reads them.
+#[derive(Clone, Debug)]
+pub struct DeliveryEvent {
+    pub delivery: Uuid,
+    pub tenant: TenantId,
+    pub channel: String,
+    pub state: &'static str,
+}
+
+/// What became of a delivery so far.
+#[derive(Clone, Debug)]
+pub struct DeliveryStatus {
+    pub delivery: Uuid,
+    pub state: String,
+    pub error: Option<String>,
+    pub receipt: Option<Value>,
+    pub due_at: Timestamp,
+}
+
+impl DeliveryStatus {
+    /// Nothing is known of it yet.
+    pub(super) fn open(delivery: Uuid, due_at: Timestamp) -> Self {
+        Self { delivery, state: "pending".to_owned(), error: None, receipt: None, due_at }
+    }
+}
+
+/// Cheap to clone.
+#[derive(Clone)]
+pub struct Outbox {
+    pub(super) inner: Arc<Inner>,
+}
+
+pub(super) struct Inner {
+    pub parts: OutboxParts,
+    channels: RwLock<BTreeMap<String, Arc<dyn Channel>>>,
+    /// Something may be there to send.
+    pub wake: Notify,
+    /// Something may be there to tell the owner.
+    pub alarm: Notify,
+    told: broadcast::Sender<DeliveryEvent>,
+    /// Deliveries whose callers wait for their end, and hear of it themselves.
+    waiting: Mutex<HashSet<Uuid>>,
+}
+
+impl Outbox {
+    pub fn new(parts: OutboxParts) -> Self {
+        let inner = Inner {
+            parts,
+            channels: RwLock::default(),
+            wake: Notify::new(),
+            alarm: Notify::new(),
+            told: broadcast::channel(NOTICES).0,
+            waiting: Mutex::default(),
+        };
+        let outbox = Self { inner: Arc::new(inner) };
+        outbox.set_channels(Vec::new());
+        outbox
+    }
+
+    /// The channels from now on, besides the chat.
+    pub(super) fn set_channels(&self, channels: Vec<Arc<dyn Channel>>) {
+        let chat: Arc<dyn Channel> = Arc::new(ChatChannel);
+        let all = std::iter::once(chat).chain(channels).map(|c| (c.name().to_owned(), c));
+        *self.inner.channels.write().unwrap_or_else(|e| e.into_inner()) = all.collect();
+    }
+
+    pub(super) fn channel(&self, name: &str) -> Option<Arc<dyn Channel>> {
+        self.inner.channels.read().unwrap_or_else(|e| e.into_inner()).get(name).cloned()
+    }
+
+    pub(super) fn ways(&self) -> BTreeMap<String, ChannelInfo> {
+        let channels = self.inner.channels.read().unwrap_or_else(|e| e.into_inner());
+        let way = |c: &Arc<dyn Channel>| ChannelInfo { at_home: c.at_home(), targets: c.targets() };
+        channels.iter().map(|(name, channel)| (name.clone(), way(channel))).collect()
+    }
+
+    /// Whether answers go out through any channel.
+    pub fn carries_answers(&self) -> bool {
+        let channels = self.inner.channels.read().unwrap_or_else(|e| e.into_inner());
+        channels.values().any(|channel| channel.answers())
+    }
+
+    pub fn owner(&self) -> &Owner {
+        &self.inner.parts.owner
+    }
+
+    pub fn clock(&self) -> &Clock {
+        &self.inner.parts.clock
+    }
+
+    pub(super) fn db(&self) -> &Arc<Database> {
+        &self.inner.parts.db
+    }
+
+    pub(super) fn node(&self) -> &str {
+        &self.inner.parts.node
+    }
+
+    /// Something was posted.
+    pub fn wake(&self) {
+        self.inner.wake.notify_one();
+    }
+
+    /// Something went wrong that the owner should hear of soon.
+    pub fn alarm(&self) {
+        self.inner.alarm.notify_one();
+    }
+
+    /// What happens to deliveries from now on.
+    pub fn live(&self) -> broadcast::Receiver<DeliveryEvent> {
+        self.inner.told.subscribe()
+    }
+
+    pub(super) fn tell(&self, told: DeliveryEvent) {
+        // Nobody may listen.
+        let _ = self.inner.told.send(told);
+    }
+
+    fn waiting(&self) -> std::sync::MutexGuard<'_, HashSet<Uuid>> {
+        self.inner.waiting.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
+    /// Somebody waits for the end of this delivery, until the guard is dropped.
+    pub(super) fn wait_for(&self, delivery: Uuid) -> Waiting<'_> {
+        self.waiting().insert(delivery);
+        Waiting { outbox: self, delivery }
+    }
+
+    pub(super) fn awaited(&self) -> Vec<Uuid> {
+        self.waiting().iter().copied().collect()
+    }
+}
+
+/// Somebody waits.
+pub(super) struct Waiting<'a> {
+    outbox: &'a Outbox,
+    delivery: Uuid,
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.outbox.waiting().remove(&self.delivery);
+        self.outbox.wake();
+    }
+}
