@@ -5,9 +5,28 @@ use std::sync::{Mutex, PoisonError};
 
 use serde_json::{Map, Value};
 use sha2::{Digest, Sha256};
+use thiserror::Error;
 
 /// The call that is the so-manieth of the same in a row is refused, and ends the session.
 pub const IDENTICAL_CALLS: u32 = 5;
+
+/// Why a session's call is not made.
+#[derive(Debug, Clone, PartialEq, Eq, Error)]
+pub enum CallRefused {
+    #[error(
+        "the session called `{tool}` {times} times in a row with the same arguments; \
+         the last of these calls was not made, and the session is ended"
+    )]
+    Repeated { tool: String, times: u32 },
+    #[error(
+        "the session made its {most} tool calls, which is all that [butler.runtime] max_tool_calls allows; \
+         its call of `{tool}` was not made, and the session is ended"
+    )]
+    TooMany { tool: String, most: u32 },
+    /// The session is being ended, for a reason of its own.
+    #[error("{0}")]
+    Ending(String),
+}
 
 /// Counts a session's tool calls. The first call too many is refused, and so is every one after it.
 pub struct CallGuard {
@@ -24,7 +43,7 @@ struct Count {
     last: [u8; 32],
     in_a_row: u32,
     /// Why no further call is let through.
-    refusal: Option<String>,
+    refusal: Option<CallRefused>,
 }
 
 impl CallGuard {
@@ -41,11 +60,11 @@ impl CallGuard {
     /// Lets no further call through, for this reason: the session is being ended.
     pub fn close(&self, why: &str) {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
-        count.refusal.get_or_insert_with(|| why.to_owned());
+        count.refusal.get_or_insert_with(|| CallRefused::Ending(why.to_owned()));
     }
 
-    /// Whether this call may be made, counting it. `Err` is the sentence that says why not.
-    pub fn admit(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), String> {
+    /// Whether this call may be made, counting it.
+    pub fn admit(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), CallRefused> {
         let mut count = self.count.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(refusal) = &count.refusal {
             return Err(refusal.clone());
@@ -55,23 +74,15 @@ impl CallGuard {
         count.last = call;
         count.calls = count.calls.saturating_add(1);
         let refusal = if count.in_a_row >= self.identical {
-            format!(
-                "the session called `{tool}` {} times in a row with the same arguments; \
-                 the last of these calls was not made, and the session is ended",
-                self.identical
-            )
+            CallRefused::Repeated { tool: tool.to_owned(), times: self.identical }
         } else if count.calls > self.most {
-            format!(
-                "the session made its {} tool calls, which is all that [butler.runtime] max_tool_calls allows; \
-                 its call of `{tool}` was not made, and the session is ended",
-                self.most
-            )
+            CallRefused::TooMany { tool: tool.to_owned(), most: self.most }
         } else {
             return Ok(());
         };
         count.refusal = Some(refusal.clone());
         drop(count);
-        (self.tripped)(&refusal);
+        (self.tripped)(&refusal.to_string());
         Err(refusal)
     }
 }
@@ -122,7 +133,7 @@ mod tests {
             assert_eq!(guard.admit("state_set", if n % 2 == 0 { &same } else { &turned }), Ok(()), "{n}");
         }
         let why = guard.admit("state_set", &same).unwrap_err();
-        assert!(why.contains("`state_set` 5 times in a row with the same arguments"), "{why}");
+        assert!(why.to_string().contains("`state_set` 5 times in a row with the same arguments"), "{why}");
         assert_eq!(guard.admit("state_get", &args(json!({}))), Err(why));
         assert_eq!(told.load(Ordering::Relaxed), 1, "told once");
     }
@@ -144,7 +155,7 @@ mod tests {
         let (guard, told) = guard(100);
         guard.close("it is over");
         guard.close("something else");
-        assert_eq!(guard.admit("t", &args(json!({}))), Err("it is over".to_owned()));
+        assert_eq!(guard.admit("t", &args(json!({}))), Err(CallRefused::Ending("it is over".to_owned())));
         assert_eq!(told.load(Ordering::Relaxed), 0);
     }
 
@@ -155,7 +166,8 @@ mod tests {
             assert_eq!(guard.admit("t", &args(json!({"n": n}))), Ok(()));
         }
         let why = guard.admit("t", &args(json!({"n": 3}))).unwrap_err();
-        assert!(why.contains("made its 3 tool calls") && why.contains("max_tool_calls"), "{why}");
+        assert_eq!(why, CallRefused::TooMany { tool: "t".to_owned(), most: 3 });
+        assert!(why.to_string().contains("made its 3 tool calls"), "{why}");
         assert_eq!(told.load(Ordering::Relaxed), 1);
     }
 }

@@ -7,15 +7,19 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
-use super::calls::CallGuard;
+use super::calls::{CallGuard, CallRefused};
 use super::taint::Taint;
 use base::{ButlerName, Clock, RequestContext, SessionId, TenantId, TraceContext, Trust};
 
 /// What an operator's token is for.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, IntoStaticStr, EnumString, VariantArray,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum GrantScope {
     /// Call a butler's tools.
     Tools,
@@ -28,19 +32,14 @@ pub enum GrantScope {
 }
 
 impl GrantScope {
-    pub const ALL: [GrantScope; 4] = [GrantScope::Tools, GrantScope::Read, GrantScope::Ingest, GrantScope::Admin];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            GrantScope::Tools => "tools",
-            GrantScope::Read => "read",
-            GrantScope::Ingest => "ingest",
-            GrantScope::Admin => "admin",
-        }
+        self.into()
     }
 
     pub fn from_name(s: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|g| g.as_str() == s)
+        s.parse().ok()
     }
 }
 
@@ -216,9 +215,8 @@ impl Caller {
         matches!(self.grant.holder, Holder::Daemon)
     }
 
-    /// Counts a tool call. `Err`: the caller's session made too many, and this one must not be made; the sentence says
-    /// which limit it is.
-    pub fn admit_call(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), String> {
+    /// Counts a tool call. `Err`: the caller's session made too many, and this one must not be made.
+    pub fn admit_call(&self, tool: &str, arguments: &Map<String, Value>) -> Result<(), CallRefused> {
         match &self.grant.holder {
             Holder::Session { calls, .. } => calls.admit(tool, arguments),
             Holder::Operator { .. } | Holder::Daemon | Holder::Approved { .. } => Ok(()),

@@ -11,7 +11,7 @@ mod operator;
 mod taint;
 mod token;
 
-pub use calls::{CallGuard, IDENTICAL_CALLS};
+pub use calls::{CallGuard, CallRefused, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
 pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen, approval_label};
 pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};

@@ -134,7 +134,7 @@ mod tests {
             tools_seen: ToolsSeen::default(),
             taint: Default::default(),
         };
-        let session = Grant { holder, ..grant(&GrantScope::ALL) };
+        let session = Grant { holder, ..grant(GrantScope::ALL) };
         for need in [Need::Look, Need::Work, Need::Manage, Need::Household] {
             assert_eq!(check(&session, need).unwrap_err().code, "forbidden");
         }

@@ -124,7 +124,7 @@ fn checked(
     if label.is_empty() || label.len() > MOST_LABEL {
         return Err(Failure::invalid(format!("A token needs a label of 1 to {MOST_LABEL} bytes, to know it again.")));
     }
-    let known = || GrantScope::ALL.map(GrantScope::as_str).join(", ");
+    let known = || GrantScope::ALL.iter().map(|scope| scope.as_str()).collect::<Vec<_>>().join(", ");
     let scopes: BTreeSet<GrantScope> = scopes
         .iter()
         .map(|s| {

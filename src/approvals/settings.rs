@@ -2,69 +2,58 @@
 
 use std::collections::BTreeMap;
 
+use config::{KeyMistake, Section};
+use schemars::JsonSchema;
 use serde::Deserialize;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::types::RiskTier;
 use base::HumanDuration;
 
+/// The longest time that a wish may wait, in hours: a year.
+const MOST_HOURS: u32 = 8784;
+
 /// The settings. Absent, no tool is gated; what leaves the household beside a stranger's words is, all the same.
-#[derive(Clone, Debug, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema, PartialEq)]
+#[schemars(transform = config::keys::<Self>)]
 pub struct Settings {
     /// `false`: as if the section were not there.
+    #[schemars(extend("default" = true))]
     pub enabled: bool,
-    /// How long a wish waits.
+    /// How long a call waits for a person, in hours.
+    #[schemars(range(min = 1, max = MOST_HOURS), extend("default" = 48))]
     pub default_expiry_hours: u32,
+    /// How much harm a wrong call could do, where the tool's own entry does not say.
+    #[schemars(extend("default" = "medium"))]
     pub default_risk_tier: RiskTier,
     /// How long an approved call may take; then it is broken off.
+    #[schemars(range(min = 1, max = 86_400), extend("default" = "10m"))]
     pub call_timeout: HumanDuration,
-    /// By the tool's name.
+    /// The tools that wait for a person, by their names.
+    #[serde(default)]
     pub gated_tools: BTreeMap<String, Gated>,
 }
 
 /// One gated tool.
-#[derive(Clone, Debug, Default, Deserialize, PartialEq)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Default, Deserialize, JsonSchema, PartialEq)]
+#[schemars(transform = config::keys::<Self>)]
 pub struct Gated {
+    /// How long a call waits, in hours.
+    #[schemars(range(min = 1, max = MOST_HOURS))]
     pub expiry_hours: Option<u32>,
+    /// How much harm a wrong call could do.
     pub risk_tier: Option<RiskTier>,
 }
 
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            default_expiry_hours: 48,
-            default_risk_tier: RiskTier::Medium,
-            call_timeout: HumanDuration::from_secs(600),
-            gated_tools: BTreeMap::new(),
-        }
-    }
-}
-
-/// The longest time that a wish may wait, in hours: a year.
-const MOST_HOURS: u32 = 8784;
-
 impl Settings {
-    /// Reads the section. The error is a sentence that names the key.
-    pub fn read(section: Option<&Value>) -> Result<Self, String> {
-        let Some(section) = section else { return Ok(Self::default()) };
-        let settings: Self = serde_json::from_value(section.clone()).map_err(|e| e.to_string())?;
-        let given = settings.gated_tools.iter().filter_map(|(tool, g)| Some((tool, g.expiry_hours?)));
-        let mut hours =
-            given.map(|(tool, hours)| (format!("gated_tools.{tool}.expiry_hours"), hours)).collect::<Vec<_>>();
-        hours.push(("default_expiry_hours".to_owned(), settings.default_expiry_hours));
-        if !(1..=86_400).contains(&settings.call_timeout.0.as_secs()) {
-            return Err(format!(
-                "call_timeout: found {}, expected a duration from \"1s\" to \"24h\"",
-                settings.call_timeout
-            ));
-        }
-        match hours.iter().find(|(_, hours)| !(1..=MOST_HOURS).contains(hours)) {
-            Some((key, hours)) => Err(format!("{key}: {hours} is not a number of hours from 1 to {MOST_HOURS}")),
-            None => Ok(settings),
-        }
+    /// The keys of `[modules.approvals]`.
+    pub fn section() -> Section {
+        Section::of::<Self>()
+    }
+
+    /// Reads the section; absent, all is as by default.
+    pub fn read(section: Option<&Value>) -> Result<Self, Vec<KeyMistake>> {
+        Self::section().read(section.unwrap_or(&json!({})))
     }
 
     /// Whether calls of this tool wait, and under which terms.
@@ -79,8 +68,6 @@ impl Settings {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
@@ -91,7 +78,7 @@ mod tests {
         assert_eq!(settings.gated("pay"), Some((RiskTier::Critical, 12)));
         assert_eq!(settings.gated("mail"), Some((RiskTier::Medium, 1)));
         assert_eq!(settings.gated("other"), None);
-        assert_eq!(Settings::read(None).unwrap(), Settings::default());
+        assert_eq!(Settings::read(None).unwrap().default_expiry_hours, 48);
         for (bad, names) in [
             (json!({"gated_tools": {"pay": {"expiry_hours": 0}}}), "gated_tools.pay.expiry_hours"),
             (json!({"gated_tools": {"pay": {"risk_tier": "huge"}}}), "huge"),
@@ -99,8 +86,8 @@ mod tests {
             (json!({"call_timeout": "0s"}), "call_timeout"),
             (json!({"call_timeout": "soon"}), "duration"),
         ] {
-            let e = Settings::read(Some(&bad)).unwrap_err();
-            assert!(e.contains(names), "{e}");
+            let wrong = Settings::read(Some(&bad)).unwrap_err();
+            assert!(wrong.len() == 1 && wrong[0].to_string().contains(names), "{wrong:?}");
         }
     }
 }

@@ -1,17 +1,22 @@
 //! What waits at the door, as rows and people have it.
 
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
+use strum::{EnumString, IntoStaticStr, VariantArray};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
 use base::{RequestContext, Trust};
 
 /// How much harm a wrong call could do.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema, IntoStaticStr, EnumString,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum RiskTier {
     Low,
     Medium,
@@ -21,22 +26,12 @@ pub enum RiskTier {
 
 impl RiskTier {
     pub fn as_str(self) -> &'static str {
-        match self {
-            RiskTier::Low => "low",
-            RiskTier::Medium => "medium",
-            RiskTier::High => "high",
-            RiskTier::Critical => "critical",
-        }
+        self.into()
     }
 
     /// Reads the name back; anything unknown is the worst.
     pub fn from_name(name: &str) -> Self {
-        match name {
-            "low" => RiskTier::Low,
-            "medium" => RiskTier::Medium,
-            "high" => RiskTier::High,
-            _ => RiskTier::Critical,
-        }
+        name.parse().unwrap_or(RiskTier::Critical)
     }
 
     /// Whether a rule for such a tool must have an end.
@@ -46,8 +41,9 @@ impl RiskTier {
 }
 
 /// Where a wish stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, EnumString, VariantArray)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Status {
     Pending,
     Approved,
@@ -59,28 +55,21 @@ pub enum Status {
 }
 
 impl Status {
-    pub const ALL: [Status; 6] =
-        [Status::Pending, Status::Approved, Status::Rejected, Status::Expired, Status::Executed, Status::Abandoned];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Status::Pending => "pending",
-            Status::Approved => "approved",
-            Status::Rejected => "rejected",
-            Status::Expired => "expired",
-            Status::Executed => "executed",
-            Status::Abandoned => "abandoned",
-        }
+        self.into()
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|s| s.as_str() == name)
+        name.parse().ok()
     }
 }
 
 /// What sent a call to the door.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Cause {
     /// The butler's settings gate the tool.
     Gated,
@@ -90,10 +79,7 @@ pub enum Cause {
 
 impl Cause {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Cause::Gated => "gated",
-            Cause::Exposure => "exposure",
-        }
+        self.into()
     }
 }
 

@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::{EnumString, IntoStaticStr};
 
 use super::{Clock, RequestId, SessionId, TenantId, TraceContext};
 
@@ -11,8 +12,11 @@ use super::{Clock, RequestId, SessionId, TenantId, TraceContext};
 pub const MAX_LINEAGE_DEPTH: u32 = 8;
 
 /// How far the text behind a request is believed. It only falls along a lineage.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, IntoStaticStr, EnumString,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Trust {
     /// Somebody whom nobody introduced.
     Stranger,
@@ -27,22 +31,12 @@ pub enum Trust {
 impl Trust {
     /// The name under which rows and envelopes carry it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Trust::Stranger => "stranger",
-            Trust::Known => "known",
-            Trust::System => "system",
-            Trust::Owner => "owner",
-        }
+        self.into()
     }
 
     /// Reads the name back; anything unknown is a stranger.
     pub fn from_name(s: &str) -> Self {
-        match s {
-            "owner" => Trust::Owner,
-            "system" => Trust::System,
-            "known" => Trust::Known,
-            _ => Trust::Stranger,
-        }
+        s.parse().unwrap_or(Trust::Stranger)
     }
 }
 

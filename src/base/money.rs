@@ -4,12 +4,14 @@ use std::fmt;
 use std::ops::{Add, AddAssign};
 
 use rust_decimal::Decimal;
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
 
 /// An amount of US dollars, exact; never negative where it was read from a text.
 ///
 /// Serialized as the plain decimal (`"0.0108"`), displayed for people (`$0.0108`, `$5.00`).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, JsonSchema)]
+#[schemars(with = "String", title = "US dollars", extend("type" = ["string", "number"], "format" = "money"))]
 pub struct Money(pub Decimal);
 
 /// Nobody's budget; the product of a price and any number of tokens still fits far above it.

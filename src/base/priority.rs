@@ -1,10 +1,12 @@
 //! How urgent a message to a person is.
 
 use serde::Deserialize;
+use strum::{EnumString, IntoStaticStr};
 
 /// In quiet hours only `high` is delivered.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, IntoStaticStr, EnumString)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Priority {
     High,
     #[default]
@@ -15,19 +17,11 @@ pub enum Priority {
 impl Priority {
     /// The name under which rows and tools carry it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Priority::High => "high",
-            Priority::Medium => "medium",
-            Priority::Low => "low",
-        }
+        self.into()
     }
 
     /// Reads the name back; anything unknown is `medium`.
     pub fn from_name(name: &str) -> Self {
-        match name {
-            "high" => Priority::High,
-            "low" => Priority::Low,
-            _ => Priority::Medium,
-        }
+        name.parse().unwrap_or_default()
     }
 }

@@ -3,7 +3,8 @@
 use std::fmt;
 use std::time::Duration;
 
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize, Serializer};
 
 /// A text that is no duration or size, with what was expected.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -21,8 +22,18 @@ fn split_number(s: &str) -> (&str, &str) {
     (&s[..at], s[at..].trim())
 }
 
+/// How both stand in a file.
+#[derive(Deserialize)]
+#[serde(untagged, expecting = "expected a text with a unit, or a whole number")]
+enum Written {
+    Number(u64),
+    Text(String),
+}
+
 /// A duration: `"30s"`, `"1h30m"`; a bare number is whole seconds.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "Written")]
+#[schemars(with = "String", extend("type" = ["string", "integer"], "format" = "duration"))]
 pub struct HumanDuration(pub Duration);
 
 impl HumanDuration {
@@ -79,30 +90,20 @@ impl Serialize for HumanDuration {
     }
 }
 
-impl<'de> Deserialize<'de> for HumanDuration {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct V;
-        impl de::Visitor<'_> for V {
-            type Value = HumanDuration;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(DURATION_FORM)
-            }
-            fn visit_str<E: de::Error>(self, s: &str) -> Result<HumanDuration, E> {
-                HumanDuration::parse(s).map_err(E::custom)
-            }
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<HumanDuration, E> {
-                Ok(HumanDuration::from_secs(n))
-            }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<HumanDuration, E> {
-                u64::try_from(n).map(HumanDuration::from_secs).map_err(|_| E::custom(DURATION_FORM))
-            }
+impl TryFrom<Written> for HumanDuration {
+    type Error = UnitError;
+    fn try_from(given: Written) -> Result<Self, UnitError> {
+        match given {
+            Written::Number(seconds) => Ok(Self::from_secs(seconds)),
+            Written::Text(text) => Self::parse(&text),
         }
-        d.deserialize_any(V)
     }
 }
 
 /// A number of bytes: `"16 MiB"`; a bare number is bytes.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, JsonSchema)]
+#[serde(try_from = "Written")]
+#[schemars(with = "String", extend("type" = ["string", "integer"], "format" = "size"))]
 pub struct ByteSize(pub u64);
 
 impl ByteSize {
@@ -150,25 +151,13 @@ impl Serialize for ByteSize {
     }
 }
 
-impl<'de> Deserialize<'de> for ByteSize {
-    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-        struct V;
-        impl de::Visitor<'_> for V {
-            type Value = ByteSize;
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(SIZE_FORM)
-            }
-            fn visit_str<E: de::Error>(self, s: &str) -> Result<ByteSize, E> {
-                ByteSize::parse(s).map_err(E::custom)
-            }
-            fn visit_u64<E: de::Error>(self, n: u64) -> Result<ByteSize, E> {
-                Ok(ByteSize(n))
-            }
-            fn visit_i64<E: de::Error>(self, n: i64) -> Result<ByteSize, E> {
-                u64::try_from(n).map(ByteSize).map_err(|_| E::custom(SIZE_FORM))
-            }
+impl TryFrom<Written> for ByteSize {
+    type Error = UnitError;
+    fn try_from(given: Written) -> Result<Self, UnitError> {
+        match given {
+            Written::Number(bytes) => Ok(Self(bytes)),
+            Written::Text(text) => Self::parse(&text),
         }
-        d.deserialize_any(V)
     }
 }
 

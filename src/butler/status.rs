@@ -4,13 +4,15 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
+use strum::IntoStaticStr;
 
 use modules::State as ModuleState;
 use sessions::ModelState;
 
 /// Where a butler stands.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum ButlerState {
     Booting,
     Up,
@@ -22,13 +24,7 @@ pub enum ButlerState {
 
 impl ButlerState {
     pub fn as_str(self) -> &'static str {
-        match self {
-            ButlerState::Booting => "booting",
-            ButlerState::Up => "up",
-            ButlerState::Draining => "draining",
-            ButlerState::Parked => "parked",
-            ButlerState::Stopped => "stopped",
-        }
+        self.into()
     }
 }
 

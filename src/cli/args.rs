@@ -1,8 +1,11 @@
 //! What can be typed.
 
 use std::path::PathBuf;
+use std::str::FromStr;
 
+use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::{Args, Parser, Subcommand};
+use strum::VariantNames;
 use uuid::Uuid;
 
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
@@ -116,10 +119,18 @@ pub enum Command {
     #[command(subcommand)]
     Tool(super::tool::Tool),
     /// Print every setting with its default and its meaning
-    Config,
+    Config(super::settings::Settings),
     /// butlerd's own agent; sessions start it
     #[command(hide = true)]
     Agent,
+}
+
+/// Reads one of an enum's names, and tells them all where it is none.
+pub(super) fn one_of<T>() -> impl TypedValueParser<Value = T>
+where
+    T: FromStr<Err = strum::ParseError> + VariantNames + Clone + Send + Sync + 'static,
+{
+    PossibleValuesParser::new(T::VARIANTS).try_map(|name| name.parse())
 }
 
 /// How many rows a list shows.

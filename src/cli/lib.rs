@@ -32,6 +32,7 @@ mod schedule;
 mod secret;
 mod serve;
 mod session;
+mod settings;
 mod status;
 mod switchboard;
 mod table;
@@ -48,7 +49,7 @@ use clap::Parser;
 use admin::api::{HouseApiClient, TimelineApiClient};
 use args::{Cli, Command, Common};
 use caller::Caller;
-use config::{Environment, Overrides, annotated_default};
+use config::{Environment, Overrides};
 use out::Out;
 use problem::{FAILED, Problem, USAGE};
 
@@ -90,10 +91,7 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Demo(args) => serve::demo(&args),
         Command::Backup(args) => backup::backup(place, args),
         Command::Restore(args) => backup::restore(place, args),
-        Command::Config => {
-            let text = annotated_default();
-            place.out.answer(&serde_json::json!({ "annotated_default": text }), |out, _| out.line(text.trim_end()))
-        }
+        Command::Config(args) => settings::run(&place.out, &args),
         command => call(place, command),
     }
 }

@@ -1,8 +1,10 @@
 //! The annotated default file, made of the tables that the checker uses.
 
+use serde_json::Value as Json;
+
 use super::check::joined;
-use super::daemon::Config;
-use super::key::{Default, Key, Kind, Table};
+use super::daemon::CONFIG;
+use super::schema::{Key, Kind, Table};
 
 const HEAD: &str = "\
 # butlerd.toml: the household's settings.
@@ -16,7 +18,7 @@ const HEAD: &str = "\
 /// The text of the annotated `butlerd.toml`. Read as it is, it changes nothing.
 pub fn annotated_default() -> String {
     let mut out = HEAD.to_owned();
-    table(&Config::TABLE, "", &mut out);
+    table(&CONFIG, "", &mut out);
     out
 }
 
@@ -25,24 +27,32 @@ fn table(schema: &Table, path: &str, out: &mut String) {
         schema.keys.iter().partition(|key| matches!(key.kind, Kind::Table(_)));
     for key in values {
         out.push('\n');
-        comment(key.doc, out);
-        let (shown, example) = match key.default {
-            Default::Is(text) => (text, false),
-            Default::Unset(text) => (text, true),
-            Default::Required | Default::Inner => continue,
-        };
-        let status = if example { " Unset by default; this is an example:" } else { "" };
+        comment(&key.doc, out);
+        let status = if key.example.is_some() { " Unset by default; this is an example:" } else { "" };
+        let Some(shown) = key.example.as_ref().or(key.default.as_ref()) else { continue };
         comment(&format!("Form: {}.{status}", key.kind.expected()), out);
-        out.push_str(&format!("#{} = {shown}\n", key.name));
+        out.push_str(&format!("#{} = {}\n", key.name, toml(shown)));
     }
     for key in tables {
         if let Kind::Table(inner) = &key.kind {
-            let full = joined(path, key.name);
+            let full = joined(path, &key.name);
             out.push('\n');
-            comment(inner.doc, out);
+            comment(&key.doc, out);
             out.push_str(&format!("[{full}]\n"));
             table(inner, &full, out);
         }
+    }
+}
+
+/// A value as it stands in a file.
+fn toml(value: &Json) -> String {
+    match value {
+        Json::Array(items) => format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", ")),
+        Json::Object(map) => {
+            let entries: Vec<String> = map.iter().map(|(key, value)| format!("{key} = {}", toml(value))).collect();
+            format!("{{ {} }}", entries.join(", "))
+        }
+        plain => plain.to_string(),
     }
 }
 

@@ -4,222 +4,285 @@
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
-use serde_json::Value as Json;
+use schemars::JsonSchema;
+use serde::Deserialize;
+use serde_json::{Map, Value as Json};
 
 use base::{ButlerName, HumanDuration, Money};
 
-use super::key::{Default, Kind, section};
-use super::rules;
+use super::schema::{MAX_TOKENS, Table, keys};
 use super::skills::Skill;
 use super::values::{Api, DispatchMode, Missed, Moment, Overlap, RuntimeKind, Zone};
 
 /// The database that holds all butlers; the framework fixes its name.
 const DATABASE_NAME: &str = "butlers";
 
-section! {
-    /// One butler: identity, runtime, database, schedule, modules.
-    pub struct ButlerFile {
-        /// Who the butler is.
-        butler: IdentitySection = Kind::Table(&IdentitySection::TABLE), Default::Inner;
-        /// The program that runs its sessions.
-        runtime: RuntimeSection = Kind::Table(&RuntimeSection::TABLE), Default::Inner;
-        /// The switchboard's buffer of accepted messages; no other butler has one.
-        buffer: Option<BufferSection> = Kind::Table(&BufferSection::TABLE), Default::Unset("{ worker_count = 3 }");
-        /// The modules that the butler has, each with its own settings.
-        #[serde(default)]
-        modules: BTreeMap<String, Json> = Kind::Free, Default::Unset("{ memory = {} }");
-    }
-}
+/// The keys of `butler.toml`.
+pub(super) static BUTLER: LazyLock<Table> = LazyLock::new(Table::of::<ButlerFile>);
 
-section! {
+/// One butler: identity, runtime, database, schedule, modules.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct ButlerFile {
     /// Who the butler is.
-    pub struct IdentitySection {
-        /// Its unique name; the name of its directory.
-        name: ButlerName = rules::BUTLER_NAME, Default::Required;
-        /// The port of its MCP server on loopback.
-        port: u16 = rules::PORT, Default::Required;
-        /// What it is for, in a sentence for people and for the switchboard, which routes by it.
-        description: String = rules::ANY_TEXT, Default::Is("\"\"");
-        /// Skills of `shared/skills/` in the roster that it has besides its own, by name.
-        shared_skills: Vec<String> = Kind::List(&rules::SKILL_NAME), Default::Is("[]");
-        /// Its sessions.
-        runtime: SessionsSection = Kind::Table(&SessionsSection::TABLE), Default::Inner;
-        /// What its sessions may use.
-        budgets: ButlerBudgets = Kind::Table(&ButlerBudgets::TABLE), Default::Inner;
-        /// Its place in the database.
-        db: DbSection = Kind::Table(&DbSection::TABLE), Default::Inner;
-        /// The environment of its sessions.
-        env: EnvSection = Kind::Table(&EnvSection::TABLE), Default::Inner;
-        /// How it stops.
-        shutdown: ShutdownSection = Kind::Table(&ShutdownSection::TABLE), Default::Inner;
-        /// What it does by itself, and when.
-        #[serde(default)]
-        schedule: Vec<ScheduleEntry> = Kind::Tables(&ScheduleEntry::TABLE), Default::Unset("[]");
-        /// Its registration with the switchboard; without the section it is not registered.
-        switchboard: Option<SwitchboardSection> =
-            Kind::Table(&SwitchboardSection::TABLE), Default::Unset("{ advertise = true }");
-    }
+    pub butler: IdentitySection,
+    /// The program that runs its sessions.
+    pub runtime: RuntimeSection,
+    /// The switchboard's buffer of accepted messages; no other butler has one.
+    #[schemars(extend("examples" = [{ "worker_count": 3 }]))]
+    pub buffer: Option<BufferSection>,
+    /// The modules that the butler has, each with its own settings.
+    #[serde(default)]
+    #[schemars(extend("examples" = [{ "memory": {} }]))]
+    pub modules: BTreeMap<String, Json>,
 }
 
-section! {
-    /// A butler's sessions.
-    pub struct SessionsSection {
-        /// The model that runs them; if not set, the runtime's own default.
-        model: Option<String> = rules::FILLED_TEXT, Default::Unset("\"claude-sonnet-4-5\"");
-        /// How many run at a time.
-        max_concurrent_sessions: u32 = rules::count(1, 1000), Default::Is("3");
-        /// How many triggers wait; a further one is refused.
-        max_queued: u32 = rules::count(0, 100_000), Default::Is("20");
-        /// After how long a session is ended as timed out.
-        session_timeout: HumanDuration = rules::seconds(1, 7 * 86_400), Default::Is("\"10m\"");
-        /// How many times a session may go to the model.
-        max_turns: u32 = rules::count(1, 1000), Default::Is("20");
-        /// How many tool calls a session may make; the next one ends it, as does the fifth of the same in a row.
-        max_tool_calls: u32 = rules::count(1, 100_000), Default::Is("200");
-    }
+/// Who the butler is.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct IdentitySection {
+    /// Its unique name; the name of its directory.
+    pub name: ButlerName,
+    /// The port of its MCP server on loopback.
+    #[schemars(title = "a port number", range(min = 1, max = 65_535))]
+    pub port: u16,
+    /// What it is for, in a sentence for people and for the switchboard, which routes by it.
+    #[schemars(extend("default" = ""))]
+    pub description: String,
+    /// Skills of `shared/skills/` in the roster that it has besides its own, by name.
+    #[schemars(extend("items" = {"type": "string", "format": "skill"}, "default" = []))]
+    pub shared_skills: Vec<String>,
+    /// Its sessions.
+    pub runtime: SessionsSection,
+    /// What its sessions may use.
+    pub budgets: ButlerBudgets,
+    /// Its place in the database.
+    pub db: DbSection,
+    /// The environment of its sessions.
+    pub env: EnvSection,
+    /// How it stops.
+    pub shutdown: ShutdownSection,
+    /// What it does by itself, and when.
+    #[serde(default)]
+    #[schemars(extend("examples" = [[]]))]
+    pub schedule: Vec<ScheduleEntry>,
+    /// Its registration with the switchboard; without the section it is not registered.
+    #[schemars(extend("examples" = [{ "advertise": true }]))]
+    pub switchboard: Option<SwitchboardSection>,
 }
 
-section! {
-    /// What a butler's sessions may use, in the place of the household's `[spawner.budgets]`, key by key.
-    pub struct ButlerBudgets {
-        /// What one session may cost.
-        session_usd: Option<Money> = rules::DOLLARS, Default::Unset("0.50");
-        /// How many tokens of all kinds together one session may use.
-        session_tokens: Option<u64> = rules::TOKENS, Default::Unset("500000");
-        /// What all its sessions of a day may cost.
-        day_usd: Option<Money> = rules::DOLLARS, Default::Unset("2");
-        /// How many tokens all its sessions of a day may use.
-        day_tokens: Option<u64> = rules::TOKENS, Default::Unset("5000000");
-    }
+/// A butler's sessions.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct SessionsSection {
+    /// The model that runs them; if not set, the runtime's own default.
+    #[schemars(length(min = 1), extend("examples" = ["claude-sonnet-4-5"]))]
+    pub model: Option<String>,
+    /// How many run at a time.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 3))]
+    pub max_concurrent_sessions: u32,
+    /// How many triggers wait; a further one is refused.
+    #[schemars(range(min = 0, max = 100_000), extend("default" = 20))]
+    pub max_queued: u32,
+    /// After how long a session is ended as timed out.
+    #[schemars(range(min = 1, max = 7 * 86_400), extend("default" = "10m"))]
+    pub session_timeout: HumanDuration,
+    /// How many times a session may go to the model.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 20))]
+    pub max_turns: u32,
+    /// How many tool calls a session may make; the next one ends it, as does the fifth of the same in a row.
+    #[schemars(range(min = 1, max = 100_000), extend("default" = 200))]
+    pub max_tool_calls: u32,
 }
 
-section! {
-    /// The program that runs a butler's sessions.
-    pub struct RuntimeSection {
-        /// `native` is butlerd's own small agent; the others are vendors' command-line programs.
-        kind("type"): RuntimeKind = Kind::OneOf(RuntimeKind::NAMES), Default::Is("\"native\"");
-        /// Further arguments for the program.
-        args: Vec<String> = Kind::List(&rules::FILLED_TEXT), Default::Is("[]");
-        /// Runtimes to try, in this order, where the first can't start a session.
-        fallback: Vec<RuntimeKind> = Kind::List(&Kind::OneOf(RuntimeKind::NAMES)), Default::Is("[]");
-        /// The models of the runtimes that are not to use `[butler.runtime] model`: fallbacks of other vendors, mostly.
-        #[serde(default)]
-        models: BTreeMap<RuntimeKind, String> =
-            Kind::Map(rules::RUNTIME, &rules::FILLED_TEXT), Default::Unset("{ codex = \"gpt-5\" }");
-        /// The protocol that `native` speaks to the model.
-        api: Api = Kind::OneOf(Api::NAMES), Default::Is("\"anthropic\"");
-        /// Where `native` finds the model; if not set, the household's endpoint for the protocol.
-        endpoint: Option<String> = rules::URL, Default::Unset("\"http://127.0.0.1:11434/v1\"");
-        /// Built-in tools of the program (shell, files, web) that sessions may use. Each one widens what a session
-        /// that was led astray can do.
-        tools: Vec<String> = Kind::List(&rules::FILLED_TEXT), Default::Is("[]");
-    }
+/// What a butler's sessions may use, in the place of the household's `[spawner.budgets]`, key by key.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct ButlerBudgets {
+    /// What one session may cost.
+    #[schemars(extend("examples" = ["0.50"]))]
+    pub session_usd: Option<Money>,
+    /// How many tokens of all kinds together one session may use.
+    #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [500000]))]
+    pub session_tokens: Option<u64>,
+    /// What all its sessions of a day may cost.
+    #[schemars(extend("examples" = [2]))]
+    pub day_usd: Option<Money>,
+    /// How many tokens all its sessions of a day may use.
+    #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [5000000]))]
+    pub day_tokens: Option<u64>,
 }
 
-section! {
-    /// A butler's place in the database.
-    pub struct DbSection {
-        /// The one database of all butlers.
-        name: String = Kind::OneOf(&[DATABASE_NAME]), Default::Is("\"butlers\"");
-        /// The butler's own schema; if not set, its name with `_` for `-`.
-        schema: String = rules::SCHEMA_NAME, Default::Unset("\"health\"");
-    }
+/// The program that runs a butler's sessions.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct RuntimeSection {
+    /// `native` is butlerd's own small agent; the others are vendors' command-line programs.
+    #[serde(rename = "type")]
+    #[schemars(extend("default" = "native"))]
+    pub kind: RuntimeKind,
+    /// Further arguments for the program.
+    #[schemars(inner(length(min = 1)), extend("default" = []))]
+    pub args: Vec<String>,
+    /// Runtimes to try, in this order, where the first can't start a session.
+    #[schemars(extend("default" = []))]
+    pub fallback: Vec<RuntimeKind>,
+    /// The models of the runtimes that are not to use `[butler.runtime] model`: fallbacks of other vendors, mostly.
+    #[serde(default)]
+    #[schemars(
+        with = "BTreeMap<String, String>",
+        extend("additionalProperties" = {"type": "string", "minLength": 1}, "propertyNames" = {"format": "runtime"}, "examples" = [{ "codex": "gpt-5" }])
+    )]
+    pub models: BTreeMap<RuntimeKind, String>,
+    /// The protocol that `native` speaks to the model.
+    #[schemars(extend("default" = "anthropic"))]
+    pub api: Api,
+    /// Where `native` finds the model; if not set, the household's endpoint for the protocol.
+    #[schemars(extend("format" = "url", "examples" = ["http://127.0.0.1:11434/v1"]))]
+    pub endpoint: Option<String>,
+    /// Built-in tools of the program (shell, files, web) that sessions may use. Each one widens what a session
+    /// that was led astray can do.
+    #[schemars(inner(length(min = 1)), extend("default" = []))]
+    pub tools: Vec<String>,
 }
 
-section! {
-    /// The environment of a butler's sessions, besides what every session has.
-    pub struct EnvSection {
-        /// Variables without which the butler does not start.
-        required: Vec<String> = Kind::List(&rules::VARIABLE), Default::Is("[]");
-        /// Variables that are handed on where they exist.
-        optional: Vec<String> = Kind::List(&rules::VARIABLE), Default::Is("[]");
-    }
+/// A butler's place in the database.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct DbSection {
+    /// The one database of all butlers.
+    #[schemars(extend("enum" = [DATABASE_NAME], "default" = "butlers"))]
+    pub name: String,
+    /// The butler's own schema; if not set, its name with `_` for `-`.
+    #[schemars(with = "Option<String>", extend("format" = "schema", "examples" = ["health"]))]
+    pub schema: String,
 }
 
-section! {
-    /// How a butler stops.
-    pub struct ShutdownSection {
-        /// How long its running sessions may take to end.
-        timeout: HumanDuration = rules::seconds(0, 3600), Default::Is("\"30s\""), also &["shutdown_timeout_s"];
-    }
+/// The environment of a butler's sessions, besides what every session has.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct EnvSection {
+    /// Variables without which the butler does not start.
+    #[schemars(extend("items" = {"type": "string", "format": "variable"}, "default" = []))]
+    pub required: Vec<String>,
+    /// Variables that are handed on where they exist.
+    #[schemars(extend("items" = {"type": "string", "format": "variable"}, "default" = []))]
+    pub optional: Vec<String>,
 }
 
-section! {
-    /// One thing that a butler does by itself.
-    pub struct ScheduleEntry {
-        /// Unique within the butler.
-        name: String = rules::FILLED_TEXT, Default::Required;
-        /// When: minute, hour, day, month, weekday; seconds may stand in front. Either this, or `every`, or `at`.
-        cron: Option<String> = rules::CRON, Default::Unset("\"0 8 * * 1-5\"");
-        /// How often, counted from `start_at`, or else from when the entry was first seen; however long a run takes.
-        every: Option<HumanDuration> = rules::seconds(1, 366 * 86_400), Default::Unset("\"90m\"");
-        /// Once, at this moment; without an offset it is meant in `timezone`.
-        at: Option<Moment> = rules::MOMENT, Default::Unset("\"2026-12-24T18:00\"");
-        /// `prompt` starts a session, `job` runs a job without a model.
-        dispatch_mode: DispatchMode = Kind::OneOf(DispatchMode::NAMES), Default::Is("\"prompt\"");
-        /// What the session is told.
-        prompt: Option<String> = rules::FILLED_TEXT, Default::Unset("\"Run the weekly-review workflow.\"");
-        /// A built-in job, or the name of a file in the butler's `jobs/` without `.sql`.
-        job_name: Option<String> = rules::FILLED_TEXT, Default::Unset("\"upcoming_bills\"");
-        /// The job's arguments.
-        job_args: Option<Json> = Kind::Free, Default::Unset("{ days = 14 }");
-        /// The zone in which times are meant; if not set, the owner's.
-        timezone: Option<Zone> = rules::ZONE, Default::Unset("\"Europe/Berlin\"");
-        /// Not before this moment.
-        start_at: Option<Moment> = rules::MOMENT, Default::Unset("\"2026-05-01T00:00\"");
-        /// Not after this moment.
-        until_at: Option<Moment> = rules::MOMENT, Default::Unset("\"2026-05-31T23:59\"");
-        /// Who goes first where several are due: 1 before all else, ordinary messages too, 2 like messages, 3 after them.
-        priority: u8 = rules::count(1, 3), Default::Is("3");
-        /// Waits until the butler has no session; if it has none until the next time comes, the run is skipped.
-        require_idle: bool = Kind::Bool, Default::Is("false");
-        /// What becomes of times that passed while butlerd was not there: `skip` leaves them out, `run_once` lets one run
-        /// stand for them, `backfill` runs each, at most 24 of them.
-        missed: Missed = Kind::OneOf(Missed::NAMES), Default::Is("\"run_once\"");
-        /// How far back missed times are made up for.
-        missed_window: HumanDuration = rules::seconds(1, 366 * 86_400), Default::Is("\"7d\"");
-        /// What becomes of a time that comes while an earlier run is still at work: `skip` leaves it out, `queue` lets it
-        /// wait.
-        overlap: Overlap = Kind::OneOf(Overlap::NAMES), Default::Is("\"skip\"");
-        /// `false` keeps the entry without running it.
-        enabled: bool = Kind::Bool, Default::Is("true");
-    }
+/// How a butler stops.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct ShutdownSection {
+    /// How long its running sessions may take to end.
+    #[schemars(range(min = 0, max = 3600), extend("default" = "30s", "x-also" = ["shutdown_timeout_s"]))]
+    pub timeout: HumanDuration,
 }
 
-section! {
-    /// A butler's registration with the switchboard.
-    pub struct SwitchboardSection {
-        /// Whether messages may be routed to this butler.
-        advertise: bool = Kind::Bool, Default::Is("true");
-        /// The switchboard's MCP endpoint; if not set, that of this household.
-        url: Option<String> = rules::URL, Default::Unset("\"http://127.0.0.1:40100/mcp\"");
-        /// How long a registration lasts without a sign of life.
-        liveness_ttl: HumanDuration = rules::seconds(1, 86_400), Default::Is("\"5m\"");
-        /// The oldest version of the routing contract that the butler understands.
-        route_contract_min: u32 = rules::count(1, 1000), Default::Is("1");
-        /// The newest.
-        route_contract_max: u32 = rules::count(1, 1000), Default::Is("1");
-    }
+/// One thing that a butler does by itself.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct ScheduleEntry {
+    /// Unique within the butler.
+    #[schemars(length(min = 1))]
+    pub name: String,
+    /// When: minute, hour, day, month, weekday; seconds may stand in front. Either this, or `every`, or `at`.
+    #[schemars(extend("format" = "cron", "examples" = ["0 8 * * 1-5"]))]
+    pub cron: Option<String>,
+    /// How often, counted from `start_at`, or else from when the entry was first seen; however long a run takes.
+    #[schemars(range(min = 1, max = 366 * 86_400), extend("examples" = ["90m"]))]
+    pub every: Option<HumanDuration>,
+    /// Once, at this moment; without an offset it is meant in `timezone`.
+    #[schemars(extend("examples" = ["2026-12-24T18:00"]))]
+    pub at: Option<Moment>,
+    /// `prompt` starts a session, `job` runs a job without a model.
+    #[schemars(extend("default" = "prompt"))]
+    pub dispatch_mode: DispatchMode,
+    /// What the session is told.
+    #[schemars(length(min = 1), extend("examples" = ["Run the weekly-review workflow."]))]
+    pub prompt: Option<String>,
+    /// A built-in job, or the name of a file in the butler's `jobs/` without `.sql`.
+    #[schemars(length(min = 1), extend("examples" = ["upcoming_bills"]))]
+    pub job_name: Option<String>,
+    /// The job's arguments.
+    #[schemars(with = "Option<Map<String, Json>>", extend("examples" = [{ "days": 14 }]))]
+    pub job_args: Option<Json>,
+    /// The zone in which times are meant; if not set, the owner's.
+    #[schemars(extend("examples" = ["Europe/Berlin"]))]
+    pub timezone: Option<Zone>,
+    /// Not before this moment.
+    #[schemars(extend("examples" = ["2026-05-01T00:00"]))]
+    pub start_at: Option<Moment>,
+    /// Not after this moment.
+    #[schemars(extend("examples" = ["2026-05-31T23:59"]))]
+    pub until_at: Option<Moment>,
+    /// Who goes first where several are due: 1 before all else, ordinary messages too, 2 like messages, 3 after them.
+    #[schemars(range(min = 1, max = 3), extend("default" = 3))]
+    pub priority: u8,
+    /// Waits until the butler has no session; if it has none until the next time comes, the run is skipped.
+    #[schemars(extend("default" = false))]
+    pub require_idle: bool,
+    /// What becomes of times that passed while butlerd was not there: `skip` leaves them out, `run_once` lets one run
+    /// stand for them, `backfill` runs each, at most 24 of them.
+    #[schemars(extend("default" = "run_once"))]
+    pub missed: Missed,
+    /// How far back missed times are made up for.
+    #[schemars(range(min = 1, max = 366 * 86_400), extend("default" = "7d"))]
+    pub missed_window: HumanDuration,
+    /// What becomes of a time that comes while an earlier run is still at work: `skip` leaves it out, `queue` lets it
+    /// wait.
+    #[schemars(extend("default" = "skip"))]
+    pub overlap: Overlap,
+    /// `false` keeps the entry without running it.
+    #[schemars(extend("default" = true))]
+    pub enabled: bool,
 }
 
-section! {
-    /// The switchboard's buffer of accepted messages.
-    pub struct BufferSection {
-        /// How many messages wait in memory; what is beyond waits in the database alone.
-        queue_capacity: u32 = rules::count(1, 100_000), Default::Is("100");
-        /// How many accepted messages may wait for their end; one more is refused, to be sent again later.
-        max_backlog: u32 = rules::count(1, 10_000_000), Default::Is("50000");
-        /// How many messages are dispatched at a time.
-        worker_count: u32 = rules::count(1, 1000), Default::Is("3");
-        /// How often the database is searched for messages that were left.
-        scanner_interval: HumanDuration = rules::seconds(1, 86_400), Default::Is("\"30s\"");
-        /// How old a message must be before the scanner takes it.
-        scanner_grace: HumanDuration = rules::seconds(0, 86_400), Default::Is("\"10s\"");
-        /// How many messages one scan takes.
-        scanner_batch_size: u32 = rules::count(1, 10_000), Default::Is("50");
-    }
+/// A butler's registration with the switchboard.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct SwitchboardSection {
+    /// Whether messages may be routed to this butler.
+    #[schemars(extend("default" = true))]
+    pub advertise: bool,
+    /// The switchboard's MCP endpoint; if not set, that of this household.
+    #[schemars(extend("format" = "url", "examples" = ["http://127.0.0.1:40100/mcp"]))]
+    pub url: Option<String>,
+    /// How long a registration lasts without a sign of life.
+    #[schemars(range(min = 1, max = 86_400), extend("default" = "5m"))]
+    pub liveness_ttl: HumanDuration,
+    /// The oldest version of the routing contract that the butler understands.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 1))]
+    pub route_contract_min: u32,
+    /// The newest.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 1))]
+    pub route_contract_max: u32,
+}
+
+/// The switchboard's buffer of accepted messages.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct BufferSection {
+    /// How many messages wait in memory; what is beyond waits in the database alone.
+    #[schemars(range(min = 1, max = 100_000), extend("default" = 100))]
+    pub queue_capacity: u32,
+    /// How many accepted messages may wait for their end; one more is refused, to be sent again later.
+    #[schemars(range(min = 1, max = 10_000_000), extend("default" = 50000))]
+    pub max_backlog: u32,
+    /// How many messages are dispatched at a time.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 3))]
+    pub worker_count: u32,
+    /// How often the database is searched for messages that were left.
+    #[schemars(range(min = 1, max = 86_400), extend("default" = "30s"))]
+    pub scanner_interval: HumanDuration,
+    /// How old a message must be before the scanner takes it.
+    #[schemars(range(min = 0, max = 86_400), extend("default" = "10s"))]
+    pub scanner_grace: HumanDuration,
+    /// How many messages one scan takes.
+    #[schemars(range(min = 1, max = 10_000), extend("default" = 50))]
+    pub scanner_batch_size: u32,
 }
 
 /// One butler of the roster, as its `butler.toml` declares it.

@@ -8,20 +8,21 @@ use serde_json::{Map, Value as Json};
 
 use base::{ByteSize, HumanDuration, Money};
 
-use super::key::{Default, Key, Kind, Table, quoted};
 use super::mistake::Mistake;
 use super::node::{Node, Value};
+use super::rules::Wrong;
+use super::schema::{Key, Kind, Table, one_of};
 
 /// Collects the mistakes of one source.
-pub(super) struct Checker {
+pub(super) struct Checker<'t> {
     /// The file, as mistakes name it.
     pub file: PathBuf,
     pub mistakes: Vec<Mistake>,
-    root: &'static Table,
+    root: &'t Table,
 }
 
-impl Checker {
-    pub fn new(file: &Path, root: &'static Table) -> Self {
+impl<'t> Checker<'t> {
+    pub fn new(file: &Path, root: &'t Table) -> Self {
         Self { file: file.to_owned(), mistakes: Vec::new(), root }
     }
 
@@ -42,9 +43,9 @@ impl Checker {
     }
 
     /// Checks a table under `path`; also tells what is missing from it.
-    fn table(&mut self, schema: &'static Table, node: &Node, path: &str) -> Map<String, Json> {
+    fn table(&mut self, schema: &'t Table, node: &Node, path: &str) -> Map<String, Json> {
         let mut found = Map::new();
-        let mut seen: Vec<(&'static str, &str)> = Vec::new();
+        let mut seen: Vec<(&str, &str)> = Vec::new();
         let entries = match &node.value {
             Value::Table(entries) => entries.as_slice(),
             _ => &[],
@@ -60,32 +61,23 @@ impl Checker {
                 self.note(entry.node.line, &full, format!("found beside `{first}`"), "only one of the two");
                 continue;
             }
-            seen.push((key.name, &entry.key));
+            seen.push((&key.name, &entry.key));
             if let Some(value) = self.key(key, seconds, &entry.node, &full) {
-                found.insert(key.name.to_owned(), value);
+                found.insert(key.name.clone(), value);
             }
         }
-        for key in schema.keys {
-            if seen.iter().any(|(name, _)| *name == key.name) {
-                continue;
-            }
-            match (&key.default, &key.kind) {
-                (Default::Required, kind) => {
-                    self.note(node.line, &joined(path, key.name), "missing", kind.expected());
-                }
-                // An absent table may lack what it must have.
-                (Default::Inner, Kind::Table(inner)) => {
-                    let absent = Node { line: node.line, value: Value::Table(Vec::new()) };
-                    self.table(inner, &absent, &joined(path, key.name));
-                }
-                _ => {}
+        for key in schema.keys.iter().filter(|key| key.required && !seen.iter().any(|(name, _)| *name == key.name)) {
+            let full = joined(path, &key.name);
+            match &key.kind {
+                Kind::Table(inner) => drop(self.table(inner, &Node { line: node.line, ..Node::nothing() }, &full)),
+                kind => self.note(node.line, &full, "missing", kind.expected()),
             }
         }
         found
     }
 
     /// Checks the value of a key; `seconds` says that its name stands for whole seconds.
-    pub fn key(&mut self, key: &'static Key, seconds: bool, node: &Node, path: &str) -> Option<Json> {
+    pub fn key(&mut self, key: &'t Key, seconds: bool, node: &Node, path: &str) -> Option<Json> {
         if !seconds {
             return self.value(&key.kind, node, path);
         }
@@ -101,83 +93,15 @@ impl Checker {
         }
     }
 
-    fn value(&mut self, kind: &'static Kind, node: &Node, path: &str) -> Option<Json> {
-        let wrong = |this: &mut Self| {
-            let found = if matches!(kind, Kind::Secret(_)) { node.sort().to_owned() } else { node.shown() };
-            this.note(node.line, path, format!("found {found}"), kind.expected());
-            None
-        };
+    fn value(&mut self, kind: &'t Kind, node: &Node, path: &str) -> Option<Json> {
         match (kind, &node.value) {
-            (Kind::Text(_) | Kind::Secret(_) | Kind::Path | Kind::OneOf(_), Value::Text(s)) if s.contains('\0') => {
-                self.note(node.line, path, "found a text with a NUL character", kind.expected());
-                None
-            }
-            (Kind::Text(rule), Value::Text(s)) => match (rule.check)(s) {
-                Ok(()) => Some(Json::from(s.as_str())),
-                Err(reason) if reason.is_empty() => wrong(self),
-                Err(reason) => {
-                    self.note(node.line, path, format!("found {} ({reason})", node.shown()), kind.expected());
-                    None
-                }
-            },
-            (Kind::Secret(rule), Value::Text(s)) => match (rule.check)(s) {
-                Ok(()) => Some(Json::from(s.as_str())),
-                Err(_) => {
-                    self.note(node.line, path, "found a text that can't be read as one (not shown)", kind.expected());
-                    None
-                }
-            },
-            (Kind::Int(min, max, _), Value::Int(i)) if (min..=max).contains(&i) => Some(Json::from(*i)),
-            (Kind::Bool, Value::Bool(b)) => Some(Json::from(*b)),
-            (Kind::Duration(min, max), value) => {
-                let read = match value {
-                    Value::Text(s) => HumanDuration::parse(s).ok(),
-                    Value::Int(s) => u64::try_from(*s).ok().map(HumanDuration::from_secs),
-                    _ => None,
-                };
-                match read {
-                    Some(d) if (*min..=*max).contains(&d) => Some(Json::from(d.to_string())),
-                    _ => wrong(self),
-                }
-            }
-            (Kind::Size(min, max), value) => {
-                let read = match value {
-                    Value::Text(s) => ByteSize::parse(s).ok(),
-                    Value::Int(n) => u64::try_from(*n).ok().map(ByteSize),
-                    _ => None,
-                };
-                match read {
-                    Some(size) if (*min..=*max).contains(&size) => Some(Json::from(size.0)),
-                    _ => wrong(self),
-                }
-            }
-            (Kind::Money(_), value) => {
-                let read = match value {
-                    Value::Text(s) => Money::parse(s),
-                    Value::Int(n) => Money::parse(&n.to_string()),
-                    // Written out it is again what stood in the file, as long as that had at most 15 digits.
-                    Value::Float(n) => Money::parse(&n.to_string()),
-                    _ => None,
-                };
-                match read {
-                    Some(money) => Some(Json::from(money.plain())),
-                    None => wrong(self),
-                }
-            }
-            (Kind::OneOf(names), Value::Text(s)) => {
-                if names.contains(&s.as_str()) {
-                    return Some(Json::from(s.as_str()));
-                }
-                let hint = nearest(s, names.iter().copied()).map(|n| format!(" (did you mean \"{n}\"?)"));
-                let found = format!("found {}{}", node.shown(), hint.unwrap_or_default());
-                self.note(node.line, path, found, kind.expected());
-                None
-            }
-            (Kind::Path, Value::Text(s)) if !s.is_empty() => Some(Json::from(s.as_str())),
             (Kind::List(inner), Value::List(items)) => {
                 let mut list = Vec::with_capacity(items.len());
                 for (i, item) in items.iter().enumerate() {
-                    list.extend(self.value(inner, item, &format!("{path}[{i}]")));
+                    let value = self.value(inner, item, &format!("{path}[{i}]"));
+                    // A table keeps its place, so that later checks find its line.
+                    let place = matches!(**inner, Kind::Table(_)).then(|| Json::Object(Map::new()));
+                    list.extend(value.or(place));
                 }
                 Some(Json::Array(list))
             }
@@ -194,21 +118,6 @@ impl Checker {
                 Some(Json::Object(map))
             }
             (Kind::Table(schema), Value::Table(_)) => Some(Json::Object(self.table(schema, node, path))),
-            (Kind::Tables(schema), Value::List(items)) => {
-                let mut list = Vec::with_capacity(items.len());
-                for (i, item) in items.iter().enumerate() {
-                    let full = format!("{path}[{i}]");
-                    // Every item keeps its place, so that later checks find its line.
-                    list.push(match &item.value {
-                        Value::Table(_) => Json::Object(self.table(schema, item, &full)),
-                        _ => {
-                            self.note(item.line, &full, format!("found {}", item.shown()), "a table");
-                            Json::Object(Map::new())
-                        }
-                    });
-                }
-                Some(Json::Array(list))
-            }
             (Kind::Free, Value::Table(_)) => match node.json() {
                 Ok(json) => Some(json),
                 Err(inside) => {
@@ -218,18 +127,21 @@ impl Checker {
                     None
                 }
             },
-            _ => wrong(self),
+            _ => match plain(kind, node) {
+                Ok(value) => Some(value),
+                Err(found) => {
+                    self.note(node.line, path, format!("found {found}"), kind.expected());
+                    None
+                }
+            },
         }
     }
 
     /// What to say of a key that the table does not have.
     pub fn unknown(&self, schema: &Table, name: &str) -> (String, String) {
-        let names: Vec<&str> = schema.keys.iter().map(|k| k.name).collect();
-        let expected = match names.as_slice() {
-            [only] => format!("`{only}`"),
-            _ => format!("one of {}", quoted(&names).replace('"', "`")),
-        };
-        if let Some(near) = nearest(name, names.iter().copied()) {
+        let names = || schema.keys.iter().map(|key| key.name.as_str());
+        let expected = one_of(names().map(|name| format!("`{name}`")));
+        if let Some(near) = nearest(name, names()) {
             return (format!("unknown key (did you mean `{near}`?)"), expected);
         }
         match elsewhere(self.root, name, "") {
@@ -239,30 +151,59 @@ impl Checker {
     }
 }
 
-/// Puts the defaults where nothing was given.
-pub(super) fn fill_defaults(schema: &Table, map: &mut Map<String, Json>) {
-    for key in schema.keys {
-        match (&key.kind, &key.default, map.get_mut(key.name)) {
-            (Kind::Table(inner), _, Some(Json::Object(given))) => fill_defaults(inner, given),
-            (Kind::Table(inner), Default::Inner, None) => {
-                let mut fresh = Map::new();
-                fill_defaults(inner, &mut fresh);
-                map.insert(key.name.to_owned(), Json::Object(fresh));
-            }
-            (Kind::Tables(inner), _, Some(Json::Array(items))) => {
-                for item in items {
-                    if let Json::Object(given) = item {
-                        fill_defaults(inner, given);
-                    }
-                }
-            }
-            (_, Default::Is(text), None) => {
-                let value = Node::parse_value(text).and_then(|v| Node::bare(v).json().ok());
-                map.insert(key.name.to_owned(), value.expect("a test reads every default of the tables"));
-            }
-            _ => {}
+/// A value that holds no others, in its one form, or what was found in its place.
+fn plain(kind: &Kind, node: &Node) -> Result<Json, String> {
+    let read = match (kind, &node.value) {
+        (Kind::Text(_) | Kind::OneOf(_), Value::Text(s)) if s.contains('\0') => {
+            return Err("a text with a NUL character".to_owned());
         }
-    }
+        (Kind::Text(rule), Value::Text(s)) => match (rule.check)(s) {
+            Ok(()) => Some(Json::from(s.as_str())),
+            Err(_) if rule.is_secret() => return Err("a text that can't be read as one (not shown)".to_owned()),
+            Err(Wrong::Because(reason)) => return Err(format!("{} ({reason})", node.shown())),
+            Err(Wrong::Form) => None,
+        },
+        (Kind::Text(rule), _) if rule.is_secret() => return Err(node.sort().to_owned()),
+        (Kind::OneOf(names), Value::Text(s)) => {
+            if let Some(near) = nearest(s, names.iter().map(String::as_str)).filter(|near| near != s) {
+                return Err(format!("{} (did you mean \"{near}\"?)", node.shown()));
+            }
+            names.contains(s).then(|| Json::from(s.as_str()))
+        }
+        (Kind::Int(_, min, max), Value::Int(i)) => (min..=max).contains(&i).then(|| Json::from(*i)),
+        (Kind::Number(min, max), Value::Int(_) | Value::Float(_)) => {
+            node.json().ok().filter(|n| n.as_f64().is_some_and(|n| (*min..=*max).contains(&n)))
+        }
+        (Kind::Bool, Value::Bool(b)) => Some(Json::from(*b)),
+        (Kind::Duration(min, max), value) => {
+            let read = match value {
+                Value::Text(s) => HumanDuration::parse(s).ok(),
+                Value::Int(s) => u64::try_from(*s).ok().map(HumanDuration::from_secs),
+                _ => None,
+            };
+            read.filter(|d| (min..=max).contains(&d)).map(|d| Json::from(d.to_string()))
+        }
+        (Kind::Size(min, max), value) => {
+            let read = match value {
+                Value::Text(s) => ByteSize::parse(s).ok(),
+                Value::Int(n) => u64::try_from(*n).ok().map(ByteSize),
+                _ => None,
+            };
+            read.filter(|size| (min..=max).contains(&size)).map(|size| Json::from(size.0))
+        }
+        (Kind::Money(_), value) => {
+            let read = match value {
+                Value::Text(s) => Money::parse(s),
+                Value::Int(n) => Money::parse(&n.to_string()),
+                // Written out it is again what stood in the file, as long as that had at most 15 digits.
+                Value::Float(n) => Money::parse(&n.to_string()),
+                _ => None,
+            };
+            read.map(|money| Json::from(money.plain()))
+        }
+        _ => None,
+    };
+    read.ok_or_else(|| node.shown())
 }
 
 /// `path.name`, or the one of them that is not empty.
@@ -273,12 +214,11 @@ pub(super) fn joined(path: &str, name: &str) -> String {
 
 fn elsewhere(table: &Table, name: &str, path: &str) -> Option<String> {
     table.keys.iter().find_map(|key| {
-        let full = joined(path, key.name);
-        if key.name == name {
-            return Some(full);
-        }
+        let full = joined(path, &key.name);
         match &key.kind {
-            Kind::Table(inner) | Kind::Tables(inner) => elsewhere(inner, name, &full),
+            _ if key.name == name => Some(full),
+            Kind::Table(inner) => elsewhere(inner, name, &full),
+            Kind::List(inner) if let Kind::Table(inner) = &**inner => elsewhere(inner, name, &full),
             _ => None,
         }
     })

@@ -6,220 +6,277 @@ use std::collections::BTreeMap;
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use std::sync::LazyLock;
+
+use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
 
 use base::{ByteSize, HumanDuration, Money, Secret};
 
-use super::key::{Default, Kind, section};
-use super::rules;
+use super::schema::{MAX_TOKENS, Table, keys};
 use super::values::{Api, LogFormat, Ports, QuietHours, RuntimeKind, SandboxMode, Zone};
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
 const TIB: u64 = 1 << 40;
 
-section! {
-    /// The household's settings.
-    pub struct Config {
-        /// The daemon as a whole.
-        daemon: DaemonConfig = Kind::Table(&DaemonConfig::TABLE), Default::Inner;
-        /// The person whom the household serves.
-        owner: OwnerConfig = Kind::Table(&OwnerConfig::TABLE), Default::Inner;
-        /// PostgreSQL.
-        database: DatabaseConfig = Kind::Table(&DatabaseConfig::TABLE), Default::Inner;
-        /// The admin port: health, metrics and the command line's calls.
-        admin: AdminConfig = Kind::Table(&AdminConfig::TABLE), Default::Inner;
-        /// Sessions and the processes that run them.
-        spawner: SpawnerConfig = Kind::Table(&SpawnerConfig::TABLE), Default::Inner;
-        /// What the daemon tells about itself.
-        telemetry: TelemetryConfig = Kind::Table(&TelemetryConfig::TABLE), Default::Inner;
-    }
-}
+/// The keys of `butlerd.toml`.
+pub(super) static CONFIG: LazyLock<Table> = LazyLock::new(Table::of::<Config>);
 
-section! {
+/// The household's settings.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct Config {
     /// The daemon as a whole.
-    pub struct DaemonConfig {
-        /// Where the database, the master key and the run-time files are kept. If not set: `$STATE_DIRECTORY` (set by
-        /// systemd); for root `/var/lib/butlerd`, because the unprivileged user that PostgreSQL runs as can't enter
-        /// root's home; else `$XDG_DATA_HOME/butlerd` or `~/.local/share/butlerd`.
-        data_dir: PathBuf = Kind::Path, Default::Unset("\"/srv/butlerd\"");
-        /// The directory with one directory for each butler. Relative paths start at the working directory.
-        roster: PathBuf = Kind::Path, Default::Is("\"roster\"");
-        /// `roster`: each butler listens on the port of its butler.toml. `auto`: on a free one, for demos and tests;
-        /// `<data_dir>/run/daemon.json` says which.
-        ports: Ports = Kind::OneOf(Ports::NAMES), Default::Is("\"roster\"");
-        /// How long the whole household may take to stop before what is left is killed.
-        shutdown_timeout: HumanDuration = rules::seconds(1, 3600), Default::Is("\"30s\"");
-    }
-}
-
-section! {
+    pub daemon: DaemonConfig,
     /// The person whom the household serves.
-    pub struct OwnerConfig {
-        /// How butlers address the owner.
-        name: Option<String> = rules::FILLED_TEXT, Default::Unset("\"Ada\"");
-        /// The zone of schedules, of "today", and of times that people read. If not set: the system's, else UTC.
-        time_zone: Zone = rules::ZONE, Default::Unset("\"Europe/Berlin\"");
-        /// Who the owner is on each channel. Only messages from these identities carry the owner's trust.
-        #[serde(default)]
-        identities: BTreeMap<String, String> = Kind::Map(rules::CHANNEL, &rules::FILLED_TEXT),
-            Default::Unset("{ telegram = \"123456789\", email = \"ada@example.org\" }");
-        /// The channel on which the daemon itself tells the owner that something needs a hand; one of the identities.
-        notice_channel: Option<String> = rules::CHANNEL_NAME, Default::Unset("\"telegram\"");
-        /// When only urgent messages are delivered, in the owner's time zone.
-        quiet_hours: Option<QuietHours> = rules::QUIET_HOURS, Default::Unset("\"22:00-07:00\"");
-    }
-}
-
-section! {
+    pub owner: OwnerConfig,
     /// PostgreSQL. Without `url` butlerd runs a private server under its data directory and stops it with itself.
-    pub struct DatabaseConfig {
-        /// An external server instead of the private one. Keep a password out of this file: set
-        /// `BUTLERD_DATABASE__URL` where only the daemon can read it.
-        #[serde(default, deserialize_with = "secret")]
-        url: Option<Secret<String>> =
-            rules::DATABASE_URL, Default::Unset("\"postgres://butlerd@db.home:5432/butlers\"");
-        /// The directory of `postgres` and `initdb` for the private server. If not set: the system's newest from 14
-        /// on, else a bundle.
-        pg_bin: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/lib/postgresql/17/bin\"");
-        /// A bundle of PostgreSQL's programs on this machine, for where none can be fetched.
-        pg_bundle: Option<PathBuf> = Kind::Path, Default::Unset("\"/srv/postgresql-bundle.tgz\"");
-        /// How many connections the private server accepts. It accepts more where there are many butlers: three for each, and 20.
-        max_connections: u16 = rules::count(10, 10_000), Default::Is("100");
-        /// How many connections one butler may hold at a time. Idle ones are given back.
-        pool_size: u16 = rules::count(1, 200), Default::Is("8");
-    }
-}
-
-section! {
+    pub database: DatabaseConfig,
     /// The admin port: health, metrics and the command line's calls.
-    pub struct AdminConfig {
-        /// Address and port. Port 0 takes a free one.
-        listen: SocketAddr = rules::LISTEN, Default::Is("\"127.0.0.1:40200\"");
-        /// Host names, besides loopback's, under which clients may call this daemon.
-        allowed_hosts: Vec<String> = Kind::List(&rules::HOST), Default::Is("[]");
-        /// Web origins whose pages may call this daemon from a browser.
-        allowed_origins: Vec<String> = Kind::List(&rules::ORIGIN), Default::Is("[]");
-        /// The largest request body, here and on butlers' ports.
-        max_body: ByteSize = rules::bytes(KIB, GIB), Default::Is("\"4 MiB\"");
-    }
-}
-
-section! {
+    pub admin: AdminConfig,
     /// Sessions and the processes that run them.
-    pub struct SpawnerConfig {
-        /// How many sessions run at a time in the whole household; further ones wait in their butler's queue.
-        max_sessions: u32 = rules::count(1, 1000), Default::Is("6");
-        /// How long a child that was told to end may take before its process group is killed.
-        kill_grace: HumanDuration = rules::seconds(0, 600), Default::Is("\"5s\"");
-        /// How long a child may stay after its final event.
-        final_event_grace: HumanDuration = rules::seconds(0, 600), Default::Is("\"5s\"");
-        /// How often a session is started anew that failed because its model or its tools could not be reached, and that
-        /// had called no tool. A fallback runtime, where there is one, goes first.
-        retries: u32 = rules::count(0, 10), Default::Is("1");
-        /// The user that children run as when the daemon is root. If not set, butlerd picks an unprivileged one.
-        child_user: Option<String> = rules::USER, Default::Unset("\"butlerd-child\"");
-        /// Whether children are shut in by Landlock and seccomp: they read the system's libraries and their own program,
-        /// write their workspace, and connect to their butler and their model, and that is all. `auto`: as far as the
-        /// kernel can; the log and `butlerd doctor` say what is off. `required`: no session starts where it can't.
-        sandbox: SandboxMode = Kind::OneOf(SandboxMode::NAMES), Default::Is("\"auto\"");
-        /// Keep the working directory of a failed session, to look at it. It holds what the session wrote.
-        keep_workspace_on_failure: bool = Kind::Bool, Default::Is("false");
-        /// Children reach their models through a port of the daemon, which adds the key, counts, and stops at limits.
-        /// `false` puts the keys in the children's environment instead.
-        gateway: bool = Kind::Bool, Default::Is("true");
-        /// Limits of each child.
-        limits: LimitsConfig = Kind::Table(&LimitsConfig::TABLE), Default::Inner;
-        /// Where the models' APIs are.
-        endpoints: EndpointsConfig = Kind::Table(&EndpointsConfig::TABLE), Default::Inner;
-        /// Where the vendors' command-line programs are.
-        clis: ClisConfig = Kind::Table(&ClisConfig::TABLE), Default::Inner;
-        /// What sessions may use, in money and in tokens of all kinds together.
-        budgets: BudgetsConfig = Kind::Table(&BudgetsConfig::TABLE), Default::Inner;
-    }
+    pub spawner: SpawnerConfig,
+    /// What the daemon tells about itself.
+    pub telemetry: TelemetryConfig,
 }
 
-section! {
+/// The daemon as a whole.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct DaemonConfig {
+    /// Where the database, the master key and the run-time files are kept. If not set: `$STATE_DIRECTORY` (set by
+    /// systemd); for root `/var/lib/butlerd`, because the unprivileged user that PostgreSQL runs as can't enter
+    /// root's home; else `$XDG_DATA_HOME/butlerd` or `~/.local/share/butlerd`.
+    #[schemars(with = "Option<PathBuf>", extend("format" = "path", "examples" = ["/srv/butlerd"]))]
+    pub data_dir: PathBuf,
+    /// The directory with one directory for each butler. Relative paths start at the working directory.
+    #[schemars(extend("format" = "path", "default" = "roster"))]
+    pub roster: PathBuf,
+    /// `roster`: each butler listens on the port of its butler.toml. `auto`: on a free one, for demos and tests;
+    /// `<data_dir>/run/daemon.json` says which.
+    #[schemars(extend("default" = "roster"))]
+    pub ports: Ports,
+    /// How long the whole household may take to stop before what is left is killed.
+    #[schemars(range(min = 1, max = 3600), extend("default" = "30s"))]
+    pub shutdown_timeout: HumanDuration,
+}
+
+/// The person whom the household serves.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct OwnerConfig {
+    /// How butlers address the owner.
+    #[schemars(length(min = 1), extend("examples" = ["Ada"]))]
+    pub name: Option<String>,
+    /// The zone of schedules, of "today", and of times that people read. If not set: the system's, else UTC.
+    #[schemars(with = "Option<Zone>", extend("examples" = ["Europe/Berlin"]))]
+    pub time_zone: Zone,
+    /// Who the owner is on each channel. Only messages from these identities carry the owner's trust.
+    #[serde(default)]
+    #[schemars(
+        with = "BTreeMap<String, String>",
+        extend("additionalProperties" = {"type": "string", "minLength": 1}, "propertyNames" = {"format": "channel"}, "examples" = [{ "telegram": "123456789", "email": "ada@example.org" }])
+    )]
+    pub identities: BTreeMap<String, String>,
+    /// The channel on which the daemon itself tells the owner that something needs a hand; one of the identities.
+    #[schemars(extend("format" = "channel", "examples" = ["telegram"]))]
+    pub notice_channel: Option<String>,
+    /// When only urgent messages are delivered, in the owner's time zone.
+    #[schemars(extend("examples" = ["22:00-07:00"]))]
+    pub quiet_hours: Option<QuietHours>,
+}
+
+/// PostgreSQL.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct DatabaseConfig {
+    /// An external server instead of the private one. Keep a password out of this file: set
+    /// `BUTLERD_DATABASE__URL` where only the daemon can read it.
+    #[serde(default, deserialize_with = "secret")]
+    #[schemars(
+        with = "Option<String>",
+        extend("format" = "database-url", "examples" = ["postgres://butlerd@db.home:5432/butlers"])
+    )]
+    pub url: Option<Secret<String>>,
+    /// The directory of `postgres` and `initdb` for the private server. If not set: the system's newest from 14
+    /// on, else a bundle.
+    #[schemars(extend("format" = "path", "examples" = ["/usr/lib/postgresql/17/bin"]))]
+    pub pg_bin: Option<PathBuf>,
+    /// A bundle of PostgreSQL's programs on this machine, for where none can be fetched.
+    #[schemars(extend("format" = "path", "examples" = ["/srv/postgresql-bundle.tgz"]))]
+    pub pg_bundle: Option<PathBuf>,
+    /// How many connections the private server accepts. It accepts more where there are many butlers: three for each, and 20.
+    #[schemars(range(min = 10, max = 10_000), extend("default" = 100))]
+    pub max_connections: u16,
+    /// How many connections one butler may hold at a time. Idle ones are given back.
+    #[schemars(range(min = 1, max = 200), extend("default" = 8))]
+    pub pool_size: u16,
+}
+
+/// The admin port: health, metrics and the command line's calls.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct AdminConfig {
+    /// Address and port. Port 0 takes a free one.
+    #[schemars(with = "String", extend("format" = "socket", "default" = "127.0.0.1:40200"))]
+    pub listen: SocketAddr,
+    /// Host names, besides loopback's, under which clients may call this daemon.
+    #[schemars(extend("items" = {"type": "string", "format": "host"}, "default" = []))]
+    pub allowed_hosts: Vec<String>,
+    /// Web origins whose pages may call this daemon from a browser.
+    #[schemars(extend("items" = {"type": "string", "format": "origin"}, "default" = []))]
+    pub allowed_origins: Vec<String>,
+    /// The largest request body, here and on butlers' ports.
+    #[schemars(range(min = KIB, max = GIB), extend("default" = "4 MiB"))]
+    pub max_body: ByteSize,
+}
+
+/// Sessions and the processes that run them.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct SpawnerConfig {
+    /// How many sessions run at a time in the whole household; further ones wait in their butler's queue.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 6))]
+    pub max_sessions: u32,
+    /// How long a child that was told to end may take before its process group is killed.
+    #[schemars(range(min = 0, max = 600), extend("default" = "5s"))]
+    pub kill_grace: HumanDuration,
+    /// How long a child may stay after its final event.
+    #[schemars(range(min = 0, max = 600), extend("default" = "5s"))]
+    pub final_event_grace: HumanDuration,
+    /// How often a session is started anew that failed because its model or its tools could not be reached, and that
+    /// had called no tool. A fallback runtime, where there is one, goes first.
+    #[schemars(range(min = 0, max = 10), extend("default" = 1))]
+    pub retries: u32,
+    /// The user that children run as when the daemon is root. If not set, butlerd picks an unprivileged one.
+    #[schemars(extend("format" = "user", "examples" = ["butlerd-child"]))]
+    pub child_user: Option<String>,
+    /// Whether children are shut in by Landlock and seccomp: they read the system's libraries and their own program,
+    /// write their workspace, and connect to their butler and their model, and that is all. `auto`: as far as the
+    /// kernel can; the log and `butlerd doctor` say what is off. `required`: no session starts where it can't.
+    #[schemars(extend("default" = "auto"))]
+    pub sandbox: SandboxMode,
+    /// Keep the working directory of a failed session, to look at it. It holds what the session wrote.
+    #[schemars(extend("default" = false))]
+    pub keep_workspace_on_failure: bool,
+    /// Children reach their models through a port of the daemon, which adds the key, counts, and stops at limits.
+    /// `false` puts the keys in the children's environment instead.
+    #[schemars(extend("default" = true))]
+    pub gateway: bool,
+    /// Limits of each child, set by the kernel.
+    pub limits: LimitsConfig,
+    /// Where the models' APIs are.
+    pub endpoints: EndpointsConfig,
+    /// Where the vendors' command-line programs are.
+    pub clis: ClisConfig,
     /// What sessions may use, in money and in tokens of all kinds together. A limit holds before a session is started
     /// and before each of its model calls: the call that crosses it is the last one. Money is counted by pricing.toml
     /// beside this file. Where a limit of money holds, a model whose price is not known there is refused before its
     /// session starts, because nobody could hold the limit; limit tokens for such a model, or give its price. A day is
     /// the owner's. Without the gateway butlerd counts what the program tells: some tell it only at their end, and are
     /// held to a limit from their next session on.
-    pub struct BudgetsConfig {
-        /// What one session may cost, where its butler has no limit of its own.
-        session_usd: Option<Money> = rules::DOLLARS, Default::Unset("0.50");
-        /// How many tokens one session may use, where its butler has no limit of its own.
-        session_tokens: Option<u64> = rules::TOKENS, Default::Unset("500000");
-        /// What the sessions of one butler may cost in a day, where it has no limit of its own.
-        butler_day_usd: Option<Money> = rules::DOLLARS, Default::Unset("2");
-        /// How many tokens they may use in a day.
-        butler_day_tokens: Option<u64> = rules::TOKENS, Default::Unset("5000000");
-        /// What all sessions of one tenant may cost in a day; the owner is a tenant.
-        tenant_day_usd: Option<Money> = rules::DOLLARS, Default::Unset("5");
-        /// How many tokens they may use in a day.
-        tenant_day_tokens: Option<u64> = rules::TOKENS, Default::Unset("20000000");
-    }
+    pub budgets: BudgetsConfig,
 }
 
-section! {
-    /// Limits of each child, set by the kernel.
-    pub struct LimitsConfig {
-        /// The largest file that a child may write.
-        file_size: ByteSize = rules::bytes(KIB, TIB), Default::Is("\"64 MiB\"");
-        /// How many files a child may hold open.
-        open_files: u64 = rules::count(16, 1_048_576), Default::Is("256");
-        /// How many processes and threads a session may have. Without control groups this holds for the children's user as a
-        /// whole, with as many times more as sessions may run.
-        processes: u64 = rules::count(1, 1_048_576), Default::Is("64");
-        /// How much data memory a child may reserve; with control groups, how much memory all processes of a session may use
-        /// together. Runtimes of JavaScript reserve far more than they use.
-        memory: ByteSize = rules::bytes(16 << 20, TIB), Default::Is("\"4 GiB\"");
-        /// The largest core dump. A dump holds a session's token and texts, so none is the default.
-        core: ByteSize = rules::bytes(0, TIB), Default::Is("0");
-    }
+/// What sessions may use.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct BudgetsConfig {
+    /// What one session may cost, where its butler has no limit of its own.
+    #[schemars(extend("examples" = ["0.50"]))]
+    pub session_usd: Option<Money>,
+    /// How many tokens one session may use, where its butler has no limit of its own.
+    #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [500000]))]
+    pub session_tokens: Option<u64>,
+    /// What the sessions of one butler may cost in a day, where it has no limit of its own.
+    #[schemars(extend("examples" = [2]))]
+    pub butler_day_usd: Option<Money>,
+    /// How many tokens they may use in a day.
+    #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [5000000]))]
+    pub butler_day_tokens: Option<u64>,
+    /// What all sessions of one tenant may cost in a day; the owner is a tenant.
+    #[schemars(extend("examples" = [5]))]
+    pub tenant_day_usd: Option<Money>,
+    /// How many tokens they may use in a day.
+    #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [20000000]))]
+    pub tenant_day_tokens: Option<u64>,
 }
 
-section! {
-    /// Where the models' APIs are.
-    pub struct EndpointsConfig {
-        /// The Anthropic Messages API.
-        anthropic: String = rules::URL, Default::Is("\"https://api.anthropic.com\"");
-        /// The OpenAI API, or a server that speaks its chat completions.
-        openai: String = rules::URL, Default::Is("\"https://api.openai.com/v1\"");
-        /// The OpenAI API as a ChatGPT subscription reaches it.
-        chatgpt: String = rules::URL, Default::Is("\"https://chatgpt.com/backend-api/codex\"");
-        /// Where a ChatGPT subscription's login is renewed.
-        chatgpt_login: String = rules::URL, Default::Is("\"https://auth.openai.com\"");
-        /// The Gemini API.
-        gemini: String = rules::URL, Default::Is("\"https://generativelanguage.googleapis.com\"");
-    }
+/// Limits of each child, set by the kernel.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct LimitsConfig {
+    /// The largest file that a child may write.
+    #[schemars(range(min = KIB, max = TIB), extend("default" = "64 MiB"))]
+    pub file_size: ByteSize,
+    /// How many files a child may hold open.
+    #[schemars(range(min = 16, max = 1_048_576), extend("default" = 256))]
+    pub open_files: u64,
+    /// How many processes and threads a session may have. Without control groups this holds for the children's user as a
+    /// whole, with as many times more as sessions may run.
+    #[schemars(range(min = 1, max = 1_048_576), extend("default" = 64))]
+    pub processes: u64,
+    /// How much data memory a child may reserve; with control groups, how much memory all processes of a session may use
+    /// together. Runtimes of JavaScript reserve far more than they use.
+    #[schemars(range(min = 16 << 20, max = TIB), extend("default" = "4 GiB"))]
+    pub memory: ByteSize,
+    /// The largest core dump. A dump holds a session's token and texts, so none is the default.
+    #[schemars(range(min = 0, max = TIB), extend("default" = 0))]
+    pub core: ByteSize,
 }
 
-section! {
-    /// Where the vendors' command-line programs are.
-    pub struct ClisConfig {
-        /// Claude Code. If not set: `claude` on the daemon's PATH.
-        claude: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/local/bin/claude\"");
-        /// Codex. If not set: `codex` on the daemon's PATH.
-        codex: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/local/bin/codex\"");
-        /// The Gemini CLI, which needs `node` on the daemon's PATH. If not set: `gemini` there.
-        gemini: Option<PathBuf> = Kind::Path, Default::Unset("\"/usr/local/bin/gemini\"");
-    }
+/// Where the models' APIs are.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct EndpointsConfig {
+    /// The Anthropic Messages API.
+    #[schemars(extend("format" = "url", "default" = "https://api.anthropic.com"))]
+    pub anthropic: String,
+    /// The OpenAI API, or a server that speaks its chat completions.
+    #[schemars(extend("format" = "url", "default" = "https://api.openai.com/v1"))]
+    pub openai: String,
+    /// The OpenAI API as a ChatGPT subscription reaches it.
+    #[schemars(extend("format" = "url", "default" = "https://chatgpt.com/backend-api/codex"))]
+    pub chatgpt: String,
+    /// Where a ChatGPT subscription's login is renewed.
+    #[schemars(extend("format" = "url", "default" = "https://auth.openai.com"))]
+    pub chatgpt_login: String,
+    /// The Gemini API.
+    #[schemars(extend("format" = "url", "default" = "https://generativelanguage.googleapis.com"))]
+    pub gemini: String,
 }
 
-section! {
-    /// What the daemon tells about itself.
-    pub struct TelemetryConfig {
-        /// How much is logged: a level, or directives for single parts.
-        log: String = rules::LOG_FILTER, Default::Is("\"info\"");
-        /// `text` for people, `json` for collectors. `auto` is text: with colours on a terminal, without times in systemd's
-        /// journal, which has its own.
-        format: LogFormat = Kind::OneOf(LogFormat::NAMES), Default::Is("\"auto\"");
-        /// A collector of OpenTelemetry that takes traces over HTTP. They hold arguments and results of tool calls. If
-        /// not set, none are made.
-        otlp: Option<String> = rules::URL, Default::Unset("\"http://127.0.0.1:4318\"");
-    }
+/// Where the vendors' command-line programs are.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct ClisConfig {
+    /// Claude Code. If not set: `claude` on the daemon's PATH.
+    #[schemars(extend("format" = "path", "examples" = ["/usr/local/bin/claude"]))]
+    pub claude: Option<PathBuf>,
+    /// Codex. If not set: `codex` on the daemon's PATH.
+    #[schemars(extend("format" = "path", "examples" = ["/usr/local/bin/codex"]))]
+    pub codex: Option<PathBuf>,
+    /// The Gemini CLI, which needs `node` on the daemon's PATH. If not set: `gemini` there.
+    #[schemars(extend("format" = "path", "examples" = ["/usr/local/bin/gemini"]))]
+    pub gemini: Option<PathBuf>,
+}
+
+/// What the daemon tells about itself.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct TelemetryConfig {
+    /// How much is logged: a level, or directives for single parts.
+    #[schemars(extend("format" = "log-filter", "default" = "info"))]
+    pub log: String,
+    /// `text` for people, `json` for collectors. `auto` is text: with colours on a terminal, without times in systemd's
+    /// journal, which has its own.
+    #[schemars(extend("default" = "auto"))]
+    pub format: LogFormat,
+    /// A collector of OpenTelemetry that takes traces over HTTP. They hold arguments and results of tool calls. If
+    /// not set, none are made.
+    #[schemars(extend("format" = "url", "examples" = ["http://127.0.0.1:4318"]))]
+    pub otlp: Option<String>,
 }
 
 fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret<String>>, D::Error> {

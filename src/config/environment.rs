@@ -8,9 +8,9 @@ use serde_json::{Map, Value as Json};
 use base::Secret;
 
 use super::check::{Checker, joined};
-use super::daemon::Config;
-use super::key::{Key, Kind, Table};
+use super::daemon::CONFIG;
 use super::node::{Node, Value};
+use super::schema::{Key, Kind, Table};
 use super::values::{Ports, Zone};
 
 const PREFIX: &str = "BUTLERD_";
@@ -133,12 +133,12 @@ pub(super) struct Layer {
     pub map: Map<String, Json>,
     /// Dotted key to the variable or flag that set it.
     pub names: BTreeMap<String, String>,
-    checker: Checker,
+    checker: Checker<'static>,
 }
 
 impl Layer {
     fn new(origin: &str) -> Self {
-        Self { map: Map::new(), names: BTreeMap::new(), checker: Checker::new(Path::new(origin), &Config::TABLE) }
+        Self { map: Map::new(), names: BTreeMap::new(), checker: Checker::new(Path::new(origin), &CONFIG) }
     }
 
     pub fn into_mistakes(self) -> Vec<super::Mistake> {
@@ -147,7 +147,7 @@ impl Layer {
 
     /// Checks one value given as text and puts it in its place.
     fn put(&mut self, path: &[&str], name: &str, text: &str, spelled: fn(&str) -> String) {
-        let mut table: &'static Table = &Config::TABLE;
+        let mut table: &'static Table = &CONFIG;
         let mut place: Vec<String> = Vec::new();
         for (i, segment) in path.iter().enumerate() {
             let Some((key, seconds)) = table.find(segment) else {
@@ -155,11 +155,11 @@ impl Layer {
                 self.checker.note(None, name, problem, expected);
                 return;
             };
-            place.push(key.name.to_owned());
+            place.push(key.name.clone());
             match (&key.kind, &path[i + 1..]) {
                 (Kind::Table(inner), [_, ..]) => table = inner,
                 (Kind::Table(inner), []) => {
-                    let first = inner.keys.first().map_or("", |k| k.name);
+                    let first = inner.keys.first().map_or("", |k| &k.name);
                     let example = spelled(&joined(&place.join("."), first));
                     self.checker.note(
                         None,
@@ -254,7 +254,7 @@ pub(super) fn from_environment(environment: &Environment) -> Layer {
     let mut layer = Layer::new("environment");
     let path_of = |name: &str| -> Option<Vec<String>> {
         let path: Vec<String> = name.strip_prefix(PREFIX)?.to_lowercase().split("__").map(str::to_owned).collect();
-        (path.len() > 1 && Config::TABLE.find(&path[0]).is_some()).then_some(path)
+        (path.len() > 1 && CONFIG.find(&path[0]).is_some()).then_some(path)
     };
     for (name, value) in &environment.variables {
         if let Some(path) = path_of(name)
@@ -274,7 +274,7 @@ pub(super) fn from_environment(environment: &Environment) -> Layer {
 pub(super) fn from_command_line(overrides: &Overrides) -> Layer {
     let mut layer = Layer::new("command line");
     let flags = [
-        ("daemon.ports", "--ports", overrides.ports.map(Ports::as_str)),
+        ("daemon.ports", "--ports", overrides.ports.map(Into::into)),
         ("database.url", "database.url", overrides.database_url.as_ref().map(|url| url.expose().as_str())),
         ("admin.listen", "--listen", overrides.listen.as_deref()),
         ("telemetry.log", "--log", overrides.log.as_deref()),
@@ -294,7 +294,7 @@ pub(super) fn from_command_line(overrides: &Overrides) -> Layer {
         let Some(path) = path else { continue };
         layer.names.insert(key.to_owned(), flag.to_owned());
         if path.as_os_str().is_empty() {
-            layer.checker.note(None, flag, "found \"\"", Kind::Path.expected());
+            layer.checker.note(None, flag, "found \"\"", "a path");
         }
     }
     for (key, value) in &overrides.set {

@@ -4,22 +4,24 @@
 //! line, key, what was found and what was expected. Precedence: command line, then environment
 //! (`BUTLERD_DATABASE__URL`), then `config/butlerd.toml`, then default.
 //!
-//! Each key is declared once (`section!` in `daemon.rs` and `butler.rs`): the declaration is the struct's field, the
-//! checker's rule and the text of the annotated default file.
+//! Each key is declared once, as a field of a struct in `daemon.rs` or `butler.rs`: of the struct's derived schema come the
+//! check, the annotated default file and the JSON Schema for editors.
 
 mod annotate;
 mod butler;
 mod check;
 mod daemon;
 mod digest;
+mod editor;
 mod environment;
-mod key;
 mod load;
 mod mistake;
 mod node;
 mod pricing;
 mod roster;
 mod rules;
+mod schema;
+mod section;
 mod single;
 pub mod skills;
 mod values;
@@ -37,13 +39,15 @@ pub use daemon::{
     AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
     OwnerConfig, SpawnerConfig, TelemetryConfig,
 };
+pub use editor::{butler_schema, pricing_schema, settings_schema};
 pub use environment::{Environment, Overrides};
 pub use load::{Household, Origin, load, load_config};
 pub use mistake::{Mistake, Refused};
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, Finding, Place, SHARED_DIR};
+pub use schema::keys;
+pub use section::{KeyMistake, Section};
 pub use skills::Skill;
 pub use values::{
-    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, UnknownValue,
-    Zone,
+    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, Zone,
 };

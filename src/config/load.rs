@@ -2,18 +2,16 @@
 
 use std::path::{Path, PathBuf};
 
-use figment::Figment;
-use figment::providers::Serialized;
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
 use base::ButlerName;
 
 use super::butler::ButlerConfig;
-use super::check::{Checker, fill_defaults};
-use super::daemon::Config;
+use super::check::Checker;
+use super::daemon::{CONFIG, Config};
 use super::environment::{Environment, Layer, Overrides, from_command_line, from_environment};
 use super::mistake::{Mistake, Refused};
-use super::node::{Node, Value};
+use super::node::Node;
 use super::pricing::Pricing;
 use super::roster::{self, BrokenButler, Catalog};
 
@@ -152,7 +150,7 @@ struct Settings {
 impl Settings {
     fn read(overrides: &Overrides, environment: &Environment) -> Self {
         let shown = overrides.config_file.clone().unwrap_or_else(|| PathBuf::from(DEFAULT_FILE));
-        let mut checker = Checker::new(&shown, &Config::TABLE);
+        let mut checker = Checker::new(&shown, &CONFIG);
         let (node, config_file, file_readable) = read_file(overrides, environment, &shown, &mut checker);
         let layers = Layers {
             file: checker.file(&node),
@@ -175,22 +173,31 @@ fn read_file(
     overrides: &Overrides,
     environment: &Environment,
     shown: &Path,
-    checker: &mut Checker,
+    checker: &mut Checker<'_>,
 ) -> (Node, Option<PathBuf>, bool) {
-    let nothing = Node { line: None, value: Value::Table(Vec::new()) };
     let text = match std::fs::read(environment.working_dir.join(shown)) {
         Ok(bytes) => bytes,
         Err(e) if e.kind() == std::io::ErrorKind::NotFound && overrides.config_file.is_none() => {
-            return (nothing, None, true);
+            return (Node::nothing(), None, true);
         }
         Err(e) => {
             checker.note(None, "", format!("can't be read: {e}"), "a readable file of settings");
-            return (nothing, None, false);
+            return (Node::nothing(), None, false);
         }
     };
     match roster::parse(&text, checker) {
         Some(node) => (node, Some(shown.to_owned()), true),
-        None => (nothing, Some(shown.to_owned()), false),
+        None => (Node::nothing(), Some(shown.to_owned()), false),
+    }
+}
+
+/// Puts a layer over those below it, table by table.
+fn overlay(below: &mut Map<String, Json>, layer: &Map<String, Json>) {
+    for (key, value) in layer {
+        match (below.get_mut(key), value) {
+            (Some(Json::Object(below)), Json::Object(layer)) => overlay(below, layer),
+            _ => drop(below.insert(key.clone(), value.clone())),
+        }
     }
 }
 
@@ -203,31 +210,31 @@ struct Layers {
 
 impl Layers {
     /// Merges the layers, the lowest first.
-    fn settle(&self, environment: &Environment, checker: &mut Checker) -> Option<Config> {
-        let mut defaults = Map::new();
-        fill_defaults(&Config::TABLE, &mut defaults);
-        let found_out = serde_json::json!({
-            "daemon": { "data_dir": self.data_dir(environment, checker) },
-            "owner": { "time_zone": environment.zone.as_ref().map_or("UTC", |zone| zone.name()) },
-        });
-        let layer = |map: &Map<String, Json>| Serialized::defaults(Json::Object(map.clone()));
-        let merged = Figment::from(layer(&defaults))
-            .merge(Serialized::defaults(found_out))
-            .merge(layer(&self.file))
-            .merge(layer(&self.environment.map))
-            .merge(layer(&self.command_line.map));
-        match merged.extract::<Config>() {
+    fn settle(&self, environment: &Environment, checker: &mut Checker<'_>) -> Option<Config> {
+        let mut merged = Map::new();
+        for layer in [&self.file, &self.environment.map, &self.command_line.map] {
+            overlay(&mut merged, layer);
+        }
+        CONFIG.fill(&mut merged);
+        let zone = environment.zone.as_ref().map_or("UTC", |zone| zone.name());
+        let found_out =
+            [("daemon", "data_dir", json!(self.data_dir(environment, checker))), ("owner", "time_zone", json!(zone))];
+        for (table, key, value) in found_out {
+            if let Some(Json::Object(table)) = merged.get_mut(table) {
+                table.entry(key).or_insert(value);
+            }
+        }
+        match serde_json::from_value::<Config>(Json::Object(merged)) {
             Ok(config) => Some(config),
             // The walk has checked every value; this is for a table that contradicts its struct.
             Err(e) => {
-                let key = e.path.join(".");
-                checker.note(None, &key, "can't be taken over into the settings", "a value that fits");
+                checker.note(None, "", format!("can't be taken over: {e}"), "");
                 None
             }
         }
     }
 
-    fn data_dir(&self, environment: &Environment, checker: &mut Checker) -> PathBuf {
+    fn data_dir(&self, environment: &Environment, checker: &mut Checker<'_>) -> PathBuf {
         if let Some(found) = environment.default_data_dir() {
             return found;
         }
@@ -261,7 +268,7 @@ impl Layers {
         mut config: Config,
         overrides: &Overrides,
         environment: &Environment,
-        checker: &mut Checker,
+        checker: &mut Checker<'_>,
     ) -> Config {
         let flags =
             [(&overrides.data_dir, &mut config.daemon.data_dir), (&overrides.roster, &mut config.daemon.roster)];
@@ -310,7 +317,7 @@ impl Layers {
         config
     }
 
-    fn note(&self, checker: &mut Checker, key: &str, problem: String, expected: &str) {
+    fn note(&self, checker: &mut Checker<'_>, key: &str, problem: String, expected: &str) {
         match self.origin(key) {
             Some((Some(origin), line, name)) => {
                 let mistake = Mistake { file: origin.into(), line, key: name, problem, expected: expected.to_owned() };

@@ -59,6 +59,11 @@ impl Node {
         Self { line: None, value }
     }
 
+    /// An empty table that stands in no file.
+    pub fn nothing() -> Self {
+        Self::bare(Value::Table(Vec::new()))
+    }
+
     /// The tree of a whole file.
     pub fn parse(text: &str) -> Result<Self, SyntaxError> {
         let lines = Lines::of(text);
@@ -152,6 +157,22 @@ impl Node {
             Value::List(_) => "a list",
             Value::Table(_) => "a table",
         }
+    }
+}
+
+/// A value that stands in no file.
+impl From<&Json> for Node {
+    fn from(value: &Json) -> Self {
+        Self::bare(match value {
+            Json::Null => Value::Table(Vec::new()),
+            Json::Bool(b) => Value::Bool(*b),
+            Json::Number(n) => n.as_i64().map_or_else(|| Value::Float(n.as_f64().unwrap_or(f64::NAN)), Value::Int),
+            Json::String(s) => Value::Text(s.clone()),
+            Json::Array(items) => Value::List(items.iter().map(Self::from).collect()),
+            Json::Object(map) => {
+                Value::Table(map.iter().map(|(key, value)| Entry { key: key.clone(), node: value.into() }).collect())
+            }
+        })
     }
 }
 

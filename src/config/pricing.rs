@@ -4,65 +4,80 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::LazyLock;
 
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::Value as Json;
 
 use base::Money;
 
 use super::check::Checker;
-use super::key::{self, Kind, section};
 use super::mistake::Mistake;
 use super::node::{Node, Value};
-use super::{roster, rules};
+use super::roster;
+use super::schema::{MAX_TOKENS, Table, keys};
 
 /// The list that is part of butlerd.
 const OWN: &str = include_str!("../../config/pricing.toml");
 /// The owner's file, beside `butlerd.toml`.
 pub(super) const FILE: &str = "pricing.toml";
 
-section! {
-    /// What models cost.
-    pub struct PricingFile {
-        /// US dollars for a million tokens, by the model's id.
-        models: BTreeMap<String, ModelPrice> =
-            Kind::Map(rules::MODEL, &Kind::Table(&ModelPrice::TABLE)), key::Default::Required;
-    }
+static PRICES: LazyLock<Table> = LazyLock::new(Table::of::<PricingFile>);
+
+/// What models cost.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct PricingFile {
+    /// US dollars for a million tokens, by the model's id.
+    #[schemars(extend("propertyNames" = {"format": "model"}))]
+    pub models: BTreeMap<String, ModelPrice>,
 }
 
-section! {
-    /// What one model costs, in US dollars for a million tokens.
-    pub struct ModelPrice {
-        /// Tokens that were neither read from a cache nor written to one.
-        input: Money = rules::PRICE, key::Default::Required;
-        /// Tokens that the model wrote.
-        output: Money = rules::PRICE, key::Default::Required;
-        /// Tokens that came from a cache.
-        cache_read: Option<Money> = rules::PRICE, key::Default::Unset("0.30");
-        /// Tokens that went into a cache.
-        cache_write: Option<Money> = rules::PRICE, key::Default::Unset("3.75");
-        /// How many tokens fit into one call, its answer included.
-        context: Option<u64> = rules::TOKENS, key::Default::Unset("200000");
-        /// How many tokens one answer may have.
-        max_output: Option<u64> = rules::TOKENS, key::Default::Unset("64000");
-        /// What a call costs whose prompt is long.
-        long: Option<LongPrice> = Kind::Table(&LongPrice::TABLE),
-            key::Default::Unset("{ from = 200000, input = 6, output = 22.5 }");
-    }
+/// What one model costs, in US dollars for a million tokens.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct ModelPrice {
+    /// Tokens that were neither read from a cache nor written to one.
+    #[schemars(title = "US dollars for a million tokens,")]
+    pub input: Money,
+    /// Tokens that the model wrote.
+    #[schemars(title = "US dollars for a million tokens,")]
+    pub output: Money,
+    /// Tokens that came from a cache.
+    #[schemars(title = "US dollars for a million tokens,", extend("examples" = [0.30]))]
+    pub cache_read: Option<Money>,
+    /// Tokens that went into a cache.
+    #[schemars(title = "US dollars for a million tokens,", extend("examples" = [3.75]))]
+    pub cache_write: Option<Money>,
+    /// How many tokens fit into one call, its answer included.
+    #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [200000]))]
+    pub context: Option<u64>,
+    /// How many tokens one answer may have.
+    #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [64000]))]
+    pub max_output: Option<u64>,
+    /// What a call costs whose prompt is long.
+    #[schemars(extend("examples" = [{ "from": 200000, "input": 6, "output": 22.5 }]))]
+    pub long: Option<LongPrice>,
 }
 
-section! {
-    /// What a call costs whose prompt is long: all of it, in US dollars for a million tokens.
-    pub struct LongPrice {
-        /// Prompts of more than so many tokens, those of caches included.
-        from: u64 = rules::TOKENS, key::Default::Required;
-        /// Tokens that were neither read from a cache nor written to one.
-        input: Money = rules::PRICE, key::Default::Required;
-        /// Tokens that the model wrote.
-        output: Money = rules::PRICE, key::Default::Required;
-        /// Tokens that came from a cache.
-        cache_read: Option<Money> = rules::PRICE, key::Default::Unset("0.60");
-        /// Tokens that went into a cache.
-        cache_write: Option<Money> = rules::PRICE, key::Default::Unset("7.50");
-    }
+/// What a call costs whose prompt is long: all of it, in US dollars for a million tokens.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct LongPrice {
+    /// Prompts of more than so many tokens, those of caches included.
+    #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS))]
+    pub from: u64,
+    /// Tokens that were neither read from a cache nor written to one.
+    #[schemars(title = "US dollars for a million tokens,")]
+    pub input: Money,
+    /// Tokens that the model wrote.
+    #[schemars(title = "US dollars for a million tokens,")]
+    pub output: Money,
+    /// Tokens that came from a cache.
+    #[schemars(title = "US dollars for a million tokens,", extend("examples" = [0.60]))]
+    pub cache_read: Option<Money>,
+    /// Tokens that went into a cache.
+    #[schemars(title = "US dollars for a million tokens,", extend("examples" = [7.50]))]
+    pub cache_write: Option<Money>,
 }
 
 /// The prices that hold for one call, in US dollars for a million tokens. `None` is unknown.
@@ -104,7 +119,7 @@ impl Default for Pricing {
     /// butlerd's own list.
     fn default() -> Self {
         static LIST: LazyLock<BTreeMap<String, ModelPrice>> = LazyLock::new(|| {
-            let mut checker = Checker::new(Path::new(FILE), &PricingFile::TABLE);
+            let mut checker = Checker::new(Path::new(FILE), &PRICES);
             read(OWN.as_bytes(), &mut checker).expect("a test reads butlerd's own list")
         });
         Self { models: LIST.clone() }
@@ -115,7 +130,7 @@ impl Pricing {
     /// The list with the owner's file, if there is one in `dir`; `shown` is that directory as mistakes name it.
     pub(super) fn load(dir: &Path, shown: &Path) -> (Self, Vec<Mistake>) {
         let mut list = Self::default();
-        let mut checker = Checker::new(&shown.join(FILE), &PricingFile::TABLE);
+        let mut checker = Checker::new(&shown.join(FILE), &PRICES);
         match std::fs::read(dir.join(FILE)) {
             Ok(bytes) => list.models.extend(read(&bytes, &mut checker).unwrap_or_default()),
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
@@ -134,7 +149,7 @@ impl Pricing {
 }
 
 /// The models of a file; `None` if it has mistakes, which the checker then holds.
-fn read(bytes: &[u8], checker: &mut Checker) -> Option<BTreeMap<String, ModelPrice>> {
+fn read(bytes: &[u8], checker: &mut Checker<'_>) -> Option<BTreeMap<String, ModelPrice>> {
     let node = roster::parse(bytes, checker)?;
     let map = checker.file(&node);
     long_above_context(&node, checker);
@@ -152,7 +167,7 @@ fn read(bytes: &[u8], checker: &mut Checker) -> Option<BTreeMap<String, ModelPri
 }
 
 /// An answer that is longer than all that fits into a call is a slip.
-fn long_above_context(node: &Node, checker: &mut Checker) {
+fn long_above_context(node: &Node, checker: &mut Checker<'_>) {
     let Some(Value::Table(models)) = node.at(&["models"]).map(|n| &n.value) else { return };
     for model in models {
         let number = |key: &str| match model.node.at(&[key]).map(|n| &n.value) {

@@ -6,11 +6,12 @@ use std::path::{Component, Path, PathBuf};
 use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
-use super::butler::{ButlerConfig, ButlerFile};
-use super::check::{Checker, fill_defaults};
+use super::butler::{BUTLER, ButlerConfig};
+use super::check::Checker;
 use super::daemon::Config;
 use super::mistake::Mistake;
 use super::node::Node;
+use super::section::KeyMistake;
 use super::single::{Claim, Single};
 
 /// The directory of the roster that holds what butlers share; no butler.
@@ -34,9 +35,8 @@ pub trait Catalog {
     /// Whether this build has the module. A butler's own module (`[modules.<butler>]`) is never asked for here.
     fn module(&self, name: &str) -> bool;
 
-    /// Mistakes in a module's settings, each as `key: what was found, expected what`, the key relative to
-    /// `modules.<name>`. Also called for a butler's own module.
-    fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<String>;
+    /// Mistakes in a module's settings, their keys relative to `modules.<name>`. Also called for a butler's own module.
+    fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<KeyMistake>;
 
     /// Mistakes that show only where a butler's settings and the files of its directory are seen together. Asked where
     /// nothing else is wrong.
@@ -189,7 +189,7 @@ fn settle_claims(candidates: &mut [Candidate], claim: fn(&Candidate) -> Option<&
 }
 
 /// The tree of a file's text; `None` with a mistake if it is no TOML.
-pub(super) fn parse(bytes: &[u8], checker: &mut Checker) -> Option<Node> {
+pub(super) fn parse(bytes: &[u8], checker: &mut Checker<'_>) -> Option<Node> {
     let Ok(text) = std::str::from_utf8(bytes) else {
         checker.note(None, "", "bytes that are no UTF-8", "a TOML file");
         return None;
@@ -219,7 +219,7 @@ impl Candidate {
     fn read(name: String, shown: &Path, config: &Config, catalog: &dyn Catalog) -> Self {
         let dir = config.daemon.roster.join(&name);
         let file = shown.join(&name).join(BUTLER_FILE);
-        let mut checker = Checker::new(&file, &ButlerFile::TABLE);
+        let mut checker = Checker::new(&file, &BUTLER);
         for (required, purpose) in REQUIRED_FILES {
             if !dir.join(required).is_file() {
                 let at = Mistake {
@@ -295,7 +295,7 @@ impl Candidate {
         if self.name == CORE_BUTLERS[0] {
             map.entry("buffer").or_insert_with(|| Json::Object(Map::new()));
         }
-        fill_defaults(&ButlerFile::TABLE, &mut map);
+        BUTLER.fill(&mut map);
         match serde_json::from_value(Json::Object(map)) {
             Ok(parsed) => {
                 let digest = |shared: &[String]| super::digest::of(&config.daemon.roster, &self.dir, shared);

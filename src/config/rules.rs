@@ -1,205 +1,174 @@
-//! Rules for texts, each with the words that say what was expected.
+//! What texts of a `format` must be, each with the words that say what was expected.
 
 use std::net::SocketAddr;
 
 use croner::parser::{CronParser, Seconds, Year};
 
-use base::{ButlerName, ByteSize, HumanDuration};
-
-use super::key::{Kind, Rule};
 use super::values::{Moment, QuietHours, RuntimeKind, Zone};
+use base::ButlerName;
 
-fn held(ok: bool) -> Result<(), String> {
-    if ok { Ok(()) } else { Err(String::new()) }
+/// What texts of one format must be.
+#[derive(Debug)]
+pub(super) struct Rule {
+    /// The `format` in a schema.
+    format: &'static str,
+    pub expected: &'static str,
+    pub check: fn(&str) -> Result<(), Wrong>,
 }
+
+/// Why a text does not keep its rule.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Wrong {
+    /// What was expected says enough.
+    Form,
+    Because(String),
+}
+
+impl Rule {
+    /// Whether no mistake may repeat such a text. Nor may it give the parser's reason, which may hold a part of it.
+    pub fn is_secret(&self) -> bool {
+        self.format == "database-url"
+    }
+}
+
+/// The rule of a format. Any text is right where there is none.
+pub(super) fn find(format: Option<&str>) -> &'static Rule {
+    RULES.iter().find(|rule| Some(rule.format) == format).unwrap_or(&RULES[0])
+}
+
+const fn rule(format: &'static str, expected: &'static str, check: fn(&str) -> Result<(), Wrong>) -> Rule {
+    Rule { format, expected, check }
+}
+
+static RULES: [Rule; 23] = [
+    rule("any", "a text", |_| Ok(())),
+    rule("filled", "a text that is not empty", |s| held(!s.trim().is_empty())),
+    rule("name", "a lower-case letter, then at most 30 of a-z, 0-9, `_` and `-`", |s| held(ButlerName::new(s).is_ok())),
+    rule("skill", "the name of a skill: a-z, 0-9 and `-`", |s| held(super::skills::is_name(s))),
+    rule("channel", "a channel's name in lower case, such as telegram or email", |s| held(ButlerName::new(s).is_ok())),
+    rule("runtime", "a runtime: claude-code, codex, gemini or native", |s| held(s.parse::<RuntimeKind>().is_ok())),
+    // Also what a schema made of a butler's name must keep.
+    rule(
+        "schema",
+        "a schema of the butler's own: a-z or `_`, then a-z, 0-9 and `_`, at most 63, not shared, public, \
+         information_schema or pg_…",
+        schema,
+    ),
+    rule("variable", "the name of an environment variable: A-Z or `_`, then A-Z, 0-9 and `_`", variable),
+    rule("time-zone", "an IANA time zone such as \"Europe/Berlin\" or \"UTC\"", zone),
+    rule("quiet-hours", "two different times such as \"22:00-07:00\"", |s| held(QuietHours::parse(s).is_some())),
+    rule("socket", "an IP address and a port such as \"127.0.0.1:40200\"", |s| held(s.parse::<SocketAddr>().is_ok())),
+    rule("host", "a host name, with or without port, such as \"butler.home\" or \"butler.home:40200\"", |s| {
+        held(is_host(s))
+    }),
+    rule("origin", "an origin such as \"https://butler.home\", without a path", |s| {
+        held(s.strip_prefix("http://").or_else(|| s.strip_prefix("https://")).is_some_and(is_host))
+    }),
+    rule("url", "an http or https address such as \"http://127.0.0.1:11434/v1\"", url),
+    rule("database-url", "a PostgreSQL connection string such as postgres://user:password@host:5432/butlers", |s| {
+        held(s.parse::<tokio_postgres::Config>().is_ok_and(|c| !c.get_hosts().is_empty()))
+    }),
+    rule(
+        "log-filter",
+        "a level (error, warn, info, debug, trace) or directives such as \"info,sessions=debug\"",
+        log_filter,
+    ),
+    rule("user", "the name of a user of this system, not root", user),
+    rule(
+        "cron",
+        "five cron fields (minute hour day month weekday), or six with seconds first, such as \"30 7 * * MON-FRI\"",
+        cron,
+    ),
+    rule("moment", "a moment such as \"2026-12-24T18:00\" or \"2026-12-24T18:00:00+01:00\"", |s| {
+        held(Moment::parse(s).is_some())
+    }),
+    rule("path", "a path", |s| held(!s.is_empty())),
+    rule("model", "a model's id as its vendor has it, without a date", |s| {
+        held(!s.is_empty() && !s.contains(char::is_whitespace))
+    }),
+    rule("credential", "the name of a credential, such as \"HOME_WEBHOOK_SECRET\"", |s| {
+        held(!s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
+    }),
+    rule("file-name", "a file's name of a-z, 0-9, `.`, `_` and `-`, such as \"deliveries.jsonl\"", |s| {
+        let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
+        held(!s.is_empty() && !s.starts_with('.') && s.len() <= 100 && s.bytes().all(plain))
+    }),
+];
 
 /// Schemas that belong to the daemon or to PostgreSQL.
-pub(super) const RESERVED_SCHEMAS: [&str; 3] = ["shared", "public", "information_schema"];
+const RESERVED_SCHEMAS: [&str; 3] = ["shared", "public", "information_schema"];
 
-/// Variables that the spawner makes anew for each session; no butler may ask for the host's.
+/// Variables that each session gets anew; no butler may ask for the host's.
 const OWN_VARIABLES: [&str; 5] = ["PATH", "HOME", "TMPDIR", "MCP_SERVERS", "TRACEPARENT"];
 
-pub(super) const ANY_TEXT: Kind = Kind::Text(Rule { expected: "a text", check: |_| Ok(()) });
-
-pub(super) const FILLED_TEXT: Kind =
-    Kind::Text(Rule { expected: "a text that is not empty", check: |s| held(!s.trim().is_empty()) });
-
-pub(super) const BUTLER_NAME: Kind = Kind::Text(Rule {
-    expected: "a lower-case letter, then at most 30 of a-z, 0-9, `_` and `-`",
-    check: |s| held(ButlerName::new(s).is_ok()),
-});
-
-pub(super) const SKILL_NAME: Kind =
-    Kind::Text(Rule { expected: "the name of a skill: a-z, 0-9 and `-`", check: |s| held(super::skills::is_name(s)) });
-
-pub(super) const CHANNEL: Rule = Rule {
-    expected: "a channel's name in lower case, such as telegram or email",
-    check: |s| held(ButlerName::new(s).is_ok()),
-};
-
-pub(super) const RUNTIME: Rule = Rule {
-    expected: "a runtime: claude-code, codex, gemini or native",
-    check: |s| held(s.parse::<RuntimeKind>().is_ok()),
-};
-
-pub(super) const CHANNEL_NAME: Kind = Kind::Text(CHANNEL);
-
-/// Also what a schema derived from a butler's name must keep.
-pub(super) const SCHEMA: Rule = Rule {
-    expected: "a schema of the butler's own: a-z or `_`, then a-z, 0-9 and `_`, at most 63, not shared, public, \
-               information_schema or pg_…",
-    check: |s| {
-        let mut bytes = s.bytes();
-        let form = bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')
-            && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
-            && s.len() <= 63;
-        if form && (RESERVED_SCHEMAS.contains(&s) || s.starts_with("pg_")) {
-            return Err("reserved".to_owned());
-        }
-        held(form)
-    },
-};
-
-pub(super) const SCHEMA_NAME: Kind = Kind::Text(SCHEMA);
-
-pub(super) const VARIABLE: Kind = Kind::Text(Rule {
-    expected: "the name of an environment variable: A-Z or `_`, then A-Z, 0-9 and `_`",
-    check: |s| {
-        if OWN_VARIABLES.contains(&s) {
-            return Err("butlerd makes this one itself for each session".to_owned());
-        }
-        let mut bytes = s.bytes();
-        held(
-            bytes.next().is_some_and(|b| b.is_ascii_uppercase() || b == b'_')
-                && bytes.all(|b| b.is_ascii_uppercase() || b.is_ascii_digit() || b == b'_'),
-        )
-    },
-});
-
-pub(super) const ZONE: Kind = Kind::Text(Rule {
-    expected: "an IANA time zone such as \"Europe/Berlin\" or \"UTC\"",
-    check: |s| {
-        if Zone::named(s).is_some() {
-            return Ok(());
-        }
-        let empty = jiff::tz::db().is_definitively_empty();
-        Err(if empty { "this machine has no time zone database: install tzdata".to_owned() } else { String::new() })
-    },
-});
-
-pub(super) const QUIET_HOURS: Kind = Kind::Text(Rule {
-    expected: "two different times such as \"22:00-07:00\"",
-    check: |s| held(QuietHours::parse(s).is_some()),
-});
-
-pub(super) const LISTEN: Kind = Kind::Text(Rule {
-    expected: "an IP address and a port such as \"127.0.0.1:40200\"",
-    check: |s| held(s.parse::<SocketAddr>().is_ok()),
-});
-
-pub(super) const HOST: Kind = Kind::Text(Rule {
-    expected: "a host name, with or without port, such as \"butler.home\" or \"butler.home:40200\"",
-    check: |s| held(is_host(s)),
-});
-
-pub(super) const ORIGIN: Kind = Kind::Text(Rule {
-    expected: "an origin such as \"https://butler.home\", without a path",
-    check: |s| held(s.strip_prefix("http://").or_else(|| s.strip_prefix("https://")).is_some_and(is_host)),
-});
-
-pub(super) const URL: Kind = Kind::Text(Rule {
-    expected: "an http or https address such as \"http://127.0.0.1:11434/v1\"",
-    check: |s| {
-        let Ok(uri) = s.parse::<http::Uri>() else { return Err(String::new()) };
-        match uri.authority() {
-            Some(a) if a.as_str().contains('@') => Err("keys and passwords don't belong in an address".to_owned()),
-            Some(a) => held(matches!(uri.scheme_str(), Some("http" | "https")) && is_host(a.as_str())),
-            None => Err(String::new()),
-        }
-    },
-});
-
-/// The parser's own reason is left out: it may repeat a part of the password.
-pub(super) const DATABASE_URL: Kind = Kind::Secret(Rule {
-    expected: "a PostgreSQL connection string such as postgres://user:password@host:5432/butlers",
-    check: |s| held(s.parse::<tokio_postgres::Config>().is_ok_and(|c| !c.get_hosts().is_empty())),
-});
-
-pub(super) const LOG_FILTER: Kind = Kind::Text(Rule {
-    expected: "a level (error, warn, info, debug, trace) or directives such as \"info,sessions=debug\"",
-    check: |s| {
-        if s.trim().is_empty() {
-            return Err(String::new());
-        }
-        tracing_subscriber::EnvFilter::try_new(s).map(|_| ()).map_err(|e| e.to_string())
-    },
-});
-
-pub(super) const USER: Kind = Kind::Text(Rule {
-    expected: "the name of a user of this system, not root",
-    check: |s| {
-        let mut bytes = s.bytes();
-        held(
-            bytes.next().is_some_and(|b| b.is_ascii_lowercase() || b == b'_')
-                && bytes.all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b"_-.$".contains(&b))
-                && s.len() <= 32
-                && s != "root",
-        )
-    },
-});
-
-pub(super) const CRON: Kind = Kind::Text(Rule {
-    expected: "five cron fields (minute hour day month weekday), or six with seconds first, \
-               such as \"30 7 * * MON-FRI\"",
-    check: |s| {
-        let fields = s.split_whitespace().count();
-        // Nicknames are one field; anything else with a wrong count gets no better reason from the parser.
-        if fields != 5 && fields != 6 && !s.trim_start().starts_with('@') {
-            return Err(format!("{fields} field{}", if fields == 1 { "" } else { "s" }));
-        }
-        let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
-        let cron = parser.parse(s).map_err(|e| e.to_string().trim_end_matches('.').to_owned())?;
-        // The start is a fixed date: whether a date ever comes does not depend on the present.
-        let start = jiff::civil::date(2024, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).map_err(|e| e.to_string())?;
-        cron.find_next_occurrence(&start, false).map(|_| ()).map_err(|_| "a date that never comes".to_owned())
-    },
-});
-
-pub(super) const MOMENT: Kind = Kind::Text(Rule {
-    expected: "a moment such as \"2026-12-24T18:00\" or \"2026-12-24T18:00:00+01:00\"",
-    check: |s| held(Moment::parse(s).is_some()),
-});
-
-pub(super) const PORT: Kind = Kind::Int(1, 65_535, "a port number");
-
-/// A whole number between two.
-pub(super) const fn count(min: i64, max: i64) -> Kind {
-    Kind::Int(min, max, "a whole number")
+fn held(ok: bool) -> Result<(), Wrong> {
+    if ok { Ok(()) } else { Err(Wrong::Form) }
 }
 
-/// A duration between two, in seconds.
-pub(super) const fn seconds(min: u64, max: u64) -> Kind {
-    Kind::Duration(HumanDuration::from_secs(min), HumanDuration::from_secs(max))
+/// One that begins with a letter of `first` or `_`, and goes on with those of `rest`.
+fn is_word(s: &str, first: fn(&u8) -> bool, rest: &[u8], longest: usize) -> bool {
+    let mut bytes = s.bytes();
+    let begins = bytes.next().is_some_and(|b| first(&b) || b == b'_');
+    begins && s.len() <= longest && bytes.all(|b| first(&b) || b.is_ascii_digit() || rest.contains(&b))
 }
 
-/// A size between two, in bytes.
-pub(super) const fn bytes(min: u64, max: u64) -> Kind {
-    Kind::Size(ByteSize(min), ByteSize(max))
+fn schema(s: &str) -> Result<(), Wrong> {
+    if RESERVED_SCHEMAS.contains(&s) || s.starts_with("pg_") {
+        return Err(Wrong::Because("reserved".to_owned()));
+    }
+    held(is_word(s, u8::is_ascii_lowercase, b"_", 63))
 }
 
-/// An amount of money.
-pub(super) const DOLLARS: Kind = Kind::Money("US dollars");
+fn variable(s: &str) -> Result<(), Wrong> {
+    if OWN_VARIABLES.contains(&s) {
+        return Err(Wrong::Because("butlerd makes this one itself for each session".to_owned()));
+    }
+    held(is_word(s, u8::is_ascii_uppercase, b"_", usize::MAX))
+}
 
-/// A price.
-pub(super) const PRICE: Kind = Kind::Money("US dollars for a million tokens,");
+fn user(s: &str) -> Result<(), Wrong> {
+    held(is_word(s, u8::is_ascii_lowercase, b"_-.$", 32) && s != "root")
+}
 
-/// A number of tokens.
-pub(super) const TOKENS: Kind = Kind::Int(1, 1_000_000_000_000, "a number of tokens");
+fn zone(s: &str) -> Result<(), Wrong> {
+    match Zone::named(s) {
+        Some(_) => Ok(()),
+        None if jiff::tz::db().is_definitively_empty() => {
+            Err(Wrong::Because("this machine has no time zone database: install tzdata".to_owned()))
+        }
+        None => Err(Wrong::Form),
+    }
+}
 
-pub(super) const MODEL: Rule = Rule {
-    expected: "a model's id as its vendor has it, without a date",
-    check: |s| held(!s.is_empty() && !s.contains(char::is_whitespace)),
-};
+fn url(s: &str) -> Result<(), Wrong> {
+    let uri = s.parse::<http::Uri>().map_err(|_| Wrong::Form)?;
+    let authority = uri.authority().ok_or(Wrong::Form)?.as_str();
+    if authority.contains('@') {
+        return Err(Wrong::Because("keys and passwords don't belong in an address".to_owned()));
+    }
+    held(matches!(uri.scheme_str(), Some("http" | "https")) && is_host(authority))
+}
+
+fn log_filter(s: &str) -> Result<(), Wrong> {
+    if s.trim().is_empty() {
+        return Err(Wrong::Form);
+    }
+    tracing_subscriber::EnvFilter::try_new(s).map(drop).map_err(|e| Wrong::Because(e.to_string()))
+}
+
+fn cron(s: &str) -> Result<(), Wrong> {
+    let because = |why: &dyn ToString| Wrong::Because(why.to_string().trim_end_matches('.').to_owned());
+    let fields = s.split_whitespace().count();
+    // Nicknames are one field; anything else with a wrong count gets no better reason from the parser.
+    if fields != 5 && fields != 6 && !s.trim_start().starts_with('@') {
+        return Err(because(&format!("{fields} field{}", if fields == 1 { "" } else { "s" })));
+    }
+    let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
+    let cron = parser.parse(s).map_err(|e| because(&e))?;
+    // The start is a fixed date: whether a date ever comes does not depend on the present.
+    let start = jiff::civil::date(2024, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).map_err(|e| because(&e))?;
+    cron.find_next_occurrence(&start, false).map(drop).map_err(|_| because(&"a date that never comes"))
+}
 
 fn is_host(s: &str) -> bool {
     let Ok(authority) = s.parse::<http::uri::Authority>() else { return false };

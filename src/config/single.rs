@@ -9,6 +9,7 @@ use super::daemon::Config;
 use super::node::{Node, Value};
 use super::roster::{CORE_BUTLERS, Catalog};
 use super::rules;
+use super::section::KeyMistake;
 use super::skills::{SharedSkillRef, Skill};
 use super::values::{DispatchMode, Ports, RuntimeKind};
 
@@ -26,7 +27,7 @@ pub(super) struct Single<'a> {
     pub dir: String,
     pub node: Node,
     pub map: Map<String, Json>,
-    pub checker: &'a mut Checker,
+    pub checker: &'a mut Checker<'static>,
     pub catalog: &'a dyn Catalog,
 }
 
@@ -153,10 +154,11 @@ impl Single<'_> {
     fn check_schema(&mut self) {
         if let Some(claim) = self.schema()
             && !self.given(SCHEMA_KEY)
-            && (rules::SCHEMA.check)(&claim.value).is_err()
+            && let rule = rules::find(Some("schema"))
+            && (rule.check)(&claim.value).is_err()
         {
             let found = format!("missing, and the schema made of the name, \"{}\", is reserved", claim.value);
-            self.checker.note(claim.line, SCHEMA_KEY, found, rules::SCHEMA.expected);
+            self.checker.note(claim.line, SCHEMA_KEY, found, rule.expected);
         }
     }
 
@@ -164,7 +166,7 @@ impl Single<'_> {
         let own = match self.text("runtime.type") {
             // A wrong type was told; what depends on it can't be judged.
             None if self.given("runtime.type") => return,
-            given => given.unwrap_or_else(|| RuntimeKind::Native.as_str().to_owned()),
+            given => given.unwrap_or_else(|| RuntimeKind::Native.into_str().to_owned()),
         };
         let mut wanted = vec![("runtime.type".to_owned(), own.clone())];
         wanted
@@ -174,7 +176,7 @@ impl Single<'_> {
                 self.note(path, format!("found \"{kind}\" for the second time"), "each runtime once");
             }
         }
-        let native = wanted.iter().any(|(_, kind)| kind == RuntimeKind::Native.as_str());
+        let native = wanted.iter().any(|(_, kind)| kind == RuntimeKind::Native.into_str());
         for path in ["runtime.api", "runtime.endpoint"] {
             if !native && self.given(path) {
                 let expected = "it only where \"native\" is the type or a fallback";
@@ -280,11 +282,9 @@ impl Single<'_> {
                 let expected = format!("a module of this build, or `{}` for the butler's own tools", self.dir);
                 self.checker.note(at, &path, "a module that this build does not have", expected);
             } else {
-                for told in self.catalog.check_module(&self.dir, name, table) {
-                    let (key, problem) = told.split_once(": ").unwrap_or(("", &told));
-                    let (problem, expected) = problem.split_once(", expected ").unwrap_or((problem, ""));
-                    let at = line_of(self, key);
-                    self.checker.note(at, &super::check::joined(&path, key), problem, expected);
+                for KeyMistake { key, problem, expected } in self.catalog.check_module(&self.dir, name, table) {
+                    let at = line_of(self, &key);
+                    self.checker.note(at, &super::check::joined(&path, &key), problem, expected);
                 }
             }
         }

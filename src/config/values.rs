@@ -1,148 +1,117 @@
 //! Values with a form of their own.
 
 use std::fmt;
-use std::str::FromStr;
 
 use jiff::Timestamp;
 use jiff::civil::{DateTime, Time};
 use jiff::tz::TimeZone;
-use serde::{Deserialize, Deserializer, Serialize, Serializer, de};
+use schemars::JsonSchema;
+use serde::{Deserialize, Deserializer, Serialize, de};
+use strum::{Display, EnumString, IntoStaticStr, VariantNames};
 
-/// A name that none of the known values has.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("`{given}` is none of {known}")]
-pub struct UnknownValue {
-    given: String,
-    known: String,
+/// The program that runs a butler's sessions.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+#[derive(EnumString, Display, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "kebab-case", const_into_str)]
+pub enum RuntimeKind {
+    /// Anthropic's CLI.
+    ClaudeCode,
+    /// OpenAI's CLI.
+    Codex,
+    /// Google's CLI.
+    Gemini,
+    /// butlerd's own small agent.
+    Native,
 }
 
-macro_rules! names {
-    ($(#[$doc:meta])* $name:ident { $($(#[$vdoc:meta])* $variant:ident = $text:literal,)* }) => {
-        $(#[$doc])*
-        #[derive(Clone, Copy, PartialEq, Eq, Hash, PartialOrd, Ord, Debug)]
-        pub enum $name { $($(#[$vdoc])* $variant,)* }
-
-        impl $name {
-            /// The names of all values, as they stand in a file.
-            pub const NAMES: &'static [&'static str] = &[$($text),*];
-
-            /// The name as it stands in a file.
-            pub fn as_str(self) -> &'static str {
-                match self { $($name::$variant => $text,)* }
-            }
-        }
-        impl FromStr for $name {
-            type Err = UnknownValue;
-            fn from_str(s: &str) -> Result<Self, UnknownValue> {
-                match s {
-                    $($text => Ok($name::$variant),)*
-                    _ => Err(UnknownValue { given: s.to_owned(), known: Self::NAMES.join(", ") }),
-                }
-            }
-        }
-        impl fmt::Display for $name {
-            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.pad(self.as_str())
-            }
-        }
-        impl Serialize for $name {
-            fn serialize<S: Serializer>(&self, s: S) -> Result<S::Ok, S::Error> {
-                s.serialize_str(self.as_str())
-            }
-        }
-        impl<'de> Deserialize<'de> for $name {
-            fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
-                String::deserialize(d)?.parse().map_err(de::Error::custom)
-            }
-        }
-    };
+/// The protocol that the native runtime speaks to a model.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Api {
+    /// The Messages API.
+    Anthropic,
+    /// Chat completions, as many local servers speak them.
+    Openai,
 }
 
-names!(
-    /// The program that runs a butler's sessions.
-    RuntimeKind {
-        /// Anthropic's CLI.
-        ClaudeCode = "claude-code",
-        /// OpenAI's CLI.
-        Codex = "codex",
-        /// Google's CLI.
-        Gemini = "gemini",
-        /// butlerd's own small agent.
-        Native = "native",
-    }
-);
-names!(
-    /// The protocol that the native runtime speaks to a model.
-    Api {
-        /// The Messages API.
-        Anthropic = "anthropic",
-        /// Chat completions, as many local servers speak them.
-        Openai = "openai",
-    }
-);
-names!(
-    /// What a schedule entry starts.
-    DispatchMode {
-        /// A session with a prompt.
-        Prompt = "prompt",
-        /// A job without a model.
-        Job = "job",
-    }
-);
-names!(
-    /// What becomes of times that passed while butlerd was not there.
-    Missed {
-        /// Nothing but their rows.
-        Skip = "skip",
-        /// One run stands for all of them.
-        RunOnce = "run_once",
-        /// Each gets its run, within bounds.
-        Backfill = "backfill",
-    }
-);
-names!(
-    /// What becomes of a time that comes while an earlier run is still at work.
-    Overlap {
-        /// Nothing but its row.
-        Skip = "skip",
-        /// Its run waits.
-        Queue = "queue",
-    }
-);
-names!(
-    /// Where butlers' ports come from.
-    Ports {
-        /// The `port` of each `butler.toml`.
-        Roster = "roster",
-        /// Free ports, chosen at start.
-        Auto = "auto",
-    }
-);
-names!(
-    /// Whether children are shut in.
-    SandboxMode {
-        /// As far as the kernel can.
-        Auto = "auto",
-        /// Not at all.
-        Off = "off",
-        /// Wholly, or no session is started.
-        Required = "required",
-    }
-);
-names!(
-    /// The form of the log.
-    LogFormat {
-        /// `text` on a terminal, else `json`.
-        Auto = "auto",
-        /// Lines for people.
-        Text = "text",
-        /// One JSON object a line.
-        Json = "json",
-    }
-);
+/// What a schedule entry starts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum DispatchMode {
+    /// A session with a prompt.
+    Prompt,
+    /// A job without a model.
+    Job,
+}
+
+/// What becomes of times that passed while butlerd was not there.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Missed {
+    /// Nothing but their rows.
+    Skip,
+    /// One run stands for all of them.
+    RunOnce,
+    /// Each gets its run, within bounds.
+    Backfill,
+}
+
+/// What becomes of a time that comes while an earlier run is still at work.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Overlap {
+    /// Nothing but its row.
+    Skip,
+    /// Its run waits.
+    Queue,
+}
+
+/// Where butlers' ports come from.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[derive(EnumString, Display, IntoStaticStr, VariantNames)]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum Ports {
+    /// The `port` of each `butler.toml`.
+    Roster,
+    /// Free ports, chosen at start.
+    Auto,
+}
+
+/// Whether children are shut in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum SandboxMode {
+    /// As far as the kernel can.
+    Auto,
+    /// Not at all.
+    Off,
+    /// Wholly, or no session is started.
+    Required,
+}
+
+/// The form of the log.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum LogFormat {
+    /// `text` on a terminal, else `json`.
+    Auto,
+    /// Lines for people.
+    Text,
+    /// One JSON object a line.
+    Json,
+}
 
 /// A moment as people write it: with an offset from UTC, or in local time of a zone that is known elsewhere.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema)]
+#[schemars(with = "String", extend("format" = "moment"))]
 pub enum Moment {
     Exact(Timestamp),
     Local(DateTime),
@@ -176,7 +145,8 @@ impl<'de> Deserialize<'de> for Moment {
 }
 
 /// A time zone that has a name in the IANA database, so that PostgreSQL understands it too.
-#[derive(Clone, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq, JsonSchema)]
+#[schemars(with = "String", extend("format" = "time-zone"))]
 pub struct Zone(TimeZone);
 
 impl Zone {
@@ -223,7 +193,8 @@ impl<'de> Deserialize<'de> for Zone {
 
 /// Hours of the owner's day in which nothing but the urgent disturbs: from (included) to (excluded), over midnight
 /// if the end is the earlier.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema)]
+#[schemars(with = "String", extend("format" = "quiet-hours"))]
 pub struct QuietHours {
     pub from: Time,
     pub to: Time,
@@ -296,8 +267,10 @@ mod tests {
 
     #[test]
     fn names_read_and_print() {
-        for name in RuntimeKind::NAMES {
-            assert_eq!(name.parse::<RuntimeKind>().unwrap().as_str(), *name);
+        for name in RuntimeKind::VARIANTS {
+            let kind: RuntimeKind = name.parse().unwrap();
+            assert_eq!(kind.into_str(), *name);
+            assert_eq!(serde_json::to_value(kind).unwrap(), *name);
         }
         assert!("Claude".parse::<RuntimeKind>().is_err());
     }

@@ -83,7 +83,7 @@ fn schema() -> Value {
 /// Reads an envelope that came from outside. The error names each field that is wrong.
 pub fn read(value: Map<String, Value>) -> Result<Envelope, AcceptError> {
     let mut value = value;
-    definition().validate(&mut value).map_err(AcceptError::Invalid)?;
+    definition().validate(&mut value).map_err(|e| AcceptError::Invalid(e.to_string()))?;
     let mut envelope: Envelope =
         serde_json::from_value(Value::Object(value)).map_err(|e| AcceptError::Invalid(e.to_string()))?;
     if RESERVED.contains(&envelope.source.channel.as_str()) {

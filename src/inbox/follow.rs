@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::handle::Inbox;
@@ -13,8 +14,9 @@ use sessions::{EventKind, SessionEvent};
 use store::{Lease, StoreError};
 
 /// What whoever waits for an answer is told, in this order; a stream of `POST /api/chat` is made of these.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(tag = "event", rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum News {
     /// The message is stored. `duplicate`: it was before.
     Accepted {
@@ -74,17 +76,7 @@ pub enum News {
 impl News {
     /// Its name in JSON.
     pub fn name(&self) -> &'static str {
-        match self {
-            News::Accepted { .. } => "accepted",
-            News::Routed { .. } => "routed",
-            News::Session { .. } => "session",
-            News::Text { .. } => "text",
-            News::ToolCall { .. } => "tool_call",
-            News::ToolResult { .. } => "tool_result",
-            News::Reply { .. } => "reply",
-            News::Ended { .. } => "ended",
-            News::Unknown => "unknown",
-        }
+        self.into()
     }
 
     /// What of a session's transcript is told.

@@ -2,6 +2,7 @@
 //! transaction in which it happens.
 
 use serde_json::{Value, json};
+use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::handle::Inbox;
@@ -20,7 +21,8 @@ pub struct Operator {
 }
 
 /// How a message is ended before its time.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Stop {
     /// Nothing of it has begun.
     Cancel,
@@ -30,10 +32,7 @@ pub enum Stop {
 
 impl Stop {
     fn as_str(self) -> &'static str {
-        match self {
-            Stop::Cancel => "cancel",
-            Stop::Abort => "abort",
-        }
+        self.into()
     }
 }
 

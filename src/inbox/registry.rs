@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
+use strum::{EnumString, IntoStaticStr};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
@@ -26,8 +27,9 @@ const ASLEEP: SignedDuration = SignedDuration::from_secs(30);
 const REMOVED: &str = "removed";
 
 /// What a registration is worth.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, IntoStaticStr, EnumString)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Eligibility {
     Active,
     /// No sign of life within its time; it may still be there.
@@ -57,16 +59,8 @@ impl Eligibility {
         }
     }
 
-    fn parse(state: &str) -> Option<Self> {
-        [Self::Active, Self::Stale, Self::Quarantined].into_iter().find(|one| one.as_str() == state)
-    }
-
     pub fn as_str(self) -> &'static str {
-        match self {
-            Eligibility::Active => "active",
-            Eligibility::Stale => "stale",
-            Eligibility::Quarantined => "quarantined",
-        }
+        self.into()
     }
 
     /// Why a registration has come to this.
@@ -267,7 +261,7 @@ async fn renew(inbox: &Inbox, due: &[(String, ButlerRegistration)]) -> Result<()
     for row in &rows {
         let (name, ttl_s, last_seen_at): (String, i32, Timestamp) = (row.get(0), row.get(4), row.get(5));
         let (was, logged): (String, Option<String>) = (row.get(6), row.get(7));
-        let state = Eligibility::after(Eligibility::parse(&was), last_seen_at, ttl_s, now, since);
+        let state = Eligibility::after(was.parse().ok(), last_seen_at, ttl_s, now, since);
         let anew = logged.as_deref().is_none_or(|last| last == REMOVED);
         if was != state.as_str() || anew {
             let (from, reason) = if anew { (logged, "registered") } else { (Some(was), state.reason()) };

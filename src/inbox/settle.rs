@@ -3,6 +3,7 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
+use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::handle::Inbox;
@@ -12,7 +13,8 @@ use base::{RequestContext, RequestId, TenantId, Trust, crash};
 use store::{StoreError, Tx};
 
 /// How a part came to its end.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum End {
     Done,
     Dead,
@@ -20,10 +22,7 @@ pub enum End {
 
 impl End {
     fn as_str(self) -> &'static str {
-        match self {
-            End::Done => "done",
-            End::Dead => "dead",
-        }
+        self.into()
     }
 }
 

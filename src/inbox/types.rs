@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use base::RequestContext;
@@ -154,8 +155,9 @@ pub struct Triage {
     pub rule_id: Option<Uuid>,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Action {
     /// It ends here.
     Skip,
@@ -169,13 +171,7 @@ pub enum Action {
 
 impl Action {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Action::Skip => "skip",
-            Action::MetadataOnly => "metadata_only",
-            Action::LowPriority => "low_priority",
-            Action::RouteTo => "route_to",
-            Action::Pass => "pass",
-        }
+        self.into()
     }
 
     /// Whether the message needs nothing more.
@@ -254,8 +250,9 @@ pub struct Route {
     pub interactive: bool,
 }
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum RouteKind {
     Message,
     /// Another butler's question.
@@ -266,11 +263,7 @@ pub enum RouteKind {
 
 impl RouteKind {
     pub fn as_str(self) -> &'static str {
-        match self {
-            RouteKind::Message => "message",
-            RouteKind::Ask => "ask",
-            RouteKind::Answer => "answer",
-        }
+        self.into()
     }
 }
 

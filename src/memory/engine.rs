@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
+use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use base::{ButlerName, SessionId, TenantId, Trust, task};
@@ -78,7 +79,8 @@ pub struct Ask {
 }
 
 /// Who has answered a question.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Answered {
     Index,
     /// The index was not there yet.
@@ -87,10 +89,7 @@ pub enum Answered {
 
 impl Answered {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Answered::Index => "index",
-            Answered::FullText => "full_text",
-        }
+        self.into()
     }
 }
 

@@ -78,7 +78,7 @@ async fn purge_again(store: &Store, context: &RequestContext, purged: &[(Kind, U
     const STEP: &str = "purging again";
     let mut lease = store.lease(context).await?;
     let mut back = Vec::new();
-    for kind in Kind::ALL {
+    for kind in Kind::ALL.iter().copied() {
         let ids: Vec<Uuid> = purged.iter().filter(|(k, _)| *k == kind).map(|(_, id)| *id).collect();
         back.extend(come_back(&mut lease, kind, &ids).await?.into_iter().map(|id| (kind, id)));
     }

@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use super::contract::Factory;
 use super::roster::RosterFactory;
 use base::ButlerName;
+use config::{KeyMistake, Section};
 
 /// All factories. A module named like its butler is the roster's own: its tools in SQL.
 pub struct Catalog {
@@ -38,6 +39,11 @@ impl Catalog {
         self.factories.iter().find(|f| f.name() == name).map(AsRef::as_ref)
     }
 
+    /// The settings of each module, by its name.
+    pub fn sections(&self) -> impl Iterator<Item = (&str, Section)> {
+        self.factories.iter().map(|factory| (factory.name(), factory.settings()))
+    }
+
     /// The tools of all modules that need no settings, whoever has them.
     pub fn declared(&self) -> Vec<String> {
         let Ok(nobody) = ButlerName::new("nobody") else { return Vec::new() };
@@ -51,7 +57,7 @@ impl config::Catalog for Catalog {
     fn module(&self, name: &str) -> bool {
         self.find("", name).is_some()
     }
-    fn check_module(&self, _: &str, _: &str, _: &Value) -> Vec<String> {
+    fn check_module(&self, _: &str, _: &str, _: &Value) -> Vec<KeyMistake> {
         Vec::new()
     }
 }

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use tokio::sync::Notify;
@@ -16,6 +17,7 @@ use super::own_sessions::ModuleSessions;
 use super::routes::{Route, RouteSpec};
 use approvals::ApprovalGate;
 use base::{ButlerName, Clock, Secret, TenantId};
+use config::{KeyMistake, Section};
 use outbox::{Channel, Outbox};
 use schedule::BuiltInSchedule;
 use sessions::{SessionResult, Trigger};
@@ -24,7 +26,7 @@ use store::{Database, Store, StoreError};
 use tools::Tool;
 
 /// The step of boot in which a module failed.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Phase {
     Config,
@@ -165,6 +167,11 @@ pub struct NamedJob {
     pub job: Arc<dyn Job>,
 }
 
+/// Mistakes of a module's settings in one sentence.
+pub fn told(wrong: &[KeyMistake]) -> String {
+    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+}
+
 /// Makes modules of one name.
 pub trait Factory: Send + Sync {
     /// The name in `[modules.<name>]`.
@@ -173,8 +180,14 @@ pub trait Factory: Send + Sync {
     fn dependencies(&self) -> &[&str] {
         &[]
     }
-    /// Mistakes of the configuration, each `key: what is wrong`.
-    fn check(&self, config: &Value) -> Vec<String>;
+    /// The keys of its settings.
+    fn settings(&self) -> Section {
+        Section::nothing()
+    }
+    /// Mistakes of the configuration.
+    fn check(&self, config: &Value) -> Vec<KeyMistake> {
+        self.settings().check(config)
+    }
     /// The module for this configuration, which was checked.
     fn build(&self, config: &Value, butler: &ButlerName, dir: &std::path::Path) -> Result<Box<dyn Module>, String>;
 }

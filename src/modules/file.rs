@@ -7,9 +7,12 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
+use config::Section;
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::contract::{Factory, Manifest, Module, ModuleContext};
+use super::contract::{Factory, Manifest, Module, ModuleContext, told};
 use base::ButlerName;
 use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
 use tools::Tool;
@@ -17,30 +20,28 @@ use tools::Tool;
 const NAME: &str = "file";
 /// The directory, below the data directory.
 const DIRECTORY: &str = "outbox";
-const USUAL: &str = "deliveries.jsonl";
 
 pub(super) struct FileFactory;
 
-fn wanted(config: &Value) -> Result<String, String> {
-    let name = config.get("name").map_or(Some(USUAL), Value::as_str).unwrap_or_default();
-    let plain = |c: char| c.is_ascii_alphanumeric() || "._-".contains(c);
-    if name.is_empty() || name.starts_with('.') || name.len() > 100 || !name.chars().all(plain) {
-        return Err(format!("name: expected a file's name of a-z, 0-9, `.`, `_` and `-`, such as \"{USUAL}\""));
-    }
-    Ok(name.to_owned())
+/// `[modules.file]`
+#[derive(Deserialize, JsonSchema)]
+#[schemars(transform = config::keys::<Self>)]
+struct Settings {
+    /// The file below `outbox/` of the data directory.
+    #[schemars(extend("format" = "file-name", "default" = "deliveries.jsonl"))]
+    name: String,
 }
 
 impl Factory for FileFactory {
     fn name(&self) -> &str {
         NAME
     }
-    fn check(&self, config: &Value) -> Vec<String> {
-        let keys = config.as_object().into_iter().flat_map(|o| o.keys());
-        let unknown = keys.filter(|k| *k != "name").map(|k| format!("{k}: unknown key; the channel `file` has: name"));
-        unknown.chain(wanted(config).err()).collect()
+    fn settings(&self) -> Section {
+        Section::of::<Settings>()
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
-        Ok(Box::new(FileModule { name: wanted(config)? }))
+        let Settings { name } = self.settings().read(config).map_err(|wrong| told(&wrong))?;
+        Ok(Box::new(FileModule { name }))
     }
 }
 

@@ -19,10 +19,6 @@ impl Factory for LogFactory {
     fn name(&self) -> &str {
         NAME
     }
-    fn check(&self, config: &Value) -> Vec<String> {
-        let keys = config.as_object().into_iter().flat_map(|o| o.keys());
-        keys.map(|k| format!("{k}: unknown key; the channel `log` has no settings")).collect()
-    }
     fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
         Ok(Box::new(LogModule))
     }

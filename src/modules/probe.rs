@@ -9,9 +9,12 @@ use std::path::Path;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use config::{KeyMistake, Section};
+use schemars::JsonSchema;
+use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, Phase};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, Phase, told};
 use base::ButlerName;
 use store::migrate::{Chain, Migration};
 use tools::{Definition, Effect, Meta, Tool, handler};
@@ -31,8 +34,21 @@ struct ProbeFactory {
     needs: &'static [&'static str],
 }
 
-fn text<'a>(config: &'a Value, key: &str) -> Option<&'a str> {
-    config.get(key).and_then(Value::as_str)
+/// `[modules.probe]`
+#[derive(Deserialize, JsonSchema)]
+#[schemars(transform = config::keys::<Self>)]
+struct Settings {
+    /// In which phase it fails.
+    fail_in: Option<Phase>,
+    /// The name of its tool.
+    tool: Option<String>,
+    /// One more tool, which its manifest does not name.
+    undeclared: Option<String>,
+    /// The file in which it says that it stopped.
+    stop_marker: Option<String>,
+    /// Its tool has an effect each time.
+    #[schemars(extend("default" = false))]
+    once: bool,
 }
 
 impl Factory for ProbeFactory {
@@ -42,33 +58,28 @@ impl Factory for ProbeFactory {
     fn dependencies(&self) -> &[&str] {
         self.needs
     }
-    fn check(&self, config: &Value) -> Vec<String> {
-        let mut wrong = Vec::new();
-        if text(config, "fail_in") == Some("config") {
-            wrong.push("fail_in: asked to fail in phase config".to_owned());
-        }
-        for key in config.as_object().into_iter().flat_map(|o| o.keys()) {
-            if !["fail_in", "tool", "undeclared", "stop_marker", "once"].contains(&key.as_str()) {
-                wrong.push(format!("{key}: unknown key"));
+    fn settings(&self) -> Section {
+        Section::of::<Settings>()
+    }
+    fn check(&self, config: &Value) -> Vec<KeyMistake> {
+        match self.settings().read::<Settings>(config) {
+            Err(wrong) => wrong,
+            Ok(Settings { fail_in: Some(Phase::Config), .. }) => {
+                vec![KeyMistake::new("fail_in", "asked to fail in phase config", "")]
             }
+            Ok(_) => Vec::new(),
         }
-        wrong
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
-        let fail_in = text(config, "fail_in").map(|p| match p {
-            "credentials" => Phase::Credentials,
-            "migration" => Phase::Migration,
-            "startup" => Phase::Startup,
-            "tools" => Phase::Tools,
-            _ => Phase::Config,
-        });
+        let Settings { fail_in, tool, undeclared, stop_marker, once } =
+            self.settings().read(config).map_err(|wrong| told(&wrong))?;
         Ok(Box::new(Probe {
             name: self.name,
             fail_in,
-            tool: text(config, "tool").map_or_else(|| format!("{}_echo", self.name), str::to_owned),
-            undeclared: text(config, "undeclared").map(str::to_owned),
-            stop_marker: text(config, "stop_marker").map(str::to_owned),
-            effect: if config["once"] == true { Effect::Once } else { Effect::None },
+            tool: tool.unwrap_or_else(|| format!("{}_echo", self.name)),
+            undeclared,
+            stop_marker,
+            effect: if once { Effect::Once } else { Effect::None },
         }))
     }
 }

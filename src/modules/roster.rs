@@ -16,10 +16,6 @@ impl Factory for RosterFactory {
     fn name(&self) -> &str {
         "roster"
     }
-    fn check(&self, config: &Value) -> Vec<String> {
-        let keys = config.as_object().into_iter().flat_map(|o| o.keys());
-        keys.map(|k| format!("{k}: a roster's own module has no settings")).collect()
-    }
     fn build(&self, _: &Value, _: &ButlerName, dir: &Path) -> Result<Box<dyn Module>, String> {
         Ok(Box::new(RosterModule { tools: dir.join("tools") }))
     }

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::{Supervised, TaskBoard};
 use super::catalog::Catalog;
-use super::contract::{Health, Manifest, Module, ModuleContext, NamedJob, Phase, State};
+use super::contract::{Health, Manifest, Module, ModuleContext, NamedJob, Phase, State, told};
 use super::order::sort;
 use base::{ButlerName, Secret};
 use schedule::BuiltInSchedule;
@@ -85,7 +85,7 @@ impl Modules {
                 None => Err(format!("this butlerd has no module `{name}`")),
                 Some(_) if circle.contains(&name) => Err(format!("modules need each other: {}", circle.join(", "))),
                 Some(factory) => match factory.check(&declared[&name]) {
-                    wrong if !wrong.is_empty() => Err(wrong.join("; ")),
+                    wrong if !wrong.is_empty() => Err(told(&wrong)),
                     _ => match slot.needs.iter().find(|d| !declared.contains_key(*d)) {
                         Some(missing) => Err(format!("needs the module `{missing}`; add [modules.{missing}]")),
                         None => factory.build(&declared[&name], butler, dir),

@@ -9,15 +9,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use config::{KeyMistake, Section};
 use hmac::{Hmac, KeyInit, Mac};
 use http::header::{CONTENT_TYPE, RETRY_AFTER};
 use http::{HeaderMap, StatusCode};
 use jiff::Timestamp;
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, told};
 use base::{ButlerName, Clock, HumanDuration, Secret, http_client, innermost};
 use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
 use tools::Tool;
@@ -27,69 +29,56 @@ const NAME: &str = "webhook";
 pub(super) struct WebhookFactory;
 
 /// `[modules.webhook]`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = config::keys::<Self>)]
 struct Settings {
+    /// Where deliveries go, by a name of the owner's.
     #[serde(default)]
     endpoints: BTreeMap<String, Endpoint>,
 }
 
 /// `[modules.webhook.endpoints.<name>]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = config::keys::<Self>)]
 struct Endpoint {
+    /// The address that deliveries are posted to.
+    #[schemars(extend("format" = "url"))]
     url: String,
     /// The credential whose value signs the requests.
+    #[schemars(extend("format" = "credential"))]
     secret: String,
     /// The other side knows a repetition by its `Idempotency-Key`.
-    #[serde(default)]
+    #[schemars(extend("default" = false))]
     idempotent: bool,
+    /// How many requests it takes in a minute; any number, if not set.
+    #[schemars(range(min = 1))]
     per_minute: Option<u32>,
-    #[serde(default = "usual_timeout")]
+    /// How long an answer may take.
+    #[schemars(range(min = 0.1, max = 120.0), extend("default" = "15s"))]
     timeout: HumanDuration,
 }
 
-fn usual_timeout() -> HumanDuration {
-    HumanDuration::from_secs(15)
-}
-
 /// The settings, or what is wrong with them.
-fn read(config: &Value) -> Result<Settings, Vec<String>> {
-    let settings: Settings = serde_json::from_value(config.clone()).map_err(|e| vec![format!("endpoints: {e}")])?;
-    let mut wrong = Vec::new();
-    if settings.endpoints.is_empty() {
-        wrong
-            .push("endpoints: expected at least one [modules.webhook.endpoints.<name>] with url and secret".to_owned());
-    }
-    for (name, endpoint) in &settings.endpoints {
-        let mut say = |key: &str, what: &str| wrong.push(format!("endpoints.{name}.{key}: {what}"));
-        let url = reqwest::Url::parse(&endpoint.url);
-        if !url.is_ok_and(|url| ["http", "https"].contains(&url.scheme()) && url.host_str().is_some()) {
-            say("url", "expected an address such as \"https://home.example.org/butlerd\"");
-        }
-        let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
-        if endpoint.secret.is_empty() || !endpoint.secret.chars().all(plain) {
-            say("secret", "expected the name of a credential, such as \"HOME_WEBHOOK_SECRET\"");
-        }
-        if endpoint.per_minute == Some(0) {
-            say("per_minute", "expected a number from 1 on");
-        }
-        if !(Duration::from_millis(100)..=Duration::from_secs(120)).contains(&endpoint.timeout.0) {
-            say("timeout", "expected a duration from \"100ms\" to \"120s\"");
-        }
-    }
-    if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
+fn read(config: &Value) -> Result<Settings, Vec<KeyMistake>> {
+    Section::of::<Settings>().read_with(config, |settings: &Settings| {
+        let expected = "at least one [modules.webhook.endpoints.<name>] with url and secret";
+        let none = settings.endpoints.is_empty().then(|| KeyMistake::new("endpoints", "found none", expected));
+        none.into_iter().collect()
+    })
 }
 
 impl Factory for WebhookFactory {
     fn name(&self) -> &str {
         NAME
     }
-    fn check(&self, config: &Value) -> Vec<String> {
+    fn settings(&self) -> Section {
+        Section::of::<Settings>()
+    }
+    fn check(&self, config: &Value) -> Vec<KeyMistake> {
         read(config).err().unwrap_or_default()
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
-        Ok(Box::new(WebhookModule { settings: read(config).map_err(|wrong| wrong.join("; "))? }))
+        Ok(Box::new(WebhookModule { settings: read(config).map_err(|wrong| told(&wrong))? }))
     }
 }
 
@@ -236,7 +225,7 @@ mod tests {
             (json!({"endpoints": {"d": {"url": "http://a", "secret": "S", "key": 1}}}), "key"),
         ] {
             let wrong = read(&bad).unwrap_err();
-            assert!(wrong.iter().any(|w| w.contains(key)), "{bad}: {wrong:?}");
+            assert!(wrong.iter().any(|w| w.key.contains(key)), "{bad}: {wrong:?}");
         }
     }
 

@@ -4,12 +4,14 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use serde_json::Value;
+use strum::IntoStaticStr;
 
 use super::delivery::Delivery;
 use conversation::Lane;
 
 /// What became of a try.
-#[derive(Clone, PartialEq, Debug)]
+#[derive(Clone, PartialEq, Debug, IntoStaticStr)]
+#[strum(serialize_all = "snake_case")]
 pub enum Outcome {
     /// The other side has it.
     Sent { receipt: Value },

@@ -3,13 +3,15 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
+use strum::{EnumString, IntoStaticStr};
 use uuid::Uuid;
 
 use super::recipient::Recipient;
 use base::{Priority, RequestContext, TenantId};
 
 /// What a delivery is to what came before.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, EnumString)]
+#[strum(serialize_all = "lowercase")]
 pub enum Intent {
     Send,
     Reply,
@@ -18,19 +20,11 @@ pub enum Intent {
 
 impl Intent {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Intent::Send => "send",
-            Intent::Reply => "reply",
-            Intent::React => "react",
-        }
+        self.into()
     }
 
     pub fn from_name(name: &str) -> Self {
-        match name {
-            "reply" => Intent::Reply,
-            "react" => Intent::React,
-            _ => Intent::Send,
-        }
+        name.parse().unwrap_or(Intent::Send)
     }
 }
 

@@ -7,7 +7,6 @@ use serde_json::Value;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::channel::Outcome;
 use super::delivery::{Delivery, Intent};
 use super::handle::Outbox;
 use base::{Priority, TenantId, crash, text};
@@ -294,16 +293,6 @@ impl Outbox {
         let row = lease.query_opt(sql, &[&now]).await.map_err(failed())?;
         let seconds = row.and_then(|row| row.get::<_, Option<f64>>(0));
         Ok(seconds.map(|s| Duration::from_secs_f64(s.clamp(0.005, 3600.0))))
-    }
-}
-
-/// The name under which an attempt keeps it.
-pub(super) fn outcome_name(outcome: &Outcome) -> &'static str {
-    match outcome {
-        Outcome::Sent { .. } => "sent",
-        Outcome::NotSent { .. } => "not_sent",
-        Outcome::Refused { .. } => "refused",
-        Outcome::Unknown { .. } => "unknown",
     }
 }
 

@@ -18,7 +18,7 @@ use uuid::Uuid;
 use super::channel::{Channel, Conversation, Outcome};
 use super::delivery::{Delivery, Intent};
 use super::handle::{DeliveryEvent, Outbox};
-use super::outbox::{CLAIMS, Claimed, Settled, outcome_name};
+use super::outbox::{CLAIMS, Claimed, Settled};
 use super::{BUTLERD, quiet};
 use base::{Backoff, Priority, TenantId, crash, task};
 use store::{StoreError, settle};
@@ -249,7 +249,7 @@ impl Inner {
         let outcome = AssertUnwindSafe(channel.send(&delivery)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Outcome::Unknown { why: "the channel broke down".to_owned() });
         crash::point("outbox.sent");
-        let name = outcome_name(&outcome);
+        let name: &str = (&outcome).into();
         Some((self.of_outcome(claimed, &*channel, outcome, repeatable), Some(name)))
     }
 

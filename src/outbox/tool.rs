@@ -134,7 +134,8 @@ pub fn send_tool(outbox: &Outbox, channel: &str) -> Result<Tool, String> {
         "subject": text(500, "A subject, where the channel has one"),
         "priority": {"type": "string", "enum": ["high", "medium", "low"], "default": "medium"}}});
     let meta = Meta { sends_out: true, ..Meta::write(Effect::Once) };
-    let definition = Definition::new(&send_tool_name(channel), &format!("Send a text over {channel}."), schema, meta)?;
+    let definition = Definition::new(&send_tool_name(channel), &format!("Send a text over {channel}."), schema, meta)
+        .map_err(|e| e.to_string())?;
     let egress_target = egress_target_fn(outbox, Some(channel));
     let (outbox, channel) = (outbox.clone(), channel.to_owned());
     let sending = handler(move |call| {

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
+use strum::IntoStaticStr;
 
 use super::times::Times;
 use config::Missed;
@@ -36,7 +37,8 @@ pub struct Plan {
 }
 
 /// Why a run is due.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Cause {
     /// It is its time.
     Slot,
@@ -52,13 +54,7 @@ pub enum Cause {
 
 impl Cause {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Cause::Slot => "slot",
-            Cause::Late => "late",
-            Cause::Backfill => "backfill",
-            Cause::Missed => "missed",
-            Cause::Rest => "rest",
-        }
+        self.into()
     }
 }
 

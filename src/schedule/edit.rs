@@ -192,9 +192,9 @@ pub(super) async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value
                 &timing.anchor_at,
                 &f.priority.unwrap_or(3),
                 &f.require_idle.unwrap_or(false),
-                &f.missed.unwrap_or(Missed::RunOnce).as_str(),
+                &f.missed.unwrap_or(Missed::RunOnce).into_str(),
                 &f.window_s()?.unwrap_or(WINDOW_S),
-                &f.overlap.unwrap_or(Overlap::Skip).as_str(),
+                &f.overlap.unwrap_or(Overlap::Skip).into_str(),
             ],
         )
         .await;
@@ -342,9 +342,9 @@ impl Change {
                 &t.anchor_at,
                 &f.priority,
                 &f.require_idle,
-                &f.missed.map(Missed::as_str),
+                &f.missed.map(<&str>::from),
                 &self.window_s,
-                &f.overlap.map(Overlap::as_str),
+                &f.overlap.map(<&str>::from),
                 &self.next.is_some(),
                 &self.next.flatten(),
             ],

@@ -30,7 +30,7 @@ impl Candidates {
         let mut kinds = vec![config.runtime.kind];
         kinds.extend(&config.runtime.fallback);
         let (own, planned) = (kinds.clone(), kinds.len());
-        let others = RuntimeKind::NAMES.iter().filter_map(|name| name.parse().ok());
+        let others = <RuntimeKind as strum::VariantNames>::VARIANTS.iter().filter_map(|name| name.parse().ok());
         kinds.extend(others.filter(|kind| !own.contains(kind)));
         let candidate = |kind| Candidate { kind, adapter: adapter(kind, clis) };
         Self { all: kinds.into_iter().map(candidate).collect(), planned }

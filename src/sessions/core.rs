@@ -114,13 +114,13 @@ impl Spawner {
         let config = &self.inner.parts.config;
         match self.inner.first_ready(self.inner.candidates.wanted(None), None).await {
             Ok((at, access)) => ModelState {
-                runtime: self.inner.candidates.at(at).kind.as_str().to_owned(),
+                runtime: self.inner.candidates.at(at).kind.into_str().to_owned(),
                 model: access.model,
                 ready: true,
                 reason: None,
             },
             Err(e) => ModelState {
-                runtime: config.runtime.kind.as_str().to_owned(),
+                runtime: config.runtime.kind.into_str().to_owned(),
                 model: config.sessions.model.clone(),
                 ready: false,
                 reason: Some(e.to_string()),
@@ -289,7 +289,7 @@ impl Inner {
             let follower = self.follower(then, at, id, &end, &trigger).await;
             let class = end.error_class.clone().unwrap_or_default();
             if let Some(follower) = &follower {
-                let runtime = self.candidates.at(follower.at).kind.as_str().to_owned();
+                let runtime = self.candidates.at(follower.at).kind.into_str().to_owned();
                 tracing::warn!(
                     butler = %self.parts.config.name, session = %id, follower = %follower.id, runtime, class,
                     "session failed before it called a tool; another takes its place"

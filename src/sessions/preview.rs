@@ -64,7 +64,7 @@ impl Inner {
         let mut shown = Preview {
             butler: config.name.to_string(),
             refusal: None,
-            runtime: config.runtime.kind.as_str().to_owned(),
+            runtime: config.runtime.kind.into_str().to_owned(),
             price_bound: account.price_bound(model.as_deref()),
             model,
             program: None,
@@ -102,7 +102,7 @@ impl Inner {
 
     /// Composes prompt and command of the child, and starts nothing.
     fn command(&self, trigger: &Trigger, attempt: Attempt, notes: &[String], shown: &mut Preview) {
-        shown.runtime = self.candidate(&attempt).kind.as_str().to_owned();
+        shown.runtime = self.candidate(&attempt).kind.into_str().to_owned();
         let told = match compose::instructions(self, trigger, &attempt, notes) {
             Ok(told) => told,
             Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),

@@ -116,7 +116,7 @@ impl Session<'_> {
         let through = model_calls::through_gateway(inner, attempt, &token.token, self.meter).await;
         let (attempt, link) = through.map_err(|e| e.ending())?;
         let candidate = inner.candidate(&attempt);
-        let (adapter, runtime) = (candidate.adapter.clone(), candidate.kind.as_str().to_owned());
+        let (adapter, runtime) = (candidate.adapter.clone(), candidate.kind.into_str().to_owned());
         let invocation = compose::invocation(inner, trigger, attempt, &workspace.paths, told, &token.token);
         let spawning = inner.phase(&trigger.request, "spawn");
         let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());

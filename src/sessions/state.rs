@@ -156,7 +156,7 @@ impl Inner {
         trigger: &Trigger,
         retry_of: Option<SessionId>,
     ) -> Result<(), StoreError> {
-        let (runtime, model) = (self.candidates.at(attempt.at).kind.as_str(), attempt.access.model.as_deref());
+        let (runtime, model) = (self.candidates.at(attempt.at).kind.into_str(), attempt.access.model.as_deref());
         let remember = self.memory(trigger).is_some_and(|memory| memory.remembers());
         self.log.open(attempt.id, trigger, runtime, model, retry_of, remember).await?;
         crash::point("session.opened");

@@ -30,7 +30,7 @@ pub(super) fn session(inner: &Inner, trigger: &Trigger, attempt: &Attempt) -> Sp
     if span.is_on() {
         span.set("butlerd.butler", inner.parts.config.name.as_str());
         span.set("butlerd.session_id", attempt.id.to_string());
-        span.set("butlerd.runtime", inner.candidate(attempt).kind.as_str());
+        span.set("butlerd.runtime", inner.candidate(attempt).kind.into_str());
         if let Some(model) = &attempt.access.model {
             span.set("gen_ai.request.model", model.as_str());
         }

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use jiff::Timestamp;
 use serde_json::Value;
+use strum::IntoStaticStr;
 use tokio::sync::{Notify, oneshot};
 
 use super::definition::Definition;
@@ -13,7 +14,8 @@ use base::{RequestId, SessionId, TenantId, task, text};
 use store::{Store, StoreError};
 
 /// How a call ended.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
+#[strum(serialize_all = "lowercase")]
 pub enum Outcome {
     Ok,
     Refused,
@@ -23,12 +25,7 @@ pub enum Outcome {
 
 impl Outcome {
     pub fn as_str(self) -> &'static str {
-        match self {
-            Outcome::Ok => "ok",
-            Outcome::Refused => "refused",
-            Outcome::Error => "error",
-            Outcome::Cancelled => "cancelled",
-        }
+        self.into()
     }
 }
 

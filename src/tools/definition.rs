@@ -7,13 +7,15 @@ use futures_util::future::BoxFuture;
 use jsonschema::error::ValidationErrorKind;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
+use strum::IntoStaticStr;
 
 use super::call::{ToolCall, ToolError};
 use super::egress::EgressTargetFn;
 
 /// What a call may change.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, IntoStaticStr)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Effect {
     /// Nothing.
     None,
@@ -26,11 +28,7 @@ pub enum Effect {
 impl Effect {
     /// The name under which audit rows carry it.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Effect::None => "none",
-            Effect::Idempotent => "idempotent",
-            Effect::Once => "once",
-        }
+        self.into()
     }
 }
 
@@ -95,9 +93,19 @@ pub struct Definition {
     optional: Vec<String>,
 }
 
-fn compiled(schema: &Value) -> Result<jsonschema::Validator, String> {
+/// The schema of a tool's arguments is wrong: a sentence for the tool's author.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the argument schema {0}")]
+pub struct SchemaError(String);
+
+/// What is wrong with a call's arguments, each mistake with its field.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}", .0.join("; "))]
+pub struct ArgumentsError(Vec<String>);
+
+fn compiled(schema: &Value) -> Result<jsonschema::Validator, SchemaError> {
     let options = jsonschema::options().should_validate_formats(true);
-    options.build(schema).map_err(|e| format!("the argument schema is wrong: {e}"))
+    options.build(schema).map_err(|e| SchemaError(format!("is wrong: {e}")))
 }
 
 /// Whether a schema is made of such plain parts that compiling it can't fail.
@@ -126,14 +134,14 @@ fn is_plain(schema: &Value) -> bool {
 }
 
 impl Definition {
-    /// Takes the schema. The error is a sentence for the tool's author.
-    pub fn new(name: &str, description: &str, schema: Value, meta: Meta) -> Result<Self, String> {
+    /// Takes the schema.
+    pub fn new(name: &str, description: &str, schema: Value, meta: Meta) -> Result<Self, SchemaError> {
         let validator = OnceLock::new();
         if !is_plain(&schema) {
             let _ = validator.set(compiled(&schema)?);
         }
         let Value::Object(schema) = schema else {
-            return Err("the argument schema must be an object".to_owned());
+            return Err(SchemaError("must be an object".to_owned()));
         };
         let required: Vec<&str> =
             schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
@@ -160,8 +168,8 @@ impl Definition {
         self.meta.effect.unwrap_or(Effect::Once)
     }
 
-    /// Cleans and checks the arguments: NUL characters are dropped, an optional argument given as null counts as absent. The error names the field.
-    pub fn validate(&self, args: &mut Map<String, Value>) -> Result<(), String> {
+    /// Cleans and checks the arguments: NUL characters are dropped, an optional argument given as null counts as absent.
+    pub fn validate(&self, args: &mut Map<String, Value>) -> Result<(), ArgumentsError> {
         args.values_mut().for_each(base::text::strip_nul);
         for name in &self.optional {
             if args.get(name).is_some_and(Value::is_null) {
@@ -194,7 +202,7 @@ impl Definition {
         if let Value::Object(back) = value {
             *args = back;
         }
-        if found.is_empty() { Ok(()) } else { Err(found.join("; ")) }
+        if found.is_empty() { Ok(()) } else { Err(ArgumentsError(found)) }
     }
 }
 
@@ -253,7 +261,7 @@ mod tests {
             (json!({"kind": "weight", "other": 1}), "other"),
         ] {
             let e = check(bad).unwrap_err();
-            assert!(e.contains(names), "{e}");
+            assert!(e.to_string().contains(names), "{e}");
         }
     }
 
@@ -266,7 +274,7 @@ mod tests {
             json!({"type": "object", "properties": {"a": {"items": {"type": "sting"}}}}),
         ] {
             let made = Definition::new("t", "d", wrong.clone(), Meta::read());
-            assert!(made.err().is_some_and(|why| why.contains("schema is wrong")), "{wrong}");
+            assert!(made.err().is_some_and(|why| why.to_string().contains("schema is wrong")), "{wrong}");
         }
     }
 }

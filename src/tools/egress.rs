@@ -8,7 +8,7 @@ use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
 use super::call::{ToolCall, ToolError};
-use super::definition::Definition;
+use super::definition::{Definition, SchemaError};
 
 /// Where a call would let something out.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -53,7 +53,7 @@ pub(super) const WHY: &str = "_why";
 pub(super) const MAX_WHY: usize = 1000;
 
 /// The definition with a place for the reason.
-pub(super) fn with_reason(def: &Definition) -> Result<Definition, String> {
+pub(super) fn with_reason(def: &Definition) -> Result<Definition, SchemaError> {
     let mut schema = Value::Object((*def.schema).clone());
     schema["properties"][WHY] = json!({"type": "string",
         "description": "Why you do this; the owner is shown it where the call has to be approved"});

@@ -19,7 +19,7 @@ pub mod undo;
 pub use audit::{Auditor, CallRecord, EventRecord, Outcome};
 pub use call::{EffectTx, ToolCall, ToolError};
 pub use core::{blob_ref, core_tools, put_blob};
-pub use definition::{Definition, Effect, Handler, Meta, Tool, handler};
+pub use definition::{ArgumentsError, Definition, Effect, Handler, Meta, SchemaError, Tool, handler};
 pub use egress::{EgressGate, EgressTarget, EgressTargetFn, GateDecision};
 pub use notes::{note_tools, notes_told};
 pub use registry::{DuplicateTool, Gate, Reply, ToolSet, ToolSetBuilder};

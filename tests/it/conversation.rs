@@ -85,7 +85,10 @@ async fn write(client: Client, n: usize, open: mpsc::UnboundedSender<Event>) {
         let (end, ending) = oneshot::channel();
         open.send(Some(end)).expect("somebody ends it");
         ending.await.expect("an end");
-        client.batch_execute(if random(seed + 1) % 8 == 0 { "ROLLBACK" } else { "COMMIT" }).await.expect("an end");
+        client
+            .batch_execute(if random(seed + 1).is_multiple_of(8) { "ROLLBACK" } else { "COMMIT" })
+            .await
+            .expect("an end");
     }
     open.send(None).expect("somebody listens");
 }

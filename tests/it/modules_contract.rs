@@ -1,8 +1,8 @@
 //! What a module may have beside tools: background tasks, routes, inbound, sessions, other people's MCP servers, and lines
 //! at the start of sessions. The module `contract_probe` uses each.
 
-use demo::model::ScriptedModel;
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 
 use crate::support::http;
 use crate::support::{Daemon, Household, eventually, model};

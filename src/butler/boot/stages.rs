@@ -371,7 +371,7 @@ fn approval_gate(
     store: &store::Store,
 ) -> Result<ApprovalGate, String> {
     let settings = Settings::read(config.modules.get("approvals"))
-        .map_err(|e| format!("{}: [modules.approvals] {e}", config.file.display()))?;
+        .map_err(|e| format!("{}: [modules.approvals] {}", config.file.display(), modules::told(&e)))?;
     let post = services.outbox.clone();
     let call = Arc::new(move || post.alarm());
     Ok(ApprovalGate::new(&config.name, store, Actions::new(&services.db, &services.clock), settings, call))

@@ -424,7 +424,7 @@ fn a_broken_core_butler_is_parked_like_any_other() {
 }
 
 /// Every section, in the specification's words.
-const FULL: &str = r#"
+pub(super) const FULL: &str = r#"
 [butler]
 name = "home-care"
 port = 40107

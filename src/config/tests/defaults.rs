@@ -1,32 +1,41 @@
 //! The tables themselves, and the annotated default file made of them.
 
-use super::super::butler::ButlerFile;
-use super::super::check::{Checker, fill_defaults};
-use super::super::key::{Default, Kind, Table};
+use super::super::butler::BUTLER;
+use super::super::check::{Checker, joined};
+use super::super::daemon::CONFIG;
 use super::super::node::{Entry, Node, Value};
+use super::super::schema::{Key, Kind, Table};
 use super::*;
 
 /// Every key with its path, tables included.
-fn keys(table: &'static Table, path: &str, visit: &mut dyn FnMut(&str, &'static super::super::key::Key)) {
-    for key in table.keys {
-        let full = super::super::check::joined(path, key.name);
+fn keys(table: &'static Table, path: &str, visit: &mut dyn FnMut(&str, &'static Key)) {
+    for key in &table.keys {
+        let full = joined(path, &key.name);
         visit(&full, key);
-        if let Kind::Table(inner) | Kind::Tables(inner) = &key.kind {
-            keys(inner, &full, visit);
-        }
+        keys(tables_in(&key.kind), &full, visit);
+    }
+}
+
+/// The table that a key holds, once or many times.
+fn tables_in(kind: &'static Kind) -> &'static Table {
+    static NONE: Table = Table { keys: Vec::new() };
+    match kind {
+        Kind::Table(inner) => inner,
+        Kind::List(inner) | Kind::Map(_, inner) => tables_in(inner),
+        _ => &NONE,
     }
 }
 
 #[test]
 fn every_key_has_documentation_and_values_that_stand_its_own_check() {
-    for root in [&Config::TABLE, &ButlerFile::TABLE] {
+    for root in [&*CONFIG, &*BUTLER] {
         keys(root, "", &mut |full, key| {
             assert!(key.doc.trim().ends_with('.'), "{full} has no documentation");
-            let (Default::Is(text) | Default::Unset(text)) = key.default else { return };
-            let value = Node::parse_value(text).unwrap_or_else(|| panic!("{full}: `{text}` is no TOML"));
-            let mut checker = Checker::new(Path::new("defaults"), root);
-            checker.key(key, false, &Node::bare(value), full);
-            assert!(checker.mistakes.is_empty(), "{full}: {:?}", checker.mistakes);
+            for value in key.default.iter().chain(&key.example) {
+                let mut checker = Checker::new(Path::new("defaults"), root);
+                checker.key(key, false, &Node::from(value), full);
+                assert!(checker.mistakes.is_empty(), "{full}: {:?}", checker.mistakes);
+            }
         });
     }
 }
@@ -92,17 +101,16 @@ fn the_defaults_are_those_that_were_agreed() {
 
 #[test]
 fn seconds_are_accepted_for_every_duration() {
-    for root in [&Config::TABLE, &ButlerFile::TABLE] {
+    for root in [&*CONFIG, &*BUTLER] {
         keys(root, "", &mut |full, key| {
-            if let Kind::Table(inner) | Kind::Tables(inner) = &key.kind {
-                for duration in inner.keys.iter().filter(|k| matches!(k.kind, Kind::Duration(..))) {
-                    let name = format!("{}_s", duration.name);
-                    let (found, seconds) = inner.find(&name).unwrap();
-                    assert!(seconds && found.name == duration.name, "{full}.{name}");
-                    let mut checker = Checker::new(Path::new("x"), root);
-                    let value = checker.key(found, seconds, &Node::bare(Value::Int(60)), full);
-                    assert_eq!(value, Some(Json::from("1m")), "{full}.{name}");
-                }
+            let inner = tables_in(&key.kind);
+            for duration in inner.keys.iter().filter(|k| matches!(k.kind, Kind::Duration(..))) {
+                let name = format!("{}_s", duration.name);
+                let (found, seconds) = inner.find(&name).unwrap();
+                assert!(seconds && found.name == duration.name, "{full}.{name}");
+                let mut checker = Checker::new(Path::new("x"), root);
+                let value = checker.key(found, seconds, &Node::bare(Value::Int(60)), full);
+                assert_eq!(value, Some(Json::from("1m")), "{full}.{name}");
             }
         });
     }
@@ -113,9 +121,9 @@ fn defaults_fill_what_is_absent_and_keep_what_is_given() {
     let entry = |key: &str, value| Entry { key: key.to_owned(), node: Node::bare(value) };
     let section = Value::Table(vec![entry("max_turns", Value::Int(3))]);
     let node = Node::bare(Value::Table(vec![entry("butler", Value::Table(vec![entry("runtime", section)]))]));
-    let mut checker = Checker::new(Path::new("x"), &ButlerFile::TABLE);
+    let mut checker = Checker::new(Path::new("x"), &BUTLER);
     let mut map = checker.file(&node);
-    fill_defaults(&ButlerFile::TABLE, &mut map);
+    BUTLER.fill(&mut map);
     let butler = &map["butler"];
     assert_eq!((&butler["runtime"]["max_turns"], &butler["runtime"]["max_queued"]), (&Json::from(3), &Json::from(20)));
     assert_eq!(butler["shutdown"]["timeout"], "30s");

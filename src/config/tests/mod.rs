@@ -2,6 +2,7 @@
 
 mod butlers;
 mod defaults;
+mod editor;
 mod layers;
 mod settings;
 
@@ -26,14 +27,15 @@ impl Catalog for Build {
     fn module(&self, name: &str) -> bool {
         name == "memory"
     }
-    fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<String> {
+    fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<KeyMistake> {
         let mut told = Vec::new();
         if name == butler && table.as_object().is_some_and(|t| !t.is_empty()) {
-            told.push("found settings, expected an empty table".to_owned());
+            told.push(KeyMistake::new("", "found settings", "an empty table"));
         }
         let hours = table.pointer("/consolidation/interval_hours");
         if let Some(given) = hours.filter(|h| !h.is_u64()) {
-            told.push(format!("consolidation.interval_hours: found {given}, expected a whole number of hours"));
+            let expected = "a whole number of hours";
+            told.push(KeyMistake::new("consolidation.interval_hours", format!("found {given}"), expected));
         }
         told
     }

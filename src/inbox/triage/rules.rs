@@ -2,14 +2,16 @@
 
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
+use strum::{EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
 use crate::types::{Action, Envelope, Triage};
 use base::text::plain_identity;
 
 /// What of a message a rule looks at.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, EnumString, VariantArray)]
 #[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case")]
 pub enum Kind {
     /// The sender's whole identity.
     SenderAddress,
@@ -27,31 +29,15 @@ pub enum Kind {
 }
 
 impl Kind {
-    pub const ALL: [Kind; 7] = [
-        Kind::SenderAddress,
-        Kind::SenderDomain,
-        Kind::Header,
-        Kind::Substring,
-        Kind::ChatId,
-        Kind::Channel,
-        Kind::MimeType,
-    ];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     /// Its name in rows.
     pub fn as_str(self) -> &'static str {
-        match self {
-            Kind::SenderAddress => "sender_address",
-            Kind::SenderDomain => "sender_domain",
-            Kind::Header => "header",
-            Kind::Substring => "substring",
-            Kind::ChatId => "chat_id",
-            Kind::Channel => "channel",
-            Kind::MimeType => "mime_type",
-        }
+        self.into()
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|kind| kind.as_str() == name)
+        name.parse().ok()
     }
 }
 

@@ -20,6 +20,7 @@ use memory_index::predicates::snake_case;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use store::StoreError;
+use strum::{EnumString, IntoStaticStr, VariantNames};
 use tools::ToolError;
 use uuid::Uuid;
 
@@ -81,8 +82,11 @@ impl From<WriteError> for ToolError {
 }
 
 /// How long something is likely to stay so.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, EnumString, IntoStaticStr, VariantNames,
+)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Permanence {
     Permanent,
     Stable,
@@ -93,15 +97,14 @@ pub enum Permanence {
 }
 
 impl Permanence {
-    pub const NAMES: [&str; 5] = ["permanent", "stable", "standard", "volatile", "ephemeral"];
+    pub const NAMES: &'static [&'static str] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
-        Self::NAMES[self as usize]
+        self.into()
     }
 
     pub fn from_name(name: &str) -> Option<Self> {
-        let all = [Self::Permanent, Self::Stable, Self::Standard, Self::Volatile, Self::Ephemeral];
-        all.into_iter().find(|p| p.as_str() == name)
+        name.parse().ok()
     }
 
     /// What confidence loses for each day without a confirmation.

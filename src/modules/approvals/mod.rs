@@ -24,6 +24,7 @@ use uuid::Uuid;
 use super::contract::{Factory, Manifest, Module, ModuleContext};
 use approvals::{Action, ApprovalGate, DecideError, Rule, Settings};
 use base::ButlerName;
+use config::Section;
 use tools::{Definition, Meta, Tool, ToolCall, ToolError};
 
 const NAME: &str = "approvals";
@@ -34,8 +35,8 @@ impl Factory for ApprovalsFactory {
     fn name(&self) -> &str {
         NAME
     }
-    fn check(&self, config: &Value) -> Vec<String> {
-        Settings::read(Some(config)).err().into_iter().collect()
+    fn settings(&self) -> Section {
+        Settings::section()
     }
     fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
         Ok(Box::new(ApprovalsModule))
@@ -66,7 +67,7 @@ fn define(
 ) -> Result<Arc<Definition>, String> {
     let schema =
         json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required});
-    Definition::new(name, description, schema, meta).map(Arc::new)
+    Definition::new(name, description, schema, meta).map(Arc::new).map_err(|e| e.to_string())
 }
 
 fn id_of(what: &str) -> Value {

@@ -17,9 +17,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, NamedJob};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, NamedJob, told};
 use ::tools::Tool;
 use base::{ButlerName, TenantId};
+use config::{KeyMistake, Section};
 use memory::{Ledger, Memory, Options};
 use memory_index::embed::{Embedder, Endpoint, Fixed};
 use schedule::BuiltInSchedule;
@@ -39,11 +40,14 @@ impl Factory for MemoryFactory {
     fn name(&self) -> &str {
         NAME
     }
-    fn check(&self, config: &Value) -> Vec<String> {
+    fn settings(&self) -> Section {
+        Settings::section()
+    }
+    fn check(&self, config: &Value) -> Vec<KeyMistake> {
         Settings::read(config).err().unwrap_or_default()
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
-        let settings = Settings::read(config).map_err(|wrong| wrong.join("; "))?;
+        let settings = Settings::read(config).map_err(|wrong| told(&wrong))?;
         Ok(Box::new(MemoryModule { settings: Arc::new(settings), started: OnceLock::new() }))
     }
 }
@@ -118,7 +122,7 @@ impl Module for MemoryModule {
             tracing::warn!(butler = %cx.butler, again, "memories that were purged had come back, and were purged again");
         }
         let options = Options {
-            weights: self.settings.retrieval.weights,
+            weights: self.settings.retrieval.weights.into(),
             question_within: self.settings.recall_within() / 2,
             index_bytes: self.settings.index_size.0,
         };

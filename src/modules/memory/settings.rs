@@ -3,104 +3,171 @@
 use std::path::PathBuf;
 use std::time::Duration;
 
+use config::{KeyMistake, Section, keys};
+use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::Value;
 
 use base::{ByteSize, HumanDuration};
 use memory_index::embed::LOCAL_FILES;
-use memory_index::rank::{Mode, Weights};
-use schedule::CronTimes;
+use memory_index::rank;
 use sessions::RECALL_WITHIN;
 
 /// `[modules.memory]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
 pub struct Settings {
+    /// `false`: as if the section were not there.
+    #[schemars(extend("default" = true))]
     pub enabled: bool,
+    /// How memories are looked for, and what a session is told of them.
     pub retrieval: Retrieval,
+    /// What happened, as long as it is kept.
     pub episodes: Episodes,
+    /// When episodes are made into facts and rules.
     pub consolidation: Consolidation,
+    /// When what nobody confirms fades.
     pub decay: Sweep,
+    /// When old episodes go.
     pub cleanup: Sweep,
+    /// What makes vectors of texts.
     pub embedding: Embedding,
     /// Most memory that the butler's indexes may take before the one used longest ago is given up.
+    #[schemars(range(min = 1 << 20), extend("default" = "256 MiB"))]
     pub index_size: ByteSize,
 }
 
 /// `[modules.memory.retrieval]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
 pub struct Retrieval {
-    /// Of the block that a session is told, in tokens.
+    /// The longest block that a session is told, in tokens.
+    #[schemars(title = "a number of tokens", range(min = 100, max = 100_000), extend("default" = 3000))]
     pub context_token_budget: usize,
+    /// How many memories a search finds that does not say how many it wants.
+    #[schemars(range(min = 1, max = 100), extend("default" = 20))]
     pub default_limit: usize,
+    /// How a search looks for them that does not say how.
+    #[schemars(extend("default" = "hybrid"))]
     pub default_mode: Mode,
     /// What is believed less is not recalled.
+    #[schemars(range(min = 0.0, max = 1.0), extend("default" = 0.2))]
     pub min_confidence: f32,
-    #[serde(alias = "score_weights")]
+    /// What a memory's score is made of; the four sum to 1.
+    #[schemars(extend(
+        "default" = {"relevance": 0.4, "importance": 0.3, "recency": 0.2, "confidence": 0.1},
+        "x-also" = ["score_weights"],
+    ))]
     pub weights: Weights,
     /// How long a session waits for its memory.
+    #[schemars(range(min = 0.01, max = 10.0), extend("default" = HumanDuration(RECALL_WITHIN)))]
     pub deadline: HumanDuration,
     /// Whether the block also tells what happened lately.
+    #[schemars(extend("default" = false))]
     pub recent_episodes: bool,
     /// Whether the block also tells what other butlers have published.
+    #[schemars(extend("default" = false))]
     pub fleet_knowledge: bool,
 }
 
+/// How memories are looked for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+pub enum Mode {
+    #[default]
+    Hybrid,
+    Semantic,
+    Keyword,
+}
+
+/// What a memory's score is made of; they sum to 1.
+#[derive(Clone, Copy, PartialEq, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct Weights {
+    /// How well it fits what is asked.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub relevance: f32,
+    /// How much it matters.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub importance: f32,
+    /// How new it is.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub recency: f32,
+    /// How far it is believed.
+    #[schemars(range(min = 0.0, max = 1.0))]
+    pub confidence: f32,
+}
+
 /// `[modules.memory.episodes]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
 pub struct Episodes {
     /// How long an episode is kept, where its retention class doesn't say.
+    #[schemars(range(min = 3600), extend("default" = "7d"))]
     pub retention: HumanDuration,
     /// How many are kept at most.
+    #[schemars(range(min = 1), extend("default" = 10_000))]
     pub capacity: u32,
 }
 
 /// `[modules.memory.consolidation]`
-#[derive(Clone, Debug, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
 pub struct Consolidation {
+    /// `false`: episodes stay episodes.
+    #[schemars(extend("default" = true))]
     pub enabled: bool,
-    /// In the owner's zone.
+    /// When, in the owner's zone.
+    #[schemars(extend("format" = "cron"))]
     pub cron: Option<String>,
     /// In the place of `cron`: every so many hours, from midnight on.
+    #[schemars(range(min = 1, max = 24))]
     pub interval_hours: Option<u32>,
     /// So many episodes go into one run.
+    #[schemars(range(min = 1, max = 1000), extend("default" = 100))]
     pub batch: u32,
     /// So many sessions may one run start.
+    #[schemars(range(min = 1, max = 50), extend("default" = 4))]
     pub max_sessions: u32,
     /// 1 goes before ordinary messages, 3 after them.
+    #[schemars(range(min = 1, max = 3), extend("default" = 3))]
     pub priority: u8,
 }
 
 /// `[modules.memory.decay]`, `[modules.memory.cleanup]`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
 pub struct Sweep {
-    /// In the owner's zone.
+    /// When, in the owner's zone.
+    #[schemars(extend("format" = "cron"))]
     pub cron: Option<String>,
 }
 
 /// `[modules.memory.embedding]`
-#[derive(Clone, Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
 pub struct Embedding {
+    /// Where vectors come from.
+    #[schemars(extend("default" = "static"))]
     pub provider: Provider,
     /// Of an endpoint: `https://…/v1`.
+    #[schemars(extend("format" = "url"))]
     pub url: Option<String>,
     /// Of an endpoint: the model's name.
+    #[schemars(length(min = 1))]
     pub model: Option<String>,
     /// Of an endpoint: the credential with its key.
     pub key: Option<String>,
     /// Of an endpoint: how many numbers its vectors have.
+    #[schemars(range(min = 16, max = 4096))]
     pub dimensions: Option<usize>,
     /// Of a local model: the directory of its `config.json`, `tokenizer.json` and `model.safetensors`.
+    #[schemars(extend("format" = "path"))]
     pub model_dir: Option<PathBuf>,
 }
 
 /// Where vectors come from.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum Provider {
     /// The model in the binary.
@@ -113,157 +180,64 @@ pub enum Provider {
     Local,
 }
 
-impl Embedding {
-    fn check(&self, say: &mut dyn FnMut(&str, &str)) {
-        match self.provider {
+impl Default for Weights {
+    fn default() -> Self {
+        Self { relevance: 0.4, importance: 0.3, recency: 0.2, confidence: 0.1 }
+    }
+}
+
+impl Settings {
+    /// The keys of `[modules.memory]`.
+    pub fn section() -> Section {
+        Section::of::<Self>()
+    }
+
+    /// The settings, or all that is wrong with them.
+    pub fn read(given: &Value) -> Result<Self, Vec<KeyMistake>> {
+        Self::section().read_with(given, Self::check)
+    }
+
+    /// What shows only where several keys are seen together.
+    fn check(&self) -> Vec<KeyMistake> {
+        let mut wrong = Vec::new();
+        let mut say = |key: &str, found: &str, expected: &str| wrong.push(KeyMistake::new(key, found, expected));
+        let Weights { relevance, importance, recency, confidence } = self.retrieval.weights;
+        let sum = relevance + importance + recency + confidence;
+        if (sum - 1.0).abs() > 1e-3 {
+            say("retrieval.weights", &format!("found a sum of {sum}"), "four numbers from 0 to 1 that sum to 1");
+        }
+        if self.consolidation.cron.is_some() && self.consolidation.interval_hours.is_some() {
+            say("consolidation.interval_hours", "found beside cron", "only one of the two");
+        }
+        let e = &self.embedding;
+        match e.provider {
             Provider::Endpoint => {
-                let url = self.url.as_deref().and_then(|url| reqwest::Url::parse(url).ok());
-                if !url.is_some_and(|u| ["http", "https"].contains(&u.scheme()) && u.host_str().is_some()) {
-                    say("embedding.url", "expected an address such as \"https://api.example.org/v1\"");
-                }
-                if self.model.as_deref().is_none_or(str::is_empty) {
-                    say("embedding.model", "expected the name of the endpoint's model");
-                }
-                if !self.dimensions.is_some_and(|d| (16..=4096).contains(&d)) {
-                    say("embedding.dimensions", "expected how many numbers its vectors have, from 16 to 4096");
+                let needed = [
+                    ("embedding.url", e.url.is_none(), "an address such as \"https://api.example.org/v1\""),
+                    ("embedding.model", e.model.is_none(), "the name of the endpoint's model"),
+                    ("embedding.dimensions", e.dimensions.is_none(), "how many numbers its vectors have"),
+                ];
+                for (key, _, expected) in needed.into_iter().filter(|(_, missing, _)| *missing) {
+                    say(key, "missing", expected);
                 }
             }
             Provider::Local if !cfg!(feature = "local-embedding") => say(
                 "embedding.provider",
-                "found \"local\", which this build lacks; build butlerd with `--features local-embedding`, or say \
-                 \"static\" or \"endpoint\"",
+                "found \"local\", which this build lacks",
+                "\"static\" or \"endpoint\", or butlerd built with `--features local-embedding`",
             ),
-            Provider::Local => match &self.model_dir {
+            Provider::Local => match &e.model_dir {
                 Some(dir) if dir.is_absolute() => {
-                    let missing = |file: &&&str| !dir.join(file).is_file();
-                    for file in LOCAL_FILES.iter().filter(missing) {
-                        let found = format!("found no {file} in {}, expected the files of a model", dir.display());
-                        say("embedding.model_dir", &found);
+                    for file in LOCAL_FILES.iter().filter(|file| !dir.join(file).is_file()) {
+                        let found = format!("found no {file} in {}", dir.display());
+                        say("embedding.model_dir", &found, "the files of a model");
                     }
                 }
-                _ => say("embedding.model_dir", "expected the directory of the model, from `/` on"),
+                _ => say("embedding.model_dir", "found no whole path", "the directory of the model, from `/` on"),
             },
             Provider::Static => {}
         }
-    }
-}
-
-impl Default for Settings {
-    fn default() -> Self {
-        Self {
-            enabled: true,
-            retrieval: Retrieval::default(),
-            episodes: Episodes::default(),
-            consolidation: Consolidation::default(),
-            decay: Sweep::default(),
-            cleanup: Sweep::default(),
-            embedding: Embedding::default(),
-            index_size: ByteSize(256 << 20),
-        }
-    }
-}
-
-impl Default for Retrieval {
-    fn default() -> Self {
-        Self {
-            context_token_budget: 3000,
-            default_limit: 20,
-            default_mode: Mode::Hybrid,
-            min_confidence: 0.2,
-            weights: Weights::default(),
-            deadline: HumanDuration(RECALL_WITHIN),
-            recent_episodes: false,
-            fleet_knowledge: false,
-        }
-    }
-}
-
-impl Default for Episodes {
-    fn default() -> Self {
-        Self { retention: HumanDuration::from_secs(7 * 86_400), capacity: 10_000 }
-    }
-}
-
-impl Default for Consolidation {
-    fn default() -> Self {
-        Self { enabled: true, cron: None, interval_hours: None, batch: 100, max_sessions: 4, priority: 3 }
-    }
-}
-
-/// The tables of the section, which are read one by one so that the mistakes of each are told.
-const TABLES: &[&str] = &["retrieval", "episodes", "consolidation", "decay", "cleanup", "embedding"];
-
-impl Settings {
-    /// The settings, or all that is wrong with them, each with its key.
-    pub fn read(config: &Value) -> Result<Self, Vec<String>> {
-        let mut wrong = Vec::new();
-        for table in TABLES {
-            let Some(part) = config.get(*table) else { continue };
-            let alone = serde_json::json!({ *table: part });
-            if let Err(e) = serde_json::from_value::<Self>(alone) {
-                wrong.push(format!("{table}: {e}"));
-            }
-        }
-        if !wrong.is_empty() {
-            return Err(wrong);
-        }
-        let settings: Self = serde_json::from_value(config.clone()).map_err(|e| vec![e.to_string()])?;
-        settings.check(&mut wrong);
-        if wrong.is_empty() { Ok(settings) } else { Err(wrong) }
-    }
-
-    fn check(&self, wrong: &mut Vec<String>) {
-        let mut say = |key: &str, what: &str| wrong.push(format!("{key}: {what}"));
-        let (r, w, c, e) = (&self.retrieval, &self.retrieval.weights, &self.consolidation, &self.embedding);
-        let all = [w.relevance, w.importance, w.recency, w.confidence];
-        let sum: f32 = all.iter().sum();
-        if all.iter().any(|w| !(0.0..=1.0).contains(w)) || (sum - 1.0).abs() > 1e-3 {
-            say("retrieval.weights", "expected four numbers from 0 to 1 that sum to 1");
-        }
-        if !(0.0..=1.0).contains(&r.min_confidence) {
-            say("retrieval.min_confidence", "expected a number from 0 to 1");
-        }
-        if !(100..=100_000).contains(&r.context_token_budget) {
-            say("retrieval.context_token_budget", "expected a number of tokens from 100 to 100000");
-        }
-        if !(1..=100).contains(&r.default_limit) {
-            say("retrieval.default_limit", "expected a number from 1 to 100");
-        }
-        if !(Duration::from_millis(10)..=Duration::from_secs(10)).contains(&r.deadline.0) {
-            say("retrieval.deadline", "expected a duration from \"10ms\" to \"10s\"");
-        }
-        if self.episodes.retention.0 < Duration::from_secs(3600) {
-            say("episodes.retention", "expected at least \"1h\"");
-        }
-        if self.episodes.capacity == 0 {
-            say("episodes.capacity", "expected a number from 1 on");
-        }
-        if self.index_size.0 < 1 << 20 {
-            say("index_size", "expected at least \"1 MiB\"");
-        }
-        if c.cron.is_some() && c.interval_hours.is_some() {
-            say("consolidation", "expected either cron or interval_hours, not both");
-        }
-        if c.interval_hours.is_some_and(|h| !(1..=24).contains(&h)) {
-            say("consolidation.interval_hours", "expected a number from 1 to 24");
-        }
-        if !(1..=1000).contains(&c.batch) {
-            say("consolidation.batch", "expected a number from 1 to 1000");
-        }
-        if !(1..=50).contains(&c.max_sessions) {
-            say("consolidation.max_sessions", "expected a number from 1 to 50");
-        }
-        if !(1..=3).contains(&c.priority) {
-            say("consolidation.priority", "expected 1, 2 or 3");
-        }
-        let crons =
-            [("consolidation.cron", &c.cron), ("decay.cron", &self.decay.cron), ("cleanup.cron", &self.cleanup.cron)];
-        for (key, cron) in crons {
-            if let Some(Err(e)) = cron.as_deref().map(|cron| CronTimes::parse(cron, "UTC")) {
-                say(key, &e.to_string());
-            }
-        }
-        e.check(&mut say);
+        wrong
     }
 
     /// How long a session waits for its memory.
@@ -292,6 +266,23 @@ impl Settings {
     }
 }
 
+impl From<Weights> for rank::Weights {
+    fn from(given: Weights) -> Self {
+        let Weights { relevance, importance, recency, confidence } = given;
+        Self { relevance, importance, recency, confidence }
+    }
+}
+
+impl From<Mode> for rank::Mode {
+    fn from(given: Mode) -> Self {
+        match given {
+            Mode::Hybrid => Self::Hybrid,
+            Mode::Semantic => Self::Semantic,
+            Mode::Keyword => Self::Keyword,
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use serde_json::json;
@@ -309,13 +300,16 @@ mod tests {
 
     #[test]
     fn every_mistake_is_told_with_its_key() {
-        let wrong = Settings::read(&json!({
+        let told = |given: Value| {
+            let wrong = Settings::read(&given).unwrap_err();
+            wrong.iter().map(ToString::to_string).collect::<Vec<_>>()
+        };
+        let wrong = told(json!({
             "retrieval": {"weights": {"relevance": 1.0, "importance": 0.3, "recency": 0.2, "confidence": 0.1},
                           "min_confidence": 2, "deadline": "1ms"},
             "consolidation": {"cron": "every day", "batch": 0},
             "embedding": {"provider": "endpoint"}
-        }))
-        .unwrap_err();
+        }));
         for key in [
             "retrieval.weights",
             "retrieval.min_confidence",
@@ -328,7 +322,7 @@ mod tests {
         ] {
             assert!(wrong.iter().any(|w| w.starts_with(&format!("{key}:"))), "{key}: {wrong:?}");
         }
-        let local = |given: Value| Settings::read(&json!({"embedding": given})).unwrap_err().join("\n");
+        let local = |given: Value| told(json!({"embedding": given})).join("\n");
         let wrong = local(json!({"provider": "local", "model_dir": "/nowhere"}));
         if cfg!(feature = "local-embedding") {
             assert!(wrong.contains("embedding.model_dir: found no tokenizer.json in /nowhere"), "{wrong}");
@@ -339,11 +333,14 @@ mod tests {
                 "{wrong}"
             );
         }
-        let wrong =
-            Settings::read(&json!({"retrieval": {"wieghts": {}}, "episodes": {"capacity": "many"}})).unwrap_err();
-        assert!(
-            wrong.iter().any(|w| w.contains("wieghts")) && wrong.iter().any(|w| w.starts_with("episodes:")),
-            "{wrong:?}"
-        );
+        let wrong = told(json!({"retrieval": {"wieghts": {}}, "episodes": {"capacity": "many"}}));
+        let wanted = [
+            "retrieval.wieghts: unknown key (did you mean `weights`?), expected one of `context_token_budget`,",
+            "episodes.capacity: found \"many\", expected a whole number from 1 on",
+        ];
+        for begin in wanted {
+            assert!(wrong.iter().any(|w| w.starts_with(begin)), "{begin}: {wrong:?}");
+        }
+        assert_eq!(wrong.len(), 2, "{wrong:?}");
     }
 }

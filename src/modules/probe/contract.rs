@@ -19,6 +19,7 @@ use crate::own_sessions::{Cause, SessionRequest};
 use crate::routes::{Route, RouteAnswer, RouteHandler, RouteRequest, RouteSpec};
 use access::GrantScope;
 use base::{ButlerName, TenantId, Trust};
+use config::KeyMistake;
 use mcp::{RemoteConnection, RemoteServer};
 use sessions::budget::Limits;
 use sessions::{SessionResult, Trigger, TriggerError};
@@ -39,10 +40,12 @@ impl Factory for ContractFactory {
     fn dependencies(&self) -> &[&str] {
         self.needs
     }
-    fn check(&self, config: &Value) -> Vec<String> {
+    fn check(&self, config: &Value) -> Vec<KeyMistake> {
         let known = ["marker", "opening", "order", "route"];
         let keys = config.as_object().into_iter().flat_map(Map::keys);
-        keys.filter(|key| !known.contains(&key.as_str())).map(|key| format!("{key}: unknown key")).collect()
+        let mistake =
+            |key: &String| KeyMistake { key: key.clone(), problem: "unknown key".to_owned(), expected: String::new() };
+        keys.filter(|key| !known.contains(&key.as_str())).map(mistake).collect()
     }
     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
         let text = |key: &str| config.get(key).and_then(Value::as_str).map(str::to_owned);

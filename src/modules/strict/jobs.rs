@@ -45,7 +45,7 @@ fn of_jobs(known: &ButlerContents<'_>) -> Vec<Finding> {
         } else if let Some(arguments) = jobs.get(job)
             && let Err(problem) = arguments.validate(&mut given(entry.job_args.as_ref()))
         {
-            found.push(finding(at("job_args"), problem, format!("what {file} declares as args")));
+            found.push(finding(at("job_args"), problem.to_string(), format!("what {file} declares as args")));
         }
     }
     found

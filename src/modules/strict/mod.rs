@@ -16,7 +16,7 @@ use serde_json::Value;
 
 use super::catalog::Catalog;
 use super::contract::Module;
-use config::{self, ButlerConfig, Finding, Place};
+use config::{self, ButlerConfig, Finding, KeyMistake, Place};
 use scenarios::ReadScenarios;
 use tools::skill_tools;
 use tools::sql::SqlToolError;
@@ -115,7 +115,7 @@ impl config::Catalog for StrictCatalog {
     fn module(&self, name: &str) -> bool {
         self.catalog.module(name)
     }
-    fn check_module(&self, butler: &str, name: &str, table: &Value) -> Vec<String> {
+    fn check_module(&self, butler: &str, name: &str, table: &Value) -> Vec<KeyMistake> {
         self.catalog.find(butler, name).map(|f| f.check(table)).unwrap_or_default()
     }
     fn check_butler(&self, butler: &ButlerConfig) -> Vec<Finding> {

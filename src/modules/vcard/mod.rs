@@ -30,10 +30,6 @@ impl Factory for VcardFactory {
     fn name(&self) -> &str {
         "vcard"
     }
-    fn check(&self, config: &Value) -> Vec<String> {
-        let keys = config.as_object().into_iter().flat_map(|o| o.keys());
-        keys.map(|k| format!("{k}: the module vcard has no settings")).collect()
-    }
     fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
         Ok(Box::new(VcardModule))
     }
@@ -60,7 +56,7 @@ impl Module for VcardModule {
         let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
             let schema = json!({"type": "object", "properties": properties, "required": required,
                                 "additionalProperties": false});
-            Definition::new(name, description, schema, meta).map(Arc::new)
+            Definition::new(name, description, schema, meta).map(Arc::new).map_err(|e| e.to_string())
         };
         let export = define(
             EXPORT,

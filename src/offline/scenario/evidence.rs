@@ -52,7 +52,7 @@ impl Coverage {
     /// The tools that lack some, with what they lack.
     pub fn lacking(&self) -> Vec<(String, Vec<&'static str>)> {
         let lacking = self.shown.iter().map(|(tool, shown)| {
-            let lacks = Proves::ALL.into_iter().filter(|p| !shown.contains(p)).map(Proves::as_str);
+            let lacks = Proves::ALL.iter().copied().filter(|p| !shown.contains(p)).map(Proves::as_str);
             (tool.clone(), lacks.collect::<Vec<_>>())
         });
         lacking.filter(|(_, lacks)| !lacks.is_empty()).collect()

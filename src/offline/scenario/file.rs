@@ -7,12 +7,14 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use serde_spanned::Spanned;
+use strum::{IntoStaticStr, VariantArray};
 
 use modules::Mentions;
 
 /// What a scenario is evidence of.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Deserialize, Serialize, IntoStaticStr, VariantArray)]
 #[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
 pub enum Proves {
     /// The tool does what it is for, and the rows afterwards are right.
     Success,
@@ -23,14 +25,10 @@ pub enum Proves {
 }
 
 impl Proves {
-    pub const ALL: [Proves; 3] = [Proves::Success, Proves::Refusal, Proves::Tenant];
+    pub const ALL: &'static [Self] = Self::VARIANTS;
 
     pub fn as_str(self) -> &'static str {
-        match self {
-            Proves::Success => "success",
-            Proves::Refusal => "refusal",
-            Proves::Tenant => "tenant",
-        }
+        self.into()
     }
 }
 

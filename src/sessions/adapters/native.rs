@@ -85,7 +85,7 @@ impl Adapter for Native {
             (None, None) => return Err(AdapterError::NoKey { runtime: self.kind(), hint }),
         };
         let mut config = json!({
-            "api": inv.api.as_str(),
+            "api": inv.api.into_str(),
             "base_url": base_url,
             "model": model,
             "api_key_env": key.map(|(name, _)| name),

@@ -83,10 +83,10 @@ impl ToolSet {
         let started = Instant::now();
         // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
         household().clean_members(&mut args);
-        let admitted = caller.admit_call(&def.name, &args);
+        let admitted = caller.admit_call(&def.name, &args).map_err(|e| e.to_string());
         let why = args.remove(egress::WHY).filter(|_| entry.asks);
         let why = why.as_ref().and_then(Value::as_str).map(|why| text::truncate(why, egress::MAX_WHY));
-        let valid = def.validate(&mut args);
+        let valid = def.validate(&mut args).map_err(|e| e.to_string());
         let (audited, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
         let redacted = Arc::new(redact(def, &args));
         let make = |args: Map<String, Value>| ToolCall {

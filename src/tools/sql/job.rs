@@ -10,7 +10,7 @@ use tokio_postgres::types::{ToSql, Type};
 use super::header::{Notify, Then, Use};
 use super::tool::{Functions, MAX_ROWS, SqlTool, SqlToolError, functions, load_dir};
 use super::values::{TextParam, row_object, shows};
-use crate::definition::{Definition, Meta};
+use crate::definition::{ArgumentsError, Definition, Meta};
 use base::{Seen, TenantId, Trust};
 use store::{Lease, Store, StoreError, describe};
 
@@ -26,7 +26,7 @@ pub struct SqlJob {
 #[derive(Debug, thiserror::Error)]
 pub enum JobError {
     #[error("job_args: {0}")]
-    Arguments(String),
+    Arguments(ArgumentsError),
     #[error("{0}")]
     Statement(String),
     #[error(transparent)]
@@ -91,7 +91,7 @@ impl SqlTool {
     fn arguments(&self) -> Result<Definition, SqlToolError> {
         let header = &self.header;
         Definition::new(&self.name, &header.description, header.schema.clone(), Meta::read())
-            .map_err(|p| self.fail(1, p))
+            .map_err(|e| self.fail(1, e.to_string()))
     }
 }
 

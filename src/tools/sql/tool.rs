@@ -179,7 +179,7 @@ async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions
     tool.header.meta.effect = Some(effect);
     let def =
         Definition::new(&tool.name, &tool.header.description, tool.header.schema.clone(), tool.header.meta.clone())
-            .map_err(|p| tool.fail(1, p))?;
+            .map_err(|e| tool.fail(1, e.to_string()))?;
     let run = Arc::new(Runner {
         sql: tool.statement.sql,
         params: tool

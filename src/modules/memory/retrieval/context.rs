@@ -55,7 +55,7 @@ pub(super) async fn memory_context(call: ToolCall, with: With) -> Result<Value, 
     let now = now.round(jiff::TimestampRound::new().smallest(Unit::Hour).mode(jiff::RoundMode::Trunc)).unwrap_or(now);
     let ask = Ask {
         text: text::truncate(given.trigger_prompt.trim(), MAX_QUESTION),
-        mode: retrieval.default_mode,
+        mode: retrieval.default_mode.into(),
         limit: MANY,
         min_confidence: retrieval.min_confidence,
         kinds: vec![Kind::Fact],

@@ -86,7 +86,7 @@ impl SearchArgs {
         let sensitivity = given.max_sensitivity.or(filters.sensitivity);
         let ask = Ask {
             text,
-            mode: given.mode.unwrap_or(retrieval.default_mode),
+            mode: given.mode.unwrap_or(retrieval.default_mode.into()),
             limit: given.limit.unwrap_or(retrieval.default_limit),
             min_confidence: given.min_confidence.unwrap_or(retrieval.min_confidence),
             kinds: kinds.filter_map(|kind| Kind::from_name(&kind)).collect(),

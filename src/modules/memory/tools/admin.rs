@@ -86,7 +86,7 @@ async fn missing(call: &ToolCall, model: &str, most: i32) -> Result<Vec<Unembedd
     let given = super::list(call, "tiers");
     let mut kinds: Vec<&str> = given.iter().map(String::as_str).collect();
     if kinds.is_empty() {
-        kinds = Kind::ALL.map(Kind::as_str).to_vec();
+        kinds = Kind::ALL.iter().map(|kind| kind.as_str()).collect();
     }
     let mut from = call;
     Ok(unembedded(&mut from, &kinds, model, most).await?)

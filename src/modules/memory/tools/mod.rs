@@ -113,7 +113,7 @@ pub(super) fn define(
     }
     let schema =
         json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required});
-    Definition::new(name, description, schema, meta).map(Arc::new)
+    Definition::new(name, description, schema, meta).map(Arc::new).map_err(|e| e.to_string())
 }
 
 /// Metadata of a tool that is handed a memory's text: that stands in its row and is not to stay in the record of the call.
