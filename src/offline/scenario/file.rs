@@ -261,7 +261,7 @@ mod tests {
         let step = "[[scenario]]\nname = \"x\"\n[[scenario.step]]\n";
         for (text, line, word) in [
             ("x = 1\n", 1, "unknown field"),
-            ("now = \"yesterday\"\n", 1, "no moment"),
+            ("now = \"yesterday\"\n", 1, "not a moment"),
             (&format!("{step}call = \"a\"\nrows = \"b\"\n"), 3, "a step has one of"),
             (&format!("{step}rows = \"b\"\n"), 3, "need `expect`"),
             (&format!("{step}call = \"b\"\nnothing = true\nrefused = \"x\"\n"), 3, "one of `expect`"),
