@@ -26,7 +26,7 @@ async fn a_sender_is_a_stranger_until_somebody_says_who_it_is() {
         let (code, out, err) = household.cli(args);
         (code, format!("{out}{err}"))
     };
-    assert!(cli(&["contacts", "list"]).1.contains("Nobody is known yet"));
+    assert!(cli(&["contacts", "list"]).1.contains("No contacts"));
     // Another tenant's people are not the household's.
     let (_, made, _) = household.cli(&["token", "new", "--tenant", "other", "--scope", "tools", "--json"]);
     let token: Value = serde_json::from_str(&made).expect("JSON");
