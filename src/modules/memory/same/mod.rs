@@ -1,9 +1,9 @@
 //! Whether two texts about the same subject say the same. Pure, and careful: what is merged by mistake is lost, while what
 //! is kept twice can be merged later.
 //!
-//! A text is read as the words in it that carry something ([`read`]): numbers, dates and negations in a plain form, of the
+//! A text is read as the words in it that carry something (`read`): numbers, dates and negations in a plain form, of the
 //! others the stem. Two texts say the same where each word of the one has its counterpart in the other, the same, a word of
-//! the same group, or a synonym ([`near`]); what the subject and the predicate say already may be said or left out. Where
+//! the same group, or a synonym (`near`); what the subject and the predicate say already may be said or left out. Where
 //! the order carries the meaning, it must agree: which number counts what, who does it to whom, what follows `not`, `over`
 //! or `from`; and neither may speak of the past where the other speaks of the present. The embedding can only say no: texts
 //! whose words agree and whose vectors are far apart.
