@@ -1,42 +1,98 @@
-# What one does in this repository. `cargo test` and `cargo run --release -- demo` need none of it.
+# Shortcuts for work on this repository. `cargo test` and `cargo run --release -- demo` need none of them.
 
-# The list of recipes.
+# List the recipes.
 default:
     @just --list --unsorted
 
-# All tests. Those with outside clients are left out, and say so, unless `.ci/run clients` was evaluated before.
+# Run the tests whose name or module contains NAME: `just one due`, `just one webhook --nocapture`. Builds only what has them.
+one name *arguments:
+    #!/usr/bin/env bash
+    set -euo pipefail
+    name='{{name}}'
+    # A bare `cargo test NAME` builds the tests of every crate. So look first where the name is, as cargo's filter does;
+    # cargo leaves the crate out of a test's path, so `schedule::due` is `due`.
+    if [[ $name == *::* && -f src/${name%%::*}/Cargo.toml ]]; then name=${name#*::}; fi
+    wanted=${name%::tests}
+    wanted=${wanted##*::}
+    files=$(find src tests/it tests/routing tests/soak -name '*.rs' -exec awk -v wanted="$wanted" '
+        FNR == 1 { test = 0; at = FILENAME; sub(/^src\/[^\/]*\/|^tests\/(it\/)?/, "", at); sub(/\.rs$/, "", at); gsub(/\//, "::", at) }
+        /^ *#\[(tokio::)?test/ { test = 1; next }
+        test && match($0, /fn [a-z0-9_]+/) {
+            if (index(at "::" substr($0, RSTART + 3, RLENGTH - 3), wanted)) print FILENAME
+            test = 0
+        }' {} +)
+    if [ -z "$files" ]; then
+        echo "No test has \"$name\" in its name or its module. Look for it with: grep -rn 'fn .*$wanted' src tests" >&2
+        exit 1
+    fi
+    crates=()
+    for file in $(grep '^src/' <<<"$files" || true); do
+        room=${file%/*}
+        until [ -f "$room/Cargo.toml" ]; do room=$(dirname "$room"); done
+        crate=$(sed -n 's/^name = "\(.*\)"/\1/p' "$room/Cargo.toml" | head -1)
+        [[ " ${crates[*]} " == *" $crate "* ]] || crates+=(-p "$crate")
+    done
+    if [ ${#crates[@]} -gt 0 ]; then (set -x; cargo test --lib "${crates[@]}" "$name" -- {{arguments}}); fi
+    if grep -q '^tests/' <<<"$files"; then (set -x; cargo test --test it "$name" -- {{arguments}}); fi
+
+# Run the tests of one crate: `just crate schedule`, or of it those whose name contains a word: `just crate schedule due`.
+crate name *arguments:
+    cargo test -p {{name}} {{arguments}}
+
+# Run a command again after every change of a file: `just watch`, `just watch just crate schedule`.
+watch +command='cargo check':
+    #!/usr/bin/env bash
+    set -euo pipefail
+    watched=(Cargo.toml config roster sql src tests)
+    if command -v cargo-watch >/dev/null; then
+        exec cargo watch "${watched[@]/#/--watch=}" --shell '{{command}}'
+    fi
+    stamp=$(mktemp)
+    trap 'rm -f "$stamp"' EXIT
+    while :; do
+        touch "$stamp"
+        {{command}} || true
+        echo "watch: waiting for a change" >&2
+        until [ -n "$(find "${watched[@]}" -type f -newer "$stamp" -print -quit)" ]; do sleep 1; done
+    done
+
+# Run all tests. Those with outside clients are left out, and say so, unless you evaluated `.ci/run clients` before.
 test *arguments:
     cargo test {{arguments}}
 
-# Formatting and lints, as the gate demands them.
+# Check formatting and lints, as the gate does.
 check:
     cargo fmt --check
     cargo clippy --all-targets -- -D warnings
 
-# The gate: check and all tests, with the pinned clients of others installed outside of the clone.
+# Build the documentation of all crates and open it.
+doc:
+    cargo doc --workspace --no-deps --open
+
+# Run the gate: lints and all tests, with the pinned outside clients installed beside the clone.
 ci:
     .ci/run
 
-# Shows the main job with a scripted model; `just demo --runtime claude-code` with the real CLI.
+# Show the main job with a scripted model; `just demo --runtime claude-code` uses the real CLI.
 demo *arguments:
     cargo run --release -- demo {{arguments}}
 
-# Measures, and prints a table beside the floors of the same run. Wants a quiet machine.
+# Measure, and print a table beside the floors of the same run. Needs a quiet machine.
 bench *arguments:
     cargo bench --bench house -- {{arguments}}
 
-# Scores the routing of labelled messages by the real model; it needs ANTHROPIC_API_KEY.
+# Score how the real model routes labelled messages. Needs ANTHROPIC_API_KEY.
 bench-route file='tests/data/routing.jsonl':
     cargo bench --bench house -- route '{{file}}'
 
-# Measures how much of the conversations in a file memory finds again; see tests/bench/recall.rs for its form.
+# Measure how much of the conversations in a file memory finds again; tests/bench/recall.rs describes the file.
 bench-recall file=env('BUTLERD_EVAL_DATA', ''):
     cargo bench --bench house -- recall '{{file}}'
 
-# The long forms of what `cargo test` does for seconds: 10,000 messages under 50 kills, 1,000 deliveries under 20, a
-# database that is away for 20 s and for 5 minutes, 10,000 operations of memory, 10,000 days of schedules, a thousand sessions that misbehave. About
-# two hours; `STORM_MESSAGES`, `STORM_KILLS`, `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` say otherwise, and
-# `STORM_TELL=1` shows how far it is.
+# 10,000 messages under 50 kills, 1,000 deliveries under 20, a database that is away for 20 s and for 5 minutes, 10,000
+# operations of memory, 10,000 days of schedules, a thousand sessions that misbehave. `STORM_MESSAGES`, `STORM_KILLS`,
+# `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` change the numbers; `STORM_TELL=1` shows the progress.
+# Run for about two hours what `cargo test` does for seconds.
 soak:
     STORM_MESSAGES=${STORM_MESSAGES:-10000} STORM_KILLS=${STORM_KILLS:-50} cargo test --test it inbound_storm -- --nocapture
     NOTIFIES=${NOTIFIES:-1000} NOTIFY_KILLS=${NOTIFY_KILLS:-20} cargo test --test it delivery_storm -- --nocapture
@@ -46,7 +102,7 @@ soak:
     SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release -p schedule due
     BENCH_ONLY=soak cargo bench --bench house
 
-# Writes config/butlerd.toml anew from the settings' documentation in the code.
+# Write config/butlerd.toml again from the settings' documentation in the code.
 config:
     BLESS=1 cargo test -p config tests::defaults
     git diff --stat -- config/butlerd.toml

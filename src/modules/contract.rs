@@ -172,7 +172,45 @@ pub fn told(wrong: &[KeyMistake]) -> String {
     wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// Makes modules of one name.
+/// Makes modules of one name. [`Catalog`](crate::Catalog) lists all factories.
+///
+/// # Examples
+///
+/// ```
+/// # use async_trait::async_trait;
+/// # use modules::{Manifest, ModuleContext};
+/// # use tools::Tool;
+/// # struct Greeter { word: String }
+/// # #[async_trait]
+/// # impl Module for Greeter {
+/// #     fn manifest(&self) -> Result<Manifest, String> {
+/// #         Ok(Manifest::default())
+/// #     }
+/// #     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
+/// #         Ok(Vec::new())
+/// #     }
+/// # }
+/// use std::path::Path;
+///
+/// use base::ButlerName;
+/// use modules::{Factory, Module};
+/// use serde_json::{Value, json};
+///
+/// struct GreeterFactory;
+///
+/// impl Factory for GreeterFactory {
+///     fn name(&self) -> &str {
+///         "greeter"
+///     }
+///     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+///         let word = config["word"].as_str().unwrap_or("Good morning");
+///         Ok(Box::new(Greeter { word: word.to_owned() }))
+///     }
+/// }
+///
+/// let garden = ButlerName::new("garden").unwrap();
+/// assert!(GreeterFactory.build(&json!({"word": "Hello"}), &garden, Path::new("")).is_ok());
+/// ```
 pub trait Factory: Send + Sync {
     /// The name in `[modules.<name>]`.
     fn name(&self) -> &str;
@@ -193,6 +231,47 @@ pub trait Factory: Send + Sync {
 }
 
 /// One butler's module. Errors are sentences for the owner.
+///
+/// A butler's boot calls `manifest`, `migrations`, `credentials`, `start`, `channels`, `schedules`, `jobs` and `tools`, in
+/// this order. An error ends the module and those that depend on it, not its butler.
+///
+/// # Examples
+///
+/// A module with one tool, which reads and writes nothing:
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use async_trait::async_trait;
+/// use modules::{Manifest, Module, ModuleContext};
+/// use serde_json::json;
+/// use tools::{Definition, Meta, Tool, handler};
+///
+/// struct Greeter {
+///     word: String,
+/// }
+///
+/// #[async_trait]
+/// impl Module for Greeter {
+///     fn manifest(&self) -> Result<Manifest, String> {
+///         Ok(Manifest { tools: vec!["greet".to_owned()], ..Manifest::default() })
+///     }
+///     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
+///         let meta = Meta { reads_private: false, ..Meta::read() };
+///         let greet = Definition::new("greet", "Say the household's greeting.", json!({"type": "object"}), meta)?;
+///         let word = self.word.clone();
+///         let say = handler(move |_| {
+///             let word = word.clone();
+///             async move { Ok(json!({"said": word})) }
+///         });
+///         Ok(vec![Tool::new(&Arc::new(greet), say)])
+///     }
+/// }
+///
+/// let greeter = Greeter { word: "Good morning".to_owned() };
+/// assert_eq!(greeter.manifest()?.tools, ["greet"]);
+/// # Ok::<(), String>(())
+/// ```
 #[async_trait]
 pub trait Module: Send + Sync {
     /// What it will register.

@@ -39,7 +39,44 @@ impl Conversation {
     }
 }
 
-/// A way out. A channel knows nothing of rows: it is given a letter and says what became of it.
+/// A way out of the household. A channel knows nothing of rows: the pump hands it a delivery, and it says what became of
+/// the try.
+///
+/// # Examples
+///
+/// A channel that does no harm if it sends twice, and reaches one place only:
+///
+/// ```
+/// use async_trait::async_trait;
+/// use outbox::{Channel, Delivery, Outcome};
+/// use serde_json::json;
+///
+/// struct Bell;
+///
+/// #[async_trait]
+/// impl Channel for Bell {
+///     fn name(&self) -> &str {
+///         "bell"
+///     }
+///     fn at_home(&self) -> bool {
+///         true
+///     }
+///     fn targets(&self) -> Vec<String> {
+///         vec!["hall".to_owned()]
+///     }
+///     fn repeatable(&self, _: &Delivery) -> bool {
+///         true
+///     }
+///     async fn send(&self, delivery: &Delivery) -> Outcome {
+///         match delivery.target.as_str() {
+///             "hall" => Outcome::Sent { receipt: json!({"rang": true}) },
+///             other => Outcome::Refused { why: format!("there is no bell in {other}") },
+///         }
+///     }
+/// }
+///
+/// assert_eq!(Bell.targets(), ["hall"]);
+/// ```
 #[async_trait]
 pub trait Channel: Send + Sync {
     /// As `notify` and the configuration call it.

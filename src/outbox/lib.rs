@@ -5,7 +5,7 @@
 //! transaction (`shared.queue_delivery`: the origin is who logs in); an answer gets its row from a trigger on `shared.replies`, and
 //! where the messenger has the channel that the question came through, it goes out there. Channels of other butlers'
 //! modules, and their tools whose names end like `_send_message`, are stripped, and the log says so. To whom it goes is
-//! decided once ([`Aim`]): the owner's identities, `shared` contacts, configured ends; an address that nobody is known by is
+//! decided once ([`Recipient`]): the owner's identities, `shared` contacts, configured ends; an address that nobody is known by is
 //! refused. The same request, butler, channel, target and content is the same delivery.
 //!
 //! The pump claims the first of each lane (channel and target; a unique index keeps a second one out), commits `sending`

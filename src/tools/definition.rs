@@ -206,10 +206,34 @@ impl Definition {
     }
 }
 
-/// What runs a call.
+/// What runs a call. [`handler`] makes one of an async function.
 pub type Handler = Arc<dyn Fn(ToolCall) -> BoxFuture<'static, Result<Value, ToolError>> + Send + Sync>;
 
 /// Makes a handler of an async function.
+///
+/// Its arguments were checked against the tool's schema. It reads with [`ToolCall::query`] and writes with
+/// [`ToolCall::effect`], which commits the change and the call's audit row together.
+///
+/// # Examples
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use serde_json::json;
+/// use tools::{Definition, Meta, Tool, handler};
+///
+/// let schema = json!({"type": "object", "additionalProperties": false, "required": ["key"],
+///                     "properties": {"key": {"type": "string", "minLength": 1}}});
+/// let definition = Definition::new("state_has", "Say whether the store has a key.", schema, Meta::read())?;
+/// let look = handler(|call| async move {
+///     let key = call.text("key").unwrap_or_default();
+///     let rows = call.query("SELECT 1 FROM state WHERE key = $1", &[&key]).await?;
+///     Ok(json!({"found": !rows.is_empty()}))
+/// });
+/// let tool = Tool::new(&Arc::new(definition), look);
+/// assert_eq!(tool.def.name, "state_has");
+/// # Ok::<(), String>(())
+/// ```
 pub fn handler<F, R>(f: F) -> Handler
 where
     F: Fn(ToolCall) -> R + Send + Sync + 'static,

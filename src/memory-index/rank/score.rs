@@ -103,7 +103,7 @@ pub struct Parts {
     pub confidence: f32,
 }
 
-/// The signal [`LENGTH`] weighs: little is gained past fifty words.
+/// The signal `LENGTH` weighs: little is gained past fifty words.
 pub fn length(words: u16) -> f32 {
     f32::from(words.min(LONG)).ln_1p() / 4.0
 }

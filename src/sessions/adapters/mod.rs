@@ -74,7 +74,81 @@ pub struct Probe {
     pub problem: Option<String>,
 }
 
-/// One kind of runtime.
+/// One kind of runtime: how its program is told what to do, and how its output is read.
+///
+/// # Examples
+///
+/// A program that reads its prompt from standard input, prints one line `{"said": …}` and needs no key:
+///
+/// ```
+/// use async_trait::async_trait;
+/// use config::RuntimeKind;
+/// use process::{ExitInfo, ProcessSupervisor};
+/// use sessions::adapters::{
+///     Adapter, AdapterError, CHILD_PATH, Composed, EnvList, ErrorClass, Invocation, Needs, Outcome, Parser, Probe,
+///     RunError, RunEvent, Usage,
+/// };
+/// use sessions::workspace::SessionFile;
+///
+/// struct Echo;
+///
+/// #[async_trait]
+/// impl Adapter for Echo {
+///     fn kind(&self) -> RuntimeKind {
+///         RuntimeKind::Native // A new runtime gets a name of its own there.
+///     }
+///     fn env_list(&self) -> EnvList {
+///         EnvList { always: &[], sometimes: &[] }
+///     }
+///     fn compose(&self, invocation: &Invocation) -> Result<Composed, AdapterError> {
+///         let contents = invocation.prompt.clone().into_bytes();
+///         Ok(Composed {
+///             program: "/usr/local/bin/echo-agent".into(),
+///             args: vec!["--json".to_owned()],
+///             env: vec![("PATH".to_owned(), CHILD_PATH.to_owned())],
+///             files: vec![SessionFile { path: "prompt.md".into(), contents, mode: 0o600 }],
+///             stdin: Some("prompt.md".into()),
+///             needs: Needs::default(),
+///         })
+///     }
+///     fn parser(&self, _: &[String]) -> Box<dyn Parser> {
+///         Box::new(EchoParser { said: None })
+///     }
+///     async fn probe(&self, _: &ProcessSupervisor) -> Probe {
+///         Probe { program: None, version: None, problem: Some("install echo-agent".to_owned()) }
+///     }
+/// }
+///
+/// struct EchoParser {
+///     said: Option<String>,
+/// }
+///
+/// impl Parser for EchoParser {
+///     fn line(&mut self, line: &str) -> Vec<RunEvent> {
+///         let value: serde_json::Value = serde_json::from_str(line).unwrap_or_default();
+///         let Some(said) = value["said"].as_str() else { return Vec::new() };
+///         self.said = Some(said.to_owned());
+///         vec![RunEvent::Text(said.to_owned()), RunEvent::Final]
+///     }
+///     fn finish(&mut self, exit: ExitInfo, _: &str) -> Outcome {
+///         match self.said.take() {
+///             Some(said) => Outcome {
+///                 ok: true,
+///                 final_text: Some(said),
+///                 usage: Usage::default(),
+///                 cost_usd: None,
+///                 turns: Some(1),
+///                 error: None,
+///             },
+///             None => Outcome::failed(RunError::new(ErrorClass::Crashed, format!("it ended ({exit}) without a word"))),
+///         }
+///     }
+/// }
+///
+/// let mut parser = Echo.parser(&[]);
+/// assert_eq!(parser.line(r#"{"said": "hello"}"#).last(), Some(&RunEvent::Final));
+/// assert!(parser.finish(ExitInfo::default(), "").ok);
+/// ```
 #[async_trait]
 pub trait Adapter: Send + Sync {
     fn kind(&self) -> RuntimeKind;
@@ -97,7 +171,7 @@ pub trait Adapter: Send + Sync {
     async fn probe(&self, processes: &ProcessSupervisor) -> Probe;
 }
 
-/// Reads the output of one run.
+/// Reads the output of one run. [`Adapter`] has an example.
 pub trait Parser: Send {
     /// Takes the next line. Lines that mean nothing, or are no whole JSON object, yield no event.
     fn line(&mut self, line: &str) -> Vec<RunEvent>;
