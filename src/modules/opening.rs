@@ -149,9 +149,11 @@ mod tests {
     #[test]
     fn what_is_not_told_lowers_no_trust() {
         let told = vec![("big".to_owned(), lines(&"x".repeat(50_000), Trust::Stranger))];
+        let memory = "# Memory".to_owned();
+        let rows = vec![json!({"module": "big", "tokens": 0, "cut": true})];
         assert_eq!(
-            open(None, Trust::Owner, told),
-            Opened { block: None, seen: Trust::Owner, rows: vec![json!({"module": "big", "tokens": 0, "cut": true})] }
+            open(Some((memory.clone(), OPENING_BUDGET)), Trust::Owner, told),
+            Opened { block: Some(memory), seen: Trust::Owner, rows }
         );
         assert_eq!(open(None, Trust::Owner, Vec::new()).block, None);
     }

@@ -13,6 +13,7 @@ use super::{demand_nothing, root};
 const OWNERS: &[(&str, &[&str])] = &[
     ("store", &["nodes", "butler_roles", "schema_migrations"]),
     ("access", &["tokens", "secrets"]),
+    ("conversation", &["conversation", "conversation_readers"]),
     ("tools", &["tool_calls", "state", "notes_to_self", "row_changes"]),
     ("schedule", &["scheduled_tasks", "schedule_runs"]),
     ("sessions", &["sessions", "session_events", "blobs"]),
