@@ -280,16 +280,16 @@ async fn a_module_calls_tools_of_another_mcp_server() {
     let household = Household::few().butler("tester", &toml("", ""));
     let daemon = household.start().await;
     let tester = daemon.mcp("tester");
-    let token = token(&household, &["--scope", "tools", "--butler", "messenger"]);
+    let file = household.data().join("run/operator.token");
     let url = daemon.mcp("messenger").url;
-    let asked = json!({"url": url, "token": token, "tool": "status", "arguments": {}});
+    let asked = json!({"url": url, "token_file": file, "tool": "status", "arguments": {}});
     let told = tester.ok("contract_remote", asked).await;
     assert_eq!(told["is_error"], false, "{told}");
     assert!(told["text"].as_str().is_some_and(|text| text.contains("\"messenger\"")), "{told}");
     assert!(told["tools"].as_array().is_some_and(|tools| tools.contains(&json!("status"))), "{told}");
     let refused = tester.ok("contract_remote", json!({"url": url, "tool": "status"})).await;
     assert_eq!(refused["code"], "remote", "{refused}");
-    let wrong = json!({"url": url, "token": token, "tool": "no_such_tool"});
+    let wrong = json!({"url": url, "token_file": file, "tool": "no_such_tool"});
     let refused = tester.ok("contract_remote", wrong).await;
     assert!(refused["code"] == "remote" || refused["is_error"] == true, "{refused}");
 }

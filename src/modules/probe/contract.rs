@@ -306,13 +306,16 @@ async fn run_session(call: ToolCall, cx: ModuleContext) -> Result<Value, ToolErr
     }
 }
 
-/// `{"url", "token", "tool", "arguments"}`
+/// `{"url", "token_file", "tool", "arguments"}`; a token among the arguments would be covered, as every secret is.
 async fn remote(call: ToolCall) -> Result<Value, ToolError> {
     let refused = |e: mcp::ClientError| ToolError::refused("remote", e.to_string());
     let server = RemoteServer {
         name: "another".to_owned(),
         url: call.text("url").unwrap_or_default().to_owned(),
-        token: call.text("token").map(|token| token.to_owned().into()),
+        token: call
+            .text("token_file")
+            .and_then(|file| std::fs::read_to_string(file).ok())
+            .map(|token| token.trim().to_owned().into()),
         headers: Vec::new(),
         call_within: Duration::from_secs(20),
     };
