@@ -22,6 +22,7 @@ const CAPPED: &str =
     "j.day IS NOT DISTINCT FROM shared.today() AND j.day_cents > 0 AND j.day_cents >= j.daily_cost_cap_cents";
 
 /// The tools.
+#[allow(clippy::too_many_lines, reason = "a list of definitions")]
 pub(super) fn tools() -> Vec<Tool> {
     let text = |description: &str| json!({"type": "string", "maxLength": 2000, "description": description});
     let count = |description: &str| json!({"type": "integer", "minimum": 0, "maximum": 1_000_000_000, "description": description});

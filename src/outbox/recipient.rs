@@ -105,6 +105,7 @@ pub(super) struct ContactMatch {
 }
 
 /// Decides. `owner` is `None` for a tenant whom the settings do not know: then the owner is reached in the chat.
+#[allow(clippy::too_many_lines, reason = "one decision, case by case in the order that counts")]
 pub(super) fn decide(
     channel: Option<&str>,
     recipient: Option<&str>,

@@ -103,6 +103,7 @@ fn of_house(schedule: BuiltInSchedule, butler: &str, owner_zone: &str) -> Declar
 /// Makes the rows of the sources `toml` and `house` match what is declared; what is no longer declared is switched off.
 ///
 /// As the owner role: under the butler's own, a stranger's row that is only looked at would lower what is written here.
+#[allow(clippy::too_many_lines, reason = "one transaction, whose statements share what they find")]
 pub async fn sync(
     db: &Database,
     store: &Store,

@@ -179,6 +179,7 @@ fn outbox(household: &Household, db: &Arc<Database>, clock: &Clock, inbox: &Inbo
 }
 
 /// Runs a loaded household until `stop`.
+#[allow(clippy::too_many_lines, reason = "the daemon's parts in the order in which they come and go")]
 pub async fn serve_with<A>(
     household: Household,
     catalog: Catalog,

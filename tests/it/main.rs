@@ -1,5 +1,6 @@
 //! The integration tests: real PostgreSQL, real ports, real children, the real binary. One file for each behaviour.
 
+#![allow(clippy::too_many_lines, reason = "a test is one story, told to its end")]
 #![allow(clippy::unwrap_used, reason = "a test's panic is its report")]
 
 mod leaks;

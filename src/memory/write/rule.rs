@@ -57,6 +57,7 @@ pub struct StoredRule {
 }
 
 /// Takes a rule in, or confirms the one that says the same. A stranger's words are no rule to go by.
+#[allow(clippy::too_many_lines, reason = "one decision, whose cases share what was read")]
 pub async fn store_rule(tx: &mut dyn Rows, origin: &Origin, rule: &NewRule) -> Result<StoredRule, WriteError> {
     let content = admitted(&rule.content, MAX_FACT)?;
     let hash = content_hash(&content);

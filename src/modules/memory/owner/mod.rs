@@ -32,6 +32,7 @@ fn for_people(meta: Meta) -> Meta {
     Meta { operators: true, ..meta }
 }
 
+#[allow(clippy::too_many_lines, reason = "a list of definitions")]
 pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
     let which = || json!({"memory_type": memory_type(), "memory_id": id_of("memory")});
     let limit = || json!({"type": "integer", "minimum": 1, "maximum": PAGE, "description": "How many at most"});
