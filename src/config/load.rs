@@ -2,6 +2,8 @@
 
 use std::path::{Path, PathBuf};
 
+use figment::Figment;
+use figment::providers::Serialized;
 use serde_json::{Map, Value as Json, json};
 
 use base::ButlerName;
@@ -191,16 +193,6 @@ fn read_file(
     }
 }
 
-/// Puts a layer over those below it, table by table.
-fn overlay(below: &mut Map<String, Json>, layer: &Map<String, Json>) {
-    for (key, value) in layer {
-        match (below.get_mut(key), value) {
-            (Some(Json::Object(below)), Json::Object(layer)) => overlay(below, layer),
-            _ => drop(below.insert(key.clone(), value.clone())),
-        }
-    }
-}
-
 struct Layers {
     file: Map<String, Json>,
     node: Node,
@@ -211,10 +203,16 @@ struct Layers {
 impl Layers {
     /// Merges the layers, the lowest first.
     fn settle(&self, environment: &Environment, checker: &mut Checker<'_>) -> Option<Config> {
-        let mut merged = Map::new();
-        for layer in [&self.file, &self.environment.map, &self.command_line.map] {
-            overlay(&mut merged, layer);
-        }
+        let layer = |map: &Map<String, Json>| Serialized::defaults(Json::Object(map.clone()));
+        let layers =
+            Figment::from(layer(&self.file)).merge(layer(&self.environment.map)).merge(layer(&self.command_line.map));
+        let mut merged: Map<String, Json> = match layers.extract() {
+            Ok(merged) => merged,
+            Err(e) => {
+                checker.note(None, &e.path.join("."), format!("can't be taken over: {e}"), "");
+                return None;
+            }
+        };
         CONFIG.fill(&mut merged);
         let zone = environment.zone.as_ref().map_or("UTC", |zone| zone.name());
         let found_out =

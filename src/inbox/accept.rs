@@ -272,6 +272,12 @@ impl Parts {
         for (id, draft) in same {
             let _ = draft.answer.send(Ok(accepted(id, true, None)));
         }
+        self.answer(tenant, rows, &taken, &found);
+        Ok(())
+    }
+
+    /// Tells whoever waits that these messages are on record, and offers the new ones to the workers.
+    fn answer(&self, tenant: &TenantId, rows: Vec<Row>, taken: &HashMap<Uuid, i64>, found: &OnRecord) {
         for row in rows {
             let answer = match (taken.get(&row.id), found.get(&row.draft.key.text)) {
                 (Some(seq), _) => {
@@ -288,7 +294,6 @@ impl Parts {
             };
             let _ = row.draft.answer.send(answer);
         }
-        Ok(())
     }
 }
 
@@ -360,11 +365,11 @@ impl Row {
     }
 }
 
+/// Messages that are there already, by their key: which, and when they came.
+type OnRecord = HashMap<String, (Uuid, Timestamp)>;
+
 /// The request of each of these keys that is on record, and when it came.
-async fn on_record(
-    lease: &mut store::Lease,
-    keys: impl Iterator<Item = &str>,
-) -> Result<HashMap<String, (Uuid, Timestamp)>, StoreError> {
+async fn on_record(lease: &mut store::Lease, keys: impl Iterator<Item = &str>) -> Result<OnRecord, StoreError> {
     let keys: Vec<&str> = keys.collect();
     if keys.is_empty() {
         return Ok(HashMap::new());

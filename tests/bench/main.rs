@@ -14,6 +14,8 @@
 //! `BENCH_QUICK=1` is a short form: one round of a second each, and no wait for idle connections to be given back.
 //! A target that is missed is printed as such and fails nothing.
 
+#![allow(clippy::too_many_lines, reason = "a measurement is one story, told to its end")]
+
 mod accepts;
 mod boot;
 mod calls;

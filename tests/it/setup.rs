@@ -76,14 +76,14 @@ async fn a_butler_out_of_nothing_serves_and_grows_a_tool() {
     // Nothing is made over anything, and nothing that could not live.
     let before = files(&household.roster());
     for (args, code, why) in [
-        (&["new", "butler", "wine-cellar"][..], 1, "wine-cellar is there already"),
-        (&["new", "butler", "health"], 1, "health is there already"),
+        (&["new", "butler", "wine-cellar"][..], 1, "wine-cellar exists already"),
+        (&["new", "butler", "health"], 1, "health exists already"),
         (&["new", "butler", "Garden"], 2, "`Garden` can't be a butler's name"),
         (&["new", "butler", "../garden"], 2, "can't be a butler's name"),
         (&["new", "butler", "shared"], 2, "the name of what butlers share"),
         (&["new", "butler", "memory"], 2, "the name of a module"),
         (&["new", "butler", "public"], 1, "butler.db.schema"),
-        (&["new", "tool", "wine-cellar", "item_count"], 1, "item_count.sql is there already"),
+        (&["new", "tool", "wine-cellar", "item_count"], 1, "item_count.sql exists already"),
         (&["new", "tool", "wine-cellar", "Item"], 2, "can't be a tool's name"),
         (&["new", "tool", "wine-cellar", "state_get"], 2, "built in"),
         (&["new", "tool", "messenger", "post_count"], 1, "has no [modules.messenger]"),
@@ -114,7 +114,7 @@ async fn a_household_out_of_nothing_answers_within_three_minutes() {
     let flags = ["init", "--owner", "Ada", "--zone", "Europe/Rome", "--butlers", "health", "--key-stdin"];
     for (args, why) in [
         (&["init"][..], "--owner NAME"),
-        (&["init", "--owner", "Ada", "--zone", "Rome"], "`Rome` is no time zone"),
+        (&["init", "--owner", "Ada", "--zone", "Rome"], "`Rome` is not a time zone"),
         (&["init", "--owner", "Ada", "--butlers", "gardener"], "No butler `gardener` is shipped"),
         (&["init", "--owner", "Ada", "--key-from-env", "NOT_SET"], "NOT_SET is not set"),
     ] {

@@ -100,7 +100,7 @@ async fn rules_are_changed_by_people_and_tried_before() {
     assert_eq!(found["messages"][0]["would"], "skip", "{said}");
     assert_eq!(found["messages"][0]["was"], Value::Null, "{said}");
     let (code, said) = cli(&["rules", "list"]);
-    assert!(code == 0 && said.contains("There is no rule"), "a dry run changes nothing: {said}");
+    assert!(code == 0 && said.contains("No rules."), "a dry run changes nothing: {said}");
     let (code, said) =
         cli(&["rules", "add", "sender_domain", "shop.example", "skip", "--position", "5", "--note", "ads", "--json"]);
     let rule: Value = serde_json::from_str(&said).expect("JSON");

@@ -8,6 +8,7 @@ fn health(more: &str) -> String {
 }
 
 #[test]
+#[allow(clippy::too_many_lines, reason = "one list of mistakes and what is said of each")]
 fn each_mistake_of_a_butler_is_told_with_file_line_and_key() {
     let at = "roster/health/butler.toml";
     // What is added to the least file (three lines), and how the mistake begins.
