@@ -18,7 +18,7 @@ use super::services::HouseholdServices;
 use super::status::PhaseTime;
 use super::tools::self_tools;
 use access::Edge;
-use approvals::{Actions, ApprovalGate, ApprovalParts, Approvals, Settings};
+use approvals::{Actions, ApprovalGate, ApprovalParts, Settings};
 use base::{ButlerName, TenantId, crash, task};
 use config::{ButlerConfig, Ports};
 use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
@@ -27,6 +27,7 @@ use modules::{ModuleContext, Modules, Phase, memory};
 use outbox::{MESSENGER, Pump, messenger_tools};
 use schedule::{ScheduleLoop, Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
+use store::RunningQueue;
 use store::migrate::{Chain, MigrationError};
 use tools::sql::{SqlToolError, prepare_jobs};
 use tools::{Auditor, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
@@ -267,7 +268,7 @@ pub async fn boot(
     let approvals = phases
         .run("approval recovery", async {
             let (tools, node, told) = (tools.clone(), services.inbox.node().to_owned(), wake.clone());
-            Approvals::start(ApprovalParts { gate: gate.clone(), tools, node, told }).await
+            approvals::start(ApprovalParts { gate: gate.clone(), tools, node, told }).await
         })
         .await?;
     let schedule_loop = phases.run("schedules", schedules.start()).await?;
@@ -423,7 +424,7 @@ struct RunningButler {
     stop: CancellationToken,
     routed: Routed,
     schedule_loop: ScheduleLoop,
-    approvals: Approvals,
+    approvals: RunningQueue,
     buffer: Option<Buffer>,
     pump: Option<Pump>,
     episode_intake: Option<EpisodeIntake>,
@@ -460,7 +461,8 @@ impl RunningButler {
         };
         tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
         tokio::join!(self.routed.ended(LAST_REQUESTS), self.schedule_loop.ended(LAST_REQUESTS));
-        self.approvals.stop(LAST_REQUESTS).await;
+        self.approvals.close();
+        self.approvals.ended(LAST_REQUESTS).await;
         if let Some(pump) = self.pump.take() {
             // After the sessions, so that what they said last is tried.
             pump.close();
