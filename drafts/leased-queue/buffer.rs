@@ -1,0 +1,396 @@
+//! The buffer: workers that take accepted messages one by one, and the scanner that finds what was left. Start-up and
+//! steady state are the same code. Which message is next is looked up in memory ([`Lanes`]); its row is claimed there.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use serde_json::Value;
+use tokio::sync::{Notify, watch};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use uuid::Uuid;
+
+use super::accept::Acceptor;
+use super::handle::{Inbox, Up};
+use super::lanes::{Item, Lanes};
+use super::route::Pass;
+use super::settle::Answer;
+use super::types::{Lane, Tier, Triage};
+use base::{Backoff, HumanDuration, RequestContext, RequestId, TenantId, Trust, task};
+use config::BufferSection;
+use sessions::Spawner;
+use store::{
+    Also, Claim, Claimed, Database, Handler, Left, Outlook, Queue, QueueOptions, QueueTable, RetryPolicy, RunningQueue,
+    Store, StoreError, Verdict,
+};
+
+/// How often messages and their parts are tried, and how long they wait in between.
+pub const RETRY: RetryPolicy = RetryPolicy { tries: 5, pause, error: "last_error" };
+
+/// How long something waits before its next try, after so many.
+pub(super) fn pause(attempts: i32) -> Duration {
+    let mut backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(120));
+    let delays = (0..attempts.max(1)).map(|_| backoff.next_delay());
+    delays.last().unwrap_or_default()
+}
+
+/// The queue of what was handed to the butler of this schema.
+pub fn route_inbox(schema: &str) -> QueueTable {
+    QueueTable::accepted(format!("\"{schema}\".route_inbox"), "id", "n.seq", RETRY)
+}
+
+/// The queue of messages; one that is with its butlers is `processing` and in nobody's hands.
+pub(super) fn message_inbox(schema: &str) -> QueueTable {
+    QueueTable {
+        open: "(state = 'accepted' OR state = 'processing' AND claim_id IS NOT NULL)".to_owned(),
+        ..QueueTable::accepted(format!("\"{schema}\".message_inbox"), "request_id", "n.seq", RETRY)
+    }
+}
+
+/// The running buffer of a switchboard that is up.
+pub struct Buffer {
+    inbox: Inbox,
+    queue: RunningQueue,
+    tasks: Vec<JoinHandle<()>>,
+    /// Dropped, it ends them: a switchboard that dies takes its workers along.
+    stop: DropGuard,
+}
+
+/// A message in these hands.
+pub(super) struct Message {
+    pub item: Item,
+    pub claim: Uuid,
+    pub body: String,
+    pub attachments: Value,
+    pub envelope: Value,
+    pub context: Arc<RequestContext>,
+    pub triage: Option<Triage>,
+    pub classified: bool,
+    /// Why the last try failed.
+    last_error: Option<String>,
+}
+
+/// What became of one try.
+pub(super) enum Tried {
+    /// Its parts are with their butlers, who end it.
+    HandedOn,
+    /// Nothing of it is at fault; the same again after a while.
+    Later(Duration),
+    /// It failed; again, unless it has failed too often.
+    Failed(String),
+    /// Somebody else holds it by now.
+    Lost,
+}
+
+/// How often the scanner looks, how long a lease must be over, and how many it takes.
+struct Scan {
+    every: Duration,
+    grace: Duration,
+    batch: i64,
+}
+
+fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("looking for messages that wait")
+}
+
+impl Inbox {
+    /// Opens the inbox for messages: releases what the last run held, then begins to work.
+    pub async fn open(&self, store: Store, spawner: Spawner, settings: &BufferSection) -> Result<Buffer, StoreError> {
+        let wake = Arc::new(Notify::new());
+        let lanes = Arc::new(Lanes::new(settings.queue_capacity as usize, wake.clone()));
+        let worker = Worker {
+            inbox: self.clone(),
+            lanes: lanes.clone(),
+            table: message_inbox(self.schema()),
+            complete: self.complete(),
+            rescan: AtomicBool::default(),
+        };
+        let slots = settings.worker_count as usize;
+        let longest = settings.scanner_interval.0;
+        let options = QueueOptions { butler: super::SWITCHBOARD.to_owned(), wake, slots, claimers: slots, longest };
+        let queue = Queue::new(worker, options);
+        self.inner.open.store(self.not_done().await?, Ordering::Relaxed);
+        let acceptor = Acceptor::start(
+            store.clone(),
+            self.inner.parts.owner.clone(),
+            self.inner.rules.clone(),
+            self.conversation().clone(),
+            lanes.clone(),
+            self.inner.open.clone(),
+            u64::from(settings.max_backlog),
+        );
+        self.set_up(Some(Up { store, spawner, acceptor, lanes }));
+        let running = queue.start().await?;
+        let stop = CancellationToken::new();
+        let scan = Scan {
+            every: longest,
+            grace: settings.scanner_grace.0,
+            batch: i64::from(settings.scanner_batch_size),
+        };
+        let tasks = vec![
+            task::spawn(task::Kind::Actor, "buffer-scanner", scan.keep(queue, stop.clone())),
+            task::spawn(task::Kind::Actor, "butler-registry", super::registry::keep(self.clone(), stop.clone())),
+            task::spawn(task::Kind::Actor, "conversation-log", self.conversation().clone().keep(stop.clone())),
+        ];
+        Ok(Buffer { inbox: self.clone(), queue: running, tasks, stop: stop.drop_guard() })
+    }
+
+    /// How many messages are not done.
+    async fn not_done(&self) -> Result<u64, StoreError> {
+        let mut lease = self.db().every_tenant().await?;
+        let schema = self.schema();
+        let sql = format!("SELECT count(*) FROM \"{schema}\".message_inbox WHERE state IN ('accepted', 'processing')");
+        let rows = lease.query(&sql, &[]).await.map_err(failed())?;
+        Ok(rows.first().map_or(0, |r| u64::try_from(r.get::<_, i64>(0)).unwrap_or(0)))
+    }
+}
+
+impl Scan {
+    async fn keep(self, queue: Queue<Worker>, stop: CancellationToken) {
+        let worker = queue.handler();
+        loop {
+            let next = match self.once(worker).await {
+                Ok(next) => next,
+                Err(e) => {
+                    tracing::warn!(error = %e, "messages that wait could not be looked for");
+                    Some(Duration::from_secs(1))
+                }
+            };
+            let pause = next.map_or(self.every, |next| next.min(self.every));
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+                () = worker.lanes.starved.notified() => {}
+            }
+        }
+    }
+
+    /// Takes back what nobody holds any more, and puts what is next in each lane into the queue. Returns when there is
+    /// something to look for again, if that is known.
+    async fn once(&self, worker: &Worker) -> Result<Option<Duration>, StoreError> {
+        let Worker { table, lanes, inbox, .. } = worker;
+        table.give_back_lapsed(inbox.db(), self.grace, &lanes.known()).await?;
+        let room = i64::try_from(lanes.room()).unwrap_or(0).min(self.batch);
+        if room == 0 {
+            lanes.there_is_more();
+            return Ok(None);
+        }
+        let sql = format!(
+            "SELECT m.request_id, m.tenant_id, m.lane, m.tier, m.seq FROM {table} m
+             WHERE m.state = 'accepted' AND m.available_at <= clock_timestamp() AND m.request_id <> ALL($2)
+               AND NOT EXISTS (SELECT 1 FROM {table} e
+                               WHERE e.tenant_id = m.tenant_id AND e.lane = m.lane AND e.seq < m.seq
+                                 AND e.state IN ('accepted', 'processing'))
+             ORDER BY m.tier, m.seq LIMIT $1",
+            table = table.table
+        );
+        let rows = {
+            let mut lease = inbox.db().every_tenant().await?;
+            lease.query(&sql, &[&room, &lanes.known()]).await.map_err(failed())?
+        };
+        let found = rows.len();
+        for row in rows {
+            if let Ok(tenant) = TenantId::new(row.get(1)) {
+                let (request, lane, tier) = (RequestId(row.get(0)), Lane(row.get(2)), Tier::from_number(row.get(3)));
+                lanes.offer(Item { request, tenant, lane, tier, seq: row.get(4) });
+            }
+        }
+        if i64::try_from(found).unwrap_or(i64::MAX) >= room {
+            lanes.there_is_more();
+            return Ok(Some(Duration::from_millis(200)));
+        }
+        Ok(table.outlook(inbox.db()).await?.next.map(|next| next.max(Duration::from_millis(10))))
+    }
+}
+
+/// What is done with messages.
+struct Worker {
+    inbox: Inbox,
+    lanes: Arc<Lanes>,
+    table: QueueTable,
+    complete: watch::Receiver<bool>,
+    /// A claim failed: what became of it, the scanner finds out.
+    rescan: AtomicBool,
+}
+
+/// A row as it was claimed. One of a later version can't be read, and must not keep its lane waiting for ever.
+struct Taken {
+    item: Item,
+    message: Result<Message, Unread>,
+}
+
+/// What can be read in any case.
+struct Unread {
+    channel: String,
+    envelope: Value,
+}
+
+/// Why a message comes to nothing.
+struct DeadLetter(String);
+
+store::row! {
+    struct Row {
+        attempts: i32,
+        body: String,
+        attachments: Value,
+        envelope: Value,
+        context: Value,
+        triage: Option<Value>,
+        classified: bool,
+        last_error: Option<String>,
+        channel: String,
+    }
+}
+
+const COLUMNS: &str = "q.attempts, q.body, q.attachments, q.envelope, q.context, q.triage,
+    q.classified_at IS NOT NULL AS classified, q.last_error, q.channel";
+
+#[async_trait]
+impl Handler for Worker {
+    const NAME: &'static str = "message";
+    type Row = Taken;
+    type End = DeadLetter;
+
+    fn table(&self) -> &QueueTable {
+        &self.table
+    }
+
+    fn db(&self) -> &Arc<Database> {
+        self.inbox.db()
+    }
+
+    fn node(&self) -> &str {
+        self.inbox.node()
+    }
+
+    async fn claim(&self, _in_hand: &[Uuid]) -> Result<Option<Claimed<Taken>>, StoreError> {
+        if self.rescan.swap(false, Ordering::Relaxed) {
+            self.lanes.starved.notify_one();
+        }
+        // Whose a message is can only be told once all butlers are there.
+        while *self.complete.borrow()
+            && let Some(item) = self.lanes.take()
+        {
+            match self.claim_item(&item).await {
+                Ok(Some(claimed)) => return Ok(Some(claimed)),
+                // What stood before it in its lane may have ended in between.
+                Ok(None) => self.leave(&item),
+                Err(e) => {
+                    self.rescan.store(true, Ordering::Relaxed);
+                    self.lanes.leave(&item, false);
+                    return Err(e);
+                }
+            }
+        }
+        Ok(None)
+    }
+
+    /// The scanner's business.
+    async fn outlook(&self) -> Result<Outlook, StoreError> {
+        Ok(Outlook::default())
+    }
+
+    async fn run(&self, claimed: &Claimed<Taken>, lost: &CancellationToken) -> Verdict<DeadLetter> {
+        let Ok(message) = &claimed.row.message else {
+            return Verdict::Settle(DeadLetter("this version of butlerd can't read its request context".to_owned()));
+        };
+        let tried = if claimed.attempts > RETRY.tries {
+            // Tries that ended without a word count as well: each of them may have been the daemon's own end.
+            let none = || format!("none of {} tries came to an end", RETRY.tries);
+            Tried::Failed(message.last_error.clone().unwrap_or_else(none))
+        } else {
+            Pass { inbox: &self.inbox, claimed: message, lost }.run().await
+        };
+        match tried {
+            // Its lane stays taken until its parts are at their end.
+            Tried::HandedOn => Verdict::Gone,
+            Tried::Later(after) => Verdict::Later { after, counts: false },
+            Tried::Lost => Verdict::Later { after: Duration::ZERO, counts: false },
+            Tried::Failed(why) => Verdict::Retry { dead: DeadLetter(why.clone()), why },
+        }
+    }
+
+    /// On record as dead, and whoever waits for an answer is told.
+    async fn settle(&self, claimed: &Claimed<Taken>, DeadLetter(why): &DeadLetter) -> Result<bool, StoreError> {
+        let item = &claimed.row.item;
+        let answer = match &claimed.row.message {
+            Ok(message) => super::route::interactive(message).then(|| {
+                let context = Some(Box::new((*message.context).clone()));
+                failure(item, why, message.context.trust, context)
+            }),
+            Err(unread) => super::route::somebody_waits(&unread.channel, &unread.envelope)
+                .then(|| failure(item, why, Trust::Stranger, None)),
+        };
+        self.inbox.give_up(item, claimed.claim.id, why, answer).await
+    }
+
+    fn left(&self, claimed: &Claimed<Taken>, how: Left) {
+        if how != Left::Gone {
+            self.leave(&claimed.row.item);
+        }
+    }
+}
+
+impl Worker {
+    fn leave(&self, item: &Item) {
+        self.lanes.leave(item, false);
+        self.lanes.starved.notify_one();
+    }
+
+    /// Claims a message, if it is the next of its lane and nobody holds it.
+    async fn claim_item(&self, item: &Item) -> Result<Option<Claimed<Taken>>, StoreError> {
+        let Some(up) = self.inbox.up() else { return Ok(None) };
+        let mut lease = up.store.tenant(&item.tenant).await?;
+        let sql = format!(
+            "AND n.request_id = $6 AND n.state = 'accepted'
+             AND NOT EXISTS (SELECT 1 FROM {} e WHERE e.lane = n.lane AND e.seq < n.seq
+                                                  AND e.state IN ('accepted', 'processing'))",
+            self.table.table
+        );
+        let (id, also) = (Uuid::now_v7(), Also { sql: &sql, params: &[&item.request.0] });
+        let rows = self.table.claim(&mut lease, (id, self.node()), (1, &[]), also, COLUMNS).await;
+        let rows = rows.map_err(StoreError::query("claiming a message"))?;
+        let Some(row) = rows.first().map(Row::from) else { return Ok(None) };
+        let message = match serde_json::from_value(row.context) {
+            Ok(context) => Ok(Message {
+                item: item.clone(),
+                claim: id,
+                body: row.body,
+                attachments: row.attachments,
+                envelope: row.envelope,
+                context: Arc::new(context),
+                triage: row.triage.and_then(|t| serde_json::from_value(t).ok()),
+                classified: row.classified,
+                last_error: row.last_error,
+            }),
+            Err(_) => Err(Unread { channel: row.channel, envelope: row.envelope }),
+        };
+        let taken = Taken { item: item.clone(), message };
+        Ok(Some(Claimed { claim: Claim { row: item.request.0, id }, attempts: row.attempts, row: taken }))
+    }
+}
+
+/// What the person is told of a message that came to nothing.
+fn failure(item: &Item, why: &str, trust: Trust, context: Option<Box<RequestContext>>) -> Answer {
+    let text = format!("Your message could not be dealt with: {why}. It is kept; you can have it tried again.");
+    Answer { lane: item.lane.clone(), text, trust, session: None, context, failure: true }
+}
+
+impl Buffer {
+    /// No message is taken up or taken in any more; what is under way with the butlers goes on.
+    pub async fn stop(self, within: Duration) {
+        self.queue.close();
+        drop(self.stop);
+        let tasks = async {
+            let all = futures_util::future::join_all(self.tasks);
+            if tokio::time::timeout(within, all).await.is_err() {
+                let limit = HumanDuration(within);
+                tracing::warn!("the buffer's tasks did not end within {limit}; the next start takes their work up");
+            }
+        };
+        tokio::join!(self.queue.ended(within), tasks);
+        self.inbox.set_up(None);
+    }
+}
