@@ -258,7 +258,8 @@ pub trait Factory: Send + Sync {
 ///     }
 ///     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
 ///         let meta = Meta { reads_private: false, ..Meta::read() };
-///         let greet = Definition::new("greet", "Say the household's greeting.", json!({"type": "object"}), meta)?;
+///         let greet = Definition::new("greet", "Say the household's greeting.", json!({"type": "object"}), meta);
+///         let greet = greet.map_err(|e| e.to_string())?;
 ///         let word = self.word.clone();
 ///         let say = handler(move |_| {
 ///             let word = word.clone();

@@ -232,7 +232,7 @@ pub type Handler = Arc<dyn Fn(ToolCall) -> BoxFuture<'static, Result<Value, Tool
 /// });
 /// let tool = Tool::new(&Arc::new(definition), look);
 /// assert_eq!(tool.def.name, "state_has");
-/// # Ok::<(), String>(())
+/// # Ok::<(), tools::SchemaError>(())
 /// ```
 pub fn handler<F, R>(f: F) -> Handler
 where

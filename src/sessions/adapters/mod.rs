@@ -83,10 +83,10 @@ pub struct Probe {
 /// ```
 /// use async_trait::async_trait;
 /// use config::RuntimeKind;
+/// use llm_api::{ErrorClass, Failure, Usage};
 /// use process::{ExitInfo, ProcessSupervisor};
 /// use sessions::adapters::{
-///     Adapter, AdapterError, CHILD_PATH, Composed, EnvList, ErrorClass, Invocation, Needs, Outcome, Parser, Probe,
-///     RunError, RunEvent, Usage,
+///     Adapter, AdapterError, CHILD_PATH, Composed, EnvList, Invocation, Needs, Outcome, Parser, Probe, RunEvent,
 /// };
 /// use sessions::workspace::SessionFile;
 ///
@@ -140,7 +140,7 @@ pub struct Probe {
 ///                 turns: Some(1),
 ///                 error: None,
 ///             },
-///             None => Outcome::failed(RunError::new(ErrorClass::Crashed, format!("it ended ({exit}) without a word"))),
+///             None => Outcome::failed(Failure::new(ErrorClass::Crashed, format!("it ended ({exit}) without a word"))),
 ///         }
 ///     }
 /// }
