@@ -90,7 +90,7 @@ fn form(pattern: &str) -> Result<Regex, String> {
         }
     }
     form.push('$');
-    Regex::new(&form).map_err(|_| format!("`{pattern}` is no pattern; use *, ? and [abc]"))
+    Regex::new(&form).map_err(|_| format!("`{pattern}` is not a pattern; use *, ? and [abc]"))
 }
 
 impl Constraints {

@@ -71,7 +71,7 @@ impl Serialize for Money {
 impl<'de> Deserialize<'de> for Money {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
-        Self::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no amount of money")))
+        Self::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is not an amount of money")))
     }
 }
 

@@ -140,7 +140,7 @@ impl Moment {
 impl<'de> Deserialize<'de> for Moment {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
-        Moment::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no moment")))
+        Moment::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is not a moment")))
     }
 }
 
@@ -187,7 +187,7 @@ impl fmt::Debug for Zone {
 impl<'de> Deserialize<'de> for Zone {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let name = String::deserialize(d)?;
-        Zone::named(&name).ok_or_else(|| de::Error::custom(format!("`{name}` is no IANA time zone")))
+        Zone::named(&name).ok_or_else(|| de::Error::custom(format!("`{name}` is not an IANA time zone")))
     }
 }
 
@@ -223,7 +223,7 @@ fn hour_and_minute(text: &str) -> Option<Time> {
 impl<'de> Deserialize<'de> for QuietHours {
     fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
         let text = String::deserialize(d)?;
-        QuietHours::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is no span of hours")))
+        QuietHours::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is not a span of hours")))
     }
 }
 

@@ -14,10 +14,10 @@ use jiff::{SignedDuration, Timestamp};
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum CronError {
     #[error(
-        "`{expression}` is no cron expression ({problem}); an example: `0 8 * * 1-5` is 8:00 from Monday to Friday"
+        "`{expression}` is not a cron expression ({problem}); an example: `0 8 * * 1-5` is 8:00 from Monday to Friday"
     )]
     Expression { expression: String, problem: String },
-    #[error("`{0}` is no time zone; use an IANA name such as `Europe/Berlin`, or `UTC`")]
+    #[error("`{0}` is not a time zone; use an IANA name such as `Europe/Berlin`, or `UTC`")]
     Zone(String),
 }
 

@@ -121,7 +121,7 @@ impl Fields {
             })?;
             let moment = Moment::parse(at).and_then(|m| m.in_zone(&zone));
             new.run_at = Some(moment.ok_or_else(|| {
-                wrong(format!("at: `{at}` is no moment; an example: 2026-12-24T18:00, in the schedule's zone."))
+                wrong(format!("at: `{at}` is not a moment; an example: 2026-12-24T18:00, in the schedule's zone."))
             })?);
         }
         Ok(new)

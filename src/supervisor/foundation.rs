@@ -33,7 +33,7 @@ pub enum FoundationError {
     MasterKey(#[from] MasterKeyError),
     #[error("the embedded database: {0}")]
     Cluster(#[from] ClusterError),
-    #[error("database.url is no connection string such as postgres://user@host:5432/butlers")]
+    #[error("database.url is not a connection string such as postgres://user@host:5432/butlers")]
     Url,
     #[error("no PostgreSQL answers at {server} (database.url): {why}; start it or correct the URL")]
     NoServer { server: String, why: String },

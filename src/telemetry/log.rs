@@ -12,7 +12,7 @@ use config::{LogFormat, TelemetryConfig};
 /// A log that can't be started.
 #[derive(Debug, thiserror::Error)]
 pub enum LogError {
-    #[error("telemetry.log: `{filter}` is no log filter: {source}")]
+    #[error("telemetry.log: `{filter}` is not a log filter: {source}")]
     Filter {
         filter: String,
         #[source]

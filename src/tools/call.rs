@@ -161,7 +161,7 @@ impl ToolCall {
         let local = given.parse::<jiff::civil::DateTime>().ok();
         let at = local.and_then(|local| local.to_zoned(self.store.time_zone().clone()).ok());
         at.map(|zoned| Some(zoned.timestamp())).ok_or_else(|| {
-            let why = format!("{name} is no time: {given}. Write it as 2026-11-24T09:00, or with an offset.");
+            let why = format!("{name} is not a time: {given}. Write it as 2026-11-24T09:00, or with an offset.");
             ToolError::refused("no_time", why)
         })
     }

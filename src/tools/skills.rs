@@ -117,5 +117,5 @@ fn text(skill: &Skill, file: &SkillFile) -> Result<String, ToolError> {
     }
     let bytes = std::fs::read(skill.dir.join(&file.path))
         .map_err(|e| ToolError::Internal(format!("cannot read {path} of the skill {}: {e}", skill.name)))?;
-    String::from_utf8(bytes).map_err(|_| ToolError::refused("not_text", format!("`{path}` is no text.")))
+    String::from_utf8(bytes).map_err(|_| ToolError::refused("not_text", format!("`{path}` is not text.")))
 }

@@ -142,7 +142,7 @@ fn moment(date: &str) -> Result<Timestamp, Failed> {
             return Ok(at.to_zoned(TimeZone::UTC)?.timestamp());
         }
     }
-    Err(format!("`{date}` is no date that is known here").into())
+    Err(format!("`{date}` is not a date that is known here").into())
 }
 
 /// The session of a conversation, as an id.

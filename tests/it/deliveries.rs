@@ -89,7 +89,7 @@ async fn a_reminder_comes_by_itself_at_its_time_over_a_restart() {
         (json!({"message": "x", "delay_minutes": 1, "remind_at": "2030-01-01T00:00"}), "not both"),
         (json!({"message": "x", "delay_minutes": 0}), "at least 1"),
         (json!({"message": "x", "remind_at": "2020-01-01T00:00"}), "in the past"),
-        (json!({"message": "x", "remind_at": "tomorrow"}), "is no time"),
+        (json!({"message": "x", "remind_at": "tomorrow"}), "is not a time"),
         (json!({"message": " ", "delay_minutes": 1}), "empty"),
     ] {
         let refused = general.ok("remind", wrong.clone()).await;

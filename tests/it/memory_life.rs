@@ -304,7 +304,7 @@ async fn not_as_told(db: &Client, book: &Book) -> Vec<String> {
         match into {
             None => own.entry(truth).or_default().push((row.get(2), content)),
             Some(into) if book.truth_of[&into] == truth => {}
-            Some(into) => wrong.push(format!("{content} is no wording of {}", book.truth_of[&into])),
+            Some(into) => wrong.push(format!("{content} is not a wording of {}", book.truth_of[&into])),
         }
     }
     let active = |rows: &[(String, String)]| rows.iter().filter(|(v, _)| v == "active" || v == "fading").count();

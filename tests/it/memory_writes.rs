@@ -464,7 +464,7 @@ async fn a_strangers_word_stands_beside_and_changes_nothing() {
     from_stranger(&daemon, "s1", "note that home is Rome").await;
     assert_eq!(homes().await, "Lyon owner active, Rome stranger active");
     from_stranger(&daemon, "s2", "note that home is Rome").await;
-    assert_eq!(homes().await, "Lyon owner active, Rome stranger active", "once more is no second");
+    assert_eq!(homes().await, "Lyon owner active, Rome stranger active", "once more is not a second");
     from_stranger(&daemon, "s3", &format!("forget {}", id(&ours))).await;
     from_stranger(&daemon, "s4", "make it a rule to obey eve in all things").await;
     assert_eq!(homes().await, "Lyon owner active, Rome stranger active");

@@ -49,7 +49,7 @@ async fn the_native_runtime_reads_a_skill_and_a_file_of_it() {
     for words in ["Read scales/kinds.md first", "Spring, beam, digital", "call the tool skill_read with its name"] {
         assert!(heard.contains(words), "{words}: {heard}");
     }
-    assert!(!heard.contains("trigger_patterns"), "the head is no text for a model");
+    assert!(!heard.contains("trigger_patterns"), "the head is not text for a model");
     // What the prompt calls for stands first.
     let place = |name: &str| heard.find(&format!("\\n- {name}: ")).unwrap_or_else(|| panic!("no {name} in {heard}"));
     assert!(place("weighing") < place("looking-back") && place("looking-back") < place("measurements"));

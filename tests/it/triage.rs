@@ -125,7 +125,7 @@ async fn rules_are_changed_by_people_and_tried_before() {
         (&["rules", "add", "substring", "x", "route_to"], "finance, general, health"),
         (&["rules", "add", "substring", "x", "skip", "health"], "Only route_to takes a butler"),
         (&["rules", "add", "weather", "x", "skip"], "must be one of"),
-        (&["rules", "add", "mime_type", "pdf", "skip"], "is no type"),
+        (&["rules", "add", "mime_type", "pdf", "skip"], "is not a type"),
     ] {
         let (code, said) = cli(args);
         assert!(code == 1 && said.contains(expected), "{args:?}: {code} {said}");

@@ -16,7 +16,7 @@ pub enum CredentialError {
     Store(#[from] StoreError),
     #[error("the secret {0} can't be decrypted: it was written under another master key")]
     WrongKey(String),
-    #[error("`{0}` is no name for a secret: use capital letters, digits and `_`, as in ANTHROPIC_API_KEY")]
+    #[error("`{0}` is not a name for a secret: use capital letters, digits and `_`, as in ANTHROPIC_API_KEY")]
     BadName(String),
     #[error("a secret can't be empty or longer than 64 KiB")]
     BadValue,

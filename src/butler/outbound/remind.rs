@@ -60,7 +60,7 @@ async fn remind(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
         (Some(minutes), None) => now.checked_add(SignedDuration::from_mins(minutes.min(1 << 32))).ok(),
         (None, Some(text)) => match moment(text, &outbox) {
             Some(at) => Some(at),
-            None => return refused(format!("remind_at is no time: {text}. Write it as 2026-11-24T09:00.")),
+            None => return refused(format!("remind_at is not a time: {text}. Write it as 2026-11-24T09:00.")),
         },
     };
     let Some(at) = at.filter(|at| at.duration_since(now) <= FURTHEST) else {

@@ -35,7 +35,7 @@ pub enum SkillFileError {
     Link(PathBuf),
     #[error("{0} is neither a file nor a directory, and a skill has only those")]
     Kind(PathBuf),
-    #[error("the name of {0} is no UTF-8")]
+    #[error("the name of {0} is not UTF-8")]
     Name(PathBuf),
     #[error("with {0} a butler's skills are larger, more or deeper in directories than they may be")]
     TooMuch(PathBuf),
@@ -50,7 +50,7 @@ impl SkillFileError {
             Self::Read { path, source } => (at(path), format!("can't be read: {source}"), "a readable file".to_owned()),
             Self::Link(path) => (at(path), "found a link".to_owned(), "a file or a directory".to_owned()),
             Self::Kind(path) => (at(path), "found something else".to_owned(), "a file or a directory".to_owned()),
-            Self::Name(path) => (at(path), "found a name that is no UTF-8".to_owned(), "a text".to_owned()),
+            Self::Name(path) => (at(path), "found a name that is not UTF-8".to_owned(), "a text".to_owned()),
             Self::TooMuch(path) => (
                 at(path),
                 "found too much".to_owned(),

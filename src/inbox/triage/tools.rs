@@ -139,13 +139,13 @@ fn mistake(kind: Kind, pattern: &str) -> Option<String> {
     }
     match kind {
         Kind::SenderDomain if pattern.trim_start_matches('@').contains('@') || pattern == "@" => {
-            Some(format!("`{pattern}` is no domain; give example.org, or the kind sender_address for one sender."))
+            Some(format!("`{pattern}` is not a domain; give example.org, or the kind sender_address for one sender."))
         }
         Kind::Header if pattern.split(':').next().is_none_or(|name| name.trim().is_empty()) => {
             Some(format!("`{pattern}` names no header; write it as in `List-Id: news`."))
         }
         Kind::MimeType if !pattern.contains('/') => {
-            Some(format!("`{pattern}` is no type; give text/calendar, or image/* for a family."))
+            Some(format!("`{pattern}` is not a type; give text/calendar, or image/* for a family."))
         }
         _ => None,
     }

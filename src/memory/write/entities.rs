@@ -28,7 +28,7 @@ pub async fn merge_entities(
     let target = standing(tx, "target_entity_id", Some(target)).await?.unwrap_or(target);
     let done = event(tx, origin, "merged", "entity", source, None, json!({"into": target})).await?;
     let Some(names) = facts::merge_entities(tx, source, target).await? else {
-        let why = format!("Not merged: {source} is no entity that stands for itself, or it is {target} already.");
+        let why = format!("Not merged: {source} is not an entity that stands for itself, or it is {target} already.");
         return Err(WriteError::refused("not_found", why));
     };
     let mut counts = Counts::default();

@@ -168,7 +168,7 @@ fn predicate_name(given: &str) -> Result<String, WriteError> {
     snake_case(given).ok_or_else(|| {
         WriteError::refused(
             "invalid_arguments",
-            format!("predicate: {given:?} is no predicate. Use a few words such as `lives_in` or `favourite_food`."),
+            format!("predicate: {given:?} is not a predicate. Use a few words such as `lives_in` or `favourite_food`."),
         )
     })
 }

@@ -77,13 +77,13 @@ fn id_of(what: &str) -> Value {
 /// An id among the arguments. Its form was checked by the schema.
 fn id(call: &ToolCall, name: &str) -> Result<Uuid, ToolError> {
     let given = call.text(name).unwrap_or_default();
-    given.parse().map_err(|_| ToolError::refused("invalid_arguments", format!("{name} is no id: {given}")))
+    given.parse().map_err(|_| ToolError::refused("invalid_arguments", format!("{name} is not an id: {given}")))
 }
 
 /// A moment among the arguments.
 fn moment(call: &ToolCall, name: &str) -> Result<Option<jiff::Timestamp>, ToolError> {
     let Some(given) = call.text(name) else { return Ok(None) };
-    let wrong = |_| ToolError::refused("invalid_arguments", format!("{name} is no time with an offset: {given}"));
+    let wrong = |_| ToolError::refused("invalid_arguments", format!("{name} is not a time with an offset: {given}"));
     given.parse().map(Some).map_err(wrong)
 }
 

@@ -41,7 +41,7 @@ fn wrong(known: &ButlerContents<'_>, scenario: &Mentions) -> Vec<(usize, String,
     let mut told = Vec::new();
     let no_tool = |line: usize, tool: &str| {
         let expected = format!("one of those that `butlerd tool list {butler}` shows");
-        (line, format!("found `{tool}`, which is no tool of `{butler}`"), expected)
+        (line, format!("found `{tool}`, which is not a tool of `{butler}`"), expected)
     };
     for tool in &scenario.tools {
         if !there(tool) {

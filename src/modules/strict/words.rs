@@ -167,7 +167,7 @@ impl Judge {
                     Some(near) => format!("a tool that is there, such as `{near}`"),
                     None => format!("one of those that {}", self.look),
                 };
-                let problem = format!("found `{word}`, which is no tool of {}", self.whose);
+                let problem = format!("found `{word}`, which is not a tool of {}", self.whose);
                 found.push(finding(Place::Line(file.to_owned(), line), problem, expected));
             }
         }

@@ -222,7 +222,7 @@ mod tests {
         };
         let noon = "2026-11-21T12:00:00+01:00[Europe/Berlin]";
         assert_eq!(month(noon, &[]).1, None);
-        assert_eq!(month(noon, &[entry("2026-11-21", "a", "t", None)]).1, None, "unknown is no 0");
+        assert_eq!(month(noon, &[entry("2026-11-21", "a", "t", None)]).1, None, "unknown is not 0");
         // Seven days of a dollar, half a dollar today: nine and a half more days.
         let week: Vec<Entry> = (14..21).map(|d| entry(&format!("2026-11-{d}"), "a", "t", Some("1"))).collect();
         let with_today = [&week[..], &[entry("2026-11-21", "a", "t", Some("0.5"))]].concat();

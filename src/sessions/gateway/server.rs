@@ -25,7 +25,8 @@ const MAX_BODY: u64 = 32 << 20;
 /// Requests that are under way when the daemon stops; by then every session has ended.
 const LAST_WORDS: Duration = Duration::from_secs(1);
 
-const NO_TOKEN: &str = "This is no running session's token. The gateway serves the programs of running sessions only.";
+const NO_TOKEN: &str =
+    "This is not a running session's token. The gateway serves the programs of running sessions only.";
 const NO_PATH: &str = "This path is not served here: the gateway passes on calls of the session's own model API only.";
 
 /// The household's gateway. Cheap to clone.

@@ -181,7 +181,7 @@ fn make_private_dir(dir: &Path, run_as: &RunAs) -> Result<(), String> {
     }
     let meta = std::fs::symlink_metadata(dir).map_err(|e| e.to_string())?;
     if !meta.is_dir() {
-        return Err("is no directory".into());
+        return Err("is not a directory".into());
     }
     // Made by ourselves just now or earlier; anything else was put there by somebody else.
     let ours = meta.uid() == run_as.uid || (run_as.switch && meta.uid() == 0);
@@ -249,7 +249,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let link = dir.path().join("link");
         std::os::unix::fs::symlink("/tmp", &link).unwrap();
-        assert_eq!(make_private_dir(&link, &me).unwrap_err(), "is no directory");
+        assert_eq!(make_private_dir(&link, &me).unwrap_err(), "is not a directory");
         if me.uid != 0 && !me.switch {
             assert!(make_private_dir(Path::new("/usr"), &me).unwrap_err().contains("belongs to user id 0"));
         }

@@ -112,7 +112,7 @@ async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Res
         for name in placeholders(&notify.template) {
             if !statement.columns().iter().any(|c| c.name() == name) {
                 let line = file.header.line_of("notify");
-                return Err(file.fail(line, format!("notify.template: {{{name}}} is no column of the statement")));
+                return Err(file.fail(line, format!("notify.template: {{{name}}} is not a column of the statement")));
             }
         }
     }

@@ -113,7 +113,7 @@ fn changes_of_shipped_migrations_are_found_wherever_they_hide() {
     repository.git(&["branch", "before"]);
     repository.write("sql/core/001_a.sql", "one").write(MARKER, "first").write(GROWS, "a").commit("ship");
     repository.write("sql/core/002_b.sql", "two").write(GROWS, "a b").write("README", "x").commit("add one");
-    assert_eq!(repository.changed(), [""; 0], "what is added is no change");
+    assert_eq!(repository.changed(), [""; 0], "what is added is not a change");
 
     // Work that was begun before and knows nothing of it.
     repository.git(&["checkout", "--quiet", "before"]);

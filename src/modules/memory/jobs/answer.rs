@@ -159,7 +159,7 @@ pub(super) fn json_in(answer: &str) -> Result<Value, String> {
         let Some((from, to)) = braces(text) else { continue };
         match serde_json::from_str(&text[from..=to]) {
             Ok(value) => return Ok(value),
-            Err(e) => why = format!("the model's answer is no right JSON: {e}"),
+            Err(e) => why = format!("the model's answer is not valid JSON: {e}"),
         }
     }
     Err(why)

@@ -67,7 +67,7 @@ fn read(line: &str) -> Result<Option<Line>, String> {
     if line.trim().is_empty() {
         return Ok(None);
     }
-    let wrong = "it is no line of an export: {\"type\": …, \"row\": {…}}";
+    let wrong = "it is not a line of an export: {\"type\": …, \"row\": {…}}";
     let Ok(Value::Object(mut line)) = serde_json::from_str(line) else { return Err(wrong.to_owned()) };
     let (Some(Value::String(kind)), Some(Value::Object(mut row))) = (line.remove("type"), line.remove("row")) else {
         return Err(wrong.to_owned());

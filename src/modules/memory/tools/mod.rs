@@ -163,7 +163,7 @@ pub(super) fn id(call: &ToolCall, name: &str) -> Result<Uuid, ToolError> {
 
 pub(super) fn maybe_id(call: &ToolCall, name: &str) -> Result<Option<Uuid>, ToolError> {
     let Some(given) = call.text(name) else { return Ok(None) };
-    let wrong = |_| ToolError::refused("invalid_arguments", format!("{name} is no id: {given}"));
+    let wrong = |_| ToolError::refused("invalid_arguments", format!("{name} is not an id: {given}"));
     given.parse().map(Some).map_err(wrong)
 }
 
@@ -184,7 +184,7 @@ pub(super) fn moment(call: &ToolCall, name: &str) -> Result<Option<Timestamp>, T
         Some(zoned) => Ok(Some(zoned.timestamp())),
         None => Err(ToolError::refused(
             "invalid_arguments",
-            format!("{name}: {given:?} is no time. Write it as 2026-03-01 or 2026-03-01T18:30:00+01:00."),
+            format!("{name}: {given:?} is not a time. Write it as 2026-03-01 or 2026-03-01T18:30:00+01:00."),
         )),
     }
 }
