@@ -18,6 +18,7 @@ use super::routes::{Route, RouteSpec};
 use approvals::ApprovalGate;
 use base::{ButlerName, Clock, Secret, TenantId};
 use config::{KeyMistake, Section};
+use conversation::ConversationReader;
 use outbox::{Channel, Outbox};
 use schedule::BuiltInSchedule;
 use sessions::{SessionResult, Trigger};
@@ -100,6 +101,8 @@ pub struct ModuleContext {
     pub inbound: Inbound,
     /// Starts sessions of the butler.
     pub sessions: ModuleSessions,
+    /// Reads what people and the household said to each other, as far as it concerns the butler.
+    pub conversation: ConversationReader,
     /// Those of the module's credentials that were found.
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
 }

@@ -194,6 +194,27 @@ async fn a_module_hands_in_messages_of_its_own_channels_only() {
     }
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_module_reads_on_in_what_concerns_its_butler() {
+    let household = Household::few().butler("tester", &toml("", ""));
+    let daemon = household.start().await;
+    let tester = daemon.mcp("tester");
+    let mut requests = Vec::new();
+    for text in ["for the tester", "for another butler"] {
+        let taken = tester.ok("contract_receive", json!({"text": text})).await;
+        requests.push(taken["request_id"].as_str().and_then(|id| id.parse::<uuid::Uuid>().ok()).expect("an id"));
+    }
+    assert_eq!(tester.ok("contract_conversation", json!({})).await, json!([]), "neither is its concern yet");
+    // A part of the message is handed to the butler.
+    let sql = "INSERT INTO tester.route_inbox (id, request_id, kind, route, trust, state, settled_at)
+               VALUES ($1, $2, 'message', '{}', 'owner', 'done', now())";
+    household.owner().await.execute(sql, &[&uuid::Uuid::now_v7(), &requests[0]]).await.expect("a part");
+    let page = tester.ok("contract_conversation", json!({})).await;
+    assert_eq!(page.as_array().map(Vec::len), Some(1), "{page}");
+    assert_eq!(page[0]["text"], "for the tester", "{page}");
+    assert_eq!(tester.ok("contract_conversation", json!({"after": page[0]["place"]})).await, json!([]));
+}
+
 /// Sessions that do as their prompt says.
 async fn sessions() -> ScriptedModel {
     let inner = json!({"prompt": "inner work", "turns": 5});

@@ -151,6 +151,7 @@ impl Booting<'_> {
             due: Arc::default(),
             inbound: Inbound::new(&services.inbox),
             sessions: ModuleSessions::new(&spawner, &services.clock, &config.name),
+            conversation: services.inbox.conversation().reader(config.name.as_str()),
             credentials: Arc::default(),
         };
         Ok(Bound { listener, auditor, spawner, context })

@@ -20,6 +20,7 @@ use crate::routes::{Route, RouteAnswer, RouteHandler, RouteRequest, RouteSpec};
 use access::GrantScope;
 use base::{ButlerName, TenantId, Trust};
 use config::KeyMistake;
+use conversation::Placed;
 use mcp::{RemoteConnection, RemoteServer};
 use sessions::budget::Limits;
 use sessions::{SessionResult, Trigger, TriggerError};
@@ -199,7 +200,8 @@ impl Module for Contract {
         if self.is_child() {
             return Ok(Manifest::default());
         }
-        let tools = ["contract_end", "contract_receive", "contract_session", "contract_remote"];
+        let tools =
+            ["contract_end", "contract_receive", "contract_session", "contract_remote", "contract_conversation"];
         Ok(Manifest {
             tools: tools.map(str::to_owned).into(),
             routes: self.specs().into_iter().map(|(spec, _)| spec).collect(),
@@ -235,12 +237,13 @@ impl Module for Contract {
             return Ok(Vec::new());
         }
         let ends = self.ends.clone();
-        let (inbound, sessions) = (cx.clone(), cx.clone());
+        let (inbound, sessions, conversation) = (cx.clone(), cx.clone(), cx.clone());
         Ok(vec![
             define("contract_end", handler(move |call| end_task(call, ends.clone()))),
             define("contract_receive", handler(move |call| receive(call, inbound.clone()))),
             define("contract_session", handler(move |call| run_session(call, sessions.clone()))),
             define("contract_remote", handler(remote)),
+            define("contract_conversation", handler(move |call| read_on(call, conversation.clone()))),
         ])
     }
     async fn stop(&self) {
@@ -304,6 +307,15 @@ async fn run_session(call: ToolCall, cx: ModuleContext) -> Result<Value, ToolErr
         Ok(end) => Ok(json!(end)),
         Err(e) => Err(ToolError::refused(e.code(), e.to_string())),
     }
+}
+
+/// `{"after"}`: what concerns the butler and stands behind that place of the conversation log.
+async fn read_on(call: ToolCall, cx: ModuleContext) -> Result<Value, ToolError> {
+    let place = call.args.get("after").and_then(Value::as_i64).unwrap_or(0);
+    let mut lease = call.lease().await?;
+    let page = cx.conversation.after(&mut lease, &call.context().tenant_id, place, 100).await?;
+    let said = |p: &Placed| json!({"place": p.place, "person": p.entry.person, "text": p.entry.text});
+    Ok(page.iter().map(said).collect())
 }
 
 /// `{"url", "token_file", "tool", "arguments"}`; a token among the arguments would be covered, as every secret is.
