@@ -1,14 +1,13 @@
-//! Claims on rows: a lease by the server's clock, and an id that whoever settles the row must still hold.
+//! How long a claim holds, and how its end is written while the database is away.
 
 use std::borrow::Cow;
 use std::fmt::Display;
 use std::sync::OnceLock;
 use std::time::Duration;
 
-use uuid::Uuid;
-
-use super::database::Database;
-use super::error::StoreError;
+use super::table::Claim;
+use crate::database::Database;
+use crate::error::StoreError;
 use base::Backoff;
 
 /// How long a claim holds without being renewed, in seconds. `BUTLERD_LEASE_SECONDS` says otherwise to builds with debug
@@ -48,13 +47,6 @@ pub struct ClaimTable {
     table: Cow<'static, str>,
     /// Its key, an uuid.
     key: &'static str,
-}
-
-/// A claim on one row.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Claim {
-    pub row: Uuid,
-    pub id: Uuid,
 }
 
 impl ClaimTable {
