@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::table::{Claim, Outlook, QueueTable};
+use super::lease::lease_seconds;
+use super::sql::{Claim, Outlook, QueueTable};
 use crate::database::Database;
 use crate::error::StoreError;
 
@@ -104,10 +105,14 @@ pub enum Left {
 ///             false => Verdict::Settle("done"),
 ///         }
 ///     }
+///     fn broke(&self, _letter: &Claimed<String>, why: &str) -> Verdict<&'static str> {
+///         Verdict::Retry { why: why.to_owned(), dead: "dead" }
+///     }
 ///     async fn settle(&self, letter: &Claimed<String>, state: &&'static str) -> Result<bool, StoreError> {
 ///         let mut lease = self.db.every_tenant().await?;
-///         let done = lease.execute(&self.table.settling("state = $3"), &[&letter.claim.row, &letter.claim.id, state]);
-///         Ok(done.await.map_err(StoreError::query("settling a letter"))? > 0)
+///         let sql = self.table.settling("state = $3");
+///         let done = lease.execute(&sql, &[&letter.claim.row, &letter.claim.id, state]).await;
+///         Ok(done.map_err(StoreError::query("settling a letter"))? > 0)
 ///     }
 /// }
 /// ```
@@ -157,6 +162,14 @@ pub trait Handler: Send + Sync + 'static {
     /// Writes the end in one transaction, with [`QueueTable::settling`]. `false`: the claim does not hold the row any
     /// more, and nothing was written. Called again while the database is away.
     async fn settle(&self, claimed: &Claimed<Self::Row>, end: &Self::End) -> Result<bool, StoreError>;
+
+    /// What becomes of a row whose work panicked; `why` is kept as its last error. By itself it is tried again after a
+    /// while and the try counts. A handler that can end a row says [`Verdict::Retry`], so that tries are bounded.
+    fn broke(&self, claimed: &Claimed<Self::Row>, _why: &str) -> Verdict<Self::End> {
+        let lease = || Duration::from_secs_f64(lease_seconds());
+        let after = self.table().retry.map_or_else(lease, |retry| (retry.pause)(claimed.attempts));
+        Verdict::Later { after, counts: true }
+    }
 
     /// The row has left these hands.
     fn left(&self, _claimed: &Claimed<Self::Row>, _how: Left) {}

@@ -39,7 +39,7 @@
 //! for each tenant), or [`Handler::claim`] asks something in memory and claims that very row.
 //!
 //! **A stop is orderly.** [`RunningQueue::close`] claims nothing more; [`RunningQueue::ended`] waits for the work in hand.
-//! A panic of the work ends that try alone: its row is taken up after its lease.
+//! A panic of the work ends that try alone: it counts, and the row keeps what the panic said.
 //!
 //! # What a table must have
 //!
@@ -47,12 +47,14 @@
 //! [`RetryPolicy`] also `attempts integer` and `available_at timestamptz`, by the server's clock, and a text column for
 //! the last error.
 
+mod claim_table;
 mod handler;
 mod lease;
-mod table;
+mod sql;
 mod worker;
 
+pub use claim_table::ClaimTable;
 pub use handler::{Claimed, Handler, Left, Verdict};
-pub use lease::{ClaimTable, lease_seconds, renew_every, settle};
-pub use table::{Also, Claim, Outlook, QueueTable, RetryPolicy, Statements};
+pub use lease::{lease_seconds, renew_every, settle};
+pub use sql::{Also, Claim, Outlook, QueueTable, RetryPolicy, Statements};
 pub use worker::{Queue, QueueOptions, RunningQueue};

@@ -1,10 +1,13 @@
 //! The loop of a queue: claims rows while there is room, has them worked on, and writes how they end.
 
+use std::any::Any;
 use std::collections::HashSet;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::FutureExt;
 use tokio::sync::{Notify, RwLock, Semaphore};
 use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
@@ -14,7 +17,7 @@ use uuid::Uuid;
 use super::handler::{Claimed, Handler, Left, Verdict};
 use super::lease::settle;
 use crate::error::StoreError;
-use base::{crash, task};
+use base::{crash, redact, task};
 use telemetry::QueueMeter;
 
 /// After a look that failed.
@@ -130,7 +133,7 @@ impl<H: Handler> Queue<H> {
     }
 
     /// Works on the row that `claim` claims, beside the loop, and waits for its end; it goes on if the caller does not
-    /// wait. `None`: there was none, or the work broke down.
+    /// wait. `None`: there was none.
     pub async fn work_on<F>(&self, claim: F) -> Result<Option<Verdict<H::End>>, StoreError>
     where
         F: Future<Output = Result<Option<Claimed<H::Row>>, StoreError>>,
@@ -191,9 +194,6 @@ impl<H: Handler> Inner<H> {
 
     /// Does what is to be done now. Returns when to look again.
     async fn round(self: &Arc<Self>, first: bool) -> Result<Duration, StoreError> {
-        if self.stray.swap(false, Ordering::Relaxed) {
-            self.give_back_strays().await?;
-        }
         if first {
             self.handler.prepare(&self.held()).await?;
         }
@@ -203,6 +203,7 @@ impl<H: Handler> Inner<H> {
                 full = true;
                 break;
             };
+            self.give_back_strays().await?;
             let held = self.held();
             let Some((claimed, here)) = self.take_in_hand(self.handler.claim(&held)).await? else { break };
             // Another one may look for more meanwhile.
@@ -240,11 +241,18 @@ impl<H: Handler> Inner<H> {
         }))
     }
 
+    /// Gives back claims whose answer was lost. Whoever comes here meanwhile waits until that is done.
     async fn give_back_strays(&self) -> Result<(), StoreError> {
+        if !self.stray.load(Ordering::Relaxed) {
+            return Ok(());
+        }
         let _alone = self.claiming.write().await;
-        let (table, held) = (self.handler.table(), self.held());
-        let given = table.give_back(self.handler.db(), self.handler.node(), &held, false).await;
-        given.map(drop).inspect_err(|_| self.stray.store(true, Ordering::Relaxed))
+        if self.stray.load(Ordering::Relaxed) {
+            let held = self.held();
+            self.handler.table().give_back(self.handler.db(), self.handler.node(), &held, false).await?;
+            self.stray.store(false, Ordering::Relaxed);
+        }
+        Ok(())
     }
 
     fn pass(&self, point: &str) {
@@ -258,16 +266,24 @@ impl<H: Handler> Inner<H> {
         self.pass("claimed");
         let (table, Claimed { claim, .. }) = (self.handler.table(), claimed);
         let (lost, rows) = (CancellationToken::new(), [claim.row]);
-        let verdict = {
-            let work = self.handler.run(claimed, &lost);
+        let done = {
+            let work = AssertUnwindSafe(self.handler.run(claimed, &lost)).catch_unwind();
             tokio::pin!(work);
             tokio::select! {
-                verdict = &mut work => verdict,
+                done = &mut work => done,
                 // Its end is awaited: nothing goes on unwatched.
                 () = table.hold(self.handler.db(), claim.id, &rows) => {
                     lost.cancel();
                     work.await
                 }
+            }
+        };
+        let (verdict, panicked) = match done {
+            Ok(verdict) => (verdict, None),
+            Err(panic) => {
+                let why = format!("the work on it panicked: {}", message(&*panic));
+                tracing::error!(queue = H::NAME, row = %claim.row, error = why, "the work on a row panicked");
+                (self.handler.broke(claimed, &why), Some(why))
             }
         };
         self.pass("tried");
@@ -278,7 +294,8 @@ impl<H: Handler> Inner<H> {
                 () = tokio::time::sleep(*after) => {}
             }
         }
-        let left = settle(H::NAME, claim.row, || self.conclude(claimed, &verdict)).await.unwrap_or(Left::Unwritten);
+        let left = settle(H::NAME, claim.row, || self.conclude(claimed, &verdict, panicked.as_deref())).await;
+        let left = left.unwrap_or(Left::Unwritten);
         self.pass("settled");
         if left == Left::Lost {
             tracing::warn!(queue = H::NAME, row = %claim.row, "another claim holds this row; nothing was settled");
@@ -288,15 +305,20 @@ impl<H: Handler> Inner<H> {
         verdict
     }
 
-    /// Writes what becomes of a row.
-    async fn conclude(&self, claimed: &Claimed<H::Row>, verdict: &Verdict<H::End>) -> Result<Left, StoreError> {
+    /// Writes what becomes of a row, with the panic that ended the try, if one did.
+    async fn conclude(
+        &self,
+        claimed: &Claimed<H::Row>,
+        verdict: &Verdict<H::End>,
+        panicked: Option<&str>,
+    ) -> Result<Left, StoreError> {
         let table = self.handler.table();
         let written = |held: bool, left: Left| if held { left } else { Left::Lost };
         match verdict {
             Verdict::Gone => Ok(Left::Gone),
             Verdict::Settle(end) => Ok(written(self.handler.settle(claimed, end).await?, Left::Settled)),
             Verdict::Later { after, counts } => {
-                let put_back = table.put_back(self.handler.db(), claimed.claim, (*after, *counts), None);
+                let put_back = table.put_back(self.handler.db(), claimed.claim, (*after, *counts), panicked);
                 Ok(written(put_back.await?, Left::PutBack))
             }
             Verdict::Retry { why, dead } => match table.retry {
@@ -316,6 +338,12 @@ impl<H: Handler> Inner<H> {
             },
         }
     }
+}
+
+/// What a panic says.
+fn message(panic: &(dyn Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied().or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    redact::household().clean(text.unwrap_or("it says nothing").to_owned())
 }
 
 impl Left {

@@ -128,13 +128,14 @@ impl QueueTable {
         let due = if self.retry.is_some() { " AND n.available_at <= clock_timestamp()" } else { "" };
         let take = first(self.take);
         let count = if self.retry.is_some() { "attempts = q.attempts + 1, " } else { "" };
+        // An array is made once. A plan that made a subquery once for each row would lock more rows than were asked for.
         let sql = format!(
             "UPDATE {table} q SET {take}{count}claim_id = $1, claimed_by = $2,
                     lease_until = clock_timestamp() + make_interval(secs => $3)
-             WHERE q.{key} IN (SELECT n.{key} FROM {table} n
-                               WHERE {open} AND (n.claim_id IS NULL OR n.lease_until < clock_timestamp()){due}
-                                 AND n.{key} <> ALL($4) {also}
-                               ORDER BY {order} LIMIT $5 FOR UPDATE OF n SKIP LOCKED)
+             WHERE q.{key} = ANY(ARRAY(SELECT n.{key} FROM {table} n
+                                       WHERE ({open}) AND (n.claim_id IS NULL OR n.lease_until < clock_timestamp()){due}
+                                         AND n.{key} <> ALL($4) {also}
+                                       ORDER BY {order} LIMIT $5 FOR UPDATE OF n SKIP LOCKED))
              RETURNING {returning}",
             also = also.sql
         );
@@ -197,7 +198,7 @@ impl QueueTable {
     pub async fn give_back(&self, db: &Database, node: &str, skip: &[Uuid], counts: bool) -> Result<u64, StoreError> {
         let spent = if self.retry.is_some() && !counts { "attempts = attempts - 1, " } else { "" };
         let sql = format!(
-            "UPDATE {} SET {}{spent}{UNCLAIMED} WHERE claimed_by = $1 AND {} <> ALL($2) AND {}",
+            "UPDATE {} SET {}{spent}{UNCLAIMED} WHERE claimed_by = $1 AND {} <> ALL($2) AND ({})",
             self.table,
             first(self.give),
             self.key,
@@ -210,7 +211,7 @@ impl QueueTable {
     pub async fn give_back_lapsed(&self, db: &Database, grace: Duration, skip: &[Uuid]) -> Result<u64, StoreError> {
         let sql = format!(
             "UPDATE {} SET {}{UNCLAIMED}
-             WHERE lease_until < clock_timestamp() - make_interval(secs => $1) AND {} <> ALL($2) AND {}",
+             WHERE lease_until < clock_timestamp() - make_interval(secs => $1) AND {} <> ALL($2) AND ({})",
             self.table,
             first(self.give),
             self.key,
@@ -229,7 +230,7 @@ impl QueueTable {
                                        - clock_timestamp())::float8,
                     extract(epoch FROM clock_timestamp()
                                        - min(available_at) FILTER (WHERE available_at <= clock_timestamp()))::float8
-             FROM {} WHERE {} AND claim_id IS NULL",
+             FROM {} WHERE ({}) AND claim_id IS NULL",
             self.table, self.open
         );
         let mut lease = db.every_tenant().await?;
