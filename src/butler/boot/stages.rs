@@ -22,10 +22,10 @@ use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
 use mcp::Listener;
 use modules::{Inbound, ModuleContext, ModuleSessions, Modules, Phase, memory};
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
-use schedule::{ScheduleLoop, Scheduler, SchedulerParts, schedule_tools, sync};
+use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
-use store::Store;
 use store::migrate::Chain;
+use store::{RunningQueue, Store};
 use tools::sql::{SqlToolError, prepare_jobs};
 use tools::{Auditor, Tool, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
 
@@ -71,7 +71,7 @@ pub(super) struct Booted {
 pub(super) struct Workers {
     pub routed: Routed,
     pub approvals: Approvals,
-    pub schedule_loop: ScheduleLoop,
+    pub schedule_loop: RunningQueue,
     pub buffer: Option<Buffer>,
     pub pump: Option<Pump>,
     pub episode_intake: Option<EpisodeIntake>,

@@ -197,12 +197,9 @@ impl<H: Handler> Inner<H> {
         if first {
             self.handler.prepare(&self.held()).await?;
         }
-        let mut full = false;
         while !self.stop.is_cancelled() {
-            let Ok(slot) = self.slots.clone().try_acquire_owned() else {
-                full = true;
-                break;
-            };
+            // Where none is free, whoever ends rings.
+            let Ok(slot) = self.slots.clone().try_acquire_owned() else { break };
             self.give_back_strays().await?;
             let held = self.held();
             let Some((claimed, here)) = self.take_in_hand(self.handler.claim(&held)).await? else { break };
@@ -218,10 +215,6 @@ impl<H: Handler> Inner<H> {
         }
         if first {
             self.handler.follow().await?;
-        }
-        if full {
-            // Whoever ends rings.
-            return Ok(self.options.longest);
         }
         let outlook = self.handler.outlook().await?;
         self.meter.oldest(outlook.oldest.unwrap_or_default());
