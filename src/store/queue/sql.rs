@@ -165,8 +165,17 @@ impl QueueTable {
     /// The statement that settles a row: `$1` is its key, `$2` the claim that must hold it, and `set` says how it ends,
     /// with parameters from `$3`. It touches no row once the claim is lost.
     pub fn settling(&self, set: &str) -> String {
+        self.ending(set, "$1")
+    }
+
+    /// As [`QueueTable::settling`], for all the rows that the array `$1` names.
+    pub fn settling_all(&self, set: &str) -> String {
+        self.ending(set, "ANY($1)")
+    }
+
+    fn ending(&self, set: &str, rows: &str) -> String {
         let set = first(Some(set).filter(|set| !set.is_empty()));
-        format!("UPDATE {} SET {set}{UNCLAIMED} WHERE {} = $1 AND claim_id = $2", self.table, self.key)
+        format!("UPDATE {} SET {set}{UNCLAIMED} WHERE {} = {rows} AND claim_id = $2", self.table, self.key)
     }
 
     /// Puts a row back for a later try; with a reason, or if it `counts`, this one is counted. `false`: the claim does not
