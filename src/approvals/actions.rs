@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::rules::{Rule, allowing};
+use super::rules::{Rule, RuleError, allowing};
 use super::types::{Action, Cause, Event, HIDDEN, NewAction, Status, args_sha256, shown};
 use base::{Clock, TenantId, crash, text};
 use store::{Database, StoreError, Tx};
@@ -27,8 +27,8 @@ pub enum DecideError {
     Decided(&'static str),
     #[error("its arguments are not those that you saw; look at it again")]
     Changed,
-    #[error("{0}")]
-    Rule(String),
+    #[error(transparent)]
+    Rule(#[from] RuleError),
     #[error("`{0}` is not gated, so no rule is asked about its calls; see [modules.approvals.gated_tools]")]
     NotGated(String),
     #[error(transparent)]
