@@ -20,4 +20,4 @@ pub use gate::{ApprovalGate, risky};
 pub use rules::{Constraint, ConstraintError, Constraints, Draft, Rule, RuleError};
 pub use settings::{Gated, Settings};
 pub use types::{Action, Cause, Event, NewAction, RiskTier, Status};
-pub use worker::{ApprovalParts, Approvals};
+pub use worker::{ApprovalParts, start};

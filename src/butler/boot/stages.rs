@@ -15,7 +15,7 @@ use crate::routed::{Routed, RoutedParts, ask_tools, route_execute};
 use crate::services::HouseholdServices;
 use crate::session_start::SessionStart;
 use crate::tools::self_tools;
-use approvals::{Actions, ApprovalGate, ApprovalParts, Approvals, Settings};
+use approvals::{Actions, ApprovalGate, ApprovalParts, Settings};
 use base::TenantId;
 use config::{ButlerConfig, Ports};
 use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
@@ -24,8 +24,8 @@ use modules::{Inbound, ModuleContext, ModuleSessions, Modules, Phase, memory};
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
 use schedule::{ScheduleLoop, Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
-use store::Store;
 use store::migrate::Chain;
+use store::{RunningQueue, Store};
 use tools::sql::{SqlToolError, prepare_jobs};
 use tools::{Auditor, Tool, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
 
@@ -70,7 +70,7 @@ pub(super) struct Booted {
 /// What works through the rows of a butler.
 pub(super) struct Workers {
     pub routed: Routed,
-    pub approvals: Approvals,
+    pub approvals: RunningQueue,
     pub schedule_loop: ScheduleLoop,
     pub buffer: Option<Buffer>,
     pub pump: Option<Pump>,
@@ -275,7 +275,7 @@ impl Booting<'_> {
         let approvals = phases
             .run("approval recovery", async {
                 let (tools, node, told) = (tools.clone(), services.inbox.node().to_owned(), wake.clone());
-                Approvals::start(ApprovalParts { gate: gate.clone(), tools, node, told }).await
+                approvals::start(ApprovalParts { gate: gate.clone(), tools, node, told }).await
             })
             .await?;
         let schedule_loop = phases.run("schedules", butler.schedules.start()).await?;
