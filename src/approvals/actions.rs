@@ -297,6 +297,13 @@ impl Actions {
         Ok(rows.first().map(Action::of_row))
     }
 
+    /// Whether a call of one of these sessions waits or waited.
+    pub async fn any_of(&self, tenant: &TenantId, sessions: &[Uuid]) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM shared.pending_actions WHERE tenant_id = $1 AND session_id = ANY($2) LIMIT 1";
+        let mut lease = self.db.shared(tenant).await?;
+        Ok(!lease.read(sql, &[&tenant.as_str(), &sessions]).await.map_err(failed())?.is_empty())
+    }
+
     /// Wishes, newest first.
     pub async fn list(&self, tenant: &TenantId, filter: &Filter, limit: i64) -> Result<Vec<Action>, StoreError> {
         let sql = format!(

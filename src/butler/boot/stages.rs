@@ -11,7 +11,7 @@ use crate::dispatcher::{Dispatcher, Jobs, Runs};
 use crate::handle::{Butler, Core};
 use crate::memory_hooks::{EpisodeIntake, MemoryHooks};
 use crate::outbound::{Replies, deliver_tool, listen, outbound_tools};
-use crate::routed::{Routed, RoutedParts, ask_tools, route_execute};
+use crate::routed::{self, RoutedParts, ask_tools, route_execute};
 use crate::services::HouseholdServices;
 use crate::session_start::SessionStart;
 use crate::tools::self_tools;
@@ -69,7 +69,7 @@ pub(super) struct Booted {
 
 /// What works through the rows of a butler.
 pub(super) struct Workers {
-    pub routed: Routed,
+    pub routed: RunningQueue,
     pub approvals: RunningQueue,
     pub schedule_loop: ScheduleLoop,
     pub buffer: Option<Buffer>,
@@ -269,7 +269,7 @@ impl Booting<'_> {
             .run("route inbox recovery", async {
                 let (config, store, spawner) = (config.clone(), store.clone(), spawner.clone());
                 let (inbox, wake, gate) = (services.inbox.clone(), wake.clone(), gate.clone());
-                Routed::start(RoutedParts { config, store, spawner, inbox, wake, gate }).await
+                routed::start(RoutedParts { config, store, spawner, inbox, wake, gate }).await
             })
             .await?;
         let approvals = phases
