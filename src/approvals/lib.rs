@@ -17,7 +17,7 @@ mod worker;
 
 pub use actions::{Actions, DecideError, Filter};
 pub use gate::{ApprovalGate, risky};
-pub use rules::{Constraint, Constraints, Draft, Rule};
+pub use rules::{Constraint, ConstraintError, Constraints, Draft, Rule, RuleError};
 pub use settings::{Gated, Settings};
 pub use types::{Action, Cause, Event, NewAction, RiskTier, Status};
-pub use worker::{ApprovalParts, Approvals};
+pub use worker::{ApprovalParts, start};

@@ -19,13 +19,14 @@ use super::types::{Lane, Tier, Triage};
 use base::{Backoff, HumanDuration, RequestContext, RequestId, TenantId, Trust, crash, task};
 use config::BufferSection;
 use sessions::Spawner;
-use store::{Claim, ClaimTable, Store, StoreError, lease_seconds, settle};
+use store::{Claim, ClaimTable, RetryPolicy, Store, StoreError, lease_seconds, settle};
 
-/// So many tries, then a message is dead.
-pub const TRIES: i32 = 5;
+/// How often messages and their parts are tried, and how long they wait in between.
+pub const RETRY: RetryPolicy = RetryPolicy { tries: 5, pause, error: "last_error" };
+const TRIES: i32 = RETRY.tries;
 
 /// How long something waits before its next try, after so many.
-pub fn pause(attempts: i32) -> Duration {
+pub(super) fn pause(attempts: i32) -> Duration {
     let mut backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(120));
     let delays = (0..attempts.max(1)).map(|_| backoff.next_delay());
     delays.last().unwrap_or_default()

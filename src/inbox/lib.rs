@@ -27,7 +27,7 @@ mod tools;
 pub mod triage;
 mod types;
 
-pub use buffer::{Buffer, TRIES, pause};
+pub use buffer::{Buffer, RETRY};
 pub use follow::{Follower, LiveUpdate, News};
 pub use handle::{ButlerRegistration, Inbox, InboxParts, SWITCHBOARD, Target};
 pub use live::Watch;

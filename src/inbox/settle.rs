@@ -10,7 +10,7 @@ use super::handle::Inbox;
 use super::queue::{Item, Queue};
 use super::types::{Lane, LiveKind, RouteKind, Tier};
 use base::{RequestContext, RequestId, TenantId, Trust, crash};
-use store::{StoreError, Tx};
+use store::{Claim, QueueTable, StoreError, Tx};
 
 /// How a part came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
@@ -45,9 +45,10 @@ pub struct Settlement<'a> {
     pub butler: &'a str,
     /// The butler's schema.
     pub schema: &'a str,
-    pub id: Uuid,
+    /// The butler's route inbox.
+    pub table: &'a QueueTable,
     /// The claim that holds the row; another's settles nothing.
-    pub claim: Uuid,
+    pub claim: Claim,
     pub request: RequestId,
     pub kind: RouteKind,
     pub end: End,
@@ -67,20 +68,15 @@ impl Inbox {
         let mut lease = self.db().shared(s.tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let now = self.clock().now();
-        let sql = format!(
-            "UPDATE \"{}\".route_inbox SET state = $3, settled_at = $4, last_error = $5, claim_id = NULL,
-                    claimed_by = NULL, lease_until = NULL
-             WHERE id = $1 AND claim_id = $2 AND state = 'processing'",
-            s.schema
-        );
-        let held = tx.execute(&sql, &[&s.id, &s.claim, &s.end.as_str(), &now, &s.error]).await.map_err(failed())?;
-        if held == 0 {
+        let Claim { row: id, id: claim } = s.claim;
+        let sql = s.table.settling("state = $3, settled_at = $4, last_error = $5");
+        if tx.execute(&sql, &[&id, &claim, &s.end.as_str(), &now, &s.error]).await.map_err(failed())? == 0 {
             tx.rollback().await.map_err(failed())?;
             return Ok(false);
         }
         let mut ended = None;
         if let Some(answer) = &s.answer {
-            reply(&mut tx, s.request, Some(s.id), s.butler, answer).await?;
+            reply(&mut tx, s.request, Some(id), s.butler, answer).await?;
             crash::point("settle.replied");
         }
         match s.kind {
@@ -91,7 +87,7 @@ impl Inbox {
                      WHERE id = $1 AND state <> 'rerouted'",
                     self.schema()
                 );
-                tx.execute(&sql, &[&s.id, &s.end.as_str(), &now, &s.error]).await.map_err(failed())?;
+                tx.execute(&sql, &[&id, &s.end.as_str(), &now, &s.error]).await.map_err(failed())?;
                 ended = close(&mut tx, self.schema(), s.request, now).await?;
             }
             RouteKind::Ask => {
@@ -108,7 +104,7 @@ impl Inbox {
         if s.answer.is_some() {
             self.tell(s.request, LiveKind::Replied);
         }
-        self.tell(s.request, LiveKind::SegmentSettled { segment: s.id });
+        self.tell(s.request, LiveKind::SegmentSettled { segment: id });
         if let Some(item) = ended {
             self.over(item, s.tenant).await;
         }
@@ -162,6 +158,13 @@ impl Inbox {
             self.over(item.clone(), &item.tenant).await;
         }
         Ok(true)
+    }
+
+    /// Whether a part of a message has its answer.
+    pub async fn has_replied(&self, tenant: &TenantId, segment: Uuid) -> Result<bool, StoreError> {
+        let mut lease = self.db().shared(tenant).await?;
+        let sql = "SELECT 1 FROM shared.replies WHERE segment_id = $1 LIMIT 1";
+        Ok(!lease.read(sql, &[&segment]).await.map_err(failed())?.is_empty())
     }
 
     /// A message is at its end: its lane is free.
@@ -222,7 +225,7 @@ impl Inbox {
              WHERE a.id = $1 RETURNING b.before, a.context, a.question, a.trust",
             other = s.schema
         );
-        let row = tx.query_opt(&sql, &[&s.id, &state, &text, &now]).await.map_err(failed())?;
+        let row = tx.query_opt(&sql, &[&s.claim.row, &state, &text, &now]).await.map_err(failed())?;
         let Some(row) = row.filter(|row| row.get::<_, &str>(0) == "late") else { return Ok(()) };
         // Whoever waited for the session that asked waits for this one too.
         let sql = format!(
@@ -230,7 +233,7 @@ impl Inbox {
              JOIN \"{schema}\".sessions s ON s.id = a.session_id
              JOIN \"{schema}\".route_inbox r ON r.id = s.route_id WHERE a.id = $1"
         );
-        let waits = tx.query_opt(&sql, &[&s.id]).await.map_err(failed())?.is_some_and(|row| row.get(0));
+        let waits = tx.query_opt(&sql, &[&s.claim.row]).await.map_err(failed())?.is_some_and(|row| row.get(0));
         let (mut context, question): (Value, String) = (row.get(1), row.get(2));
         context["trust"] = json!(row.get::<_, &str>(3));
         let prompt = format!(

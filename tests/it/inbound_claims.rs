@@ -37,7 +37,7 @@ async fn a_worker_stopped_past_its_lease_settles_nothing_and_the_one_that_took_o
     daemon.signal(libc::SIGCONT);
     eventually("the old worker has tried to settle", || async {
         let log = daemon.log();
-        if log.contains("somebody else holds this row") { Ok(()) } else { Err("it has not".to_owned()) }
+        if log.contains("another claim holds this row") { Ok(()) } else { Err("it has not".to_owned()) }
     })
     .await;
     let sql = "SELECT r.state, r.claim_id::text, s.state, m.state, (SELECT count(*) FROM shared.replies)

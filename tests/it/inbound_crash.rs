@@ -88,6 +88,7 @@ async fn killed_while_a_butler_works_on_a_message_and_ends_it() {
         "session.final_event:2",
         "session.before_close:2",
         "routed.tried",
+        "routed.settled",
         "settle.replied",
         "settle.before",
         "settle.committed",

@@ -316,7 +316,7 @@ impl<H: Handler> Inner<H> {
             }
             Verdict::Retry { why, dead } => match table.retry {
                 Some(retry) if claimed.attempts < retry.tries => {
-                    tracing::warn!(queue = H::NAME, row = %claimed.claim.row, attempt = claimed.attempts, error = why, "it is tried again");
+                    tracing::warn!(queue = H::NAME, row = %claimed.claim.row, attempt = claimed.attempts, error = why, "a row is tried again");
                     let after = (retry.pause)(claimed.attempts);
                     let put_back = table.put_back(self.handler.db(), claimed.claim, (after, true), Some(why));
                     Ok(written(put_back.await?, Left::Retried))
@@ -324,7 +324,7 @@ impl<H: Handler> Inner<H> {
                 _ => {
                     let held = self.handler.settle(claimed, dead).await?;
                     if held {
-                        tracing::error!(queue = H::NAME, row = %claimed.claim.row, error = why, "it is dead: it failed too often");
+                        tracing::error!(queue = H::NAME, row = %claimed.claim.row, error = why, "a row is dead: it failed too often");
                     }
                     Ok(written(held, Left::Dead))
                 }
