@@ -34,23 +34,19 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 /// Looks once. Returns when something that waits may be told, if anything waits.
 pub(super) async fn round(outbox: &Outbox) -> Result<Option<Duration>, StoreError> {
     gather(outbox).await?;
-    let mut next = None;
-    for tenant in tenants(outbox, "SELECT DISTINCT tenant_id FROM shared.notices WHERE delivery_id IS NULL").await? {
-        next = earlier(next, tell(outbox, &tenant).await?);
+    let mut waits = Vec::new();
+    for tenant in tenants(outbox).await? {
+        waits.extend(tell(outbox, &tenant).await?);
     }
-    Ok(next)
+    Ok(waits.into_iter().min())
 }
 
-/// The tenants that a question finds.
-pub(super) async fn tenants(outbox: &Outbox, sql: &str) -> Result<Vec<TenantId>, StoreError> {
+/// The tenants who have something to hear.
+async fn tenants(outbox: &Outbox) -> Result<Vec<TenantId>, StoreError> {
     let mut lease = outbox.db().every_tenant().await?;
+    let sql = "SELECT DISTINCT tenant_id FROM shared.notices WHERE delivery_id IS NULL";
     let rows = lease.query(sql, &[]).await.map_err(failed())?;
     Ok(rows.iter().filter_map(|row| TenantId::new(row.get(0)).ok()).collect())
-}
-
-/// The shorter wait, if there is any.
-pub(super) fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    one.into_iter().chain(other).min()
 }
 
 /// Of the switchboard, the outbox and the approvals.
