@@ -6,7 +6,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::rules::{Rule, allowing};
+use super::rules::{Rule, RuleError, allowing};
 use super::types::{Action, Cause, Event, HIDDEN, NewAction, Status, args_sha256, shown};
 use base::{Clock, TenantId, crash, text};
 use store::{Database, StoreError, Tx};
@@ -27,8 +27,8 @@ pub enum DecideError {
     Decided(&'static str),
     #[error("its arguments are not those that you saw; look at it again")]
     Changed,
-    #[error("{0}")]
-    Rule(String),
+    #[error(transparent)]
+    Rule(#[from] RuleError),
     #[error("`{0}` is not gated, so no rule is asked about its calls; see [modules.approvals.gated_tools]")]
     NotGated(String),
     #[error(transparent)]
@@ -295,6 +295,13 @@ impl Actions {
         let mut lease = self.db.shared(tenant).await?;
         let rows = lease.read(&sql, &[&id, &tenant.as_str()]).await.map_err(failed())?;
         Ok(rows.first().map(Action::of_row))
+    }
+
+    /// Whether a call of one of these sessions waits or waited.
+    pub async fn any_of(&self, tenant: &TenantId, sessions: &[Uuid]) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM shared.pending_actions WHERE tenant_id = $1 AND session_id = ANY($2) LIMIT 1";
+        let mut lease = self.db.shared(tenant).await?;
+        Ok(!lease.read(sql, &[&tenant.as_str(), &sessions]).await.map_err(failed())?.is_empty())
     }
 
     /// Wishes, newest first.

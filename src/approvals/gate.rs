@@ -84,7 +84,7 @@ impl ApprovalGate {
             args: &args,
             sensitive: &[],
             why: None,
-            cause: Cause::Exposure,
+            cause: Cause::Taint,
             to: Some("whoever wrote the message"),
             risk_tier: self.tier("notify"),
             expiry_hours: self.settings.default_expiry_hours,
@@ -120,7 +120,7 @@ impl EgressGate for ApprovalGate {
         let (cause, (risk_tier, expiry_hours)) = match gated {
             _ if tainted => {
                 let terms = gated.unwrap_or((self.settings.default_risk_tier, self.settings.default_expiry_hours));
-                (Cause::Exposure, terms)
+                (Cause::Taint, terms)
             }
             // What only the owner gets, the owner need not be asked for.
             Some(_) if egress_target.is_some_and(|egress_target| !egress_target.outward) => {
@@ -156,7 +156,7 @@ impl EgressGate for ApprovalGate {
         (self.call)();
         let why = match cause {
             Cause::Gated => "it is one that the owner wants to see first",
-            Cause::Exposure => {
+            Cause::Taint => {
                 "text from a stranger and private data have met in this session, and it would leave the household"
             }
         };

@@ -11,13 +11,15 @@ mod actions;
 mod gate;
 mod rules;
 mod settings;
+mod sql;
 mod standing;
 mod types;
 mod worker;
 
 pub use actions::{Actions, DecideError, Filter};
 pub use gate::{ApprovalGate, risky};
-pub use rules::{Constraint, Constraints, Draft, Rule};
+pub use rules::{Constraint, ConstraintError, Constraints, Draft, Rule, RuleError};
 pub use settings::{Gated, Settings};
+pub use sql::{Unannounced, UnannouncedCall, announced, unannounced, unannounced_tenants};
 pub use types::{Action, Cause, Event, NewAction, RiskTier, Status};
-pub use worker::{ApprovalParts, Approvals};
+pub use worker::{ApprovalParts, start};

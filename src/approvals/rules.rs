@@ -11,6 +11,36 @@ use uuid::Uuid;
 use super::types::{HIDDEN, RiskTier};
 use base::Trust;
 
+/// Why a rule can't stand.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum RuleError {
+    #[error("arg_constraints must be an object of argument names")]
+    NotAnObject,
+    #[error("{argument}: {source}")]
+    Constraint { argument: String, source: ConstraintError },
+    #[error("expires_at lies in the past")]
+    Past,
+    #[error("max_uses must be at least 1")]
+    NoUse,
+    #[error("a rule for a tool of tier {} needs expires_at or max_uses", .0.as_str())]
+    Endless(RiskTier),
+    #[error("a rule for a tool of tier {} must pin at least one argument", .0.as_str())]
+    Unpinned(RiskTier),
+}
+
+/// Why a constraint can't be read.
+#[derive(Clone, Debug, thiserror::Error)]
+pub enum ConstraintError {
+    #[error("type exact needs a value")]
+    NoValue,
+    #[error("type pattern needs a text as its value")]
+    NoText,
+    #[error("type must be exact, pattern or any")]
+    Type,
+    #[error("`{0}` is not a valid pattern; use *, ? and [abc]")]
+    Pattern(String),
+}
+
 /// What an argument must be.
 #[derive(Clone, PartialEq, Debug)]
 pub enum Constraint {
@@ -26,7 +56,7 @@ pub enum Constraint {
 pub struct Constraints(pub BTreeMap<String, Constraint>);
 
 impl Constraint {
-    fn read(value: &Value) -> Result<Self, String> {
+    fn read(value: &Value) -> Result<Self, ConstraintError> {
         let Some(object) = value.as_object().filter(|o| o.contains_key("type")) else {
             // As older rules have it: a plain value is meant exactly, a lone star is anything.
             return Ok(if value == "*" { Constraint::Any } else { Constraint::Exact(value.clone()) });
@@ -39,9 +69,9 @@ impl Constraint {
                 form(pattern)?;
                 Ok(Constraint::Pattern(pattern.clone()))
             }
-            (Some("exact"), None) => Err("type exact needs a value".to_owned()),
-            (Some("pattern"), _) => Err("type pattern needs a text as its value".to_owned()),
-            _ => Err("type must be exact, pattern or any".to_owned()),
+            (Some("exact"), None) => Err(ConstraintError::NoValue),
+            (Some("pattern"), _) => Err(ConstraintError::NoText),
+            _ => Err(ConstraintError::Type),
         }
     }
 
@@ -72,7 +102,7 @@ impl Constraint {
 }
 
 /// A pattern as a regular expression over the whole text.
-fn form(pattern: &str) -> Result<Regex, String> {
+fn form(pattern: &str) -> Result<Regex, ConstraintError> {
     let mut form = String::from("(?s)^");
     let mut rest = pattern.chars();
     while let Some(c) = rest.next() {
@@ -90,18 +120,16 @@ fn form(pattern: &str) -> Result<Regex, String> {
         }
     }
     form.push('$');
-    Regex::new(&form).map_err(|_| format!("`{pattern}` is not a pattern; use *, ? and [abc]"))
+    Regex::new(&form).map_err(|_| ConstraintError::Pattern(pattern.to_owned()))
 }
 
 impl Constraints {
     /// Reads `{"argument": {"type", "value"}}`. The error names the argument.
-    pub fn read(value: &Value) -> Result<Self, String> {
-        let Some(members) = value.as_object() else {
-            return Err("arg_constraints must be an object of argument names".to_owned());
-        };
+    pub fn read(value: &Value) -> Result<Self, RuleError> {
+        let members = value.as_object().ok_or(RuleError::NotAnObject)?;
         let read = |(name, value): (&String, &Value)| match Constraint::read(value) {
             Ok(constraint) => Ok((name.clone(), constraint)),
-            Err(e) => Err(format!("{name}: {e}")),
+            Err(source) => Err(RuleError::Constraint { argument: name.clone(), source }),
         };
         members.iter().map(read).collect::<Result<_, _>>().map(Self)
     }
@@ -133,22 +161,22 @@ pub struct Draft {
 }
 
 impl Draft {
-    /// Whether such a rule may stand for a tool of this tier. The error is a sentence.
-    pub fn check(&self, tier: RiskTier, now: Timestamp) -> Result<(), String> {
+    /// Whether such a rule may stand for a tool of this tier.
+    pub fn check(&self, tier: RiskTier, now: Timestamp) -> Result<(), RuleError> {
         if self.expires_at.is_some_and(|at| at <= now) {
-            return Err("expires_at lies in the past".to_owned());
+            return Err(RuleError::Past);
         }
         if self.max_uses.is_some_and(|n| n < 1) {
-            return Err("max_uses must be at least 1".to_owned());
+            return Err(RuleError::NoUse);
         }
         if !tier.wants_bounds() {
             return Ok(());
         }
         if self.expires_at.is_none() && self.max_uses.is_none() {
-            return Err(format!("a rule for a tool of tier {} needs expires_at or max_uses", tier.as_str()));
+            return Err(RuleError::Endless(tier));
         }
         if self.constraints.weight() == 0 {
-            return Err(format!("a rule for a tool of tier {} must pin at least one argument", tier.as_str()));
+            return Err(RuleError::Unpinned(tier));
         }
         Ok(())
     }

@@ -43,7 +43,7 @@ impl Actions {
         tier: RiskTier,
         actor: &str,
     ) -> Result<Rule, DecideError> {
-        draft.check(tier, self.clock.now()).map_err(DecideError::Rule)?;
+        draft.check(tier, self.clock.now())?;
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let sql = format!(

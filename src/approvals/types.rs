@@ -73,8 +73,11 @@ impl Status {
 pub enum Cause {
     /// The butler's settings gate the tool.
     Gated,
-    /// It would leave the household, out of a session that a stranger's words and private data meet in.
-    Exposure,
+    /// It would leave the household, out of a session that a stranger's words and private data meet in. Rows and clients
+    /// know it as `exposure`.
+    #[serde(rename = "exposure")]
+    #[strum(serialize = "exposure")]
+    Taint,
 }
 
 impl Cause {
@@ -146,7 +149,7 @@ impl Action {
             args_sha256: row.get(5),
             agent_summary: row.get(6),
             why: row.get(7),
-            cause: if row.get::<_, &str>(8) == "gated" { Cause::Gated } else { Cause::Exposure },
+            cause: if row.get::<_, &str>(8) == "gated" { Cause::Gated } else { Cause::Taint },
             exposure: row.get(9),
             risk_tier: RiskTier::from_name(row.get(10)),
             status: Status::from_name(row.get(11)).unwrap_or(Status::Abandoned),

@@ -1,29 +1,31 @@
 //! What a butler's approvals come to: expired, called once, and told to the butler. Looks at rows, whatever woke it.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Map, Value, json};
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::actions::{failed, note};
 use super::gate::ApprovalGate;
 use super::types::{Status, args_sha256};
 use access::{Caller, approval_label};
-use base::{HumanDuration, RequestContext, TenantId, Trust, crash, task};
-use store::{Claim, ClaimTable, StoreError, Tx, lease_seconds};
+use base::{HumanDuration, RequestContext, SessionId, TenantId, Trust, crash};
+use store::{
+    Also, Claim, Claimed, Database, Handler, Queue, QueueOptions, QueueTable, RunningQueue, StoreError, Tx, Verdict,
+};
 use tools::{Reply, ToolSet};
 
 /// Rows are looked for this often even if nobody says that there are any: wishes expire by themselves.
 const LOOK: Duration = Duration::from_secs(30);
-/// After a look that failed.
+/// After a try that the database broke off.
 const AGAIN: Duration = Duration::from_secs(1);
 
 /// A call that is told to break off gets this long to do so by itself.
 const GRACE: Duration = Duration::from_secs(5);
-
-static CLAIMS: ClaimTable = ClaimTable::shared("shared.pending_actions");
 
 /// What the worker works with.
 pub struct ApprovalParts {
@@ -32,51 +34,158 @@ pub struct ApprovalParts {
     /// Who claims rows here: the same after a restart.
     pub node: String,
     /// Tells the butler's route inbox that something is there.
-    pub told: std::sync::Arc<tokio::sync::Notify>,
+    pub told: Arc<Notify>,
 }
 
-/// The worker of a butler that is up.
-pub struct Approvals {
-    task: JoinHandle<()>,
-    stop: CancellationToken,
-    _ends: DropGuard,
-}
-
-/// A call that was let through and that this claim holds.
-struct Claimed {
-    id: Uuid,
-    claim: Uuid,
-    tenant: TenantId,
-    session: Uuid,
-    tool: String,
-    args: String,
-    approved: String,
-    /// `None`: in no form that is known here.
-    request: Option<RequestContext>,
-}
-
-impl Approvals {
-    /// Takes up what the last run left, then begins to work.
-    pub async fn start(parts: ApprovalParts) -> Result<Self, StoreError> {
-        let stop = CancellationToken::new();
-        let worker = Worker { parts, stop: stop.clone() };
-        worker.release_own().await?;
-        let task = task::spawn(task::Kind::Actor, "approvals", worker.run());
-        Ok(Self { task, _ends: stop.clone().drop_guard(), stop })
-    }
-
-    /// Ends it; a call that is under way is finished.
-    pub async fn stop(self, within: Duration) {
-        self.stop.cancel();
-        if tokio::time::timeout(within, self.task).await.is_err() {
-            tracing::warn!("an approved call was not over before the stop; the next start looks what became of it");
-        }
-    }
+/// Takes up what the last run left, then begins to work: one call at a time.
+pub async fn start(parts: ApprovalParts) -> Result<RunningQueue, StoreError> {
+    let (butler, wake) = (parts.gate.butler.to_string(), parts.gate.wake.clone());
+    let table = QueueTable {
+        table: "shared.pending_actions".to_owned(),
+        key: "id",
+        open: format!("status = 'approved' AND butler = '{butler}'"),
+        take: None,
+        give: None,
+        order: "n.seq".to_owned(),
+        retry: None,
+        leases: 1.0,
+    };
+    let options = QueueOptions { butler, wake, slots: 1, claimers: 1, longest: LOOK };
+    Queue::new(Worker { parts, table }, options).start().await
 }
 
 struct Worker {
     parts: ApprovalParts,
-    stop: CancellationToken,
+    table: QueueTable,
+}
+
+store::row! {
+    /// A call that was let through.
+    struct Approved {
+        id: Uuid,
+        tenant_id: String,
+        session_id: Uuid,
+        tool_name: String,
+        tool_args: String,
+        args_sha256: String,
+        request: Value,
+    }
+}
+
+/// The call, as it can be made.
+struct Call {
+    row: Approved,
+    tenant: TenantId,
+    /// `None`: in no form that is known here.
+    request: Option<RequestContext>,
+}
+
+/// How a call ended.
+struct Outcome {
+    to: Status,
+    result: Value,
+    what: &'static str,
+    /// How far what the result shows is believed; whoever is told of it inherits that.
+    seen: Trust,
+}
+
+impl Outcome {
+    /// It was made, which its row in the audit log tells and nothing else.
+    fn made(how: &str) -> Self {
+        let result = json!({"success": true, "result": null, "error": null, "note": how});
+        Self { to: Status::Executed, result, what: "executed", seen: Trust::Owner }
+    }
+
+    fn abandoned(why: &str) -> Self {
+        let result = json!({"success": false, "result": null, "error": why});
+        Self { to: Status::Abandoned, result, what: "abandoned", seen: Trust::Owner }
+    }
+}
+
+#[async_trait]
+impl Handler for Worker {
+    const NAME: &'static str = "approval";
+    type Row = Call;
+    type End = Outcome;
+
+    fn table(&self) -> &QueueTable {
+        &self.table
+    }
+
+    fn db(&self) -> &Arc<Database> {
+        &self.parts.gate.actions.db
+    }
+
+    fn node(&self) -> &str {
+        &self.parts.node
+    }
+
+    async fn prepare(&self, _in_hand: &[Uuid]) -> Result<(), StoreError> {
+        self.parts.gate.actions.expire(self.butler()).await.map(drop)
+    }
+
+    async fn claim(&self, in_hand: &[Uuid]) -> Result<Option<Claimed<Call>>, StoreError> {
+        let (id, mut lease) = (Uuid::now_v7(), self.db().every_tenant().await?);
+        let columns = "q.id, q.tenant_id, q.session_id, q.tool_name, q.tool_args, q.args_sha256, q.request";
+        let also = Also::default();
+        let rows =
+            self.table.claim(&mut lease, (id, self.node()), (1, in_hand), also, columns).await.map_err(failed())?;
+        let Some(row) = rows.first().map(Approved::from) else { return Ok(None) };
+        let tenant = TenantId::new(&row.tenant_id).map_err(|e| StoreError::Unexpected(e.to_string()))?;
+        let request = serde_json::from_value(row.request.clone()).ok();
+        let claim = Claim { row: row.id, id };
+        Ok(Some(Claimed { claim, attempts: 0, row: Call { row, tenant, request } }))
+    }
+
+    async fn follow(&self) -> Result<(), StoreError> {
+        while self.hand_back().await? {
+            self.parts.told.notify_one();
+        }
+        Ok(())
+    }
+
+    /// A call is not broken off because its claim is lost. That of whoever holds it now can't have its effect a second time.
+    async fn run(&self, claimed: &Claimed<Call>, _lost: &CancellationToken) -> Verdict<Outcome> {
+        match self.carry_out(&claimed.row).await {
+            Ok(Some(outcome)) => Verdict::Settle(outcome),
+            Ok(None) => Verdict::Later { after: AGAIN, counts: false },
+            Err(e) => {
+                tracing::warn!(butler = self.butler(), action = %claimed.claim.row, error = %e, "an approved call can't be made yet");
+                Verdict::Later { after: AGAIN, counts: false }
+            }
+        }
+    }
+
+    async fn settle(&self, claimed: &Claimed<Call>, end: &Outcome) -> Result<bool, StoreError> {
+        let Claimed { claim, row: Call { tenant, request, .. }, .. } = claimed;
+        let trust = request.as_ref().map_or(Trust::Stranger, |request| request.trust.min(end.seen));
+        let actions = &self.parts.gate.actions;
+        let executed = (end.to == Status::Executed).then(|| actions.clock.now());
+        let mut lease = actions.db.shared(tenant).await?;
+        let mut tx = lease.begin().await.map_err(failed())?;
+        let sql = self.table.settling(
+            "status = $3, execution_result = $4, executed_at = $5, trust = $6,
+             request = jsonb_set(request, '{trust}', to_jsonb($6::text))",
+        );
+        let params: store::Params<'_> =
+            &[&claim.row, &claim.id, &end.to.as_str(), &end.result, &executed, &trust.as_str()];
+        if tx.execute(&sql, params).await.map_err(failed())? == 0 {
+            tx.rollback().await.map_err(failed())?;
+            return Ok(false);
+        }
+        // Of an error nothing is kept here: it may quote what was hidden in the arguments.
+        let meta = json!({"success": end.result["success"]});
+        note(&mut tx, tenant, Some(claim.row), None, end.what, "butlerd", None, meta).await?;
+        crash::point("approval.settling");
+        tx.commit().await.map_err(failed())?;
+        if end.to == Status::Abandoned {
+            let why = end.result["error"].as_str().unwrap_or_default();
+            tracing::error!(butler = self.butler(), action = %claim.row, "an approved call came to nothing: {why}");
+            // The owner is told as well.
+            (self.parts.gate.call)();
+        }
+        Ok(true)
+    }
 }
 
 impl Worker {
@@ -84,199 +193,63 @@ impl Worker {
         self.parts.gate.butler.as_str()
     }
 
-    async fn release_own(&self) -> Result<(), StoreError> {
-        let mut lease = self.parts.gate.actions.db.every_tenant().await?;
-        let sql = "UPDATE shared.pending_actions SET claim_id = NULL, claimed_by = NULL, lease_until = NULL
-                   WHERE butler = $1 AND status = 'approved' AND claimed_by = $2";
-        lease.execute(sql, &[&self.butler(), &self.parts.node]).await.map_err(failed())?;
-        Ok(())
-    }
-
-    async fn run(self) {
-        loop {
-            let next = match self.look().await {
-                Ok(()) => LOOK,
-                Err(e) => {
-                    tracing::warn!(butler = self.butler(), error = %e, "approvals can't be looked after just now");
-                    AGAIN
-                }
-            };
-            tokio::select! {
-                () = self.stop.cancelled() => return,
-                () = self.parts.gate.wake.notified() => {}
-                () = tokio::time::sleep(next) => {}
-            }
-        }
-    }
-
-    async fn look(&self) -> Result<(), StoreError> {
-        self.parts.gate.actions.expire(self.butler()).await?;
-        while !self.stop.is_cancelled()
-            && let Some(claimed) = self.claim().await?
-        {
-            let held = Claim { row: claimed.id, id: claimed.claim };
-            let work = self.carry_out(&claimed);
-            tokio::pin!(work);
-            tokio::select! {
-                done = &mut work => done?,
-                // A call is not broken off. That of whoever holds it now can't have its effect a second time.
-                () = CLAIMS.hold(&self.parts.gate.actions.db, held) => work.await?,
-            }
-        }
-        while self.hand_back().await? {
-            self.parts.told.notify_one();
-        }
-        Ok(())
-    }
-
-    async fn claim(&self) -> Result<Option<Claimed>, StoreError> {
-        let claim = Uuid::now_v7();
-        let mut lease = self.parts.gate.actions.db.every_tenant().await?;
-        let row = lease
-            .query_opt(
-                "UPDATE shared.pending_actions SET claim_id = $3, claimed_by = $2,
-                        lease_until = clock_timestamp() + make_interval(secs => $4)
-                 WHERE id = (SELECT id FROM shared.pending_actions
-                             WHERE butler = $1 AND status = 'approved'
-                               AND (claim_id IS NULL OR lease_until < clock_timestamp())
-                             ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED)
-                 RETURNING id, tenant_id, session_id, tool_name, tool_args, args_sha256, request",
-                &[&self.butler(), &self.parts.node, &claim, &lease_seconds()],
-            )
-            .await
-            .map_err(failed())?;
-        let Some(row) = row else { return Ok(None) };
-        crash::point("approval.claimed");
-        Ok(Some(Claimed {
-            id: row.get(0),
-            claim,
-            tenant: TenantId::new(row.get::<_, &str>(1)).map_err(|e| StoreError::Unexpected(e.to_string()))?,
-            session: row.get(2),
-            tool: row.get(3),
-            args: row.get(4),
-            approved: row.get(5),
-            request: serde_json::from_value(row.get(6)).ok(),
-        }))
-    }
-
-    /// Makes the call, unless its row of an earlier try says that it was made.
-    async fn carry_out(&self, claimed: &Claimed) -> Result<(), StoreError> {
-        let args = serde_json::from_str::<Map<String, Value>>(&claimed.args);
-        let (Ok(args), true) = (args, args_sha256(self.butler(), &claimed.tool, &claimed.args) == claimed.approved)
+    /// Makes the call, unless its row of an earlier try says that it was made. `None`: what became of it, its audit row
+    /// tells as soon as the database is back.
+    async fn carry_out(&self, call: &Call) -> Result<Option<Outcome>, StoreError> {
+        let Call { row, request, .. } = call;
+        let args = serde_json::from_str::<Map<String, Value>>(&row.tool_args);
+        let (Ok(args), true) = (args, args_sha256(self.butler(), &row.tool_name, &row.tool_args) == row.args_sha256)
         else {
-            return self.abandon(claimed, "its arguments are not those that were approved").await;
+            return Ok(Some(Outcome::abandoned("its arguments are not those that were approved")));
         };
-        let Some(request) = &claimed.request else {
-            return self.abandon(claimed, "this version of butlerd can't read it").await;
+        let Some(request) = request else {
+            return Ok(Some(Outcome::abandoned("this version of butlerd can't read it")));
         };
-        if self.was_made(claimed).await? {
-            return self.made(claimed, "it was made before butlerd was started again; its answer was lost").await;
+        if self.was_made(call).await? {
+            return Ok(Some(Outcome::made("it was made before butlerd was started again; its answer was lost")));
         }
-        let context = std::sync::Arc::new(request.clone());
-        let caller = Caller::approved(claimed.id, Some(base::SessionId(claimed.session)), context);
+        let caller = Caller::approved(row.id, Some(SessionId(row.session_id)), Arc::new(request.clone()));
         crash::point("approval.calling");
         let within = self.parts.gate.settings.call_timeout;
         let cancelled = CancellationToken::new();
-        let call = self.parts.tools.call(&claimed.tool, args, caller, cancelled.clone());
-        let Some(reply) = in_time(call, &cancelled, within.0).await else {
-            return self.broken_off(claimed, within).await;
+        let made = self.parts.tools.call(&row.tool_name, args, caller, cancelled.clone());
+        let Some(reply) = in_time(made, &cancelled, within.0).await else {
+            return self.broken_off(call, within).await.map(Some);
         };
         crash::point("approval.called");
         let Some(Reply { json: answer, is_error, seen }) = reply else {
-            return self.abandon(claimed, "there is no such tool any more").await;
+            return Ok(Some(Outcome::abandoned("there is no such tool any more")));
         };
         let code = answer["code"].as_str().unwrap_or_default();
         if is_error && matches!(code, "unavailable" | "outcome_unknown") {
-            // What became of it, its audit row tells as soon as the database is back.
-            self.release(claimed).await?;
-            return Err(StoreError::Unreachable("the database went away during an approved call".to_owned()));
+            return Ok(None);
         }
         let done = code == "done_but_unreadable";
         let refused = !done && (is_error || answer["status"] == "error");
         let error = refused.then(|| answer["error"].as_str().unwrap_or("it failed").to_owned());
         let result = json!({"success": !refused, "result": (!refused).then_some(&answer), "error": error,
                             "executed_at": self.parts.gate.actions.clock.now().to_string()});
-        self.settle(claimed, Status::Executed, result, "executed", seen).await
-    }
-
-    /// It was made, which its row in the audit log tells and nothing else.
-    async fn made(&self, claimed: &Claimed, how: &str) -> Result<(), StoreError> {
-        let result = json!({"success": true, "result": null, "error": null, "note": how});
-        self.settle(claimed, Status::Executed, result, "executed", Trust::Owner).await
+        Ok(Some(Outcome { to: Status::Executed, result, what: "executed", seen }))
     }
 
     /// Its time was over. Of its effect in the database its audit row tells; of what it did outside nothing does.
-    async fn broken_off(&self, claimed: &Claimed, within: HumanDuration) -> Result<(), StoreError> {
-        if self.was_made(claimed).await? {
-            return self.made(claimed, "it was made, and did not come to its end in time; its answer was lost").await;
+    async fn broken_off(&self, call: &Call, within: HumanDuration) -> Result<Outcome, StoreError> {
+        if self.was_made(call).await? {
+            return Ok(Outcome::made("it was made, and did not come to its end in time; its answer was lost"));
         }
-        let why = format!(
+        Ok(Outcome::abandoned(&format!(
             "it did not end within {within} and was broken off; it may have done a part of what it was to do, so look \
              before it is asked for again"
-        );
-        self.abandon(claimed, &why).await
+        )))
     }
 
     /// A call's row in the audit log is committed with its effect, so it says whether there was one.
-    async fn was_made(&self, claimed: &Claimed) -> Result<bool, StoreError> {
+    async fn was_made(&self, call: &Call) -> Result<bool, StoreError> {
         self.parts.tools.flush_audit().await;
-        let mut lease = self.parts.gate.store.tenant(&claimed.tenant).await?;
+        let mut lease = self.parts.gate.store.tenant(&call.tenant).await?;
         let sql = "SELECT 1 FROM tool_calls WHERE session_id = $1 AND caller = $2 AND outcome = 'ok'";
-        let rows = lease.read(sql, &[&claimed.session, &approval_label(claimed.id)]).await.map_err(failed())?;
+        let rows = lease.read(sql, &[&call.row.session_id, &approval_label(call.row.id)]).await.map_err(failed())?;
         Ok(!rows.is_empty())
-    }
-
-    async fn release(&self, claimed: &Claimed) -> Result<(), StoreError> {
-        let mut lease = self.parts.gate.actions.db.shared(&claimed.tenant).await?;
-        let sql = "UPDATE shared.pending_actions SET claim_id = NULL, claimed_by = NULL, lease_until = NULL
-                   WHERE id = $1 AND claim_id = $2";
-        lease.execute(sql, &[&claimed.id, &claimed.claim]).await.map(drop).map_err(failed())
-    }
-
-    async fn abandon(&self, claimed: &Claimed, why: &str) -> Result<(), StoreError> {
-        tracing::error!(butler = self.butler(), action = %claimed.id, "an approved call came to nothing: {why}");
-        let result = json!({"success": false, "result": null, "error": why});
-        self.settle(claimed, Status::Abandoned, result, "abandoned", Trust::Owner).await?;
-        // The owner is told as well.
-        (self.parts.gate.call)();
-        Ok(())
-    }
-
-    /// `seen`: how far what the result shows is believed; whoever is told of it inherits that.
-    async fn settle(
-        &self,
-        claimed: &Claimed,
-        to: Status,
-        result: Value,
-        what: &str,
-        seen: Trust,
-    ) -> Result<(), StoreError> {
-        let trust = claimed.request.as_ref().map_or(Trust::Stranger, |request| request.trust.min(seen));
-        let actions = &self.parts.gate.actions;
-        let executed = (to == Status::Executed).then(|| actions.clock.now());
-        let mut lease = actions.db.shared(&claimed.tenant).await?;
-        let mut tx = lease.begin().await.map_err(failed())?;
-        let held = tx
-            .execute(
-                "UPDATE shared.pending_actions SET status = $3, execution_result = $4, executed_at = $5, claim_id = NULL,
-                        claimed_by = NULL, lease_until = NULL, trust = $6,
-                        request = jsonb_set(request, '{trust}', to_jsonb($6::text))
-                 WHERE id = $1 AND claim_id = $2 AND status = 'approved'",
-                &[&claimed.id, &claimed.claim, &to.as_str(), &result, &executed, &trust.as_str()],
-            )
-            .await
-            .map_err(failed())?;
-        if held == 0 {
-            tracing::warn!(action = %claimed.id, "somebody else holds this action; nothing was settled");
-            return tx.rollback().await.map_err(failed());
-        }
-        // Of an error nothing is kept here: it may quote what was hidden in the arguments.
-        let meta = json!({"success": result["success"]});
-        note(&mut tx, &claimed.tenant, Some(claimed.id), None, what, "butlerd", None, meta).await?;
-        crash::point("approval.settling");
-        tx.commit().await.map_err(failed())?;
-        crash::point("approval.settled");
-        Ok(())
     }
 
     /// Tells the butler how one of its wishes ended, by a new session. `false`: there is none to tell of.

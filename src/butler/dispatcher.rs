@@ -11,11 +11,12 @@ use uuid::Uuid;
 
 use super::handle::Core;
 use super::routed::prior::{self, Next, Work};
+use super::tidy::{TidyError, tidy};
 use access::Caller;
 use base::{RequestContext, SessionId, TenantId, Trust, task};
 use modules::{AskModel, AskModelError, JobCall, JobFailure, NamedJob};
 use outbox::OwnerNote;
-use schedule::{Begun, Dispatch, Earlier, Ended, Firing, How, JobContext, is_built_in, run_built_in};
+use schedule::{Begun, Dispatch, Earlier, Ended, Firing, How, is_built_in};
 use sessions::{SCHEDULE, SessionOptions, SessionResult, SessionState, Trigger, TriggerError};
 use store::{Store, StoreError};
 use tools::sql::{JobError, Notify, SqlJob, Then};
@@ -144,7 +145,7 @@ impl Runs {
         let name = firing.job_name.clone().unwrap_or_default();
         let job = match &self.0.jobs {
             Ok(jobs) if jobs.contains_key(&name) => &jobs[&name],
-            _ if is_built_in(&name) => return self.built_in(&name, &firing).await,
+            _ if is_built_in(&name) => return self.tidy(&firing).await,
             _ if self.of_module(&name).is_some() => return self.module_job(&name, &firing).await,
             Err(why) => return Ended::without_session(How::Failed(format!("its butler's jobs can't be used: {why}"))),
             Ok(_) => {
@@ -198,20 +199,19 @@ impl Runs {
         }
     }
 
-    async fn built_in(&self, name: &str, firing: &Firing) -> Ended {
+    async fn tidy(&self, firing: &Firing) -> Ended {
         let core = self.0.core.clone();
         let (schema, tenant) = (self.0.store.schema().to_owned(), firing.tenant.clone());
-        let (name, args) = (name.to_owned(), firing.job_args.clone());
+        let args = firing.job_args.clone();
         // A task of its own, so that a panic is this run's failure and nobody else's.
         let work = task::spawn(task::Kind::Job, "built-in-job", async move {
             let (db, now) = (&*core.services.db, core.services.clock.now());
-            run_built_in(&name, JobContext { db, schema: &schema, tenant: &tenant, args: args.as_ref(), now }).await
+            tidy(db, (&schema, &tenant), args.as_ref(), now).await
         });
         Ended::without_session(match work.await {
             Ok(Ok(done)) => How::Done(Some(done)),
-            Ok(Err(Ok(why))) => How::Failed(why),
-            Ok(Err(Err(e))) if e.is_connection() => How::Later(AWAY),
-            Ok(Err(Err(e))) => How::Failed(e.to_string()),
+            Ok(Err(TidyError::Store(e))) if e.is_connection() => How::Later(AWAY),
+            Ok(Err(e)) => How::Failed(e.to_string()),
             Err(_) => How::Failed(PANICKED.to_owned()),
         })
     }

@@ -10,6 +10,7 @@ mod routed;
 mod services;
 mod session_start;
 mod status;
+mod tidy;
 mod tools;
 
 pub use boot::{BootError, BootedButler, boot, core_chains};

@@ -139,9 +139,7 @@ fn show(out: &Out, page: &ActionPage) {
     let action = &page.action;
     let cause = match action.cause {
         Cause::Gated => "the butler's settings gate this tool",
-        Cause::Exposure => {
-            "its session was shown a stranger's words and private data, and this would leave the household"
-        }
+        Cause::Taint => "its session was shown a stranger's words and private data, and this would leave the household",
     };
     out.fields()
         .field("action", action.id)

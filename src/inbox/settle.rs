@@ -7,10 +7,11 @@ use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::handle::Inbox;
-use super::queue::{Item, Queue};
+use super::lanes::{Item, Lanes};
+use super::queue::message_inbox;
 use super::types::{Lane, LiveKind, RouteKind, Tier};
 use base::{RequestContext, RequestId, TenantId, Trust, crash};
-use store::{StoreError, Tx};
+use store::{Claim, QueueTable, StoreError, Tx};
 
 /// How a part came to its end.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
@@ -45,9 +46,10 @@ pub struct Settlement<'a> {
     pub butler: &'a str,
     /// The butler's schema.
     pub schema: &'a str,
-    pub id: Uuid,
+    /// The butler's route inbox.
+    pub table: &'a QueueTable,
     /// The claim that holds the row; another's settles nothing.
-    pub claim: Uuid,
+    pub claim: Claim,
     pub request: RequestId,
     pub kind: RouteKind,
     pub end: End,
@@ -67,20 +69,15 @@ impl Inbox {
         let mut lease = self.db().shared(s.tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let now = self.clock().now();
-        let sql = format!(
-            "UPDATE \"{}\".route_inbox SET state = $3, settled_at = $4, last_error = $5, claim_id = NULL,
-                    claimed_by = NULL, lease_until = NULL
-             WHERE id = $1 AND claim_id = $2 AND state = 'processing'",
-            s.schema
-        );
-        let held = tx.execute(&sql, &[&s.id, &s.claim, &s.end.as_str(), &now, &s.error]).await.map_err(failed())?;
-        if held == 0 {
+        let Claim { row: id, id: claim } = s.claim;
+        let sql = s.table.settling("state = $3, settled_at = $4, last_error = $5");
+        if tx.execute(&sql, &[&id, &claim, &s.end.as_str(), &now, &s.error]).await.map_err(failed())? == 0 {
             tx.rollback().await.map_err(failed())?;
             return Ok(false);
         }
         let mut ended = None;
         if let Some(answer) = &s.answer {
-            reply(&mut tx, s.request, Some(s.id), s.butler, answer).await?;
+            reply(&mut tx, s.request, Some(id), s.butler, answer).await?;
             crash::point("settle.replied");
         }
         match s.kind {
@@ -91,7 +88,7 @@ impl Inbox {
                      WHERE id = $1 AND state <> 'rerouted'",
                     self.schema()
                 );
-                tx.execute(&sql, &[&s.id, &s.end.as_str(), &now, &s.error]).await.map_err(failed())?;
+                tx.execute(&sql, &[&id, &s.end.as_str(), &now, &s.error]).await.map_err(failed())?;
                 ended = close(&mut tx, self.schema(), s.request, now).await?;
             }
             RouteKind::Ask => {
@@ -108,7 +105,7 @@ impl Inbox {
         if s.answer.is_some() {
             self.tell(s.request, LiveKind::Replied);
         }
-        self.tell(s.request, LiveKind::SegmentSettled { segment: s.id });
+        self.tell(s.request, LiveKind::SegmentSettled { segment: id });
         if let Some(item) = ended {
             self.over(item, s.tenant).await;
         }
@@ -128,12 +125,8 @@ impl Inbox {
         let mut tx = lease.begin().await.map_err(failed())?;
         let now = self.clock().now();
         let schema = self.schema();
-        let sql = format!(
-            "UPDATE \"{schema}\".message_inbox SET last_error = $3, claim_id = NULL, claimed_by = NULL, lease_until = NULL
-             WHERE request_id = $1 AND claim_id = $2 AND state = 'processing'"
-        );
-        let held = tx.execute(&sql, &[&item.request.0, &claim, &why]).await.map_err(failed())?;
-        if held == 0 {
+        let sql = message_inbox(schema).settling("last_error = $3");
+        if tx.execute(&sql, &[&item.request.0, &claim, &why]).await.map_err(failed())? == 0 {
             tx.rollback().await.map_err(failed())?;
             return Ok(false);
         }
@@ -164,6 +157,13 @@ impl Inbox {
         Ok(true)
     }
 
+    /// Whether a part of a message has its answer.
+    pub async fn has_replied(&self, tenant: &TenantId, segment: Uuid) -> Result<bool, StoreError> {
+        let mut lease = self.db().shared(tenant).await?;
+        let sql = "SELECT 1 FROM shared.replies WHERE segment_id = $1 LIMIT 1";
+        Ok(!lease.read(sql, &[&segment]).await.map_err(failed())?.is_empty())
+    }
+
     /// A message is at its end: its lane is free.
     pub(super) async fn over(&self, item: Item, tenant: &TenantId) {
         use std::sync::atomic::Ordering;
@@ -172,18 +172,18 @@ impl Inbox {
         self.tell(item.request, LiveKind::Settled);
         let Some(up) = self.up() else { return };
         let item = Item { tenant: tenant.clone(), ..item };
-        if up.queue.ended(&item) {
+        if up.lanes.ended(&item) {
             return;
         }
         // What stands behind it is not in memory, as after a start: it must not wait for the next scan.
-        if let Err(e) = self.follow(&up.queue, &item).await {
+        if let Err(e) = self.follow(&up.lanes, &item).await {
             tracing::debug!(error = %e, "what stands behind a message is left to the scanner");
-            up.queue.starved.notify_one();
+            up.lanes.starved.notify_one();
         }
     }
 
-    /// Puts the next messages of the lane into the queue.
-    async fn follow(&self, queue: &Queue, ended: &Item) -> Result<(), StoreError> {
+    /// Puts the next messages of the lane into memory.
+    async fn follow(&self, lanes: &Lanes, ended: &Item) -> Result<(), StoreError> {
         let mut lease = self.db().shared(&ended.tenant).await?;
         let sql = format!(
             "SELECT request_id, tier, seq FROM \"{}\".message_inbox
@@ -193,7 +193,7 @@ impl Inbox {
         let rows = lease.read(&sql, &[&ended.tenant.as_str(), &ended.lane.0, &ended.seq]).await.map_err(failed())?;
         for row in rows {
             let (request, tier, seq) = (RequestId(row.get(0)), Tier::from_number(row.get(1)), row.get(2));
-            queue.offer(Item { request, tier, seq, ..ended.clone() });
+            lanes.offer(Item { request, tier, seq, ..ended.clone() });
         }
         Ok(())
     }
@@ -222,7 +222,7 @@ impl Inbox {
              WHERE a.id = $1 RETURNING b.before, a.context, a.question, a.trust",
             other = s.schema
         );
-        let row = tx.query_opt(&sql, &[&s.id, &state, &text, &now]).await.map_err(failed())?;
+        let row = tx.query_opt(&sql, &[&s.claim.row, &state, &text, &now]).await.map_err(failed())?;
         let Some(row) = row.filter(|row| row.get::<_, &str>(0) == "late") else { return Ok(()) };
         // Whoever waited for the session that asked waits for this one too.
         let sql = format!(
@@ -230,7 +230,7 @@ impl Inbox {
              JOIN \"{schema}\".sessions s ON s.id = a.session_id
              JOIN \"{schema}\".route_inbox r ON r.id = s.route_id WHERE a.id = $1"
         );
-        let waits = tx.query_opt(&sql, &[&s.id]).await.map_err(failed())?.is_some_and(|row| row.get(0));
+        let waits = tx.query_opt(&sql, &[&s.claim.row]).await.map_err(failed())?.is_some_and(|row| row.get(0));
         let (mut context, question): (Value, String) = (row.get(1), row.get(2));
         context["trust"] = json!(row.get::<_, &str>(3));
         let prompt = format!(

@@ -66,7 +66,7 @@ impl Module for FileModule {
         })])
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(vec![send_tool(&cx.outbox, NAME)?])
+        Ok(vec![send_tool(&cx.outbox, NAME).map_err(|e| e.to_string())?])
     }
 }
 

@@ -35,7 +35,7 @@ impl Module for LogModule {
         Ok(vec![Arc::new(LogChannel)])
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(vec![send_tool(&cx.outbox, NAME)?])
+        Ok(vec![send_tool(&cx.outbox, NAME).map_err(|e| e.to_string())?])
     }
 }
 

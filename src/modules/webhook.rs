@@ -112,7 +112,7 @@ impl Module for WebhookModule {
         Ok(vec![Arc::new(WebhookChannel { ends, clock: cx.clock.clone() })])
     }
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(vec![send_tool(&cx.outbox, NAME)?])
+        Ok(vec![send_tool(&cx.outbox, NAME).map_err(|e| e.to_string())?])
     }
 }
 

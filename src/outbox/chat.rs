@@ -5,7 +5,7 @@ use serde_json::json;
 
 use super::channel::{Channel, Conversation, Outcome};
 use super::delivery::Delivery;
-use super::handle::CHAT;
+use super::household::CHAT;
 
 /// The token under which the command line on this host talks, and the thread that it talks in.
 const LOCAL: &str = "local";

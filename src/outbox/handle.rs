@@ -5,39 +5,20 @@ use std::collections::{BTreeMap, HashSet};
 use std::sync::{Arc, Mutex, RwLock};
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
 use serde_json::Value;
 use tokio::sync::{Notify, broadcast};
 use uuid::Uuid;
 
 use super::channel::Channel;
 use super::chat::ChatChannel;
+use super::household::Owner;
 use super::recipient::ChannelInfo;
 use base::{Clock, TenantId};
-use config::QuietHours;
 use conversation::ConversationLog;
 use store::Database;
 
-/// The household's own channel, which is always there.
-pub const CHAT: &str = "chat";
 /// Live notices kept for those who watch.
 const NOTICES: usize = 256;
-
-/// Who the owner is and how they want to be reached.
-#[derive(Clone, Debug)]
-pub struct Owner {
-    pub name: Option<String>,
-    pub identities: BTreeMap<String, String>,
-    pub notice_channel: Option<String>,
-    pub quiet_hours: Option<QuietHours>,
-    pub zone: TimeZone,
-}
-
-impl Default for Owner {
-    fn default() -> Self {
-        Self { name: None, identities: BTreeMap::new(), notice_channel: None, quiet_hours: None, zone: TimeZone::UTC }
-    }
-}
 
 /// What the post is made of.
 pub struct OutboxParts {
@@ -88,7 +69,7 @@ pub(super) struct Inner {
     pub parts: OutboxParts,
     channels: RwLock<BTreeMap<String, Arc<dyn Channel>>>,
     /// Something may be there to send.
-    pub wake: Notify,
+    pub wake: Arc<Notify>,
     /// Something may be there to tell the owner.
     pub alarm: Notify,
     told: broadcast::Sender<DeliveryEvent>,
@@ -101,7 +82,7 @@ impl Outbox {
         let inner = Inner {
             parts,
             channels: RwLock::default(),
-            wake: Notify::new(),
+            wake: Arc::default(),
             alarm: Notify::new(),
             told: broadcast::channel(NOTICES).0,
             waiting: Mutex::default(),

@@ -4,21 +4,16 @@ use std::fmt::Write as _;
 use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
-use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::BUTLERD;
-use super::announce;
-use super::handle::{CHAT, Outbox};
+use super::handle::Outbox;
+use super::household::CHAT;
 use super::owner::OwnerNote;
 use base::{Priority, TenantId, Trust, crash, text};
 use schedule::STANDS_FOR_IT;
 use store::StoreError;
 
-/// Rows are looked at this often.
-const LOOK: Duration = Duration::from_secs(10);
-/// After a look that failed.
-const AGAIN: Duration = Duration::from_secs(2);
 /// Nothing older is looked for: it was told, or nobody was there for a week.
 const SINCE: SignedDuration = SignedDuration::from_hours(7 * 24);
 /// Lines that one message shows; of the rest it says how many there are.
@@ -36,45 +31,22 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("gathering notices")
 }
 
-/// Keeps looking until `stop`.
-pub(super) async fn keep(outbox: Outbox, stop: CancellationToken) {
-    loop {
-        let both = async { Ok::<_, StoreError>([announce::round(&outbox).await?, round(&outbox).await?]) };
-        let next = match both.await {
-            Ok(next) => next.into_iter().flatten().fold(LOOK, Duration::min),
-            Err(e) => {
-                tracing::warn!(error = %e, "what the owner should be told can't be looked for");
-                AGAIN
-            }
-        };
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = outbox.inner.alarm.notified() => {}
-            () = tokio::time::sleep(next) => {}
-        }
-    }
-}
-
 /// Looks once. Returns when something that waits may be told, if anything waits.
-async fn round(outbox: &Outbox) -> Result<Option<Duration>, StoreError> {
+pub(super) async fn round(outbox: &Outbox) -> Result<Option<Duration>, StoreError> {
     gather(outbox).await?;
-    let mut next = None;
-    for tenant in tenants(outbox, "SELECT DISTINCT tenant_id FROM shared.notices WHERE delivery_id IS NULL").await? {
-        next = earlier(next, tell(outbox, &tenant).await?);
+    let mut waits = Vec::new();
+    for tenant in tenants(outbox).await? {
+        waits.extend(tell(outbox, &tenant).await?);
     }
-    Ok(next)
+    Ok(waits.into_iter().min())
 }
 
-/// The tenants that a question finds.
-pub(super) async fn tenants(outbox: &Outbox, sql: &str) -> Result<Vec<TenantId>, StoreError> {
+/// The tenants who have something to hear.
+async fn tenants(outbox: &Outbox) -> Result<Vec<TenantId>, StoreError> {
     let mut lease = outbox.db().every_tenant().await?;
+    let sql = "SELECT DISTINCT tenant_id FROM shared.notices WHERE delivery_id IS NULL";
     let rows = lease.query(sql, &[]).await.map_err(failed())?;
     Ok(rows.iter().filter_map(|row| TenantId::new(row.get(0)).ok()).collect())
-}
-
-/// The shorter wait, if there is any.
-pub(super) fn earlier(one: Option<Duration>, other: Option<Duration>) -> Option<Duration> {
-    one.into_iter().chain(other).min()
 }
 
 /// Of the switchboard, the outbox and the approvals.

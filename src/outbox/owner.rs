@@ -3,7 +3,8 @@
 use serde_json::json;
 use uuid::Uuid;
 
-use super::handle::{CHAT, Outbox};
+use super::handle::Outbox;
+use super::household::CHAT;
 use super::recipient::decide;
 use super::tool::deferred_until;
 use base::{Priority, RequestContext, TenantId, Trust, crash};

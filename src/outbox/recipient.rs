@@ -5,10 +5,8 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::handle::{CHAT, Outbox, Owner};
-use base::TenantId;
+use super::household::{CHAT, Owner};
 use base::text::plain_identity;
-use store::{Lease, StoreError};
 use tools::ToolError;
 
 /// Where a delivery goes.
@@ -219,45 +217,6 @@ pub(super) fn decide(
             .and_then(|o| o.identities.get(channel))
             .is_some_and(|own| plain_identity(own) == plain_identity(target)),
     })
-}
-
-impl Outbox {
-    /// To whom a delivery goes that names this channel and recipient, each or neither. Reads, and changes nothing.
-    pub async fn resolve_recipient(
-        &self,
-        lease: &mut Lease,
-        tenant: &TenantId,
-        channel: Option<&str>,
-        recipient: Option<&str>,
-    ) -> Result<Result<Recipient, RecipientError>, StoreError> {
-        let people = match recipient.map(str::trim).filter(|r| !r.is_empty()) {
-            Some(recipient) => people(lease, tenant, recipient).await?,
-            None => Vec::new(),
-        };
-        let owner = (*tenant == TenantId::owner()).then(|| self.owner());
-        Ok(decide(channel, recipient, owner, &self.ways(), &people))
-    }
-}
-
-async fn people(lease: &mut Lease, tenant: &TenantId, wanted: &str) -> Result<Vec<ContactMatch>, StoreError> {
-    let rows = lease
-        .read(
-            "SELECT c.id, c.name, i.channel, i.identity
-             FROM shared.contacts c LEFT JOIN shared.contact_identities i ON i.contact_id = c.id
-             WHERE c.tenant_id = $3 AND (lower(c.name) = lower($1) OR c.id::text = $1 OR c.id IN
-                   (SELECT o.contact_id FROM shared.contact_identities o WHERE o.tenant_id = $3 AND o.identity = $2)
-                   OR c.id IN (SELECT p.contact_id FROM shared.people_called($1) p))
-             ORDER BY c.id, i.channel, i.created_at",
-            &[&wanted, &plain_identity(wanted), &tenant.as_str()],
-        )
-        .await
-        .map_err(StoreError::query("looking up a recipient"))?;
-    let known = |row: &tokio_postgres::Row| ContactMatch {
-        contact: row.get(0),
-        name: row.get(1),
-        at: row.get::<_, Option<String>>(2).zip(row.get(3)),
-    };
-    Ok(rows.iter().map(known).collect())
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::handle::{DeliveryStatus, Outbox};
 use super::quiet;
 use super::recipient::Recipient;
 use base::{Priority, crash};
-use tools::{self, Definition, Effect, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler};
+use tools::{self, Definition, Effect, EgressTargetFn, Meta, SchemaError, Tool, ToolCall, ToolError, handler};
 
 /// A caller waits this long for the end of what leaves at once.
 const WAIT: Duration = Duration::from_secs(2);
@@ -125,7 +125,7 @@ pub fn send_tool_name(channel: &str) -> String {
 }
 
 /// A channel's tool of the messenger: a row of the outbox like any other.
-pub fn send_tool(outbox: &Outbox, channel: &str) -> Result<Tool, String> {
+pub fn send_tool(outbox: &Outbox, channel: &str) -> Result<Tool, SchemaError> {
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let schema = json!({"type": "object", "additionalProperties": false, "required": ["message"], "properties": {
@@ -134,8 +134,8 @@ pub fn send_tool(outbox: &Outbox, channel: &str) -> Result<Tool, String> {
         "subject": text(500, "A subject, where the channel has one"),
         "priority": {"type": "string", "enum": ["high", "medium", "low"], "default": "medium"}}});
     let meta = Meta { sends_out: true, ..Meta::write(Effect::Once) };
-    let definition = Definition::new(&send_tool_name(channel), &format!("Send a text over {channel}."), schema, meta)
-        .map_err(|e| e.to_string())?;
+    let about = format!("Send a text over {channel}.");
+    let definition = Definition::new(&send_tool_name(channel), &about, schema, meta)?;
     let egress_target = egress_target_fn(outbox, Some(channel));
     let (outbox, channel) = (outbox.clone(), channel.to_owned());
     let sending = handler(move |call| {

@@ -10,7 +10,8 @@ use tokio::time::Instant;
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::handle::{CHAT, DeliveryStatus, Outbox};
+use super::handle::{DeliveryStatus, Outbox};
+use super::household::CHAT;
 use base::TenantId;
 use store::StoreError;
 

@@ -12,6 +12,9 @@ use access::Caller;
 use base::{SessionId, TenantId, Trust};
 use store::StoreError;
 
+/// What is told of a run by hand that could not begin.
+pub(super) const NOT_NOW: &str = "it could not begin now: its butler is busy or is stopping; try again later";
+
 /// One schedule that fires now.
 #[derive(Debug, Clone)]
 pub struct Firing {

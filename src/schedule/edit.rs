@@ -4,19 +4,17 @@ use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp};
 use serde::Deserialize;
 use serde_json::{Value, json};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::actor::Scheduler;
 use super::due::WINDOW_S;
-use super::people::rest;
-use super::show::{LISTED, show, timing};
+use super::show::show;
+use super::sql::{self, TaskRow};
+use super::target::{Target, unknown};
 use super::timing::Timing;
-use super::tools::{Target, unknown};
 use base::{HumanDuration, Trust};
 use config::{Missed, Moment, Overlap};
-use store::StoreError;
-use tools::{ToolCall, ToolError};
+use tools::{EffectTx, ToolCall, ToolError};
 
 #[derive(Deserialize, Default, PartialEq)]
 struct Fields {
@@ -85,19 +83,7 @@ impl Fields {
         if given > 1 || (given == 0 && old.is_none()) {
             return Err(wrong("Give one of cron, every, at and in."));
         }
-        let mut new = match old {
-            Some(old) => old,
-            None => Timing {
-                cron: None,
-                every_ms: None,
-                anchor_at: None,
-                run_at: None,
-                timezone: owner_zone.to_owned(),
-                start_at: None,
-                until_at: None,
-                stagger_s: 0,
-            },
-        };
+        let mut new = old.unwrap_or_else(|| Timing { timezone: owner_zone.to_owned(), ..Timing::default() });
         if given == 1 {
             (new.cron, new.every_ms, new.run_at) = (self.cron.clone(), None, None);
         }
@@ -154,68 +140,44 @@ pub(super) async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value
     let mode = f.dispatch_mode.as_deref().unwrap_or("prompt");
     Fields::check_mode(mode, f.prompt.as_deref(), f.job_name.as_deref())?;
     f.check_priority(call.context().trust)?;
-    let name = f.name.as_deref().unwrap_or_default();
     let now = call.store.clock().now();
-    let timing = f.timing(None, &schedules.inner.time_zone, now)?;
+    let timing = f.timing(None, &schedules.worker().time_zone, now)?;
     let Some(next) = next(&timing, now)? else { return Err(never()) };
-    let id = Uuid::now_v7();
-    let mut lease = call.lease().await?;
-    let sql = format!(
-        "INSERT INTO scheduled_tasks (id, name, cron, prompt, dispatch_mode, job_name, job_args, timezone, start_at,
-             end_at, until_at, display_title, calendar_event_id, source, next_run_at, trust, every_ms, run_at, anchor_at,
-             priority, require_idle, missed, missed_window_s, overlap)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, 'db', $14, $15, $16, $17, $18, $19, $20, $21,
-                 $22, $23) RETURNING {LISTED}"
-    );
-    let inserted = call
-        .effect_on(
-            &mut lease,
-            &sql,
-            &[
-                &id,
-                &name,
-                &timing.cron,
-                &f.prompt,
-                &mode,
-                &f.job_name,
-                &f.job_args,
-                &timing.timezone,
-                &timing.start_at,
-                &f.end_at,
-                &timing.until_at,
-                &f.display_title,
-                &f.calendar_event_id,
-                &next,
-                &call.context().trust.as_str(),
-                &timing.every_ms,
-                &timing.run_at,
-                &timing.anchor_at,
-                &f.priority.unwrap_or(3),
-                &f.require_idle.unwrap_or(false),
-                &f.missed.unwrap_or(Missed::RunOnce).into_str(),
-                &f.window_s()?.unwrap_or(WINDOW_S),
-                &f.overlap.unwrap_or(Overlap::Skip).into_str(),
-            ],
-        )
-        .await;
-    let rows = inserted.map_err(|e| match e.code() {
-        Some(c) if *c == tokio_postgres::error::SqlState::UNIQUE_VIOLATION => taken(name),
-        _ => ToolError::Store(StoreError::Query { step: "storing a schedule", source: e }),
-    })?;
+    let task = TaskRow {
+        id: Uuid::now_v7(),
+        tenant_id: call.context().tenant_id.to_string(),
+        name: f.name.clone().unwrap_or_default(),
+        dispatch_mode: mode.to_owned(),
+        priority: f.priority.unwrap_or(3),
+        require_idle: f.require_idle.unwrap_or(false),
+        missed: f.missed.unwrap_or(Missed::RunOnce).to_string(),
+        missed_window_s: f.window_s()?.unwrap_or(WINDOW_S),
+        overlap: f.overlap.unwrap_or(Overlap::Skip).to_string(),
+        end_at: f.end_at,
+        source: "db".to_owned(),
+        trust: call.context().trust.as_str().to_owned(),
+        enabled: true,
+        next_run_at: Some(next),
+        prompt: f.prompt,
+        job_name: f.job_name,
+        job_args: f.job_args,
+        display_title: f.display_title,
+        calendar_event_id: f.calendar_event_id,
+        ..TaskRow::default()
+    };
+    let task = task.with_timing(timing);
+    let made = sql::insert(&call, &task).await?.ok_or_else(|| taken(&task.name))?;
     schedules.wake();
-    Ok(answer(rows.first(), id, "created"))
+    Ok(answer(&made, "created"))
 }
 
 fn taken(name: &str) -> ToolError {
     ToolError::refused("already_exists", format!("There is a schedule `{name}` already; use schedule_update."))
 }
 
-fn answer(row: Option<&Row>, id: Uuid, status: &str) -> Value {
-    let mut shown = row.map(show).unwrap_or_else(|| json!({}));
-    if let Value::Object(o) = &mut shown {
-        o.insert("id".into(), json!(id));
-        o.insert("status".into(), json!(status));
-    }
+fn answer(task: &TaskRow, status: &str) -> Value {
+    let mut shown = show(task);
+    shown["status"] = json!(status);
     shown
 }
 
@@ -225,130 +187,84 @@ pub(super) async fn update(call: ToolCall, schedules: Scheduler) -> Result<Value
     let now = call.store.clock().now();
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
-    let sql = format!("SELECT {LISTED} FROM scheduled_tasks WHERE id = $1 FOR UPDATE");
-    let Some(old) = tx.query_opt(&sql, &[&id]).await? else {
-        tx.rollback().await?;
-        return Err(unknown(id));
-    };
-    let change = match Change::of(&f, &old, &schedules.inner.time_zone, now, call.context().trust) {
-        Ok(change) => change,
+    let changed = apply(&mut tx, &f, id, (&schedules.worker().time_zone, now, call.context().trust)).await;
+    let task = match changed {
+        Ok(task) => task,
         Err(e) => {
             tx.rollback().await?;
             return Err(e);
         }
     };
-    if let Some(name) = f.name.as_ref().filter(|name| **name != old.get::<_, String>(1)) {
-        let sql = "SELECT 1 FROM scheduled_tasks WHERE name = $1";
-        if tx.query_opt(sql, &[name]).await?.is_some() {
-            tx.rollback().await?;
-            return Err(taken(name));
-        }
-    }
-    let was_paused = old.get::<_, Option<Timestamp>>(23).is_some();
-    match f.enabled {
-        Some(false) if !was_paused => rest::begin(&mut tx, id, now).await?,
-        Some(true) if was_paused => rest::end(&mut tx, id, now).await?,
-        _ => {}
-    }
-    let row =
-        if change.only_switch { change.switch(&mut tx, id).await? } else { change.write(&mut tx, &f, id).await? };
     tx.commit().await?;
     schedules.wake();
-    Ok(answer(row.as_ref(), id, "updated"))
+    Ok(answer(&task, "updated"))
 }
 
-/// What an update makes of a row.
+/// Makes the change, whose transaction is rolled back if it can't be made.
+async fn apply(
+    tx: &mut EffectTx<'_, '_>,
+    f: &Fields,
+    id: Uuid,
+    (owner_zone, now, trust): (&str, Timestamp, Trust),
+) -> Result<TaskRow, ToolError> {
+    let old = sql::locked(tx, id).await?.ok_or_else(|| unknown(id))?;
+    let Change { task, next } = Change::of(f, &old, owner_zone, now, trust)?;
+    if task.name != old.name && sql::name_is_taken(tx, &task.name).await? {
+        return Err(taken(&task.name));
+    }
+    match f.enabled {
+        Some(false) if old.paused_at.is_none() => sql::pause(tx, id, now).await?,
+        Some(true) if old.paused_at.is_some() => sql::resume(tx, &old, now).await?,
+        _ => {}
+    }
+    // On or off, and nothing else: the schedule stays what its source says.
+    let only_switch = *f == Fields { target: f.target, enabled: f.enabled, ..Fields::default() };
+    let changed = if only_switch { sql::switch(tx, id, next).await? } else { sql::change(tx, &task, next).await? };
+    changed.ok_or_else(|| unknown(id))
+}
+
+/// What an update makes of a schedule.
 struct Change {
-    timing: Timing,
-    mode: String,
-    prompt: Option<String>,
-    job: Option<String>,
-    trust: Trust,
-    window_s: Option<i64>,
+    /// From now on it is the tool's: `butler.toml` does not take the change back.
+    task: TaskRow,
     /// `None`: the next time stays.
     next: Option<Option<Timestamp>>,
-    only_switch: bool,
 }
 
 impl Change {
-    fn of(f: &Fields, old: &Row, owner_zone: &str, now: Timestamp, trust: Trust) -> Result<Self, ToolError> {
+    fn of(f: &Fields, old: &TaskRow, owner_zone: &str, now: Timestamp, trust: Trust) -> Result<Self, ToolError> {
         f.check_priority(trust)?;
-        let mode = f.dispatch_mode.clone().unwrap_or_else(|| old.get(4));
+        let mode = f.dispatch_mode.clone().unwrap_or_else(|| old.dispatch_mode.clone());
         // A change of the mode takes the other mode's field away.
-        let keep = |i: usize, of: &str| if mode == of { old.get::<_, Option<String>>(i) } else { None };
-        let prompt = f.prompt.clone().or_else(|| keep(3, "prompt"));
-        let job = f.job_name.clone().or_else(|| keep(5, "job"));
-        Fields::check_mode(&mode, prompt.as_deref(), job.as_deref())?;
-        let timing = f.timing(Some(timing(old)), owner_zone, now)?;
+        let prompt = f.prompt.clone().or_else(|| old.prompt.clone().filter(|_| mode == "prompt"));
+        let job_name = f.job_name.clone().or_else(|| old.job_name.clone().filter(|_| mode == "job"));
+        Fields::check_mode(&mode, prompt.as_deref(), job_name.as_deref())?;
+        let timing = f.timing(Some(old.timing()), owner_zone, now)?;
         let first = next(&timing, now)?;
-        if f.retimed() && first.is_none() {
+        let again = f.enabled == Some(true) && !old.enabled;
+        if first.is_none() && (f.retimed() || (again && old.next_run_at.is_none())) {
             return Err(never());
         }
-        let over = old.get::<_, Option<Timestamp>>(15).is_none();
-        let again = f.enabled == Some(true) && !old.get::<_, bool>(14);
-        if over && again && first.is_none() {
-            return Err(never());
-        }
-        let only_switch = *f == Fields { target: f.target, enabled: f.enabled, ..Fields::default() };
         let next = (f.retimed() || again).then_some(first);
-        let trust = trust.min(Trust::from_name(old.get(20)));
-        Ok(Self { timing, mode, prompt, job, trust, window_s: f.window_s()?, next, only_switch })
-    }
-
-    /// On or off, and nothing else: the schedule stays what its source says.
-    async fn switch(&self, tx: &mut tools::EffectTx<'_, '_>, id: Uuid) -> Result<Option<Row>, ToolError> {
-        let sql = format!(
-            "UPDATE scheduled_tasks SET updated_at = shared.clock(), enabled = enabled OR $2,
-                    next_run_at = CASE WHEN $2 THEN $3 ELSE next_run_at END
-             WHERE id = $1 RETURNING {LISTED}"
-        );
-        tx.query_opt(&sql, &[&id, &self.next.is_some(), &self.next.flatten()]).await
-    }
-
-    /// Everything. From now on it is the tool's: `butler.toml` does not take the change back.
-    async fn write(&self, tx: &mut tools::EffectTx<'_, '_>, f: &Fields, id: Uuid) -> Result<Option<Row>, ToolError> {
-        let sql = format!(
-            "UPDATE scheduled_tasks SET name = coalesce($2, name), cron = $3, prompt = $4, dispatch_mode = $5,
-                 job_name = $6, job_args = coalesce($7, job_args), timezone = $8, start_at = $9,
-                 end_at = coalesce($10, end_at), until_at = $11, display_title = coalesce($12, display_title),
-                 calendar_event_id = coalesce($13, calendar_event_id), trust = $14, every_ms = $15, run_at = $16,
-                 anchor_at = $17, priority = coalesce($18, priority), require_idle = coalesce($19, require_idle),
-                 missed = coalesce($20, missed), missed_window_s = coalesce($21, missed_window_s),
-                 overlap = coalesce($22, overlap), enabled = enabled OR $23,
-                 next_run_at = CASE WHEN $23 THEN $24 ELSE next_run_at END, source = 'db', stagger_s = 0,
-                 updated_at = shared.clock()
-             WHERE id = $1 RETURNING {LISTED}"
-        );
-        let t = &self.timing;
-        tx.query_opt(
-            &sql,
-            &[
-                &id,
-                &f.name,
-                &t.cron,
-                &self.prompt,
-                &self.mode,
-                &self.job,
-                &f.job_args,
-                &t.timezone,
-                &t.start_at,
-                &f.end_at,
-                &t.until_at,
-                &f.display_title,
-                &f.calendar_event_id,
-                &self.trust.as_str(),
-                &t.every_ms,
-                &t.run_at,
-                &t.anchor_at,
-                &f.priority,
-                &f.require_idle,
-                &f.missed.map(<&str>::from),
-                &self.window_s,
-                &f.overlap.map(<&str>::from),
-                &self.next.is_some(),
-                &self.next.flatten(),
-            ],
-        )
-        .await
+        let old = old.clone();
+        let task = TaskRow {
+            name: f.name.clone().unwrap_or(old.name),
+            dispatch_mode: mode,
+            prompt,
+            job_name,
+            job_args: f.job_args.clone().or(old.job_args),
+            end_at: f.end_at.or(old.end_at),
+            display_title: f.display_title.clone().or(old.display_title),
+            calendar_event_id: f.calendar_event_id.clone().or(old.calendar_event_id),
+            priority: f.priority.unwrap_or(old.priority),
+            require_idle: f.require_idle.unwrap_or(old.require_idle),
+            missed: f.missed.map_or(old.missed, |missed| missed.to_string()),
+            missed_window_s: f.window_s()?.unwrap_or(old.missed_window_s),
+            overlap: f.overlap.map_or(old.overlap, |overlap| overlap.to_string()),
+            trust: trust.min(Trust::from_name(&old.trust)).as_str().to_owned(),
+            source: "db".to_owned(),
+            ..old
+        };
+        Ok(Self { task: TaskRow { stagger_s: 0, ..task.with_timing(timing) }, next })
     }
 }

@@ -8,7 +8,7 @@ use super::cron::{CronError, CronTimes};
 use super::times::{Rule, Times};
 
 /// When a schedule is due: one of `cron`, `every` and `at`, and what bounds it.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
 pub struct Timing {
     pub cron: Option<String>,
     pub every_ms: Option<i64>,

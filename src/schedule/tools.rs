@@ -6,12 +6,13 @@ use jiff::Timestamp;
 use jiff::civil::Date;
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use uuid::Uuid;
 
-use super::actor::{NOT_NOW, Scheduler};
-use super::dispatch::How;
+use super::actor::Scheduler;
+use super::dispatch::{How, NOT_NOW};
 use super::edit::{create, update};
-use super::show::{LISTED, show};
+use super::show::show;
+use super::sql;
+use super::target::{Target, unknown};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The schedule tools of one butler.
@@ -125,37 +126,12 @@ fn definitions() -> Vec<Arc<Definition>> {
 }
 
 async fn list(call: ToolCall) -> Result<Value, ToolError> {
-    let sql = format!("SELECT {LISTED} FROM scheduled_tasks WHERE source <> 'house' ORDER BY name");
-    Ok(call.query(&sql, &[]).await?.iter().map(show).collect())
-}
-
-/// Which schedule is meant.
-#[derive(Deserialize, Default, Clone, Copy, PartialEq)]
-pub(super) struct Target {
-    task_id: Option<Uuid>,
-    id: Option<Uuid>,
-}
-
-impl Target {
-    pub fn id(&self) -> Result<Uuid, ToolError> {
-        match (self.task_id, self.id) {
-            (Some(a), Some(b)) if a != b => {
-                Err(ToolError::refused("invalid_arguments", "task_id and id name two different schedules."))
-            }
-            (Some(id), _) | (None, Some(id)) => Ok(id),
-            (None, None) => Err(ToolError::refused("invalid_arguments", "task_id is needed; see schedule_list.")),
-        }
-    }
-}
-
-pub(super) fn unknown(id: Uuid) -> ToolError {
-    ToolError::refused("not_found", format!("There is no schedule {id}; schedule_list shows those there are."))
+    Ok(sql::listed(&call).await?.iter().map(show).collect())
 }
 
 async fn delete(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
     let id = call.parse::<Target>()?.id()?;
-    let found = call.query("SELECT source FROM scheduled_tasks WHERE id = $1", &[&id]).await?;
-    match found.first().map(|r| r.get::<_, String>(0)) {
+    match sql::source_of(&call, id).await? {
         None => return Err(unknown(id)),
         Some(source) if source != "db" => {
             return Err(ToolError::refused(
@@ -165,7 +141,7 @@ async fn delete(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError
         }
         Some(_) => {}
     }
-    call.effect("DELETE FROM scheduled_tasks WHERE id = $1 AND source = 'db'", &[&id]).await?;
+    sql::delete(&call, id).await?;
     schedules.wake();
     Ok(json!({"id": id, "status": "deleted"}))
 }
@@ -200,27 +176,13 @@ async fn costs(call: ToolCall) -> Result<Value, ToolError> {
     let from = days.from_date.unwrap_or_else(|| today.saturating_sub(jiff::Span::new().days(30)));
     let start = |day: Date| day.to_zoned(zone.clone()).map(|z| z.timestamp()).unwrap_or(Timestamp::MAX);
     let (begin, end) = (start(from), start(to.tomorrow().unwrap_or(to)));
-    let rows = call
-        .query(
-            "SELECT t.id, t.name, t.enabled AND t.paused_at IS NULL,
-                    (SELECT count(*) FROM schedule_runs r WHERE r.task_id = t.id AND r.fire_at >= $1 AND r.fire_at < $2
-                       AND r.state <> 'skipped'),
-                    count(s.id), count(s.id) FILTER (WHERE s.cost_usd IS NULL AND s.completed_at IS NOT NULL),
-                    sum(coalesce(s.input_tokens, 0) + coalesce(s.output_tokens, 0))::bigint,
-                    sum(s.cost_usd)::text
-             FROM scheduled_tasks t
-             LEFT JOIN sessions s ON s.trigger_source = 'schedule:' || t.name AND s.queued_at >= $1 AND s.queued_at < $2
-             GROUP BY t.id ORDER BY sum(s.cost_usd) DESC NULLS LAST, t.name",
-            &[&begin, &end],
-        )
-        .await?;
-    let list: Vec<Value> = rows
+    let costs = sql::costs(&call, begin, end).await?;
+    let list: Vec<Value> = costs
         .iter()
-        .map(|r| {
-            json!({"id": r.get::<_, Uuid>(0), "name": r.get::<_, String>(1), "enabled": r.get::<_, bool>(2),
-                   "runs": r.get::<_, i64>(3), "sessions": r.get::<_, i64>(4),
-                   "sessions_of_unknown_cost": r.get::<_, i64>(5), "tokens": r.get::<_, Option<i64>>(6).unwrap_or(0),
-                   "cost_usd": r.get::<_, Option<String>>(7)})
+        .map(|c| {
+            json!({"id": c.id, "name": c.name, "enabled": c.enabled, "runs": c.runs, "sessions": c.sessions,
+                   "sessions_of_unknown_cost": c.sessions_of_unknown_cost, "tokens": c.tokens.unwrap_or(0),
+                   "cost_usd": c.cost_usd})
         })
         .collect();
     Ok(json!({"from_date": from, "to_date": to, "schedules": list}))

@@ -39,6 +39,7 @@ pub use history::{EventPage, TracePart};
 pub use memory::{Memory, RECALL_WITHIN, Recalled};
 pub use model::{NoModel, wanted_keys};
 pub use preview::{Preview, Refusal};
+pub use sql::delete_events_before;
 pub use state::SpawnerParts;
 pub use tools::{session_tools, show_end};
 pub use transcript::Transcript;

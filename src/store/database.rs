@@ -14,6 +14,7 @@ use super::error::StoreError;
 use super::migrate::{self, Chain};
 use super::pool::{Lease, Pool, Scope};
 use base::{ButlerName, Clock, RequestContext, Secret, TenantId};
+use telemetry::QueueMetrics;
 
 /// The database that butlerd keeps on a server that is all its own.
 const DATABASE: &str = "butlers";
@@ -47,6 +48,7 @@ pub struct Database {
     options: DatabaseOptions,
     owner: Pool,
     stores: Mutex<HashMap<ButlerName, Store>>,
+    queues: QueueMetrics,
 }
 
 /// One butler's part of the database, under its own role.
@@ -66,7 +68,7 @@ impl Database {
         }
         options.owner.application_name("butlerd");
         let owner = Pool::new(options.owner.clone(), &zone_name(&options.time_zone), OWNER_POOL);
-        let db = Self { options, owner, stores: Mutex::default() };
+        let db = Self { options, owner, stores: Mutex::default(), queues: QueueMetrics::default() };
         let mut lease = db.owner.unscoped().await?;
         let fresh = lease
             .query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'shared'", &[])
@@ -79,6 +81,11 @@ impl Database {
         migrate::run(lease.raw(), "shared", &[&Chain::shipped("shared")?], "").await?;
         drop(lease);
         Ok(db)
+    }
+
+    /// What its queues count.
+    pub fn queue_metrics(&self) -> &QueueMetrics {
+        &self.queues
     }
 
     /// Whether the server answers.

@@ -3,7 +3,6 @@
 //! What never happens here: a statement without a tenant, a butler's role outside its own schema, a shipped migration
 //! applied with another text.
 
-mod claims;
 pub mod cluster;
 mod database;
 mod error;
@@ -11,14 +10,18 @@ pub mod lexer;
 pub mod migrate;
 mod nodes;
 mod pool;
+mod queue;
 pub mod replay;
 mod row;
 pub mod rules;
 mod tls;
 
-pub use claims::{Claim, ClaimTable, lease_seconds, renew_every, settle};
 pub use database::{Database, DatabaseOptions, Store, derive, owner_connection};
 pub use error::{StoreError, describe};
 pub use nodes::Presence;
 pub use pool::{Lease, Params, Scope, Tx};
+pub use queue::{
+    Also, Claim, Claimed, Handler, Left, Outlook, Queue, QueueOptions, QueueTable, RetryPolicy, RunningQueue,
+    Statements, Verdict, lease_seconds, renew_every,
+};
 pub use tls::connector;

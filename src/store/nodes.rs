@@ -4,9 +4,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::claims::lease_seconds;
 use super::database::Database;
 use super::error::StoreError;
+use super::queue::lease_seconds;
 use base::TenantId;
 
 /// So long a daemon counts as there without saying so again: twice as long as its claims hold.

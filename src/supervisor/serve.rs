@@ -248,6 +248,7 @@ where
         child_user,
         config: household.config.clone(),
     });
+    services.metrics.tell_of(services.db.queue_metrics());
     if let Some(prepare) = hooks.prepare {
         prepare(services.clone()).await;
     }

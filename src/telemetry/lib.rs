@@ -2,8 +2,10 @@
 
 mod log;
 mod metrics;
+mod queue;
 mod trace;
 
 pub use log::{LogError, start_log};
 pub use metrics::{ButlerMetrics, Metrics};
+pub use queue::{QueueMeter, QueueMetrics};
 pub use trace::{Span, SpanKind, Tracer};

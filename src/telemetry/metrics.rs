@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::queue::QueueMetrics;
 use super::trace::{Counts, Tracer};
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
@@ -116,6 +117,11 @@ impl Metrics {
     /// Spans that no collector took, since the start.
     pub fn dropped_spans(&self) -> u64 {
         self.spans.dropped.get()
+    }
+
+    /// Tells of the queues on this database as well.
+    pub fn tell_of(&self, queues: &QueueMetrics) {
+        queues.register(&mut self.registry.lock().unwrap_or_else(|e| e.into_inner()));
     }
 
     /// Notes how the database is.

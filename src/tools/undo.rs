@@ -2,6 +2,8 @@
 //!
 //! The connection is the owner's, which sees all schemas and tenants, so each statement names both.
 
+mod sql;
+
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_postgres::Row;
@@ -10,6 +12,8 @@ use uuid::Uuid;
 
 use base::{RequestContext, TenantId};
 use store::{Lease, StoreError, Tx};
+
+pub use sql::delete_changes_older_than;
 
 /// A call with an effect.
 #[derive(Clone, Debug)]

@@ -90,7 +90,8 @@ async fn killed_while_a_call_is_parked() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_between_approval_and_call() {
-    killed_at(&["approval.approved", "approval.claimed", "approval.calling", "approval.called"]).await;
+    killed_at(&["approval.approved", "approval.claimed", "approval.calling", "approval.called", "approval.tried"])
+        .await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

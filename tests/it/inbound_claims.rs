@@ -37,7 +37,7 @@ async fn a_worker_stopped_past_its_lease_settles_nothing_and_the_one_that_took_o
     daemon.signal(libc::SIGCONT);
     eventually("the old worker has tried to settle", || async {
         let log = daemon.log();
-        if log.contains("somebody else holds this row") { Ok(()) } else { Err("it has not".to_owned()) }
+        if log.contains("another claim holds this row") { Ok(()) } else { Err("it has not".to_owned()) }
     })
     .await;
     let sql = "SELECT r.state, r.claim_id::text, s.state, m.state, (SELECT count(*) FROM shared.replies)
@@ -150,7 +150,7 @@ async fn one_that_always_fails_hurts_nobody_else_and_dies_after_five_tries() {
     let row = client.query_one(sql, &[&poison]).await.expect("the row");
     assert_eq!(row.get::<_, i32>(0), 5);
     assert!(row.get::<_, String>(1).contains("contract"), "{}", row.get::<_, String>(1));
-    let claims = daemon.log().matches("a message is tried again").count();
+    let claims = daemon.log().matches("a row is tried again queue=\"message\"").count();
     assert_eq!(claims, 4, "four tries again, and the fifth was its last");
     household.at_rest("poison").await;
 }

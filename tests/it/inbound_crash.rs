@@ -51,7 +51,7 @@ async fn killed_while_a_message_is_accepted_and_classified() {
     killed_at(&[
         "accept.before",
         "accept.committed",
-        "claim.committed",
+        "message.claimed",
         "session.opened",
         "session.running",
         "session.spawned",
@@ -74,6 +74,8 @@ async fn killed_while_a_message_is_handed_on() {
         "route.noted",
         "route.before_release",
         "route.released",
+        "message.tried",
+        "message.settled",
         "routed.claimed",
     ])
     .await;
@@ -88,6 +90,7 @@ async fn killed_while_a_butler_works_on_a_message_and_ends_it() {
         "session.final_event:2",
         "session.before_close:2",
         "routed.tried",
+        "routed.settled",
         "settle.replied",
         "settle.before",
         "settle.committed",

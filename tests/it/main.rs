@@ -57,6 +57,7 @@ mod modules_contract;
 mod notes;
 mod notices;
 mod people;
+mod queue;
 mod reload;
 mod rosters;
 mod routing;

@@ -52,7 +52,7 @@ async fn killed_while_a_schedule_comes_due() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_while_a_schedules_run_ends() {
-    killed_at(&["schedule.ended", "schedule.settled"]).await;
+    killed_at(&["schedule.tried", "schedule.settled"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

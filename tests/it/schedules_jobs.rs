@@ -63,7 +63,7 @@ const TELL: &str = "/*---\ndescription: What was counted.\nnotify:\n  head: \"Co
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_a_job_finds_is_told_to_the_owner_once_without_a_model() {
     // It dies after the message is posted and before the run's end is on record.
-    for point in ["owner.committed", "schedule.ended"] {
+    for point in ["owner.committed", "schedule.tried"] {
         found_and_told_once(point).await;
     }
 }

@@ -10,10 +10,10 @@ use base::{ButlerName, Clock, Secret, SessionId, TenantId};
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
 use jiff::{SignedDuration, Timestamp, Unit};
-use schedule::{Begun, Dispatch, Earlier, Firing, How, ScheduleLoop, Scheduler, SchedulerParts};
+use schedule::{Begun, Dispatch, Earlier, Firing, How, Scheduler, SchedulerParts};
 use store::cluster::{OWNER, socket_config};
 use store::migrate::Chain;
-use store::{Database, DatabaseOptions, Store, StoreError};
+use store::{Database, DatabaseOptions, RunningQueue, Store, StoreError};
 use supervisor::owner_login;
 use tokio::sync::Notify;
 use uuid::Uuid;
@@ -82,7 +82,7 @@ impl Bench {
         Self { db, store, clock }
     }
 
-    async fn scheduler(&self, node: &str, target: &Arc<Counter>) -> (Scheduler, ScheduleLoop) {
+    async fn scheduler(&self, node: &str, target: &Arc<Counter>) -> (Scheduler, RunningQueue) {
         let scheduler = Scheduler::new(SchedulerParts {
             butler: ButlerName::new("benched").expect("a name"),
             db: self.db.clone(),

@@ -68,7 +68,8 @@ impl RunningButler {
         };
         tokio::join!(closing, core.spawner.drain(core.config.shutdown.timeout.0));
         tokio::join!(routed.ended(LAST_REQUESTS), schedule_loop.ended(LAST_REQUESTS));
-        approvals.stop(LAST_REQUESTS).await;
+        approvals.close();
+        approvals.ended(LAST_REQUESTS).await;
         if let Some(pump) = pump {
             // After the sessions, so that what they said last is tried.
             pump.close();

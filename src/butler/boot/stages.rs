@@ -11,21 +11,21 @@ use crate::dispatcher::{Dispatcher, Jobs, Runs};
 use crate::handle::{Butler, Core};
 use crate::memory_hooks::{EpisodeIntake, MemoryHooks};
 use crate::outbound::{Replies, deliver_tool, listen, outbound_tools};
-use crate::routed::{Routed, RoutedParts, ask_tools, route_execute};
+use crate::routed::{self, RoutedParts, ask_tools, route_execute};
 use crate::services::HouseholdServices;
 use crate::session_start::SessionStart;
 use crate::tools::self_tools;
-use approvals::{Actions, ApprovalGate, ApprovalParts, Approvals, Settings};
+use approvals::{Actions, ApprovalGate, ApprovalParts, Settings};
 use base::TenantId;
 use config::{ButlerConfig, Ports};
 use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
 use mcp::Listener;
 use modules::{Inbound, ModuleContext, ModuleSessions, Modules, Phase, memory};
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
-use schedule::{ScheduleLoop, Scheduler, SchedulerParts, schedule_tools, sync};
+use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
-use store::Store;
 use store::migrate::Chain;
+use store::{RunningQueue, Store};
 use tools::sql::{SqlToolError, prepare_jobs};
 use tools::{Auditor, Tool, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
 
@@ -69,9 +69,9 @@ pub(super) struct Booted {
 
 /// What works through the rows of a butler.
 pub(super) struct Workers {
-    pub routed: Routed,
-    pub approvals: Approvals,
-    pub schedule_loop: ScheduleLoop,
+    pub routed: RunningQueue,
+    pub approvals: RunningQueue,
+    pub schedule_loop: RunningQueue,
     pub buffer: Option<Buffer>,
     pub pump: Option<Pump>,
     pub episode_intake: Option<EpisodeIntake>,
@@ -270,13 +270,13 @@ impl Booting<'_> {
             .run("route inbox recovery", async {
                 let (config, store, spawner) = (config.clone(), store.clone(), spawner.clone());
                 let (inbox, wake, gate) = (services.inbox.clone(), wake.clone(), gate.clone());
-                Routed::start(RoutedParts { config, store, spawner, inbox, wake, gate }).await
+                routed::start(RoutedParts { config, store, spawner, inbox, wake, gate }).await
             })
             .await?;
         let approvals = phases
             .run("approval recovery", async {
                 let (tools, node, told) = (tools.clone(), services.inbox.node().to_owned(), wake.clone());
-                Approvals::start(ApprovalParts { gate: gate.clone(), tools, node, told }).await
+                approvals::start(ApprovalParts { gate: gate.clone(), tools, node, told }).await
             })
             .await?;
         let schedule_loop = phases.run("schedules", butler.schedules.start()).await?;

@@ -7,4 +7,4 @@ mod worker;
 
 pub(super) use ask::ask_tools;
 pub(super) use execute::route_execute;
-pub(super) use worker::{Routed, RoutedParts};
+pub(super) use worker::{RoutedParts, start};

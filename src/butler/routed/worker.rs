@@ -1,29 +1,26 @@
 //! The worker over a butler's route inbox: claims what is there, lets a session deal with it, and ends it once.
 
-use std::collections::HashSet;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use serde_json::{Value, json};
-use tokio::sync::{Notify, Semaphore};
-use tokio::task::JoinHandle;
-use tokio_util::sync::{CancellationToken, DropGuard};
-use tokio_util::task::TaskTracker;
+use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::prior::{self, Next, Work};
 use approvals::{ApprovalGate, risky};
-use base::{ButlerName, RequestId, SessionId, TenantId, Trust, crash, task, text};
+use base::{RequestContext, RequestId, SessionId, TenantId, Trust, text};
 use config::ButlerConfig;
-use inbox::{Answer, End, Inbox, Lane, LiveKind, Route, RouteKind, Settlement, TRIES, pause};
+use inbox::{Answer, End, Inbox, Lane, LiveKind, RETRY, Route, RouteKind, Settlement};
 use sessions::{SessionOptions, SessionResult, SessionState, Spawner, Trigger, TriggerError};
-use store::{Claim, ClaimTable, Store, StoreError, lease_seconds, settle};
+use store::{
+    Also, Claim, Claimed, Database, Handler, Queue, QueueOptions, QueueTable, RunningQueue, Store, StoreError, Verdict,
+};
 
 /// Rows are looked for this often even if nobody says that there are any.
 const LOOK: Duration = Duration::from_secs(15);
-
-/// After a look that failed.
-const AGAIN: Duration = Duration::from_secs(1);
 
 /// What the worker works with.
 pub struct RoutedParts {
@@ -36,259 +33,136 @@ pub struct RoutedParts {
     pub gate: ApprovalGate,
 }
 
-/// The worker of a butler that is up.
-pub struct Routed {
-    task: JoinHandle<()>,
-    stop: CancellationToken,
-    /// A butler that dies takes its worker along, or the next one would stand beside it.
-    _ends: DropGuard,
-}
-
-struct Inner {
+struct Worker {
     parts: RoutedParts,
-    slots: Arc<Semaphore>,
-    /// Rows that are being worked on here, whatever their leases say.
-    under_way: Mutex<HashSet<Uuid>>,
-    working: TaskTracker,
-    stop: CancellationToken,
+    table: QueueTable,
 }
 
-/// A row that this claim holds.
-struct Claimed {
-    id: Uuid,
-    claim: Uuid,
+store::row! {
+    /// A row of the inbox.
+    struct Accepted {
+        id: Uuid,
+        tenant_id: String,
+        attempts: i32,
+        trust: String,
+        route: Value,
+        request_id: Uuid,
+        kind: String,
+    }
+}
+
+/// What the row asks for.
+struct Part {
     tenant: TenantId,
-    attempts: i32,
     trust: Trust,
-    route: Route,
+    request: RequestId,
+    kind: RouteKind,
+    /// `Err`: of a later version; it must not keep the others waiting.
+    route: Result<Route, Value>,
 }
 
-/// What became of one try.
-enum Tried {
-    Done {
-        session: Option<Uuid>,
-        text: Option<String>,
-    },
-    /// It must not be tried again.
-    Dead {
-        session: Option<Uuid>,
-        why: String,
-        done: Vec<String>,
-    },
-    Failed(String),
-    Later(Duration),
+/// The row's end.
+struct Ended {
+    end: End,
+    error: Option<String>,
+    session: Option<Uuid>,
+    /// What the person is told.
+    text: Option<String>,
+}
+
+impl Ended {
+    fn done(session: Uuid, text: Option<String>) -> Self {
+        Self { end: End::Done, error: None, session: Some(session), text }
+    }
+
+    /// It must not be tried again. `done`: what its sessions did that may have changed something.
+    fn dead(session: Option<Uuid>, why: String, done: &[String]) -> Self {
+        Self { end: End::Dead, session, text: Some(told_of_failure(&why, done)), error: Some(why) }
+    }
 }
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("working on the route inbox")
 }
 
-impl Routed {
-    /// Takes up what the last run left, then begins to work.
-    pub async fn start(parts: RoutedParts) -> Result<Self, StoreError> {
-        let stop = CancellationToken::new();
-        let inner = Arc::new(Inner {
-            slots: Arc::new(Semaphore::new(parts.config.sessions.max_concurrent_sessions as usize)),
-            parts,
-            under_way: Mutex::default(),
-            working: TaskTracker::new(),
-            stop: stop.clone(),
-        });
-        inner.release_own().await?;
-        let task = task::spawn(task::Kind::Actor, "route-inbox", inner.run());
-        Ok(Self { task, _ends: stop.clone().drop_guard(), stop })
-    }
-
-    /// Claims nothing more; what is under way ends with its sessions.
-    pub fn close(&self) {
-        self.stop.cancel();
-    }
-
-    /// Waits until nothing is under way.
-    pub async fn ended(self, within: Duration) {
-        if tokio::time::timeout(within, self.task).await.is_err() {
-            tracing::warn!("parts of messages were not settled before the stop; the next start takes them up");
-        }
-    }
+/// Another try, unless there were enough.
+fn retry(why: String) -> Verdict<Ended> {
+    let dead = Ended::dead(None, format!("{why} (tried {} times)", RETRY.tries), &[]);
+    Verdict::Retry { why, dead }
 }
 
-impl Inner {
-    fn butler(&self) -> &ButlerName {
-        &self.parts.config.name
+fn later(millis: u64) -> Verdict<Ended> {
+    Verdict::Later { after: Duration::from_millis(millis), counts: false }
+}
+
+/// Takes up what the last run left, then begins to work.
+pub async fn start(parts: RoutedParts) -> Result<RunningQueue, StoreError> {
+    let options = QueueOptions {
+        butler: parts.config.name.to_string(),
+        wake: parts.wake.clone(),
+        slots: parts.config.sessions.max_concurrent_sessions as usize,
+        claimers: 1,
+        longest: LOOK,
+    };
+    let table = format!("\"{}\".route_inbox", parts.store.schema());
+    let table = QueueTable::accepted(table, "id", "n.seq", RETRY);
+    Queue::new(Worker { parts, table }, options).start().await
+}
+
+#[async_trait]
+impl Handler for Worker {
+    const NAME: &'static str = "routed";
+    type Row = Part;
+    type End = Ended;
+
+    fn table(&self) -> &QueueTable {
+        &self.table
     }
 
-    fn schema(&self) -> &str {
-        self.parts.store.schema()
+    fn db(&self) -> &Arc<Database> {
+        self.parts.inbox.db()
     }
 
-    fn under_way(&self) -> std::sync::MutexGuard<'_, HashSet<Uuid>> {
-        self.under_way.lock().unwrap_or_else(|e| e.into_inner())
+    fn node(&self) -> &str {
+        self.parts.inbox.node()
     }
 
-    async fn release_own(&self) -> Result<(), StoreError> {
-        let mut lease = self.parts.inbox.db().every_tenant().await?;
-        let sql = format!(
-            "UPDATE \"{}\".route_inbox SET state = 'accepted', claim_id = NULL, claimed_by = NULL, lease_until = NULL
-             WHERE state = 'processing' AND claimed_by = $1",
-            self.schema()
-        );
-        lease.execute(&sql, &[&self.parts.inbox.node()]).await.map_err(failed())?;
-        Ok(())
-    }
-
-    async fn run(self: Arc<Self>) {
-        loop {
-            let next = self.take_what_is_there().await;
-            tokio::select! {
-                () = self.stop.cancelled() => break,
-                () = self.parts.wake.notified() => {}
-                () = tokio::time::sleep(next) => {}
-            }
-        }
-        self.working.close();
-        self.working.wait().await;
-    }
-
-    /// Claims rows while there are free slots. Returns when to look again.
-    async fn take_what_is_there(self: &Arc<Self>) -> Duration {
-        while !self.stop.is_cancelled() {
-            let Ok(slot) = self.slots.clone().try_acquire_owned() else { return LOOK };
-            match self.claim().await {
-                Ok(Some(claimed)) => {
-                    self.under_way().insert(claimed.id);
-                    let this = self.clone();
-                    let work = self.working.track_future(async move {
-                        this.deal_with(&claimed).await;
-                        this.under_way().remove(&claimed.id);
-                        drop(slot);
-                        this.parts.wake.notify_one();
-                    });
-                    task::spawn(task::Kind::Job, "routed", work);
-                }
-                Ok(None) => return self.next_look().await,
-                Err(e) => {
-                    tracing::warn!(butler = %self.butler(), error = %e, "the route inbox can't be read");
-                    return AGAIN;
-                }
-            }
-        }
-        LOOK
-    }
-
-    async fn next_look(&self) -> Duration {
-        let sql = format!(
-            "SELECT extract(epoch FROM min(available_at) - clock_timestamp())::float8 FROM \"{}\".route_inbox
-             WHERE state = 'accepted'",
-            self.schema()
-        );
-        let next = async {
-            let mut lease = self.parts.inbox.db().every_tenant().await?;
-            let rows = lease.query(&sql, &[]).await.map_err(failed())?;
-            Ok::<_, StoreError>(rows.first().and_then(|row| row.get::<_, Option<f64>>(0)))
+    async fn claim(&self, in_hand: &[Uuid]) -> Result<Option<Claimed<Part>>, StoreError> {
+        let (id, mut lease) = (Uuid::now_v7(), self.db().every_tenant().await?);
+        let columns = "q.id, q.tenant_id, q.attempts, q.trust, q.route, q.request_id, q.kind";
+        let also = Also::default();
+        let rows =
+            self.table.claim(&mut lease, (id, self.node()), (1, in_hand), also, columns).await.map_err(failed())?;
+        let Some(row) = rows.first().map(Accepted::from) else { return Ok(None) };
+        let tenant = TenantId::new(&row.tenant_id);
+        let part = Part {
+            route: serde_json::from_value(row.route.clone()).ok().filter(|_| tenant.is_ok()).ok_or(row.route),
+            tenant: tenant.unwrap_or_else(|_| TenantId::owner()),
+            trust: Trust::from_name(&row.trust),
+            request: RequestId(row.request_id),
+            kind: serde_json::from_value(json!(row.kind)).unwrap_or(RouteKind::Message),
         };
-        match next.await {
-            Ok(Some(seconds)) => Duration::from_secs_f64(seconds.clamp(0.01, LOOK.as_secs_f64())),
-            Ok(None) => LOOK,
-            // The database is away: as soon as it is back, what waits goes on.
-            Err(_) => AGAIN,
-        }
+        Ok(Some(Claimed { claim: Claim { row: row.id, id }, attempts: row.attempts, row: part }))
     }
 
-    async fn claim(&self) -> Result<Option<Claimed>, StoreError> {
-        let under_way: Vec<Uuid> = self.under_way().iter().copied().collect();
-        let claim = Uuid::now_v7();
-        let mut lease = self.parts.inbox.db().every_tenant().await?;
-        let schema = self.schema();
-        let sql = format!(
-            "UPDATE \"{schema}\".route_inbox SET state = 'processing', claim_id = $1, claimed_by = $2,
-                    attempts = attempts + 1, lease_until = clock_timestamp() + make_interval(secs => $3)
-             WHERE id = (SELECT id FROM \"{schema}\".route_inbox
-                         WHERE state IN ('accepted', 'processing') AND id <> ALL($4)
-                           AND ((state = 'accepted' AND available_at <= clock_timestamp())
-                                OR (state = 'processing' AND lease_until < clock_timestamp()))
-                         ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED)
-             RETURNING id, tenant_id, attempts, trust, route, request_id, kind"
-        );
-        let params: store::Params<'_> = &[&claim, &self.parts.inbox.node(), &lease_seconds(), &under_way];
-        let Some(row) = lease.query_opt(&sql, params).await.map_err(failed())? else { return Ok(None) };
-        let id: Uuid = row.get(0);
-        let route = serde_json::from_value::<Route>(row.get(4));
-        let (Ok(tenant), Ok(route)) = (TenantId::new(row.get(1)), route) else {
-            // Of a later version: it must not keep the others waiting.
-            drop(lease);
-            self.bury_unread(id, claim, &row).await?;
-            self.parts.wake.notify_one();
-            return Ok(None);
+    async fn run(&self, claimed: &Claimed<Part>, lost: &CancellationToken) -> Verdict<Ended> {
+        let (id, part) = (claimed.claim.row, &claimed.row);
+        let Ok(route) = &part.route else {
+            tracing::error!(butler = %self.parts.config.name, route = %id, "a part of a message is dead: it can't be read");
+            return Verdict::Settle(Ended::dead(None, UNREAD.to_owned(), &[]));
         };
-        let trust = Trust::from_name(row.get(3));
-        Ok(Some(Claimed { id, claim, tenant, attempts: row.get(2), trust, route }))
-    }
-
-    /// Ends a row that this version can't read, and its part of the message with it.
-    async fn bury_unread(&self, id: Uuid, claim: Uuid, row: &tokio_postgres::Row) -> Result<(), StoreError> {
-        let tenant = TenantId::new(row.get(1)).unwrap_or_else(|_| TenantId::owner());
-        tracing::error!(butler = %self.butler(), route = %id, "a part of a message is dead: it can't be read");
-        let route: Value = row.get(4);
-        let context = serde_json::from_value(route["request_context"].clone()).ok();
-        let answer = context.filter(|_| route["interactive"] == json!(true)).map(|context| Answer {
-            lane: Lane::of_request(&context),
-            text: told_of_failure(UNREAD, &[]),
-            trust: Trust::from_name(row.get(3)),
-            session: None,
-            context: Some(Box::new(context)),
-            failure: true,
-        });
-        let asker = route["subrequest"]["asked_by"].as_str();
-        let settlement = Settlement {
-            tenant: &tenant,
-            butler: self.butler().as_str(),
-            schema: self.schema(),
-            id,
-            claim,
-            request: RequestId(row.get(5)),
-            kind: serde_json::from_value(json!(row.get::<_, String>(6))).unwrap_or(RouteKind::Message),
-            end: End::Dead,
-            error: Some(UNREAD),
-            answer,
-            asked: asker.map(|asker| (asker, UNREAD)),
-        };
-        self.parts.inbox.settle(settlement).await.map(drop)
-    }
-
-    async fn deal_with(&self, claimed: &Claimed) {
-        crash::point("routed.claimed");
-        let lost = CancellationToken::new();
-        let tried = {
-            let work = self.attempt(claimed, &lost);
-            let table = ClaimTable::of(self.schema(), "route_inbox", "id");
-            let renewing = table.hold(self.parts.inbox.db(), Claim { row: claimed.id, id: claimed.claim });
-            tokio::pin!(work);
-            tokio::select! {
-                tried = &mut work => tried,
-                // The session is cancelled, and its end awaited: it must not go on unwatched.
-                () = renewing => {
-                    lost.cancel();
-                    work.await
-                }
-            }
-        };
-        crash::point("routed.tried");
-        settle("a part of a message", claimed.id, || self.conclude(claimed, &tried)).await;
-    }
-
-    async fn attempt(&self, claimed: &Claimed, lost: &CancellationToken) -> Tried {
         let store = &self.parts.store;
-        match prior::read(store, &claimed.tenant, Work::Route(claimed.id)).await.map(|priors| prior::next(&priors)) {
+        match prior::read(store, &part.tenant, Work::Route(id)).await.map(|priors| prior::next(&priors)) {
             Ok(Next::Run) => {}
-            Ok(Next::Finished { session, result }) => return Tried::Done { session: Some(session), text: result },
-            Ok(Next::Stop { session, why, done }) => return Tried::Dead { session: Some(session), why, done },
+            Ok(Next::Finished { session, result }) => return Verdict::Settle(Ended::done(session, result)),
+            Ok(Next::Stop { session, why, done }) => return Verdict::Settle(Ended::dead(Some(session), why, &done)),
             Err(e) => return self.unread(claimed, &e),
         }
-        if claimed.attempts > TRIES {
+        if claimed.attempts > RETRY.tries {
             // Tries that ended without a word count as well: each of them may have been the daemon's own end.
-            return Tried::Failed("none of its tries came to an end".to_owned());
+            return retry("none of its tries came to an end".to_owned());
         }
-        let ended = match self.parts.spawner.begin(self.trigger_of(claimed), None).await {
+        let ended = match self.parts.spawner.begin(trigger_of(claimed, route), None).await {
             Ok((session, ended)) => {
                 self.began(claimed, session).await;
                 tokio::pin!(ended);
@@ -305,88 +179,125 @@ impl Inner {
         match ended {
             Some(Ok(result)) => self.of_result(claimed, result).await,
             Some(Err(e @ (TriggerError::Capacity { .. } | TriggerError::SelfWait { .. }))) => {
-                tracing::debug!(butler = %self.butler(), "{e}");
-                Tried::Later(Duration::from_millis(500))
+                tracing::debug!(butler = %self.parts.config.name, "{e}");
+                later(500)
             }
-            Some(Err(TriggerError::Store(_) | TriggerError::Stopping(_))) | None => {
-                Tried::Later(Duration::from_secs(1))
-            }
-            Some(Err(e)) => Tried::Dead { session: None, why: e.to_string(), done: Vec::new() },
+            Some(Err(TriggerError::Store(_) | TriggerError::Stopping(_))) | None => later(1000),
+            Some(Err(e)) => Verdict::Settle(Ended::dead(None, e.to_string(), &[])),
         }
+    }
+
+    async fn settle(&self, claimed: &Claimed<Part>, ended: &Ended) -> Result<bool, StoreError> {
+        let part = &claimed.row;
+        let mut words = ended.text.clone().filter(|t| !t.trim().is_empty()).unwrap_or_else(|| NOTHING_SAID.to_owned());
+        let answer = self.answer(claimed, ended, &mut words).await?;
+        let asker = match &part.route {
+            Ok(route) => route.subrequest.asked_by.as_deref(),
+            Err(raw) => raw["subrequest"]["asked_by"].as_str(),
+        };
+        let settlement = Settlement {
+            tenant: &part.tenant,
+            butler: self.parts.config.name.as_str(),
+            schema: self.parts.store.schema(),
+            table: &self.table,
+            claim: claimed.claim,
+            request: part.request,
+            kind: part.kind,
+            end: ended.end,
+            error: ended.error.as_deref(),
+            answer,
+            asked: asker.map(|asker| (asker, words.as_str())),
+        };
+        self.parts.inbox.settle(settlement).await
+    }
+
+    fn broke(&self, _claimed: &Claimed<Part>, why: &str) -> Verdict<Ended> {
+        retry(why.to_owned())
+    }
+}
+
+impl Worker {
+    /// What the person is told by the house, if nobody else tells them. `words` become what may be told.
+    async fn answer(
+        &self,
+        claimed: &Claimed<Part>,
+        ended: &Ended,
+        words: &mut String,
+    ) -> Result<Option<Answer>, StoreError> {
+        let part = &claimed.row;
+        let of = |context: RequestContext, text: String| Answer {
+            lane: Lane::of_request(&context),
+            text,
+            trust: part.trust,
+            session: ended.session,
+            context: Some(Box::new(context)),
+            failure: ended.end == End::Dead,
+        };
+        let route = match &part.route {
+            Ok(route) => route,
+            Err(raw) => {
+                let context = serde_json::from_value::<RequestContext>(raw["request_context"].clone()).ok();
+                return Ok(context
+                    .filter(|_| raw["interactive"] == json!(true))
+                    .map(|context| of(context, words.clone())));
+            }
+        };
+        if !route.interactive || part.kind == RouteKind::Ask {
+            return Ok(None);
+        }
+        let (inbox, context) = (&self.parts.inbox, &route.request_context);
+        if !inbox.is_own(context) {
+            match ended.session {
+                // How it failed is in words that a session's model may have chosen.
+                _ if ended.end == End::Dead => {
+                    if self.was_risky(claimed).await? {
+                        FAILED_FOR_OTHERS.clone_into(words);
+                    }
+                }
+                Some(session) if risky(&self.parts.store, &part.tenant, session).await? => {
+                    if !self.has_answered(claimed).await? {
+                        self.parts.gate.park_reply(session, context, words).await?;
+                    }
+                    return Ok(None);
+                }
+                _ => {}
+            }
+        }
+        Ok(Some(of(context.clone(), words.clone())))
     }
 
     /// What earlier tries did is not known just now, so nothing may be begun.
-    fn unread(&self, claimed: &Claimed, e: &StoreError) -> Tried {
-        tracing::warn!(butler = %self.butler(), route = %claimed.id, error = %e, "earlier tries can't be looked at yet");
-        Tried::Later(Duration::from_secs(1))
+    fn unread(&self, claimed: &Claimed<Part>, e: &StoreError) -> Verdict<Ended> {
+        let butler = &self.parts.config.name;
+        tracing::warn!(%butler, route = %claimed.claim.row, error = %e, "earlier tries can't be looked at yet");
+        later(1000)
     }
 
-    async fn of_result(&self, claimed: &Claimed, result: SessionResult) -> Tried {
+    async fn of_result(&self, claimed: &Claimed<Part>, result: SessionResult) -> Verdict<Ended> {
         if result.state == SessionState::Succeeded {
-            return Tried::Done { session: Some(result.session_id.0), text: result.output };
+            return Verdict::Settle(Ended::done(result.session_id.0, result.output));
         }
-        let priors = match prior::read(&self.parts.store, &claimed.tenant, Work::Route(claimed.id)).await {
+        let priors = match prior::read(&self.parts.store, &claimed.row.tenant, Work::Route(claimed.claim.row)).await {
             Ok(priors) => priors,
             Err(e) => return self.unread(claimed, &e),
         };
         let why = result.error.clone().unwrap_or_else(|| result.state.as_str().to_owned());
         match prior::next(&priors) {
-            Next::Stop { session, why, done } => Tried::Dead { session: Some(session), why, done },
-            _ if result.state == SessionState::Interrupted => Tried::Later(Duration::from_millis(200)),
-            _ if result.state == SessionState::Failed && prior::may_pass(result.error_class.as_deref()) => {
-                Tried::Failed(why)
-            }
-            _ => Tried::Dead { session: Some(result.session_id.0), why, done: Vec::new() },
+            Next::Stop { session, why, done } => Verdict::Settle(Ended::dead(Some(session), why, &done)),
+            _ if result.state == SessionState::Interrupted => later(200),
+            _ if result.state == SessionState::Failed && prior::may_pass(result.error_class.as_deref()) => retry(why),
+            _ => Verdict::Settle(Ended::dead(Some(result.session_id.0), why, &[])),
         }
     }
 
-    /// The session's request: where it comes from, what was said before, and how its answer reaches somebody.
-    fn trigger_of(&self, claimed: &Claimed) -> Trigger {
-        let Route { input, kind, interactive, subrequest, .. } = &claimed.route;
-        let mut context = json!({"conversation_before": input.conversation_history, "interactive": interactive});
-        let mut add = |name: &str, value: Value| {
-            if let Some(context) = context.as_object_mut().filter(|_| !value.is_null()) {
-                context.insert(name.to_owned(), value);
-            }
-        };
-        add("context", input.context.clone().unwrap_or_default());
-        if !input.attachments.is_empty() {
-            add("attachments", json!(input.attachments));
-        }
-        let prompt = match kind {
-            RouteKind::Ask => {
-                let asker = subrequest.asked_by.as_deref().unwrap_or("another butler");
-                add("how_to_answer", json!("Your last message is the answer that the other butler gets."));
-                format!("The butler {asker} asks you:\n\n{}", input.prompt)
-            }
-            RouteKind::Message | RouteKind::Answer => {
-                if *interactive {
-                    add("how_to_answer", json!(HOW_TO_ANSWER));
-                }
-                input.prompt.clone()
-            }
-        };
-        let mut request = claimed.route.request_context.clone().with_trust_at_most(claimed.trust);
-        for said in &input.conversation_history {
-            if let Some(trust) = said["trust"].as_str() {
-                request = request.with_trust_at_most(Trust::from_name(trust));
-            }
-        }
-        // An outcome was put together out of what an earlier session had been shown.
-        request.private |= *kind == RouteKind::Answer;
-        let source = if *kind == RouteKind::Ask { "ask" } else { "route" };
-        let options = SessionOptions { route: Some(claimed.id), ..SessionOptions::default() };
-        Trigger { context: Some(context), options, ..Trigger::new(prompt, source, Arc::new(request)) }
-    }
-
-    async fn began(&self, claimed: &Claimed, session: SessionId) {
-        let butler = self.butler().to_string();
-        let kind = LiveKind::Session { butler, session: session.0, segment: Some(claimed.id) };
-        self.parts.inbox.tell(claimed.route.request_context.request_id, kind);
+    async fn began(&self, claimed: &Claimed<Part>, session: SessionId) {
+        let butler = self.parts.config.name.to_string();
+        let kind = LiveKind::Session { butler, session: session.0, segment: Some(claimed.claim.row) };
+        self.parts.inbox.tell(claimed.row.request, kind);
         let noted = async {
-            let mut lease = self.parts.store.tenant(&claimed.tenant).await?;
+            let mut lease = self.parts.store.tenant(&claimed.row.tenant).await?;
             let sql = "UPDATE route_inbox SET session_id = $2 WHERE id = $1 AND claim_id = $3";
-            lease.execute(sql, &[&claimed.id, &session.0, &claimed.claim]).await.map_err(failed())
+            lease.execute(sql, &[&claimed.claim.row, &session.0, &claimed.claim.id]).await.map_err(failed())
         };
         // The session's own row names the route, which is what a start after a kill goes by.
         if let Err(e) = noted.await {
@@ -394,113 +305,66 @@ impl Inner {
         }
     }
 
-    async fn conclude(&self, claimed: &Claimed, tried: &Tried) -> Result<(), StoreError> {
-        match tried {
-            Tried::Done { session, text } => self.settle(claimed, End::Done, None, *session, text.clone(), false).await,
-            Tried::Dead { session, why, done } => {
-                let told = told_of_failure(why, done);
-                self.settle(claimed, End::Dead, Some(why), *session, Some(told), true).await
-            }
-            Tried::Failed(why) if claimed.attempts >= TRIES => {
-                let why = format!("{why} (tried {TRIES} times)");
-                let told = told_of_failure(&why, &[]);
-                self.settle(claimed, End::Dead, Some(&why), None, Some(told), true).await
-            }
-            Tried::Failed(why) => self.release(claimed, pause(claimed.attempts), Some(why)).await,
-            Tried::Later(after) => self.release(claimed, *after, None).await,
-        }
-    }
-
-    async fn settle(
-        &self,
-        claimed: &Claimed,
-        end: End,
-        error: Option<&str>,
-        session: Option<Uuid>,
-        text: Option<String>,
-        failure: bool,
-    ) -> Result<(), StoreError> {
-        let Route { request_context, kind, interactive, subrequest, .. } = &claimed.route;
-        let mut words = text.filter(|t| !t.trim().is_empty()).unwrap_or_else(|| NOTHING_SAID.to_owned());
-        let wanted = *interactive && *kind != RouteKind::Ask;
-        if wanted && failure && !self.parts.inbox.is_own(request_context) && self.was_risky(claimed).await? {
-            // How it failed is in words that a session's model may have chosen.
-            FAILED_FOR_OTHERS.clone_into(&mut words);
-        }
-        let waits_for_leave = match session {
-            Some(session) if wanted && !failure && !self.parts.inbox.is_own(request_context) => {
-                let risky = risky(&self.parts.store, &claimed.tenant, session).await?;
-                if risky && !self.has_answered(claimed).await? {
-                    self.parts.gate.park_reply(session, request_context, &words).await?;
-                }
-                risky
-            }
-            _ => false,
-        };
-        let answer = (wanted && !waits_for_leave).then(|| Answer {
-            lane: Lane::of_request(request_context),
-            text: words.clone(),
-            trust: claimed.trust,
-            session,
-            context: Some(Box::new(request_context.clone())),
-            failure,
-        });
-        let asker = subrequest.asked_by.as_deref();
-        let settlement = Settlement {
-            tenant: &claimed.tenant,
-            butler: self.butler().as_str(),
-            schema: self.schema(),
-            id: claimed.id,
-            claim: claimed.claim,
-            request: RequestId(request_context.request_id.0),
-            kind: *kind,
-            end,
-            error,
-            answer,
-            asked: asker.filter(|_| *kind == RouteKind::Ask).map(|asker| (asker, words.as_str())),
-        };
-        if !self.parts.inbox.settle(settlement).await? {
-            tracing::warn!(butler = %self.butler(), route = %claimed.id, "somebody else holds this row; nothing was settled");
-        }
-        Ok(())
-    }
-
     /// Whether one of the row's sessions stood beside a stranger's words and private data both.
-    async fn was_risky(&self, claimed: &Claimed) -> Result<bool, StoreError> {
-        let mut lease = self.parts.store.tenant(&claimed.tenant).await?;
-        let sql =
-            "SELECT 1 FROM sessions WHERE route_id = $1 AND trust = 'stranger' AND private_at IS NOT NULL LIMIT 1";
-        Ok(!lease.read(sql, &[&claimed.id]).await.map_err(failed())?.is_empty())
+    async fn was_risky(&self, claimed: &Claimed<Part>) -> Result<bool, StoreError> {
+        let (store, tenant) = (&self.parts.store, &claimed.row.tenant);
+        for prior in prior::read(store, tenant, Work::Route(claimed.claim.row)).await? {
+            if risky(store, tenant, prior.session).await? {
+                return Ok(true);
+            }
+        }
+        Ok(false)
     }
 
-    /// Whether the row's sessions have answered by themselves.
-    async fn has_answered(&self, claimed: &Claimed) -> Result<bool, StoreError> {
-        let mut lease = self.parts.inbox.db().shared(&claimed.tenant).await?;
-        let sql = format!(
-            "SELECT EXISTS (SELECT 1 FROM shared.replies WHERE segment_id = $1)
-                 OR EXISTS (SELECT 1 FROM shared.pending_actions a JOIN \"{}\".sessions s ON s.id = a.session_id
-                            WHERE s.route_id = $1)",
-            self.schema()
-        );
-        Ok(lease.read(&sql, &[&claimed.id]).await.map_err(failed())?.iter().all(|row| row.get(0)))
+    /// Whether the row's sessions have answered by themselves, or want to.
+    async fn has_answered(&self, claimed: &Claimed<Part>) -> Result<bool, StoreError> {
+        let (id, tenant) = (claimed.claim.row, &claimed.row.tenant);
+        if self.parts.inbox.has_replied(tenant, id).await? {
+            return Ok(true);
+        }
+        let priors = prior::read(&self.parts.store, tenant, Work::Route(id)).await?;
+        let sessions: Vec<Uuid> = priors.iter().map(|prior| prior.session).collect();
+        self.parts.gate.actions().any_of(tenant, &sessions).await
     }
+}
 
-    async fn release(&self, claimed: &Claimed, after: Duration, why: Option<&str>) -> Result<(), StoreError> {
-        let spent = i32::from(why.is_none());
-        let mut lease = self.parts.store.tenant(&claimed.tenant).await?;
-        let params: store::Params<'_> = &[&claimed.id, &claimed.claim, &after.as_secs_f64(), &spent, &why];
-        lease
-            .execute(
-                "UPDATE route_inbox SET state = 'accepted', claim_id = NULL, claimed_by = NULL, lease_until = NULL,
-                        available_at = clock_timestamp() + make_interval(secs => $3), attempts = attempts - $4,
-                        last_error = coalesce($5, last_error)
-                 WHERE id = $1 AND claim_id = $2 AND state = 'processing'",
-                params,
-            )
-            .await
-            .map_err(failed())?;
-        Ok(())
+/// The session's request: where it comes from, what was said before, and how its answer reaches somebody.
+fn trigger_of(claimed: &Claimed<Part>, route: &Route) -> Trigger {
+    let Route { input, kind, interactive, subrequest, .. } = route;
+    let mut context = json!({"conversation_before": input.conversation_history, "interactive": interactive});
+    let mut add = |name: &str, value: Value| {
+        if let Some(context) = context.as_object_mut().filter(|_| !value.is_null()) {
+            context.insert(name.to_owned(), value);
+        }
+    };
+    add("context", input.context.clone().unwrap_or_default());
+    if !input.attachments.is_empty() {
+        add("attachments", json!(input.attachments));
     }
+    let prompt = match kind {
+        RouteKind::Ask => {
+            let asker = subrequest.asked_by.as_deref().unwrap_or("another butler");
+            add("how_to_answer", json!("Your last message is the answer that the other butler gets."));
+            format!("The butler {asker} asks you:\n\n{}", input.prompt)
+        }
+        RouteKind::Message | RouteKind::Answer => {
+            if *interactive {
+                add("how_to_answer", json!(HOW_TO_ANSWER));
+            }
+            input.prompt.clone()
+        }
+    };
+    let mut request = route.request_context.clone().with_trust_at_most(claimed.row.trust);
+    for said in &input.conversation_history {
+        if let Some(trust) = said["trust"].as_str() {
+            request = request.with_trust_at_most(Trust::from_name(trust));
+        }
+    }
+    // An outcome was put together out of what an earlier session had been shown.
+    request.private |= *kind == RouteKind::Answer;
+    let source = if *kind == RouteKind::Ask { "ask" } else { "route" };
+    let options = SessionOptions { route: Some(claimed.claim.row), ..SessionOptions::default() };
+    Trigger { context: Some(context), options, ..Trigger::new(prompt, source, Arc::new(request)) }
 }
 
 /// How an interactive session is told to answer. The styles stand in the shared AGENTS.md.

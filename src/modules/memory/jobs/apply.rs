@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::answer::{self, Learned, Skipped};
 use super::ask::AskError;
 use super::prompt::KnownMemories;
-use super::queue::Episode;
+use super::sql::Episode;
 use base::{RequestContext, SessionId, crash};
 use memory::Memory;
 use memory::sql::known::KnownFact;

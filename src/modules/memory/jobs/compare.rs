@@ -15,7 +15,7 @@ use super::ask::{AskError, ask};
 use super::doubt::{Doubt, Fact, facts, parts, waiting};
 use super::every_tenant;
 use super::prompt::fenced;
-use super::queue::TRIES;
+use super::sql::TRIES;
 use crate::JobCall;
 use base::{TenantId, Trust, crash};
 use memory::sql::compare::note;

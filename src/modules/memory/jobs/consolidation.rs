@@ -16,7 +16,7 @@ use super::apply::{self, Writing, Wrote};
 use super::ask::{AskError, ask};
 use super::compare::{Compared, Comparing};
 use super::prompt::{KnownMemories, MAX_EPISODES, least_trust, prompt, room_of};
-use super::queue::{Episode, Queue};
+use super::sql::{Episode, Episodes};
 use crate::memory::settings;
 use crate::{Job, JobCall, JobFailure};
 use base::{Trust, crash};
@@ -56,13 +56,7 @@ impl Job for Consolidate {
         let Ok(_alone) = self.alone.try_lock() else {
             return Ok("an earlier run is still at work".to_owned());
         };
-        let queue = Queue {
-            db: call.db,
-            schema: self.memory.store.schema(),
-            tenant: call.tenant,
-            node: call.node,
-            claim: Uuid::now_v7(),
-        };
+        let queue = Episodes::of(&call, &self.memory);
         queue.recover().await?;
         if let Err(why) = call.model.ready().await {
             return Ok(match queue.waiting().await? {
@@ -76,9 +70,13 @@ impl Job for Consolidate {
         let mut ended = Ok(());
         if !episodes.is_empty() {
             crash::point("memory.claimed");
+            let all: Vec<Uuid> = episodes.iter().map(|e| e.id).collect();
+            let learning = self.learn(&call, &queue, episodes, &mut most, &mut done);
+            tokio::pin!(learning);
             ended = tokio::select! {
-                ended = self.learn(&call, &queue, episodes, &mut most, &mut done) => ended,
-                never = queue.hold() => match never {},
+                ended = &mut learning => ended,
+                // What is written names the claim, and comes to nothing without it.
+                () = queue.hold(&all) => learning.await,
             };
         }
         if ended.is_ok() {
@@ -108,7 +106,7 @@ impl Consolidate {
     async fn learn(
         &self,
         call: &JobCall<'_>,
-        queue: &Queue<'_>,
+        queue: &Episodes<'_>,
         episodes: Vec<Episode>,
         most: &mut usize,
         done: &mut Done,
@@ -146,12 +144,12 @@ impl Consolidate {
     async fn part(
         &self,
         call: &JobCall<'_>,
-        queue: &Queue<'_>,
+        queue: &Episodes<'_>,
         part: &[Episode],
         done: &mut Done,
     ) -> Result<(), AskError> {
         let Some(first) = part.first() else { return Ok(()) };
-        let known = KnownMemories::of(call.db, queue.schema, &first.tenant, part).await?;
+        let known = KnownMemories::of(call.db, self.memory.store.schema(), &first.tenant, part).await?;
         let trust = least_trust(part).min(Trust::System);
         let asked = ask(&self.memory, call, &first.tenant, trust, prompt(part, &known)).await?;
         crash::point("memory.thought");
@@ -163,6 +161,7 @@ impl Consolidate {
         let (wrote, settled) = apply::write(&self.memory, &writing, learned, &mut done.skipped).await?;
         done.sessions += 1;
         done.episodes += settled;
+        queue.count("settled", settled);
         done.wrote += wrote;
         Ok(())
     }

@@ -5,12 +5,12 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
-use uuid::Uuid;
 
 use super::CONSOLIDATION;
 use crate::memory::tools::Runs;
 use memory::Memory;
 use memory::sql::upkeep::{self, Cleaned};
+use schedule::request_run;
 use tools::{ToolCall, ToolError};
 
 /// Most episodes that one call takes away.
@@ -28,29 +28,16 @@ impl Runs for OnDemand {
     async fn consolidate(&self, call: &ToolCall) -> Result<Value, ToolError> {
         let mut lease = call.lease().await?;
         let mut tx = call.begin(&mut lease).await?;
-        let sql = "SELECT t.id, t.name,
-                          (SELECT r.id FROM schedule_runs r WHERE r.task_id = t.id AND r.state IN ('due', 'running') LIMIT 1)
-                   FROM scheduled_tasks t WHERE t.job_name = ANY($1) ORDER BY t.enabled DESC, t.name LIMIT 1 FOR UPDATE OF t";
-        let Some(task) = tx.query_opt(sql, &[&CONSOLIDATION]).await? else {
+        let Some(run) = request_run(&mut tx, CONSOLIDATION).await? else {
             tx.rollback().await?;
             let why = "Consolidation has no schedule of yours here, so there is nothing to run now; episodes of every tenant \
                        are taken along by the household's own. `butlerd schedule list` shows what there is.";
             return Err(ToolError::refused("not_scheduled", why));
         };
-        let (id, schedule): (Uuid, String) = (task.get(0), task.get(1));
-        let (run, status) = match task.get::<_, Option<Uuid>>(2) {
-            Some(open) => (open, "under_way"),
-            None => {
-                let run = Uuid::now_v7();
-                let sql = "INSERT INTO schedule_runs (id, task_id, fire_at, cause, state)
-                           VALUES ($1, $2, shared.clock(), 'manual', 'due')";
-                tx.query(sql, &[&run, &id]).await?;
-                (run, "started")
-            }
-        };
         tx.commit().await?;
         self.due.notify_one();
-        Ok(json!({"status": status, "run_id": run, "schedule": schedule,
+        let status = if run.under_way { "under_way" } else { "started" };
+        Ok(json!({"status": status, "run_id": run.id, "schedule": run.schedule,
             "note": "It goes on by itself; memory_stats says how it ended."}))
     }
 

@@ -11,7 +11,7 @@ mod decay;
 mod demand;
 mod doubt;
 mod prompt;
-mod queue;
+mod sql;
 
 use std::sync::Arc;
 

@@ -8,7 +8,7 @@ use uuid::Uuid;
 
 use memory::sql::known::{Believed, KnownFact};
 
-use super::queue::Episode;
+use super::sql::Episode;
 use base::{TenantId, Trust, text};
 use store::{Database, Lease, StoreError};
 

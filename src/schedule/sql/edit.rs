@@ -1,0 +1,70 @@
+//! What tools make of schedules, under their butler's role.
+
+use jiff::Timestamp;
+use tokio_postgres::error::SqlState;
+use uuid::Uuid;
+
+use super::task::{TaskRow, WHAT_IT_IS, insert_into};
+use store::StoreError;
+use tools::{EffectTx, ToolCall, ToolError};
+
+/// Makes a schedule. `None`: there is one of its name.
+pub(crate) async fn insert(call: &ToolCall, task: &TaskRow) -> Result<Option<TaskRow>, ToolError> {
+    let mut lease = call.lease().await?;
+    let sql = format!("{} RETURNING *", insert_into(""));
+    match call.effect_on(&mut lease, &sql, &[&task.json()]).await {
+        Ok(rows) => Ok(rows.first().map(TaskRow::from)),
+        Err(e) if e.code() == Some(&SqlState::UNIQUE_VIOLATION) => Ok(None),
+        Err(e) => Err(StoreError::query("storing a schedule")(e).into()),
+    }
+}
+
+/// A schedule, which nobody else changes meanwhile.
+pub(crate) async fn locked(tx: &mut EffectTx<'_, '_>, id: Uuid) -> Result<Option<TaskRow>, ToolError> {
+    let row = tx.query_opt("SELECT * FROM scheduled_tasks WHERE id = $1 FOR UPDATE", &[&id]).await?;
+    Ok(row.as_ref().map(TaskRow::from))
+}
+
+pub(crate) async fn name_is_taken(tx: &mut EffectTx<'_, '_>, name: &str) -> Result<bool, ToolError> {
+    Ok(tx.query_opt("SELECT 1 FROM scheduled_tasks WHERE name = $1", &[&name]).await?.is_some())
+}
+
+/// A new next time, which switches it on. `None`: both stay as they are.
+type Next = Option<Option<Timestamp>>;
+
+/// Switches it on or off, and nothing else: the schedule stays what its source says.
+pub(crate) async fn switch(tx: &mut EffectTx<'_, '_>, id: Uuid, next: Next) -> Result<Option<TaskRow>, ToolError> {
+    let sql = "UPDATE scheduled_tasks SET updated_at = shared.clock(), enabled = enabled OR $2,
+                      next_run_at = CASE WHEN $2 THEN $3 ELSE next_run_at END
+               WHERE id = $1 RETURNING *";
+    let row = tx.query_opt(sql, &[&id, &next.is_some(), &next.flatten()]).await?;
+    Ok(row.as_ref().map(TaskRow::from))
+}
+
+/// Makes it what `task` says.
+pub(crate) async fn change(
+    tx: &mut EffectTx<'_, '_>,
+    task: &TaskRow,
+    next: Next,
+) -> Result<Option<TaskRow>, ToolError> {
+    let sql = format!(
+        "UPDATE scheduled_tasks SET updated_at = shared.clock(), enabled = enabled OR $2,
+                next_run_at = CASE WHEN $2 THEN $3 ELSE next_run_at END,
+                ({WHAT_IT_IS}) = (SELECT {WHAT_IT_IS} FROM jsonb_populate_record(NULL::scheduled_tasks, $4))
+         WHERE id = $1 RETURNING *"
+    );
+    let row = tx.query_opt(&sql, &[&task.id, &next.is_some(), &next.flatten(), &task.json()]).await?;
+    Ok(row.as_ref().map(TaskRow::from))
+}
+
+/// Where a schedule comes from, if there is one of this id.
+pub(crate) async fn source_of(call: &ToolCall, id: Uuid) -> Result<Option<String>, ToolError> {
+    let rows = call.query("SELECT source FROM scheduled_tasks WHERE id = $1", &[&id]).await?;
+    Ok(rows.first().map(|row| row.get("source")))
+}
+
+/// Deletes a schedule that a tool has made, and its runs.
+pub(crate) async fn delete(call: &ToolCall, id: Uuid) -> Result<(), ToolError> {
+    call.effect("DELETE FROM scheduled_tasks WHERE id = $1 AND source = 'db'", &[&id]).await?;
+    Ok(())
+}

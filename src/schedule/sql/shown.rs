@@ -1,0 +1,102 @@
+//! What tools and people are shown of schedules and their runs.
+
+use jiff::Timestamp;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use super::task::TaskRow;
+use store::{Lease, StoreError};
+use tools::{ToolCall, ToolError};
+
+/// Most rows that one answer holds.
+const MOST: i64 = 500;
+
+store::row! {
+    /// A run as people see it. A schedule's last run has none of it where there was no run.
+    pub(crate) struct RunShown {
+        pub run: Uuid,
+        pub run_fire_at: Timestamp,
+        pub run_until: Option<Timestamp>,
+        pub times: i32,
+        pub more: bool,
+        pub cause: String,
+        pub state: String,
+        pub reason: Option<String>,
+        pub attempts: i32,
+        pub session_id: Option<Uuid>,
+        pub run_created_at: Timestamp,
+        pub started_at: Option<Timestamp>,
+        pub finished_at: Option<Timestamp>,
+        pub cost_usd: Option<String>,
+    }
+}
+
+/// The columns of [`RunShown`], of `schedule_runs r`, told apart from those of its schedule.
+const RUN: &str = "r.id AS run, r.fire_at AS run_fire_at, r.until_at AS run_until, r.times, r.more, r.cause, r.state,
+    r.reason, r.attempts, r.session_id, r.created_at AS run_created_at, r.started_at, r.finished_at,
+    (SELECT sum(s.cost_usd)::text FROM sessions s WHERE s.run_id = r.id) AS cost_usd";
+
+store::row! {
+    /// What a schedule cost in a time.
+    pub(crate) struct TaskCosts {
+        pub id: Uuid,
+        pub name: String,
+        pub enabled: bool,
+        pub runs: i64,
+        pub sessions: i64,
+        pub sessions_of_unknown_cost: i64,
+        pub tokens: Option<i64>,
+        pub cost_usd: Option<String>,
+    }
+}
+
+fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("looking at schedules")
+}
+
+/// A tenant's schedules with their last runs; those named by an id, its beginning, or a name, if one is given.
+pub(crate) async fn with_last_runs(
+    lease: &mut Lease,
+    key: Option<&str>,
+) -> Result<Vec<(TaskRow, Option<RunShown>)>, StoreError> {
+    let sql = format!(
+        "SELECT t.*, {RUN} FROM scheduled_tasks t
+         LEFT JOIN LATERAL (SELECT * FROM schedule_runs o WHERE o.task_id = t.id AND o.state <> 'due'
+                            ORDER BY o.created_at DESC, o.fire_at DESC LIMIT 1) r ON true
+         WHERE $1::text IS NULL OR t.name = $1 OR (length($1) >= 4 AND starts_with(t.id::text, lower($1)))
+         ORDER BY t.name LIMIT $2"
+    );
+    let rows = lease.query(&sql, &[&key, &MOST]).await.map_err(failed())?;
+    let last = |row: &Row| row.get::<_, Option<Uuid>>("run").map(|_| RunShown::from(row));
+    Ok(rows.iter().map(|row| (TaskRow::from(row), last(row))).collect())
+}
+
+/// The newest runs of a schedule, the newest first.
+pub(crate) async fn runs_of(lease: &mut Lease, task: Uuid, limit: u32) -> Result<Vec<RunShown>, StoreError> {
+    let sql = format!(
+        "SELECT {RUN} FROM schedule_runs r WHERE r.task_id = $1 ORDER BY r.created_at DESC, r.fire_at DESC LIMIT $2"
+    );
+    let rows = lease.query(&sql, &[&task, &i64::from(limit).min(MOST)]).await.map_err(failed())?;
+    Ok(rows.iter().map(RunShown::from).collect())
+}
+
+/// The schedules that a tool lists: not the house's own.
+pub(crate) async fn listed(call: &ToolCall) -> Result<Vec<TaskRow>, ToolError> {
+    let rows = call.query("SELECT * FROM scheduled_tasks WHERE source <> 'house' ORDER BY name", &[]).await?;
+    Ok(rows.iter().map(TaskRow::from).collect())
+}
+
+/// What the tenant's schedules cost from one time to another, the dearest first.
+pub(crate) async fn costs(call: &ToolCall, from: Timestamp, to: Timestamp) -> Result<Vec<TaskCosts>, ToolError> {
+    let sql = "SELECT t.id, t.name, t.enabled AND t.paused_at IS NULL AS enabled,
+                      (SELECT count(*) FROM schedule_runs r
+                       WHERE r.task_id = t.id AND r.fire_at >= $1 AND r.fire_at < $2 AND r.state <> 'skipped') AS runs,
+                      count(s.id) AS sessions,
+                      count(s.id) FILTER (WHERE s.cost_usd IS NULL AND s.completed_at IS NOT NULL) AS sessions_of_unknown_cost,
+                      sum(coalesce(s.input_tokens, 0) + coalesce(s.output_tokens, 0))::bigint AS tokens,
+                      sum(s.cost_usd)::text AS cost_usd
+               FROM scheduled_tasks t
+               LEFT JOIN sessions s ON s.trigger_source = 'schedule:' || t.name AND s.queued_at >= $1 AND s.queued_at < $2
+               GROUP BY t.id ORDER BY sum(s.cost_usd) DESC NULLS LAST, t.name";
+    Ok(call.query(sql, &[&from, &to]).await?.iter().map(TaskCosts::from).collect())
+}

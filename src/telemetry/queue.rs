@@ -1,0 +1,75 @@
+//! What queues count: rows claimed and how they left, and how long the first of those that are due waits.
+
+use std::sync::atomic::{AtomicI64, AtomicU64};
+use std::time::Duration;
+
+use prometheus_client::encoding::EncodeLabelSet;
+use prometheus_client::metrics::counter::Counter;
+use prometheus_client::metrics::family::Family;
+use prometheus_client::metrics::gauge::Gauge;
+use prometheus_client::registry::{Registry, Unit};
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct QueueLabels {
+    butler: String,
+    queue: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct RowLabels {
+    butler: String,
+    queue: String,
+    outcome: String,
+}
+
+/// The metrics of all queues on one database. Clones count together.
+#[derive(Clone, Default, Debug)]
+pub struct QueueMetrics {
+    rows: Family<RowLabels, Counter<u64, AtomicU64>>,
+    oldest: Family<QueueLabels, Gauge<i64, AtomicI64>>,
+}
+
+impl QueueMetrics {
+    pub(super) fn register(&self, registry: &mut Registry) {
+        registry.register("butlerd_queue_rows", "Rows of queues: claimed, and how they left", self.rows.clone());
+        registry.register_with_unit(
+            "butlerd_queue_oldest",
+            "How long the first row that is due waits, at the last look",
+            Unit::Seconds,
+            self.oldest.clone(),
+        );
+    }
+
+    /// Those of one butler's queue.
+    pub fn of(&self, butler: &str, queue: &str) -> QueueMeter {
+        let labels = QueueLabels { butler: butler.to_owned(), queue: queue.to_owned() };
+        QueueMeter { oldest: self.oldest.get_or_create_owned(&labels), rows: self.rows.clone(), labels }
+    }
+}
+
+/// The metrics of one queue.
+#[derive(Clone, Debug)]
+pub struct QueueMeter {
+    labels: QueueLabels,
+    rows: Family<RowLabels, Counter<u64, AtomicU64>>,
+    oldest: Gauge<i64, AtomicI64>,
+}
+
+impl QueueMeter {
+    /// Counts a row by what became of it: `claimed`, then `settled`, `dead`, `retried`, `put_back`, `gone`, `lost` or
+    /// `unwritten`.
+    pub fn count(&self, outcome: &str) {
+        self.count_all(outcome, 1);
+    }
+
+    /// As [`QueueMeter::count`], so many at once.
+    pub fn count_all(&self, outcome: &str, n: u64) {
+        let QueueLabels { butler, queue } = self.labels.clone();
+        self.rows.get_or_create(&RowLabels { butler, queue, outcome: outcome.to_owned() }).inc_by(n);
+    }
+
+    /// How long the first of the rows that are due waits.
+    pub fn oldest(&self, waits: Duration) {
+        self.oldest.set(i64::try_from(waits.as_secs()).unwrap_or(i64::MAX));
+    }
+}
