@@ -5,8 +5,6 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::roster::BrokenButler;
-
 /// One mistake: where it is, what was found there and what was expected.
 ///
 /// Displayed as `roster/health/butler.toml:7: butler.port: found "x", expected a port number 1-65535`. Secret values
@@ -40,6 +38,17 @@ impl fmt::Display for Mistake {
         }
         Ok(())
     }
+}
+
+/// A butler that can't be started because of its files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BrokenButler {
+    /// The name of its directory; need not be a valid name.
+    pub name: String,
+    /// Its directory, absolute.
+    pub dir: PathBuf,
+    /// Why; never empty. Two butlers that want the same thing: the place of both.
+    pub mistakes: Vec<Mistake>,
 }
 
 /// Why no household can be made of the configuration.

@@ -3,22 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::butler::{BUTLER, ButlerConfig};
+use super::catalog::{Catalog, Finding, Place};
 use super::check::Checker;
 use super::daemon::Config;
-use super::mistake::Mistake;
+use super::mistake::{BrokenButler, Mistake};
 use super::node::Node;
-use super::section::KeyMistake;
 use super::single::{Claim, Single};
-
-/// The directory of the roster that holds what butlers share; no butler.
-pub const SHARED_DIR: &str = "shared";
-
-/// The butlers without which there is no household.
-pub const CORE_BUTLERS: [&str; 2] = ["switchboard", "messenger"];
+use super::{CORE_BUTLERS, SHARED_DIR};
 
 const BUTLER_FILE: &str = "butler.toml";
 
@@ -29,49 +23,6 @@ const REQUIRED_FILES: [(&str, &str); 4] = [
     ("AGENTS.md", "the butler's identity and rules"),
     ("MANIFESTO.md", "what the butler is for"),
 ];
-
-/// What this build can do, as far as a configuration depends on it.
-pub trait Catalog {
-    /// Whether this build has the module. A butler's own module (`[modules.<butler>]`) is never asked for here.
-    fn module(&self, name: &str) -> bool;
-
-    /// Mistakes in a module's settings, their keys relative to `modules.<name>`. Also called for a butler's own module.
-    fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<KeyMistake>;
-
-    /// Mistakes that show only where a butler's settings and the files of its directory are seen together. Asked where
-    /// nothing else is wrong.
-    fn check_butler(&self, _: &ButlerConfig) -> Vec<Finding> {
-        Vec::new()
-    }
-}
-
-/// A mistake that [`Catalog::check_butler`] found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub place: Place,
-    pub problem: String,
-    pub expected: String,
-}
-
-/// Where a mistake is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// A key of `butler.toml`, segment by segment; a number is a place in a list.
-    Key(Vec<String>),
-    /// A line of a file of the roster.
-    Line(PathBuf, usize),
-}
-
-/// A butler that can't be started because of its files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BrokenButler {
-    /// The name of its directory; need not be a valid name.
-    pub name: String,
-    /// Its directory, absolute.
-    pub dir: PathBuf,
-    /// Why; never empty. Two butlers that want the same thing: the place of both.
-    pub mistakes: Vec<Mistake>,
-}
 
 /// What was found in the roster.
 #[derive(Default)]

@@ -20,8 +20,8 @@ pub use files::{Limits, SkillFile, SkillFileError};
 pub use head::body;
 pub(super) use head::is_name;
 
+use super::SHARED_DIR;
 use super::mistake::Mistake;
-use super::roster::SHARED_DIR;
 use files::kind;
 use triggers::Triggers;
 
