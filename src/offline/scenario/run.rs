@@ -98,8 +98,8 @@ fn prepare(household: &mut Household) {
         // A clock that jumps would set them all off.
         butler.schedules.clear();
         // However it jumps, a butler that is up is there.
-        if let Some(advert) = &mut butler.switchboard {
-            advert.liveness_ttl = HumanDuration::from_secs(100 * 365 * 24 * 3600);
+        if let Some(registration) = &mut butler.switchboard {
+            registration.liveness_ttl = HumanDuration::from_secs(100 * 365 * 24 * 3600);
         }
     }
 }
