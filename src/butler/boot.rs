@@ -18,7 +18,8 @@ use super::status::PhaseTime;
 use base::{ButlerName, task};
 use config::ButlerConfig;
 use inbox::SWITCHBOARD;
-use store::migrate::{Chain, MigrationError};
+use store::MigrationError;
+use store::migrate::Chain;
 
 /// A boot that came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -92,7 +93,7 @@ impl Failure for schedule::SyncError {
 }
 impl Failure for mcp::BindError {}
 impl Failure for sessions::NoModel {}
-impl Failure for store::migrate::MigrationError {}
+impl Failure for MigrationError {}
 
 /// Boots the butler. `stop` ends it again: sessions are drained, then everything is taken down in reverse.
 ///

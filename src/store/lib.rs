@@ -12,13 +12,15 @@ pub mod migrate;
 mod nodes;
 mod pool;
 pub mod replay;
+mod roles;
 mod row;
 pub mod rules;
 mod tls;
 
 pub use claims::{Claim, ClaimTable, lease_seconds, renew_every, settle};
-pub use database::{Database, DatabaseOptions, Store, derive, owner_connection};
-pub use error::{StoreError, describe};
+pub use database::{Database, DatabaseOptions, Store, owner_connection};
+pub use error::{MigrationError, StoreError, describe};
 pub use nodes::Presence;
 pub use pool::{Lease, Params, Scope, Tx};
+pub use roles::derive;
 pub use tls::connector;

@@ -9,8 +9,8 @@ use base::{Clock, Scratch, TenantId};
 use butler::core_chains;
 use config::{ButlerConfig, Config, Mistake};
 use modules::{Catalog, Modules};
-use store::migrate::{Chain, MigrationError};
-use store::{Database, Store, StoreError, describe};
+use store::migrate::Chain;
+use store::{Database, MigrationError, Store, StoreError, describe};
 use tools::sql::{self, SqlToolError, Use};
 
 /// How long the scratch database may take to stop.
