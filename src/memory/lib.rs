@@ -15,5 +15,5 @@ pub mod write;
 
 pub use ask::{Answered, Ask, Found};
 pub use engine::{Memory, Options, make_missing};
-pub use ledger::{DIR as PURGED, Ledger};
+pub use ledger::{DIR as PURGED, Ledger, LedgerError};
 pub use memory_index::Kind;

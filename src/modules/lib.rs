@@ -26,7 +26,7 @@ pub use background::{Background, BackgroundTask, TaskError, TaskHealth, TaskKind
 pub use catalog::Catalog;
 pub use contract::{
     AskModel, AskModelError, Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext,
-    NamedJob, Phase, State, told,
+    ModuleError, NamedJob, Phase, State,
 };
 pub use inbound::Inbound;
 pub use opening::{Lines, NamedOpening, OPENING_BUDGET, Opened, Opening, SessionLines, estimate, open};
