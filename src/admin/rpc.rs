@@ -123,7 +123,7 @@ impl Rpc {
             Ok(butler) => Ok(butler),
             Err(why) => {
                 self.known(name).await?;
-                Err(Failure::new("butler_unavailable", format!("{}.", why.trim_end_matches('.'))))
+                Err(Failure::new("butler_unavailable", format!("{}.", why.to_string().trim_end_matches('.'))))
             }
         }
     }
@@ -150,7 +150,7 @@ impl Rpc {
         for name in names.filter(|name| rights::reaches(grant, name)) {
             match self.supervisor.butler(&name) {
                 Ok(butler) => up.push(butler),
-                Err(reason) => down.push(Unavailable { butler: name, reason }),
+                Err(e) => down.push(Unavailable { butler: name, reason: e.to_string() }),
             }
         }
         Ok((up, down))

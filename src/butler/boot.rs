@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use self::life::RunningButler;
@@ -41,8 +41,8 @@ pub struct BootedButler {
 
 impl BootedButler {
     /// Waits for the end of the butler's task; `Err` when it ended by a panic.
-    pub async fn ended(&mut self) -> Result<(), String> {
-        (&mut self.task).await.map_err(|e| format!("the butler's task ended: {e}"))
+    pub async fn ended(&mut self) -> Result<(), JoinError> {
+        (&mut self.task).await
     }
 }
 
