@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::{Supervised, TaskBoard};
 use super::catalog::Catalog;
-use super::contract::{Health, Manifest, Module, ModuleContext, NamedJob, Phase, State};
+use super::contract::{Health, Manifest, Module, ModuleContext, Phase, State};
+use super::job::NamedJob;
 use super::order::sort;
 use base::{ButlerName, Secret};
 use schedule::BuiltInSchedule;

@@ -17,7 +17,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError, NamedJob};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use super::job::NamedJob;
 use ::tools::Tool;
 use base::{ButlerName, TenantId};
 use config::{KeyMistake, Section};
