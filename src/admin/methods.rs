@@ -7,34 +7,23 @@
 use jsonrpsee::core::RegisterMethodError;
 use jsonrpsee::server::Methods;
 
-use super::approvals::ApprovalsApiServer;
-use super::deliveries::DeliveriesApiServer;
-use super::inbox::InboxApiServer;
-use super::live::EventsApiServer;
 use super::rpc::Rpc;
-use super::schedules::SchedulesApiServer;
-use super::secrets::SecretsApiServer;
-use super::services::HouseApiServer;
-use super::sessions::SessionsApiServer;
-use super::timeline::TimelineApiServer;
-use super::tokens::TokensApiServer;
-use super::undo::UndoApiServer;
-use super::work::WorkApiServer;
+use super::{approvals, deliveries, inbox, live, schedules, secrets, services, sessions, timeline, tokens, undo, work};
 
 /// All calls that this port answers.
 pub(super) fn all(rpc: &Rpc) -> Result<Methods, RegisterMethodError> {
     let mut all = Methods::new();
-    all.merge(HouseApiServer::into_rpc(rpc.clone()))?;
-    all.merge(WorkApiServer::into_rpc(rpc.clone()))?;
-    all.merge(SessionsApiServer::into_rpc(rpc.clone()))?;
-    all.merge(TimelineApiServer::into_rpc(rpc.clone()))?;
-    all.merge(EventsApiServer::into_rpc(rpc.clone()))?;
-    all.merge(SchedulesApiServer::into_rpc(rpc.clone()))?;
-    all.merge(InboxApiServer::into_rpc(rpc.clone()))?;
-    all.merge(ApprovalsApiServer::into_rpc(rpc.clone()))?;
-    all.merge(DeliveriesApiServer::into_rpc(rpc.clone()))?;
-    all.merge(UndoApiServer::into_rpc(rpc.clone()))?;
-    all.merge(SecretsApiServer::into_rpc(rpc.clone()))?;
-    all.merge(TokensApiServer::into_rpc(rpc.clone()))?;
+    all.merge(services::HouseApiServer::into_rpc(rpc.clone()))?;
+    all.merge(work::WorkApiServer::into_rpc(rpc.clone()))?;
+    all.merge(sessions::SessionsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(timeline::TimelineApiServer::into_rpc(rpc.clone()))?;
+    all.merge(live::EventsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(schedules::SchedulesApiServer::into_rpc(rpc.clone()))?;
+    all.merge(inbox::InboxApiServer::into_rpc(rpc.clone()))?;
+    all.merge(approvals::ApprovalsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(deliveries::DeliveriesApiServer::into_rpc(rpc.clone()))?;
+    all.merge(undo::UndoApiServer::into_rpc(rpc.clone()))?;
+    all.merge(secrets::SecretsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(tokens::TokensApiServer::into_rpc(rpc.clone()))?;
     Ok(all)
 }

@@ -1,7 +1,7 @@
 //! What is wrong in a configuration, told so that its reader can put it right.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
@@ -21,6 +21,20 @@ pub struct Mistake {
     pub problem: String,
     /// What was expected; empty if the problem already says it.
     pub expected: String,
+}
+
+impl Mistake {
+    /// A mistake at this place; `key` is empty where the whole file is meant.
+    pub(super) fn at(
+        file: &Path,
+        line: Option<usize>,
+        key: &str,
+        problem: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        let (file, key) = (file.to_owned(), key.to_owned());
+        Self { file, line, key, problem: problem.into(), expected: expected.into() }
+    }
 }
 
 impl fmt::Display for Mistake {

@@ -50,13 +50,7 @@ struct Candidate {
 /// Reads the roster; `shown` is its path as given, for mistakes.
 pub(super) fn read(shown: &Path, config: &Config, catalog: &dyn Catalog) -> Roster {
     let mut roster = Roster::default();
-    let fatal = |problem: String, expected: &str| Mistake {
-        file: shown.to_owned(),
-        line: None,
-        key: String::new(),
-        problem,
-        expected: expected.to_owned(),
-    };
+    let fatal = |problem: String, expected: &str| Mistake::at(shown, None, "", problem, expected);
     let names = match directories(&config.daemon.roster) {
         Ok(names) => names,
         Err(e) => {
@@ -126,12 +120,9 @@ fn settle_claims(candidates: &mut [Candidate], claim: fn(&Candidate) -> Option<&
             continue;
         };
         let Some(theirs) = claim(&candidates[winner]).cloned() else { continue };
-        let told = |at: &Candidate, claim: &Claim, other: &Candidate| Mistake {
-            file: at.file.clone(),
-            line: claim.line,
-            key: claim.key.to_owned(),
-            problem: format!("found {}, which `{}` has too", claim.value, other.name),
-            expected: "a value of the butler's own".to_owned(),
+        let told = |at: &Candidate, claim: &Claim, other: &Candidate| {
+            let problem = format!("found {}, which `{}` has too", claim.value, other.name);
+            Mistake::at(&at.file, claim.line, claim.key, problem, "a value of the butler's own")
         };
         let both =
             [told(&candidates[i], &mine, &candidates[winner]), told(&candidates[winner], &theirs, &candidates[i])];
@@ -173,14 +164,8 @@ impl Candidate {
         let mut checker = Checker::new(&file, &BUTLER);
         for (required, purpose) in REQUIRED_FILES {
             if !dir.join(required).is_file() {
-                let at = Mistake {
-                    file: shown.join(&name).join(required),
-                    line: None,
-                    key: String::new(),
-                    problem: "missing".to_owned(),
-                    expected: format!("a file: {purpose}"),
-                };
-                checker.mistakes.push(at);
+                let missing = shown.join(&name).join(required);
+                checker.mistakes.push(Mistake::at(&missing, None, "", "missing", format!("a file: {purpose}")));
             }
         }
         let bytes = match std::fs::read(dir.join(BUTLER_FILE)) {

@@ -13,7 +13,7 @@ use crate::sql::Rows;
 use crate::sql::facts;
 
 /// A fact that is to be stored.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct NewFact {
     pub subject: String,
     pub predicate: String,
@@ -49,20 +49,9 @@ impl NewFact {
             content: content.to_owned(),
             importance: 5.0,
             confidence: 1.0,
-            permanence: Permanence::Standard,
             scope: "global".to_owned(),
-            tags: Vec::new(),
-            entity: None,
-            object: None,
-            valid_at: None,
-            valid_to: None,
-            said_at: None,
-            source_episode: None,
-            idempotency_key: None,
-            retention_class: None,
-            sensitivity: None,
             metadata: json!({}),
-            vector: None,
+            ..Self::default()
         }
     }
 }
