@@ -92,7 +92,7 @@ impl Inbound<'_> {
         let services = self.supervisor.services();
         let inbox = services.inbox.clone();
         // Both before the message is there, so that nothing of it is missed.
-        let ears = Ears { notices: inbox.live(), events: services.events.subscribe() };
+        let subscribed = Subscriptions { notices: inbox.live(), events: services.events.subscribe() };
         let tenant = self.grant.tenant.clone();
         let envelope = envelope(&inbox, label, message, butler);
         // Whoever holds an operator's token of a tenant is its owner, as for every other call.
@@ -107,7 +107,7 @@ impl Inbound<'_> {
             Err(_) => return refusal_of(&AcceptError::Unavailable),
         };
         let first = News::Accepted { request_id: accepted.request_id, duplicate: accepted.duplicate };
-        self.stream(Follower::new(&inbox, &tenant, accepted.request_id), ears, first, &parts.headers)
+        self.stream(Follower::new(&inbox, &tenant, accepted.request_id), subscribed, first, &parts.headers)
     }
 
     /// `GET /api/chat/{request_id}`: the stream of a message that was accepted before, from its beginning.
@@ -120,7 +120,7 @@ impl Inbound<'_> {
         };
         let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is not a request_id.") };
         let services = self.supervisor.services();
-        let ears = Ears { notices: services.inbox.live(), events: services.events.subscribe() };
+        let subscribed = Subscriptions { notices: services.inbox.live(), events: services.events.subscribe() };
         let entry = match services.inbox.entry(&self.grant.tenant, id).await {
             Ok(entry) => entry,
             Err(e) => {
@@ -134,7 +134,7 @@ impl Inbound<'_> {
             return said(StatusCode::NOT_FOUND, "not_found", "There is no message of this request_id in the chat.");
         }
         let follower = Follower::new(&services.inbox, &self.grant.tenant, id);
-        self.stream(follower, ears, News::Accepted { request_id: id, duplicate: true }, headers)
+        self.stream(follower, subscribed, News::Accepted { request_id: id, duplicate: true }, headers)
     }
 
     /// Whether things can be handed to the butler; else 404 with those that can, or 503 while it starts.
@@ -153,14 +153,21 @@ impl Inbound<'_> {
         Err(json_body(StatusCode::NOT_FOUND, &answer))
     }
 
-    fn stream(&self, follower: Follower, ears: Ears, first: News, headers: &HeaderMap) -> Response<Body> {
+    fn stream(
+        &self,
+        follower: Follower,
+        subscribed: Subscriptions,
+        first: News,
+        headers: &HeaderMap,
+    ) -> Response<Body> {
         let (out, mut told) = mpsc::channel::<Bytes>(WAITING);
         let mut own = HeaderMap::new();
         if let Some(token) = headers.get(AUTHORIZATION) {
             own.insert(AUTHORIZATION, token.clone());
         }
-        let teller = Teller { follower, out, edge: self.edge.clone(), headers: own, closing: self.closing.clone() };
-        task::spawn(task::Kind::Request, "chat", teller.tell(ears, first));
+        let writer =
+            StreamWriter { follower, out, edge: self.edge.clone(), headers: own, closing: self.closing.clone() };
+        task::spawn(task::Kind::Request, "chat", writer.write(subscribed, first));
         let frames = futures_util::stream::poll_fn(move |cx| told.poll_recv(cx));
         let body = StreamBody::new(frames.map(|bytes| Ok::<_, Infallible>(Frame::data(bytes))));
         let mut response = Response::new(body.boxed_unsync());
@@ -193,14 +200,14 @@ fn envelope(inbox: &Inbox, label: &str, message: Said, butler: Option<String>) -
     }
 }
 
-/// What a stream listens to.
-struct Ears {
+/// What a stream subscribes to.
+struct Subscriptions {
     notices: broadcast::Receiver<Live>,
     events: broadcast::Receiver<SessionEvent>,
 }
 
 /// Writes one stream.
-struct Teller {
+struct StreamWriter {
     follower: Follower,
     out: mpsc::Sender<Bytes>,
     edge: Edge,
@@ -212,8 +219,8 @@ struct Teller {
 /// Nobody listens any more, or there is nothing more to say.
 struct Over;
 
-impl Teller {
-    async fn tell(mut self, mut ears: Ears, first: News) {
+impl StreamWriter {
+    async fn write(mut self, mut subscribed: Subscriptions, first: News) {
         let request = self.follower.request();
         let mut alive = interval(ALIVE);
         alive.reset();
@@ -230,13 +237,13 @@ impl Teller {
                     // A notice names a session before the session's events are judged.
                     biased;
                     () = self.out.closed() => return Err::<(), Over>(Over),
-                    live = ears.notices.recv() => match live {
+                    live = subscribed.notices.recv() => match live {
                         Ok(live) if live.request_id == request => look_at = Instant::now(),
                         Ok(_) => {}
                         Err(RecvError::Lagged(_)) => look_at = Instant::now(),
                         Err(RecvError::Closed) => return Err(Over),
                     },
-                    event = ears.events.recv() => match event {
+                    event = subscribed.events.recv() => match event {
                         Ok(event) => match self.follower.heard(&event) {
                             LiveUpdate::Nothing => {}
                             LiveUpdate::News(news) => self.send(&news).await?,

@@ -12,6 +12,7 @@ mod failure;
 mod inbound;
 mod inbox;
 mod live;
+mod methods;
 mod module_routes;
 mod notes;
 mod place;

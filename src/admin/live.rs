@@ -58,7 +58,7 @@ impl EventsApiServer for Rpc {
     }
 }
 
-/// What one subscriber may see and wants to see.
+/// What one subscriber may see and asked to see.
 struct Watch {
     visitor: Visitor,
     /// Only this butler; `None` is all.
@@ -80,7 +80,7 @@ impl Watch {
         Ok(Self { visitor, butler })
     }
 
-    fn wants(&self, event: &SessionEvent) -> bool {
+    fn shows(&self, event: &SessionEvent) -> bool {
         self.butler.as_deref().is_none_or(|name| name == event.butler)
     }
 
@@ -97,7 +97,7 @@ async fn forward(watch: Watch, mut events: Receiver<SessionEvent>, sink: Subscri
             event = events.recv() => event,
         };
         let event = match event {
-            Ok(event) if watch.wants(&event) => LiveEvent::Session(Box::new(event)),
+            Ok(event) if watch.shows(&event) => LiveEvent::Session(Box::new(event)),
             Ok(_) => continue,
             Err(RecvError::Lagged(missed)) => LiveEvent::Missed { missed },
             Err(RecvError::Closed) => return,

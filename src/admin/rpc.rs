@@ -1,34 +1,16 @@
-//! The calls on `/rpc`: JSON-RPC 2.0 with named parameters, by HTTP POST or over a WebSocket.
-//!
-//! Each file of this room that declares calls (a trait with `#[rpc]`) answers them, too. A call asks for the caller's
-//! right first, then goes the way that tools go. An error has a sentence as its message and `{"code": …}`, a stable
-//! name, as its data.
+//! What every call on `/rpc` needs: who calls, with which right, and the butlers that it reaches.
 
 use std::future::Future;
 use std::sync::Arc;
 
 use http::HeaderMap;
 use jsonrpsee::Extensions;
-use jsonrpsee::core::RegisterMethodError;
-use jsonrpsee::server::Methods;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
 
-use super::approvals::ApprovalsApiServer;
-use super::deliveries::DeliveriesApiServer;
 use super::failure::Failure;
-use super::inbox::InboxApiServer;
-use super::live::EventsApiServer;
 use super::rights::{self, Need};
-use super::schedules::SchedulesApiServer;
-use super::secrets::SecretsApiServer;
-use super::services::HouseApiServer;
-use super::sessions::SessionsApiServer;
-use super::timeline::TimelineApiServer;
-use super::tokens::TokensApiServer;
-use super::undo::UndoApiServer;
-use super::work::WorkApiServer;
 use access::{Caller, Edge, Grant};
 use base::{ButlerName, task};
 use butler::Butler;
@@ -129,24 +111,6 @@ pub(super) struct Rpc {
 }
 
 impl Rpc {
-    /// All calls that this port answers.
-    pub fn methods(self) -> Result<Methods, RegisterMethodError> {
-        let mut all = Methods::new();
-        all.merge(HouseApiServer::into_rpc(self.clone()))?;
-        all.merge(WorkApiServer::into_rpc(self.clone()))?;
-        all.merge(SessionsApiServer::into_rpc(self.clone()))?;
-        all.merge(TimelineApiServer::into_rpc(self.clone()))?;
-        all.merge(EventsApiServer::into_rpc(self.clone()))?;
-        all.merge(SchedulesApiServer::into_rpc(self.clone()))?;
-        all.merge(InboxApiServer::into_rpc(self.clone()))?;
-        all.merge(ApprovalsApiServer::into_rpc(self.clone()))?;
-        all.merge(DeliveriesApiServer::into_rpc(self.clone()))?;
-        all.merge(UndoApiServer::into_rpc(self.clone()))?;
-        all.merge(SecretsApiServer::into_rpc(self.clone()))?;
-        all.merge(TokensApiServer::into_rpc(self))?;
-        Ok(all)
-    }
-
     /// A caller's identity for work on a butler.
     pub fn caller(&self, grant: &Arc<Grant>) -> Caller {
         Caller::of(grant.clone(), &self.supervisor.services().clock, CHANNEL)
@@ -159,7 +123,7 @@ impl Rpc {
             Ok(butler) => Ok(butler),
             Err(why) => {
                 self.known(name).await?;
-                Err(Failure::new("butler_unavailable", format!("{}.", why.trim_end_matches('.'))))
+                Err(Failure::new("butler_unavailable", format!("{}.", why.to_string().trim_end_matches('.'))))
             }
         }
     }
@@ -186,7 +150,7 @@ impl Rpc {
         for name in names.filter(|name| rights::reaches(grant, name)) {
             match self.supervisor.butler(&name) {
                 Ok(butler) => up.push(butler),
-                Err(reason) => down.push(Unavailable { butler: name, reason }),
+                Err(e) => down.push(Unavailable { butler: name, reason: e.to_string() }),
             }
         }
         Ok((up, down))

@@ -16,6 +16,7 @@ use tower::Service;
 
 use super::failure::Failure;
 use super::inbound::Inbound;
+use super::methods;
 use super::module_routes;
 use super::ready::readiness;
 use super::rpc::{Rpc, Visitor};
@@ -55,7 +56,7 @@ struct AdminPort {
 /// closed. Done when all of them are gone.
 pub async fn serve(supervisor: Supervisor, listener: Listener, edge: Edge, stop: CancellationToken) {
     let (rpc_stop, rpc) = stop_channel();
-    let methods = match (Rpc { supervisor: supervisor.clone() }).methods() {
+    let methods = match methods::all(&Rpc { supervisor: supervisor.clone() }) {
         Ok(methods) => methods,
         Err(e) => return tracing::error!(error = %e, "a call of the admin port is declared twice"),
     };

@@ -137,7 +137,7 @@ async fn perform(
 ) -> Result<ToolOutcome, AgentError> {
     let Call { id, name: called, arguments } = call;
     let name = names.original(&called).unwrap_or(&called).to_owned();
-    let shown = arguments.clone().map_or_else(Value::String, Value::Object);
+    let shown = arguments.clone().map_or_else(|e| Value::String(e.0), Value::Object);
     reporter.emit(&AgentEvent::ToolCall { id: id.clone(), name: name.clone(), arguments: shown }).await?;
     let started = Instant::now();
     let Answer { content, is_error } = match arguments {

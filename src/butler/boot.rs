@@ -7,7 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use self::life::RunningButler;
@@ -18,7 +18,8 @@ use super::status::PhaseTime;
 use base::{ButlerName, task};
 use config::ButlerConfig;
 use inbox::SWITCHBOARD;
-use store::migrate::{Chain, MigrationError};
+use store::MigrationError;
+use store::migrate::Chain;
 
 /// A boot that came to nothing.
 #[derive(Debug, Clone, thiserror::Error)]
@@ -40,8 +41,8 @@ pub struct BootedButler {
 
 impl BootedButler {
     /// Waits for the end of the butler's task; `Err` when it ended by a panic.
-    pub async fn ended(&mut self) -> Result<(), String> {
-        (&mut self.task).await.map_err(|e| format!("the butler's task ended: {e}"))
+    pub async fn ended(&mut self) -> Result<(), JoinError> {
+        (&mut self.task).await
     }
 }
 
@@ -92,7 +93,7 @@ impl Failure for schedule::SyncError {
 }
 impl Failure for mcp::BindError {}
 impl Failure for sessions::NoModel {}
-impl Failure for store::migrate::MigrationError {}
+impl Failure for MigrationError {}
 
 /// Boots the butler. `stop` ends it again: sessions are drained, then everything is taken down in reverse.
 ///

@@ -260,9 +260,13 @@ struct SessionModel<'a> {
 
 #[async_trait]
 impl AskModel for SessionModel<'_> {
-    async fn ready(&self) -> Result<(), String> {
+    async fn ready(&self) -> Result<(), AskModelError> {
         let state = self.runs.0.core.spawner.model_state().await;
-        if state.ready { Ok(()) } else { Err(state.reason.unwrap_or_else(|| "it has no model".to_owned())) }
+        if state.ready {
+            Ok(())
+        } else {
+            Err(AskModelError::NotNow(state.reason.unwrap_or_else(|| "it has no model".to_owned())))
+        }
     }
 
     async fn ask(&self, trigger: Trigger) -> Result<SessionResult, AskModelError> {

@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use clap::Args;
 use serde_json::json;
 
-use super::args::PostgresArgs;
+use super::common::PostgresArgs;
 use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::text::{count, sentence};

@@ -2,7 +2,7 @@
 
 use clap::Args;
 
-use super::args::BadArgument;
+use super::common::BadArgument;
 use super::out::{Out, Tone};
 use super::table::Cell;
 use super::text::{count, one_line};

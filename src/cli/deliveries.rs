@@ -2,7 +2,7 @@
 
 use clap::Subcommand;
 
-use super::args::{Id, Newest};
+use super::common::{Id, Newest};
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};

@@ -1,6 +1,6 @@
 //! `butlerd doctor`
 
-use super::args::PostgresArgs;
+use super::common::PostgresArgs;
 use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::text::{count, one_line};

@@ -27,7 +27,7 @@ pub struct InitArgs {
     #[arg(long, value_name = "ZONE")]
     pub zone: Option<String>,
     /// What runs the sessions: `claude-code`, `codex`, `gemini` or `native` [default: native]
-    #[arg(long, value_name = "RUNTIME", value_parser = super::args::one_of::<RuntimeKind>())]
+    #[arg(long, value_name = "RUNTIME", value_parser = super::common::one_of::<RuntimeKind>())]
     pub runtime: Option<RuntimeKind>,
     /// Take the model's key from this variable of the environment
     #[arg(long, value_name = "VARIABLE", conflicts_with = "key_stdin")]

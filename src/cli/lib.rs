@@ -9,6 +9,7 @@ mod caller;
 mod chat;
 mod chat_notes;
 mod check;
+mod common;
 mod costs;
 mod db;
 mod deliveries;
@@ -115,7 +116,7 @@ fn call(place: Place, command: Command) -> Outcome {
         Command::Notes(what) => place.call(|caller| notes::run(caller, what)),
         Command::Memory(args) => place.call(|caller| memory::run(caller, args)),
         Command::Schedule(what) => place.call(|caller| schedule::run(caller, what)),
-        Command::Timeline { id: args::Id(id) } => {
+        Command::Timeline { id: common::Id(id) } => {
             place.call(async |caller| caller.show(caller.quick()?.timeline(id).await, timeline::show))
         }
         Command::Secret(what) => {

@@ -7,7 +7,6 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::Outcome;
-use super::table::{Fields, Table};
 use super::text::{block, moment, one_line};
 use admin::Unavailable;
 
@@ -136,16 +135,6 @@ impl Out {
             Ok(text) => self.line(&text),
             Err(e) => self.aside(&format!("An event can't be written as JSON: {e}")),
         }
-    }
-
-    /// A table of these rows.
-    pub fn table<'a, T>(&'a self, rows: &'a [T]) -> Table<'a, T> {
-        Table::new(self, rows)
-    }
-
-    /// Names with values, one on each line.
-    pub fn fields(&self) -> Fields<'_> {
-        Fields::new(self)
     }
 }
 

@@ -1,16 +1,17 @@
 //! `butlerd trigger --dry-run`
 
+use serde_json::Value;
+
 use super::out::{Out, Tone};
 use super::problem::FAILED;
 use super::text::one_line;
-use super::trigger::TriggerArgs;
 use super::{Caller, Outcome};
 use admin::api::WorkApiClient;
 use sessions::Preview;
 use sessions::budget::LimitLeft;
 
-pub async fn run(caller: &Caller, args: TriggerArgs) -> Outcome {
-    let preview = caller.got(caller.quick()?.trigger_preview(args.butler, args.prompt, args.context).await)?;
+pub async fn run(caller: &Caller, butler: String, prompt: String, context: Option<Value>) -> Outcome {
+    let preview = caller.got(caller.quick()?.trigger_preview(butler, prompt, context).await)?;
     caller.out.answer(&preview, show)?;
     Ok(if preview.refusal.is_some() { FAILED } else { 0 })
 }

@@ -3,7 +3,7 @@
 use clap::Args;
 use config::{Overrides, Ports, RuntimeKind};
 
-use super::args::PostgresArgs;
+use super::common::PostgresArgs;
 use super::problem::{FAILED, Problem};
 use super::{Outcome, Place};
 use offline::demo::DemoOptions;

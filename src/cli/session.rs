@@ -5,7 +5,7 @@ use serde::Serialize;
 use serde_json::Value;
 use uuid::Uuid;
 
-use super::args::{Id, Newest};
+use super::common::{Id, Newest};
 use super::events::{Printer, READ, SHOWN, cut_off, next};
 use super::follow::follow;
 use super::out::{Out, Tone};

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::args::Id;
+use super::common::Id;
 use super::out::{Out, Tone};
 use super::text::{count, one_line};
 use super::{Caller, Outcome};

@@ -75,6 +75,18 @@ impl<T: Into<Cell>> From<(Tone, T)> for Cell {
     }
 }
 
+impl Out {
+    /// A table of these rows.
+    pub fn table<'a, T>(&'a self, rows: &'a [T]) -> Table<'a, T> {
+        Table { out: self, rows, columns: Vec::new() }
+    }
+
+    /// Names with values, one on each line.
+    pub fn fields(&self) -> Fields<'_> {
+        Fields { out: self, fields: Vec::new() }
+    }
+}
+
 /// Rows under heads, each column as wide as it must be.
 pub struct Table<'a, T> {
     out: &'a Out,
@@ -83,10 +95,6 @@ pub struct Table<'a, T> {
 }
 
 impl<'a, T> Table<'a, T> {
-    pub(super) fn new(out: &'a Out, rows: &'a [T]) -> Self {
-        Self { out, rows, columns: Vec::new() }
-    }
-
     /// Adds a column; an empty cell is shown as a dash.
     #[must_use]
     pub fn column<C: Into<Cell>>(mut self, head: &'static str, cell: impl Fn(&'a T) -> C) -> Self {
@@ -130,11 +138,7 @@ pub struct Fields<'a> {
     fields: Vec<(Cow<'static, str>, Cell)>,
 }
 
-impl<'a> Fields<'a> {
-    pub(super) fn new(out: &'a Out) -> Self {
-        Self { out, fields: Vec::new() }
-    }
-
+impl Fields<'_> {
     /// Adds a field.
     #[must_use]
     pub fn field(mut self, name: impl Into<Cow<'static, str>>, value: impl Into<Cell>) -> Self {

@@ -3,7 +3,7 @@
 use clap::Subcommand;
 use jiff::Timestamp;
 
-use super::args::Id;
+use super::common::Id;
 use super::out::Out;
 use super::{Caller, Outcome};
 use admin::MadeToken;

@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::args::BadArgument;
+use super::common::BadArgument;
 use super::events::{Printer, SHOWN, ending};
 use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
@@ -46,7 +46,7 @@ pub async fn run(caller: Caller, args: TriggerArgs) -> Outcome {
         args.prompt.truncate(args.prompt.trim_end().len());
     }
     match (args.dry_run, args.follow) {
-        (true, _) => super::preview::run(&caller, args).await,
+        (true, _) => super::preview::run(&caller, args.butler, args.prompt, args.context).await,
         (_, true) => follow(&caller, args).await,
         _ => wait(&caller, args).await,
     }

@@ -3,7 +3,7 @@
 use clap::Args;
 use uuid::Uuid;
 
-use super::args::Newest;
+use super::common::Newest;
 use super::out::Tone;
 use super::problem::Problem;
 use super::text::count;

@@ -28,13 +28,7 @@ impl<'t> Checker<'t> {
 
     /// Notes a mistake.
     pub fn note(&mut self, line: Option<usize>, key: &str, problem: impl Into<String>, expected: impl Into<String>) {
-        self.mistakes.push(Mistake {
-            file: self.file.clone(),
-            line,
-            key: key.to_owned(),
-            problem: problem.into(),
-            expected: expected.into(),
-        });
+        self.mistakes.push(Mistake::at(&self.file, line, key, problem, expected));
     }
 
     /// Checks the whole file.

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use sha2::{Digest, Sha256};
 
-use super::roster::SHARED_DIR;
+use super::SHARED_DIR;
 
 /// Scenario tests, which no running butler reads.
 const TESTS_DIR: &str = "tests";

@@ -9,6 +9,7 @@
 
 mod annotate;
 mod butler;
+mod catalog;
 mod check;
 mod daemon;
 mod digest;
@@ -34,6 +35,7 @@ pub use butler::{
     BufferSection, ButlerBudgets, ButlerConfig, DbSection, EnvSection, RuntimeSection, ScheduleEntry, SessionsSection,
     ShutdownSection, SwitchboardSection,
 };
+pub use catalog::{Catalog, Finding, Place};
 pub use check::nearest;
 pub use daemon::{
     AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
@@ -42,12 +44,17 @@ pub use daemon::{
 pub use editor::{butler_schema, pricing_schema, settings_schema};
 pub use environment::{Environment, Overrides};
 pub use load::{Household, Origin, load, load_config};
-pub use mistake::{Mistake, Refused};
+pub use mistake::{BrokenButler, Mistake, Refused};
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
-pub use roster::{BrokenButler, CORE_BUTLERS, Catalog, Finding, Place, SHARED_DIR};
 pub use schema::keys;
 pub use section::{KeyMistake, Section};
 pub use skills::Skill;
 pub use values::{
     Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, Zone,
 };
+
+/// The directory of the roster that holds what butlers share; no butler.
+pub const SHARED_DIR: &str = "shared";
+
+/// The butlers without which there is no household.
+pub const CORE_BUTLERS: [&str; 2] = ["switchboard", "messenger"];

@@ -9,13 +9,14 @@ use serde_json::{Map, Value as Json, json};
 use base::ButlerName;
 
 use super::butler::ButlerConfig;
+use super::catalog::Catalog;
 use super::check::Checker;
 use super::daemon::{CONFIG, Config};
 use super::environment::{Environment, Layer, Overrides, from_command_line, from_environment};
-use super::mistake::{Mistake, Refused};
+use super::mistake::{BrokenButler, Mistake, Refused};
 use super::node::Node;
 use super::pricing::Pricing;
-use super::roster::{self, BrokenButler, Catalog};
+use super::roster;
 
 /// Where the settings are looked for when no flag names a file.
 const DEFAULT_FILE: &str = "config/butlerd.toml";

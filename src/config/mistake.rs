@@ -1,11 +1,9 @@
 //! What is wrong in a configuration, told so that its reader can put it right.
 
 use std::fmt;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde::Serialize;
-
-use super::roster::BrokenButler;
 
 /// One mistake: where it is, what was found there and what was expected.
 ///
@@ -25,6 +23,20 @@ pub struct Mistake {
     pub expected: String,
 }
 
+impl Mistake {
+    /// A mistake at this place; `key` is empty where the whole file is meant.
+    pub(super) fn at(
+        file: &Path,
+        line: Option<usize>,
+        key: &str,
+        problem: impl Into<String>,
+        expected: impl Into<String>,
+    ) -> Self {
+        let (file, key) = (file.to_owned(), key.to_owned());
+        Self { file, line, key, problem: problem.into(), expected: expected.into() }
+    }
+}
+
 impl fmt::Display for Mistake {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.file.display())?;
@@ -40,6 +52,17 @@ impl fmt::Display for Mistake {
         }
         Ok(())
     }
+}
+
+/// A butler that can't be started because of its files.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+pub struct BrokenButler {
+    /// The name of its directory; need not be a valid name.
+    pub name: String,
+    /// Its directory, absolute.
+    pub dir: PathBuf,
+    /// Why; never empty. Two butlers that want the same thing: the place of both.
+    pub mistakes: Vec<Mistake>,
 }
 
 /// Why no household can be made of the configuration.

@@ -3,22 +3,16 @@
 use std::collections::BTreeMap;
 use std::path::{Component, Path, PathBuf};
 
-use serde::Serialize;
 use serde_json::{Map, Value as Json};
 
 use super::butler::{BUTLER, ButlerConfig};
+use super::catalog::{Catalog, Finding, Place};
 use super::check::Checker;
 use super::daemon::Config;
-use super::mistake::Mistake;
+use super::mistake::{BrokenButler, Mistake};
 use super::node::Node;
-use super::section::KeyMistake;
 use super::single::{Claim, Single};
-
-/// The directory of the roster that holds what butlers share; no butler.
-pub const SHARED_DIR: &str = "shared";
-
-/// The butlers without which there is no household.
-pub const CORE_BUTLERS: [&str; 2] = ["switchboard", "messenger"];
+use super::{CORE_BUTLERS, SHARED_DIR};
 
 const BUTLER_FILE: &str = "butler.toml";
 
@@ -29,49 +23,6 @@ const REQUIRED_FILES: [(&str, &str); 4] = [
     ("AGENTS.md", "the butler's identity and rules"),
     ("MANIFESTO.md", "what the butler is for"),
 ];
-
-/// What this build can do, as far as a configuration depends on it.
-pub trait Catalog {
-    /// Whether this build has the module. A butler's own module (`[modules.<butler>]`) is never asked for here.
-    fn module(&self, name: &str) -> bool;
-
-    /// Mistakes in a module's settings, their keys relative to `modules.<name>`. Also called for a butler's own module.
-    fn check_module(&self, butler: &str, name: &str, table: &Json) -> Vec<KeyMistake>;
-
-    /// Mistakes that show only where a butler's settings and the files of its directory are seen together. Asked where
-    /// nothing else is wrong.
-    fn check_butler(&self, _: &ButlerConfig) -> Vec<Finding> {
-        Vec::new()
-    }
-}
-
-/// A mistake that [`Catalog::check_butler`] found.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Finding {
-    pub place: Place,
-    pub problem: String,
-    pub expected: String,
-}
-
-/// Where a mistake is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Place {
-    /// A key of `butler.toml`, segment by segment; a number is a place in a list.
-    Key(Vec<String>),
-    /// A line of a file of the roster.
-    Line(PathBuf, usize),
-}
-
-/// A butler that can't be started because of its files.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-pub struct BrokenButler {
-    /// The name of its directory; need not be a valid name.
-    pub name: String,
-    /// Its directory, absolute.
-    pub dir: PathBuf,
-    /// Why; never empty. Two butlers that want the same thing: the place of both.
-    pub mistakes: Vec<Mistake>,
-}
 
 /// What was found in the roster.
 #[derive(Default)]
@@ -99,13 +50,7 @@ struct Candidate {
 /// Reads the roster; `shown` is its path as given, for mistakes.
 pub(super) fn read(shown: &Path, config: &Config, catalog: &dyn Catalog) -> Roster {
     let mut roster = Roster::default();
-    let fatal = |problem: String, expected: &str| Mistake {
-        file: shown.to_owned(),
-        line: None,
-        key: String::new(),
-        problem,
-        expected: expected.to_owned(),
-    };
+    let fatal = |problem: String, expected: &str| Mistake::at(shown, None, "", problem, expected);
     let names = match directories(&config.daemon.roster) {
         Ok(names) => names,
         Err(e) => {
@@ -175,12 +120,9 @@ fn settle_claims(candidates: &mut [Candidate], claim: fn(&Candidate) -> Option<&
             continue;
         };
         let Some(theirs) = claim(&candidates[winner]).cloned() else { continue };
-        let told = |at: &Candidate, claim: &Claim, other: &Candidate| Mistake {
-            file: at.file.clone(),
-            line: claim.line,
-            key: claim.key.to_owned(),
-            problem: format!("found {}, which `{}` has too", claim.value, other.name),
-            expected: "a value of the butler's own".to_owned(),
+        let told = |at: &Candidate, claim: &Claim, other: &Candidate| {
+            let problem = format!("found {}, which `{}` has too", claim.value, other.name);
+            Mistake::at(&at.file, claim.line, claim.key, problem, "a value of the butler's own")
         };
         let both =
             [told(&candidates[i], &mine, &candidates[winner]), told(&candidates[winner], &theirs, &candidates[i])];
@@ -222,14 +164,8 @@ impl Candidate {
         let mut checker = Checker::new(&file, &BUTLER);
         for (required, purpose) in REQUIRED_FILES {
             if !dir.join(required).is_file() {
-                let at = Mistake {
-                    file: shown.join(&name).join(required),
-                    line: None,
-                    key: String::new(),
-                    problem: "missing".to_owned(),
-                    expected: format!("a file: {purpose}"),
-                };
-                checker.mistakes.push(at);
+                let missing = shown.join(&name).join(required);
+                checker.mistakes.push(Mistake::at(&missing, None, "", "missing", format!("a file: {purpose}")));
             }
         }
         let bytes = match std::fs::read(dir.join(BUTLER_FILE)) {

@@ -4,10 +4,11 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
+use super::CORE_BUTLERS;
+use super::catalog::Catalog;
 use super::check::Checker;
 use super::daemon::Config;
 use super::node::{Node, Value};
-use super::roster::{CORE_BUTLERS, Catalog};
 use super::rules;
 use super::section::KeyMistake;
 use super::skills::{SharedSkillRef, Skill};

@@ -22,6 +22,15 @@ use crate::write::WriteError;
 /// Below the data directory: a file for each schema.
 pub const DIR: &str = "purged";
 
+/// Why purged memories that have come back are still there.
+#[derive(Debug, thiserror::Error)]
+pub enum LedgerError {
+    #[error("{file} can't be read: {source}", file = file.display())]
+    Read { file: PathBuf, source: std::io::Error },
+    #[error("purging again: {0}")]
+    Purge(#[from] WriteError),
+}
+
 /// The file of one butler.
 #[derive(Clone, Debug)]
 pub struct Ledger {
@@ -62,13 +71,12 @@ impl Ledger {
     }
 
     /// Purges again what has come back. Returns how much that was.
-    pub async fn carry_out(&self, store: &Store, clock: &Clock, butler: &str) -> Result<usize, String> {
-        let all = self.read().map_err(|e| format!("{} can't be read: {e}", self.file.display()))?;
+    pub async fn carry_out(&self, store: &Store, clock: &Clock, butler: &str) -> Result<usize, LedgerError> {
+        let all = self.read().map_err(|source| LedgerError::Read { file: self.file.clone(), source })?;
         let mut again = 0;
         for (tenant, purged) in all {
             let context = RequestContext::root(clock, tenant, "butlerd", butler, "ledger", Trust::Owner);
-            again +=
-                purge_again(store, &Arc::new(context), &purged).await.map_err(|e| format!("purging again: {e}"))?;
+            again += purge_again(store, &Arc::new(context), &purged).await?;
         }
         Ok(again)
     }

@@ -5,15 +5,15 @@
 //! [`write`] takes in, [`Memory`] finds, [`gate`] says what may be remembered, [`Ledger`] what was purged. All SQL stands in
 //! [`sql`].
 
+mod ask;
 mod engine;
 pub mod gate;
 mod ledger;
 mod shard;
 pub mod sql;
-mod vectors;
 pub mod write;
 
-pub use engine::{Answered, Ask, Found, Memory, Options};
-pub use ledger::{DIR as PURGED, Ledger};
+pub use ask::{Answered, Ask, Found};
+pub use engine::{Memory, Options, make_missing};
+pub use ledger::{DIR as PURGED, Ledger, LedgerError};
 pub use memory_index::Kind;
-pub use vectors::make_missing;

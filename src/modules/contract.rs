@@ -12,18 +12,18 @@ use tokio::sync::Notify;
 
 use super::background::{BackgroundTask, TaskHealth};
 use super::inbound::Inbound;
+use super::job::NamedJob;
 use super::opening::Opening;
 use super::own_sessions::ModuleSessions;
 use super::routes::{Route, RouteSpec};
 use approvals::ApprovalGate;
-use base::{ButlerName, Clock, Secret, TenantId};
+use base::{ButlerName, Clock, Secret};
 use config::{KeyMistake, Section};
 use conversation::ConversationReader;
 use outbox::{Channel, Outbox};
 use schedule::BuiltInSchedule;
-use sessions::{SessionResult, Trigger};
+use store::Store;
 use store::migrate::Chain;
-use store::{Database, Store, StoreError};
 use tools::Tool;
 
 /// The step of boot in which a module failed.
@@ -72,6 +72,37 @@ pub struct Credential {
     pub required: bool,
 }
 
+/// Why a module can't do its part: a sentence for the owner.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ModuleError(String);
+
+impl ModuleError {
+    /// Takes the words of another error, as in `map_err(ModuleError::new)`.
+    pub fn new(why: impl std::fmt::Display) -> Self {
+        Self(why.to_string())
+    }
+}
+
+impl From<String> for ModuleError {
+    fn from(why: String) -> Self {
+        Self(why)
+    }
+}
+
+impl From<&str> for ModuleError {
+    fn from(why: &str) -> Self {
+        Self::new(why)
+    }
+}
+
+/// The mistakes of a module's settings.
+impl From<Vec<KeyMistake>> for ModuleError {
+    fn from(wrong: Vec<KeyMistake>) -> Self {
+        Self(wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
+    }
+}
+
 /// What a module may register: nothing else is accepted.
 #[derive(Clone, Debug, Default)]
 pub struct Manifest {
@@ -107,89 +138,21 @@ pub struct ModuleContext {
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
 }
 
-/// Lets a job ask a model of the butler's: one session, which waits for its place as all housekeeping does.
-#[async_trait]
-pub trait AskModel: Send + Sync {
-    /// Whether the butler has a model now. The error is the sentence that says what to set.
-    async fn ready(&self) -> Result<(), String>;
-    /// Runs the session to its end.
-    async fn ask(&self, trigger: Trigger) -> Result<SessionResult, AskModelError>;
-}
-
-/// Why a job has no answer of a model. Each holds a sentence.
-#[derive(Debug, thiserror::Error)]
-pub enum AskModelError {
-    /// Nothing is wrong with what was asked: there is no place, no money or no model just now, or the daemon stops.
-    #[error("{0}")]
-    NotNow(String),
-    /// Neither here: the model could not be reached, or turned the household away.
-    #[error("{0}")]
-    Unreachable(String),
-    /// The session failed.
-    #[error("{0}")]
-    Failed(String),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// What a job of a module works with.
-pub struct JobCall<'a> {
-    pub db: &'a Database,
-    /// Whose rows; those of every tenant, if it is the owner's.
-    pub tenant: &'a TenantId,
-    pub args: Option<&'a Value>,
-    pub model: &'a dyn AskModel,
-    /// Under which name rows are claimed: the same after a restart, another one elsewhere.
-    pub node: &'a str,
-    /// Of the schedule that runs it: its name, and how it stands to other work (1 goes first).
-    pub schedule: &'a str,
-    pub priority: u8,
-}
-
-/// Why a job of a module came to nothing.
-#[derive(Debug, thiserror::Error)]
-pub enum JobFailure {
-    /// A sentence for the owner.
-    #[error("{0}")]
-    Told(String),
-    #[error(transparent)]
-    Store(#[from] StoreError),
-}
-
-/// Work that schedules name and that begins without a model.
-#[async_trait]
-pub trait Job: Send + Sync {
-    /// Does it, and says in a sentence what was done.
-    async fn run(&self, call: JobCall<'_>) -> Result<String, JobFailure>;
-}
-
-/// A job with its names, the first of which is its own.
-#[derive(Clone)]
-pub struct NamedJob {
-    pub names: &'static [&'static str],
-    pub job: Arc<dyn Job>,
-}
-
-/// Mistakes of a module's settings in one sentence.
-pub fn told(wrong: &[KeyMistake]) -> String {
-    wrong.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
-}
-
 /// Makes modules of one name. [`Catalog`](crate::Catalog) lists all factories.
 ///
 /// # Examples
 ///
 /// ```
 /// # use async_trait::async_trait;
-/// # use modules::{Manifest, ModuleContext};
+/// # use modules::{Manifest, ModuleContext, ModuleError};
 /// # use tools::Tool;
 /// # struct Greeter { word: String }
 /// # #[async_trait]
 /// # impl Module for Greeter {
-/// #     fn manifest(&self) -> Result<Manifest, String> {
+/// #     fn manifest(&self) -> Result<Manifest, ModuleError> {
 /// #         Ok(Manifest::default())
 /// #     }
-/// #     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
+/// #     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
 /// #         Ok(Vec::new())
 /// #     }
 /// # }
@@ -205,7 +168,7 @@ pub fn told(wrong: &[KeyMistake]) -> String {
 ///     fn name(&self) -> &str {
 ///         "greeter"
 ///     }
-///     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+///     fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
 ///         let word = config["word"].as_str().unwrap_or("Good morning");
 ///         Ok(Box::new(Greeter { word: word.to_owned() }))
 ///     }
@@ -230,10 +193,11 @@ pub trait Factory: Send + Sync {
         self.settings().check(config)
     }
     /// The module for this configuration, which was checked.
-    fn build(&self, config: &Value, butler: &ButlerName, dir: &std::path::Path) -> Result<Box<dyn Module>, String>;
+    fn build(&self, config: &Value, butler: &ButlerName, dir: &std::path::Path)
+    -> Result<Box<dyn Module>, ModuleError>;
 }
 
-/// One butler's module. Errors are sentences for the owner.
+/// One butler's module.
 ///
 /// A butler's boot calls `manifest`, `migrations`, `credentials`, `start`, `channels`, `schedules`, `jobs` and `tools`, in
 /// this order. An error ends the module and those that depend on it, not its butler.
@@ -246,7 +210,7 @@ pub trait Factory: Send + Sync {
 /// use std::sync::Arc;
 ///
 /// use async_trait::async_trait;
-/// use modules::{Manifest, Module, ModuleContext};
+/// use modules::{Manifest, Module, ModuleContext, ModuleError};
 /// use serde_json::json;
 /// use tools::{Definition, Meta, Tool, handler};
 ///
@@ -256,13 +220,13 @@ pub trait Factory: Send + Sync {
 ///
 /// #[async_trait]
 /// impl Module for Greeter {
-///     fn manifest(&self) -> Result<Manifest, String> {
+///     fn manifest(&self) -> Result<Manifest, ModuleError> {
 ///         Ok(Manifest { tools: vec!["greet".to_owned()], ..Manifest::default() })
 ///     }
-///     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
+///     async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
 ///         let meta = Meta { reads_private: false, ..Meta::read() };
 ///         let greet = Definition::new("greet", "Say the household's greeting.", json!({"type": "object"}), meta);
-///         let greet = greet.map_err(|e| e.to_string())?;
+///         let greet = greet.map_err(ModuleError::new)?;
 ///         let word = self.word.clone();
 ///         let say = handler(move |_| {
 ///             let word = word.clone();
@@ -274,26 +238,26 @@ pub trait Factory: Send + Sync {
 ///
 /// let greeter = Greeter { word: "Good morning".to_owned() };
 /// assert_eq!(greeter.manifest()?.tools, ["greet"]);
-/// # Ok::<(), String>(())
+/// # Ok::<(), ModuleError>(())
 /// ```
 #[async_trait]
 pub trait Module: Send + Sync {
     /// What it will register.
-    fn manifest(&self) -> Result<Manifest, String>;
+    fn manifest(&self) -> Result<Manifest, ModuleError>;
     /// Credentials it wants.
     fn credentials(&self) -> Vec<Credential> {
         Vec::new()
     }
     /// Its tables, if it has any.
-    fn migrations(&self) -> Result<Option<Chain>, String> {
+    fn migrations(&self) -> Result<Option<Chain>, ModuleError> {
         Ok(None)
     }
     /// Comes to life.
-    async fn start(&self, _: &ModuleContext) -> Result<(), String> {
+    async fn start(&self, _: &ModuleContext) -> Result<(), ModuleError> {
         Ok(())
     }
     /// Ways out of the household, after it started. Only the messenger's are used.
-    fn channels(&self, _: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
+    fn channels(&self, _: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, ModuleError> {
         Ok(Vec::new())
     }
     /// What its schedules, and those of `butler.toml`, may name, after it started. `check` goes by the names in
@@ -306,7 +270,7 @@ pub trait Module: Send + Sync {
         Vec::new()
     }
     /// Its tools, after it started. Those that send something out by their name are the messenger's alone.
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String>;
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError>;
     /// Its HTTP routes, after it started: those that its manifest declares, served while its butler is up.
     fn routes(&self, _: &ModuleContext) -> Vec<Route> {
         Vec::new()

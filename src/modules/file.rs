@@ -12,7 +12,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::contract::{Factory, Manifest, Module, ModuleContext, told};
+use super::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
 use base::ButlerName;
 use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
 use tools::Tool;
@@ -39,8 +39,8 @@ impl Factory for FileFactory {
     fn settings(&self) -> Section {
         Section::of::<Settings>()
     }
-    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
-        let Settings { name } = self.settings().read(config).map_err(|wrong| told(&wrong))?;
+    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
+        let Settings { name } = self.settings().read(config)?;
         Ok(Box::new(FileModule { name }))
     }
 }
@@ -51,22 +51,23 @@ struct FileModule {
 
 #[async_trait]
 impl Module for FileModule {
-    fn manifest(&self) -> Result<Manifest, String> {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
         Ok(Manifest { tools: vec![send_tool_name(NAME)], ..Manifest::default() })
     }
-    async fn start(&self, cx: &ModuleContext) -> Result<(), String> {
+    async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
         let directory = cx.data_dir.join(DIRECTORY);
-        std::fs::create_dir_all(&directory).map_err(|e| format!("{} can't be made: {e}", directory.display()))
+        let made = std::fs::create_dir_all(&directory);
+        made.map_err(|e| format!("{} can't be made: {e}", directory.display()).into())
     }
-    fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
+    fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, ModuleError> {
         let path = cx.data_dir.join(DIRECTORY).join(&self.name);
         Ok(vec![Arc::new(FileChannel {
             inner: Arc::new(Inner { path, writing: Mutex::new(()) }),
             name: self.name.clone(),
         })])
     }
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(vec![send_tool(&cx.outbox, NAME).map_err(|e| e.to_string())?])
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
+        Ok(vec![send_tool(&cx.outbox, NAME).map_err(ModuleError::new)?])
     }
 }
 

@@ -8,6 +8,7 @@ mod catalog;
 mod contract;
 mod file;
 mod inbound;
+mod job;
 mod log;
 pub mod memory;
 mod opening;
@@ -24,11 +25,9 @@ mod webhook;
 
 pub use background::{Background, BackgroundTask, TaskError, TaskHealth, TaskKind, TaskState};
 pub use catalog::Catalog;
-pub use contract::{
-    AskModel, AskModelError, Credential, Factory, Health, Job, JobCall, JobFailure, Manifest, Module, ModuleContext,
-    NamedJob, Phase, State, told,
-};
+pub use contract::{Credential, Factory, Health, Manifest, Module, ModuleContext, ModuleError, Phase, State};
 pub use inbound::Inbound;
+pub use job::{AskModel, AskModelError, Job, JobCall, JobFailure, NamedJob};
 pub use opening::{Lines, NamedOpening, OPENING_BUDGET, Opened, Opening, SessionLines, estimate, open};
 pub use own_sessions::{Cause, ModuleSessions, SessionRequest};
 pub use routes::{Found, Matched, Route, RouteAnswer, RouteError, RouteHandler, RouteRequest, RouteSpec, RouteTable};

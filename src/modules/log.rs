@@ -6,7 +6,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use serde_json::{Value, json};
 
-use super::contract::{Factory, Manifest, Module, ModuleContext};
+use super::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
 use base::ButlerName;
 use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
 use tools::Tool;
@@ -19,7 +19,7 @@ impl Factory for LogFactory {
     fn name(&self) -> &str {
         NAME
     }
-    fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+    fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         Ok(Box::new(LogModule))
     }
 }
@@ -28,14 +28,14 @@ struct LogModule;
 
 #[async_trait]
 impl Module for LogModule {
-    fn manifest(&self) -> Result<Manifest, String> {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
         Ok(Manifest { tools: vec![send_tool_name(NAME)], ..Manifest::default() })
     }
-    fn channels(&self, _: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
+    fn channels(&self, _: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, ModuleError> {
         Ok(vec![Arc::new(LogChannel)])
     }
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(vec![send_tool(&cx.outbox, NAME).map_err(|e| e.to_string())?])
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
+        Ok(vec![send_tool(&cx.outbox, NAME).map_err(ModuleError::new)?])
     }
 }
 

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, Phase, told};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError, Phase};
 use base::ButlerName;
 use store::migrate::{Chain, Migration};
 use tools::{Definition, Effect, Meta, Tool, handler};
@@ -70,9 +70,8 @@ impl Factory for ProbeFactory {
             Ok(_) => Vec::new(),
         }
     }
-    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
-        let Settings { fail_in, tool, undeclared, stop_marker, once } =
-            self.settings().read(config).map_err(|wrong| told(&wrong))?;
+    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
+        let Settings { fail_in, tool, undeclared, stop_marker, once } = self.settings().read(config)?;
         Ok(Box::new(Probe {
             name: self.name,
             fail_in,
@@ -115,14 +114,14 @@ fn define(name: &str, effect: Effect) -> Tool {
 
 #[async_trait]
 impl Module for Probe {
-    fn manifest(&self) -> Result<Manifest, String> {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
         Ok(Manifest { tools: vec![self.tool.clone()], ..Manifest::default() })
     }
     fn credentials(&self) -> Vec<Credential> {
         let required = self.fail_in == Some(Phase::Credentials);
         vec![Credential { name: "PROBE_CREDENTIAL".to_owned(), required }]
     }
-    fn migrations(&self) -> Result<Option<Chain>, String> {
+    fn migrations(&self) -> Result<Option<Chain>, ModuleError> {
         let sql = match self.fail_in {
             Some(Phase::Migration) => "SELECT no_such_column FROM state",
             _ => {
@@ -140,12 +139,12 @@ impl Module for Probe {
         };
         Ok(Some(Chain { name: self.name.to_owned(), migrations: vec![migration] }))
     }
-    async fn start(&self, _: &ModuleContext) -> Result<(), String> {
-        if self.fail_in == Some(Phase::Startup) { Err("asked to fail in phase startup".to_owned()) } else { Ok(()) }
+    async fn start(&self, _: &ModuleContext) -> Result<(), ModuleError> {
+        if self.fail_in == Some(Phase::Startup) { Err("asked to fail in phase startup".into()) } else { Ok(()) }
     }
-    async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, String> {
+    async fn tools(&self, _: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
         if self.fail_in == Some(Phase::Tools) {
-            return Err("asked to fail in phase tools".to_owned());
+            return Err("asked to fail in phase tools".into());
         }
         Ok(std::iter::once(&self.tool).chain(&self.undeclared).map(|n| define(n, self.effect)).collect())
     }

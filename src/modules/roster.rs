@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::contract::{Factory, Manifest, Module, ModuleContext};
+use super::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
 use base::ButlerName;
 use tools::Tool;
 use tools::sql::{self, SqlToolError};
@@ -16,7 +16,7 @@ impl Factory for RosterFactory {
     fn name(&self) -> &str {
         "roster"
     }
-    fn build(&self, _: &Value, _: &ButlerName, dir: &Path) -> Result<Box<dyn Module>, String> {
+    fn build(&self, _: &Value, _: &ButlerName, dir: &Path) -> Result<Box<dyn Module>, ModuleError> {
         Ok(Box::new(RosterModule { tools: dir.join("tools") }))
     }
 }
@@ -25,14 +25,14 @@ struct RosterModule {
     tools: PathBuf,
 }
 
-fn sentence(list: Vec<SqlToolError>) -> String {
-    list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ")
+fn sentence(list: Vec<SqlToolError>) -> ModuleError {
+    list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ").into()
 }
 
 #[async_trait]
 impl Module for RosterModule {
     /// The files declare the tools, so the manifest is their names.
-    fn manifest(&self) -> Result<Manifest, String> {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
         let mut tools = Vec::new();
         if let Ok(entries) = std::fs::read_dir(&self.tools) {
             for path in entries.filter_map(|e| e.ok().map(|e| e.path())) {
@@ -44,9 +44,9 @@ impl Module for RosterModule {
         Ok(Manifest { tools, ..Manifest::default() })
     }
 
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
         let loaded = sql::load_dir(&self.tools, sql::Use::Tool).map_err(sentence)?;
-        let mut lease = cx.store.tenant(&base::TenantId::owner()).await.map_err(|e| e.to_string())?;
+        let mut lease = cx.store.tenant(&base::TenantId::owner()).await.map_err(ModuleError::new)?;
         sql::prepare(&mut lease, loaded).await.map_err(sentence)
     }
 }

@@ -13,7 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use super::background::{Supervised, TaskBoard};
 use super::catalog::Catalog;
-use super::contract::{Health, Manifest, Module, ModuleContext, NamedJob, Phase, State, told};
+use super::contract::{Health, Manifest, Module, ModuleContext, Phase, State};
+use super::job::NamedJob;
 use super::order::sort;
 use base::{ButlerName, Secret};
 use schedule::BuiltInSchedule;
@@ -82,12 +83,14 @@ impl Modules {
                 stop: CancellationToken::new(),
             };
             let built = match catalog.find(butler.as_str(), &name) {
-                None => Err(format!("this butlerd has no module `{name}`")),
-                Some(_) if circle.contains(&name) => Err(format!("modules need each other: {}", circle.join(", "))),
+                None => Err(format!("this butlerd has no module `{name}`").into()),
+                Some(_) if circle.contains(&name) => {
+                    Err(format!("modules need each other: {}", circle.join(", ")).into())
+                }
                 Some(factory) => match factory.check(&declared[&name]) {
-                    wrong if !wrong.is_empty() => Err(told(&wrong)),
+                    wrong if !wrong.is_empty() => Err(wrong.into()),
                     _ => match slot.needs.iter().find(|d| !declared.contains_key(*d)) {
-                        Some(missing) => Err(format!("needs the module `{missing}`; add [modules.{missing}]")),
+                        Some(missing) => Err(format!("needs the module `{missing}`; add [modules.{missing}]").into()),
                         None => factory.build(&declared[&name], butler, dir),
                     },
                 },
@@ -97,7 +100,8 @@ impl Modules {
                     slot.module = Some(module);
                     slot.manifest = manifest;
                 }
-                Err(error) => {
+                Err(e) => {
+                    let error = e.to_string();
                     tracing::error!(module = name, butler = %butler, phase = ?Phase::Config, error, "module failed");
                     slot.failure = Some((Health::Failed, Phase::Config, error));
                 }
@@ -108,7 +112,8 @@ impl Modules {
         set
     }
 
-    fn fail(&mut self, name: &str, phase: Phase, error: String) {
+    fn fail(&mut self, name: &str, phase: Phase, error: impl std::fmt::Display) {
+        let error = error.to_string();
         tracing::error!(module = name, phase = ?phase, error, "module failed");
         if let Some(slot) = self.slots.iter_mut().find(|s| s.name == name && s.failure.is_none()) {
             slot.failure = Some((Health::Failed, phase, error));

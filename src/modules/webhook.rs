@@ -19,7 +19,7 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, told};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
 use base::{ButlerName, Clock, HumanDuration, Secret, http_client, innermost};
 use outbox::{Channel, Delivery, Outcome, send_tool, send_tool_name};
 use tools::Tool;
@@ -77,8 +77,8 @@ impl Factory for WebhookFactory {
     fn check(&self, config: &Value) -> Vec<KeyMistake> {
         read(config).err().unwrap_or_default()
     }
-    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
-        Ok(Box::new(WebhookModule { settings: read(config).map_err(|wrong| told(&wrong))? }))
+    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
+        Ok(Box::new(WebhookModule { settings: read(config)? }))
     }
 }
 
@@ -88,14 +88,14 @@ struct WebhookModule {
 
 #[async_trait]
 impl Module for WebhookModule {
-    fn manifest(&self) -> Result<Manifest, String> {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
         Ok(Manifest { tools: vec![send_tool_name(NAME)], ..Manifest::default() })
     }
     fn credentials(&self) -> Vec<Credential> {
         let name = |e: &Endpoint| Credential { name: e.secret.clone(), required: true };
         self.settings.endpoints.values().map(name).collect()
     }
-    fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, String> {
+    fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, ModuleError> {
         let mut ends = BTreeMap::new();
         for (name, endpoint) in &self.settings.endpoints {
             let secret = cx.credentials.get(&endpoint.secret).cloned();
@@ -111,8 +111,8 @@ impl Module for WebhookModule {
         }
         Ok(vec![Arc::new(WebhookChannel { ends, clock: cx.clock.clone() })])
     }
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        Ok(vec![send_tool(&cx.outbox, NAME).map_err(|e| e.to_string())?])
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
+        Ok(vec![send_tool(&cx.outbox, NAME).map_err(ModuleError::new)?])
     }
 }
 

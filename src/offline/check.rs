@@ -57,7 +57,7 @@ pub async fn check(overrides: &Overrides, environment: &Environment, sql: bool) 
     if let (true, Ok(household)) = (sql, &start) {
         match rehearse(&household.config, &sound(household, &mistakes)).await {
             Ok(more) => mistakes.extend(more),
-            Err(why) => untried = Some(why),
+            Err(e) => untried = Some(e.to_string()),
         }
     }
     Report { ok: mistakes.is_empty(), mistakes, untried, start: start.as_ref().ok().map(Start::of) }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use base::SessionId;
 
+use super::limits::hard_limit;
 use super::proc;
 
 /// A process, told apart from every other that ever had its pid.
@@ -50,7 +51,7 @@ impl Mark {
     /// Whether the kernel lets this process mark its children. A finite limit, inherited from whoever started the
     /// daemon, may forbid it; then only the process tree and the session's group are left to find strays by.
     pub fn available() -> bool {
-        super::preexec::hard_limit(libc::RLIMIT_LOCKS as _).is_some_and(|hard| hard >= MARK_BIT << 1)
+        hard_limit(libc::RLIMIT_LOCKS as _).is_some_and(|hard| hard >= MARK_BIT << 1)
     }
 }
 

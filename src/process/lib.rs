@@ -23,6 +23,7 @@
 mod cgroup;
 mod fork;
 mod identity;
+mod limits;
 mod output;
 mod preexec;
 mod proc;
@@ -38,9 +39,10 @@ use std::path::PathBuf;
 
 pub use cgroup::{Groups, NoGroups, delegated};
 pub use identity::{ExitInfo, Identity, Mark, boot_id};
+pub use limits::Rlimits;
 pub use output::{Line, Lines, Output, OutputLimits};
 pub use sandbox::{Kernel, Line as KernelLine, Sandbox};
-pub use spec::{ChildSpec, ChildUser, Rlimits, UserError};
+pub use spec::{ChildSpec, ChildUser, UserError};
 pub use supervisor::{Child, Cleared, Ended, Leftover, ProcessSupervisor};
 
 /// Why a child could not be started, watched or ended.

@@ -6,11 +6,9 @@
 use std::io;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use super::limits::{Resource, Rlimits, hard_limit};
 use super::sandbox::SandboxPolicy;
-use super::{ChildUser, Mark, Rlimits};
-
-/// What `RLIMIT_*` are: the C library's type differs between glibc and musl.
-type Resource = u32;
+use super::{ChildUser, Mark};
 
 /// The steps, in their order, for the error that names the failed one.
 const STEPS: [&str; 14] = [
@@ -64,13 +62,6 @@ impl Progress {
         let step = unsafe { self.0.as_ref() }.map_or(0, |page| page.load(Ordering::Relaxed));
         STEPS.get(step as usize).copied().unwrap_or(STEPS[0])
     }
-}
-
-/// The hard limit of this process; `None` if the kernel doesn't tell.
-pub(super) fn hard_limit(resource: Resource) -> Option<u64> {
-    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
-    // SAFETY: the pointer is to a local of the right type.
-    (unsafe { libc::getrlimit(resource as _, &mut limit) } == 0).then_some(limit.rlim_max)
 }
 
 /// Everything that the child does before exec.

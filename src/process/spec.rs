@@ -7,7 +7,7 @@ use nix::unistd::{Uid, User};
 
 use base::SessionId;
 
-use super::{OutputLimits, Sandbox};
+use super::{OutputLimits, Rlimits, Sandbox};
 
 /// Everything about a child. Nothing else of the daemon reaches it: no variable, no descriptor, no signal disposition.
 #[derive(Clone)]
@@ -46,25 +46,6 @@ impl fmt::Debug for ChildSpec {
             .field("session", &self.session)
             .finish_non_exhaustive()
     }
-}
-
-/// Limits set by the kernel, soft and hard alike; `None` leaves what the daemon has. None is ever raised above the
-/// daemon's own hard limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Rlimits {
-    /// Bytes of a core dump.
-    pub core: Option<u64>,
-    /// Open descriptors.
-    pub nofile: Option<u64>,
-    /// Processes and threads of the child's *user*, all sessions together. For a child that runs as the daemon's own
-    /// user that counts everything else this user has running: leave it out then.
-    pub nproc: Option<u64>,
-    /// Processes and threads of the session; holds only where it has a control group.
-    pub session_tasks: Option<u64>,
-    /// Bytes of one file.
-    pub fsize: Option<u64>,
-    /// Bytes of data memory; where the session has a control group, also of all memory of all its processes together.
-    pub data: Option<u64>,
 }
 
 /// An unprivileged user for children, without supplementary groups.

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::time::Duration;
 
-use hmac::{Hmac, KeyInit, Mac};
 use jiff::tz::TimeZone;
 use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
@@ -13,6 +12,7 @@ use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::error::StoreError;
 use super::migrate::{self, Chain};
 use super::pool::{Lease, Pool, Scope};
+use super::roles::{GROUND, ROLE_EXISTS, grants, hex, role_name, role_password, role_statements};
 use base::{ButlerName, Clock, RequestContext, Secret, TenantId};
 use telemetry::QueueMetrics;
 
@@ -22,12 +22,6 @@ const DATABASE: &str = "butlers";
 const OWNER_POOL: usize = 4;
 /// A connection idle for this long is closed, but for the last of its pool.
 const IDLE: Duration = Duration::from_secs(30);
-
-/// What makes an empty database a household's.
-pub(super) const GROUND: &str = "
-    CREATE SCHEMA IF NOT EXISTS shared;
-    REVOKE ALL ON SCHEMA public FROM PUBLIC;
-    DO $$ BEGIN EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database()); END $$;";
 
 /// Where the database is and how butlers' pools are sized.
 pub struct DatabaseOptions {
@@ -235,21 +229,6 @@ impl Database {
     }
 }
 
-pub(super) fn role_password(master_key: &Secret<Vec<u8>>, butler: &ButlerName) -> Secret<String> {
-    Secret::new(derive(master_key, &format!("role:{butler}")))
-}
-
-/// A password derived from the master key for one purpose: 64 hex digits.
-pub fn derive(master_key: &Secret<Vec<u8>>, purpose: &str) -> String {
-    let mut mac = Hmac::<Sha256>::new_from_slice(master_key.expose()).expect("HMAC takes a key of any length");
-    mac.update(purpose.as_bytes());
-    hex(&mac.finalize().into_bytes())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
-}
-
 /// The zone's IANA name, as PostgreSQL takes it.
 fn zone_name(zone: &TimeZone) -> String {
     zone.iana_name().unwrap_or("UTC").to_owned()
@@ -278,44 +257,6 @@ pub async fn owner_connection(
     let (client, connection) = connected.map_err(|e| StoreError::Unreachable(super::error::describe(&e)))?;
     drop(base::task::spawn(base::task::Kind::Job, "owner-connection", connection));
     Ok(client)
-}
-
-pub(super) fn role_name(butler: &ButlerName) -> String {
-    format!("butler_{butler}")
-}
-
-/// What a butler's role may do in its own schema: rows, not definitions. Its call log only grows.
-pub(super) fn grants(schema: &str, role: &str) -> String {
-    format!(
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"{schema}\" TO \"{role}\";
-         GRANT USAGE ON ALL SEQUENCES IN SCHEMA \"{schema}\" TO \"{role}\";
-         REVOKE ALL ON \"{schema}\".schema_migrations FROM \"{role}\";
-         REVOKE UPDATE, DELETE ON \"{schema}\".tool_calls FROM \"{role}\";
-         REVOKE DELETE ON \"{schema}\".sessions FROM \"{role}\";"
-    )
-}
-
-pub(super) const ROLE_EXISTS: &str = "SELECT 1 FROM pg_roles WHERE rolname = $1";
-
-/// What makes a butler's role and schema, or makes them what they should be.
-pub(super) fn role_statements(exists: bool, role: &str, schema: &str, verifier: &str) -> [String; 9] {
-    let verb = if exists { "ALTER" } else { "CREATE" };
-    [
-        format!(
-            "{verb} ROLE \"{role}\" LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS
-             PASSWORD '{verifier}'"
-        ),
-        format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\""),
-        format!("REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC"),
-        format!("GRANT USAGE ON SCHEMA \"{schema}\" TO \"{role}\""),
-        format!("GRANT USAGE ON SCHEMA shared TO \"{role}\""),
-        format!(
-            "DO $$ BEGIN EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), '{role}'); END $$"
-        ),
-        format!("ALTER ROLE \"{role}\" SET search_path = \"{schema}\", shared, public"),
-        format!("ALTER ROLE \"{role}\" SET statement_timeout = '60s'"),
-        format!("ALTER ROLE \"{role}\" SET idle_in_transaction_session_timeout = '60s'"),
-    ]
 }
 
 async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreError> {

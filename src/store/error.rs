@@ -18,7 +18,7 @@ pub enum StoreError {
         source: tokio_postgres::Error,
     },
     #[error("{0}")]
-    Migration(#[from] super::migrate::MigrationError),
+    Migration(#[from] MigrationError),
     #[error("the database answered something unexpected: {0}")]
     Unexpected(String),
 }
@@ -51,6 +51,49 @@ impl StoreError {
             _ => false,
         }
     }
+}
+
+/// Why a chain stopped.
+#[derive(Debug, thiserror::Error)]
+pub enum MigrationError {
+    #[error("{file}: the name of a migration is NNN_name.sql, with NNN counting from 001 without a gap")]
+    BadName { file: String },
+    #[error("{file}: can't be read: {source}")]
+    Read {
+        file: String,
+        #[source]
+        source: std::io::Error,
+    },
+    #[error("{file}{}: {}", line_suffix(.line), describe(.source))]
+    Failed {
+        file: String,
+        line: Option<usize>,
+        #[source]
+        source: tokio_postgres::Error,
+    },
+    #[error("{file} was applied to schema {schema} with another text; a shipped migration is frozen, add a new one")]
+    Changed { file: String, schema: String },
+    #[error(
+        "schema {schema} has version {found} of the chain `{chain}`, newer than this butlerd knows ({known}); \
+         install the newer butlerd again, or restore a backup from before the upgrade"
+    )]
+    Newer { schema: String, chain: String, found: i32, known: i32 },
+    #[error("{file}: table {table} has no tenant; add SELECT shared.tenant_table('{table}'); after its definition")]
+    NoTenant { file: String, table: String },
+    #[error("{file}:{line}: {word} can't be used here; use {instead}")]
+    Forbidden { file: String, line: usize, word: String, instead: &'static str },
+    #[error("{file}: {relation} {problem}")]
+    Leak { file: String, relation: String, problem: String },
+    #[error("the history of schema {schema}: {}", describe(.source))]
+    History {
+        schema: String,
+        #[source]
+        source: tokio_postgres::Error,
+    },
+}
+
+fn line_suffix(line: &Option<usize>) -> String {
+    line.map(|l| format!(":{l}")).unwrap_or_default()
 }
 
 /// Whether the connection on which this happened is gone.

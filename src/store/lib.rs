@@ -12,16 +12,18 @@ mod nodes;
 mod pool;
 mod queue;
 pub mod replay;
+mod roles;
 mod row;
 pub mod rules;
 mod tls;
 
-pub use database::{Database, DatabaseOptions, Store, derive, owner_connection};
-pub use error::{StoreError, describe};
+pub use database::{Database, DatabaseOptions, Store, owner_connection};
+pub use error::{MigrationError, StoreError, describe};
 pub use nodes::Presence;
 pub use pool::{Lease, Params, Scope, Tx};
 pub use queue::{
     Also, Claim, Claimed, Handler, Left, Outlook, Queue, QueueOptions, QueueTable, RetryPolicy, RunningQueue,
     Statements, Verdict, lease_seconds, renew_every,
 };
+pub use roles::derive;
 pub use tls::connector;

@@ -11,7 +11,7 @@ use sha2::{Digest, Sha256};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, GenericClient, Transaction};
 
-use super::error::describe;
+use super::error::MigrationError;
 use super::lexer::{Token, forbidden, line_of, tokens};
 
 static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../sql");
@@ -33,49 +33,6 @@ pub struct Migration {
 pub struct Chain {
     pub name: String,
     pub migrations: Vec<Migration>,
-}
-
-/// Why a chain stopped.
-#[derive(Debug, thiserror::Error)]
-pub enum MigrationError {
-    #[error("{file}: the name of a migration is NNN_name.sql, with NNN counting from 001 without a gap")]
-    BadName { file: String },
-    #[error("{file}: can't be read: {source}")]
-    Read {
-        file: String,
-        #[source]
-        source: std::io::Error,
-    },
-    #[error("{file}{}: {}", line_suffix(.line), describe(.source))]
-    Failed {
-        file: String,
-        line: Option<usize>,
-        #[source]
-        source: tokio_postgres::Error,
-    },
-    #[error("{file} was applied to schema {schema} with another text; a shipped migration is frozen, add a new one")]
-    Changed { file: String, schema: String },
-    #[error(
-        "schema {schema} has version {found} of the chain `{chain}`, newer than this butlerd knows ({known}); \
-         install the newer butlerd again, or restore a backup from before the upgrade"
-    )]
-    Newer { schema: String, chain: String, found: i32, known: i32 },
-    #[error("{file}: table {table} has no tenant; add SELECT shared.tenant_table('{table}'); after its definition")]
-    NoTenant { file: String, table: String },
-    #[error("{file}:{line}: {word} can't be used here; use {instead}")]
-    Forbidden { file: String, line: usize, word: String, instead: &'static str },
-    #[error("{file}: {relation} {problem}")]
-    Leak { file: String, relation: String, problem: String },
-    #[error("the history of schema {schema}: {}", describe(.source))]
-    History {
-        schema: String,
-        #[source]
-        source: tokio_postgres::Error,
-    },
-}
-
-fn line_suffix(line: &Option<usize>) -> String {
-    line.map(|l| format!(":{l}")).unwrap_or_default()
 }
 
 impl Chain {

@@ -6,10 +6,10 @@
 use serde::{Deserialize, Serialize};
 use tokio_postgres::{GenericClient, Transaction};
 
-use super::StoreError;
 use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
-use super::database::{GROUND, ROLE_EXISTS, grants, role_name, role_password, role_statements};
-use super::migrate::{Chain, MigrationError, digest, ensure_history, error_line, run_file, search_path};
+use super::error::{MigrationError, StoreError};
+use super::migrate::{Chain, digest, ensure_history, error_line, run_file, search_path};
+use super::roles::{GROUND, ROLE_EXISTS, grants, role_name, role_password, role_statements};
 use base::{ButlerName, Secret};
 
 /// A butler's place in a database.

@@ -3,8 +3,9 @@
 
 use std::path::{Path, PathBuf};
 
+use super::error::MigrationError;
 use super::lexer::{Token, forbidden, line_of, name, tokens};
-use super::migrate::{Chain, MigrationError};
+use super::migrate::Chain;
 
 /// A rule that a file breaks.
 #[derive(Debug, Clone, PartialEq, Eq)]

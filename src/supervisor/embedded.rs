@@ -1,7 +1,7 @@
 //! A household within another program of ours: the demo, scenarios.
 
 use tokio::sync::oneshot;
-use tokio::task::JoinHandle;
+use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
 use super::serve::{AdminDoor, Hooks, Prepare, ServeError, serve_with, with_causes};
@@ -9,6 +9,19 @@ use super::tree::Supervisor;
 use base::task;
 use config::Household;
 use modules::Catalog;
+
+/// Why an embedded household did not start, or did not stop.
+#[derive(Debug, thiserror::Error)]
+pub enum EmbeddedError {
+    #[error("the household did not start")]
+    NeverStarted,
+    #[error("the household ended before it was ready")]
+    EndedEarly,
+    #[error("{}", with_causes(.0))]
+    Serve(#[from] ServeError),
+    #[error("the household's task ended: {0}")]
+    Task(#[from] JoinError),
+}
 
 /// A household that runs until [`Embedded::end`].
 pub struct Embedded {
@@ -18,8 +31,8 @@ pub struct Embedded {
 }
 
 impl Embedded {
-    /// Starts it and returns once every butler was tried. The error is a sentence.
-    pub async fn start<A>(household: Household, admin: A, prepare: Option<Prepare>) -> Result<Self, String>
+    /// Starts it and returns once every butler was tried.
+    pub async fn start<A>(household: Household, admin: A, prepare: Option<Prepare>) -> Result<Self, EmbeddedError>
     where
         A: FnOnce(Supervisor, AdminDoor) -> JoinHandle<()> + Send + 'static,
     {
@@ -37,23 +50,19 @@ impl Embedded {
         let mut serving = task::spawn(task::Kind::Actor, "household", serving);
         tokio::select! {
             supervisor = told => {
-                let supervisor = supervisor.map_err(|_| "the household did not start".to_owned())?;
+                let supervisor = supervisor.map_err(|_| EmbeddedError::NeverStarted)?;
                 Ok(Self { supervisor, stop, serving })
             }
             ended = &mut serving => Err(match ended {
-                Ok(Err(e)) => with_causes(&e),
-                _ => "the household ended before it was ready".to_owned(),
+                Ok(Err(e)) => e.into(),
+                _ => EmbeddedError::EndedEarly,
             }),
         }
     }
 
     /// Stops it.
-    pub async fn end(self) -> Result<(), String> {
+    pub async fn end(self) -> Result<(), EmbeddedError> {
         self.stop.cancel();
-        match self.serving.await {
-            Ok(Ok(())) => Ok(()),
-            Ok(Err(e)) => Err(with_causes(&e)),
-            Err(e) => Err(e.to_string()),
-        }
+        Ok(self.serving.await??)
     }
 }

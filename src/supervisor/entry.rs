@@ -16,6 +16,15 @@ use config::{BrokenButler, ButlerConfig};
 const INTENSITY: usize = 5;
 const PERIOD: Duration = Duration::from_secs(60);
 
+/// Why a butler can't be asked.
+#[derive(Debug, thiserror::Error)]
+pub enum ButlerLookupError {
+    #[error("there is no butler `{name}`; there are: {known}")]
+    Unknown { name: String, known: String },
+    #[error("{name} is {state}{}", .why.as_ref().map(|why| format!(": {why}")).unwrap_or_default())]
+    Away { name: String, state: &'static str, why: Option<String> },
+}
+
 /// What is known of a butler at this moment.
 struct Now {
     state: ButlerState,
@@ -152,13 +161,13 @@ impl Entry {
         }
     }
 
-    /// The butler's handle while it is up, else a sentence that says where it is.
-    pub fn butler(&self) -> Result<Butler, String> {
+    /// The butler's handle while it is up.
+    pub fn butler(&self) -> Result<Butler, ButlerLookupError> {
         self.read(|n| match (&n.butler, n.state) {
             (Some(butler), ButlerState::Up) => Ok(butler.clone()),
             (_, state) => {
-                let why = n.error.as_ref().or(n.note.as_ref()).map(|e| format!(": {e}")).unwrap_or_default();
-                Err(format!("{} is {}{why}", self.name, state.as_str()))
+                let why = n.error.clone().or_else(|| n.note.clone());
+                Err(ButlerLookupError::Away { name: self.name.clone(), state: state.as_str(), why })
             }
         })
     }
@@ -258,7 +267,10 @@ impl Entry {
         };
         match ended {
             Ok(()) => Ok(()),
-            Err(error) => Err(BootError { phase: "running", error, transient: true, phases }),
+            Err(e) => {
+                let error = format!("the butler's task ended: {e}");
+                Err(BootError { phase: "running", error, transient: true, phases })
+            }
         }
     }
 

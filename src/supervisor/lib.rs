@@ -13,9 +13,10 @@ mod reload;
 mod serve;
 mod tree;
 
-pub use embedded::Embedded;
+pub use embedded::{Embedded, EmbeddedError};
+pub use entry::ButlerLookupError;
 pub use foundation::{FoundationError, cache_dir, on_ground, owner_login};
-pub use rehearsal::rehearse;
+pub use rehearsal::{RehearsalError, rehearse};
 pub use reload::{Change, ReloadError, Reloaded, ReloadedButler};
 pub use serve::{AdminDoor, Hooks, Prepare, ServeError, serve, serve_with, with_causes};
 pub use tree::Supervisor;

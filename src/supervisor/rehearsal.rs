@@ -4,26 +4,36 @@
 use std::path::Path;
 use std::time::Duration;
 
-use super::foundation::lay;
-use base::{Clock, Scratch, TenantId};
+use super::foundation::{FoundationError, lay};
+use base::{ButlerName, Clock, Scratch, TenantId};
 use butler::core_chains;
 use config::{ButlerConfig, Config, Mistake};
 use modules::{Catalog, Modules};
-use store::migrate::{Chain, MigrationError};
-use store::{Database, Store, StoreError, describe};
+use store::migrate::Chain;
+use store::{Database, MigrationError, Store, StoreError, describe};
 use tools::sql::{self, SqlToolError, Use};
 
 /// How long the scratch database may take to stop.
 const STOPPING: Duration = Duration::from_secs(20);
 
-/// Tries the SQL of these butlers. The error is a sentence: there is nothing to try it on. The household's own database
-/// is not touched.
-pub async fn rehearse(config: &Config, butlers: &[ButlerConfig]) -> Result<Vec<Mistake>, String> {
-    let scratch = Scratch::new("check").map_err(|e| format!("the scratch directory: {e}"))?;
+/// Why a roster's SQL was not tried: there was nothing to try it on.
+#[derive(Debug, thiserror::Error)]
+pub enum RehearsalError {
+    #[error("the scratch directory: {0}")]
+    Scratch(std::io::Error),
+    #[error(transparent)]
+    Foundation(#[from] FoundationError),
+    #[error("{butler}: {source}")]
+    Butler { butler: ButlerName, source: StoreError },
+}
+
+/// Tries the SQL of these butlers. The household's own database is not touched.
+pub async fn rehearse(config: &Config, butlers: &[ButlerConfig]) -> Result<Vec<Mistake>, RehearsalError> {
+    let scratch = Scratch::new("check").map_err(RehearsalError::Scratch)?;
     let mut config = config.clone();
     config.daemon.data_dir = scratch.path().join("data");
     config.database.url = None;
-    let ground = lay(&config, 0, &Clock::default(), &|_| {}).await.map_err(|e| e.to_string())?;
+    let ground = lay(&config, 0, &Clock::default(), &|_| {}).await?;
     let found = everything(&ground.db, butlers).await;
     ground.db.close().await;
     if let Some(cluster) = &ground.cluster {
@@ -32,18 +42,19 @@ pub async fn rehearse(config: &Config, butlers: &[ButlerConfig]) -> Result<Vec<M
     found
 }
 
-async fn everything(db: &Database, butlers: &[ButlerConfig]) -> Result<Vec<Mistake>, String> {
+async fn everything(db: &Database, butlers: &[ButlerConfig]) -> Result<Vec<Mistake>, RehearsalError> {
+    let failed = |butler: &ButlerConfig, source| RehearsalError::Butler { butler: butler.name.clone(), source };
     let mut found = Vec::new();
     let mut ready = Vec::new();
     // All tables of all butlers are there before anything is prepared, as on any day but the first.
     for butler in butlers {
-        match tables(db, butler).await.map_err(|e| format!("{}: {e}", butler.name))? {
+        match tables(db, butler).await.map_err(|e| failed(butler, e))? {
             Ok(store) => ready.push((butler, store)),
             Err(wrong) => found.extend(wrong),
         }
     }
     for (butler, store) in ready {
-        found.extend(statements(&store, butler).await.map_err(|e| format!("{}: {e}", butler.name))?);
+        found.extend(statements(&store, butler).await.map_err(|e| failed(butler, e))?);
     }
     Ok(found)
 }

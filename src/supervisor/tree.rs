@@ -7,7 +7,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::entry::Entry;
+use super::entry::{ButlerLookupError, Entry};
 use super::foundation::DatabaseKind;
 use base::{ButlerName, Clock, task};
 use butler::{Butler, ButlerState, DatabaseStatus, HouseholdServices, HouseholdStatus};
@@ -163,14 +163,14 @@ impl Supervisor {
         &self.inner.services
     }
 
-    /// A butler's handle while it is up; else a sentence that says why not.
-    pub fn butler(&self, name: &str) -> Result<Butler, String> {
+    /// A butler's handle while it is up.
+    pub fn butler(&self, name: &str) -> Result<Butler, ButlerLookupError> {
         let entries = self.entries();
         match entries.iter().find(|e| e.name == name) {
             Some(entry) => entry.butler(),
             None => {
                 let known: Vec<&str> = entries.iter().map(|e| e.name.as_str()).collect();
-                Err(format!("there is no butler `{name}`; there are: {}", known.join(", ")))
+                Err(ButlerLookupError::Unknown { name: name.to_owned(), known: known.join(", ") })
             }
         }
     }

@@ -25,9 +25,6 @@ struct OutcomeLabels {
     outcome: String,
 }
 
-/// A number that only rises.
-pub(super) type Count = Counter<u64, AtomicU64>;
-
 /// The process's metrics, and where its spans go.
 pub struct Metrics {
     tracer: Tracer,

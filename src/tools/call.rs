@@ -101,12 +101,30 @@ const INSERT_AUDIT: &str = "INSERT INTO tool_calls
     VALUES ($1, $2, $3, $4, $5, 'ok', $6, $7,
             $8 + (extract(epoch FROM clock_timestamp() - transaction_timestamp()) * 1000000)::bigint)";
 
-/// The audit row's parameters, kept alive while a statement borrows them.
+/// What of a call's audit row is made for it, kept alive while a statement borrows it.
 struct AuditRow<'a> {
+    call: &'a ToolCall,
     session: Option<uuid::Uuid>,
+    request: uuid::Uuid,
     caller: &'a str,
     effect: &'static str,
     elapsed_us: i64,
+}
+
+impl AuditRow<'_> {
+    fn params(&self) -> [&(dyn tokio_postgres::types::ToSql + Sync); 8] {
+        let call = self.call;
+        [
+            &self.session,
+            &self.request,
+            &self.caller,
+            &call.def.name,
+            &*call.redacted,
+            &self.effect,
+            &call.called_at,
+            &self.elapsed_us,
+        ]
+    }
 }
 
 impl ToolCall {
@@ -182,7 +200,9 @@ impl ToolCall {
 
     fn audit_row(&self) -> AuditRow<'_> {
         AuditRow {
+            call: self,
             session: self.session().map(|s| s.0),
+            request: self.context().request_id.0,
             caller: self.caller.label(),
             effect: self.def.effect().as_str(),
             elapsed_us: elapsed_us(self.started),
@@ -203,19 +223,7 @@ impl ToolCall {
         sql: &str,
         params: Params<'_>,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let a = self.audit_row();
-        let request = self.context().request_id.0;
-        let audit: Params<'_> = &[
-            &a.session,
-            &request,
-            &a.caller,
-            &self.def.name,
-            &*self.redacted,
-            &a.effect,
-            &self.called_at,
-            &a.elapsed_us,
-        ];
-        let rows = lease.query_with((sql, params), (INSERT_AUDIT, audit)).await?;
+        let rows = lease.query_with((sql, params), (INSERT_AUDIT, &self.audit_row().params())).await?;
         self.audited.store(true, Ordering::Release);
         Ok(rows)
     }
@@ -284,24 +292,8 @@ impl EffectTx<'_, '_> {
 
     /// Writes the audit row and makes everything durable.
     pub async fn commit(mut self) -> Result<(), ToolError> {
-        let a = self.call.audit_row();
-        let request = self.call.context().request_id.0;
-        self.tx
-            .execute(
-                INSERT_AUDIT,
-                &[
-                    &a.session,
-                    &request,
-                    &a.caller,
-                    &self.call.def.name,
-                    &*self.call.redacted,
-                    &a.effect,
-                    &self.call.called_at,
-                    &a.elapsed_us,
-                ],
-            )
-            .await
-            .map_err(StoreError::query("recording the call"))?;
+        let recorded = self.tx.execute(INSERT_AUDIT, &self.call.audit_row().params()).await;
+        recorded.map_err(StoreError::query("recording the call"))?;
         self.tx.commit().await.map_err(StoreError::query("committing"))?;
         self.call.audited.store(true, Ordering::Release);
         Ok(())

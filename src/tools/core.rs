@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::call::{ToolCall, ToolError};
-use super::definition::{Definition, Effect, Meta, Tool, handler};
+use super::definition::{Definition, Effect, Meta};
+use super::tool::{Tool, handler};
 use base::Trust;
 use store::{Lease, Params};
 

@@ -6,7 +6,8 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::call::{ToolCall, ToolError};
-use super::definition::{Definition, Effect, Meta, Tool, handler};
+use super::definition::{Definition, Effect, Meta};
+use super::tool::{Tool, handler};
 use store::{Lease, StoreError};
 
 /// Of one note, in characters.

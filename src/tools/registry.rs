@@ -9,8 +9,9 @@ use std::sync::{Arc, OnceLock};
 use serde_json::Value;
 
 use super::audit::Auditor;
-use super::definition::{Definition, Effect, Tool};
+use super::definition::{Definition, Effect};
 use super::egress::{self, EgressGate};
+use super::tool::Tool;
 use base::{ButlerName, Trust};
 use store::Store;
 use telemetry::ButlerMetrics;

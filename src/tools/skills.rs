@@ -6,7 +6,8 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::call::{ToolCall, ToolError};
-use super::definition::{Definition, Meta, Tool, handler};
+use super::definition::{Definition, Meta};
+use super::tool::{Tool, handler};
 use config::Skill;
 use config::skills::{SKILL_FILE, SkillFile, body};
 

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-use super::{BadAnswer, Call, Stop, ToolOutcome, Turn, WireTool, parse_arguments, text_at};
+use super::{ArgumentsError, BadAnswer, Call, Stop, ToolOutcome, Turn, WireTool, parse_arguments, text_at};
 use crate::config::AgentConfig;
 use llm_api::Usage;
 
@@ -127,7 +127,7 @@ impl Content {
                         match block.get("input") {
                             Some(Value::Object(map)) => Ok(map.clone()),
                             None | Some(Value::Null) => Ok(Map::new()),
-                            Some(other) => Err(other.to_string()),
+                            Some(other) => Err(ArgumentsError(other.to_string())),
                         }
                     } else {
                         parse_arguments(&input)

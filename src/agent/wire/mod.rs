@@ -24,14 +24,18 @@ pub struct WireTool {
     pub schema: Value,
 }
 
+/// Arguments that are not a JSON object: the text that came in their place.
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+#[error("not a JSON object: {0}")]
+pub struct ArgumentsError(pub String);
+
 /// The model asks for a tool.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Call {
     /// Empty in the answers of some servers; [`Turn::name_calls`] fills it.
     pub id: String,
     pub name: String,
-    /// The arguments, or the text that was not a JSON object.
-    pub arguments: Result<Map<String, Value>, String>,
+    pub arguments: Result<Map<String, Value>, ArgumentsError>,
 }
 
 /// Why the model stopped.
@@ -224,14 +228,14 @@ impl AnswerReader {
 }
 
 /// Reads arguments that come as text. No text at all means no arguments.
-fn parse_arguments(text: &str) -> Result<Map<String, Value>, String> {
+fn parse_arguments(text: &str) -> Result<Map<String, Value>, ArgumentsError> {
     if text.trim().is_empty() {
         return Ok(Map::new());
     }
     match serde_json::from_str::<Value>(text) {
         Ok(Value::Object(map)) => Ok(map),
         Ok(Value::Null) => Ok(Map::new()),
-        _ => Err(text.to_owned()),
+        _ => Err(ArgumentsError(text.to_owned())),
     }
 }
 

@@ -20,7 +20,7 @@ fn lines(values: &[Value]) -> String {
 }
 
 fn arguments(turn: &Turn) -> Vec<Value> {
-    turn.calls.iter().map(|call| call.arguments.clone().map_or_else(Value::String, Value::Object)).collect()
+    turn.calls.iter().map(|call| call.arguments.clone().map_or_else(|e| Value::String(e.0), Value::Object)).collect()
 }
 
 fn tool(name: &str) -> WireTool {

@@ -20,7 +20,7 @@ use base::TenantId;
 use config::{ButlerConfig, Ports};
 use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
 use mcp::Listener;
-use modules::{Inbound, ModuleContext, ModuleSessions, Modules, Phase, memory};
+use modules::{Inbound, ModuleContext, ModuleError, ModuleSessions, Modules, Phase, memory};
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
 use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
@@ -372,7 +372,7 @@ fn approval_gate(
     store: &store::Store,
 ) -> Result<ApprovalGate, String> {
     let settings = Settings::read(config.modules.get("approvals"))
-        .map_err(|e| format!("{}: [modules.approvals] {}", config.file.display(), modules::told(&e)))?;
+        .map_err(|e| format!("{}: [modules.approvals] {}", config.file.display(), ModuleError::from(e)))?;
     let post = services.outbox.clone();
     let call = Arc::new(move || post.alarm());
     Ok(ApprovalGate::new(&config.name, store, Actions::new(&services.db, &services.clock), settings, call))

@@ -179,15 +179,15 @@ async fn the_one(caller: &Caller, named: Option<String>) -> Result<String, Probl
     }
     let calls = caller.quick()?;
     let status = caller.got(calls.status().await)?;
-    let mut remembering = Vec::new();
+    let mut with_memory = Vec::new();
     for butler in status.butlers.into_iter().filter(|b| b.modules.contains_key("memory")) {
         // One that has switched it off has no tools for it, and one that is down tells when it is asked.
         let tools = calls.tool_list(butler.name.clone()).await;
         if tools.is_ok_and(|tools| tools.iter().any(|tool| tool.name == "memory_search")) {
-            remembering.push(butler.name);
+            with_memory.push(butler.name);
         }
     }
-    match remembering.as_slice() {
+    match with_memory.as_slice() {
         [one] => Ok(one.clone()),
         [] => Err(Problem::new(
             FAILED,

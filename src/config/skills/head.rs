@@ -50,13 +50,7 @@ pub fn body(text: &str) -> &str {
 
 /// Reads and checks the head of the skill in the directory `dir`.
 pub(super) fn parse(text: &str, dir: &str, file: &Path) -> Result<Head, Vec<Mistake>> {
-    let mistake = |line, key: &str, problem: String, expected: &str| Mistake {
-        file: file.to_owned(),
-        line,
-        key: key.to_owned(),
-        problem,
-        expected: expected.to_owned(),
-    };
+    let mistake = |line, key: &str, problem: String, expected: &str| Mistake::at(file, line, key, problem, expected);
     let Some((yaml, _)) = split(text) else {
         let expected = "YAML between two lines of ---, at the begin of the file";
         return Err(vec![mistake(Some(1), "", "found no head".to_owned(), expected)]);
@@ -110,13 +104,7 @@ impl Check<'_> {
     fn note(&mut self, key: &str, problem: impl Into<String>, expected: &str) {
         let top = key.split('[').next().unwrap_or(key);
         let line = self.line(top).or(Some(1));
-        self.mistakes.push(Mistake {
-            file: self.file.to_owned(),
-            line,
-            key: key.to_owned(),
-            problem: problem.into(),
-            expected: expected.to_owned(),
-        });
+        self.mistakes.push(Mistake::at(self.file, line, key, problem, expected));
     }
 
     fn keys(&mut self) {

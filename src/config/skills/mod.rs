@@ -20,8 +20,8 @@ pub use files::{Limits, SkillFile, SkillFileError};
 pub use head::body;
 pub(super) use head::is_name;
 
+use super::SHARED_DIR;
 use super::mistake::Mistake;
-use super::roster::SHARED_DIR;
 use files::kind;
 use triggers::Triggers;
 
@@ -95,13 +95,7 @@ pub(super) fn load(roster: &Path, shown: &Path, dir: &str, wanted: &[SharedSkill
         loader.skill(&name, &own.0.join(&name), &own.1.join(&name));
     }
     for SharedSkillRef { name, file, line, key } in wanted {
-        let refuse = |problem: String, expected: String| Mistake {
-            file: file.clone(),
-            line: *line,
-            key: key.clone(),
-            problem,
-            expected,
-        };
+        let refuse = |problem: String, expected: String| Mistake::at(file, *line, key, problem, expected);
         if !matches!(kind(&shared.0.join(name)), Ok(Some(meta)) if meta.is_dir()) {
             let known = loader.known(&shared.0);
             let expected = match known.is_empty() {
@@ -129,13 +123,7 @@ struct Loader {
 
 impl Loader {
     fn note(&mut self, file: &Path, problem: impl Into<String>, expected: &str) {
-        self.mistakes.push(Mistake {
-            file: file.to_owned(),
-            line: None,
-            key: String::new(),
-            problem: problem.into(),
-            expected: expected.to_owned(),
-        });
+        self.mistakes.push(Mistake::at(file, None, "", problem, expected));
     }
 
     /// The names of the directories in `skills/`, sorted; hidden ones are left out, and anything else is a mistake.

@@ -23,8 +23,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use uuid::Uuid;
 
-pub use score::Parts;
-pub use types::{Entry, Facets, Filter, Hit, Kind, Mode, Query, Weights};
+pub use types::{Entry, Facets, Filter, Hit, Kind, Mode, Parts, Query, Weights};
 
 use lexical::Lexical;
 use rows::{NONE, Rows};

@@ -17,7 +17,7 @@
 //! left out, and rounded. The plateau is wide: with all of them changed at random by up to 30 %, recall of the evidence
 //! among ten stays within 0.6 points, and no single signal is worth more than three.
 
-use super::types::Mode;
+use super::types::{Mode, Parts};
 
 /// So many of the most relevant rows are scored.
 pub const GATE: usize = 200;
@@ -79,28 +79,6 @@ pub struct Signals {
     pub when: f32,
     pub length: f32,
     pub asks: f32,
-}
-
-/// Why a hit stands where it stands.
-#[derive(serde::Serialize, Debug, Clone, Copy, PartialEq, Default)]
-pub struct Parts {
-    /// As measured: BM25 in shares of the question's weight, and the cosine with the question.
-    pub bm25: f32,
-    pub cosine: f32,
-    /// What each adds to the relevance; with `floor` they sum to it.
-    pub words: f32,
-    pub meaning: f32,
-    pub neighbours: f32,
-    pub thread: f32,
-    pub about: f32,
-    pub time: f32,
-    pub form: f32,
-    pub floor: f32,
-    /// From 0 to 1, not yet weighted.
-    pub relevance: f32,
-    pub importance: f32,
-    pub recency: f32,
-    pub confidence: f32,
 }
 
 /// The signal `LENGTH` weighs: little is gained past fifty words.

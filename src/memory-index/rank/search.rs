@@ -2,8 +2,8 @@
 
 use super::lexical::Weighed;
 use super::rows::{ASKS, DATED, NONE};
-use super::score::{self, Parts, Signals};
-use super::types::{Hit, Kind, Mode, Query};
+use super::score::{self, Signals};
+use super::types::{Hit, Kind, Mode, Parts, Query};
 use super::{Index, time, words};
 
 /// What is known of all rows with regard to one question. Rows that the filter leaves out are as if they were empty.

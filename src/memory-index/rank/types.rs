@@ -1,12 +1,11 @@
 //! What goes into the index and what comes out of it.
 
 use jiff::Timestamp;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use base::Trust;
 
-use super::score::Parts;
 pub use crate::kind::Kind;
 
 /// One memory as the index takes it. Texts are borrowed: the index keeps terms, not sentences.
@@ -169,4 +168,26 @@ pub struct Hit {
     pub kind: Kind,
     pub score: f32,
     pub parts: Parts,
+}
+
+/// Why a hit stands where it stands.
+#[derive(Serialize, Debug, Clone, Copy, PartialEq, Default)]
+pub struct Parts {
+    /// As measured: BM25 in shares of the question's weight, and the cosine with the question.
+    pub bm25: f32,
+    pub cosine: f32,
+    /// What each adds to the relevance; with `floor` they sum to it.
+    pub words: f32,
+    pub meaning: f32,
+    pub neighbours: f32,
+    pub thread: f32,
+    pub about: f32,
+    pub time: f32,
+    pub form: f32,
+    pub floor: f32,
+    /// From 0 to 1, not yet weighted.
+    pub relevance: f32,
+    pub importance: f32,
+    pub recency: f32,
+    pub confidence: f32,
 }

@@ -11,12 +11,13 @@ mod order;
 mod read;
 #[cfg(test)]
 mod tests;
+mod token;
 mod words;
 
 use std::collections::BTreeSet;
 
 use crate::text::normal;
-use read::{Kind, Tense, Token};
+use token::{Kind, Tense, Token};
 
 /// Whether `a` and `b` say the same of the same subject.
 pub fn same_meaning(about: &About, a: &str, b: &str) -> bool {

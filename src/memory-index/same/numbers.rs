@@ -1,6 +1,6 @@
 //! Numbers, times and dates in one plain form.
 
-use super::read::Kind;
+use super::token::Kind;
 use crate::calendar::{DAYS, MONTHS};
 
 /// Each by its place from 0.

@@ -1,7 +1,7 @@
 //! Whether two tokens have changed places whose exchange makes another statement of the same words: tea over coffee is not
 //! coffee over tea, but a red guitar is a guitar, red.
 
-use super::read::{Kind, Token};
+use super::token::{Kind, Token};
 use super::{Pair, cosine};
 use crate::embed::Fixed;
 
@@ -53,7 +53,7 @@ fn near(one: &str, other: &str) -> bool {
 fn denied((a, b): (&[Token], &[Token]), not: Pair, what: Pair) -> bool {
     let beside = not.0.abs_diff(what.0) == 1 && not.1.abs_diff(what.1) == 1;
     let done = a[what.0].is_finite() || b[what.1].is_finite();
-    a[not.0].kind == Kind::Not && a[what.0].kind == Kind::Word && !(beside && done)
+    a[not.0].kind == Kind::Negation && a[what.0].kind == Kind::Word && !(beside && done)
 }
 
 /// Whether somebody does here what is done to them there: owes Bea, Bea owes.

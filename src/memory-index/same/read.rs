@@ -5,84 +5,8 @@ use std::sync::LazyLock;
 use regex::Regex;
 
 use super::numbers;
-use super::words::{are_synonyms, group, is_light, is_soft, negates, phrases, relates, stem};
-
-/// A word that carries something, or a number.
-#[derive(Clone, Debug)]
-pub(super) struct Token {
-    pub kind: Kind,
-    /// The same where two tokens are the same, or stand for one another by their group.
-    pub key: String,
-    /// As it stands in the text, in lower case.
-    pub word: String,
-    stem: String,
-    /// It is written as a name is.
-    pub name: bool,
-    /// It may be said or left out.
-    pub soft: bool,
-    /// Nothing stands between it and the token before.
-    pub glued: bool,
-    /// It follows an `and` or a comma.
-    pub listed: bool,
-    /// What is on its sides may change places.
-    pub turns: bool,
-    pub tense: Option<Tense>,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Kind {
-    Word,
-    Number,
-    Month,
-    Day,
-    Not,
-    /// `is` and `has`, `by`: read for their tense and their order.
-    Helper,
-    /// `from` and `to`.
-    Way,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Tense {
-    Past,
-    Present,
-}
-
-impl Token {
-    fn new(kind: Kind, key: &str, raw: &Raw) -> Self {
-        Self {
-            kind,
-            key: key.to_owned(),
-            word: raw.word.clone(),
-            stem: stem(&raw.word),
-            name: false,
-            soft: matches!(kind, Kind::Helper | Kind::Way),
-            glued: false,
-            listed: false,
-            turns: false,
-            tense: None,
-        }
-    }
-
-    pub fn same(&self, other: &Self) -> bool {
-        self.kind == other.kind && self.key == other.key
-    }
-
-    /// Whether the one may stand for the other. Nothing stands for a number, a date or a negation.
-    pub fn alike(&self, other: &Self) -> bool {
-        self.same(other) || (self.kind, other.kind) == (Kind::Word, Kind::Word) && are_synonyms(&self.stem, &other.stem)
-    }
-
-    /// Whether it has the form of a verb with its person or its time.
-    pub fn is_finite(&self) -> bool {
-        self.kind == Kind::Word && !self.soft && !self.name && self.tense.is_some()
-    }
-
-    /// A word that says what something is, and no name.
-    pub fn is_plain(&self) -> bool {
-        self.kind == Kind::Word && !self.soft && !self.name && !relates(&self.word)
-    }
-}
+use super::token::{Kind, Tense, Token};
+use super::words::{group, is_light, is_soft, negates, phrases, stem};
 
 /// A word as it is written.
 #[derive(Clone)]
@@ -160,7 +84,7 @@ pub(super) fn tokens(text: &str) -> Vec<Token> {
         n += used;
     }
     // Where something may not be it says as much whether it can, may or must not.
-    if tokens.iter().any(|t| t.kind == Kind::Not) {
+    if tokens.iter().any(|t| t.kind == Kind::Negation) {
         tokens.iter_mut().filter(|t| t.key == "can").for_each(|t| t.soft = true);
     }
     tokens
@@ -173,24 +97,24 @@ fn at(words: &[Raw], plain: &[String], n: usize) -> (Vec<Token>, usize) {
     let before = n.checked_sub(1).map_or("", |b| &*plain[b]);
     let one = |token: Token| (vec![token], 1);
     if negates(word) {
-        return one(Token::new(Kind::Not, "not", raw));
+        return one(Token::new(Kind::Negation, "not", word));
     }
     if let Some((values, used)) = numbers::read(&plain[n..]).filter(|_| !is_word(raw, before, plain.get(n + 1))) {
         // One dog is a dog.
         let soft = word == "one" && used == 1;
-        let token = |(kind, key): &(Kind, String)| Token { soft, ..Token::new(*kind, key, raw) };
+        let token = |(kind, key): &(Kind, String)| Token { soft, ..Token::new(*kind, key, word) };
         return (values.iter().map(token).collect(), used);
     }
     let helper = |key: &str, tense| Token {
         tense,
         turns: matches!(word, "is" | "are" | "was" | "were" | "by"),
-        ..Token::new(Kind::Helper, key, raw)
+        ..Token::new(Kind::Helper, key, word)
     };
     match word {
         "was" | "were" | "had" | "did" => return one(helper("be", Some(Tense::Past))),
         "is" | "are" | "am" | "has" | "have" => return one(helper("be", Some(Tense::Present))),
         "by" => return one(helper("by", None)),
-        "from" | "to" => return one(Token::new(Kind::Way, word, raw)),
+        "from" | "to" => return one(Token::new(Kind::Way, word, word)),
         _ if is_light(word) => return (Vec::new(), 1),
         _ => {}
     }
@@ -201,7 +125,7 @@ fn at(words: &[Raw], plain: &[String], n: usize) -> (Vec<Token>, usize) {
         name: raw.name,
         soft: is_soft(word) || every_day,
         tense: tense(word, before),
-        ..Token::new(Kind::Word, key, raw)
+        ..Token::new(Kind::Word, key, word)
     })
 }
 

@@ -16,8 +16,8 @@ pub(crate) async fn search(
     weights: Weights,
 ) -> Result<Vec<Hit>, StoreError> {
     let mut lease = store.tenant(tenant).await?;
-    let wants = |kind: Kind| ask.kinds.is_empty() || ask.kinds.contains(&kind);
-    let kinds: Vec<&str> = Kind::ALL.iter().copied().filter(|kind| wants(*kind)).map(Kind::as_str).collect();
+    let included = |kind: Kind| ask.kinds.is_empty() || ask.kinds.contains(&kind);
+    let kinds: Vec<&str> = Kind::ALL.iter().copied().filter(|kind| included(*kind)).map(Kind::as_str).collect();
     let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
     let least = ask.least_trust.map_or(0, |t| t as i32);
     let sensitivity = ask.max_sensitivity.map_or(2, i32::from);

@@ -4,54 +4,10 @@ use memory_index::text::{content_hash, topic_hash};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::fact::confirmation;
 use super::{Kind, Origin, Permanence, Vector, WriteError, admitted, predicate_name};
 use crate::gate::{MAX_EPISODE, MAX_FACT};
-use crate::sql::facts::{self, wordings};
+use crate::sql::facts::wordings;
 use crate::sql::{self, Rows, event, lock, now, patch, row};
-
-/// Says that it is still so.
-pub async fn confirm(tx: &mut dyn Rows, origin: &Origin, kind: Kind, id: Uuid) -> Result<Uuid, WriteError> {
-    if kind == Kind::Episode {
-        return Err(WriteError::refused(
-            "invalid_arguments",
-            "An episode has happened; only facts and rules are confirmed.",
-        ));
-    }
-    lock(tx).await?;
-    let row = row(tx, kind, id).await?;
-    if !["active", "fading", "expired"].contains(&row["validity"].as_str().unwrap_or_default()) {
-        let validity = row["validity"].as_str().unwrap_or("gone");
-        let why = format!("Not confirmed: it is {validity}. Store what is so now, or take back what made it so.");
-        return Err(WriteError::refused("not_active", why));
-    }
-    if row["validity"] == "expired" && replaced(tx, &row).await? {
-        let why = "Not confirmed: it has expired, and another value holds now. Store what is so now.";
-        return Err(WriteError::refused("not_active", why));
-    }
-    let done = event(tx, origin, "confirmed", kind.as_str(), id, None, json!({})).await?;
-    let given = confirmation(tx, &row).await?;
-    patch(tx, kind, id, given).await?;
-    Ok(done)
-}
-
-/// Whether another value stands where this fact stood.
-async fn replaced(tx: &mut dyn Rows, row: &Value) -> Result<bool, WriteError> {
-    let text = |name: &str| row[name].as_str().unwrap_or_default().to_owned();
-    if !["property", "edge"].contains(&&*text("kind")) {
-        return Ok(false);
-    }
-    let object = row["object_entity_id"].as_str().and_then(|id| id.parse().ok());
-    let topic = text("topic_hash");
-    let rivals = facts::rivals(tx, &topic, &text("content_hash"), None, None, &[]).await?;
-    Ok(rivals.iter().any(|r| {
-        r.holds()
-            && r.topic_hash == topic
-            && r.kind == text("kind")
-            && r.object_entity_id == object
-            && r.is_of_stranger() == (row["trust"] == "stranger")
-    }))
-}
 
 /// Takes it out of what is remembered, and keeps it from coming back by itself.
 pub async fn forget(

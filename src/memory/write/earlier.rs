@@ -5,8 +5,9 @@ use jiff::Timestamp;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::fact::confirm_fact;
-use super::rival::{Coming, Rival};
+use super::candidate::Candidate;
+use super::confirm::confirm_fact;
+use super::rival::Rival;
 use super::{Kind, Origin, Outcome, WriteError};
 use crate::sql::{Rows, event, link, patch, put};
 
@@ -18,13 +19,13 @@ pub(super) enum Earlier<'a> {
     Past(Timestamp, Option<&'a Rival>),
 }
 
-/// Whether what is coming was said before what holds, and where it belongs then.
-pub(super) fn earlier<'a>(coming: &Coming<'_>, rivals: &'a [Rival]) -> Option<Earlier<'a>> {
-    let said = coming.fact.said_at.filter(|_| ["property", "edge"].contains(&coming.kind))?;
+/// Whether the candidate was said before what holds, and where it belongs then.
+pub(super) fn earlier<'a>(candidate: &Candidate<'_>, rivals: &'a [Rival]) -> Option<Earlier<'a>> {
+    let said = candidate.fact.said_at.filter(|_| ["property", "edge"].contains(&candidate.kind))?;
     let mut line: Vec<&Rival> = rivals
         .iter()
-        .filter(|r| (r.active || r.superseded) && r.stranger == coming.stranger)
-        .filter(|r| coming.of_topic(r) && coming.displaces(r))
+        .filter(|r| (r.active || r.superseded) && r.stranger == candidate.stranger)
+        .filter(|r| candidate.of_topic(r) && candidate.displaces(r))
         .collect();
     line.sort_by_key(|r| (r.since(), r.learned, r.id));
     line.iter().find(|r| r.active && said < r.since())?;
@@ -34,8 +35,8 @@ pub(super) fn earlier<'a>(coming: &Coming<'_>, rivals: &'a [Rival]) -> Option<Ea
         None => (None, line.first()),
     };
     match (held, next) {
-        (Some(held), _) if coming.says(held) => Some(Earlier::Known(held, None)),
-        (None, Some(next)) if coming.says(next) => Some(Earlier::Known(next, Some(said))),
+        (Some(held), _) if candidate.says(held) => Some(Earlier::Known(held, None)),
+        (None, Some(next)) if candidate.says(next) => Some(Earlier::Known(next, Some(said))),
         (held, Some(next)) => Some(Earlier::Past(next.since(), held.copied())),
         (_, None) => None,
     }
@@ -46,11 +47,11 @@ impl Earlier<'_> {
         self,
         tx: &mut dyn Rows,
         origin: &Origin,
-        coming: &Coming<'_>,
+        candidate: &Candidate<'_>,
     ) -> Result<(Uuid, Outcome), WriteError> {
         match self {
             Self::Known(known, since) => {
-                confirm_fact(tx, origin, known.id, coming.fact).await?;
+                confirm_fact(tx, origin, known.id, candidate.fact).await?;
                 if let Some(since) = since {
                     patch(tx, Kind::Fact, known.id, json!({"valid_from": since})).await?;
                 }
@@ -58,21 +59,21 @@ impl Earlier<'_> {
             }
             Self::Past(until, held) => {
                 let id = Uuid::now_v7();
-                let payload = json!({"kind": coming.kind, "of_earlier": true});
+                let payload = json!({"kind": candidate.kind, "of_earlier": true});
                 event(tx, origin, "stored", "fact", id, None, payload).await?;
                 let mut until = until;
                 if let Some(held) = held {
                     until = held.valid_to.map_or(until, |to| to.min(until));
-                    patch(tx, Kind::Fact, held.id, json!({"valid_to": coming.valid_from})).await?;
+                    patch(tx, Kind::Fact, held.id, json!({"valid_to": candidate.valid_from})).await?;
                 }
-                let mut row = coming.row(id, origin, held.map(|h| h.id));
+                let mut row = candidate.row(id, origin, held.map(|h| h.id));
                 row["validity"] = json!("superseded");
                 row["valid_to"] = json!(until);
                 put(tx, Kind::Fact, row).await?;
                 if let Some(held) = held {
                     link(tx, (Kind::Fact, id), (Kind::Fact, held.id), "supersedes").await?;
                 }
-                if let Some(episode) = coming.fact.source_episode {
+                if let Some(episode) = candidate.fact.source_episode {
                     link(tx, (Kind::Fact, id), (Kind::Episode, episode), "derived_from").await?;
                 }
                 Ok((id, Outcome::Stored))

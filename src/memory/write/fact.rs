@@ -1,74 +1,20 @@
 //! Facts: what is so.
 
-use jiff::Timestamp;
 use memory_index::predicates::resolve;
 use memory_index::same::{About, Said};
 use memory_index::text::{content_hash, topic_hash};
 use serde::Serialize;
-use serde_json::{Value, json};
+use serde_json::json;
 use uuid::Uuid;
 
+use super::candidate::{Candidate, NewFact};
+use super::confirm::confirm_fact;
 use super::earlier::earlier;
-use super::rival::{Coming, Rival, rivals};
-use super::{FORGOTTEN, Kind, Origin, Outcome, Permanence, Vector, WriteError, admitted, confirmed, predicate_name};
+use super::rival::Rival;
+use super::{FORGOTTEN, Kind, Origin, Outcome, WriteError, admitted, predicate_name};
 use crate::gate::{self, MAX_FACT};
 use crate::sql::facts::{known_predicates, predicate_used, standing};
-use crate::sql::{self, Rows, event, link, lock, now, patch, put};
-
-/// A fact that is to be stored.
-#[derive(Clone, Debug)]
-pub struct NewFact {
-    pub subject: String,
-    pub predicate: String,
-    pub content: String,
-    pub importance: f64,
-    pub confidence: f64,
-    pub permanence: Permanence,
-    pub scope: String,
-    pub tags: Vec<String>,
-    pub entity: Option<Uuid>,
-    /// Makes it an edge between two entities.
-    pub object: Option<Uuid>,
-    /// Makes it something that happened then.
-    pub valid_at: Option<Timestamp>,
-    pub valid_to: Option<Timestamp>,
-    /// When it was said, of what was said earlier than now: what was said of a property later holds against it.
-    pub said_at: Option<Timestamp>,
-    pub source_episode: Option<Uuid>,
-    pub idempotency_key: Option<String>,
-    pub retention_class: Option<String>,
-    pub sensitivity: Option<String>,
-    pub metadata: Value,
-    /// Of its words and its subject, as [`spoken`](memory_index::rank::spoken) puts them.
-    pub vector: Option<Vector>,
-}
-
-impl NewFact {
-    /// A fact with all that is usual.
-    pub fn new(subject: &str, predicate: &str, content: &str) -> Self {
-        Self {
-            subject: subject.to_owned(),
-            predicate: predicate.to_owned(),
-            content: content.to_owned(),
-            importance: 5.0,
-            confidence: 1.0,
-            permanence: Permanence::Standard,
-            scope: "global".to_owned(),
-            tags: Vec::new(),
-            entity: None,
-            object: None,
-            valid_at: None,
-            valid_to: None,
-            said_at: None,
-            source_episode: None,
-            idempotency_key: None,
-            retention_class: None,
-            sensitivity: None,
-            metadata: json!({}),
-            vector: None,
-        }
-    }
-}
+use crate::sql::{Rows, event, link, lock, now, patch, put};
 
 /// What became of it.
 #[derive(Clone, PartialEq, Debug, Serialize)]
@@ -116,7 +62,7 @@ pub async fn store_fact(tx: &mut dyn Rows, origin: &Origin, fact: &NewFact) -> R
         (_, _, true) => "many",
         _ => "property",
     };
-    let coming = Coming {
+    let candidate = Candidate {
         said: Said::new(&content),
         hash: content_hash(&content),
         topic: topic_hash(&fact.scope, entity, &fact.subject, &predicate.name),
@@ -130,24 +76,24 @@ pub async fn store_fact(tx: &mut dyn Rows, origin: &Origin, fact: &NewFact) -> R
         valid_from,
         stranger: trust == "stranger",
     };
-    let rivals = rivals(tx, origin, &coming).await?;
-    decide(tx, origin, &coming, &rivals).await
+    let rivals = candidate.rivals(tx, origin).await?;
+    decide(tx, origin, &candidate, &rivals).await
 }
 
 async fn decide(
     tx: &mut dyn Rows,
     origin: &Origin,
-    coming: &Coming<'_>,
+    candidate: &Candidate<'_>,
     rivals: &[Rival],
 ) -> Result<StoredFact, WriteError> {
-    let fact = coming.fact;
+    let fact = candidate.fact;
     let done = |id: Uuid, status: Outcome| StoredFact {
         id,
         status,
-        kind: coming.kind,
-        predicate: coming.predicate.name.clone(),
+        kind: candidate.kind,
+        predicate: candidate.predicate.name.clone(),
         superseded_id: None,
-        suggestion: coming.predicate.suggestion.clone(),
+        suggestion: candidate.predicate.suggestion.clone(),
     };
     if let Some(key) = &fact.idempotency_key
         && let Some(before) = rivals.iter().find(|r| r.has_key(key))
@@ -157,50 +103,51 @@ async fn decide(
         }
         return Ok(done(before.id, Outcome::Repeated));
     }
-    if forgotten(coming, rivals) {
+    if forgotten(candidate, rivals) {
         return Err(WriteError::refused("forgotten", FORGOTTEN));
     }
     let told = rivals.iter().filter(|r| r.active && r.has_id(|id| origin.told.contains(id)));
-    if let Some(known) = told.into_iter().find(|r| (coming.of_topic(r) || coming.same_subject(r)) && coming.repeats(r))
+    if let Some(known) =
+        told.into_iter().find(|r| (candidate.of_topic(r) || candidate.same_subject(r)) && candidate.repeats(r))
     {
         return Ok(done(known.id, Outcome::Known));
     }
-    if let Some(place) = earlier(coming, rivals) {
-        let (id, status) = place.take(tx, origin, coming).await?;
+    if let Some(place) = earlier(candidate, rivals) {
+        let (id, status) = place.take(tx, origin, candidate).await?;
         return Ok(done(id, status));
     }
-    if let Some(same) = the_same(coming, rivals) {
+    if let Some(same) = the_same(candidate, rivals) {
         confirm_fact(tx, origin, same.id, fact).await?;
         return Ok(StoredFact { predicate: same.predicate.clone(), ..done(same.id, Outcome::Confirmed) });
     }
-    let (id, superseded_id) = insert(tx, origin, coming, rivals).await?;
+    let (id, superseded_id) = insert(tx, origin, candidate, rivals).await?;
     Ok(StoredFact { superseded_id, ..done(id, Outcome::Stored) })
 }
 
 /// Whether the same was forgotten on purpose.
-fn forgotten(coming: &Coming<'_>, rivals: &[Rival]) -> bool {
+fn forgotten(candidate: &Candidate<'_>, rivals: &[Rival]) -> bool {
     // What was forgotten of a stranger's claims does not bind the household.
-    let mut binding = rivals.iter().filter(|r| r.forgotten && (coming.stranger || !r.stranger));
+    let mut binding = rivals.iter().filter(|r| r.forgotten && (candidate.stranger || !r.stranger));
     binding.any(|r| {
-        coming.of_topic(r) && (r.is_of(coming.fact.source_episode) || coming.says(r))
-            || coming.same_subject(r) && r.has_words(&coming.hash)
+        candidate.of_topic(r) && (r.is_of(candidate.fact.source_episode) || candidate.says(r))
+            || candidate.same_subject(r) && r.has_words(&candidate.hash)
     })
 }
 
 /// The fact that says the same already, and is confirmed by it.
-fn the_same<'a>(coming: &Coming<'_>, rivals: &'a [Rival]) -> Option<&'a Rival> {
+fn the_same<'a>(candidate: &Candidate<'_>, rivals: &'a [Rival]) -> Option<&'a Rival> {
     // Nothing is confirmed across the line between strangers and the household.
-    let peers = || rivals.iter().filter(|r| r.active && r.stranger == coming.stranger);
-    let same = peers().find(|r| coming.of_topic(r) && coming.says(r)).or_else(|| {
+    let peers = || rivals.iter().filter(|r| r.active && r.stranger == candidate.stranger);
+    let same = peers().find(|r| candidate.of_topic(r) && candidate.says(r)).or_else(|| {
         // The same sentence of the same subject under another predicate, if it is one.
-        let sentence = coming.content.split_whitespace().count() >= 3;
-        peers().find(|r| sentence && r.has_words(&coming.hash) && coming.same_subject(r) && coming.says(r))
+        let sentence = candidate.content.split_whitespace().count() >= 3;
+        peers().find(|r| sentence && r.has_words(&candidate.hash) && candidate.same_subject(r) && candidate.says(r))
     });
     // What nobody had confirmed for long is so after all, unless something else stands in its place.
     same.or_else(|| {
-        let gone = |r: &&Rival| r.expired && r.stranger == coming.stranger && coming.of_topic(r);
-        let held = peers().any(|r| coming.of_topic(r) && coming.displaces(r));
-        rivals.iter().filter(gone).find(|r| !held && coming.says(r))
+        let gone = |r: &&Rival| r.expired && r.stranger == candidate.stranger && candidate.of_topic(r);
+        let held = peers().any(|r| candidate.of_topic(r) && candidate.displaces(r));
+        rivals.iter().filter(gone).find(|r| !held && candidate.says(r))
     })
 }
 
@@ -208,72 +155,36 @@ fn the_same<'a>(coming: &Coming<'_>, rivals: &'a [Rival]) -> Option<&'a Rival> {
 async fn insert(
     tx: &mut dyn Rows,
     origin: &Origin,
-    coming: &Coming<'_>,
+    candidate: &Candidate<'_>,
     rivals: &[Rival],
 ) -> Result<(Uuid, Option<Uuid>), WriteError> {
     // What it displaces: the value that held, and a stranger's claim where the household speaks.
     let in_place = |r: &&Rival| {
         r.active
-            && coming.of_topic(r)
-            && (r.stranger == coming.stranger && coming.displaces(r)
-                || r.stranger && !coming.stranger && (coming.displaces(r) || coming.says(r)))
+            && candidate.of_topic(r)
+            && (r.stranger == candidate.stranger && candidate.displaces(r)
+                || r.stranger && !candidate.stranger && (candidate.displaces(r) || candidate.says(r)))
     };
     let displaced: Vec<&Rival> = rivals.iter().filter(in_place).collect();
     // What is learned late of an earlier time does not take the place of what holds now.
     let first = displaced.iter().find(|r| !r.stranger).or(displaced.first()).map(|r| r.id);
     let id = Uuid::now_v7();
     let ids: Vec<Uuid> = displaced.iter().map(|r| r.id).collect();
-    event(tx, origin, "stored", "fact", id, None, json!({"kind": coming.kind, "superseded": ids})).await?;
-    let over = match coming.valid_from {
+    event(tx, origin, "stored", "fact", id, None, json!({"kind": candidate.kind, "superseded": ids})).await?;
+    let over = match candidate.valid_from {
         Some(from) => from,
         None => now(tx).await?,
     };
     for old in &displaced {
         patch(tx, Kind::Fact, old.id, json!({"validity": "superseded", "valid_to": over})).await?;
     }
-    put(tx, Kind::Fact, coming.row(id, origin, first)).await?;
+    put(tx, Kind::Fact, candidate.row(id, origin, first)).await?;
     for old in &displaced {
         link(tx, (Kind::Fact, id), (Kind::Fact, old.id), "supersedes").await?;
     }
-    if let Some(episode) = coming.fact.source_episode {
+    if let Some(episode) = candidate.fact.source_episode {
         link(tx, (Kind::Fact, id), (Kind::Episode, episode), "derived_from").await?;
     }
-    predicate_used(tx, &coming.predicate).await?;
+    predicate_used(tx, &candidate.predicate).await?;
     Ok((id, first))
-}
-
-/// One more word for what is known.
-pub(super) async fn confirm_fact(
-    tx: &mut dyn Rows,
-    origin: &Origin,
-    id: Uuid,
-    fact: &NewFact,
-) -> Result<(), WriteError> {
-    let row = sql::row(tx, Kind::Fact, id).await?;
-    event(tx, origin, "confirmed", "fact", id, None, json!({})).await?;
-    let mut tags: Vec<String> = serde_json::from_value(row["tags"].clone()).unwrap_or_default();
-    tags.extend(
-        fact.tags.iter().filter(|t| !row["tags"].as_array().is_some_and(|a| a.iter().any(|x| x == *t))).cloned(),
-    );
-    let importance = row["importance"].as_f64().unwrap_or_default().max(fact.importance.clamp(0.0, 10.0));
-    let mut given = confirmation(tx, &row).await?;
-    given["tags"] = json!(tags);
-    given["importance"] = json!(importance);
-    patch(tx, Kind::Fact, id, given).await?;
-    if let Some(episode) = fact.source_episode {
-        link(tx, (Kind::Episode, episode), (Kind::Fact, id), "supports").await?;
-    }
-    Ok(())
-}
-
-/// The columns of a fact or a rule that was just confirmed.
-pub(super) async fn confirmation(tx: &mut dyn Rows, row: &Value) -> Result<Value, WriteError> {
-    let confidence = row["confidence"].as_f64().unwrap_or(1.0);
-    let confirmations = row["confirmations"].as_i64().unwrap_or_default();
-    let mut given = json!({"last_confirmed_at": now(tx).await?, "confidence": confirmed(confidence),
-        "confirmations": confirmations + 1});
-    if ["fading", "expired"].iter().any(|v| row["validity"] == *v) {
-        given["validity"] = json!("active");
-    }
-    Ok(given)
 }

@@ -4,7 +4,9 @@
 //! writes the rows with the event that they belong to. What it compares with it reads through functions that lower
 //! nobody's trust; so nothing else may be read in such a transaction before, or what is written is believed as little as that.
 
+mod candidate;
 mod change;
+mod confirm;
 mod earlier;
 mod entities;
 mod episode;
@@ -26,10 +28,12 @@ use uuid::Uuid;
 
 use crate::gate;
 
-pub use change::{Edit, confirm, edit, forget, mark_harmful, mark_helpful, reclassify, undo};
+pub use candidate::NewFact;
+pub use change::{Edit, edit, forget, mark_harmful, mark_helpful, reclassify, undo};
+pub use confirm::confirm;
 pub use entities::merge_entities;
 pub use episode::{NewEpisode, StoredEpisode, store_episode};
-pub use fact::{NewFact, StoredFact, store_fact};
+pub use fact::{StoredFact, store_fact};
 pub use memory_index::Kind;
 pub use merge::{Judged, merge_facts};
 pub use rule::{NewRule, StoredRule, store_rule};

@@ -7,7 +7,7 @@ use uuid::Uuid;
 use memory_index::same::{About, Said};
 use memory_index::text::content_hash;
 
-use super::fact::confirmation;
+use super::confirm::confirmation;
 use super::{FORGOTTEN, Kind, Origin, Outcome, Permanence, Vector, WriteError, admitted};
 use crate::gate::MAX_FACT;
 use crate::sql::{self, Rows, event, link, lock, patch, put, rule_rivals};

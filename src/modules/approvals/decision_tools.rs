@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{define, id_of, moment, own_action, own_rule};
+use crate::ModuleError;
 use access::{GrantScope, Holder};
 use approvals::{ApprovalGate, Constraints, Draft, Rule};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -21,7 +22,7 @@ fn meta() -> Meta {
     Meta { operators: true, ..Meta::write(Effect::Once) }
 }
 
-pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, ModuleError> {
     let text =
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let bounds = json!({

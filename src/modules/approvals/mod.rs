@@ -21,7 +21,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::contract::{Factory, Manifest, Module, ModuleContext};
+use super::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
 use approvals::{Action, ApprovalGate, DecideError, Rule, Settings};
 use base::ButlerName;
 use config::Section;
@@ -38,7 +38,7 @@ impl Factory for ApprovalsFactory {
     fn settings(&self) -> Section {
         Settings::section()
     }
-    fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+    fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         Ok(Box::new(ApprovalsModule))
     }
 }
@@ -47,11 +47,11 @@ struct ApprovalsModule;
 
 #[async_trait]
 impl Module for ApprovalsModule {
-    fn manifest(&self) -> Result<Manifest, String> {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
         let names = read_tools::NAMES.iter().chain(&decision_tools::NAMES);
         Ok(Manifest { tools: names.map(|name| (*name).to_owned()).collect(), ..Manifest::default() })
     }
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
         let mut tools = read_tools::tools(&cx.gate)?;
         tools.extend(decision_tools::tools(&cx.gate)?);
         Ok(tools)
@@ -64,10 +64,10 @@ fn define(
     properties: Value,
     required: &[&str],
     meta: Meta,
-) -> Result<Arc<Definition>, String> {
+) -> Result<Arc<Definition>, ModuleError> {
     let schema =
         json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required});
-    Definition::new(name, description, schema, meta).map(Arc::new).map_err(|e| e.to_string())
+    Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
 }
 
 fn id_of(what: &str) -> Value {

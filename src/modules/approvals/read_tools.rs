@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{define, id, id_of, moment, own_action, own_rule};
+use crate::ModuleError;
 use approvals::{Action, ApprovalGate, Filter, Status};
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
@@ -23,7 +24,7 @@ fn meta() -> Meta {
     Meta::read()
 }
 
-pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, ModuleError> {
     let limit = json!({"type": "integer", "minimum": 1, "maximum": 200, "description": "How many; 50 without it"});
     let statuses: Vec<&str> = Status::ALL.iter().map(|s| s.as_str()).collect();
     let action = json!({"action_id": id_of("action")});

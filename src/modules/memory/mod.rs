@@ -17,7 +17,8 @@ use std::time::Duration;
 use async_trait::async_trait;
 use serde_json::Value;
 
-use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, NamedJob, told};
+use super::contract::{Credential, Factory, Manifest, Module, ModuleContext, ModuleError};
+use super::job::NamedJob;
 use ::tools::Tool;
 use base::{ButlerName, TenantId};
 use config::{KeyMistake, Section};
@@ -46,8 +47,8 @@ impl Factory for MemoryFactory {
     fn check(&self, config: &Value) -> Vec<KeyMistake> {
         Settings::read(config).err().unwrap_or_default()
     }
-    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
-        let settings = Settings::read(config).map_err(|wrong| told(&wrong))?;
+    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
+        let settings = Settings::read(config)?;
         Ok(Box::new(MemoryModule { settings: Arc::new(settings), started: OnceLock::new() }))
     }
 }
@@ -56,23 +57,23 @@ impl Factory for MemoryFactory {
 const EMBED_WITHIN: Duration = Duration::from_secs(10);
 
 /// Who makes vectors, by the settings.
-async fn embedder(settings: &Embedding, cx: &ModuleContext) -> Result<Arc<dyn Embedder>, String> {
+async fn embedder(settings: &Embedding, cx: &ModuleContext) -> Result<Arc<dyn Embedder>, ModuleError> {
     Ok(match settings.provider {
         Provider::Static => Arc::new(Fixed),
         #[cfg(feature = "local-embedding")]
         Provider::Local => {
             let dir = settings.model_dir.as_ref().ok_or("embedding: a local model has a model_dir")?;
-            Arc::new(memory_index::embed::Local::open(dir).await.map_err(|e| e.to_string())?)
+            Arc::new(memory_index::embed::Local::open(dir).await.map_err(ModuleError::new)?)
         }
         #[cfg(not(feature = "local-embedding"))]
-        Provider::Local => return Err("embedding: this build has no local models".to_owned()),
+        Provider::Local => return Err("embedding: this build has no local models".into()),
         Provider::Endpoint => {
             let (Some(url), Some(model), Some(dimensions)) = (&settings.url, &settings.model, settings.dimensions)
             else {
-                return Err("embedding: an endpoint has url, model and dimensions".to_owned());
+                return Err("embedding: an endpoint has url, model and dimensions".into());
             };
             let key = settings.key.as_ref().and_then(|name| cx.credentials.get(name)).cloned();
-            Arc::new(Endpoint::new(url, model, key, dimensions, EMBED_WITHIN).map_err(|e| e.to_string())?)
+            Arc::new(Endpoint::new(url, model, key, dimensions, EMBED_WITHIN).map_err(ModuleError::new)?)
         }
     })
 }
@@ -85,7 +86,7 @@ struct MemoryModule {
 
 #[async_trait]
 impl Module for MemoryModule {
-    fn manifest(&self) -> Result<Manifest, String> {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
         if !self.settings.enabled {
             return Ok(Manifest::default());
         }
@@ -104,20 +105,20 @@ impl Module for MemoryModule {
         let key = self.settings.embedding.key.iter().filter(|_| self.settings.enabled);
         key.map(|name| Credential { name: name.clone(), required: true }).collect()
     }
-    fn migrations(&self) -> Result<Option<Chain>, String> {
+    fn migrations(&self) -> Result<Option<Chain>, ModuleError> {
         if !self.settings.enabled {
             return Ok(None);
         }
-        Chain::shipped(NAME).map(Some).map_err(|e| e.to_string())
+        Chain::shipped(NAME).map(Some).map_err(ModuleError::new)
     }
-    async fn start(&self, cx: &ModuleContext) -> Result<(), String> {
+    async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {
         if !self.settings.enabled {
             return Ok(());
         }
         let embedder = embedder(&self.settings.embedding, cx).await?;
         let ledger = Ledger::of(&cx.data_dir, cx.store.schema());
         // Before anybody can ask: a backup that was restored may be older than a purge.
-        let again = ledger.carry_out(&cx.store, &cx.clock, cx.butler.as_str()).await?;
+        let again = ledger.carry_out(&cx.store, &cx.clock, cx.butler.as_str()).await.map_err(ModuleError::new)?;
         if again > 0 {
             tracing::warn!(butler = %cx.butler, again, "memories that were purged had come back, and were purged again");
         }
@@ -138,7 +139,7 @@ impl Module for MemoryModule {
     fn schedules(&self) -> Vec<BuiltInSchedule> {
         if self.settings.enabled { jobs::schedules(&self.settings) } else { Vec::new() }
     }
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
         if !self.settings.enabled {
             return Ok(Vec::new());
         }

@@ -13,7 +13,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::background::{Background, BackgroundTask, TaskError, TaskKind};
-use crate::contract::{Factory, Manifest, Module, ModuleContext};
+use crate::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
 use crate::opening::{Lines, Opening, SessionLines};
 use crate::own_sessions::{Cause, SessionRequest};
 use crate::routes::{Route, RouteAnswer, RouteHandler, RouteRequest, RouteSpec};
@@ -48,7 +48,7 @@ impl Factory for ContractFactory {
             |key: &String| KeyMistake { key: key.clone(), problem: "unknown key".to_owned(), expected: String::new() };
         keys.filter(|key| !known.contains(&key.as_str())).map(mistake).collect()
     }
-    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+    fn build(&self, config: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         let text = |key: &str| config.get(key).and_then(Value::as_str).map(str::to_owned);
         Ok(Box::new(Contract {
             name: self.name,
@@ -196,7 +196,7 @@ impl Contract {
 
 #[async_trait]
 impl Module for Contract {
-    fn manifest(&self) -> Result<Manifest, String> {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
         if self.is_child() {
             return Ok(Manifest::default());
         }
@@ -208,7 +208,7 @@ impl Module for Contract {
             channels: vec![CHANNEL.to_owned(), "chat".to_owned()],
         })
     }
-    async fn start(&self, _: &ModuleContext) -> Result<(), String> {
+    async fn start(&self, _: &ModuleContext) -> Result<(), ModuleError> {
         self.marker.say(&format!("{} started", self.name));
         Ok(())
     }
@@ -232,7 +232,7 @@ impl Module for Contract {
         let line = self.opening.clone()?;
         Some(Opening { order: self.order, source: Arc::new(Say { line }) })
     }
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
         if self.is_child() {
             return Ok(Vec::new());
         }

@@ -7,7 +7,7 @@ use std::sync::atomic::Ordering;
 use serde_json::Value;
 
 use super::{Modules, Slot, switch_key};
-use crate::contract::{ModuleContext, Phase};
+use crate::contract::{ModuleContext, ModuleError, Phase};
 use access::credentials::Credentials;
 use base::{ButlerName, TenantId};
 use outbox::{Channel, MESSENGER};
@@ -56,7 +56,7 @@ impl Modules {
             let Some(module) = &self.slots[i].module else { continue };
             let result = match module.migrations() {
                 Ok(None) => Ok(0),
-                Ok(Some(chain)) => db.migrate(butler, schema, &[&chain]).await.map_err(|e| e.to_string()),
+                Ok(Some(chain)) => db.migrate(butler, schema, &[&chain]).await.map_err(ModuleError::new),
                 Err(e) => Err(e),
             };
             if let Err(e) = result {
@@ -165,19 +165,21 @@ impl Modules {
                 for (n, tool) in tools.iter().enumerate() {
                     let tool_name = &tool.def.name;
                     if tools[..n].iter().any(|other| other.def.name == *tool_name) {
-                        return Err(format!("it brings the tool `{tool_name}` twice"));
+                        return Err(format!("it brings the tool `{tool_name}` twice").into());
                     }
                     if !manifest.tools.contains(tool_name) {
-                        return Err(format!("it brings the tool `{tool_name}`, which its manifest does not declare"));
+                        return Err(
+                            format!("it brings the tool `{tool_name}`, which its manifest does not declare").into()
+                        );
                     }
                     if let Some(owner) = builder.owner(tool_name) {
-                        return Err(format!("it brings the tool `{tool_name}`, which belongs to {owner}"));
+                        return Err(format!("it brings the tool `{tool_name}`, which belongs to {owner}").into());
                     }
                 }
                 Ok(tools)
             });
             let added = checked.and_then(|tools| {
-                tools.into_iter().try_for_each(|t| builder.add(t, Some(gate.clone())).map_err(|e| e.to_string()))
+                tools.into_iter().try_for_each(|t| builder.add(t, Some(gate.clone())).map_err(ModuleError::new))
             });
             if let Err(e) = added {
                 self.fail(&name, Phase::Tools, e);

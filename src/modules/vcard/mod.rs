@@ -13,7 +13,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::contract::{Factory, Manifest, Module, ModuleContext};
+use super::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
 use base::{ButlerName, TenantId};
 use store::StoreError;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -30,7 +30,7 @@ impl Factory for VcardFactory {
     fn name(&self) -> &str {
         "vcard"
     }
-    fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, String> {
+    fn build(&self, _: &Value, _: &ButlerName, _: &Path) -> Result<Box<dyn Module>, ModuleError> {
         Ok(Box::new(VcardModule))
     }
 }
@@ -39,24 +39,24 @@ struct VcardModule;
 
 #[async_trait]
 impl Module for VcardModule {
-    fn manifest(&self) -> Result<Manifest, String> {
+    fn manifest(&self) -> Result<Manifest, ModuleError> {
         Ok(Manifest { tools: vec![EXPORT.to_owned(), IMPORT.to_owned()], ..Manifest::default() })
     }
 
-    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, String> {
-        let mut lease = cx.store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
+    async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
+        let mut lease = cx.store.tenant(&TenantId::owner()).await.map_err(ModuleError::new)?;
         let sql = "SELECT to_regprocedure('contact_cards(uuid)') IS NOT NULL
                       AND to_regprocedure('contact_from_card(jsonb)') IS NOT NULL";
-        let rows = lease.read(sql, &[]).await.map_err(|e| e.to_string())?;
+        let rows = lease.read(sql, &[]).await.map_err(ModuleError::new)?;
         if !rows.first().is_some_and(|row| row.get(0)) {
             return Err("this butler keeps no register of contacts: its migrations define no contact_cards(uuid) and \
                         contact_from_card(jsonb)"
-                .to_owned());
+                .into());
         }
         let define = |name: &str, description: &str, properties: Value, required: Value, meta: Meta| {
             let schema = json!({"type": "object", "properties": properties, "required": required,
                                 "additionalProperties": false});
-            Definition::new(name, description, schema, meta).map(Arc::new).map_err(|e| e.to_string())
+            Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
         };
         let export = define(
             EXPORT,

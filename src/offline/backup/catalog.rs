@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use tokio_postgres::GenericClient;
 
 use super::error::BackupError;
-use super::records::Sequence;
 
 /// A table whose rows are kept, with the columns that rows are written in.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
@@ -21,6 +20,14 @@ pub(super) struct Table {
 pub(super) struct Column {
     pub name: String,
     pub kind: String,
+}
+
+/// A sequence that has given numbers.
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Sequence {
+    pub schema: String,
+    pub name: String,
+    pub last: i64,
 }
 
 /// A name as SQL takes it, whatever it holds.

@@ -5,8 +5,7 @@ use std::path::PathBuf;
 use super::sealed::SealError;
 use access::credentials::MasterKeyError;
 use store::cluster::ClusterError;
-use store::migrate::MigrationError;
-use store::{StoreError, describe};
+use store::{MigrationError, StoreError, describe};
 
 /// Why there is no backup, or nothing was restored.
 #[derive(Debug, thiserror::Error)]

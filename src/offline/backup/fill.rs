@@ -8,9 +8,9 @@ use futures_util::SinkExt;
 use tokio_postgres::{Client, Transaction};
 
 use super::Counts;
-use super::catalog::{self, PLAIN, Table, quoted};
+use super::catalog::{self, PLAIN, Sequence, Table, quoted};
 use super::error::BackupError;
-use super::records::{Manifest, Reader, Record, Sequence};
+use super::records::{Manifest, Reader, Record};
 use super::sealed::seal_error;
 use base::Secret;
 use store::replay;

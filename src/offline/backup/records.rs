@@ -7,7 +7,7 @@ use flate2::read::ZlibDecoder;
 use flate2::write::ZlibEncoder;
 use serde::{Deserialize, Serialize};
 
-use super::catalog::Table;
+use super::catalog::{Sequence, Table};
 use super::sealed::{Opener, Sealer};
 use store::replay::{Applied, Place};
 
@@ -23,14 +23,6 @@ pub(super) struct Manifest {
     pub places: Vec<Place>,
     pub applied: Vec<Applied>,
     pub tables: Vec<Table>,
-}
-
-/// A sequence that has given numbers.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Sequence {
-    pub schema: String,
-    pub name: String,
-    pub last: i64,
 }
 
 /// One record.

@@ -2,6 +2,7 @@
 
 use config::Refused;
 use store::{StoreError, describe};
+use supervisor::{ButlerLookupError, EmbeddedError};
 use telemetry::LogError;
 
 /// Why the demo did not get to its end.
@@ -23,8 +24,10 @@ pub enum DemoError {
     #[error(transparent)]
     Log(#[from] LogError),
     /// The household did not start, or did not stop.
-    #[error("{0}")]
-    Household(String),
+    #[error(transparent)]
+    Household(#[from] EmbeddedError),
+    #[error(transparent)]
+    Butler(#[from] ButlerLookupError),
     #[error(transparent)]
     Store(#[from] StoreError),
     #[error("reading {what}: {}", describe(.source))]

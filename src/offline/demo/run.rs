@@ -82,7 +82,7 @@ async fn try_run(options: DemoOptions) -> Result<(), DemoError> {
             }
         })
     });
-    let household = Embedded::start(household, admin::spawn, Some(prepare)).await.map_err(DemoError::Household)?;
+    let household = Embedded::start(household, admin::spawn, Some(prepare)).await?;
     let supervisor = household.supervisor.clone();
     story::household(&supervisor.status().await, started.elapsed());
     let done = work(&supervisor).await;
@@ -92,7 +92,7 @@ async fn try_run(options: DemoOptions) -> Result<(), DemoError> {
             interrupted().await;
         }
     }
-    let ended = household.end().await.map_err(DemoError::Household);
+    let ended = household.end().await.map_err(DemoError::from);
     model.shutdown().await;
     done.and(ended)
 }
@@ -112,7 +112,7 @@ async fn interrupted() {
 /// The piece of work: a person's sentence to Health, watched live, then looked up in the database.
 async fn work(supervisor: &Supervisor) -> Result<(), DemoError> {
     let house = supervisor.services();
-    let health = supervisor.butler("health").map_err(DemoError::Household)?;
+    let health = supervisor.butler("health")?;
     let mut events = house.events.subscribe();
     let clock: &Clock = supervisor.clock();
     let request = Arc::new(RequestContext::root(clock, TenantId::owner(), "cli", "demo", "owner", Trust::Owner));

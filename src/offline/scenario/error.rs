@@ -2,6 +2,7 @@
 
 use config::Refused;
 use store::{StoreError, describe};
+use supervisor::EmbeddedError;
 use telemetry::LogError;
 
 /// Why no scenario was played.
@@ -18,8 +19,8 @@ pub enum ScenarioError {
     #[error("there is no butler `{butler}`; there are: {there}")]
     Unknown { butler: String, there: String },
     /// The household did not start, or did not stop.
-    #[error("{0}")]
-    Household(String),
+    #[error(transparent)]
+    Household(#[from] EmbeddedError),
 }
 
 /// Why a step is not as its scenario says.

@@ -78,12 +78,12 @@ pub async fn run(
         .filter(|b| butlers.is_empty() || butlers.contains(&b.name.to_string()))
         .map(|b| (b.name.to_string(), b.dir.clone(), b.db.schema.clone()))
         .collect();
-    let house = Embedded::start(household, admin::spawn, None).await.map_err(ScenarioError::Household)?;
+    let house = Embedded::start(household, admin::spawn, None).await?;
     let mut reports = Vec::new();
     for (name, dir, schema) in places {
         reports.push(of_butler(&house.supervisor, &name, dir, &schema, only).await);
     }
-    house.end().await.map_err(ScenarioError::Household)?;
+    house.end().await?;
     Ok(reports)
 }
 
@@ -98,8 +98,8 @@ fn prepare(household: &mut Household) {
         // A clock that jumps would set them all off.
         butler.schedules.clear();
         // However it jumps, a butler that is up is there.
-        if let Some(advert) = &mut butler.switchboard {
-            advert.liveness_ttl = HumanDuration::from_secs(100 * 365 * 24 * 3600);
+        if let Some(registration) = &mut butler.switchboard {
+            registration.liveness_ttl = HumanDuration::from_secs(100 * 365 * 24 * 3600);
         }
     }
 }
@@ -183,7 +183,7 @@ async fn stage(
     dir: &std::path::Path,
     schema: &str,
 ) -> Result<(Stage, Vec<String>), String> {
-    let butler: Butler = supervisor.butler(name)?;
+    let butler: Butler = supervisor.butler(name).map_err(|e| e.to_string())?;
     let mut wrong = Vec::new();
     for (module, state) in butler.modules().all() {
         if let Some(error) = &state.failure_error {

@@ -85,7 +85,7 @@ async fn limits_are_set_and_the_mark_is_among_them() {
 async fn a_limit_above_our_own_is_cut_to_it() {
     let mut spec = direct("/bin/cat", &["/proc/self/limits"]);
     spec.limits.nofile = Some(u64::MAX - 1);
-    let own = super::super::preexec::hard_limit(libc::RLIMIT_NOFILE as _).unwrap().to_string();
+    let own = super::super::limits::hard_limit(libc::RLIMIT_NOFILE as _).unwrap().to_string();
     assert_eq!(field(&run(spec).await.texts(), "Max open files")[1], own);
 }
 

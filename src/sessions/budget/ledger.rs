@@ -91,7 +91,7 @@ impl Ledger {
         let Inner { db, clock, zone, .. } = &*self.inner;
         let now = clock.now().to_zoned(zone.clone());
         let (_, first) = costs::first_day(period, now.date());
-        let days = (first, now.date());
+        let days = (start(first, zone), start(tomorrow(now.date()), zone));
         let entries = sql::entries(db, tenant, only, days, zone, false).await?;
         let by_model = match by {
             By::Model => sql::entries(db, tenant, only, days, zone, true).await?,
@@ -114,7 +114,7 @@ fn tomorrow(date: Date) -> Date {
 }
 
 /// The first moment of a date; the end of time for one that no calendar has.
-pub(super) fn start(date: Date, zone: &TimeZone) -> Timestamp {
+fn start(date: Date, zone: &TimeZone) -> Timestamp {
     date.to_zoned(zone.clone()).map_or(Timestamp::MAX, |z| z.timestamp())
 }
 

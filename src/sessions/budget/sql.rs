@@ -2,9 +2,9 @@
 
 use std::collections::BTreeMap;
 
+use jiff::Timestamp;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 use rust_decimal::Decimal;
 
 use super::sum::Sum;
@@ -82,12 +82,12 @@ const MODELS: &str = "jsonb_to_recordset(
         AS u(model text, usd numeric, input_tokens bigint, output_tokens bigint, cached_input_tokens bigint,
              cache_creation_tokens bigint)";
 
-/// What sessions used that started between two days, both included; of one butler or of all.
+/// What sessions used that started between the two moments, by the days of `zone`; of one butler or of all.
 pub(super) async fn entries(
     db: &Database,
     tenant: &TenantId,
     only: Option<&ButlerName>,
-    (from, until): (Date, Date),
+    (from, until): (Timestamp, Timestamp),
     zone: &TimeZone,
     by_model: bool,
 ) -> Result<Vec<Entry>, StoreError> {
@@ -114,10 +114,9 @@ pub(super) async fn entries(
     if parts.is_empty() {
         return Ok(Vec::new());
     }
-    let (start, end) = (super::ledger::start(from, zone), super::ledger::start(until.saturating_add(1.day()), zone));
     let name = zone.iana_name().unwrap_or("UTC");
     let rows = lease
-        .read(&parts.join(" UNION ALL "), &[&tenant.as_str(), &start, &end, &name])
+        .read(&parts.join(" UNION ALL "), &[&tenant.as_str(), &from, &until, &name])
         .await
         .map_err(StoreError::query("adding up what sessions cost"))?;
     let count =

@@ -11,9 +11,10 @@ use std::time::{Duration, Instant};
 use sha2::{Digest, Sha256};
 
 use super::ClusterError;
-use super::binaries::{self, Binaries, Origin};
+use super::binaries::{Binaries, Origin};
 use super::layout::set_mode;
 use super::user::RunAs;
+use super::version::probe;
 
 /// How the bundle may be had.
 #[derive(Clone, Debug)]
@@ -102,8 +103,8 @@ pub(super) fn obtain(options: &BundleOptions, run_as: &RunAs) -> Result<Binaries
     }
     let dir = bin.canonicalize().map_err(ClusterError::files("look at", &bin))?;
     run_as.check_reach(&dir, "the cache")?;
-    let version = binaries::probe(&dir, run_as)
-        .map_err(|problem| ClusterError::NoBinaries { problem, package: package.spec() })?;
+    let version =
+        probe(&dir, run_as).map_err(|problem| ClusterError::NoBinaries { problem, package: package.spec() })?;
     Ok(Binaries { dir, version, origin: Origin::Bundle })
 }
 

@@ -9,12 +9,8 @@ use super::binaries::Binaries;
 use super::layout::{self, Layout};
 use super::process::{self, Death};
 use super::user::RunAs;
-use super::{ClusterError, OWNER, leftover, scram};
+use super::{ClusterError, LOCALES, OWNER, leftover, scram};
 use base::{Secret, crash, text};
-
-/// Byte order and UTF-8 everywhere, so that the cluster is the same on every machine and an upgrade of the C library
-/// can't reorder its indexes. The second is for systems that don't have the first.
-pub(super) const LOCALES: [&str; 2] = ["C.UTF-8", "C"];
 
 /// Names of what is made beside the cluster's place and must not stay.
 const BUILD_PREFIX: &str = "postgres.new.";

@@ -12,6 +12,7 @@
 mod binaries;
 mod bundle;
 mod error;
+mod find;
 mod initdb;
 mod layout;
 mod leftover;
@@ -23,6 +24,7 @@ mod supervise;
 #[cfg(test)]
 mod tests;
 mod user;
+mod version;
 
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -48,6 +50,10 @@ pub const MIN_MAJOR: u32 = 14;
 
 /// The role that owns the cluster.
 pub const OWNER: &str = "butlerd";
+
+/// Byte order and UTF-8 everywhere, so that the cluster is the same on every machine and an upgrade of the C library
+/// can't reorder its indexes. The second is for systems that don't have the first.
+const LOCALES: [&str; 2] = ["C.UTF-8", "C"];
 
 /// The number in the socket's name. There is no TCP port.
 pub const PORT: u16 = 5432;

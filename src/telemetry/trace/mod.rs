@@ -9,9 +9,11 @@ mod export;
 mod otlp;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicU64;
 use std::time::{Duration, Instant};
 
 use jiff::Timestamp;
+use prometheus_client::metrics::counter::Counter;
 use tokio::sync::{mpsc, oneshot};
 
 use base::redact::household;
@@ -84,11 +86,14 @@ enum Message {
     Flush(oneshot::Sender<()>),
 }
 
+/// A number that only rises.
+type Count = Counter<u64, AtomicU64>;
+
 /// How many spans went where since the start.
 #[derive(Clone, Default)]
 pub(super) struct Counts {
-    pub exported: super::metrics::Count,
-    pub dropped: super::metrics::Count,
+    pub exported: Count,
+    pub dropped: Count,
 }
 
 /// Where spans are opened. Cheap to clone.

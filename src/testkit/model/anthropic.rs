@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::dialog::{Dialog, texts};
 use super::play::TurnReply;
-use super::wire::{halves, sse_named};
+use super::sse::{halves, sse_named};
 
 pub fn dialog(body: &Value) -> Dialog {
-    let mut dialog = Dialog { schema: schema(body), ..super::wire::common(body) };
+    let mut dialog = Dialog { schema: schema(body), ..Dialog::of(body) };
     for tool in body.get("tools").and_then(Value::as_array).into_iter().flatten() {
         dialog.offer(tool, None);
     }

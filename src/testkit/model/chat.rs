@@ -5,10 +5,10 @@ use serde_json::{Value, json};
 
 use super::dialog::{Dialog, texts};
 use super::play::TurnReply;
-use super::wire::{common, halves, sse_data};
+use super::sse::{halves, sse_data};
 
 pub fn dialog(body: &Value) -> Dialog {
-    let mut dialog = common(body);
+    let mut dialog = Dialog::of(body);
     dialog.schema = body.pointer("/response_format/json_schema/schema").cloned();
     dialog.stream_usage = body.pointer("/stream_options/include_usage").and_then(Value::as_bool).unwrap_or(false);
     for tool in body.get("tools").and_then(Value::as_array).into_iter().flatten() {

@@ -35,6 +35,15 @@ pub struct OfferedTool {
 }
 
 impl Dialog {
+    /// What all bodies but Gemini's carry alike.
+    pub fn of(body: &Value) -> Self {
+        Self {
+            stream: body.get("stream").and_then(Value::as_bool).unwrap_or(false),
+            model: body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned(),
+            ..Self::default()
+        }
+    }
+
     /// Adds the user's text, if anything is left of it.
     pub fn user(&mut self, text: &str) {
         let text = without_reminders(text);

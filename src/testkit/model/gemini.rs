@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 
 use super::dialog::{Dialog, texts};
 use super::play::TurnReply;
-use super::wire::{halves, sse_data};
+use super::sse::{halves, sse_data};
 
 /// `model` and `stream` come from the path.
 pub fn dialog(body: &Value, model: &str, stream: bool) -> Dialog {

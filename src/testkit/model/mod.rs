@@ -11,11 +11,12 @@ mod gemini;
 mod log;
 mod play;
 mod responses;
+mod route;
 mod script;
 mod server;
+mod sse;
 #[cfg(test)]
 mod tests;
-mod wire;
 
 pub use log::LoggedRequest;
 pub use script::{Conversation, Fail, Hurdle, Script, ScriptCall, ScriptError, Step, StepUsage};

@@ -42,12 +42,12 @@ pub struct ReplyCall {
 }
 
 /// Says something to a user's text that no script can know beforehand; `None`: the script answers.
-pub type Thinks = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
+pub type Responder = Box<dyn Fn(&str) -> Option<String> + Send + Sync>;
 
 /// A script and how often its hurdles were met.
 pub struct Player {
     script: Script,
-    thinks: Option<Thinks>,
+    responder: Option<Responder>,
     met: Mutex<HashMap<(usize, usize), u32>>,
 }
 
@@ -55,8 +55,8 @@ pub struct Player {
 const SIDE_TEXT: &str = "A scripted conversation";
 
 impl Player {
-    pub fn new(script: Script, thinks: Option<Thinks>) -> Self {
-        Self { script, thinks, met: Mutex::default() }
+    pub fn new(script: Script, responder: Option<Responder>) -> Self {
+        Self { script, responder, met: Mutex::default() }
     }
 
     pub fn script(&self) -> &Script {
@@ -70,8 +70,8 @@ impl Player {
             return (says(&instance(schema).to_string()), "schema".to_owned());
         }
         let newest = dialog.items.last();
-        if let (Some(thinks), Some(Item::User(text))) = (&self.thinks, newest)
-            && let Some(said) = thinks(text)
+        if let (Some(responder), Some(Item::User(text))) = (&self.responder, newest)
+            && let Some(said) = responder(text)
         {
             return (says(&said), "thought".to_owned());
         }

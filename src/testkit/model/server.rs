@@ -18,9 +18,9 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::log::{Log, LoggedRequest};
-use super::play::{Player, Reply, Thinks, TurnReply};
+use super::play::{Player, Reply, Responder, TurnReply};
+use super::route::Route;
 use super::script::Script;
-use super::wire::Route;
 use base::task::{self, Kind};
 
 type Body = UnsyncBoxBody<Bytes, std::io::Error>;
@@ -43,19 +43,19 @@ impl ScriptedModel {
         Self::serve(script, None).await
     }
 
-    /// As [`start`](Self::start); `thinks` is asked before the script.
+    /// As [`start`](Self::start); `responder` is asked before the script.
     pub async fn start_thinking(
         script: Script,
-        thinks: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
+        responder: impl Fn(&str) -> Option<String> + Send + Sync + 'static,
     ) -> std::io::Result<Self> {
-        Self::serve(script, Some(Box::new(thinks))).await
+        Self::serve(script, Some(Box::new(responder))).await
     }
 
-    async fn serve(script: Script, thinks: Option<Thinks>) -> std::io::Result<Self> {
+    async fn serve(script: Script, responder: Option<Responder>) -> std::io::Result<Self> {
         let listener = TcpListener::bind(("127.0.0.1", 0)).await?;
         let addr = listener.local_addr()?;
         let (log, token) = (Log::default(), CancellationToken::new());
-        let shared = Arc::new(Shared { player: Player::new(script, thinks), log: log.clone() });
+        let shared = Arc::new(Shared { player: Player::new(script, responder), log: log.clone() });
         let accepting = task::spawn(Kind::Actor, "scripted model", accept(listener, shared, token.clone()));
         Ok(Self { addr, log, stop: token.drop_guard(), accepting })
     }

@@ -11,7 +11,8 @@ use super::header::{Header, Returns, Use};
 use super::statement::Statement;
 use super::values::{TextParam, row_object, row_value, shows};
 use crate::call::{ToolCall, ToolError};
-use crate::definition::{Definition, Effect, Tool, handler};
+use crate::definition::{Definition, Effect};
+use crate::tool::{Tool, handler};
 use store::lexer::{forbidden, line_of};
 use store::{Lease, StoreError, describe};
 

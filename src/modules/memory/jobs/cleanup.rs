@@ -48,7 +48,9 @@ impl Job for Cleanup {
         let capacity = match asked.map(|n| n.as_u64().and_then(|n| u32::try_from(n).ok())) {
             None => self.capacity,
             Some(Some(n)) if n > 0 => n,
-            Some(_) => return Err(JobFailure::Told("job_args.max_entries: a number from 1 on is expected".to_owned())),
+            Some(_) => {
+                return Err(JobFailure::Failed("job_args.max_entries: a number from 1 on is expected".to_owned()));
+            }
         };
         let mut all = Cleaned::default();
         for tenant in every_tenant(call.db, self.memory.store.schema(), call.tenant, &["memory_episodes"]).await? {

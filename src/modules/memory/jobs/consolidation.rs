@@ -93,9 +93,9 @@ impl Job for Consolidate {
         match ended {
             // Where the giving back fails as well, the lease runs out.
             Err(AskError::Store(e)) => Err(e.into()),
-            Err(AskError::Unreachable(why)) => Err(JobFailure::Told(format!("{told}: {why}"))),
+            Err(AskError::Unreachable(why)) => Err(JobFailure::Failed(format!("{told}: {why}"))),
             Err(AskError::NotNow(why) | AskError::Failed(why)) => Ok(format!("{told}: {why}")),
-            Ok(()) if done.in_vain() => Err(JobFailure::Told(told)),
+            Ok(()) if done.in_vain() => Err(JobFailure::Failed(told)),
             Ok(()) => Ok(told),
         }
     }
@@ -231,12 +231,12 @@ fn parts(episodes: Vec<Episode>) -> Vec<Vec<Episode>> {
     for episode in episodes {
         let key = (episode.tried, episode.tenant.as_str().to_owned(), episode.trust == Trust::Stranger);
         let (group, left) = (groups.entry(key.clone()).or_default(), room.entry(key).or_default());
-        let wants = room_of(&episode);
-        if group.is_empty() || wants > *left {
+        let needed = room_of(&episode);
+        if group.is_empty() || needed > *left {
             group.push(Vec::new());
             *left = MAX_EPISODES;
         }
-        *left = left.saturating_sub(wants);
+        *left = left.saturating_sub(needed);
         group.last_mut().expect("one was pushed").push(episode);
     }
     let most = groups.values().map(Vec::len).max().unwrap_or(0);

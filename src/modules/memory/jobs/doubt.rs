@@ -130,12 +130,12 @@ pub(super) fn parts(doubts: Vec<Doubt<'_>>) -> Vec<Vec<Doubt<'_>>> {
     for doubt in doubts {
         let key = (doubt.fact.row.compare_attempts.min(2), Reverse(doubt.fact.trust()));
         let (group, left) = (groups.entry(key).or_default(), left.entry(key).or_default());
-        let wants = doubt.room();
-        if group.is_empty() || *left < wants || key.0 == 2 {
+        let needed = doubt.room();
+        if group.is_empty() || *left < needed || key.0 == 2 {
             group.push(Vec::new());
             *left = MAX_PAIRS;
         }
-        *left = left.saturating_sub(wants);
+        *left = left.saturating_sub(needed);
         if let Some(part) = group.last_mut() {
             part.push(doubt);
         }

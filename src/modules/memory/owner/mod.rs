@@ -17,6 +17,7 @@ use retry::memory_retry;
 use travel::{memory_export, memory_import};
 
 use super::tools::{With, define, id_of, memory_type, permanence, sensitivity, telling, text};
+use crate::ModuleError;
 use memory::sql::upkeep;
 use memory::write::{Permanence, WriteError};
 use store::StoreError;
@@ -33,7 +34,7 @@ fn for_people(meta: Meta) -> Meta {
 }
 
 #[allow(clippy::too_many_lines, reason = "a list of definitions")]
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     let which = || json!({"memory_type": memory_type(), "memory_id": id_of("memory")});
     let limit = || json!({"type": "integer", "minimum": 1, "maximum": PAGE, "description": "How many at most"});
     Ok(vec![

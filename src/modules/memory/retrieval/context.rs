@@ -81,19 +81,19 @@ pub(super) async fn memory_context(call: ToolCall, with: With) -> Result<Value, 
     let rules = shown::rules(&mut lease, memory.butler.as_str(), now).await?;
     let episodes = if lately { Some(shown::episodes(&mut lease, now).await?) } else { None };
     let found = searching.await.map_err(|_| ToolError::Internal("the search broke off".to_owned()))??;
-    let telling = Telling { now, zone };
+    let lines = LineFormat { now, zone };
     let mut sections = vec![
-        telling.section("## Profile Facts", 30, profile),
-        telling.section("## Task-Relevant Facts", 35, told(&mut lease, &found, now).await?),
-        telling.section("## Active Rules", 20, rules),
+        lines.section("## Profile Facts", 30, profile),
+        lines.section("## Task-Relevant Facts", 35, told(&mut lease, &found, now).await?),
+        lines.section("## Active Rules", 20, rules),
     ];
     if let Some(episodes) = episodes {
-        sections.push(telling.section("## Recent Episodes", 15, episodes));
+        sections.push(lines.section("## Recent Episodes", 15, episodes));
     }
     if fleet {
         let ask = Ask { butlers: Vec::new(), scopes: vec!["global".to_owned()], ..ask };
         let found = told(&mut lease, &search(&memory, tenant, &ask).await?, now).await?;
-        sections.push(telling.section("## Fleet Knowledge (cross-butler)", 10, found));
+        sections.push(lines.section("## Fleet Knowledge (cross-butler)", 10, found));
     }
     drop(lease);
     Ok(match pack(&sections, budget) {
@@ -116,12 +116,12 @@ async fn told(lease: &mut Lease, ids: &[Uuid], now: Timestamp) -> Result<Vec<Sho
 }
 
 /// How memories become lines.
-struct Telling {
+struct LineFormat {
     now: Timestamp,
     zone: TimeZone,
 }
 
-impl Telling {
+impl LineFormat {
     fn section(&self, title: &'static str, share: usize, memories: Vec<Shown>) -> Section {
         let lines = memories.iter().map(|m| Line { id: m.id, text: self.line(m) }).collect();
         Section { title, share, lines }

@@ -8,13 +8,14 @@ use serde_json::json;
 use tools::{Effect, Meta, Tool, handler};
 
 use super::tools::{With, define};
+use crate::ModuleError;
 use context::memory_context;
 use search::{filters, memory_catalog_search, memory_recall, memory_search};
 
 /// Their names.
 pub(super) const NAMES: [&str; 4] = ["memory_search", "memory_recall", "memory_catalog_search", "memory_context"];
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     let text = |description: &str| json!({"type": "string", "description": description});
     let limit = json!({"type": "integer", "minimum": 1, "maximum": 100, "description": "How many at most"});
     let explain = json!({"type": "boolean", "description": "Tell what each score is made of"});

@@ -4,6 +4,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::{With, define};
+use crate::ModuleError;
 use memory::Kind;
 use memory::sql::{Unembedded, give_vector, unembedded};
 use memory::write::WriteError;
@@ -21,7 +22,7 @@ pub trait Runs: Send + Sync {
     async fn clean_up(&self, call: &ToolCall, most: u32) -> Result<Value, ToolError>;
 }
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     let tiers = || {
         json!({"type": "array", "items": {"type": "string", "enum": ["episode", "fact", "rule"]},
             "description": "Only of these kinds; all without it"})

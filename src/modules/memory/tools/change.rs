@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define, id, id_of, kind, memory_type, origin, permanence_of, text};
+use crate::ModuleError;
 use memory::sql::story;
 use memory::write::{self, Kind, Permanence, WriteError};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
@@ -17,7 +18,7 @@ pub(super) const NAMES: &[&str] = &[
     "memory_undo",
 ];
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     let meta = Meta::write;
     let judging = || Meta { reads_private: true, ..meta(Effect::Once) };
     let which = || json!({"memory_type": memory_type(), "memory_id": id_of("memory")});

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define, id, id_of, list, origin, strings, text};
+use crate::ModuleError;
 use memory::sql::entities;
 use memory::write::{WriteError, merge_entities};
 use tools::{Effect, EffectTx, Meta, Tool, ToolCall, ToolError, handler};
@@ -21,7 +22,7 @@ pub(super) const NAMES: &[&str] = &[
 
 pub(super) const TYPES: [&str; 4] = ["person", "organization", "place", "other"];
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     let aliases = || strings(20, "Other names");
     let metadata = || json!({"type": "object", "description": "What else is to be noted; `roles` is a list of what people call it by, such as [\"owner\"]"});
     let mut all = Vec::new();

@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::entity::type_of;
 use super::{With, define, id, id_of, list, strings};
+use crate::ModuleError;
 use memory::sql::entities::{self, Tie};
 use memory_index::predicates::snake_case;
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
@@ -16,7 +17,7 @@ pub(super) const NAMES: &[&str] = &["memory_entity_neighbors"];
 /// So many ties are followed at most.
 const MOST: usize = 200;
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     Ok(vec![tool!(
         with,
         Meta::read(),

@@ -49,6 +49,7 @@ use sha2::{Digest, Sha256};
 use uuid::Uuid;
 
 use super::Settings;
+use crate::ModuleError;
 use ::store::StoreError;
 use memory::write::{Kind, Origin, Permanence, Vector, WriteError};
 use memory::{Ledger, Memory};
@@ -87,7 +88,7 @@ pub fn names() -> impl Iterator<Item = &'static str> {
 }
 
 /// All of them.
-pub fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     let mut all = store::tools(with)?;
     all.extend(read::tools(with)?);
     all.extend(change::tools(with)?);
@@ -106,14 +107,14 @@ pub(super) fn define(
     properties: Value,
     required: &[&str],
     meta: Meta,
-) -> Result<Arc<Definition>, String> {
+) -> Result<Arc<Definition>, ModuleError> {
     let mut properties = properties;
     if let Some(all) = properties.as_object_mut() {
         all.insert("request_context".into(), json!({"type": "object", "description": "Not needed: it is known"}));
     }
     let schema =
         json!({"type": "object", "additionalProperties": false, "properties": properties, "required": required});
-    Definition::new(name, description, schema, meta).map(Arc::new).map_err(|e| e.to_string())
+    Definition::new(name, description, schema, meta).map(Arc::new).map_err(ModuleError::new)
 }
 
 /// Metadata of a tool that is handed a memory's text: that stands in its row and is not to stay in the record of the call.

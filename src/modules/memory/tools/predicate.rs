@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 
 use super::{With, define, text};
+use crate::ModuleError;
 use memory_index::predicates::{SEEDS, distance, snake_case};
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_predicate_list", "memory_predicate_search"];
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     let meta = || Meta { reads_private: false, ..Meta::read() };
     Ok(vec![
         tool!(

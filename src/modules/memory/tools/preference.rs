@@ -5,13 +5,14 @@ use serde_json::{Value, json};
 
 use super::store::stored;
 use super::{With, define, importance, number, permanence, permanence_of, telling, text, vector};
+use crate::ModuleError;
 use memory::write::{NewFact, Permanence};
 use memory_index::rank::fact_text;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_set_preference", "memory_get_preferences"];
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     Ok(vec![
         tool!(
             with,

@@ -6,12 +6,13 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::{With, define, id, id_of, kind, memory_type, text};
+use crate::ModuleError;
 use crate::memory::job_names;
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_get", "memory_stats", "memory_why"];
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     // Whose words a row holds, its policy says.
     let meta = Meta::read;
     Ok(vec![

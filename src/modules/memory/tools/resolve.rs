@@ -7,6 +7,7 @@ use uuid::Uuid;
 
 use super::entity::{TYPES, kind_of, type_of};
 use super::{With, define, text};
+use crate::ModuleError;
 use memory::sql::entities;
 use memory_index::predicates::distance;
 use memory_index::text::normal;
@@ -14,7 +15,7 @@ use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_entity_resolve", "entity_resolve"];
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     let mut all = Vec::new();
     for name in NAMES {
         all.push(tool!(

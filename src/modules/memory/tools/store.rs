@@ -6,6 +6,7 @@ use super::{
     With, define, importance, list, maybe_id, moment, number, origin, own_butler, permanence, permanence_of,
     retention_class, scope, sensitivity, session_id, strings, telling, text, vector,
 };
+use crate::ModuleError;
 use memory::gate::hide_secrets;
 use memory::write::{NewEpisode, NewFact, NewRule, Permanence, store_episode, store_fact, store_rule};
 use memory_index::rank::fact_text;
@@ -13,7 +14,7 @@ use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: &[&str] = &["memory_store_episode", "memory_store_fact", "memory_store_rule"];
 
-pub(super) fn tools(with: &With) -> Result<Vec<Tool>, String> {
+pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
     let meta = || telling(Meta::write(Effect::Idempotent), &["content"]);
     let key = text(200, "With the same key the same is stored once, however often it is called");
     Ok(vec![

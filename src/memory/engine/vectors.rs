@@ -7,7 +7,7 @@ use base::{Backoff, TenantId, task};
 use memory_index::embed::EmbedError;
 use store::StoreError;
 
-use crate::Memory;
+use super::Memory;
 use crate::sql::{Unembedded, give_vector, unembedded};
 
 /// So many are made at once.

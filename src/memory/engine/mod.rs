@@ -1,22 +1,25 @@
 //! One butler's memory: its embedder, its indexes, and the way from a question to memories.
 
+mod vectors;
+
 use std::collections::{HashSet, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use jiff::Timestamp;
-use strum::IntoStaticStr;
 use uuid::Uuid;
 
-use base::{ButlerName, SessionId, TenantId, Trust, task};
+use base::{ButlerName, SessionId, TenantId, task};
 use memory_index::Kind;
 use memory_index::embed::{EmbedError, Embedder};
-use memory_index::rank::{Filter, Hit, Mode, Query, Weights};
+use memory_index::rank::{Filter, Mode, Query, Weights};
 use store::{Store, StoreError};
 
+pub use vectors::make_missing;
+
+use crate::ask::{Answered, Ask, Found};
 use crate::shard::{Shard, Shards};
 use crate::sql::{Reader, fulltext};
-use crate::vectors;
 
 /// A question waits so long for an index that is being made; then the database's full text answers.
 const PATIENCE: Duration = Duration::from_millis(5);
@@ -42,63 +45,13 @@ pub struct Memory {
     pub embedder: Arc<dyn Embedder>,
     shards: Shards,
     /// Whose missing vectors are being made.
-    pub(crate) embedding: Mutex<HashSet<TenantId>>,
+    embedding: Mutex<HashSet<TenantId>>,
     /// What searches have shown to sessions, the oldest session first.
     told: Mutex<VecDeque<(SessionId, Vec<Uuid>)>>,
 }
 
 /// Of so many sessions it is known what searches have shown them.
 const SESSIONS: usize = 256;
-
-/// What is looked for.
-#[derive(Clone, Debug, Default)]
-pub struct Ask {
-    pub text: String,
-    pub mode: Mode,
-    pub limit: usize,
-    pub min_confidence: f32,
-    /// Empty: all.
-    pub kinds: Vec<Kind>,
-    /// Empty: all that the butler may see.
-    pub scopes: Vec<String>,
-    /// Empty: its own memories and what others have published.
-    pub butlers: Vec<String>,
-    pub classes: Vec<String>,
-    pub predicate: Option<String>,
-    pub entity: Option<Uuid>,
-    pub object: Option<Uuid>,
-    pub time_from: Option<Timestamp>,
-    pub time_to: Option<Timestamp>,
-    pub valid_at: Option<Timestamp>,
-    pub max_sensitivity: Option<u8>,
-    pub least_trust: Option<Trust>,
-    /// Entities that the question is known to be about.
-    pub entities: Vec<Uuid>,
-    /// What counts as the present; `None` is now.
-    pub now: Option<Timestamp>,
-}
-
-/// Who has answered a question.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr)]
-#[strum(serialize_all = "snake_case")]
-pub enum Answered {
-    Index,
-    /// The index was not there yet.
-    FullText,
-}
-
-impl Answered {
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-}
-
-/// The best first.
-#[derive(Debug)]
-pub struct Found {
-    pub hits: Vec<Hit>,
-    pub by: Answered,
-}
 
 impl Memory {
     pub fn new(butler: &ButlerName, options: Options, store: &Store, embedder: Arc<dyn Embedder>) -> Self {
@@ -153,7 +106,7 @@ impl Memory {
                 let (rows, bytes) = warming.size();
                 tracing::debug!(butler = %this.butler, rows, bytes, "memory's index is there");
                 this.shards.evict(&tenant);
-                vectors::make_missing(&this, &tenant);
+                make_missing(&this, &tenant);
             });
         }
         shard

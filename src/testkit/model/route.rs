@@ -1,4 +1,4 @@
-//! What the four APIs have in common, and which of them a path belongs to.
+//! Which of the four APIs a path belongs to.
 
 use http::Method;
 use llm_api::{Api, Endpoint, Family, Purpose};
@@ -128,35 +128,6 @@ impl Route {
     }
 }
 
-/// What all bodies but Gemini's carry alike.
-pub fn common(body: &Value) -> Dialog {
-    Dialog {
-        stream: body.get("stream").and_then(Value::as_bool).unwrap_or(false),
-        model: body.get("model").and_then(Value::as_str).unwrap_or_default().to_owned(),
-        ..Dialog::default()
-    }
-}
-
-/// Cuts a text in two, so that clients have to put it together again. No pieces of an empty text.
-pub fn halves(text: &str) -> Vec<&str> {
-    let mut middle = text.len() / 2;
-    while !text.is_char_boundary(middle) {
-        middle += 1;
-    }
-    let (first, second) = text.split_at(middle);
-    [first, second].into_iter().filter(|piece| !piece.is_empty()).collect()
-}
-
-/// An event whose name is its `type`.
-pub fn sse_named(event: &Value) -> String {
-    format!("event: {}\ndata: {event}\n\n", event["type"].as_str().unwrap_or_default())
-}
-
-/// An event without a name.
-pub fn sse_data(event: &Value) -> String {
-    format!("data: {event}\n\n")
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -175,12 +146,5 @@ mod tests {
         assert_eq!(of(Method::GET, "/v1/models/scripted-1", ""), Route::Models(Family::Anthropic));
         assert_eq!(of(Method::HEAD, "/", ""), Route::Hello);
         assert_eq!(of(Method::POST, "/v1/embeddings", ""), Route::Unknown);
-    }
-
-    #[test]
-    fn halves_are_whole_characters() {
-        assert_eq!(halves("äöü"), ["äö", "ü"]);
-        assert_eq!(halves("a"), ["a"]);
-        assert!(halves("").is_empty());
     }
 }
