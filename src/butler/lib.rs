@@ -9,6 +9,7 @@ mod outbound;
 mod routed;
 mod services;
 mod session_start;
+mod sql;
 mod status;
 mod tools;
 
@@ -16,4 +17,5 @@ pub use boot::{BootError, BootedButler, boot, core_chains};
 pub use handle::Butler;
 pub use names::own_tools;
 pub use services::HouseholdServices;
+pub use sql::HandedRows;
 pub use status::{ButlerState, ButlerStatus, DatabaseStatus, HouseholdStatus, PhaseTime};

@@ -11,25 +11,15 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use super::accept::Acceptor;
+use super::attempt::{Claimed, Pass, TRIES, Tried, interactive, pause, somebody_waits};
 use super::handle::{Inbox, Up};
 use super::queue::{Item, Queue};
-use super::route::Pass;
-use super::settle::Answer;
-use super::types::{Lane, Tier, Triage};
-use base::{Backoff, HumanDuration, RequestContext, RequestId, TenantId, Trust, crash, task};
+use super::settlement::Answer;
+use super::types::{Lane, Tier};
+use base::{HumanDuration, RequestContext, RequestId, TenantId, Trust, crash, task};
 use config::BufferSection;
 use sessions::Spawner;
 use store::{Claim, ClaimTable, Store, StoreError, lease_seconds, settle};
-
-/// So many tries, then a message is dead.
-pub const TRIES: i32 = 5;
-
-/// How long something waits before its next try, after so many.
-pub fn pause(attempts: i32) -> Duration {
-    let mut backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(120));
-    let delays = (0..attempts.max(1)).map(|_| backoff.next_delay());
-    delays.last().unwrap_or_default()
-}
 
 /// The running buffer of a switchboard that is up.
 pub struct Buffer {
@@ -37,33 +27,6 @@ pub struct Buffer {
     tasks: Vec<JoinHandle<()>>,
     /// Dropped, it ends them: a switchboard that dies takes its workers along.
     stop: DropGuard,
-}
-
-/// A message that this claim holds.
-pub(super) struct Claimed {
-    pub item: Item,
-    pub claim: Uuid,
-    pub attempts: i32,
-    pub body: String,
-    pub attachments: Value,
-    pub envelope: Value,
-    pub context: Arc<RequestContext>,
-    pub triage: Option<Triage>,
-    pub classified: bool,
-    /// Why the last try failed.
-    pub last_error: Option<String>,
-}
-
-/// What became of one try.
-pub(super) enum Tried {
-    /// Its parts are with their butlers, who end it.
-    HandedOn,
-    /// Nothing of it is at fault; the same again after a while.
-    Later(Duration),
-    /// It failed; again, unless it has failed too often.
-    Failed(String),
-    /// Somebody else holds it by now.
-    Lost,
 }
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
@@ -95,7 +58,7 @@ impl Inbox {
         let grace = settings.scanner_grace.0;
         let scanning = self.clone().scan(queue, (every, grace), i64::from(batch), stop.clone());
         tasks.push(task::spawn(task::Kind::Actor, "buffer-scanner", scanning));
-        let keeping = super::registry::keep(self.clone(), stop.clone());
+        let keeping = super::registrar::keep(self.clone(), stop.clone());
         tasks.push(task::spawn(task::Kind::Actor, "butler-registry", keeping));
         let ordering = self.conversation().clone().keep(stop.clone());
         tasks.push(task::spawn(task::Kind::Actor, "conversation-log", ordering));
@@ -186,7 +149,7 @@ impl Inbox {
 
     /// One worker, until `stop`.
     async fn work(self, queue: Arc<Queue>, stop: CancellationToken) {
-        let mut complete = self.complete();
+        let mut complete = self.butlers().complete();
         loop {
             let next = async {
                 // The desk lives as long as this does.
@@ -289,7 +252,7 @@ impl Inbox {
             // Of a later version: it must not keep its lane waiting for ever.
             tracing::error!(request = %item.request, "a message is dead: its context can't be read");
             let why = "this version of butlerd can't read its request context";
-            let answer = super::route::somebody_waits(row.get(8), &row.get(3));
+            let answer = somebody_waits(row.get(8), &row.get(3));
             let answer = answer.then(|| failure(item, why, Trust::Stranger, None));
             self.give_up(item, claim, why, answer).await?;
             return Ok(None);
@@ -354,7 +317,7 @@ impl Inbox {
 
     /// A message that has failed too often: on record as dead, and whoever waits for an answer is told.
     async fn dead_letter(&self, claimed: &Claimed, why: &str) -> Result<(), StoreError> {
-        let answer = super::route::interactive(claimed).then(|| {
+        let answer = interactive(claimed).then(|| {
             let context = Some(Box::new((*claimed.context).clone()));
             failure(&claimed.item, why, claimed.context.trust, context)
         });

@@ -14,6 +14,7 @@ mod queue;
 pub mod replay;
 mod row;
 pub mod rules;
+mod sql;
 mod tls;
 
 pub use database::{Database, DatabaseOptions, Store, derive, owner_connection};
@@ -24,4 +25,5 @@ pub use queue::{
     Also, Claim, ClaimTable, Claimed, Handler, Left, Outlook, Queue, QueueOptions, QueueTable, RetryPolicy,
     RunningQueue, Statements, Verdict, lease_seconds, renew_every, settle,
 };
+pub use sql::{NODES, places_in, places_of, places_with};
 pub use tls::connector;

@@ -108,7 +108,7 @@ impl Supervisor {
             }
         }
         self.recall().await;
-        self.inner.services.inbox.set_complete(true);
+        self.inner.services.inbox.butlers().set_complete(true);
     }
 
     /// Butlers that the database knows and the roster doesn't have: they are shown, too.
@@ -137,7 +137,7 @@ impl Supervisor {
     /// them within `timeout`; what is left then is abandoned to the next start.
     pub async fn stop(&self, timeout: Duration) {
         self.inner.closing.cancel();
-        self.inner.services.inbox.set_complete(false);
+        self.inner.services.inbox.butlers().set_complete(false);
         let stopping = async {
             for core in [false, true] {
                 let mut group = self.entries();

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::{CallRecord, Outcome};
 use super::definition::{Definition, Effect};
+use super::sql::record::{INSERT_WITH_EFFECT, objects};
 use access::Caller;
 use base::{ButlerName, RequestContext, Seen, SessionId, Trust, text};
 use store::{Lease, Params, Store, StoreError};
@@ -96,11 +97,6 @@ pub struct ToolCall {
     pub(super) seen: Arc<Seen>,
 }
 
-const INSERT_AUDIT: &str = "INSERT INTO tool_calls
-    (session_id, request_id, caller, tool, arguments, outcome, effect, called_at, duration_us)
-    VALUES ($1, $2, $3, $4, $5, 'ok', $6, $7,
-            $8 + (extract(epoch FROM clock_timestamp() - transaction_timestamp()) * 1000000)::bigint)";
-
 /// The audit row's parameters, kept alive while a statement borrows them.
 struct AuditRow<'a> {
     session: Option<uuid::Uuid>,
@@ -148,7 +144,7 @@ impl ToolCall {
 
     /// Reads rows as objects, a timestamp with its offset.
     pub async fn objects(&self, sql: &str, params: Params<'_>) -> Result<Vec<Value>, ToolError> {
-        let rows = self.query(&format!("SELECT to_jsonb(q) FROM ({sql}) q"), params).await?;
+        let rows = self.query(&objects(sql), params).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
@@ -215,7 +211,7 @@ impl ToolCall {
             &self.called_at,
             &a.elapsed_us,
         ];
-        let rows = lease.query_with((sql, params), (INSERT_AUDIT, audit)).await?;
+        let rows = lease.query_with((sql, params), (INSERT_WITH_EFFECT, audit)).await?;
         self.audited.store(true, Ordering::Release);
         Ok(rows)
     }
@@ -288,7 +284,7 @@ impl EffectTx<'_, '_> {
         let request = self.call.context().request_id.0;
         self.tx
             .execute(
-                INSERT_AUDIT,
+                INSERT_WITH_EFFECT,
                 &[
                     &a.session,
                     &request,

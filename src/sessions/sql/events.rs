@@ -1,0 +1,81 @@
+//! The statements on `session_events`, and how a session ended, which is the last of its events.
+
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use rust_decimal::Decimal;
+use serde_json::Value;
+use uuid::Uuid;
+
+use base::TenantId;
+use store::{Lease, StoreError};
+use tools::sql::calls;
+
+/// Stores a batch. One that is written again does no harm.
+pub(in crate::sql) const INSERT: &str = "INSERT INTO session_events (session_id, seq, at, kind, body)
+    SELECT * FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::text[], $5::jsonb[])
+    ON CONFLICT (session_id, seq) DO NOTHING";
+
+store::row! {
+    /// An event of a session.
+    pub struct EventRow {
+        pub seq: i32,
+        pub at: Timestamp,
+        pub kind: String,
+        pub body: Value,
+    }
+}
+
+/// Events of a session after a number.
+pub(crate) const PART_OF_EVENTS: &str =
+    "SELECT seq, at, kind, body FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
+
+/// The events of a tenant's session after a number, over a lease of the owner's role.
+pub async fn events_of(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    session: Uuid,
+    after: i32,
+) -> Result<Vec<EventRow>, StoreError> {
+    let sql = format!(
+        "SELECT seq, at, kind, body FROM \"{schema}\".session_events
+         WHERE tenant_id = $1 AND session_id = $2 AND seq > $3 ORDER BY seq"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &session, &after]).await;
+    Ok(rows.map_err(StoreError::query("reading a session's events"))?.iter().map(EventRow::from).collect())
+}
+
+store::row! {
+    /// A session's state, and how it ended if it did.
+    pub(crate) struct SessionEnd {
+        pub state: String,
+        pub result: Option<String>,
+        pub error_class: Option<String>,
+        pub error: Option<String>,
+        pub input_tokens: Option<i64>,
+        pub output_tokens: Option<i64>,
+        pub cost_usd: Option<Decimal>,
+        pub completed_at: Option<Timestamp>,
+        pub duration_ms: Option<i64>,
+        pub tool_calls: i64,
+        pub last_seq: i32,
+    }
+}
+
+static END: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "SELECT state, result, error_class, error, input_tokens, output_tokens, cost_usd, completed_at,
+                coalesce(duration_ms, (extract(epoch FROM completed_at - queued_at) * 1000)::bigint) AS duration_ms,
+                {} AS tool_calls,
+                (SELECT coalesce(max(seq), 0) FROM session_events e WHERE e.session_id = sessions.id) AS last_seq
+         FROM sessions WHERE id = $1",
+        calls::COUNT
+    )
+});
+
+/// How a session stands.
+pub(crate) async fn end_of(lease: &mut Lease, session: Uuid) -> Result<Option<SessionEnd>, StoreError> {
+    let rows = lease.read(&END, &[&session]).await.map_err(StoreError::query("reading a session's events"))?;
+    Ok(rows.first().map(SessionEnd::from))
+}
