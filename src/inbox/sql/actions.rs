@@ -8,7 +8,7 @@ use base::TenantId;
 use store::{StoreError, Tx};
 
 /// What somebody did.
-pub(crate) struct NewAction<'a> {
+pub struct NewAction<'a> {
     pub action: &'a str,
     /// Whose token it was, who they said they are, and why.
     pub by: &'a str,
@@ -18,7 +18,7 @@ pub(crate) struct NewAction<'a> {
 }
 
 /// Writes down what was done.
-pub(crate) async fn add(
+pub async fn add(
     tx: &mut Tx<'_>,
     schema: &str,
     (tenant, request): (&TenantId, Uuid),

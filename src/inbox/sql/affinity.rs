@@ -6,7 +6,7 @@ use store::{Lease, StoreError, Tx};
 
 store::row! {
     /// The butler of a conversation, and how it came to be that.
-    pub(crate) struct Affinity {
+    pub struct Affinity {
         pub butler: String,
         /// `thread` or `notification`
         pub source: String,
@@ -14,7 +14,7 @@ store::row! {
 }
 
 /// The butler that a conversation is with.
-pub(crate) async fn of(lease: &mut Lease, lane: &str) -> Result<Option<Affinity>, StoreError> {
+pub async fn of(lease: &mut Lease, lane: &str) -> Result<Option<Affinity>, StoreError> {
     let sql = "SELECT butler, source FROM thread_affinity WHERE lane = $1 AND expires_at > shared.clock()";
     let row = lease.query_opt(sql, &[&lane]).await.map_err(StoreError::query("looking for the butler of a thread"))?;
     Ok(row.as_ref().map(Affinity::from))
@@ -28,16 +28,11 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 }
 
 /// A thread goes on with the butler of its last message.
-pub(crate) async fn thread(tx: &mut Tx<'_>, lane: &str, butler: &str, until: Timestamp) -> Result<(), StoreError> {
+pub async fn thread(tx: &mut Tx<'_>, lane: &str, butler: &str, until: Timestamp) -> Result<(), StoreError> {
     tx.execute(REMEMBER, &[&lane, &butler, &"thread", &until]).await.map(drop).map_err(failed())
 }
 
 /// A butler wrote to this conversation first.
-pub(crate) async fn notification(
-    lease: &mut Lease,
-    lane: &str,
-    butler: &str,
-    until: Timestamp,
-) -> Result<(), StoreError> {
+pub async fn notification(lease: &mut Lease, lane: &str, butler: &str, until: Timestamp) -> Result<(), StoreError> {
     lease.execute(REMEMBER, &[&lane, &butler, &"notification", &until]).await.map(drop).map_err(failed())
 }

@@ -8,7 +8,7 @@ use tools::{ToolCall, ToolError};
 
 store::row! {
     /// A job. What it has used counts for the present hour and day.
-    pub(crate) struct JobRow {
+    pub struct JobRow {
         pub id: Uuid,
         pub connector_type: String,
         pub endpoint_identity: String,
@@ -42,7 +42,7 @@ const CAPPED: &str =
     "j.day IS NOT DISTINCT FROM shared.today() AND j.day_cents > 0 AND j.day_cents >= j.daily_cost_cap_cents";
 
 /// A job that is to be made.
-pub(crate) struct NewJob<'a> {
+pub struct NewJob<'a> {
     pub connector: Connector<'a>,
     pub categories: &'a [&'a str],
     /// Days, as in 2026-01-31.
@@ -54,13 +54,13 @@ pub(crate) struct NewJob<'a> {
 
 /// A connector by its type and endpoint.
 #[derive(Clone, Copy)]
-pub(crate) struct Connector<'a> {
+pub struct Connector<'a> {
     pub kind: Option<&'a str>,
     pub endpoint: Option<&'a str>,
 }
 
 /// Makes a job as the call's effect.
-pub(crate) async fn create(call: &ToolCall, new: NewJob<'_>) -> Result<Option<JobRow>, ToolError> {
+pub async fn create(call: &ToolCall, new: NewJob<'_>) -> Result<Option<JobRow>, ToolError> {
     let sql = format!(
         "INSERT INTO backfill_jobs AS j (id, connector_type, endpoint_identity, target_categories, date_from, date_to,
              rate_limit_per_hour, daily_cost_cap_cents)
@@ -72,7 +72,7 @@ pub(crate) async fn create(call: &ToolCall, new: NewJob<'_>) -> Result<Option<Jo
 }
 
 /// Takes up the connector's next job as the call's effect.
-pub(crate) async fn take_up(call: &ToolCall, connector: Connector<'_>) -> Result<Option<JobRow>, ToolError> {
+pub async fn take_up(call: &ToolCall, connector: Connector<'_>) -> Result<Option<JobRow>, ToolError> {
     let sql = format!(
         "WITH next AS (SELECT j.id FROM backfill_jobs j
                        WHERE j.connector_type = $1 AND j.endpoint_identity = $2
@@ -85,7 +85,7 @@ pub(crate) async fn take_up(call: &ToolCall, connector: Connector<'_>) -> Result
 }
 
 /// What was done of a job since the last report.
-pub(crate) struct Progress<'a> {
+pub struct Progress<'a> {
     pub id: Uuid,
     pub connector: Connector<'a>,
     pub done: i64,
@@ -97,7 +97,7 @@ pub(crate) struct Progress<'a> {
 }
 
 /// Adds a report as the call's effect. `None`: the connector has no such job, or it is over.
-pub(crate) async fn report(call: &ToolCall, progress: Progress<'_>) -> Result<Option<JobRow>, ToolError> {
+pub async fn report(call: &ToolCall, progress: Progress<'_>) -> Result<Option<JobRow>, ToolError> {
     let sql = format!(
         "UPDATE backfill_jobs AS j SET
              rows_processed = rows_processed + $4, rows_skipped = rows_skipped + $5,
@@ -122,7 +122,7 @@ pub(crate) async fn report(call: &ToolCall, progress: Progress<'_>) -> Result<Op
 }
 
 /// Changes a job's status as the call's effect, if it is one of `from`. `None`: it is not.
-pub(crate) async fn change(call: &ToolCall, id: Uuid, to: &str, from: &[&str]) -> Result<Option<JobRow>, ToolError> {
+pub async fn change(call: &ToolCall, id: Uuid, to: &str, from: &[&str]) -> Result<Option<JobRow>, ToolError> {
     let sql = format!(
         "UPDATE backfill_jobs AS j SET status = $2, updated_at = shared.clock()
          WHERE id = $1 AND (status = ANY($3) OR status = $2) RETURNING {COLUMNS}"
@@ -131,13 +131,13 @@ pub(crate) async fn change(call: &ToolCall, id: Uuid, to: &str, from: &[&str]) -
 }
 
 /// One job.
-pub(crate) async fn one(call: &ToolCall, id: Uuid) -> Result<Option<JobRow>, ToolError> {
+pub async fn one(call: &ToolCall, id: Uuid) -> Result<Option<JobRow>, ToolError> {
     let sql = format!("SELECT {COLUMNS} FROM backfill_jobs j WHERE id = $1");
     Ok(call.query(&sql, &[&id]).await?.first().map(JobRow::from))
 }
 
 /// The newest jobs: of a connector, of a status, where these are named.
-pub(crate) async fn list(
+pub async fn list(
     call: &ToolCall,
     connector: Connector<'_>,
     status: Option<&str>,
@@ -154,7 +154,7 @@ pub(crate) async fn list(
 }
 
 /// Whether a connector was ever heard of, or ever had a job.
-pub(crate) async fn is_known(call: &ToolCall, connector: Connector<'_>) -> Result<bool, ToolError> {
+pub async fn is_known(call: &ToolCall, connector: Connector<'_>) -> Result<bool, ToolError> {
     let sql = "SELECT 1 FROM connector_registry WHERE connector_type = $1 AND endpoint_identity = $2
                UNION ALL SELECT 1 FROM backfill_jobs WHERE connector_type = $1 AND endpoint_identity = $2 LIMIT 1";
     Ok(!call.query(sql, &[&connector.kind, &connector.endpoint]).await?.is_empty())

@@ -6,14 +6,14 @@ use crate::registry::ButlerRegistration;
 use store::{Lease, StoreError, Tx};
 
 /// What the log says of a butler whose registration was struck out.
-pub(crate) const REMOVED: &str = "removed";
+pub const REMOVED: &str = "removed";
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("keeping the butler registry")
 }
 
 /// Writes a butler's registration as of now.
-pub(crate) async fn register(
+pub async fn register(
     tx: &mut Tx<'_>,
     schema: &str,
     name: &str,
@@ -35,7 +35,7 @@ pub(crate) async fn register(
 
 store::row! {
     /// A registration.
-    pub(crate) struct RegistryRow {
+    pub struct RegistryRow {
         pub name: String,
         pub description: String,
         pub route_contract_min: i32,
@@ -49,7 +49,7 @@ store::row! {
 }
 
 /// All registrations, held until the end of the transaction.
-pub(crate) async fn all(tx: &mut Tx<'_>, schema: &str) -> Result<Vec<RegistryRow>, StoreError> {
+pub async fn all(tx: &mut Tx<'_>, schema: &str) -> Result<Vec<RegistryRow>, StoreError> {
     let sql = format!(
         "SELECT name, description, route_contract_min, route_contract_max, liveness_ttl_s, last_seen_at, state,
                 (SELECT l.to_state FROM \"{schema}\".butler_registry_eligibility_log l WHERE l.name = r.name
@@ -60,7 +60,7 @@ pub(crate) async fn all(tx: &mut Tx<'_>, schema: &str) -> Result<Vec<RegistryRow
 }
 
 /// A registration is worth something else from now on, which is logged.
-pub(crate) async fn change(
+pub async fn change(
     tx: &mut Tx<'_>,
     schema: &str,
     name: &str,
@@ -77,7 +77,7 @@ pub(crate) async fn change(
 }
 
 /// Strikes out a registration, which is logged.
-pub(crate) async fn strike_out(lease: &mut Lease, schema: &str, name: &str) -> Result<(), StoreError> {
+pub async fn strike_out(lease: &mut Lease, schema: &str, name: &str) -> Result<(), StoreError> {
     let sql = format!(
         "WITH struck AS (DELETE FROM \"{schema}\".butler_registry WHERE name = $1 RETURNING name, state)
          INSERT INTO \"{schema}\".butler_registry_eligibility_log (name, from_state, to_state, reason)

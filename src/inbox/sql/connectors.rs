@@ -6,7 +6,7 @@ use serde_json::Value;
 use tools::{ToolCall, ToolError};
 
 /// A connector's sign of life.
-pub(crate) struct SignOfLife<'a> {
+pub struct SignOfLife<'a> {
     pub connector_type: &'a str,
     pub endpoint_identity: &'a str,
     pub instance_id: &'a str,
@@ -20,7 +20,7 @@ pub(crate) struct SignOfLife<'a> {
 }
 
 /// Notes a sign of life as the call's effect. The first registers the connector.
-pub(crate) async fn heard(call: &ToolCall, sign: SignOfLife<'_>, now: Timestamp) -> Result<(), ToolError> {
+pub async fn heard(call: &ToolCall, sign: SignOfLife<'_>, now: Timestamp) -> Result<(), ToolError> {
     let sql =
         "INSERT INTO connector_registry (connector_type, endpoint_identity, instance_id, version, state, error_message,
             uptime_s, counters, checkpoint, capabilities, last_seen_at)
@@ -38,7 +38,7 @@ pub(crate) async fn heard(call: &ToolCall, sign: SignOfLife<'_>, now: Timestamp)
 
 store::row! {
     /// A connector on record.
-    pub(crate) struct ConnectorRow {
+    pub struct ConnectorRow {
         pub connector_type: String,
         pub endpoint_identity: String,
         pub instance_id: String,
@@ -56,7 +56,7 @@ store::row! {
 }
 
 /// All connectors.
-pub(crate) async fn list(call: &ToolCall) -> Result<Vec<ConnectorRow>, ToolError> {
+pub async fn list(call: &ToolCall) -> Result<Vec<ConnectorRow>, ToolError> {
     let sql =
         "SELECT connector_type, endpoint_identity, instance_id, version, state, error_message, uptime_s, counters,
                       checkpoint, capabilities, first_seen_at, last_seen_at, disconnected_at
@@ -65,7 +65,7 @@ pub(crate) async fn list(call: &ToolCall) -> Result<Vec<ConnectorRow>, ToolError
 }
 
 /// Signs a connector off as the call's effect. Returns its instance.
-pub(crate) async fn sign_off(
+pub async fn sign_off(
     call: &ToolCall,
     kind: Option<&str>,
     endpoint: Option<&str>,
@@ -76,7 +76,7 @@ pub(crate) async fn sign_off(
 }
 
 /// Whether a connector was signed off and has given no sign of life since.
-pub(crate) async fn is_off(call: &ToolCall, kind: Option<&str>, endpoint: Option<&str>) -> Result<bool, ToolError> {
+pub async fn is_off(call: &ToolCall, kind: Option<&str>, endpoint: Option<&str>) -> Result<bool, ToolError> {
     let sql = "SELECT 1 FROM connector_registry
                WHERE connector_type = $1 AND endpoint_identity = $2 AND disconnected_at IS NOT NULL";
     Ok(!call.query(sql, &[&kind, &endpoint]).await?.is_empty())

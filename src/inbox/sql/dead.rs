@@ -15,7 +15,7 @@ const CATEGORY: &str = "CASE
     ELSE 'not_routed' END";
 
 /// The newest of them, as objects; of one category, if that is named.
-pub(crate) async fn list(call: &ToolCall, category: Option<&str>, limit: i64) -> Result<Vec<Value>, ToolError> {
+pub async fn list(call: &ToolCall, category: Option<&str>, limit: i64) -> Result<Vec<Value>, ToolError> {
     let sql = format!(
         "SELECT * FROM (SELECT m.request_id AS dead_letter_id, m.request_id, {CATEGORY} AS failure_category, m.channel,
                                m.sender, left({MESSAGE_TEXT}, 200) AS preview, m.last_error AS error, m.attempts, m.received_at,
@@ -29,7 +29,7 @@ pub(crate) async fn list(call: &ToolCall, category: Option<&str>, limit: i64) ->
 }
 
 /// How many there are, by category, channel and butler.
-pub(crate) async fn stats(call: &ToolCall, since: Option<Timestamp>) -> Result<Value, ToolError> {
+pub async fn stats(call: &ToolCall, since: Option<Timestamp>) -> Result<Value, ToolError> {
     let sql = format!(
         "WITH dead AS (SELECT m.request_id, m.channel, m.settled_at, {CATEGORY} AS category FROM message_inbox m
                        WHERE m.state = 'dead' AND ($1::timestamptz IS NULL OR m.settled_at >= $1)),

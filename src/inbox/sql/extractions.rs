@@ -7,7 +7,7 @@ use uuid::Uuid;
 use tools::{ToolCall, ToolError};
 
 /// Notes what the call says, as its effect. Returns the entry's id.
-pub(crate) async fn add(call: &ToolCall, contact: Option<Uuid>) -> Result<Option<Uuid>, ToolError> {
+pub async fn add(call: &ToolCall, contact: Option<Uuid>) -> Result<Option<Uuid>, ToolError> {
     let sql = "INSERT INTO extraction_log (id, request_id, session_id, butler, extraction_type, tool_name, tool_args,
                    target_contact_id, confidence, source_message_preview, source_channel)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id";
@@ -33,7 +33,7 @@ pub(crate) async fn add(call: &ToolCall, contact: Option<Uuid>) -> Result<Option
 }
 
 /// The newest entries as objects: of a person, a type, since a moment, where these are named.
-pub(crate) async fn list(
+pub async fn list(
     call: &ToolCall,
     contact: Option<Uuid>,
     kind: Option<&str>,
@@ -51,20 +51,20 @@ pub(crate) async fn list(
 
 store::row! {
     /// An entry that was struck out.
-    pub(crate) struct StruckOut {
+    pub struct StruckOut {
         pub tool_name: String,
         pub butler: Option<String>,
     }
 }
 
 /// Strikes out an entry as the call's effect.
-pub(crate) async fn strike_out(call: &ToolCall, id: Uuid) -> Result<Option<StruckOut>, ToolError> {
+pub async fn strike_out(call: &ToolCall, id: Uuid) -> Result<Option<StruckOut>, ToolError> {
     let sql = "UPDATE extraction_log SET undone_at = shared.clock() WHERE id = $1 AND undone_at IS NULL
                RETURNING tool_name, butler";
     Ok(call.effect(sql, &[&id]).await?.first().map(StruckOut::from))
 }
 
 /// Whether there is such an entry.
-pub(crate) async fn is_there(call: &ToolCall, id: Uuid) -> Result<bool, ToolError> {
+pub async fn is_there(call: &ToolCall, id: Uuid) -> Result<bool, ToolError> {
     Ok(!call.query("SELECT 1 FROM extraction_log WHERE id = $1", &[&id]).await?.is_empty())
 }

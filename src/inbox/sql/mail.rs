@@ -6,7 +6,7 @@ use uuid::Uuid;
 use tools::{EffectTx, ToolError};
 
 /// A note for a butler.
-pub(crate) struct Note<'a> {
+pub struct Note<'a> {
     pub id: Uuid,
     pub request: Uuid,
     pub butler: &'a str,
@@ -19,7 +19,7 @@ pub(crate) struct Note<'a> {
 }
 
 /// Stores a note. `false`: the same was left in this request.
-pub(crate) async fn add(tx: &mut EffectTx<'_, '_>, note: &Note<'_>) -> Result<bool, ToolError> {
+pub async fn add(tx: &mut EffectTx<'_, '_>, note: &Note<'_>) -> Result<bool, ToolError> {
     let sql =
         "INSERT INTO mail (id, request_id, target_butler, sender, sender_channel, subject, body, priority, metadata)
                VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING id";
@@ -29,7 +29,7 @@ pub(crate) async fn add(tx: &mut EffectTx<'_, '_>, note: &Note<'_>) -> Result<bo
 }
 
 /// The same note, as it was left first.
-pub(crate) async fn first(tx: &mut EffectTx<'_, '_>, note: &Note<'_>) -> Result<Option<Uuid>, ToolError> {
+pub async fn first(tx: &mut EffectTx<'_, '_>, note: &Note<'_>) -> Result<Option<Uuid>, ToolError> {
     let sql = "SELECT id FROM mail WHERE request_id = $1 AND target_butler = $2 AND body = $3
                AND subject IS NOT DISTINCT FROM $4";
     let row = tx.query_opt(sql, &[&note.request, &note.butler, &note.body, &note.subject]).await?;
@@ -37,7 +37,7 @@ pub(crate) async fn first(tx: &mut EffectTx<'_, '_>, note: &Note<'_>) -> Result<
 }
 
 /// Hands a note to its butler. `false`: the butler is not there.
-pub(crate) async fn hand_over(
+pub async fn hand_over(
     tx: &mut EffectTx<'_, '_>,
     note: &Note<'_>,
     request: &Value,

@@ -16,7 +16,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 
 store::row! {
     /// A message that is there already.
-    pub(crate) struct OnRecord {
+    pub struct OnRecord {
         pub dedupe_key: String,
         pub request_id: Uuid,
         pub received_at: Timestamp,
@@ -24,7 +24,7 @@ store::row! {
 }
 
 /// The messages on record under these keys.
-pub(crate) async fn on_record(lease: &mut Lease, keys: &[&str]) -> Result<Vec<OnRecord>, StoreError> {
+pub async fn on_record(lease: &mut Lease, keys: &[&str]) -> Result<Vec<OnRecord>, StoreError> {
     let sql = "SELECT dedupe_key, request_id, received_at FROM message_inbox WHERE dedupe_key = ANY($1)";
     let rows = lease.read(sql, &[&keys]).await.map_err(StoreError::query("looking for the same message"))?;
     Ok(rows.iter().map(OnRecord::from).collect())
@@ -47,14 +47,14 @@ const INSERT: &str = "INSERT INTO message_inbox
     RETURNING request_id, seq";
 
 /// Stores messages, a column of them for each parameter. Returns the number of each that is new.
-pub(crate) async fn insert(lease: &mut Lease, columns: Params<'_>) -> Result<HashMap<Uuid, i64>, StoreError> {
+pub async fn insert(lease: &mut Lease, columns: Params<'_>) -> Result<HashMap<Uuid, i64>, StoreError> {
     let rows = lease.query(INSERT, columns).await.map_err(StoreError::query("storing messages"))?;
     Ok(rows.iter().map(|row| (row.get("request_id"), row.get("seq"))).collect())
 }
 
 store::row! {
     /// A message in its lane.
-    pub(crate) struct Waiting {
+    pub struct Waiting {
         pub request_id: Uuid,
         pub tenant_id: String,
         pub lane: String,
@@ -64,7 +64,7 @@ store::row! {
 }
 
 /// The next messages of a lane, after the one of this number.
-pub(crate) async fn behind(
+pub async fn behind(
     lease: &mut Lease,
     schema: &str,
     (tenant, lane): (&TenantId, &str),
@@ -79,14 +79,14 @@ pub(crate) async fn behind(
 }
 
 /// Notes under a claim that the message's parts are known. `false`: the claim does not hold any more.
-pub(crate) async fn classified(tx: &mut Tx<'_>, request: Uuid, claim: Uuid) -> Result<bool, StoreError> {
+pub async fn classified(tx: &mut Tx<'_>, request: Uuid, claim: Uuid) -> Result<bool, StoreError> {
     let sql = "UPDATE message_inbox SET classified_at = shared.clock()
                WHERE request_id = $1 AND claim_id = $2 AND state = 'processing'";
     Ok(tx.execute(sql, &[&request, &claim]).await.map_err(failed())? > 0)
 }
 
 /// Lets a claim go whose parts are with their butlers. Its end may have come meanwhile; then there is none left.
-pub(crate) async fn handed_on(lease: &mut Lease, request: Uuid, claim: Uuid) -> Result<(), StoreError> {
+pub async fn handed_on(lease: &mut Lease, request: Uuid, claim: Uuid) -> Result<(), StoreError> {
     let sql = format!(
         "UPDATE message_inbox SET {UNCLAIMED} WHERE request_id = $1 AND claim_id = $2 AND state = 'processing'"
     );
@@ -94,13 +94,7 @@ pub(crate) async fn handed_on(lease: &mut Lease, request: Uuid, claim: Uuid) -> 
 }
 
 /// Lets a claim go, with why the message comes to nothing. `false`: the claim does not hold it.
-pub(crate) async fn let_go(
-    tx: &mut Tx<'_>,
-    schema: &str,
-    request: Uuid,
-    claim: Uuid,
-    why: &str,
-) -> Result<bool, StoreError> {
+pub async fn let_go(tx: &mut Tx<'_>, schema: &str, request: Uuid, claim: Uuid, why: &str) -> Result<bool, StoreError> {
     let sql = format!(
         "UPDATE \"{schema}\".message_inbox SET last_error = $3, {UNCLAIMED}
          WHERE request_id = $1 AND claim_id = $2 AND state = 'processing'"
@@ -109,7 +103,7 @@ pub(crate) async fn let_go(
 }
 
 /// Ends a message as dead, unless a butler has a part of it. Returns whether it is at its end.
-pub(crate) async fn die(tx: &mut Tx<'_>, schema: &str, request: Uuid, now: Timestamp) -> Result<bool, StoreError> {
+pub async fn die(tx: &mut Tx<'_>, schema: &str, request: Uuid, now: Timestamp) -> Result<bool, StoreError> {
     let sql = format!(
         "UPDATE \"{schema}\".message_inbox SET state = 'dead', settled_at = $2
          WHERE request_id = $1 AND NOT EXISTS (SELECT 1 FROM \"{schema}\".route_segments
@@ -119,13 +113,13 @@ pub(crate) async fn die(tx: &mut Tx<'_>, schema: &str, request: Uuid, now: Times
 }
 
 /// Holds a message's row until the end of the transaction: parts that end at the same time see one another.
-pub(crate) async fn lock(tx: &mut Tx<'_>, schema: &str, request: Uuid) -> Result<(), StoreError> {
+pub async fn lock(tx: &mut Tx<'_>, schema: &str, request: Uuid) -> Result<(), StoreError> {
     let sql = format!("SELECT 1 FROM \"{schema}\".message_inbox WHERE request_id = $1 FOR UPDATE");
     tx.query(&sql, &[&request]).await.map(drop).map_err(failed())
 }
 
 /// Ends the message if none of its parts is open any more.
-pub(crate) async fn close(
+pub async fn close(
     tx: &mut Tx<'_>,
     schema: &str,
     request: Uuid,
@@ -148,7 +142,7 @@ pub(crate) async fn close(
 
 store::row! {
     /// A message that is held by a person's hand.
-    pub(crate) struct HeldRow {
+    pub struct HeldRow {
         pub state: String,
         pub claimed: bool,
         pub classified: bool,
@@ -163,7 +157,7 @@ store::row! {
 }
 
 /// Holds a tenant's message until the end of the transaction.
-pub(crate) async fn hold(
+pub async fn hold(
     tx: &mut Tx<'_>,
     schema: &str,
     tenant: &TenantId,
@@ -178,7 +172,7 @@ pub(crate) async fn hold(
 }
 
 /// The message waits again from now on. `classified`: its parts stay as they are.
-pub(crate) async fn reopen(
+pub async fn reopen(
     tx: &mut Tx<'_>,
     schema: &str,
     request: Uuid,
@@ -195,7 +189,7 @@ pub(crate) async fn reopen(
 }
 
 /// Ends a message whoever holds it: they find that they hold it no more.
-pub(crate) async fn end(
+pub async fn end(
     tx: &mut Tx<'_>,
     schema: &str,
     request: Uuid,

@@ -9,7 +9,7 @@ use base::{RequestId, TenantId};
 use store::{Lease, StoreError, Tx};
 
 /// Writes what the person is told, unless the butler answered itself. A failure is told even after an answer.
-pub(crate) async fn add(
+pub async fn add(
     tx: &mut Tx<'_>,
     request: RequestId,
     segment: Option<Uuid>,
@@ -34,7 +34,7 @@ pub(crate) async fn add(
 
 store::row! {
     /// An answer.
-    pub(crate) struct ReplyRow {
+    pub struct ReplyRow {
         pub seq: i64,
         pub butler: String,
         pub kind: String,
@@ -57,7 +57,7 @@ impl ReplyRow {
 }
 
 /// The answers to a tenant's message.
-pub(crate) async fn of(lease: &mut Lease, tenant: &TenantId, request: Uuid) -> Result<Vec<ReplyRow>, StoreError> {
+pub async fn of(lease: &mut Lease, tenant: &TenantId, request: Uuid) -> Result<Vec<ReplyRow>, StoreError> {
     let sql = "SELECT seq, butler, kind, message, emoji, auto, at, session_id, segment_id FROM shared.replies
                WHERE tenant_id = $1 AND request_id = $2 ORDER BY seq";
     let rows = lease.read(sql, &[&tenant.as_str(), &request]).await;
@@ -66,7 +66,7 @@ pub(crate) async fn of(lease: &mut Lease, tenant: &TenantId, request: Uuid) -> R
 
 store::row! {
     /// What was said in a lane and is on its way out.
-    pub(crate) struct Spoken {
+    pub struct Spoken {
         pub at: Timestamp,
         pub butler: String,
         pub message: Option<String>,
@@ -76,7 +76,7 @@ store::row! {
 }
 
 /// The answers in a lane later than `since` that are not `delivered`, the newest first.
-pub(crate) async fn on_their_way(
+pub async fn on_their_way(
     lease: &mut Lease,
     (tenant, lane): (&TenantId, &str),
     since: Timestamp,

@@ -9,7 +9,7 @@ use tools::{ToolCall, ToolError};
 
 store::row! {
     /// A rule on record.
-    pub(crate) struct RuleRow {
+    pub struct RuleRow {
         pub id: Uuid,
         pub position: i32,
         pub kind: String,
@@ -36,18 +36,18 @@ const LIST: &str = "SELECT id, position, kind, pattern, action, butler, enabled,
 const STEP: i32 = 10;
 
 /// The rules of a tenant, in their order.
-pub(crate) async fn list(lease: &mut Lease) -> Result<Vec<RuleRow>, StoreError> {
+pub async fn list(lease: &mut Lease) -> Result<Vec<RuleRow>, StoreError> {
     let rows = lease.read(LIST, &[]).await.map_err(StoreError::query("reading the triage rules"))?;
     Ok(rows.iter().map(RuleRow::from).collect())
 }
 
 /// The rules, as a call shows them.
-pub(crate) async fn shown(call: &ToolCall) -> Result<Value, ToolError> {
+pub async fn shown(call: &ToolCall) -> Result<Value, ToolError> {
     Ok(call.query(LIST, &[]).await?.iter().map(|row| RuleRow::from(row).shown()).collect())
 }
 
 /// Adds a rule as the call's effect; without a position it comes last.
-pub(crate) async fn add(call: &ToolCall, rule: &Rule, position: Option<i32>) -> Result<Option<RuleRow>, ToolError> {
+pub async fn add(call: &ToolCall, rule: &Rule, position: Option<i32>) -> Result<Option<RuleRow>, ToolError> {
     let sql = format!(
         "INSERT INTO triage_rules (id, position, kind, pattern, action, butler, note)
          VALUES ($1, coalesce($2, (SELECT coalesce(max(position), 0) + $8 FROM triage_rules)), $3, $4, $5, $6, $7)
@@ -61,7 +61,7 @@ pub(crate) async fn add(call: &ToolCall, rule: &Rule, position: Option<i32>) -> 
 }
 
 /// Changes of a rule what is given, as the call's effect.
-pub(crate) async fn update(
+pub async fn update(
     call: &ToolCall,
     id: Uuid,
     (enabled, position, note): (Option<bool>, Option<i32>, Option<&str>),
@@ -75,7 +75,7 @@ pub(crate) async fn update(
 }
 
 /// Removes a rule as the call's effect.
-pub(crate) async fn remove(call: &ToolCall, id: Uuid) -> Result<Option<RuleRow>, ToolError> {
+pub async fn remove(call: &ToolCall, id: Uuid) -> Result<Option<RuleRow>, ToolError> {
     let sql = format!("DELETE FROM triage_rules WHERE id = $1 RETURNING {COLUMNS}");
     Ok(call.effect(&sql, &[&id]).await?.first().map(RuleRow::from))
 }

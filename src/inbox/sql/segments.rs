@@ -13,7 +13,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 }
 
 /// A part that is to be handed to a butler.
-pub(crate) struct NewPart<'a> {
+pub struct NewPart<'a> {
     pub id: Uuid,
     pub n: i32,
     pub butler: &'a str,
@@ -23,7 +23,7 @@ pub(crate) struct NewPart<'a> {
 }
 
 /// Puts a part on record.
-pub(crate) async fn add(
+pub async fn add(
     tx: &mut Tx<'_>,
     schema: &str,
     tenant: &TenantId,
@@ -42,7 +42,7 @@ pub(crate) async fn add(
 }
 
 /// A part that a session of the switchboard names.
-pub(crate) struct Draft<'a> {
+pub struct Draft<'a> {
     pub session: Uuid,
     pub butler: &'a str,
     pub prompt: &'a str,
@@ -52,7 +52,7 @@ pub(crate) struct Draft<'a> {
 }
 
 /// Puts a draft on record as the call's effect. `false`: the message waits for none, has this one, or has enough.
-pub(crate) async fn draft(call: &ToolCall, request: Uuid, draft: Draft<'_>) -> Result<bool, ToolError> {
+pub async fn draft(call: &ToolCall, request: Uuid, draft: Draft<'_>) -> Result<bool, ToolError> {
     let sql = "INSERT INTO route_segments (id, request_id, session_id, n, butler, prompt, context, chosen_by, state)
         SELECT $1, m.request_id, $7, 1 + (SELECT count(*)::int FROM route_segments s WHERE s.request_id = m.request_id),
                $3, $4, $5, 'model', 'draft'
@@ -69,7 +69,7 @@ pub(crate) async fn draft(call: &ToolCall, request: Uuid, draft: Draft<'_>) -> R
 
 store::row! {
     /// A part as a session has named it.
-    pub(crate) struct DraftRow {
+    pub struct DraftRow {
         pub butler: String,
         pub prompt: String,
         pub context: Option<Value>,
@@ -77,7 +77,7 @@ store::row! {
 }
 
 /// What a session has named, and no other that may still be at work on the same message.
-pub(crate) async fn drafts(lease: &mut Lease, request: Uuid, session: Uuid) -> Result<Vec<DraftRow>, StoreError> {
+pub async fn drafts(lease: &mut Lease, request: Uuid, session: Uuid) -> Result<Vec<DraftRow>, StoreError> {
     let sql = "SELECT butler, prompt, context FROM route_segments
                WHERE request_id = $1 AND session_id = $2 AND state = 'draft' ORDER BY n";
     let rows = lease.read(sql, &[&request, &session]).await.map_err(StoreError::query("reading drafts"))?;
@@ -85,20 +85,20 @@ pub(crate) async fn drafts(lease: &mut Lease, request: Uuid, session: Uuid) -> R
 }
 
 /// Forgets the drafts of a message.
-pub(crate) async fn clear_drafts(lease: &mut Lease, request: Uuid) -> Result<(), StoreError> {
+pub async fn clear_drafts(lease: &mut Lease, request: Uuid) -> Result<(), StoreError> {
     let sql = "DELETE FROM route_segments WHERE request_id = $1 AND state = 'draft'";
     lease.execute(sql, &[&request]).await.map(drop).map_err(StoreError::query("clearing drafts"))
 }
 
 /// Forgets the parts of a message that are of this state.
-pub(crate) async fn forget(tx: &mut Tx<'_>, schema: &str, request: Uuid, state: &str) -> Result<(), StoreError> {
+pub async fn forget(tx: &mut Tx<'_>, schema: &str, request: Uuid, state: &str) -> Result<(), StoreError> {
     let sql = format!("DELETE FROM \"{schema}\".route_segments WHERE request_id = $1 AND state = $2");
     tx.execute(&sql, &[&request, &state]).await.map(drop).map_err(failed())
 }
 
 store::row! {
     /// A part that is to be handed over.
-    pub(crate) struct OpenPart {
+    pub struct OpenPart {
         pub id: Uuid,
         pub butler: String,
         pub prompt: String,
@@ -107,20 +107,20 @@ store::row! {
 }
 
 /// The parts of a message that are still here.
-pub(crate) async fn open(lease: &mut Lease, request: Uuid) -> Result<Vec<OpenPart>, StoreError> {
+pub async fn open(lease: &mut Lease, request: Uuid) -> Result<Vec<OpenPart>, StoreError> {
     let sql = "SELECT id, butler, prompt, context FROM route_segments
                WHERE request_id = $1 AND state = 'open' ORDER BY n";
     Ok(lease.read(sql, &[&request]).await.map_err(failed())?.iter().map(OpenPart::from).collect())
 }
 
 /// A part's butler has it.
-pub(crate) async fn accepted(lease: &mut Lease, id: Uuid) -> Result<(), StoreError> {
+pub async fn accepted(lease: &mut Lease, id: Uuid) -> Result<(), StoreError> {
     let sql = "UPDATE route_segments SET state = 'accepted' WHERE id = $1 AND state = 'open'";
     lease.execute(sql, &[&id]).await.map(drop).map_err(failed())
 }
 
 /// Ends a part, unless another has taken its place.
-pub(crate) async fn settle(
+pub async fn settle(
     tx: &mut Tx<'_>,
     schema: &str,
     id: Uuid,
@@ -135,7 +135,7 @@ pub(crate) async fn settle(
 }
 
 /// Ends those parts of a message as dead that are of these states.
-pub(crate) async fn end_as_dead(
+pub async fn end_as_dead(
     tx: &mut Tx<'_>,
     schema: &str,
     request: Uuid,
@@ -150,7 +150,7 @@ pub(crate) async fn end_as_dead(
 }
 
 /// Ends the parts of a message as done.
-pub(crate) async fn finish(tx: &mut Tx<'_>, schema: &str, request: Uuid, now: Timestamp) -> Result<(), StoreError> {
+pub async fn finish(tx: &mut Tx<'_>, schema: &str, request: Uuid, now: Timestamp) -> Result<(), StoreError> {
     let sql = format!(
         "UPDATE \"{schema}\".route_segments SET state = 'done', settled_at = coalesce(settled_at, $2)
          WHERE request_id = $1 AND state IN ('open', 'accepted', 'dead')"
@@ -159,7 +159,7 @@ pub(crate) async fn finish(tx: &mut Tx<'_>, schema: &str, request: Uuid, now: Ti
 }
 
 /// A part makes room for another. What became of it stays on record.
-pub(crate) async fn replace(tx: &mut Tx<'_>, schema: &str, id: Uuid, now: Timestamp) -> Result<(), StoreError> {
+pub async fn replace(tx: &mut Tx<'_>, schema: &str, id: Uuid, now: Timestamp) -> Result<(), StoreError> {
     let sql = format!(
         "UPDATE \"{schema}\".route_segments SET state = 'rerouted', settled_at = coalesce(settled_at, $2) WHERE id = $1"
     );
@@ -169,7 +169,7 @@ pub(crate) async fn replace(tx: &mut Tx<'_>, schema: &str, id: Uuid, now: Timest
 store::row! {
     /// A part with what became of it.
     #[derive(Clone)]
-    pub(crate) struct PartRow {
+    pub struct PartRow {
         pub id: Uuid,
         pub n: i32,
         pub butler: String,
@@ -185,13 +185,13 @@ store::row! {
 const COLUMNS: &str = "id, n, butler, prompt, context, state, chosen_by, last_error, settled_at";
 
 /// All parts of a message.
-pub(crate) async fn all(tx: &mut Tx<'_>, schema: &str, request: Uuid) -> Result<Vec<PartRow>, StoreError> {
+pub async fn all(tx: &mut Tx<'_>, schema: &str, request: Uuid) -> Result<Vec<PartRow>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM \"{schema}\".route_segments WHERE request_id = $1 ORDER BY n");
     Ok(tx.query(&sql, &[&request]).await.map_err(failed())?.iter().map(PartRow::from).collect())
 }
 
 /// The parts of a tenant's message, without drafts.
-pub(crate) async fn shown(
+pub async fn shown(
     lease: &mut Lease,
     schema: &str,
     tenant: &TenantId,

@@ -10,7 +10,7 @@ use tools::{ToolCall, ToolError};
 
 store::row! {
     /// A message on record, without what it says.
-    pub(crate) struct MessageRow {
+    pub struct MessageRow {
         pub request_id: Uuid,
         pub state: String,
         pub tier: i16,
@@ -35,7 +35,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 }
 
 /// One message of a tenant.
-pub(crate) async fn one(
+pub async fn one(
     lease: &mut Lease,
     schema: &str,
     tenant: &TenantId,
@@ -46,7 +46,7 @@ pub(crate) async fn one(
 }
 
 /// The newest messages of a tenant; of one state, if that is named.
-pub(crate) async fn newest(
+pub async fn newest(
     lease: &mut Lease,
     schema: &str,
     tenant: &TenantId,
@@ -63,7 +63,7 @@ pub(crate) async fn newest(
 
 store::row! {
     /// A message as it came in.
-    pub(crate) struct PastRow {
+    pub struct PastRow {
         pub request_id: Uuid,
         pub received_at: Timestamp,
         pub channel: String,
@@ -80,7 +80,7 @@ store::row! {
 }
 
 /// The newest messages, as they came in.
-pub(crate) async fn past(call: &ToolCall, last: i64) -> Result<Vec<PastRow>, ToolError> {
+pub async fn past(call: &ToolCall, last: i64) -> Result<Vec<PastRow>, ToolError> {
     let sql =
         "SELECT request_id, received_at, channel, provider, endpoint, external_event_id, thread, observed_at, body,
                       attachments, envelope, triage

@@ -27,7 +27,7 @@ store::row! {
 }
 
 /// Events of a session after a number.
-pub(crate) const PART_OF_EVENTS: &str =
+pub const PART_OF_EVENTS: &str =
     "SELECT seq, at, kind, body FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 
 /// The events of a tenant's session after a number, over a lease of the owner's role.
@@ -48,7 +48,7 @@ pub async fn events_of(
 
 store::row! {
     /// A session's state, and how it ended if it did.
-    pub(crate) struct SessionEnd {
+    pub struct SessionEnd {
         pub state: String,
         pub result: Option<String>,
         pub error_class: Option<String>,
@@ -75,7 +75,7 @@ static END: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// How a session stands.
-pub(crate) async fn end_of(lease: &mut Lease, session: Uuid) -> Result<Option<SessionEnd>, StoreError> {
+pub async fn end_of(lease: &mut Lease, session: Uuid) -> Result<Option<SessionEnd>, StoreError> {
     let rows = lease.read(&END, &[&session]).await.map_err(StoreError::query("reading a session's events"))?;
     Ok(rows.first().map(SessionEnd::from))
 }

@@ -9,37 +9,35 @@ pub(in crate::sql) const NOTE_TAINT: &str =
      WHERE id = $1";
 
 /// The row of a new session.
-pub(crate) const OPEN: &str =
-    "INSERT INTO sessions (id, request_id, parent_session_id, trigger_source, state, context, trust,
+pub const OPEN: &str = "INSERT INTO sessions (id, request_id, parent_session_id, trigger_source, state, context, trust,
         prompt, runtime, model, trace_id, queued_at, retry_of, route_id, run_id, node, remember)
     VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
             CASE WHEN $16 THEN 'pending' END)";
 
 /// What a running session has used so far.
-pub(crate) const SPENT: &str = "UPDATE sessions SET input_tokens = $2, output_tokens = $3, cached_input_tokens = $4,
+pub const SPENT: &str = "UPDATE sessions SET input_tokens = $2, output_tokens = $3, cached_input_tokens = $4,
         cache_creation_tokens = $5, turns = coalesce($6, turns), cost_usd = $7, usage_by_model = $8
     WHERE id = $1 AND state IN ('queued', 'running')";
 
 /// The session has its slot.
-pub(crate) const RUNNING: &str =
-    "UPDATE sessions SET state = 'running', started_at = $2::timestamptz, system_prompt = $3,
+pub const RUNNING: &str = "UPDATE sessions SET state = 'running', started_at = $2::timestamptz, system_prompt = $3,
         memory = $4, trust = $5, exposed_at = CASE WHEN trust <> $5 THEN $2 END,
         private_at = CASE WHEN $6 THEN $2 ELSE private_at END
     WHERE id = $1 AND state = 'queued'";
 
 /// The process of its child.
-pub(crate) const CHILD: &str = "UPDATE sessions SET pid = $2, pid_started = $3, boot_id = $4 WHERE id = $1";
+pub const CHILD: &str = "UPDATE sessions SET pid = $2, pid_started = $3, boot_id = $4 WHERE id = $1";
 
 store::row! {
     /// A row that was closed.
-    pub(crate) struct ClosedRow {
+    pub struct ClosedRow {
         pub duration_ms: i64,
         pub tool_calls: i64,
     }
 }
 
 /// Closes the row of a session that is open. `{count}` is the number of its calls.
-pub(crate) const CLOSE: &str = "UPDATE sessions SET state = $2, result = $3, error_class = $4, error = $5,
+pub const CLOSE: &str = "UPDATE sessions SET state = $2, result = $3, error_class = $4, error = $5,
         turns = coalesce($6, turns),
         input_tokens = coalesce($7, input_tokens), output_tokens = coalesce($8, output_tokens),
         cached_input_tokens = coalesce($9, cached_input_tokens),
@@ -52,7 +50,7 @@ pub(crate) const CLOSE: &str = "UPDATE sessions SET state = $2, result = $3, err
 
 store::row! {
     /// A row that was left open.
-    pub(crate) struct OpenRow {
+    pub struct OpenRow {
         pub id: Uuid,
         pub pid: Option<i32>,
         pub pid_started: Option<i64>,
@@ -62,7 +60,7 @@ store::row! {
 }
 
 /// Closes what is open of `{schema}` and is this node's (`$2`), if `$3` says so, or that of a node not among `{nodes}`.
-pub(crate) const INTERRUPT: &str = "UPDATE \"{schema}\".sessions SET state = 'interrupted',
+pub const INTERRUPT: &str = "UPDATE \"{schema}\".sessions SET state = 'interrupted',
         completed_at = greatest($1, queued_at), error_class = 'interrupted',
         error = 'butlerd stopped before this session was over'
     WHERE state IN ('queued', 'running')

@@ -14,26 +14,26 @@ use tools::sql::calls;
 use tools::{ToolCall, ToolError};
 
 /// How far the words of a session are believed.
-pub(crate) const TRUST: &str = "SELECT trust FROM sessions WHERE id = $1";
+pub const TRUST: &str = "SELECT trust FROM sessions WHERE id = $1";
 
 store::row! {
     /// The composed system prompt of a session, and what its trigger came with.
-    pub(crate) struct PromptRow {
+    pub struct PromptRow {
         pub system_prompt: Option<String>,
         pub context: Value,
     }
 }
 
-pub(crate) const PROMPT: &str = "SELECT system_prompt, context FROM sessions WHERE id = $1";
+pub const PROMPT: &str = "SELECT system_prompt, context FROM sessions WHERE id = $1";
 
 /// The traces of an id: a session's, a request's, a trace's own (`$2`), or those of a schedule's last sessions.
-pub(crate) const TRACES: &str = "SELECT trace_id FROM sessions WHERE id = $1 OR request_id = $1 OR trace_id = $2
+pub const TRACES: &str = "SELECT trace_id FROM sessions WHERE id = $1 OR request_id = $1 OR trace_id = $2
     UNION (SELECT s.trace_id FROM scheduled_tasks t JOIN sessions s ON s.trigger_source = 'schedule:' || t.name
            WHERE t.id = $1 ORDER BY s.queued_at DESC LIMIT $3)";
 
 store::row! {
     /// A run of a schedule.
-    pub(crate) struct RunRow {
+    pub struct RunRow {
         pub name: String,
         pub task_id: Uuid,
         pub fire_at: Timestamp,
@@ -46,7 +46,7 @@ store::row! {
 }
 
 /// The runs of a schedule, and those of sessions of these traces.
-pub(crate) const RUNS: &str =
+pub const RUNS: &str =
     "SELECT t.name, r.task_id, r.fire_at, r.state, r.reason, r.session_id, r.created_at, r.finished_at
     FROM schedule_runs r JOIN scheduled_tasks t ON t.id = r.task_id
     WHERE r.task_id = $1 OR r.session_id IN (SELECT id FROM sessions WHERE trace_id = ANY($2))
@@ -63,7 +63,7 @@ static COLUMNS: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// The sessions of these traces, in their order, with the request of each.
-pub(crate) async fn of_traces(lease: &mut Lease, traces: &[String], most: i64) -> Result<Vec<Row>, StoreError> {
+pub async fn of_traces(lease: &mut Lease, traces: &[String], most: i64) -> Result<Vec<Row>, StoreError> {
     let sql = format!(
         "SELECT {}, context -> 'request' AS request FROM sessions WHERE trace_id = ANY($1)
          ORDER BY queued_at, id LIMIT $2",
@@ -73,13 +73,13 @@ pub(crate) async fn of_traces(lease: &mut Lease, traces: &[String], most: i64) -
 }
 
 /// The newest sessions.
-pub(crate) async fn newest(call: &ToolCall, limit: i64, offset: i64) -> Result<Vec<Row>, ToolError> {
+pub async fn newest(call: &ToolCall, limit: i64, offset: i64) -> Result<Vec<Row>, ToolError> {
     let sql = format!("SELECT {} FROM sessions ORDER BY queued_at DESC, id DESC LIMIT $1 OFFSET $2", *COLUMNS);
     call.query(&sql, &[&limit, &offset]).await
 }
 
 /// One session.
-pub(crate) async fn one(call: &ToolCall, id: Uuid) -> Result<Option<Row>, ToolError> {
+pub async fn one(call: &ToolCall, id: Uuid) -> Result<Option<Row>, ToolError> {
     let sql = format!("SELECT {} FROM sessions WHERE id = $1", *COLUMNS);
     Ok(call.query(&sql, &[&id]).await?.into_iter().next())
 }
@@ -87,11 +87,7 @@ pub(crate) async fn one(call: &ToolCall, id: Uuid) -> Result<Option<Row>, ToolEr
 const DAY: &str = "(queued_at AT TIME ZONE current_setting('TimeZone'))::date";
 
 /// The sessions that used most tokens, of some days or of all.
-pub(crate) async fn top(
-    call: &ToolCall,
-    limit: i64,
-    (from, to): (Option<Date>, Option<Date>),
-) -> Result<Vec<Row>, ToolError> {
+pub async fn top(call: &ToolCall, limit: i64, (from, to): (Option<Date>, Option<Date>)) -> Result<Vec<Row>, ToolError> {
     let sql = format!(
         "SELECT {} FROM sessions
          WHERE ($2::date IS NULL OR {DAY} >= $2) AND ($3::date IS NULL OR {DAY} <= $3)
@@ -103,7 +99,7 @@ pub(crate) async fn top(
 
 store::row! {
     /// Sums that stay null where nothing is known: a session without token counts is not one with zero tokens.
-    pub(crate) struct Sums {
+    pub struct Sums {
         pub sessions: i64,
         pub succeeded: i64,
         pub input: Option<i64>,
@@ -125,23 +121,19 @@ const SINCE: &str =
     "queued_at >= ((shared.today() - ($1::int - 1))::timestamp AT TIME ZONE current_setting('TimeZone'))";
 
 /// The sums of the last days.
-pub(crate) async fn all_sums(call: &ToolCall, days: i32) -> Result<Option<Sums>, ToolError> {
+pub async fn all_sums(call: &ToolCall, days: i32) -> Result<Option<Sums>, ToolError> {
     let rows = call.query(&format!("SELECT {SUMS} FROM sessions WHERE {SINCE}"), &[&days]).await?;
     Ok(rows.first().map(Sums::from))
 }
 
 /// The sums of the last days by model.
-pub(crate) async fn by_model(call: &ToolCall, days: i32) -> Result<Vec<(Option<String>, Sums)>, ToolError> {
+pub async fn by_model(call: &ToolCall, days: i32) -> Result<Vec<(Option<String>, Sums)>, ToolError> {
     let sql = format!("SELECT model, {SUMS} FROM sessions WHERE {SINCE} GROUP BY model ORDER BY model");
     Ok(call.query(&sql, &[&days]).await?.iter().map(|row| (row.get("model"), row.into())).collect())
 }
 
 /// The sums of each day between two, both included.
-pub(crate) async fn by_day(
-    call: &ToolCall,
-    from: Option<Date>,
-    to: Option<Date>,
-) -> Result<Vec<(Date, Sums)>, ToolError> {
+pub async fn by_day(call: &ToolCall, from: Option<Date>, to: Option<Date>) -> Result<Vec<(Date, Sums)>, ToolError> {
     let sql = format!("SELECT {DAY} AS day, {SUMS} FROM sessions WHERE {DAY} BETWEEN $1 AND $2 GROUP BY 1 ORDER BY 1");
     Ok(call.query(&sql, &[&from, &to]).await?.iter().map(|row| (row.get("day"), row.into())).collect())
 }

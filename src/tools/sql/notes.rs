@@ -8,7 +8,7 @@ use store::{Lease, StoreError};
 
 store::row! {
     /// A note with who is behind it.
-    pub(crate) struct Note {
+    pub struct Note {
         pub id: i64,
         pub text: String,
         pub trust: String,
@@ -19,44 +19,44 @@ store::row! {
 }
 
 /// Sessions that note at once count one after the other, until the end of the transaction.
-pub(crate) async fn lock(tx: &mut EffectTx<'_, '_>) -> Result<(), ToolError> {
+pub async fn lock(tx: &mut EffectTx<'_, '_>) -> Result<(), ToolError> {
     let sql = "SELECT pg_advisory_xact_lock(hashtextextended('notes ' || current_schema() || shared.tenant(), 0))";
     tx.query(sql, &[]).await.map(drop)
 }
 
 /// Takes out a note that stands. `false`: there is none.
-pub(crate) async fn replace(tx: &mut EffectTx<'_, '_>, id: i64) -> Result<bool, ToolError> {
+pub async fn replace(tx: &mut EffectTx<'_, '_>, id: i64) -> Result<bool, ToolError> {
     let sql = "UPDATE notes_to_self SET dropped_at = shared.clock() WHERE id = $1 AND dropped_at IS NULL RETURNING id";
     Ok(!tx.query(sql, &[&id]).await?.is_empty())
 }
 
 /// How many notes sessions are told.
-pub(crate) async fn count_told(tx: &mut EffectTx<'_, '_>) -> Result<i64, ToolError> {
+pub async fn count_told(tx: &mut EffectTx<'_, '_>) -> Result<i64, ToolError> {
     let sql = "SELECT count(*) FROM notes_to_self WHERE dropped_at IS NULL AND trust IN ('owner', 'system')";
     Ok(tx.query(sql, &[]).await?.first().map_or(0, |r| r.get(0)))
 }
 
 /// The number of a note with this text that stands, and is told or not as a new one would be.
-pub(crate) async fn same(tx: &mut EffectTx<'_, '_>, text: &str) -> Result<Option<i64>, ToolError> {
+pub async fn same(tx: &mut EffectTx<'_, '_>, text: &str) -> Result<Option<i64>, ToolError> {
     let sql = "SELECT id FROM notes_to_self WHERE dropped_at IS NULL AND text = $1
                AND (trust IN ('owner', 'system')) = (shared.trust() IN ('owner', 'system'))";
     Ok(tx.query(sql, &[&text]).await?.first().map(|r| r.get("id")))
 }
 
 /// Adds a note. Returns its number.
-pub(crate) async fn add(tx: &mut EffectTx<'_, '_>, text: &str, session: Option<Uuid>) -> Result<i64, ToolError> {
+pub async fn add(tx: &mut EffectTx<'_, '_>, text: &str, session: Option<Uuid>) -> Result<i64, ToolError> {
     let sql = "INSERT INTO notes_to_self (text, session_id) VALUES ($1, $2) RETURNING id";
     Ok(tx.query(sql, &[&text, &session]).await?[0].get("id"))
 }
 
 /// Takes a note out as the call's effect. Returns its text.
-pub(crate) async fn take_out(call: &ToolCall, id: i64) -> Result<Option<String>, ToolError> {
+pub async fn take_out(call: &ToolCall, id: i64) -> Result<Option<String>, ToolError> {
     let sql = "UPDATE notes_to_self SET dropped_at = coalesce(dropped_at, shared.clock()) WHERE id = $1 RETURNING text";
     Ok(call.effect(sql, &[&id]).await?.first().map(|row| row.get("text")))
 }
 
 /// The notes that stand, or those that were taken out.
-pub(crate) async fn list(call: &ToolCall, dropped: bool) -> Result<Vec<Note>, ToolError> {
+pub async fn list(call: &ToolCall, dropped: bool) -> Result<Vec<Note>, ToolError> {
     let sql = "SELECT id, text, trust, session_id, created_at, dropped_at FROM notes_to_self
                WHERE (dropped_at IS NOT NULL) = $1 ORDER BY id LIMIT 500";
     Ok(call.query(sql, &[&dropped]).await?.iter().map(Note::from).collect())
@@ -64,7 +64,7 @@ pub(crate) async fn list(call: &ToolCall, dropped: bool) -> Result<Vec<Note>, To
 
 store::row! {
     /// A note that sessions are told.
-    pub(crate) struct ToldNote {
+    pub struct ToldNote {
         pub id: i64,
         pub text: String,
         /// In the owner's time zone.
@@ -73,7 +73,7 @@ store::row! {
 }
 
 /// The notes that sessions are told, the oldest first.
-pub(crate) async fn told(lease: &mut Lease, most: i64) -> Result<Vec<ToldNote>, StoreError> {
+pub async fn told(lease: &mut Lease, most: i64) -> Result<Vec<ToldNote>, StoreError> {
     let sql = "SELECT id, text, (created_at AT TIME ZONE current_setting('TimeZone'))::date::text AS day
                FROM notes_to_self
                WHERE dropped_at IS NULL AND trust IN ('owner', 'system') ORDER BY id LIMIT $1";
