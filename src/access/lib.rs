@@ -8,6 +8,7 @@ pub mod credentials;
 mod edge;
 mod grant;
 mod operator;
+mod sql;
 mod taint;
 mod token;
 

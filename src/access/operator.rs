@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use uuid::Uuid;
 
 use super::grant::{Grant, GrantScope, Holder};
+use super::sql::{self, TokenRow};
 use super::token::{Token, TokenBook};
 use base::{ButlerName, TenantId};
 use store::{Database, StoreError};
@@ -32,16 +33,18 @@ pub struct NewToken {
     pub expires_at: Option<Timestamp>,
 }
 
-/// What may be told of a token.
-#[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
-pub struct TokenInfo {
-    pub id: Uuid,
-    pub label: String,
-    pub tenant: String,
-    pub butler: Option<String>,
-    pub scopes: Vec<String>,
-    pub created_at: Timestamp,
-    pub expires_at: Option<Timestamp>,
+store::row! {
+    /// What may be told of a token.
+    #[derive(Debug, Clone, serde::Serialize, serde::Deserialize)]
+    pub struct TokenInfo {
+        pub id: Uuid,
+        pub label: String,
+        pub tenant: String,
+        pub butler: Option<String>,
+        pub scopes: Vec<String>,
+        pub created_at: Timestamp,
+        pub expires_at: Option<Timestamp>,
+    }
 }
 
 /// Makes, lists and revokes operators' tokens.
@@ -55,27 +58,18 @@ impl OperatorTokens {
     /// Loads the live tokens of the database into the book.
     pub async fn load(db: Arc<Database>, book: TokenBook) -> Result<Self, TokenError> {
         let mut lease = db.shared(&TenantId::owner()).await?;
-        let rows = lease
-            .query(
-                "SELECT id, sha256, label, butler, scopes, expires_at, tenant_id FROM shared.tokens
-                 WHERE revoked_at IS NULL",
-                &[],
-            )
-            .await
-            .map_err(StoreError::query("reading the tokens"))?;
+        let rows = lease.query(sql::LIVE_TOKENS, &[]).await.map_err(StoreError::query("reading the tokens"))?;
         drop(lease);
-        for row in rows {
+        for row in rows.iter().map(TokenRow::from) {
             let unexpected = || TokenError::Store(StoreError::Unexpected("a damaged row in shared.tokens".into()));
-            let sha256: [u8; 32] = row.get::<_, Vec<u8>>(1).try_into().map_err(|_| unexpected())?;
-            let butler: Option<String> = row.get(3);
-            let scopes: Vec<String> = row.get(4);
+            let sha256: [u8; 32] = row.sha256.try_into().map_err(|_| unexpected())?;
             let grant = Grant {
-                holder: Holder::Operator { id: row.get(0), label: row.get(2) },
-                tenant: TenantId::new(row.get(6)).map_err(|_| unexpected())?,
-                butler: butler.map(|b| ButlerName::new(&b)).transpose().map_err(|_| unexpected())?,
+                holder: Holder::Operator { id: row.id, label: row.label },
+                tenant: TenantId::new(&row.tenant_id).map_err(|_| unexpected())?,
+                butler: row.butler.map(|b| ButlerName::new(&b)).transpose().map_err(|_| unexpected())?,
                 tools: None,
-                scopes: scopes.iter().filter_map(|s| GrantScope::from_name(s)).collect(),
-                expires_at: row.get(5),
+                scopes: row.scopes.iter().filter_map(|s| GrantScope::from_name(s)).collect(),
+                expires_at: row.expires_at,
             };
             book.insert(sha256, grant);
         }
@@ -91,7 +85,7 @@ impl OperatorTokens {
         let mut lease = self.db.shared(&new.tenant).await?;
         lease
             .execute(
-                "INSERT INTO shared.tokens (id, sha256, label, butler, scopes, expires_at) VALUES ($1,$2,$3,$4,$5,$6)",
+                sql::ADD_TOKEN,
                 &[
                     &id,
                     &token.sha256().as_slice(),
@@ -118,41 +112,19 @@ impl OperatorTokens {
     /// The live tokens, newest first.
     pub async fn list(&self) -> Result<Vec<TokenInfo>, TokenError> {
         let mut lease = self.db.shared(&TenantId::owner()).await?;
-        let rows = lease
-            .query(
-                "SELECT id, label, tenant_id, butler, scopes, created_at, expires_at FROM shared.tokens
-                 WHERE revoked_at IS NULL ORDER BY created_at DESC, id DESC",
-                &[],
-            )
-            .await
-            .map_err(StoreError::query("listing tokens"))?;
-        Ok(rows
-            .into_iter()
-            .map(|r| TokenInfo {
-                id: r.get(0),
-                label: r.get(1),
-                tenant: r.get(2),
-                butler: r.get(3),
-                scopes: r.get(4),
-                created_at: r.get(5),
-                expires_at: r.get(6),
-            })
-            .collect())
+        let rows = lease.query(sql::TOLD_TOKENS, &[]).await.map_err(StoreError::query("listing tokens"))?;
+        Ok(rows.iter().map(TokenInfo::from).collect())
     }
 
     /// Ends a token at once.
     pub async fn revoke(&self, id: Uuid) -> Result<(), TokenError> {
         let mut lease = self.db.shared(&TenantId::owner()).await?;
         let row = lease
-            .query_opt(
-                "UPDATE shared.tokens SET revoked_at = shared.clock() WHERE id = $1 AND revoked_at IS NULL
-                 RETURNING sha256",
-                &[&id],
-            )
+            .query_opt(sql::REVOKE_TOKEN, &[&id])
             .await
             .map_err(StoreError::query("revoking a token"))?
             .ok_or(TokenError::Unknown(id))?;
-        if let Ok(sha256) = <[u8; 32]>::try_from(row.get::<_, Vec<u8>>(0)) {
+        if let Ok(sha256) = <[u8; 32]>::try_from(row.get::<_, Vec<u8>>("sha256")) {
             self.book.remove(&sha256);
         }
         Ok(())

@@ -139,7 +139,7 @@ impl Inbound<'_> {
 
     /// Whether things can be handed to the butler; else 404 with those that can, or 503 while it starts.
     async fn reachable(&self, butler: &str) -> Result<(), Response<Body>> {
-        let routable = self.supervisor.services().inbox.routable();
+        let routable = self.supervisor.services().inbox.butlers().routable();
         if routable.iter().any(|(name, _)| name == butler) {
             return Ok(());
         }

@@ -92,7 +92,7 @@ impl InboxApiServer for Rpc {
         let grant = may(ext, Need::Manage)?;
         rights::check_butler(&grant, SWITCHBOARD)?;
         let (inbox, hand) = (self.supervisor.services().inbox.clone(), hand(&grant));
-        let retry = async move { inbox.retry(&grant.tenant, id, &hand).await };
+        let retry = async move { inbox.requests().retry(&grant.tenant, id, &hand).await };
         to_its_end("inbox-retry", "The retry", retry).await
     }
 
@@ -106,7 +106,7 @@ impl InboxApiServer for Rpc {
         let grant = may(ext, Need::Manage)?;
         rights::check_butler(&grant, SWITCHBOARD)?;
         let (inbox, hand) = (self.supervisor.services().inbox.clone(), hand(&grant));
-        let reroute = async move { inbox.reroute(&grant.tenant, id, &butler, part, &hand).await };
+        let reroute = async move { inbox.requests().reroute(&grant.tenant, id, &butler, part, &hand).await };
         to_its_end("inbox-reroute", "The reroute", reroute).await
     }
 }

@@ -15,6 +15,7 @@ use uuid::Uuid;
 
 use access::Caller;
 use base::{ButlerName, RequestContext, Trust, crash, task, text};
+use sessions::sql::EndedRow;
 use sessions::{Recalled, Trigger};
 use store::{Database, Store, StoreError};
 use telemetry::ButlerMetrics;
@@ -162,30 +163,13 @@ impl MemoryHooks {
     async fn look(&self, db: &Database, store: &Store) -> Result<bool, StoreError> {
         let schema = store.schema();
         let mut lease = db.every_tenant().await?;
-        let rows = lease
-            .query(
-                &format!(
-                    "SELECT s.id, s.context -> 'request', s.trust, s.prompt, s.result, s.state, s.error, s.started_at IS NOT NULL,
-                            s.private_at IS NOT NULL, s.trigger_source LIKE 'schedule:%',
-                            EXISTS (SELECT FROM \"{schema}\".tool_calls t WHERE t.session_id = s.id
-                                    AND t.effect <> 'none' AND t.outcome = 'ok'),
-                            (SELECT coalesce(jsonb_agg(jsonb_build_object('tool', c.tool, 'outcome', c.outcome,
-                                    'arguments', c.arguments) ORDER BY c.id), '[]')
-                             FROM (SELECT * FROM \"{schema}\".tool_calls t WHERE t.session_id = s.id ORDER BY t.id LIMIT 40) c)
-                     FROM \"{schema}\".sessions s WHERE s.remember = 'pending' AND s.completed_at IS NOT NULL
-                     ORDER BY s.completed_at LIMIT $1"
-                ),
-                &[&AT_ONCE],
-            )
-            .await
-            .map_err(StoreError::query("looking for sessions to remember"))?;
+        let rows = sessions::sql::ended(&mut lease, schema, AT_ONCE).await?;
         drop(lease);
         let more = i64::try_from(rows.len()).is_ok_and(|n| n == AT_ONCE);
         let mut taken = 0;
         for row in rows {
-            let id: Uuid = row.get(0);
-            let begun: bool = row.get(7);
-            let over = begun.then(|| over(&row)).flatten();
+            let (id, begun) = (row.id, row.begun);
+            let over = begun.then(|| over(row)).flatten();
             let state = match over {
                 Some(over) => self.take_in(over).await,
                 // It never began, or nobody can say on whose behalf it ran.
@@ -201,12 +185,7 @@ impl MemoryHooks {
             let Some(state) = state else { continue };
             crash::point("memory.episode_stored");
             let mut lease = db.every_tenant().await?;
-            let settle =
-                format!("UPDATE \"{schema}\".sessions SET remember = $2 WHERE id = $1 AND remember = 'pending'");
-            lease
-                .execute(&settle, &[&id, &state])
-                .await
-                .map_err(StoreError::query("noting that a session is remembered"))?;
+            sessions::sql::remembered(&mut lease, schema, id, state).await?;
             taken += 1;
         }
         Ok(more && taken > 0)
@@ -236,12 +215,10 @@ impl MemoryHooks {
     }
 }
 
-fn over(row: &tokio_postgres::Row) -> Option<EndedSession> {
-    let context: RequestContext = serde_json::from_value(row.get(1)).ok()?;
-    let trust = Trust::from_name(row.get(2));
-    let context = RequestContext { private: row.get(8), ..context }.with_trust_at_most(trust);
-    let (prompt, result, state) = (row.get::<_, String>(3), row.get::<_, Option<String>>(4), row.get::<_, String>(5));
-    let (scheduled, effects, calls): (bool, bool, Value) = (row.get(9), row.get(10), row.get(11));
+fn over(row: EndedRow) -> Option<EndedSession> {
+    let EndedRow { id, prompt, result, state, error, scheduled, effects, calls, private, .. } = row;
+    let context: RequestContext = serde_json::from_value(row.request).ok()?;
+    let context = RequestContext { private, ..context }.with_trust_at_most(Trust::from_name(&row.trust));
     let did: Vec<String> = calls.as_array().into_iter().flatten().filter_map(step).collect();
     let mut observed = format!("Asked: {}", text::truncate(prompt.trim(), 2000));
     if !did.is_empty() {
@@ -251,12 +228,12 @@ fn over(row: &tokio_postgres::Row) -> Option<EndedSession> {
         ("succeeded", Some(result)) => observed += &format!("\nAnswered: {}", text::truncate(result, 2000)),
         ("succeeded", None) => {}
         (state, _) => {
-            let why = row.get::<_, Option<String>>(6).unwrap_or_default();
+            let why = error.unwrap_or_default();
             observed += &format!("\nEnded: {} ({})", state.replace('_', " "), text::truncate(why.trim(), 500));
         }
     }
     let learn = effects || !scheduled || state != "succeeded";
-    Some(EndedSession { id: row.get(0), context, observed, importance: if effects { 6.0 } else { 5.0 }, learn })
+    Some(EndedSession { id, context, observed, importance: if effects { 6.0 } else { 5.0 }, learn })
 }
 
 /// A call in a few words: what was called with what, and how it ended where that was not well. What looks into memory

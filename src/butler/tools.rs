@@ -8,6 +8,7 @@ use super::handle::Core;
 use modules::{Health, switch_key};
 use schedule::Scheduler;
 use sessions::{SessionState, Trigger, show_end};
+use tools::sql::state;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools about `core`'s butler.
@@ -149,13 +150,7 @@ async fn module_set_enabled(call: ToolCall, core: Arc<Core>) -> Result<Value, To
         }
         Some(_) => {}
     }
-    call.effect(
-        "INSERT INTO state (key, value) VALUES ($1, $2)
-         ON CONFLICT (tenant_id, key) DO UPDATE
-         SET value = excluded.value, version = state.version + 1, updated_at = shared.clock()",
-        &[&switch_key(name), &json!(on)],
-    )
-    .await?;
+    state::set(&call, &switch_key(name), &json!(on)).await?;
     core.modules.switch(name, on);
     Ok(json!({"status": "ok", "name": name, "enabled": on}))
 }

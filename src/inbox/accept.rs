@@ -17,6 +17,7 @@ use uuid::Uuid;
 use super::envelope;
 use super::lanes::{Item, Lanes};
 use super::people::{self, Sender};
+use super::sql::messages;
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage, bounded};
 use base::{Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, Trust, crash, task};
@@ -374,26 +375,9 @@ async fn on_record(lease: &mut store::Lease, keys: impl Iterator<Item = &str>) -
     if keys.is_empty() {
         return Ok(HashMap::new());
     }
-    let sql = "SELECT dedupe_key, request_id, received_at FROM message_inbox WHERE dedupe_key = ANY($1)";
-    let rows = lease.read(sql, &[&keys]).await.map_err(StoreError::query("looking for the same message"))?;
-    Ok(rows.iter().map(|r| (r.get(0), (r.get(1), r.get(2)))).collect())
+    let rows = messages::on_record(lease, &keys).await?;
+    Ok(rows.into_iter().map(|row| (row.dedupe_key, (row.request_id, row.received_at))).collect())
 }
-
-const INSERT: &str = "INSERT INTO message_inbox
-    (request_id, dedupe_key, dedupe_by, state, settled_at, tier, lane, channel, provider, endpoint, sender, thread,
-     external_event_id, contact_id, entity_id, trust, observed_at, received_at, body, attachments, envelope, context,
-     triage)
-    SELECT id, key, by, CASE WHEN ends THEN 'done' ELSE 'accepted' END, CASE WHEN ends THEN received END, tier, lane,
-           channel, provider, endpoint, sender, thread, event, contact, entity, trust, observed, received, body,
-           attachments, envelope, context, triage
-    FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bool[], $5::int2[], $6::text[], $7::text[], $8::text[],
-                $9::text[], $10::text[], $11::text[], $12::text[], $13::uuid[], $14::uuid[], $15::text[],
-                $16::timestamptz[], $17::timestamptz[], $18::text[], $19::jsonb[], $20::jsonb[], $21::jsonb[],
-                $22::jsonb[])
-         AS t(id, key, by, ends, tier, lane, channel, provider, endpoint, sender, thread, event, contact, entity, trust,
-              observed, received, body, attachments, envelope, context, triage)
-    ON CONFLICT (tenant_id, dedupe_key) DO NOTHING
-    RETURNING request_id, seq";
 
 /// Writes the rows; the number of each that is new.
 async fn insert(lease: &mut store::Lease, rows: &[Row]) -> Result<HashMap<Uuid, i64>, StoreError> {
@@ -447,8 +431,7 @@ async fn insert(lease: &mut store::Lease, rows: &[Row]) -> Result<HashMap<Uuid, 
         &contexts,
         &triages,
     ];
-    let rows = lease.query(INSERT, &params).await.map_err(StoreError::query("storing messages"))?;
-    Ok(rows.iter().map(|r| (r.get(0), r.get(1))).collect())
+    messages::insert(lease, &params).await
 }
 
 #[cfg(test)]

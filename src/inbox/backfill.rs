@@ -4,22 +4,13 @@
 use jiff::civil::Date;
 use jiff::{Timestamp, Unit};
 use serde_json::{Value, json};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::connectors::names;
-use super::tools::{define, operators};
+use super::define::{define, operators};
+use super::sql::backfill::{self as sql, Connector, JobRow, NewJob, Progress};
+use super::sql::connectors;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
-
-const COLUMNS: &str =
-    "j.id, j.connector_type, j.endpoint_identity, j.target_categories, j.date_from::text, j.date_to::text,
-    j.rate_limit_per_hour, j.daily_cost_cap_cents, j.status, j.cursor, j.rows_processed, j.rows_skipped,
-    j.cost_spent_cents, j.error, j.created_at, j.updated_at,
-    CASE WHEN j.hour = date_trunc('hour', shared.clock()) THEN j.hour_rows ELSE 0 END,
-    CASE WHEN j.day = shared.today() THEN j.day_cents ELSE 0 END";
-/// What a job has used of its day is all that it may.
-const CAPPED: &str =
-    "j.day IS NOT DISTINCT FROM shared.today() AND j.day_cents > 0 AND j.day_cents >= j.daily_cost_cap_cents";
 
 /// The tools.
 #[allow(clippy::too_many_lines, reason = "a list of definitions")]
@@ -111,31 +102,24 @@ pub(super) fn tools() -> Vec<Tool> {
     tools
 }
 
-/// A job as it is shown.
-struct Job {
-    id: Uuid,
-    status: String,
+impl JobRow {
     /// Rows that it may still bring in within this hour.
-    rows_left: i64,
-    shown: Value,
-}
+    fn rows_left(&self) -> i64 {
+        (i64::from(self.rate_limit_per_hour) - self.hour_rows).max(0)
+    }
 
-fn job(row: &Row) -> Job {
-    let (rate, cap): (i32, i32) = (row.get(6), row.get(7));
-    let (hour_rows, day_cents): (i64, i64) = (row.get(16), row.get(17));
-    let (id, status): (Uuid, String) = (row.get(0), row.get(8));
-    let rows_left = (i64::from(rate) - hour_rows).max(0);
-    let shown = json!({
-        "job_id": id, "connector_type": row.get::<_, String>(1), "endpoint_identity": row.get::<_, String>(2),
-        "target_categories": row.get::<_, Vec<String>>(3), "date_from": row.get::<_, String>(4),
-        "date_to": row.get::<_, String>(5), "rate_limit_per_hour": rate, "daily_cost_cap_cents": cap, "status": status,
-        "cursor": row.get::<_, Option<Value>>(9), "rows_processed": row.get::<_, i64>(10),
-        "rows_skipped": row.get::<_, i64>(11), "cost_spent_cents": row.get::<_, i64>(12),
-        "error": row.get::<_, Option<String>>(13), "created_at": row.get::<_, Timestamp>(14).to_string(),
-        "updated_at": row.get::<_, Timestamp>(15).to_string(),
-        "rows_left_this_hour": rows_left, "cents_left_today": (i64::from(cap) - day_cents).max(0),
-    });
-    Job { id, status, rows_left, shown }
+    fn shown(self) -> Value {
+        let cents_left = (i64::from(self.daily_cost_cap_cents) - self.day_cents).max(0);
+        json!({
+            "job_id": self.id, "connector_type": self.connector_type, "endpoint_identity": self.endpoint_identity,
+            "target_categories": self.target_categories, "date_from": self.date_from, "date_to": self.date_to,
+            "rate_limit_per_hour": self.rate_limit_per_hour, "daily_cost_cap_cents": self.daily_cost_cap_cents,
+            "status": self.status, "cursor": self.cursor, "rows_processed": self.rows_processed,
+            "rows_skipped": self.rows_skipped, "cost_spent_cents": self.cost_spent_cents, "error": self.error,
+            "created_at": self.created_at.to_string(), "updated_at": self.updated_at.to_string(),
+            "rows_left_this_hour": self.rows_left(), "cents_left_today": cents_left,
+        })
+    }
 }
 
 /// Seconds until the hour is over, and with it the limit of rows.
@@ -147,8 +131,8 @@ fn number(call: &ToolCall, name: &str) -> Option<i64> {
     call.args.get(name).and_then(Value::as_i64)
 }
 
-fn no_such_job() -> ToolError {
-    ToolError::refused("not_found", "There is no such job; backfill_list shows what there is.")
+fn connector(call: &ToolCall) -> Connector<'_> {
+    Connector { kind: call.text("connector_type"), endpoint: call.text("endpoint_identity") }
 }
 
 async fn create_job(call: ToolCall) -> Result<Value, ToolError> {
@@ -167,74 +151,44 @@ async fn create_job(call: ToolCall) -> Result<Value, ToolError> {
         .flatten()
         .filter_map(Value::as_str)
         .collect();
-    let sql = format!(
-        "INSERT INTO backfill_jobs AS j (id, connector_type, endpoint_identity, target_categories, date_from, date_to,
-             rate_limit_per_hour, daily_cost_cap_cents)
-         VALUES ($1, $2, $3, $4, $5::text::date, $6::text::date, $7::bigint::int, $8::bigint::int) RETURNING {COLUMNS}"
-    );
-    let (rate, cap) =
-        (number(&call, "rate_limit_per_hour").unwrap_or(100), number(&call, "daily_cost_cap_cents").unwrap_or(500));
-    let (kind, endpoint) = (call.text("connector_type"), call.text("endpoint_identity"));
-    let rows = call.effect(&sql, &[&Uuid::now_v7(), &kind, &endpoint, &categories, &from, &to, &rate, &cap]).await?;
-    Ok(rows.first().map(|row| job(row).shown).unwrap_or_default())
+    let rate = number(&call, "rate_limit_per_hour").unwrap_or(100);
+    let cap = number(&call, "daily_cost_cap_cents").unwrap_or(500);
+    let new = NewJob { connector: connector(&call), categories: &categories, from, to, rate, cap };
+    Ok(sql::create(&call, new).await?.map(JobRow::shown).unwrap_or_default())
 }
 
 async fn poll(call: ToolCall) -> Result<Value, ToolError> {
-    let (kind, endpoint) = (call.text("connector_type"), call.text("endpoint_identity"));
-    let gone = "SELECT 1 FROM connector_registry
-                WHERE connector_type = $1 AND endpoint_identity = $2 AND disconnected_at IS NOT NULL";
-    if !call.query(gone, &[&kind, &endpoint]).await?.is_empty() {
+    let asking = connector(&call);
+    if connectors::is_off(&call, asking.kind, asking.endpoint).await? {
         let why = "This connector was signed off; its next sign of life (connector.heartbeat) lets it work again.";
         return Err(ToolError::refused("signed_off", why));
     }
-    let sql = format!(
-        "WITH next AS (SELECT j.id FROM backfill_jobs j
-                       WHERE j.connector_type = $1 AND j.endpoint_identity = $2
-                         AND j.status IN ('pending', 'active', 'cost_capped') AND NOT ({CAPPED})
-                       ORDER BY j.created_at, j.id LIMIT 1 FOR UPDATE)
-         UPDATE backfill_jobs j SET status = 'active', updated_at = shared.clock() FROM next WHERE j.id = next.id
-         RETURNING {COLUMNS}"
-    );
-    let rows = call.effect(&sql, &[&kind, &endpoint]).await?;
-    Ok(match rows.first().map(job) {
+    Ok(match sql::take_up(&call, asking).await? {
         None => json!({"job": null}),
-        Some(job) if job.rows_left == 0 => json!({"job": null, "retry_after_s": next_hour(call.store.clock().now())}),
-        Some(job) => json!({"job": job.shown}),
+        Some(job) if job.rows_left() == 0 => json!({"job": null, "retry_after_s": next_hour(call.store.clock().now())}),
+        Some(job) => json!({"job": job.shown()}),
     })
 }
 
 async fn progressed(call: ToolCall) -> Result<Value, ToolError> {
-    let sql = format!(
-        "UPDATE backfill_jobs AS j SET
-             rows_processed = rows_processed + $4, rows_skipped = rows_skipped + $5,
-             cost_spent_cents = cost_spent_cents + $6,
-             hour = date_trunc('hour', shared.clock()),
-             hour_rows = $4 + $5 + CASE WHEN hour = date_trunc('hour', shared.clock()) THEN hour_rows ELSE 0 END,
-             day = shared.today(), day_cents = $6 + CASE WHEN day = shared.today() THEN day_cents ELSE 0 END,
-             cursor = coalesce($7, cursor), error = coalesce($9, error), updated_at = shared.clock(),
-             status = CASE
-                 WHEN status = 'cancelled' THEN status
-                 WHEN $8 IN ('completed', 'error') THEN $8
-                 WHEN status = 'paused' THEN status
-                 WHEN $6 + CASE WHEN day = shared.today() THEN day_cents ELSE 0 END >= greatest(daily_cost_cap_cents, 1)
-                 THEN 'cost_capped' ELSE 'active' END
-         WHERE id = $1 AND connector_type = $2 AND endpoint_identity = $3 AND status NOT IN ('completed', 'error')
-         RETURNING {COLUMNS}"
-    );
-    let id = id_of(&call);
-    let (kind, endpoint) = (call.text("connector_type"), call.text("endpoint_identity"));
     let count = |name: &str| number(&call, name).unwrap_or(0);
-    let (done, skipped, cents) = (count("rows_processed"), count("rows_skipped"), count("cost_spent_cents_delta"));
-    let (status, error) = (call.text("status"), call.text("error"));
-    let cursor = call.args.get("cursor");
-    let rows = call.effect(&sql, &[&id, &kind, &endpoint, &done, &skipped, &cents, &cursor, &status, &error]).await?;
-    let Some(job) = rows.first().map(job) else {
+    let progress = Progress {
+        id: id_of(&call),
+        connector: connector(&call),
+        done: count("rows_processed"),
+        skipped: count("rows_skipped"),
+        cents: count("cost_spent_cents_delta"),
+        cursor: call.args.get("cursor"),
+        status: call.text("status"),
+        error: call.text("error"),
+    };
+    let Some(job) = sql::report(&call, progress).await? else {
         let message = "There is no such job of this connector, or it is over; backfill.poll says what there is to do.";
         return Err(ToolError::refused("not_found", message));
     };
-    let goes_on = job.status == "active" && job.rows_left > 0;
+    let goes_on = job.status == "active" && job.rows_left() > 0;
     let wait = (job.status == "active" && !goes_on).then(|| next_hour(call.store.clock().now()));
-    Ok(json!({"status": "ok", "job_status": job.status, "continue": goes_on, "rows_left_this_hour": job.rows_left,
+    Ok(json!({"status": "ok", "rows_left_this_hour": job.rows_left(), "job_status": job.status, "continue": goes_on,
               "retry_after_s": wait}))
 }
 
@@ -250,43 +204,28 @@ struct Change {
 }
 
 async fn set(call: ToolCall, change: Change) -> Result<Value, ToolError> {
-    let sql = format!(
-        "UPDATE backfill_jobs AS j SET status = $2, updated_at = shared.clock()
-         WHERE id = $1 AND (status = ANY($3) OR status = $2) RETURNING {COLUMNS}"
-    );
     let id = id_of(&call);
-    let rows = call.effect(&sql, &[&id, &change.to, &change.from]).await?;
-    if let Some(row) = rows.first() {
-        return Ok(job(row).shown);
+    if let Some(job) = sql::change(&call, id, change.to, change.from).await? {
+        return Ok(job.shown());
     }
-    let rows = call.query(&format!("SELECT {COLUMNS} FROM backfill_jobs j WHERE id = $1"), &[&id]).await?;
-    let found = rows.first().map(job).ok_or_else(no_such_job)?;
+    let Some(found) = sql::one(&call, id).await? else {
+        return Err(ToolError::refused("not_found", "There is no such job; backfill_list shows what there is."));
+    };
     let message =
         format!("Job {} is {}; only one that is {} can be.", found.id, found.status, change.from.join(" or "));
     Err(ToolError::refused("wrong_state", message))
 }
 
 async fn list(call: ToolCall) -> Result<Value, ToolError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM backfill_jobs j
-         WHERE ($1::text IS NULL OR connector_type = $1) AND ($2::text IS NULL OR endpoint_identity = $2)
-           AND ($3::text IS NULL OR status = $3)
-         ORDER BY created_at DESC, id DESC LIMIT $4"
-    );
-    let limit = number(&call, "limit").unwrap_or(100);
-    let (kind, endpoint, status) = (call.text("connector_type"), call.text("endpoint_identity"), call.text("status"));
-    let rows = call.query(&sql, &[&kind, &endpoint, &status, &limit]).await?;
-    if rows.is_empty()
-        && let (Some(kind), Some(endpoint)) = (kind, endpoint)
+    let asked = connector(&call);
+    let jobs = sql::list(&call, asked, call.text("status"), number(&call, "limit").unwrap_or(100)).await?;
+    if jobs.is_empty()
+        && let Connector { kind: Some(kind), endpoint: Some(endpoint) } = asked
+        && !sql::is_known(&call, asked).await?
     {
-        let known = "SELECT 1 FROM connector_registry WHERE connector_type = $1 AND endpoint_identity = $2
-                     UNION ALL SELECT 1 FROM backfill_jobs WHERE connector_type = $1 AND endpoint_identity = $2 LIMIT 1";
-        if call.query(known, &[&kind, &endpoint]).await?.is_empty() {
-            let why = format!(
-                "No connector {kind} of {endpoint} has ever been heard of; connector_list shows which there are."
-            );
-            return Err(ToolError::refused("not_found", why));
-        }
+        let why =
+            format!("No connector {kind} of {endpoint} has ever been heard of; connector_list shows which there are.");
+        return Err(ToolError::refused("not_found", why));
     }
-    Ok(rows.iter().map(|row| job(row).shown).collect())
+    Ok(jobs.into_iter().map(JobRow::shown).collect())
 }

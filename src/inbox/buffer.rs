@@ -13,18 +13,19 @@ use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use super::accept::Acceptor;
+use super::attempt::{Message, Pass, Tried, interactive, somebody_waits};
 use super::handle::{Inbox, Up};
 use super::lanes::{Item, Lanes};
-use super::queue::{Message, RETRY, Tried, message_inbox};
-use super::route::Pass;
+use super::queue::{RETRY, message_inbox};
 use super::scan::Scan;
-use super::settle::Answer;
+use super::settlement::Answer;
+use super::sql::messages;
 use base::{HumanDuration, RequestContext, Trust, task};
 use config::BufferSection;
 use sessions::Spawner;
 use store::{
-    Also, Claim, Claimed, Database, Handler, Left, Outlook, Queue, QueueOptions, QueueTable, RunningQueue, Store,
-    StoreError, Verdict,
+    Claim, Claimed, Database, Handler, Left, Outlook, Queue, QueueOptions, QueueTable, RunningQueue, Store, StoreError,
+    Verdict,
 };
 
 /// The running buffer of a switchboard that is up.
@@ -36,10 +37,6 @@ pub struct Buffer {
     stop: DropGuard,
 }
 
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query("looking for messages that wait")
-}
-
 impl Inbox {
     /// Opens the inbox for messages: releases what the last run held, then begins to work.
     pub async fn open(&self, store: Store, spawner: Spawner, settings: &BufferSection) -> Result<Buffer, StoreError> {
@@ -48,6 +45,7 @@ impl Inbox {
         let scan = Scan {
             db: self.db().clone(),
             table: message_inbox(self.schema()),
+            schema: self.schema().to_owned(),
             lanes: lanes.clone(),
             every: settings.scanner_interval.0,
             grace: settings.scanner_grace.0,
@@ -58,7 +56,7 @@ impl Inbox {
             inbox: self.clone(),
             lanes: lanes.clone(),
             table: scan.table.clone(),
-            complete: self.complete(),
+            complete: self.butlers().complete(),
             rescan: AtomicBool::default(),
             oldest: scan.oldest.clone(),
         };
@@ -80,7 +78,7 @@ impl Inbox {
         let stop = CancellationToken::new();
         let tasks = vec![
             task::spawn(task::Kind::Actor, "buffer-scanner", scan.keep(stop.clone())),
-            task::spawn(task::Kind::Actor, "butler-registry", super::registry::keep(self.clone(), stop.clone())),
+            task::spawn(task::Kind::Actor, "butler-registry", super::registrar::keep(self.clone(), stop.clone())),
             task::spawn(task::Kind::Actor, "conversation-log", self.conversation().clone().keep(stop.clone())),
         ];
         Ok(Buffer { inbox: self.clone(), queue, tasks, stop: stop.drop_guard() })
@@ -89,10 +87,7 @@ impl Inbox {
     /// How many messages are not done.
     async fn not_done(&self) -> Result<u64, StoreError> {
         let mut lease = self.db().every_tenant().await?;
-        let schema = self.schema();
-        let sql = format!("SELECT count(*) FROM \"{schema}\".message_inbox WHERE state IN ('accepted', 'processing')");
-        let rows = lease.query(&sql, &[]).await.map_err(failed())?;
-        Ok(rows.first().map_or(0, |r| u64::try_from(r.get::<_, i64>(0)).unwrap_or(0)))
+        messages::not_done(&mut lease, self.schema()).await
     }
 }
 
@@ -122,23 +117,6 @@ struct Unread {
 
 /// Why a message comes to nothing.
 struct DeadLetter(String);
-
-store::row! {
-    struct Row {
-        attempts: i32,
-        body: String,
-        attachments: Value,
-        envelope: Value,
-        context: Value,
-        triage: Option<Value>,
-        classified: bool,
-        last_error: Option<String>,
-        channel: String,
-    }
-}
-
-const COLUMNS: &str = "q.attempts, q.body, q.attachments, q.envelope, q.context, q.triage,
-    q.classified_at IS NOT NULL AS classified, q.last_error, q.channel";
 
 #[async_trait]
 impl Handler for Worker {
@@ -209,12 +187,13 @@ impl Handler for Worker {
     async fn settle(&self, claimed: &Claimed<Taken>, DeadLetter(why): &DeadLetter) -> Result<bool, StoreError> {
         let item = &claimed.row.item;
         let answer = match &claimed.row.message {
-            Ok(message) => super::route::interactive(message).then(|| {
+            Ok(message) => interactive(message).then(|| {
                 let context = Some(Box::new((*message.context).clone()));
                 failure(item, why, message.context.trust, context)
             }),
-            Err(unread) => super::route::somebody_waits(&unread.channel, &unread.envelope)
-                .then(|| failure(item, why, Trust::Stranger, None)),
+            Err(unread) => {
+                somebody_waits(&unread.channel, &unread.envelope).then(|| failure(item, why, Trust::Stranger, None))
+            }
         };
         self.inbox.give_up(item, claimed.claim.id, why, answer).await
     }
@@ -240,16 +219,9 @@ impl Worker {
     async fn claim_item(&self, item: &Item) -> Result<Option<Claimed<Taken>>, StoreError> {
         let Some(up) = self.inbox.up() else { return Ok(None) };
         let mut lease = up.store.tenant(&item.tenant).await?;
-        let sql = format!(
-            "AND n.request_id = $6 AND n.state = 'accepted'
-             AND NOT EXISTS (SELECT 1 FROM {} e WHERE e.lane = n.lane AND e.seq < n.seq
-                                                  AND e.state IN ('accepted', 'processing'))",
-            self.table.table
-        );
-        let (id, also) = (Uuid::now_v7(), Also { sql: &sql, params: &[&item.request.0] });
-        let rows = self.table.claim(&mut lease, (id, self.node()), (1, &[]), also, COLUMNS).await;
-        let rows = rows.map_err(StoreError::query("claiming a message"))?;
-        let Some(row) = rows.first().map(Row::from) else { return Ok(None) };
+        let id = Uuid::now_v7();
+        let row = messages::claim(&mut lease, &self.table, item.request.0, (id, self.node())).await?;
+        let Some(row) = row else { return Ok(None) };
         let message = match serde_json::from_value(row.context) {
             Ok(context) => Ok(Message {
                 item: item.clone(),

@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::attempt::{Part, Pass, Tried, busy};
 use super::handle::Up;
-use super::queue::Tried;
-use super::route::{Part, Pass, busy};
+use super::sql::segments::{self, DraftRow};
 use super::types::{FALLBACK, LiveKind, ROUTE_TO_BUTLER};
 use base::{SessionId, crash};
 use sessions::{SessionOptions, SessionState, Trigger, TriggerError};
@@ -33,8 +33,12 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
     let lane = &claimed.item.lane;
     let history =
         inbox.history(&claimed.item.tenant, lane, &claimed.context.source_channel, claimed.item.request).await?;
-    let butlers: Vec<_> =
-        inbox.routable().into_iter().map(|(name, description)| json!({"name": name, "for": description})).collect();
+    let butlers: Vec<_> = inbox
+        .butlers()
+        .routable()
+        .into_iter()
+        .map(|(name, description)| json!({"name": name, "for": description}))
+        .collect();
     let attachments: Vec<_> = claimed.attachments.as_array().into_iter().flatten().collect();
     let attachments: Vec<_> =
         attachments.iter().map(|a| json!({"media_type": a["media_type"], "filename": a["filename"]})).collect();
@@ -94,21 +98,16 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
 
 async fn forget_drafts(up: &Up, pass: &Pass<'_>) -> Result<(), StoreError> {
     let mut lease = up.store.tenant(&pass.claimed.item.tenant).await?;
-    let sql = "DELETE FROM route_segments WHERE request_id = $1 AND state = 'draft'";
-    lease.execute(sql, &[&pass.claimed.item.request.0]).await.map_err(StoreError::query("clearing drafts"))?;
-    Ok(())
+    segments::clear_drafts(&mut lease, pass.claimed.item.request.0).await
 }
 
-/// What the session has said, and no other that may still be at work on the same message.
+/// What the session has said.
 async fn drafts(up: &Up, pass: &Pass<'_>, session: SessionId) -> Result<Vec<Part>, StoreError> {
     let mut lease = up.store.tenant(&pass.claimed.item.tenant).await?;
-    let sql = "SELECT butler, prompt, context FROM route_segments
-               WHERE request_id = $1 AND session_id = $2 AND state = 'draft' ORDER BY n";
-    let rows = lease
-        .read(sql, &[&pass.claimed.item.request.0, &session.0])
-        .await
-        .map_err(StoreError::query("reading drafts"))?;
-    let part =
-        |r: &tokio_postgres::Row| Part { butler: r.get(0), prompt: r.get(1), context: r.get(2), chosen_by: "model" };
-    Ok(rows.iter().map(part).collect())
+    let drafts = segments::drafts(&mut lease, pass.claimed.item.request.0, session.0).await?;
+    let part = |row: DraftRow| {
+        let DraftRow { butler, prompt, context } = row;
+        Part { butler, prompt, context, chosen_by: "model" }
+    };
+    Ok(drafts.into_iter().map(part).collect())
 }

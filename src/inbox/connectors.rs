@@ -5,7 +5,8 @@ use jiff::{SignedDuration, Timestamp};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
-use super::tools::{define, operators};
+use super::define::{define, operators};
+use super::sql::connectors::{self as sql, SignOfLife};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 const HEARTBEAT_SCHEMA: &str = "connector.heartbeat.v1";
@@ -129,68 +130,39 @@ async fn heartbeat_of(call: ToolCall) -> Result<Value, ToolError> {
         return Err(ToolError::refused("no_reason", why));
     }
     let now = call.store.clock().now();
-    call.effect(
-        "INSERT INTO connector_registry (connector_type, endpoint_identity, instance_id, version, state, error_message,
-             uptime_s, counters, checkpoint, capabilities, last_seen_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11)
-         ON CONFLICT (tenant_id, connector_type, endpoint_identity) DO UPDATE SET
-             instance_id = $3, version = $4, state = $5, error_message = $6, uptime_s = $7, counters = $8,
-             checkpoint = coalesce($9, connector_registry.checkpoint),
-             capabilities = coalesce($10, connector_registry.capabilities), last_seen_at = $11, disconnected_at = NULL",
-        &[
-            &connector.connector_type,
-            &connector.endpoint_identity,
-            &connector.instance_id,
-            &connector.version,
-            &status.state,
-            &status.error_message,
-            &status.uptime_s,
-            &counters,
-            &checkpoint,
-            &capabilities,
-            &now,
-        ],
-    )
-    .await?;
+    let sign = SignOfLife {
+        connector_type: &connector.connector_type,
+        endpoint_identity: &connector.endpoint_identity,
+        instance_id: &connector.instance_id,
+        version: connector.version.as_deref(),
+        state: &status.state,
+        error_message: status.error_message.as_deref(),
+        uptime_s: status.uptime_s,
+        counters: &counters,
+        checkpoint: checkpoint.as_ref(),
+        capabilities: capabilities.as_ref(),
+    };
+    sql::heard(&call, sign, now).await?;
     Ok(json!({"status": "accepted", "server_time": now.to_string()}))
 }
 
 async fn list(call: ToolCall) -> Result<Value, ToolError> {
     let now = call.store.clock().now();
-    let rows = call
-        .query(
-            "SELECT connector_type, endpoint_identity, instance_id, version, state, error_message, uptime_s, counters,
-                    checkpoint, capabilities, first_seen_at, last_seen_at, disconnected_at
-             FROM connector_registry ORDER BY connector_type, endpoint_identity",
-            &[],
-        )
-        .await?;
-    let shown = rows.iter().map(|row| {
-        let (last_seen, disconnected): (Timestamp, Option<Timestamp>) = (row.get(11), row.get(12));
+    let shown = sql::list(&call).await?.into_iter().map(|c| {
         json!({
-            "connector_type": row.get::<_, String>(0), "endpoint_identity": row.get::<_, String>(1),
-            "instance_id": row.get::<_, String>(2), "version": row.get::<_, Option<String>>(3),
-            "liveness": Liveness::at(last_seen, disconnected.is_some(), now), "state": row.get::<_, String>(4),
-            "error_message": row.get::<_, Option<String>>(5), "uptime_s": row.get::<_, i64>(6),
-            "counters": row.get::<_, Value>(7), "checkpoint": row.get::<_, Option<Value>>(8),
-            "capabilities": row.get::<_, Option<Value>>(9), "first_seen_at": row.get::<_, Timestamp>(10).to_string(),
-            "last_seen_at": last_seen.to_string(), "disconnected_at": disconnected.map(|t| t.to_string()),
+            "connector_type": c.connector_type, "endpoint_identity": c.endpoint_identity, "instance_id": c.instance_id,
+            "version": c.version, "liveness": Liveness::at(c.last_seen_at, c.disconnected_at.is_some(), now),
+            "state": c.state, "error_message": c.error_message, "uptime_s": c.uptime_s, "counters": c.counters,
+            "checkpoint": c.checkpoint, "capabilities": c.capabilities, "first_seen_at": c.first_seen_at.to_string(),
+            "last_seen_at": c.last_seen_at.to_string(), "disconnected_at": c.disconnected_at.map(|t| t.to_string()),
         })
     });
     Ok(shown.collect())
 }
 
 async fn disconnect(call: ToolCall) -> Result<Value, ToolError> {
-    let (kind, endpoint) = (call.text("connector_type"), call.text("endpoint_identity"));
-    let rows = call
-        .effect(
-            "UPDATE connector_registry SET disconnected_at = coalesce(disconnected_at, shared.clock())
-             WHERE connector_type = $1 AND endpoint_identity = $2 RETURNING instance_id",
-            &[&kind, &endpoint],
-        )
-        .await?;
-    match rows.first() {
-        Some(row) => Ok(json!({"status": "ok", "instance_id": row.get::<_, String>(0)})),
+    match sql::sign_off(&call, call.text("connector_type"), call.text("endpoint_identity")).await? {
+        Some(instance) => Ok(json!({"status": "ok", "instance_id": instance})),
         None => Err(ToolError::refused("not_found", "No connector of that type and endpoint has ever been heard of.")),
     }
 }

@@ -2,9 +2,9 @@
 //! the settings say.
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
-use super::tools::{define, operators};
+use super::define::{define, operators};
+use super::sql::contacts as sql;
 use base::text::plain_identity;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -59,42 +59,28 @@ async fn add(call: ToolCall) -> Result<Value, ToolError> {
     if name.is_empty() || identity.is_empty() {
         return Err(ToolError::refused("invalid_arguments", "A name and an identity hold more than blanks."));
     }
-    let sql = "SELECT contact_id, name FROM shared.contact_identity_add($1, $2, $3)";
-    let rows = call.effect(sql, &[&name, &channel, &identity]).await?;
-    let Some(row) = rows.first() else { return Err(ToolError::Internal("nobody was noted".to_owned())) };
-    let whose: String = row.get(1);
+    let Some(person) = sql::add(&call, name, channel, &identity).await? else {
+        return Err(ToolError::Internal("nobody was noted".to_owned()));
+    };
+    let whose = person.name;
     if whose.to_lowercase() != name.to_lowercase() {
         let message = format!(
             "On {channel} {identity} is {whose} already. Remove that first: butlerd contacts rm {channel} {identity}"
         );
         return Err(ToolError::refused("identity_taken", message));
     }
-    Ok(json!({"status": "ok", "contact_id": row.get::<_, Uuid>(0), "name": whose, "channel": channel,
+    Ok(json!({"status": "ok", "contact_id": person.contact_id, "name": whose, "channel": channel,
               "identity": identity}))
 }
 
 async fn list(call: ToolCall) -> Result<Value, ToolError> {
-    let rows = call
-        .query(
-            "SELECT c.id, c.name, i.channel, i.identity FROM shared.contact_identities i
-             JOIN shared.contacts c ON c.id = i.contact_id ORDER BY lower(c.name), i.channel, i.identity",
-            &[],
-        )
-        .await?;
-    let shown = rows.iter().map(|row| {
-        json!({"contact_id": row.get::<_, Uuid>(0), "name": row.get::<_, String>(1),
-               "channel": row.get::<_, String>(2), "identity": row.get::<_, String>(3)})
-    });
-    Ok(shown.collect())
+    Ok(sql::list(&call).await?.into())
 }
 
 async fn remove(call: ToolCall) -> Result<Value, ToolError> {
     let (channel, identity) = (argument(&call, "channel"), plain_identity(argument(&call, "identity")));
-    let sql = "SELECT contact_id, name FROM shared.contact_identity_remove($1, $2)";
-    let rows = call.effect(sql, &[&channel, &identity]).await?;
-    match rows.first() {
-        Some(row) => Ok(json!({"status": "ok", "name": row.get::<_, String>(1), "channel": channel,
-                               "identity": identity})),
+    match sql::remove(&call, channel, &identity).await? {
+        Some(person) => Ok(json!({"status": "ok", "name": person.name, "channel": channel, "identity": identity})),
         None => {
             let message = format!("Nobody is known as {identity} on {channel}; `butlerd contacts list` shows who is.");
             Err(ToolError::refused("not_found", message))

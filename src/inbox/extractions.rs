@@ -4,7 +4,9 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::tools::define;
+use super::define::define;
+use super::sql::contacts;
+use super::sql::extractions::{self as sql, StruckOut};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) fn tools() -> Vec<Tool> {
@@ -66,7 +68,7 @@ fn id(call: &ToolCall, name: &str) -> Option<Uuid> {
 /// The person among the arguments, whom the household must know.
 async fn contact(call: &ToolCall, name: &str) -> Result<Option<Uuid>, ToolError> {
     let Some(id) = id(call, name) else { return Ok(None) };
-    if call.query("SELECT 1 FROM shared.contacts WHERE id = $1", &[&id]).await?.is_empty() {
+    if !contacts::is_there(call, id).await? {
         let why =
             format!("{name}: there is no contact with that id; contact_identity_list shows whom the household knows.");
         return Err(ToolError::refused("not_found", why));
@@ -76,66 +78,26 @@ async fn contact(call: &ToolCall, name: &str) -> Result<Option<Uuid>, ToolError>
 
 async fn log(call: ToolCall) -> Result<Value, ToolError> {
     let contact = contact(&call, "target_contact_id").await?;
-    let session = call.session().map(|s| s.0);
-    let rows = call
-        .effect(
-            "INSERT INTO extraction_log (id, request_id, session_id, butler, extraction_type, tool_name, tool_args,
-                 target_contact_id, confidence, source_message_preview, source_channel)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11) RETURNING id",
-            &[
-                &Uuid::now_v7(),
-                &call.context().request_id.0,
-                &session,
-                &call.text("butler"),
-                &call.text("extraction_type"),
-                &call.text("tool_name"),
-                &call.args.get("tool_args"),
-                &contact,
-                &call.text("confidence"),
-                &call.text("source_message_preview"),
-                &call.text("source_channel"),
-            ],
-        )
-        .await?;
-    Ok(json!({"status": "ok", "log_id": rows.first().map(|row| row.get::<_, Uuid>(0))}))
+    Ok(json!({"status": "ok", "log_id": sql::add(&call, contact).await?}))
 }
 
 async fn list(call: ToolCall) -> Result<Value, ToolError> {
     let contact = contact(&call, "contact_id").await?;
     let (since, _) = call.span()?;
     let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(100);
-    let rows = call
-        .objects(
-            "SELECT id AS log_id, butler, extraction_type, tool_name, tool_args, target_contact_id, confidence,
-                    source_message_preview, source_channel, request_id, created_at, undone_at
-             FROM extraction_log
-             WHERE ($1::uuid IS NULL OR target_contact_id = $1) AND ($2::text IS NULL OR extraction_type = $2)
-               AND ($3::timestamptz IS NULL OR created_at >= $3)
-             ORDER BY seq DESC LIMIT $4",
-            &[&contact, &call.text("extraction_type"), &since, &limit],
-        )
-        .await?;
-    Ok(rows.into())
+    Ok(sql::list(&call, contact, call.text("extraction_type"), since, limit).await?.into())
 }
 
 async fn undo(call: ToolCall) -> Result<Value, ToolError> {
     let id = id(&call, "log_id").unwrap_or_default();
-    let rows = call
-        .effect(
-            "UPDATE extraction_log SET undone_at = shared.clock() WHERE id = $1 AND undone_at IS NULL
-             RETURNING tool_name, butler",
-            &[&id],
-        )
-        .await?;
-    if let Some(row) = rows.first() {
-        let (tool, butler): (String, Option<String>) = (row.get(0), row.get(1));
+    if let Some(StruckOut { tool_name: tool, butler }) = sql::strike_out(&call, id).await? {
         let whose = butler.unwrap_or_else(|| "its butler".to_owned());
         let next = format!("What {tool} wrote stands at {whose}. A person takes it back with: butlerd undo CALL_ID");
         return Ok(json!({"status": "ok", "log_id": id, "undone": true, "next": next}));
     }
-    let why = match call.query("SELECT 1 FROM extraction_log WHERE id = $1", &[&id]).await?.is_empty() {
-        true => "There is no entry with that id; extraction_log_list shows them.",
-        false => "That entry is struck out already; there is nothing more to do.",
+    let why = match sql::is_there(&call, id).await? {
+        false => "There is no entry with that id; extraction_log_list shows them.",
+        true => "That entry is struck out already; there is nothing more to do.",
     };
     Err(ToolError::refused("not_found", why))
 }

@@ -11,6 +11,7 @@ use uuid::Uuid;
 use super::handle::Inbox;
 use base::TenantId;
 use sessions::{EventKind, SessionEvent};
+use store::replay::Place;
 use store::{Lease, StoreError};
 
 /// What whoever waits for an answer is told, in this order; a stream of `POST /api/chat` is made of these.
@@ -121,10 +122,6 @@ struct Delivered {
     replies: BTreeSet<i64>,
 }
 
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query("following a message")
-}
-
 impl Follower {
     pub fn new(inbox: &Inbox, tenant: &TenantId, request: Uuid) -> Self {
         Self { inbox: inbox.clone(), tenant: tenant.clone(), request, told: Delivered::default() }
@@ -190,22 +187,14 @@ impl Follower {
     async fn sessions(&mut self, parts: &BTreeMap<String, Vec<Uuid>>, news: &mut Vec<News>) -> Result<(), StoreError> {
         let mut lease = self.inbox.db().shared(&self.tenant).await?;
         let names: Vec<&str> = parts.keys().map(String::as_str).collect();
-        let sql = "SELECT butler, schema FROM shared.butler_roles WHERE butler = ANY($1)";
-        let homes = lease.read(sql, &[&names]).await.map_err(failed())?;
-        for home in &homes {
-            let (butler, schema): (String, String) = (home.get(0), home.get(1));
-            let Some(parts) = parts.get(&butler) else { continue };
-            let sql = format!(
-                "SELECT id FROM \"{schema}\".sessions WHERE tenant_id = $1 AND route_id = ANY($2) ORDER BY queued_at, id"
-            );
-            let rows = lease.read(&sql, &[&self.tenant.as_str(), parts]).await.map_err(failed())?;
-            for row in &rows {
-                let session_id: Uuid = row.get(0);
+        for place in store::places_of(&mut lease, &names).await? {
+            let Some(parts) = parts.get(&place.butler) else { continue };
+            for session_id in sessions::sql::of_routes(&mut lease, &place.schema, &self.tenant, parts).await? {
                 if let Entry::Vacant(new) = self.told.sessions.entry(session_id) {
                     new.insert(0);
-                    news.push(News::Session { butler: butler.clone(), session_id });
+                    news.push(News::Session { butler: place.butler.clone(), session_id });
                 }
-                self.transcript(&mut lease, (&butler, &schema), session_id, news).await?;
+                self.transcript(&mut lease, &place, session_id, news).await?;
             }
         }
         Ok(())
@@ -214,18 +203,13 @@ impl Follower {
     async fn transcript(
         &mut self,
         lease: &mut Lease,
-        (butler, schema): (&str, &str),
+        place: &Place,
         session: Uuid,
         news: &mut Vec<News>,
     ) -> Result<(), StoreError> {
         let Some(last) = self.told.sessions.get_mut(&session) else { return Ok(()) };
-        let sql = format!(
-            "SELECT seq, at, kind, body FROM \"{schema}\".session_events
-             WHERE tenant_id = $1 AND session_id = $2 AND seq > $3 ORDER BY seq"
-        );
-        let rows = lease.read(&sql, &[&self.tenant.as_str(), &session, &*last]).await.map_err(failed())?;
-        for row in &rows {
-            let event = SessionEvent::of_row(butler, session, row);
+        for row in sessions::sql::events_of(lease, &place.schema, &self.tenant, session, *last).await? {
+            let event = SessionEvent::of_row(&place.butler, session, row);
             *last = event.seq.unwrap_or(*last);
             news.extend(News::of_session(&event));
         }

@@ -1,17 +1,17 @@
-//! The desk: what the whole house knows of the switchboard. It stands as long as the daemon; the switchboard's own
+//! The inbox: what the whole house knows of the switchboard. It stands as long as the daemon; the switchboard's own
 //! workers come and go with that butler.
 
-use std::collections::BTreeMap;
 use std::sync::atomic::AtomicU64;
 use std::sync::{Arc, RwLock};
 
 use serde_json::Map;
-use tokio::sync::{Notify, broadcast, watch};
+use tokio::sync::broadcast;
 
 use super::accept::Acceptor;
+use super::directory::ButlerDirectory;
 use super::lanes::Lanes;
 use super::people::OwnerIdentities;
-use super::registry::{Listed, Registry};
+use super::settlement::HandedWork;
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Envelope, Live, LiveKind};
 use base::text::plain_identity;
@@ -19,14 +19,13 @@ use base::{Clock, RequestContext, RequestId, TenantId, Trust};
 use conversation::ConversationLog;
 use sessions::Spawner;
 use store::{Database, Store};
-use tools::ToolSet;
 
-/// The butler that the desk belongs to.
+/// The butler that the inbox belongs to.
 pub const SWITCHBOARD: &str = "switchboard";
 /// Live notices kept for those who watch.
 const NOTICES: usize = 1024;
 
-/// What a desk is made of.
+/// What an inbox is made of.
 pub struct InboxParts {
     pub db: Arc<Database>,
     pub clock: Clock,
@@ -38,6 +37,8 @@ pub struct InboxParts {
     pub schema: String,
     /// Who claims rows here: the same after a restart, another one on another machine.
     pub node: String,
+    /// What butlers keep of what was handed to them.
+    pub handed: Arc<dyn HandedWork>,
 }
 
 /// Cheap to clone.
@@ -52,13 +53,8 @@ pub(super) struct Inner {
     /// Messages that are not done.
     pub open: Arc<AtomicU64>,
     up: RwLock<Option<Up>>,
-    targets: RwLock<BTreeMap<String, Target>>,
-    /// Butlers that are being started anew, with how they were known: things for them wait.
-    away: RwLock<BTreeMap<String, Option<ButlerRegistration>>>,
-    /// Whether every butler that can be there is.
-    complete: watch::Sender<bool>,
-    /// What the registry says of who is there.
-    pub registry: Registry,
+    /// The butlers that things can be handed to.
+    butlers: ButlerDirectory,
     live: broadcast::Sender<Live>,
 }
 
@@ -71,39 +67,15 @@ pub(super) struct Up {
     pub lanes: Arc<Lanes>,
 }
 
-/// A butler that things can be handed to.
-#[derive(Clone)]
-pub struct Target {
-    pub schema: String,
-    pub tools: ToolSet,
-    /// How it wants to be known; `None`: messages are not for it.
-    pub registration: Option<ButlerRegistration>,
-    /// Something new is in its route inbox.
-    pub wake: Arc<Notify>,
-}
-
-/// A butler's registration.
-#[derive(Clone, Debug)]
-pub struct ButlerRegistration {
-    pub description: String,
-    pub endpoint_url: String,
-    pub modules: Vec<String>,
-    pub liveness_ttl_s: i32,
-    pub route_contract_min: i32,
-    pub route_contract_max: i32,
-}
-
 impl Inbox {
     pub fn new(parts: InboxParts) -> Self {
+        let butlers = ButlerDirectory::new(parts.clock.clone());
         let inner = Inner {
             parts,
+            butlers,
             rules: RuleBook::default(),
             open: Arc::default(),
             up: RwLock::default(),
-            targets: RwLock::default(),
-            away: RwLock::default(),
-            complete: watch::Sender::new(false),
-            registry: Registry::default(),
             live: broadcast::channel(NOTICES).0,
         };
         Self { inner: Arc::new(inner) }
@@ -138,86 +110,26 @@ impl Inbox {
 
     pub(super) fn set_up(&self, up: Option<Up>) {
         *self.inner.up.write().unwrap_or_else(|e| e.into_inner()) = up;
-        self.inner.registry.look();
+        self.inner.butlers.registry.look();
     }
 
-    /// From now on things can be handed to this butler. Its registration is written as soon as that can be done.
-    pub fn enrol(&self, butler: &str, target: Target) {
-        self.inner.registry.expect(butler);
-        self.inner.targets.write().unwrap_or_else(|e| e.into_inner()).insert(butler.to_owned(), target);
-        self.no_more_expected(butler);
-        self.inner.registry.look();
-    }
-
-    /// The butler is about to be started anew: until it is back, or nobody expects it any more, things for it wait.
-    pub fn expect_back(&self, butler: &str) {
-        let Some(target) = self.target(butler) else { return };
-        self.inner.away.write().unwrap_or_else(|e| e.into_inner()).insert(butler.to_owned(), target.registration);
-    }
-
-    /// Nothing waits for the butler any more.
-    pub fn no_more_expected(&self, butler: &str) {
-        self.inner.away.write().unwrap_or_else(|e| e.into_inner()).remove(butler);
-    }
-
-    /// Whether the butler is not here and will be in a moment.
-    pub(super) fn is_expected(&self, butler: &str) -> bool {
-        self.target(butler).is_none() && self.inner.away.read().unwrap_or_else(|e| e.into_inner()).contains_key(butler)
-    }
-
-    /// Whether messages that were meant for this butler can go to it, now or in a moment. One that is `named` need not
-    /// want to be known.
-    pub(super) fn reaches(&self, butler: &str, named: bool) -> bool {
-        if let Some(target) = self.target(butler) {
-            return named || target.registration.is_some();
-        }
-        let away = self.inner.away.read().unwrap_or_else(|e| e.into_inner());
-        away.get(butler).is_some_and(|registration| named || registration.is_some())
-    }
-
-    /// From now on nothing can.
-    pub fn withdraw(&self, butler: &str) {
-        self.inner.targets.write().unwrap_or_else(|e| e.into_inner()).remove(butler);
+    /// The butlers that things can be handed to.
+    pub fn butlers(&self) -> &ButlerDirectory {
+        &self.inner.butlers
     }
 
     /// Whether the household is complete: every butler was started, and none is being stopped. Messages are taken in at
     /// any time; whose they are is only asked while whoever they may be for can be there.
     pub fn set_complete(&self, complete: bool) {
-        self.inner.complete.send_replace(complete);
+        self.inner.butlers.set_complete(complete);
         if let Some(up) = self.up() {
             up.lanes.wake();
         }
     }
 
-    pub(super) fn complete(&self) -> watch::Receiver<bool> {
-        self.inner.complete.subscribe()
-    }
-
-    /// The registrations of the butlers that are up here, or will be in a moment.
-    pub(super) fn adverts(&self) -> Vec<(String, ButlerRegistration)> {
-        let mut all = self.inner.away.read().unwrap_or_else(|e| e.into_inner()).clone();
-        let targets = self.inner.targets.read().unwrap_or_else(|e| e.into_inner());
-        all.extend(targets.iter().map(|(name, target)| (name.clone(), target.registration.clone())));
-        all.into_iter().filter_map(|(name, registration)| Some((name, registration?))).collect()
-    }
-
-    /// A butler that is up.
-    pub fn target(&self, butler: &str) -> Option<Target> {
-        self.inner.targets.read().unwrap_or_else(|e| e.into_inner()).get(butler).cloned()
-    }
-
-    /// The butlers that messages can go to now, with what they are for.
-    pub fn routable(&self) -> Vec<(String, String)> {
-        let eligible = |(name, registration): (String, ButlerRegistration)| {
-            let listed = self.inner.registry.of(&name, &registration, self.clock().now());
-            listed.routable().then_some((name, registration.description))
-        };
-        self.adverts().into_iter().filter_map(eligible).collect()
-    }
-
-    /// All butlers that are registered, those that are not here included.
-    pub fn registered(&self) -> Vec<Listed> {
-        self.inner.registry.listed(&self.adverts(), self.clock().now())
+    /// What butlers keep of what was handed to them.
+    pub(super) fn handed(&self) -> &dyn HandedWork {
+        &*self.inner.parts.handed
     }
 
     /// The name under which rows are claimed.

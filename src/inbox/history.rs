@@ -5,6 +5,7 @@ use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
 use super::handle::Inbox;
+use super::sql::replies;
 use super::types::Lane;
 use base::{RequestId, TenantId, Trust, text};
 use conversation::Entry;
@@ -100,17 +101,14 @@ impl Inbox {
         delivered: &[i64],
     ) -> Result<Vec<Said>, StoreError> {
         let mut lease = self.db().shared(tenant).await?;
-        let sql = "SELECT at, butler, message, emoji, trust FROM shared.replies
-                   WHERE tenant_id = $1 AND lane = $2 AND at > $3 AND seq <> ALL($4) ORDER BY at DESC LIMIT $5";
-        let rows = lease.read(sql, &[&tenant.as_str(), &lane.0, &since, &delivered, &most]).await;
-        let rows = rows.map_err(StoreError::query("reading answers that are on their way"))?;
-        let said = rows.iter().map(|row| Said {
-            at: row.get("at"),
-            from: row.get("butler"),
-            text: row.get("message"),
-            emoji: row.get("emoji"),
+        let spoken = replies::on_their_way(&mut lease, (tenant, &lane.0), since, most, delivered).await?;
+        let said = spoken.into_iter().map(|row| Said {
+            at: row.at,
+            from: row.butler,
+            text: row.message,
+            emoji: row.emoji,
             by_butler: true,
-            trust: Trust::from_name(row.get("trust")),
+            trust: Trust::from_name(&row.trust),
         });
         Ok(said.collect())
     }

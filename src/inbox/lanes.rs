@@ -7,6 +7,7 @@ use std::sync::{Arc, Mutex};
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::sql::messages;
 use super::types::{Lane, Tier};
 use base::{RequestId, TenantId};
 
@@ -22,6 +23,19 @@ pub struct Item {
     pub tier: Tier,
     /// The order of acceptance.
     pub seq: i64,
+}
+
+impl Item {
+    /// A message that waits on record; `None` if its tenant's name can't be read.
+    pub fn of(row: messages::Waiting) -> Option<Self> {
+        Some(Self {
+            request: RequestId(row.request_id),
+            tenant: TenantId::new(&row.tenant_id).ok()?,
+            lane: Lane(row.lane),
+            tier: Tier::from_number(row.tier),
+            seq: row.seq,
+        })
+    }
 }
 
 /// A tenant's lane.

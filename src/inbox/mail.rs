@@ -4,8 +4,9 @@
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::define::define;
 use super::handle::Inbox;
-use super::tools::define;
+use super::sql::mail::{self as sql, Note};
 use base::MAX_LINEAGE_DEPTH;
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -39,9 +40,7 @@ pub(super) fn tools(inbox: &Inbox) -> Vec<Tool> {
 
 async fn post(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let butler = call.text("target_butler").unwrap_or_default();
-    let there = inbox.routable();
-    if !there.iter().any(|(name, _)| name == butler) {
-        let names: Vec<&str> = there.iter().map(|(name, _)| name.as_str()).collect();
+    if let Some(names) = inbox.butlers().others_than(butler) {
         let why = format!("There is no butler `{butler}` to leave a note for; there are: {}.", names.join(", "));
         return Err(ToolError::refused("unknown_butler", why));
     }
@@ -58,39 +57,34 @@ async fn post(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
         let why = format!("Butlers may set one another to work at most {MAX_LINEAGE_DEPTH} deep; end with a report.");
         return Err(ToolError::refused("too_deep", why));
     }
-    let (sender, channel, subject) = (call.text("sender"), call.text("sender_channel"), call.text("subject"));
-    let priority = call.args.get("priority").and_then(Value::as_i64).and_then(|p| i16::try_from(p).ok());
-    let metadata = call.args.get("metadata");
-    let (id, asked) = (Uuid::now_v7(), own.request_id.0);
+    let note = Note {
+        id: Uuid::now_v7(),
+        request: own.request_id.0,
+        butler,
+        sender: call.text("sender"),
+        channel: call.text("sender_channel"),
+        subject: call.text("subject"),
+        body,
+        priority: call.args.get("priority").and_then(Value::as_i64).and_then(|p| i16::try_from(p).ok()),
+        metadata: call.args.get("metadata"),
+    };
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
-    let sql =
-        "INSERT INTO mail (id, request_id, target_butler, sender, sender_channel, subject, body, priority, metadata)
-               VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9) ON CONFLICT DO NOTHING RETURNING id";
-    let fresh = tx
-        .query_opt(sql, &[&id, &asked, &butler, &sender, &channel, &subject, &body, &priority, &metadata])
-        .await?
-        .is_some();
-    if !fresh {
-        let sql = "SELECT id, route_id FROM mail WHERE request_id = $1 AND target_butler = $2 AND body = $3
-                   AND subject IS NOT DISTINCT FROM $4";
-        let row = tx.query_opt(sql, &[&asked, &butler, &body, &subject]).await?;
+    if !sql::add(&mut tx, &note).await? {
+        let first = sql::first(&mut tx, &note).await?;
         tx.commit().await?;
-        let first: Option<Uuid> = row.map(|row| row.get(0));
         return Ok(json!({"status": "ok", "mail_id": first, "target_butler": butler, "duplicate": true}));
     }
-    let note = json!({"mail_id": id, "sender": sender, "sender_channel": channel, "subject": subject, "body": body,
-                      "priority": priority, "metadata": metadata});
-    let sql = "UPDATE mail SET route_id = shared.hand_mail($2, $3, $4, $5) WHERE id = $1 RETURNING route_id";
-    let row = tx.query_opt(sql, &[&id, &butler, &json!(request), &PROMPT, &note]).await?;
-    if row.and_then(|row| row.get::<_, Option<Uuid>>(0)).is_none() {
+    let told = json!({"mail_id": note.id, "sender": note.sender, "sender_channel": note.channel,
+                      "subject": note.subject, "body": body, "priority": note.priority, "metadata": note.metadata});
+    if !sql::hand_over(&mut tx, &note, &json!(request), PROMPT, &told).await? {
         tx.rollback().await?;
         let why = format!("{butler} is not there just now; nothing was handed over.");
         return Err(ToolError::refused("butler_unavailable", why));
     }
     tx.commit().await?;
-    if let Some(target) = inbox.target(butler) {
+    if let Some(target) = inbox.butlers().target(butler) {
         target.wake.notify_one();
     }
-    Ok(json!({"status": "ok", "mail_id": id, "target_butler": butler, "duplicate": false}))
+    Ok(json!({"status": "ok", "mail_id": note.id, "target_butler": butler, "duplicate": false}))
 }

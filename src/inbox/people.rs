@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 
 use uuid::Uuid;
 
+use super::sql::contacts;
 use super::types::Envelope;
 use base::text::plain_identity;
 use base::{TenantId, Trust};
@@ -57,20 +58,10 @@ pub(super) async fn resolve(
             identities.push(identity);
         }
     }
-    let rows = lease
-        .read(
-            "SELECT i.channel, i.identity, c.id, c.entity_id
-             FROM unnest($1::text[], $2::text[]) AS asked(channel, identity)
-             JOIN shared.contact_identities i USING (channel, identity)
-             JOIN shared.contacts c ON c.id = i.contact_id",
-            &[&channels, &identities],
-        )
-        .await
-        .map_err(StoreError::query("looking up senders"))?;
-    for row in rows {
-        let sender = by_identity.entry((row.get(0), row.get(1))).or_insert(STRANGER);
+    for row in contacts::known(lease, &channels, &identities).await? {
+        let sender = by_identity.entry((row.channel, row.identity)).or_insert(STRANGER);
         sender.trust = sender.trust.max(Trust::Known);
-        (sender.contact, sender.entity) = (row.get(2), row.get(3));
+        (sender.contact, sender.entity) = (Some(row.contact), row.entity);
     }
     Ok(KnownSenders { by_identity })
 }

@@ -1,14 +1,8 @@
-//! The queue of messages: its table, a row in hand, and what becomes of a try.
+//! The queue of messages: its table, how often a message is tried, and how long it waits in between.
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
-use uuid::Uuid;
-
-use super::lanes::Item;
-use super::types::Triage;
-use base::{Backoff, RequestContext};
+use base::Backoff;
 use store::{QueueTable, RetryPolicy};
 
 /// How often messages and their parts are tried, and how long they wait in between.
@@ -21,36 +15,10 @@ pub(super) fn pause(attempts: i32) -> Duration {
     delays.last().unwrap_or_default()
 }
 
-/// The queue of messages; one that is with its butlers is `processing` and in nobody's hands.
+/// The queue of messages. One that is with its butlers is `processing`, and no claim holds it.
 pub(super) fn message_inbox(schema: &str) -> QueueTable {
     QueueTable {
         open: "state = 'accepted' OR state = 'processing' AND claim_id IS NOT NULL".to_owned(),
         ..QueueTable::accepted(format!("\"{schema}\".message_inbox"), "request_id", "n.seq", RETRY)
     }
-}
-
-/// A message in these hands.
-pub(super) struct Message {
-    pub item: Item,
-    pub claim: Uuid,
-    pub body: String,
-    pub attachments: Value,
-    pub envelope: Value,
-    pub context: Arc<RequestContext>,
-    pub triage: Option<Triage>,
-    pub classified: bool,
-    /// Why the last try failed.
-    pub last_error: Option<String>,
-}
-
-/// What became of one try.
-pub(super) enum Tried {
-    /// Its parts are with their butlers, who end it.
-    HandedOn,
-    /// Nothing of it is at fault; the same again after a while.
-    Later(Duration),
-    /// It failed; again, unless it has failed too often.
-    Failed(String),
-    /// Somebody else holds it by now.
-    Lost,
 }

@@ -3,28 +3,17 @@
 
 use std::collections::BTreeMap;
 use std::sync::{Mutex, PoisonError};
-use std::time::Duration;
 
 use jiff::{SignedDuration, Timestamp};
 use serde::Serialize;
 use strum::{EnumString, IntoStaticStr};
 use tokio::sync::Notify;
-use tokio_util::sync::CancellationToken;
 
-use super::handle::{ButlerRegistration, Inbox};
 use super::types::ROUTE_CONTRACT;
-use base::TenantId;
 use config::CORE_BUTLERS;
-use store::StoreError;
-
-/// How often the clock is asked whether something is due; it may jump, as where a machine slept.
-const LOOK: Duration = Duration::from_secs(2);
 
 /// Looks that are further apart than this: nobody looked in between.
 const ASLEEP: SignedDuration = SignedDuration::from_secs(30);
-
-/// What the log says of a butler whose registration was struck out.
-const REMOVED: &str = "removed";
 
 /// What a registration is worth.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, IntoStaticStr, EnumString)]
@@ -51,7 +40,13 @@ impl Eligibility {
 
     /// As [`Eligibility::at`], for one that was `was` when somebody last looked: a time in which nobody looked, as before
     /// a start or while the machine slept, is no silence.
-    fn after(was: Option<Self>, last_seen: Timestamp, ttl_s: i32, now: Timestamp, looking_since: Timestamp) -> Self {
+    pub(super) fn after(
+        was: Option<Self>,
+        last_seen: Timestamp,
+        ttl_s: i32,
+        now: Timestamp,
+        looking_since: Timestamp,
+    ) -> Self {
         let by_row = Self::at(last_seen, ttl_s, now);
         match was {
             Some(was) if by_row > was => Self::at(last_seen.max(looking_since), ttl_s, now).max(was),
@@ -64,13 +59,24 @@ impl Eligibility {
     }
 
     /// Why a registration has come to this.
-    fn reason(self) -> &'static str {
+    pub(super) fn reason(self) -> &'static str {
         match self {
             Eligibility::Active => "a sign of life came",
             Eligibility::Stale => "no sign of life within its time",
             Eligibility::Quarantined => "no sign of life within twice its time",
         }
     }
+}
+
+/// A butler's registration.
+#[derive(Clone, Debug)]
+pub struct ButlerRegistration {
+    pub description: String,
+    pub endpoint_url: String,
+    pub modules: Vec<String>,
+    pub liveness_ttl_s: i32,
+    pub route_contract_min: i32,
+    pub route_contract_max: i32,
 }
 
 /// Whether this build's routing contract is among those that a butler understands.
@@ -102,12 +108,12 @@ impl Listed {
 
 /// A row, as it was last read.
 #[derive(Clone, Debug)]
-struct Seen {
-    description: String,
-    contract: (i32, i32),
-    ttl_s: i32,
-    last_seen_at: Timestamp,
-    state: Eligibility,
+pub(super) struct Seen {
+    pub description: String,
+    pub contract: (i32, i32),
+    pub ttl_s: i32,
+    pub last_seen_at: Timestamp,
+    pub state: Eligibility,
 }
 
 /// The rows as they were last read, so that nobody who routes must wait for them.
@@ -131,15 +137,25 @@ impl Registry {
         self.wake.notify_one();
     }
 
+    /// Waits until something may be due.
+    pub async fn called(&self) {
+        self.wake.notified().await;
+    }
+
+    /// The rows as they were read a moment ago.
+    pub fn read(&self, seen: BTreeMap<String, Seen>) {
+        *self.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
+    }
+
     /// Somebody looks now.
-    fn looks(&self, now: Timestamp) {
+    pub fn looks(&self, now: Timestamp) {
         let since = self.since(now);
         *self.watch.lock().unwrap_or_else(PoisonError::into_inner) =
             Some(Watch { since: since.unwrap_or(now), looked: now });
     }
 
     /// Since when somebody has looked all the time; `None`: nobody does.
-    fn since(&self, now: Timestamp) -> Option<Timestamp> {
+    pub fn since(&self, now: Timestamp) -> Option<Timestamp> {
         let watch = (*self.watch.lock().unwrap_or_else(PoisonError::into_inner))?;
         Some(if now.duration_since(watch.looked).abs() > ASLEEP { now } else { watch.since })
     }
@@ -188,7 +204,7 @@ impl Registry {
     }
 
     /// Those of `here` whose registration is to be written or renewed.
-    fn due(&self, here: Vec<(String, ButlerRegistration)>, now: Timestamp) -> Vec<(String, ButlerRegistration)> {
+    pub fn due(&self, here: Vec<(String, ButlerRegistration)>, now: Timestamp) -> Vec<(String, ButlerRegistration)> {
         let seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
         let due = |(name, registration): &(String, ButlerRegistration)| {
             let third = SignedDuration::from_millis(i64::from(registration.liveness_ttl_s) * 1000 / 3);
@@ -196,111 +212,6 @@ impl Registry {
             seen.get(name).is_none_or(|s| now.duration_since(s.last_seen_at).abs() >= third)
         };
         here.into_iter().filter(due).collect()
-    }
-}
-
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query("keeping the butler registry")
-}
-
-/// Renews the registrations of the butlers that are up here and notes what has become of all, while the switchboard is
-/// up. A database that is away is asked again; no boot waits for this.
-pub(super) async fn keep(inbox: Inbox, stop: CancellationToken) {
-    loop {
-        let now = inbox.clock().now();
-        inbox.inner.registry.looks(now);
-        let adverts = inbox.adverts();
-        let shortest = adverts.iter().map(|(_, a)| u64::try_from(a.liveness_ttl_s).unwrap_or(1)).min();
-        let pause = shortest.map_or(LOOK, |ttl| Duration::from_millis(ttl * 1000 / 3).min(LOOK));
-        let due = inbox.inner.registry.due(adverts, now);
-        if !due.is_empty()
-            && let Err(e) = renew(&inbox, &due).await
-        {
-            tracing::warn!(error = %e, "the butler registry could not be kept; it is tried again");
-            // Not woken by more butlers that come up: the database is asked again after a while.
-            tokio::select! {
-                () = stop.cancelled() => return,
-                () = tokio::time::sleep(LOOK) => continue,
-            }
-        }
-        tokio::select! {
-            () = stop.cancelled() => return,
-            () = tokio::time::sleep(pause) => {}
-            () = inbox.inner.registry.wake.notified() => {}
-        }
-    }
-}
-
-/// Writes the registrations of these butlers as of now, then looks at all.
-async fn renew(inbox: &Inbox, due: &[(String, ButlerRegistration)]) -> Result<(), StoreError> {
-    let (mut lease, schema) = (inbox.db().shared(&TenantId::owner()).await?, inbox.schema());
-    let now = inbox.clock().now();
-    let since = inbox.inner.registry.since(now).unwrap_or(now);
-    let upsert = format!(
-        "INSERT INTO \"{schema}\".butler_registry (name, endpoint_url, description, modules, route_contract_min,
-             route_contract_max, liveness_ttl_s, last_seen_at)
-         VALUES ($1, $2, $3, $4, $5, $6, $7, $8)
-         ON CONFLICT (name) DO UPDATE SET endpoint_url = $2, description = $3, modules = $4, route_contract_min = $5,
-             route_contract_max = $6, liveness_ttl_s = $7, last_seen_at = $8"
-    );
-    let mut tx = lease.begin().await.map_err(failed())?;
-    for (name, a) in due {
-        let (min, max) = (a.route_contract_min, a.route_contract_max);
-        let params: store::Params<'_> =
-            &[name, &a.endpoint_url, &a.description, &a.modules, &min, &max, &a.liveness_ttl_s, &now];
-        tx.execute(&upsert, params).await.map_err(failed())?;
-    }
-    let sql = format!(
-        "SELECT name, description, route_contract_min, route_contract_max, liveness_ttl_s, last_seen_at, state,
-                (SELECT l.to_state FROM \"{schema}\".butler_registry_eligibility_log l WHERE l.name = r.name
-                 ORDER BY l.id DESC LIMIT 1)
-         FROM \"{schema}\".butler_registry r FOR UPDATE"
-    );
-    let rows = tx.query(&sql, &[]).await.map_err(failed())?;
-    let mut seen = BTreeMap::new();
-    for row in &rows {
-        let (name, ttl_s, last_seen_at): (String, i32, Timestamp) = (row.get(0), row.get(4), row.get(5));
-        let (was, logged): (String, Option<String>) = (row.get(6), row.get(7));
-        let state = Eligibility::after(was.parse().ok(), last_seen_at, ttl_s, now, since);
-        let anew = logged.as_deref().is_none_or(|last| last == REMOVED);
-        if was != state.as_str() || anew {
-            let (from, reason) = if anew { (logged, "registered") } else { (Some(was), state.reason()) };
-            tracing::info!(
-                butler = name,
-                from = from.as_deref(),
-                to = state.as_str(),
-                reason,
-                "a butler's eligibility"
-            );
-            let sql = format!("UPDATE \"{schema}\".butler_registry SET state = $2 WHERE name = $1");
-            tx.execute(&sql, &[&name, &state.as_str()]).await.map_err(failed())?;
-            let sql = format!(
-                "INSERT INTO \"{schema}\".butler_registry_eligibility_log (name, from_state, to_state, reason)
-                 VALUES ($1, $2, $3, $4)"
-            );
-            tx.execute(&sql, &[&name, &from, &state.as_str(), &reason]).await.map_err(failed())?;
-        }
-        let contract = (row.get(2), row.get(3));
-        let one = Seen { description: row.get(1), contract, ttl_s, last_seen_at, state };
-        seen.insert(name, one);
-    }
-    tx.commit().await.map_err(failed())?;
-    *inbox.inner.registry.seen.lock().unwrap_or_else(PoisonError::into_inner) = seen;
-    Ok(())
-}
-
-impl Inbox {
-    /// The household has the butler no more: its registration is struck out, and that is on record.
-    pub async fn strike_out(&self, butler: &str) -> Result<(), StoreError> {
-        let (mut lease, schema) = (self.db().shared(&TenantId::owner()).await?, self.schema());
-        let sql = format!(
-            "WITH struck AS (DELETE FROM \"{schema}\".butler_registry WHERE name = $1 RETURNING name, state)
-             INSERT INTO \"{schema}\".butler_registry_eligibility_log (name, from_state, to_state, reason)
-             SELECT name, state, $2, 'removed from the roster' FROM struck"
-        );
-        lease.execute(&sql, &[&butler, &REMOVED]).await.map_err(failed())?;
-        self.inner.registry.expect(butler);
-        Ok(())
     }
 }
 

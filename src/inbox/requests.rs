@@ -6,21 +6,12 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use super::define::{define, operators};
 use super::handle::Inbox;
-use super::operator_actions::{Operator, Stop};
-use super::retry::{OperatorActionError, Reopened};
-use super::tools::{define, operators};
+use super::operator::{Operator, OperatorActionError, Reopened, Requests, Stop};
+use super::sql::dead;
 use base::task;
-use conversation::MESSAGE_TEXT;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
-
-/// Why a dead message came to nothing.
-const CATEGORY: &str = "CASE
-    WHEN EXISTS (SELECT 1 FROM request_actions a WHERE a.request_id = m.request_id AND a.action IN ('cancel', 'abort')
-                 AND a.at >= m.settled_at) THEN 'called_off'
-    WHEN m.classified_at IS NOT NULL AND EXISTS (SELECT 1 FROM route_segments s
-                 WHERE s.request_id = m.request_id AND s.state = 'dead') THEN 'butler_failed'
-    ELSE 'not_routed' END";
 
 /// What is done with a message.
 #[derive(Clone, Copy)]
@@ -58,8 +49,8 @@ pub(super) fn tools(inbox: &Inbox) -> Vec<Tool> {
         ),
     ];
     for (definition, action) in operator_actions() {
-        let inbox = inbox.clone();
-        tools.push(Tool::new(&definition, handler(move |call| done(call, inbox.clone(), action))));
+        let requests = inbox.requests();
+        tools.push(Tool::new(&definition, handler(move |call| done(call, requests.clone(), action))));
     }
     tools
 }
@@ -142,7 +133,7 @@ enum ActionOutcome {
     Ended(String, &'static str),
 }
 
-async fn done(call: ToolCall, inbox: Inbox, action: OperatorAction) -> Result<Value, ToolError> {
+async fn done(call: ToolCall, requests: Requests, action: OperatorAction) -> Result<Value, ToolError> {
     let owned = |name: &str| call.text(name).map(|text| text.trim().to_owned());
     let operator =
         Operator { by: call.caller.label().to_owned(), said_by: owned("operator_identity"), reason: owned("reason") };
@@ -156,15 +147,15 @@ async fn done(call: ToolCall, inbox: Inbox, action: OperatorAction) -> Result<Va
         Ok::<_, OperatorActionError>(match action {
             OperatorAction::Reroute => {
                 let butler = butler.unwrap_or_default();
-                ActionOutcome::Reopened(inbox.reroute(&tenant, request, &butler, None, &operator).await?)
+                ActionOutcome::Reopened(requests.reroute(&tenant, request, &butler, None, &operator).await?)
             }
-            OperatorAction::Replay => ActionOutcome::Reopened(inbox.retry(&tenant, request, &operator).await?),
+            OperatorAction::Replay => ActionOutcome::Reopened(requests.retry(&tenant, request, &operator).await?),
             OperatorAction::Stop(how) => {
-                ActionOutcome::Ended(inbox.call_off(&tenant, request, how, &operator).await?, "dead")
+                ActionOutcome::Ended(requests.call_off(&tenant, request, how, &operator).await?, "dead")
             }
             OperatorAction::Complete => {
                 let summary = summary.unwrap_or_default();
-                ActionOutcome::Ended(inbox.mark_done(&tenant, request, &summary, &operator).await?, "done")
+                ActionOutcome::Ended(requests.mark_done(&tenant, request, &summary, &operator).await?, "done")
             }
         })
     });
@@ -194,31 +185,10 @@ async fn done(call: ToolCall, inbox: Inbox, action: OperatorAction) -> Result<Va
 
 async fn list(call: ToolCall) -> Result<Value, ToolError> {
     let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(100);
-    let sql = format!(
-        "SELECT * FROM (SELECT m.request_id AS dead_letter_id, m.request_id, {CATEGORY} AS failure_category, m.channel,
-                               m.sender, left({MESSAGE_TEXT}, 200) AS preview, m.last_error AS error, m.attempts, m.received_at,
-                               m.settled_at,
-                               (SELECT coalesce(jsonb_agg(DISTINCT s.butler), '[]') FROM route_segments s
-                                WHERE s.request_id = m.request_id AND s.state = 'dead') AS butlers
-                        FROM message_inbox m WHERE m.state = 'dead' ORDER BY m.seq DESC) dead
-         WHERE $1::text IS NULL OR failure_category = $1 LIMIT $2"
-    );
-    Ok(call.objects(&sql, &[&call.text("failure_category"), &limit]).await?.into())
+    Ok(dead::list(&call, call.text("failure_category"), limit).await?.into())
 }
 
 async fn stats(call: ToolCall) -> Result<Value, ToolError> {
     let (since, _) = call.span()?;
-    let sql = format!(
-        "WITH dead AS (SELECT m.request_id, m.channel, m.settled_at, {CATEGORY} AS category FROM message_inbox m
-                       WHERE m.state = 'dead' AND ($1::timestamptz IS NULL OR m.settled_at >= $1)),
-              by_category AS (SELECT category AS k, count(*) AS n FROM dead GROUP BY 1),
-              by_channel AS (SELECT channel AS k, count(*) AS n FROM dead GROUP BY 1),
-              by_butler AS (SELECT s.butler AS k, count(DISTINCT s.request_id) AS n FROM route_segments s
-                            JOIN dead d ON d.request_id = s.request_id WHERE s.state = 'dead' GROUP BY 1)
-         SELECT (SELECT count(*) FROM dead) AS total, (SELECT min(settled_at) FROM dead) AS oldest,
-                (SELECT coalesce(jsonb_object_agg(k, n), '{{}}') FROM by_category) AS by_category,
-                (SELECT coalesce(jsonb_object_agg(k, n), '{{}}') FROM by_channel) AS by_channel,
-                (SELECT coalesce(jsonb_object_agg(k, n), '{{}}') FROM by_butler) AS by_butler"
-    );
-    Ok(call.objects(&sql, &[&since]).await?.pop().unwrap_or_default())
+    dead::stats(&call, since).await
 }

@@ -8,14 +8,17 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+use super::attempt::{Part, Pass, Tried, interactive};
 use super::handle::Inbox;
-use super::queue::{Message, Tried, message_inbox, pause};
+use super::sql::segments::{self, NewPart, OpenPart};
+use super::sql::{affinity, messages};
 use super::types::{
-    Action, Control, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest, Tier,
+    Action, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest,
 };
 use access::Caller;
 use base::{RequestContext, TenantId, crash};
 use store::StoreError;
+use tools::sql::blobs;
 
 /// How long a thread's next message goes to the butler of the last one without a model being asked: letters only,
 /// because in a chat the next sentence may be about anything.
@@ -26,35 +29,6 @@ const REPLY: SignedDuration = SignedDuration::from_hours(72);
 /// A part whose butler is being started anew is handed over this much later.
 const UNTIL_BACK: Duration = Duration::from_millis(300);
 
-/// Whether somebody waits for the answer.
-pub(super) fn interactive(claimed: &Message) -> bool {
-    somebody_waits(&claimed.context.source_channel, &claimed.envelope)
-}
-
-/// As [`interactive`], of a message's channel and envelope alone.
-pub(super) fn somebody_waits(channel: &str, envelope: &Value) -> bool {
-    let control = envelope.get("control").cloned().unwrap_or_default();
-    let tier = serde_json::from_value::<Control>(control).map(|c| c.policy_tier).unwrap_or_default();
-    channel == "chat" || tier == Tier::Interactive
-}
-
-/// One part of a message, chosen for one butler.
-#[derive(Clone, Debug)]
-pub(super) struct Part {
-    pub butler: String,
-    pub prompt: String,
-    pub context: Option<Value>,
-    pub chosen_by: &'static str,
-}
-
-/// A part on record.
-struct Segment {
-    id: Uuid,
-    butler: String,
-    prompt: String,
-    context: Option<Value>,
-}
-
 /// Why a part could not be handed over.
 #[derive(Debug, thiserror::Error)]
 pub enum RouteError {
@@ -64,14 +38,6 @@ pub enum RouteError {
     Contract { butler: String, min: i32, max: i32, ours: i32 },
     #[error("{butler}: {why}")]
     Refused { butler: String, why: String },
-}
-
-/// One try.
-pub(super) struct Pass<'a> {
-    pub inbox: &'a Inbox,
-    pub claimed: &'a Message,
-    /// The claim does not hold any more.
-    pub lost: &'a CancellationToken,
 }
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
@@ -111,7 +77,7 @@ impl Pass<'_> {
         if let Some(triage) = &self.claimed.triage
             && let (Action::RouteTo, Some(butler)) = (triage.action, &triage.butler)
         {
-            if self.inbox.reaches(butler, triage.by == "pinned") {
+            if self.inbox.butlers().reaches(butler, triage.by == "pinned") {
                 let by = if triage.by == "pinned" { "pinned" } else { "rule" };
                 return Ok(Ok(self.whole(butler, by)));
             }
@@ -130,53 +96,35 @@ impl Pass<'_> {
     async fn affinity(&self) -> Result<Option<(String, &'static str)>, StoreError> {
         let Some(up) = self.inbox.up() else { return Ok(None) };
         let mut lease = up.store.tenant(self.tenant()).await?;
-        let sql = "SELECT butler, source FROM thread_affinity WHERE lane = $1 AND expires_at > shared.clock()";
-        let row = lease.query_opt(sql, &[&self.claimed.item.lane.0]).await;
-        let row = row.map_err(StoreError::query("looking for the butler of a thread"))?;
-        let found = row.map(|row| (row.get::<_, String>(0), row.get::<_, String>(1)));
-        Ok(found.filter(|(butler, _)| self.inbox.reaches(butler, false)).map(|(butler, source)| {
-            let by = if source == "notification" { "reply" } else { "affinity" };
-            (butler, by)
+        let found = affinity::of(&mut lease, &self.claimed.item.lane.0).await?;
+        Ok(found.filter(|with| self.inbox.butlers().reaches(&with.butler, false)).map(|with| {
+            let by = if with.source == "notification" { "reply" } else { "affinity" };
+            (with.butler, by)
         }))
     }
 
     /// Puts the parts on record. `false`: the claim does not hold any more.
     async fn record(&self, parts: Vec<Part>) -> Result<bool, StoreError> {
         let Some(up) = self.inbox.up() else { return Ok(false) };
-        let request = self.claimed.item.request.0;
+        let (request, schema) = (self.claimed.item.request.0, self.inbox.schema());
         let mut lease = up.store.tenant(self.tenant()).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
-        let held = tx
-            .execute(
-                "UPDATE message_inbox SET classified_at = shared.clock()
-                 WHERE request_id = $1 AND claim_id = $2 AND state = 'processing'",
-                &[&request, &self.claimed.claim],
-            )
-            .await
-            .map_err(failed())?;
-        if held == 0 {
+        if !messages::classified(&mut tx, request, self.claimed.claim).await? {
             tx.rollback().await.map_err(failed())?;
             return Ok(false);
         }
-        let sql = "DELETE FROM route_segments WHERE request_id = $1 AND state = 'draft'";
-        tx.execute(sql, &[&request]).await.map_err(failed())?;
+        segments::forget(&mut tx, schema, request, "draft").await?;
         for (n, part) in (1i32..).zip(&parts) {
-            tx.execute(
-                "INSERT INTO route_segments (id, request_id, n, butler, prompt, context, chosen_by, state)
-                 VALUES ($1, $2, $3, $4, $5, $6, $7, 'open')",
-                &[&Uuid::now_v7(), &request, &n, &part.butler, &part.prompt, &part.context, &part.chosen_by],
-            )
-            .await
-            .map_err(failed())?;
+            let Part { butler, prompt, context, chosen_by } = part;
+            let new = NewPart { id: Uuid::now_v7(), n, butler, prompt, context: context.as_ref(), chosen_by };
+            segments::add(&mut tx, schema, self.tenant(), request, new).await?;
         }
         if let [part] = parts.as_slice()
             && self.claimed.context.source_channel == "email"
             && self.claimed.context.source_thread_identity.is_some()
         {
             let until = self.inbox.clock().now() + AFFINITY;
-            tx.execute(REMEMBER, &[&self.claimed.item.lane.0, &part.butler, &"thread", &until])
-                .await
-                .map_err(failed())?;
+            affinity::thread(&mut tx, &self.claimed.item.lane.0, &part.butler, until).await?;
         }
         crash::point("classify.before");
         tx.commit().await.map_err(failed())?;
@@ -186,44 +134,32 @@ impl Pass<'_> {
     /// Hands every part that is still here to its butler; then the claim is let go.
     async fn hand_on(&self) -> Result<Tried, StoreError> {
         let Some(up) = self.inbox.up() else { return Ok(Tried::Later(Duration::from_secs(1))) };
-        let segments = {
+        let request = self.claimed.item.request;
+        let parts = {
             let mut lease = up.store.tenant(self.tenant()).await?;
-            let sql = "SELECT id, butler, prompt, context FROM route_segments
-                       WHERE request_id = $1 AND state = 'open' ORDER BY n";
-            let rows = lease.read(sql, &[&self.claimed.item.request.0]).await.map_err(failed())?;
-            let segment = |r: &tokio_postgres::Row| Segment {
-                id: r.get(0),
-                butler: r.get(1),
-                prompt: r.get(2),
-                context: r.get(3),
-            };
-            rows.iter().map(segment).collect::<Vec<_>>()
+            segments::open(&mut lease, request.0).await?
         };
         let (lane, channel) = (&self.claimed.item.lane, &self.claimed.context.source_channel);
-        let history = self.inbox.history(self.tenant(), lane, channel, self.claimed.item.request).await?;
+        let history = self.inbox.history(self.tenant(), lane, channel, request).await?;
         let (mut first_failure, mut waits) = (None, false);
-        for segment in segments {
+        for part in parts {
             if self.lost.is_cancelled() {
                 return Ok(Tried::Lost);
             }
-            if self.inbox.is_expected(&segment.butler) {
+            if self.inbox.butlers().is_expected(&part.butler) {
                 waits = true;
                 continue;
             }
-            let route = self.route(&segment, history.clone());
+            let route = self.route(&part, history.clone());
             self.hand_attachments(&route).await?;
             crash::point("route.before");
             match self.inbox.route(route).await {
                 Ok(()) => {
                     crash::point("route.accepted");
                     let mut lease = up.store.tenant(self.tenant()).await?;
-                    let sql = "UPDATE route_segments SET state = 'accepted' WHERE id = $1 AND state = 'open'";
-                    lease.execute(sql, &[&segment.id]).await.map_err(failed())?;
+                    segments::accepted(&mut lease, part.id).await?;
                     crash::point("route.noted");
-                    self.inbox.tell(
-                        self.claimed.item.request,
-                        LiveKind::Routed { butler: segment.butler, segment: segment.id },
-                    );
+                    self.inbox.tell(request, LiveKind::Routed { butler: part.butler, segment: part.id });
                 }
                 Err(e) => first_failure = first_failure.or(Some(e.to_string())),
             }
@@ -236,9 +172,7 @@ impl Pass<'_> {
         }
         crash::point("route.before_release");
         let mut lease = up.store.tenant(self.tenant()).await?;
-        // Its end may have come meanwhile; then there is no claim left to let go.
-        let sql = message_inbox(self.inbox.schema()).settling("");
-        lease.execute(&sql, &[&self.claimed.item.request.0, &self.claimed.claim]).await.map_err(failed())?;
+        messages::handed_on(&mut lease, self.inbox.schema(), request.0, self.claimed.claim).await?;
         crash::point("route.released");
         Ok(Tried::HandedOn)
     }
@@ -247,23 +181,14 @@ impl Pass<'_> {
     async fn hand_attachments(&self, route: &Route) -> Result<(), StoreError> {
         let named = route.input.attachments.iter().filter_map(|a| a["storage_ref"].as_str()?.rsplit(':').next());
         let named: Vec<&str> = named.collect();
-        let Some(target) = self.inbox.target(&route.target.butler).filter(|_| !named.is_empty()) else { return Ok(()) };
+        let target = self.inbox.butlers().target(&route.target.butler);
+        let Some(target) = target.filter(|_| !named.is_empty()) else { return Ok(()) };
         let mut lease = self.inbox.db().shared(self.tenant()).await?;
-        let sql = format!(
-            "INSERT INTO \"{}\".blobs (tenant_id, sha256, media_type, filename, content, trust)
-             SELECT tenant_id, sha256, media_type, filename, content, $3 FROM \"{}\".blobs
-             WHERE tenant_id = $1 AND sha256 = ANY($2)
-             ON CONFLICT (tenant_id, sha256) DO UPDATE SET trust = excluded.trust, filename = excluded.filename
-             WHERE excluded.trust = 'owner' AND blobs.trust <> 'owner'",
-            target.schema,
-            self.inbox.schema()
-        );
-        let trust = route.request_context.trust.as_str();
-        lease.execute(&sql, &[&self.tenant().as_str(), &named, &trust]).await.map_err(failed())?;
-        Ok(())
+        let way = (self.inbox.schema(), target.schema.as_str());
+        blobs::hand_over(&mut lease, way, self.tenant(), &named, route.request_context.trust).await
     }
 
-    fn route(&self, segment: &Segment, history: Vec<Value>) -> Route {
+    fn route(&self, segment: &OpenPart, history: Vec<Value>) -> Route {
         let attachments = self.claimed.attachments.as_array().cloned().unwrap_or_default();
         Route {
             schema_version: ROUTE_SCHEMA.to_owned(),
@@ -282,25 +207,16 @@ impl Pass<'_> {
     }
 }
 
-/// Remembers which butler a conversation is with.
-const REMEMBER: &str = "INSERT INTO thread_affinity (lane, butler, source, expires_at) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (tenant_id, lane) DO UPDATE SET butler = $2, source = $3, expires_at = $4";
-
 /// The database is away, which is no fault of the message.
 fn away(e: &StoreError) -> Tried {
     if e.is_connection() { Tried::Later(Duration::from_secs(1)) } else { Tried::Failed(e.to_string()) }
-}
-
-/// As [`pause`], for what was only turned away because there is much to do.
-pub(super) fn busy() -> Tried {
-    Tried::Later(pause(1))
 }
 
 impl Inbox {
     /// Hands a route to its butler; it is committed there when this returns. The same route again changes nothing.
     pub async fn route(&self, route: Route) -> Result<(), RouteError> {
         let butler = route.target.butler.clone();
-        let target = self.target(&butler).ok_or_else(|| RouteError::Unavailable(butler.clone()))?;
+        let target = self.butlers().target(&butler).ok_or_else(|| RouteError::Unavailable(butler.clone()))?;
         if let Some(registration) = &target.registration {
             let (min, max, ours) =
                 (registration.route_contract_min, registration.route_contract_max, super::ROUTE_CONTRACT);
@@ -326,7 +242,6 @@ impl Inbox {
         let Some(up) = self.up() else { return Ok(()) };
         let until = self.clock().now() + REPLY;
         let mut lease = up.store.tenant(tenant).await?;
-        lease.execute(REMEMBER, &[&lane.0, &butler, &"notification", &until]).await.map_err(failed())?;
-        Ok(())
+        affinity::notification(&mut lease, &lane.0, butler, until).await
     }
 }

@@ -7,14 +7,14 @@ use std::time::Duration;
 use tokio_util::sync::CancellationToken;
 
 use super::lanes::{Item, Lanes};
-use super::types::{Lane, Tier};
-use base::{RequestId, TenantId};
+use super::sql::messages;
 use store::{Database, QueueTable, StoreError};
 
 /// What the scanner works with.
 pub(super) struct Scan {
     pub db: Arc<Database>,
     pub table: QueueTable,
+    pub schema: String,
     pub lanes: Arc<Lanes>,
     /// How often it looks even if nobody asks it to.
     pub every: Duration,
@@ -31,7 +31,7 @@ impl Scan {
     pub async fn keep(self, stop: CancellationToken) {
         loop {
             let next = self.once().await.unwrap_or_else(|e| {
-                tracing::warn!(error = %e, "messages that wait could not be looked for");
+                tracing::warn!(error = %e, "waiting messages could not be read");
                 Some(Duration::from_secs(1))
             });
             let pause = next.map_or(self.every, |next| next.min(self.every));
@@ -55,27 +55,12 @@ impl Scan {
             lanes.there_is_more();
             return Ok(None);
         }
-        let sql = format!(
-            "SELECT m.request_id, m.tenant_id, m.lane, m.tier, m.seq FROM {table} m
-             WHERE m.state = 'accepted' AND m.available_at <= clock_timestamp() AND m.request_id <> ALL($2)
-               AND NOT EXISTS (SELECT 1 FROM {table} e
-                               WHERE e.tenant_id = m.tenant_id AND e.lane = m.lane AND e.seq < m.seq
-                                 AND e.state IN ('accepted', 'processing'))
-             ORDER BY m.tier, m.seq LIMIT $1",
-            table = table.table
-        );
         let rows = {
             let mut lease = db.every_tenant().await?;
-            let rows = lease.query(&sql, &[&room, &lanes.known()]).await;
-            rows.map_err(StoreError::query("looking for messages that wait"))?
+            messages::first_of_lanes(&mut lease, &self.schema, &lanes.known(), room).await?
         };
         let found = rows.len();
-        for row in rows {
-            if let Ok(tenant) = TenantId::new(row.get(1)) {
-                let (request, lane, tier) = (RequestId(row.get(0)), Lane(row.get(2)), Tier::from_number(row.get(3)));
-                lanes.offer(Item { request, tenant, lane, tier, seq: row.get(4) });
-            }
-        }
+        rows.into_iter().filter_map(Item::of).for_each(|item| lanes.offer(item));
         if i64::try_from(found).unwrap_or(i64::MAX) >= room {
             lanes.there_is_more();
             return Ok(Some(Duration::from_millis(200)));

@@ -3,9 +3,9 @@
 use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::handle::Inbox;
+use super::sql::segments::{self, Draft};
 use super::types::{AcceptError, FALLBACK, ROUTE_TO_BUTLER};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -28,24 +28,6 @@ pub fn switchboard_tools(inbox: &Inbox) -> Vec<Tool> {
     tools.extend(super::extractions::tools());
     tools.extend(super::requests::tools(inbox));
     tools
-}
-
-/// A definition of the switchboard's, from the properties of its arguments.
-pub(super) fn define(
-    name: &str,
-    description: &str,
-    properties: Value,
-    required: &[&str],
-    meta: Meta,
-) -> Arc<Definition> {
-    let schema =
-        json!({"type": "object", "properties": properties, "required": required, "additionalProperties": false});
-    Arc::new(Definition::new(name, description, schema, meta).expect("a schema in the source is right"))
-}
-
-/// Metadata of what only the people of the household change.
-pub(super) fn operators(effect: Effect) -> Meta {
-    Meta { operators: true, ..Meta::write(effect) }
 }
 
 fn route_to_butler() -> &'static Arc<Definition> {
@@ -85,9 +67,7 @@ async fn route(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
         return Err(ToolError::refused("forbidden", "Only a session that classifies a message routes it."));
     };
     let butler = call.text("butler").unwrap_or_default();
-    let routable = inbox.routable();
-    if !routable.iter().any(|(name, _)| name == butler) {
-        let names: Vec<&str> = routable.iter().map(|(name, _)| name.as_str()).collect();
+    if let Some(names) = inbox.butlers().others_than(butler) {
         let message = format!(
             "There is no butler `{butler}` to route to; there are: {}. In doubt take {FALLBACK}.",
             names.join(", ")
@@ -96,25 +76,12 @@ async fn route(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     }
     let request = call.context().request_id.0;
     let (prompt, context) = (call.text("prompt").unwrap_or_default(), call.args.get("context"));
-    let rows = call
-        .effect(
-            "INSERT INTO route_segments (id, request_id, session_id, n, butler, prompt, context, chosen_by, state)
-             SELECT $1, m.request_id, $7, 1 + (SELECT count(*)::int FROM route_segments s WHERE s.request_id = m.request_id),
-                    $3, $4, $5, 'model', 'draft'
-             FROM message_inbox m
-             WHERE m.request_id = $2 AND m.state = 'processing' AND m.classified_at IS NULL
-               AND (SELECT count(*) FROM route_segments s WHERE s.request_id = m.request_id AND s.session_id = $7) < $6
-               AND NOT EXISTS (SELECT 1 FROM route_segments s
-                               WHERE s.request_id = m.request_id AND s.session_id = $7 AND s.butler = $3 AND s.prompt = $4)
-             RETURNING n",
-            &[&Uuid::now_v7(), &request, &butler, &prompt, &context, &MAX_PARTS, &session.0],
-        )
-        .await?;
-    match rows.first() {
-        Some(_) => Ok(json!({"status": "ok", "butler": butler})),
-        None => Err(ToolError::refused(
-            "nothing_to_route",
-            format!("There is no message to route here, or this part is routed already, or it has {MAX_PARTS} parts."),
-        )),
+    let draft = Draft { session: session.0, butler, prompt, context, most: MAX_PARTS };
+    if segments::draft(&call, request, draft).await? {
+        return Ok(json!({"status": "ok", "butler": butler}));
     }
+    Err(ToolError::refused(
+        "nothing_to_route",
+        format!("There is no message to route here, or this part is routed already, or it has {MAX_PARTS} parts."),
+    ))
 }

@@ -8,3 +8,4 @@ pub mod demo;
 pub mod doctor;
 pub mod scenario;
 pub mod setup;
+mod sql;

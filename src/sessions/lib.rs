@@ -24,7 +24,7 @@ pub mod prompt;
 mod session;
 mod session_token;
 mod skills;
-mod sql;
+pub mod sql;
 mod state;
 mod stop_signal;
 mod tools;

@@ -1,17 +1,20 @@
 //! Session rows: written before the child exists, closed by exactly one outcome.
 
+use std::sync::LazyLock;
+
 use jiff::Timestamp;
 use rust_decimal::Decimal;
-use uuid::Uuid;
 
 use super::budget::{Bill, Meter};
 use super::memory::Recalled;
+use super::sql::{self, ClosedRow, OpenRow};
 use super::types::{SessionState, Trigger};
 use base::redact::household;
 use base::{RequestContext, SessionId};
 use llm_api::Usage;
 use process::Identity;
 use store::{Database, Store, StoreError};
+use tools::sql::calls;
 
 /// The session log of one butler.
 #[derive(Clone)]
@@ -124,11 +127,7 @@ impl Tokens {
     }
 }
 
-/// What the row tells once it is closed.
-pub struct Closed {
-    pub duration_ms: i64,
-    pub tool_calls: i64,
-}
+static CLOSE: LazyLock<String> = LazyLock::new(|| sql::CLOSE.replace("{count}", calls::COUNT));
 
 impl SessionLog {
     pub fn new(store: Store, node: &str) -> Self {
@@ -150,11 +149,7 @@ impl SessionLog {
         let mut lease = self.store.lease(ctx).await?;
         lease
             .execute(
-                "INSERT INTO sessions (id, request_id, parent_session_id, trigger_source, state, context, trust, prompt,
-                                       runtime, model, trace_id, queued_at, retry_of, route_id, run_id, node,
-                                       remember)
-                 VALUES ($1, $2, $3, $4, 'queued', $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15,
-                         CASE WHEN $16 THEN 'pending' END)",
+                sql::OPEN,
                 &[
                     &id.0,
                     &ctx.request_id.0,
@@ -185,9 +180,7 @@ impl SessionLog {
         let mut lease = self.store.lease(ctx).await?;
         lease
             .execute(
-                "UPDATE sessions SET input_tokens = $2, output_tokens = $3, cached_input_tokens = $4,
-                        cache_creation_tokens = $5, turns = coalesce($6, turns), cost_usd = $7, usage_by_model = $8
-                 WHERE id = $1 AND state IN ('queued', 'running')",
+                sql::SPENT,
                 &[
                     &id.0,
                     &row.input,
@@ -215,10 +208,7 @@ impl SessionLog {
         let mut lease = self.store.lease(ctx).await?;
         lease
             .execute(
-                "UPDATE sessions SET state = 'running', started_at = $2::timestamptz, system_prompt = $3, memory = $4,
-                        trust = $5, exposed_at = CASE WHEN trust <> $5 THEN $2 END,
-                        private_at = CASE WHEN $6 THEN $2 ELSE private_at END
-                 WHERE id = $1 AND state = 'queued'",
+                sql::RUNNING,
                 &[
                     &id.0,
                     &self.store.clock().now(),
@@ -238,10 +228,7 @@ impl SessionLog {
         let started = i64::try_from(child.started).unwrap_or(i64::MAX);
         let mut lease = self.store.lease(ctx).await?;
         lease
-            .execute(
-                "UPDATE sessions SET pid = $2, pid_started = $3, boot_id = $4 WHERE id = $1",
-                &[&id.0, &child.pid, &started, &child.boot_id],
-            )
+            .execute(sql::CHILD, &[&id.0, &child.pid, &started, &child.boot_id])
             .await
             .map_err(StoreError::query("remembering a session's process"))?;
         Ok(())
@@ -250,26 +237,21 @@ impl SessionLog {
     /// How many tool calls of the session are on record.
     pub async fn tool_calls(&self, ctx: &RequestContext, id: SessionId) -> Result<i64, StoreError> {
         let mut lease = self.store.lease(ctx).await?;
-        let rows = lease.read("SELECT count(*) FROM tool_calls WHERE session_id = $1", &[&id.0]).await;
-        let rows = rows.map_err(StoreError::query("counting a session's tool calls"))?;
-        Ok(rows.first().map_or(0, |r| r.get(0)))
+        calls::count(&mut lease, id.0).await
     }
 
     /// Closes the row. A row that is closed already stays as it is, and `None` is returned. What is on record as used
     /// stays where the ending knows nothing of it.
-    pub async fn close(&self, ctx: &RequestContext, id: SessionId, end: &Ending) -> Result<Option<Closed>, StoreError> {
+    pub async fn close(
+        &self,
+        ctx: &RequestContext,
+        id: SessionId,
+        end: &Ending,
+    ) -> Result<Option<ClosedRow>, StoreError> {
         let mut lease = self.store.lease(ctx).await?;
         let row = lease
             .query_opt(
-                "UPDATE sessions SET state = $2, result = $3, error_class = $4, error = $5, turns = coalesce($6, turns),
-                        input_tokens = coalesce($7, input_tokens), output_tokens = coalesce($8, output_tokens),
-                        cached_input_tokens = coalesce($9, cached_input_tokens),
-                        cache_creation_tokens = coalesce($10, cache_creation_tokens),
-                        cost_usd = CASE WHEN $14::jsonb IS NULL THEN coalesce($11, cost_usd) ELSE $11 END,
-                        usage_by_model = coalesce($14, usage_by_model), exit_status = $12, completed_at = greatest($13, queued_at),
-                        duration_ms = greatest(0, (extract(epoch FROM $13::timestamptz - queued_at) * 1000)::bigint)
-                 WHERE id = $1 AND state IN ('queued', 'running')
-                 RETURNING duration_ms, (SELECT count(*) FROM tool_calls c WHERE c.session_id = sessions.id)",
+                &CLOSE,
                 &[
                     &id.0,
                     &end.state.as_str(),
@@ -289,36 +271,25 @@ impl SessionLog {
             )
             .await
             .map_err(StoreError::query("closing a session's row"))?;
-        Ok(row.map(|r| Closed { duration_ms: r.get(0), tool_calls: r.get(1) }))
+        Ok(row.as_ref().map(ClosedRow::from))
     }
 
     /// Closes what daemons that are not there any more left open, and with `own` what the last run of this one did, of
     /// every tenant; returns it with its children. What another daemon on this database runs is left alone.
     pub async fn interrupt_open(&self, db: &Database, own: bool) -> Result<Vec<Interrupted>, StoreError> {
         let now: Timestamp = self.store.clock().now();
-        let sql = format!(
-            "UPDATE \"{}\".sessions SET state = 'interrupted', completed_at = greatest($1, queued_at),
-                    error_class = 'interrupted', error = 'butlerd stopped before this session was over'
-             WHERE state IN ('queued', 'running')
-               AND CASE WHEN coalesce(node, $2) = $2 THEN $3 ELSE node NOT IN (SELECT name FROM shared.nodes) END
-             RETURNING id, pid, pid_started, boot_id, node = $2",
-            self.store.schema()
-        );
+        let sql = sql::INTERRUPT.replace("{schema}", self.store.schema()).replace("{nodes}", store::NODES);
         let mut lease = db.every_tenant().await?;
         let rows = lease
             .query(&sql, &[&now, &self.node, &own])
             .await
             .map_err(StoreError::query("closing interrupted sessions"))?;
-        Ok(rows
-            .into_iter()
-            .map(|r| {
-                let known = r.get::<_, Option<i32>>(1).zip(r.get::<_, Option<i64>>(2));
-                let child = known.and_then(|(pid, started)| {
-                    Some(Identity { pid, started: u64::try_from(started).ok()?, boot_id: r.get(3) })
-                });
-                let own = r.get::<_, Option<bool>>(4).unwrap_or_default();
-                Interrupted { session: SessionId(r.get::<_, Uuid>(0)), child, own }
-            })
-            .collect())
+        let interrupted = |row: OpenRow| {
+            let child = row.pid.zip(row.pid_started).and_then(|(pid, started)| {
+                Some(Identity { pid, started: u64::try_from(started).ok()?, boot_id: row.boot_id })
+            });
+            Interrupted { session: SessionId(row.id), child, own: row.own.unwrap_or_default() }
+        };
+        Ok(rows.iter().map(OpenRow::from).map(interrupted).collect())
     }
 }

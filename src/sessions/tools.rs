@@ -8,8 +8,9 @@ use serde_json::{Value, json};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::sql;
+use super::sql::{self, Sums};
 use base::{SessionId, Trust};
+use tools::sql::calls;
 use tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
 
 /// The tools over one butler's sessions.
@@ -71,11 +72,6 @@ fn definitions() -> Vec<Arc<Definition>> {
     ]
 }
 
-pub(super) const COLUMNS: &str = "id, prompt, trigger_source, state, result, duration_ms, trace_id, model, runtime, cost_usd, error_class,
-    error, input_tokens, output_tokens, cached_input_tokens, cache_creation_tokens, request_id, parent_session_id, retry_of, trust, turns,
-    exposed_at, private_at, exit_status, queued_at, started_at, completed_at,
-    (SELECT count(*) FROM tool_calls c WHERE c.session_id = sessions.id) AS tool_call_count";
-
 /// Money as an exact decimal text; unknown stays null.
 fn money(value: Option<Decimal>) -> Value {
     value.map_or(Value::Null, |d| Value::String(d.normalize().to_string()))
@@ -119,50 +115,31 @@ pub async fn show_end(call: &ToolCall, session: SessionId) -> Result<(), ToolErr
 
 async fn sessions_list(call: ToolCall) -> Result<Value, ToolError> {
     let (limit, offset) = (number(&call, "limit", 20), number(&call, "offset", 0));
-    let sql = format!("SELECT {COLUMNS} FROM sessions ORDER BY queued_at DESC, id DESC LIMIT $1 OFFSET $2");
-    let rows = call.query(&sql, &[&limit, &offset]).await?;
+    let rows = sql::newest(&call, limit, offset).await?;
     Ok(rows.iter().map(show).collect())
 }
 
 async fn sessions_get(call: ToolCall) -> Result<Value, ToolError> {
     let id: Uuid = call.text("session_id").and_then(|s| s.parse().ok()).unwrap_or_default();
-    let rows = call.query(&format!("SELECT {COLUMNS} FROM sessions WHERE id = $1"), &[&id]).await?;
-    let Some(row) = rows.first() else { return Ok(Value::Null) };
-    let mut shown = show(row);
-    let calls = call
-        .query(
-            "SELECT tool, arguments, outcome, detail, effect, called_at, duration_us, id FROM tool_calls
-             WHERE session_id = $1 ORDER BY called_at, id",
-            &[&id],
-        )
-        .await?;
-    let calls: Value = calls
-        .iter()
-        .map(|r| {
-            json!({"tool": r.get::<_, String>(0), "arguments": r.get::<_, Value>(1), "outcome": r.get::<_, String>(2),
-                   "detail": r.get::<_, Option<String>>(3), "effect": r.get::<_, String>(4),
-                   "called_at": r.get::<_, Timestamp>(5).to_string(), "duration_us": r.get::<_, i64>(6),
-                   "id": r.get::<_, i64>(7)})
-        })
-        .collect();
+    let Some(row) = sql::one(&call, id).await? else { return Ok(Value::Null) };
+    let mut shown = show(&row);
+    let calls = calls::of_session(&call, id).await?.into_iter().map(|c| {
+        json!({"tool": c.tool, "arguments": c.arguments, "outcome": c.outcome, "detail": c.detail, "effect": c.effect,
+               "called_at": c.called_at.to_string(), "duration_us": c.duration_us, "id": c.id})
+    });
+    let calls: Value = calls.collect();
     if let Value::Object(o) = &mut shown {
         o.insert("tool_calls".to_owned(), calls);
     }
     Ok(shown)
 }
 
-/// Sums that stay null where nothing is known: a session without token counts is not one with zero tokens.
-const SUMS: &str = "count(*), count(*) FILTER (WHERE state = 'succeeded'), sum(input_tokens)::bigint,
-    sum(output_tokens)::bigint, sum(cached_input_tokens)::bigint, sum(cache_creation_tokens)::bigint, sum(cost_usd),
-    count(*) FILTER (WHERE cost_usd IS NULL AND completed_at IS NOT NULL)";
-
-fn sums(row: &Row, from: usize) -> serde_json::Map<String, Value> {
-    let count = |i: usize| row.get::<_, Option<i64>>(from + i);
+fn sums(sums: Sums) -> serde_json::Map<String, Value> {
     let Value::Object(shown) = json!({
-        "total_sessions": count(0), "succeeded_sessions": count(1), "total_input_tokens": count(2),
-        "total_output_tokens": count(3), "total_cached_input_tokens": count(4),
-        "total_cache_creation_tokens": count(5), "total_cost_usd": money(row.get(from + 6)),
-        "sessions_of_unknown_cost": count(7),
+        "total_sessions": sums.sessions, "succeeded_sessions": sums.succeeded, "total_input_tokens": sums.input,
+        "total_output_tokens": sums.output, "total_cached_input_tokens": sums.cached_input,
+        "total_cache_creation_tokens": sums.cache_creation, "total_cost_usd": money(sums.cost_usd),
+        "sessions_of_unknown_cost": sums.unknown_cost,
     }) else {
         unreachable!("the literal above is an object")
     };
@@ -176,36 +153,26 @@ async fn sessions_summary(call: ToolCall) -> Result<Value, ToolError> {
         "30d" => 30,
         _ => 1,
     };
-    // From the start of the owner's day, `days` days back, today included.
-    let since = "queued_at >= ((shared.today() - ($1::int - 1))::timestamp AT TIME ZONE current_setting('TimeZone'))";
-    let all = call.query(&format!("SELECT {SUMS} FROM sessions WHERE {since}"), &[&days]).await?;
-    let by_model = call
-        .query(&format!("SELECT model, {SUMS} FROM sessions WHERE {since} GROUP BY model ORDER BY model"), &[&days])
-        .await?;
-    let mut shown = all.first().map(|r| sums(r, 0)).unwrap_or_default();
+    let mut shown = sql::all_sums(&call, days).await?.map(sums).unwrap_or_default();
     shown.insert("period".to_owned(), json!(period));
-    let models = by_model.iter().map(|r| {
-        let mut m = sums(r, 1);
-        m.insert("model".to_owned(), json!(r.get::<_, Option<String>>(0)));
-        Value::Object(m)
+    let models = sql::by_model(&call, days).await?.into_iter().map(|(model, of_model)| {
+        let mut shown = sums(of_model);
+        shown.insert("model".to_owned(), json!(model));
+        Value::Object(shown)
     });
     shown.insert("by_model".to_owned(), models.collect());
     Ok(Value::Object(shown))
 }
-
-const DAY: &str = "(queued_at AT TIME ZONE current_setting('TimeZone'))::date";
 
 async fn sessions_daily(call: ToolCall) -> Result<Value, ToolError> {
     let (from, to) = (date(&call, "from_date"), date(&call, "to_date"));
     if from > to {
         return Err(ToolError::refused("invalid_arguments", "from_date is after to_date."));
     }
-    let sql = format!("SELECT {DAY} AS day, {SUMS} FROM sessions WHERE {DAY} BETWEEN $1 AND $2 GROUP BY 1 ORDER BY 1");
-    let rows = call.query(&sql, &[&from, &to]).await?;
-    let days = rows.iter().map(|r| {
-        let mut d = sums(r, 1);
-        d.insert("date".to_owned(), json!(r.get::<_, jiff::civil::Date>(0).to_string()));
-        Value::Object(d)
+    let days = sql::by_day(&call, from, to).await?.into_iter().map(|(day, of_day)| {
+        let mut shown = sums(of_day);
+        shown.insert("date".to_owned(), json!(day.to_string()));
+        Value::Object(shown)
     });
     Ok(json!({"days": days.collect::<Vec<_>>()}))
 }
@@ -215,12 +182,7 @@ fn date(call: &ToolCall, name: &str) -> Option<jiff::civil::Date> {
 }
 
 async fn top_sessions(call: ToolCall) -> Result<Value, ToolError> {
-    let sql = format!(
-        "SELECT {COLUMNS} FROM sessions
-         WHERE ($2::date IS NULL OR {DAY} >= $2) AND ($3::date IS NULL OR {DAY} <= $3)
-         ORDER BY coalesce(input_tokens, 0) + coalesce(output_tokens, 0) DESC, queued_at DESC LIMIT $1"
-    );
-    let rows =
-        call.query(&sql, &[&number(&call, "limit", 10), &date(&call, "from_date"), &date(&call, "to_date")]).await?;
+    let span = (date(&call, "from_date"), date(&call, "to_date"));
+    let rows = sql::top(&call, number(&call, "limit", 10), span).await?;
     Ok(json!({"sessions": rows.iter().map(show).collect::<Vec<_>>()}))
 }

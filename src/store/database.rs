@@ -12,7 +12,8 @@ use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::error::StoreError;
 use super::migrate::{self, Chain};
 use super::pool::{Lease, Pool, Scope};
-use super::roles::{GROUND, ROLE_EXISTS, grants, hex, role_name, role_password, role_statements};
+use super::roles::{GROUND, grants, hex, role_name, role_password, role_statements};
+use super::sql;
 use base::{ButlerName, Clock, RequestContext, Secret, TenantId};
 use telemetry::QueueMetrics;
 
@@ -65,7 +66,7 @@ impl Database {
         let db = Self { options, owner, stores: Mutex::default(), queues: QueueMetrics::default() };
         let mut lease = db.owner.unscoped().await?;
         let fresh = lease
-            .query_opt("SELECT 1 FROM pg_namespace WHERE nspname = 'shared'", &[])
+            .query_opt(sql::SHARED_EXISTS, &[])
             .await
             .map_err(StoreError::query("looking for the shared schema"))?
             .is_none();
@@ -99,29 +100,24 @@ impl Database {
         let key_id = self.key_id();
         let mut lease = self.owner.unscoped().await?;
         let known = lease
-            .query_opt("SELECT key_id, schema FROM shared.butler_roles WHERE butler = $1", &[&butler.as_str()])
+            .query_opt(sql::ROLE, &[&butler.as_str()])
             .await
             .map_err(StoreError::query("looking up the butler's role"))?;
-        let current = known.is_some_and(|r| r.get::<_, String>(0) == key_id && r.get::<_, String>(1) == schema);
+        let current =
+            known.is_some_and(|r| r.get::<_, String>("key_id") == key_id && r.get::<_, String>("schema") == schema);
         if !current {
             let password = scram_verifier(self.role_password(butler).expose(), RANDOM_PASSWORD_ITERATIONS);
             let mut tx = lease.begin().await.map_err(StoreError::query("creating the butler's role"))?;
             // One at a time: roles and the database's own rights are rows that all butlers change.
-            tx.execute("SELECT pg_advisory_xact_lock(hashtext('butlerd.roles'))", &[])
-                .await
-                .map_err(StoreError::query("creating the butler's role"))?;
-            let exists = tx.query_opt(ROLE_EXISTS, &[&role]).await;
+            tx.execute(sql::LOCK_ROLES, &[]).await.map_err(StoreError::query("creating the butler's role"))?;
+            let exists = tx.query_opt(sql::ROLE_EXISTS, &[&role]).await;
             let exists = exists.map_err(StoreError::query("creating the butler's role"))?.is_some();
             for sql in role_statements(exists, &role, schema, &password) {
                 tx.execute(&sql, &[]).await.map_err(StoreError::query("creating the butler's role"))?;
             }
-            tx.execute(
-                "INSERT INTO shared.butler_roles (butler, schema, role, key_id) VALUES ($1, $2, $3, $4)
-                 ON CONFLICT (butler) DO UPDATE SET schema = $2, role = $3, key_id = $4",
-                &[&butler.as_str(), &schema, &role, &key_id],
-            )
-            .await
-            .map_err(StoreError::query("recording the butler's role"))?;
+            tx.execute(sql::RECORD_ROLE, &[&butler.as_str(), &schema, &role, &key_id])
+                .await
+                .map_err(StoreError::query("recording the butler's role"))?;
             tx.commit().await.map_err(StoreError::query("creating the butler's role"))?;
         }
         drop(lease);
@@ -266,7 +262,7 @@ async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreErro
     let (client, connection) = config.connect(super::tls::connector(&config)).await.map_err(unreachable)?;
     let driver = base::task::spawn(base::task::Kind::Job, "create-database", connection);
     let exists = client
-        .query_opt("SELECT 1 FROM pg_database WHERE datname = $1", &[&DATABASE])
+        .query_opt(sql::DATABASE_EXISTS, &[&DATABASE])
         .await
         .map_err(StoreError::query("looking for the database"))?;
     if exists.is_none() {

@@ -15,6 +15,7 @@ pub mod replay;
 mod roles;
 mod row;
 pub mod rules;
+mod sql;
 mod tls;
 
 pub use database::{Database, DatabaseOptions, Store, owner_connection};
@@ -26,4 +27,5 @@ pub use queue::{
     Statements, Verdict, lease_seconds, renew_every,
 };
 pub use roles::derive;
+pub use sql::{NODES, places_in, places_of, places_with};
 pub use tls::connector;

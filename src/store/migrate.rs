@@ -13,6 +13,7 @@ use tokio_postgres::{Client, GenericClient, Transaction};
 
 use super::error::MigrationError;
 use super::lexer::{Token, forbidden, line_of, tokens};
+use super::sql;
 
 static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../sql");
 
@@ -141,11 +142,9 @@ pub async fn run(
     afterwards: &str,
 ) -> Result<usize, MigrationError> {
     let history = |source| MigrationError::History { schema: schema.to_owned(), source };
-    let known = client
-        .query_one("SELECT to_regclass($1) IS NOT NULL", &[&format!("\"{schema}\".schema_migrations")])
-        .await
-        .map_err(history)?;
-    if !known.get::<_, bool>(0) {
+    let known =
+        client.query_one(sql::TABLE_EXISTS, &[&format!("\"{schema}\".schema_migrations")]).await.map_err(history)?;
+    if !known.get::<_, bool>("found") {
         ensure_history(client, schema).await.map_err(history)?;
     }
     let mut applied_now = 0;
@@ -156,9 +155,9 @@ pub async fn run(
         }
         // One runner at a time for a schema's chain; a second one finds the work done.
         let lock = format!("{schema}.{}", chain.name);
-        client.execute("SELECT pg_advisory_lock(hashtext($1))", &[&lock]).await.map_err(history)?;
+        client.execute(sql::LOCK, &[&lock]).await.map_err(history)?;
         let result = apply(client, schema, chain, afterwards).await;
-        client.execute("SELECT pg_advisory_unlock(hashtext($1))", &[&lock]).await.map_err(history)?;
+        client.execute(sql::UNLOCK, &[&lock]).await.map_err(history)?;
         applied_now += result?;
     }
     Ok(applied_now)
@@ -167,24 +166,21 @@ pub async fn run(
 /// What of the chain is still to do; refuses a changed text and a newer database.
 async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Migration>, MigrationError> {
     let rows = client
-        .query(
-            &format!("SELECT version, sha256 FROM \"{schema}\".schema_migrations WHERE chain = $1 ORDER BY version"),
-            &[&chain.name],
-        )
+        .query(&sql::applied(schema), &[&chain.name])
         .await
         .map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
     let known = chain.migrations.last().map_or(0, |m| m.version);
     for row in &rows {
-        let version: i32 = row.get(0);
+        let version: i32 = row.get("version");
         let Some(m) = chain.migrations.iter().find(|m| m.version == version) else {
             let (schema, chain) = (schema.to_owned(), chain.name.clone());
             return Err(MigrationError::Newer { schema, chain, found: version, known });
         };
-        if row.get::<_, Vec<u8>>(1) != digest(&m.sql) {
+        if row.get::<_, Vec<u8>>("sha256") != digest(&m.sql) {
             return Err(MigrationError::Changed { file: m.file.clone(), schema: schema.to_owned() });
         }
     }
-    let done: Vec<i32> = rows.iter().map(|r| r.get(0)).collect();
+    let done: Vec<i32> = rows.iter().map(|r| r.get("version")).collect();
     Ok(chain.migrations.iter().filter(|m| !done.contains(&m.version)).cloned().collect())
 }
 
@@ -217,13 +213,7 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
         tx.batch_execute(afterwards).await.map_err(failed)?;
         base::crash::point("migration.before_history");
         tx.execute(
-            &format!(
-                "INSERT INTO \"{schema}\".schema_migrations
-                     (chain, version, name, sha256, duration_ms, sql, ordinal, after_shared)
-                 SELECT $1, $2, $3, $4, $5, $6, coalesce(max(ordinal), 0) + 1,
-                        (SELECT coalesce(max(ordinal), 0) FROM shared.schema_migrations)
-                 FROM \"{schema}\".schema_migrations"
-            ),
+            &sql::record(schema),
             &[
                 &chain.name,
                 &m.version,
@@ -271,46 +261,32 @@ pub(super) async fn run_file(
     if !kept {
         return tx.batch_execute(sql).await;
     }
-    let known: Vec<u32> = tx.query_one("SELECT shared.tables_of($1)", &[&schema]).await?.get(0);
+    let known: Vec<u32> = tx.query_one(sql::TABLES_OF, &[&schema]).await?.get("tables");
     tx.batch_execute(sql).await?;
-    tx.execute("SELECT shared.keep_rows($1, $2)", &[&schema, &known]).await?;
+    tx.execute(sql::KEEP_ROWS, &[&schema, &known]).await?;
     Ok(())
 }
 
 /// Tables that hold no household's rows: the history itself and the map of roles.
 const WITHOUT_TENANT: [&str; 2] = ["schema_migrations", "butler_roles"];
 
-/// What would let one tenant see another's rows: a table without its policy, and whatever runs with the owner's rights.
-const LEAKS: &str = "
-    SELECT c.relname::text, 'has no tenant' FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = $1 AND c.relkind IN ('r', 'p') AND NOT (c.relrowsecurity AND EXISTS (
-        SELECT 1 FROM pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'tenant')
-        AND (SELECT count(*) FROM pg_policy p WHERE p.polrelid = c.oid) = 1)
-    UNION ALL
-    SELECT c.relname::text, 'is a view with its owner''s rights; add WITH (security_invoker = true)'
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = $1 AND c.relkind = 'v'
-      AND NOT coalesce(c.reloptions, '{}') && ARRAY['security_invoker=true', 'security_invoker=on']
-    UNION ALL
-    SELECT c.relname::text, 'is a copy of rows that no policy guards; use a table or a view'
-    FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
-    WHERE n.nspname = $1 AND c.relkind IN ('m', 'f')
-";
-
 /// The functions of a schema that work with the owner's rights: name, and a mark of what it does.
 async fn owners_functions(tx: &Transaction<'_>, schema: &str) -> Result<Vec<(String, String)>, tokio_postgres::Error> {
-    let sql = "SELECT p.proname::text, md5(pg_get_functiondef(p.oid))
-               FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 AND p.prosecdef";
-    Ok(tx.query(sql, &[&schema]).await?.iter().map(|row| (row.get(0), row.get(1))).collect())
+    Ok(tx
+        .query(sql::OWNERS_FUNCTIONS, &[&schema])
+        .await?
+        .iter()
+        .map(|row| (row.get("name"), row.get("mark")))
+        .collect())
 }
 
 async fn refuse_without_tenant(tx: &Transaction<'_>, schema: &str, m: &Migration) -> Result<(), MigrationError> {
     let rows = tx
-        .query(LEAKS, &[&schema])
+        .query(sql::LEAKS, &[&schema])
         .await
         .map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
     for row in rows {
-        let (relation, problem): (String, String) = (row.get(0), row.get(1));
+        let (relation, problem): (String, String) = (row.get("relation"), row.get("problem"));
         let file = m.file.clone();
         match problem.as_str() {
             "has no tenant" if WITHOUT_TENANT.contains(&relation.as_str()) => {}

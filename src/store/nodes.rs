@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use super::database::Database;
 use super::error::StoreError;
 use super::queue::lease_seconds;
+use super::sql;
 use base::TenantId;
 
 /// So long a daemon counts as there without saying so again: twice as long as its claims hold.
@@ -34,12 +35,7 @@ impl Presence {
         let (first, last) = self.since.take().unwrap_or((begun, begun));
         let mut owner = self.db.every_tenant().await?;
         owner
-            .execute(
-                "INSERT INTO shared.nodes (name, lease_until, tenant_id)
-                 VALUES ($1, clock_timestamp() + make_interval(secs => $2), $3)
-                 ON CONFLICT (name) DO UPDATE SET lease_until = excluded.lease_until",
-                &[&self.node, &lease().as_secs_f64(), &TenantId::owner().as_str()],
-            )
+            .execute(sql::RENEW_NODE, &[&self.node, &lease().as_secs_f64(), &TenantId::owner().as_str()])
             .await
             .map_err(StoreError::query("saying that this daemon is there"))?;
         let unbroken = begun.duration_since(last) < lease();
@@ -53,15 +49,20 @@ impl Presence {
             return Ok(Vec::new());
         }
         let mut owner = self.db.every_tenant().await?;
-        let sql = "DELETE FROM shared.nodes WHERE lease_until < clock_timestamp() AND name <> $1 RETURNING name";
-        let rows = owner.query(sql, &[&self.node]).await.map_err(StoreError::query("looking who is gone"))?;
-        Ok(rows.iter().map(|row| row.get(0)).collect())
+        let rows = owner
+            .query(sql::STRIKE_OUT_NODES, &[&self.node])
+            .await
+            .map_err(StoreError::query("looking who is gone"))?;
+        Ok(rows.iter().map(|row| row.get("name")).collect())
     }
 
     /// Says that this daemon ends. What it left open is nobody's from then.
     pub async fn leave(&self) -> Result<(), StoreError> {
         let mut owner = self.db.every_tenant().await?;
-        let sql = "DELETE FROM shared.nodes WHERE name = $1";
-        owner.execute(sql, &[&self.node]).await.map(drop).map_err(StoreError::query("saying that this daemon ends"))
+        owner
+            .execute(sql::LEAVE_NODE, &[&self.node])
+            .await
+            .map(drop)
+            .map_err(StoreError::query("saying that this daemon ends"))
     }
 }

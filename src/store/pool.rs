@@ -15,6 +15,7 @@ use tokio_postgres::{AsyncMessage, Row, Statement};
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::StoreError;
+use super::sql;
 use base::{Clock, RequestContext, Seen, TenantId, Trust, task};
 
 /// How long a caller waits for a free connection before it is told that the database is busy.
@@ -91,7 +92,7 @@ impl managed::Manager for Manager {
             }
         });
         let client = ClientWrapper::new(client, driver);
-        client.execute("SELECT set_config('TimeZone', $1, false)", &[&self.time_zone]).await?;
+        client.execute(sql::SET_TIME_ZONE, &[&self.time_zone]).await?;
         Ok(Connection { client, scope: None, seen })
     }
 
@@ -181,14 +182,8 @@ impl Pool {
         {
             // Unknown until the settings are really there: a cut in between must not leave a wrong belief.
             object.scope = None;
-            let statement = object
-                .client
-                .prepare_cached(
-                    "SELECT set_config('butlerd.tenant', $1, false), set_config('butlerd.now', $2, false),
-                                        set_config('butlerd.trust', $3, false)",
-                )
-                .await
-                .map_err(StoreError::query("setting the tenant"))?;
+            let statement =
+                object.client.prepare_cached(sql::SET_SCOPE).await.map_err(StoreError::query("setting the tenant"))?;
             let now = scope.now.as_deref().unwrap_or("");
             let trust = scope.trust.unwrap_or(Trust::System);
             object

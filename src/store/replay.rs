@@ -9,14 +9,17 @@ use tokio_postgres::{GenericClient, Transaction};
 use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::error::{MigrationError, StoreError};
 use super::migrate::{Chain, digest, ensure_history, error_line, run_file, search_path};
-use super::roles::{GROUND, ROLE_EXISTS, grants, role_name, role_password, role_statements};
+use super::roles::{GROUND, grants, role_name, role_password, role_statements};
+use super::sql;
 use base::{ButlerName, Secret};
 
-/// A butler's place in a database.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
-    pub butler: String,
-    pub schema: String,
+crate::row! {
+    /// A butler's place in a database.
+    #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+    pub struct Place {
+        pub butler: String,
+        pub schema: String,
+    }
 }
 
 /// A file that was applied to a schema.
@@ -41,20 +44,15 @@ impl Applied {
 
 /// Which butlers have a schema.
 pub async fn places(client: &impl GenericClient) -> Result<Vec<Place>, StoreError> {
-    let sql = "SELECT butler, schema FROM shared.butler_roles ORDER BY butler";
-    let rows = client.query(sql, &[]).await.map_err(StoreError::query("reading which butlers there are"))?;
-    Ok(rows.iter().map(|r| Place { butler: r.get(0), schema: r.get(1) }).collect())
+    let rows =
+        client.query(sql::ALL_PLACES, &[]).await.map_err(StoreError::query("reading which butlers there are"))?;
+    Ok(rows.iter().map(Place::from).collect())
 }
 
 /// All schemas of a household, `shared` first: those of butlers, and those that were a butler's once.
 pub async fn schemas(client: &impl GenericClient) -> Result<Vec<String>, StoreError> {
-    // Other programs have tables of this name too, but not with this column.
-    let sql = "SELECT schema FROM shared.butler_roles UNION
-               SELECT n.nspname FROM pg_catalog.pg_class c JOIN pg_catalog.pg_namespace n ON n.oid = c.relnamespace
-               JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'after_shared'
-               WHERE c.relname = 'schema_migrations' AND c.relkind = 'r' AND n.nspname <> 'shared' ORDER BY 1";
-    let rows = client.query(sql, &[]).await.map_err(StoreError::query("reading which schemas there are"))?;
-    Ok(std::iter::once("shared".to_owned()).chain(rows.iter().map(|r| r.get(0))).collect())
+    let rows = client.query(sql::SCHEMAS, &[]).await.map_err(StoreError::query("reading which schemas there are"))?;
+    Ok(std::iter::once("shared".to_owned()).chain(rows.iter().map(|r| r.get("schema"))).collect())
 }
 
 /// Everything that was applied to these schemas, in the order in which it can be applied again.
@@ -62,26 +60,21 @@ pub async fn history(client: &impl GenericClient, schemas: &[String]) -> Result<
     let mut found = Vec::new();
     for schema in schemas {
         let step = || StoreError::query("reading what the schemas were made of");
-        let there = client
-            .query_one("SELECT to_regclass($1) IS NOT NULL", &[&format!("\"{schema}\".schema_migrations")])
-            .await
-            .map_err(step())?;
+        let there =
+            client.query_one(sql::TABLE_EXISTS, &[&format!("\"{schema}\".schema_migrations")]).await.map_err(step())?;
         // A butler that never got through its first boot.
-        if !there.get::<_, bool>(0) {
+        if !there.get::<_, bool>("found") {
             continue;
         }
-        let sql = format!(
-            "SELECT chain, version, name, sql, ordinal, after_shared FROM \"{schema}\".schema_migrations ORDER BY ordinal"
-        );
-        let rows = client.query(&sql, &[]).await.map_err(step())?;
+        let rows = client.query(&sql::history(schema), &[]).await.map_err(step())?;
         found.extend(rows.iter().map(|r| Applied {
             schema: schema.clone(),
-            chain: r.get(0),
-            version: r.get(1),
-            name: r.get(2),
-            sql: r.get(3),
-            ordinal: r.get(4),
-            after_shared: r.get(5),
+            chain: r.get("chain"),
+            version: r.get("version"),
+            name: r.get("name"),
+            sql: r.get("sql"),
+            ordinal: r.get("ordinal"),
+            after_shared: r.get("after_shared"),
         }));
     }
     // A file of `shared` comes before whatever was applied after it, in all schemas; within a schema nothing moves.
@@ -126,13 +119,13 @@ pub async fn rebuild(
 ) -> Result<(), StoreError> {
     let step = || StoreError::query("making the schemas");
     tx.batch_execute(GROUND).await.map_err(step())?;
-    tx.execute("SELECT pg_advisory_xact_lock(hashtext('butlerd.roles'))", &[]).await.map_err(step())?;
+    tx.execute(sql::LOCK_ROLES, &[]).await.map_err(step())?;
     let mut roles = std::collections::HashMap::new();
     for place in places {
         let butler = ButlerName::new(&place.butler).map_err(|e| StoreError::Unexpected(e.to_string()))?;
         let role = role_name(&butler);
         let verifier = scram_verifier(role_password(master_key, &butler).expose(), RANDOM_PASSWORD_ITERATIONS);
-        let exists = tx.query_opt(ROLE_EXISTS, &[&role]).await.map_err(step())?.is_some();
+        let exists = tx.query_opt(sql::ROLE_EXISTS, &[&role]).await.map_err(step())?.is_some();
         for sql in role_statements(exists, &role, &place.schema, &verifier) {
             tx.batch_execute(&sql).await.map_err(step())?;
         }

@@ -26,8 +26,6 @@ pub(super) fn grants(schema: &str, role: &str) -> String {
     )
 }
 
-pub(super) const ROLE_EXISTS: &str = "SELECT 1 FROM pg_roles WHERE rolname = $1";
-
 /// What makes a butler's role and schema, or makes them what they should be.
 pub(super) fn role_statements(exists: bool, role: &str, schema: &str, verifier: &str) -> [String; 9] {
     let verb = if exists { "ALTER" } else { "CREATE" };

@@ -197,7 +197,7 @@ impl Supervisor {
         let name = config.name.to_string();
         if let Some(old) = old {
             // Messages for it wait, so that none goes to another butler because this one is away for a moment.
-            inbox.expect_back(&name);
+            inbox.butlers().expect_back(&name);
             old.stop.cancel();
             old.ended().await;
         }
@@ -209,14 +209,14 @@ impl Supervisor {
         if placed {
             self.launch(&entry).cancelled().await;
         }
-        inbox.no_more_expected(&name);
+        inbox.butlers().no_more_expected(&name);
         placed.then_some(entry)
     }
 
     /// Stops a butler that the roster does not have any more. `None`: it never had any data either.
     async fn remove_one(&self, old: Arc<Entry>) -> Option<Arc<Entry>> {
         // Before its tools close, so that nothing more is handed to it.
-        self.services().inbox.withdraw(&old.name);
+        self.services().inbox.butlers().withdraw(&old.name);
         old.set_note(Some("it is not in the roster any more, and ends once its sessions have".to_owned()));
         old.stop.cancel();
         old.ended().await;

@@ -17,7 +17,7 @@ use super::place::{tell_place, write_private};
 use super::tree::Supervisor;
 use access::{Edge, Grant, GrantScope, Holder, Token};
 use base::{Clock, TenantId, memory, task};
-use butler::HouseholdServices;
+use butler::{HandedRows, HouseholdServices};
 use config::{Environment, Household, Overrides, Refused, SandboxMode, load};
 use conversation::ConversationLog;
 use inbox::{Inbox, InboxParts, SWITCHBOARD};
@@ -156,6 +156,7 @@ fn inbox(household: &Household, db: &Arc<Database>, clock: &Clock, data_dir: &Pa
         owner: household.config.owner.identities.clone(),
         schema: own.map_or_else(|| SWITCHBOARD.to_owned(), |own| own.db.schema.clone()),
         node: format!("{host}:{}", data_dir.display()),
+        handed: Arc::new(HandedRows),
     })
 }
 

@@ -10,6 +10,7 @@ use strum::IntoStaticStr;
 use tokio::sync::{Notify, oneshot};
 
 use super::definition::Definition;
+use super::sql::record::INSERT_CALLS;
 use base::{RequestId, SessionId, TenantId, task, text};
 use store::{Store, StoreError};
 
@@ -108,14 +109,25 @@ pub struct Auditor {
 
 struct Shared {
     store: Store,
+    sessions: SessionStatements,
     pending: Mutex<Pending>,
     wake: Notify,
 }
 
+/// The statements on the tables of sessions that calls need. Their owner, a crate above this one, gives them at boot.
+#[derive(Clone, Copy, Debug)]
+pub struct SessionStatements {
+    /// Stores events: arrays of session, number, time, kind and body. A batch that is written again, because the answer to
+    /// the first try was lost, does no harm.
+    pub insert_events: &'static str,
+    /// Notes what a session was shown: its id, the trust, and whether it was private.
+    pub note_taint: &'static str,
+}
+
 impl Auditor {
     /// An auditor over this butler's store.
-    pub fn start(store: Store) -> Self {
-        let shared = Arc::new(Shared { store, pending: Mutex::default(), wake: Notify::new() });
+    pub fn start(store: Store, sessions: SessionStatements) -> Self {
+        let shared = Arc::new(Shared { store, sessions, pending: Mutex::default(), wake: Notify::new() });
         let weak = Arc::downgrade(&shared);
         task::spawn(task::Kind::Actor, "auditor", async move {
             loop {
@@ -127,6 +139,10 @@ impl Auditor {
             }
         });
         Self { shared }
+    }
+
+    pub(super) fn sessions(&self) -> &SessionStatements {
+        &self.shared.sessions
     }
 
     /// Hands over a call's row; it is durable within 50 ms, or when [`Auditor::flush`] returns.
@@ -260,28 +276,16 @@ impl Shared {
         let mut lease = self.store.tenant(tenant).await?;
         let done = match (calls.sessions.is_empty(), events.sessions.is_empty()) {
             (false, true) => lease.execute(INSERT_CALLS, &calls.params()).await.map(drop),
-            (true, false) => lease.execute(INSERT_EVENTS, &events.params()).await.map(drop),
+            (true, false) => lease.execute(self.sessions.insert_events, &events.params()).await.map(drop),
             (false, false) => {
                 let (calls, events) = (calls.params(), events.params());
-                lease.query_with((INSERT_CALLS, &calls), (INSERT_EVENTS, &events)).await.map(drop)
+                lease.query_with((INSERT_CALLS, &calls), (self.sessions.insert_events, &events)).await.map(drop)
             }
             (true, true) => Ok(()),
         };
         done.map_err(StoreError::query("recording calls and events"))
     }
 }
-
-// A second row of a call that a person let through, made again after a kill.
-const INSERT_CALLS: &str = "INSERT INTO tool_calls
-    (session_id, request_id, caller, tool, arguments, outcome, detail, effect, called_at, duration_us)
-    SELECT * FROM unnest($1::uuid[], $2::uuid[], $3::text[], $4::text[], $5::jsonb[], $6::text[],
-                         $7::text[], $8::text[], $9::timestamptz[], $10::bigint[])
-    ON CONFLICT DO NOTHING";
-
-// A batch that is written again, because the answer to the first try was lost, does no harm.
-const INSERT_EVENTS: &str = "INSERT INTO session_events (session_id, seq, at, kind, body)
-    SELECT * FROM unnest($1::uuid[], $2::int[], $3::timestamptz[], $4::text[], $5::jsonb[])
-    ON CONFLICT (session_id, seq) DO NOTHING";
 
 type Columns<'a, const N: usize> = [&'a (dyn tokio_postgres::types::ToSql + Sync); N];
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::audit::{CallRecord, Outcome};
 use super::definition::{Definition, Effect};
+use super::sql::record::{INSERT_WITH_EFFECT, objects};
 use access::Caller;
 use base::{ButlerName, RequestContext, Seen, SessionId, Trust, text};
 use store::{Lease, Params, Store, StoreError};
@@ -96,11 +97,6 @@ pub struct ToolCall {
     pub(super) seen: Arc<Seen>,
 }
 
-const INSERT_AUDIT: &str = "INSERT INTO tool_calls
-    (session_id, request_id, caller, tool, arguments, outcome, effect, called_at, duration_us)
-    VALUES ($1, $2, $3, $4, $5, 'ok', $6, $7,
-            $8 + (extract(epoch FROM clock_timestamp() - transaction_timestamp()) * 1000000)::bigint)";
-
 /// What of a call's audit row is made for it, kept alive while a statement borrows it.
 struct AuditRow<'a> {
     call: &'a ToolCall,
@@ -166,7 +162,7 @@ impl ToolCall {
 
     /// Reads rows as objects, a timestamp with its offset.
     pub async fn objects(&self, sql: &str, params: Params<'_>) -> Result<Vec<Value>, ToolError> {
-        let rows = self.query(&format!("SELECT to_jsonb(q) FROM ({sql}) q"), params).await?;
+        let rows = self.query(&objects(sql), params).await?;
         Ok(rows.iter().map(|row| row.get(0)).collect())
     }
 
@@ -223,7 +219,7 @@ impl ToolCall {
         sql: &str,
         params: Params<'_>,
     ) -> Result<Vec<Row>, tokio_postgres::Error> {
-        let rows = lease.query_with((sql, params), (INSERT_AUDIT, &self.audit_row().params())).await?;
+        let rows = lease.query_with((sql, params), (INSERT_WITH_EFFECT, &self.audit_row().params())).await?;
         self.audited.store(true, Ordering::Release);
         Ok(rows)
     }
@@ -292,7 +288,7 @@ impl EffectTx<'_, '_> {
 
     /// Writes the audit row and makes everything durable.
     pub async fn commit(mut self) -> Result<(), ToolError> {
-        let recorded = self.tx.execute(INSERT_AUDIT, &self.call.audit_row().params()).await;
+        let recorded = self.tx.execute(INSERT_WITH_EFFECT, &self.call.audit_row().params()).await;
         recorded.map_err(StoreError::query("recording the call"))?;
         self.tx.commit().await.map_err(StoreError::query("committing"))?;
         self.call.audited.store(true, Ordering::Release);

@@ -9,15 +9,17 @@ use sha2::{Digest, Sha256};
 
 use super::call::{ToolCall, ToolError};
 use super::definition::{Definition, Effect, Meta};
+use super::sql::state::RESERVED_PREFIX;
+use super::sql::{blobs, state};
 use super::tool::{Tool, handler};
 use base::Trust;
-use store::{Lease, Params};
+use store::Lease;
 
 const MAX_KEY: usize = 256;
 /// The largest value of `state_set`, as JSON text.
 const MAX_VALUE: usize = 256 * 1024;
 /// The largest attachment that is handed to a model in one piece.
-const MAX_ATTACHMENT: i64 = 8 * 1024 * 1024;
+const MAX_ATTACHMENT: i32 = 8 * 1024 * 1024;
 
 /// `state_*` and `get_attachment`.
 pub fn core_tools() -> Vec<Tool> {
@@ -79,8 +81,7 @@ fn definitions() -> Vec<Arc<Definition>> {
 
 async fn state_get(call: ToolCall) -> Result<Value, ToolError> {
     let key = call.text("key").unwrap_or_default();
-    let row = call.query("SELECT value FROM state WHERE key = $1", &[&key]).await?.into_iter().next();
-    Ok(json!({"key": key, "value": row.map(|r| r.get::<_, Value>(0))}))
+    Ok(json!({"key": key, "value": state::get(&call, key).await?}))
 }
 
 async fn state_set(call: ToolCall) -> Result<Value, ToolError> {
@@ -94,18 +95,9 @@ async fn state_set(call: ToolCall) -> Result<Value, ToolError> {
             format!("The value is {size} bytes as JSON; at most {MAX_VALUE} fit. Store it in parts."),
         ));
     }
-    call.effect(
-        "INSERT INTO state (key, value) VALUES ($1, $2)
-         ON CONFLICT (tenant_id, key) DO UPDATE
-         SET value = excluded.value, version = state.version + 1, updated_at = shared.clock()",
-        &[&key, value],
-    )
-    .await?;
+    state::set(&call, key, value).await?;
     Ok(json!({"key": key, "status": "ok"}))
 }
-
-/// Keys that butlerd itself keeps in a butler's state.
-pub const RESERVED_PREFIX: &str = "module:";
 
 fn own_key(key: &str) -> Result<(), ToolError> {
     if key.starts_with(RESERVED_PREFIX) {
@@ -120,30 +112,18 @@ fn own_key(key: &str) -> Result<(), ToolError> {
 async fn state_delete(call: ToolCall) -> Result<Value, ToolError> {
     let key = call.text("key").unwrap_or_default();
     own_key(key)?;
-    call.effect("DELETE FROM state WHERE key = $1", &[&key]).await?;
+    state::delete(&call, key).await?;
     Ok(json!({"key": key, "status": "deleted"}))
 }
 
 async fn state_list(call: ToolCall) -> Result<Value, ToolError> {
     let prefix = call.text("prefix").unwrap_or_default();
     let keys_only = call.args.get("keys_only").and_then(Value::as_bool).unwrap_or(true);
-    let params: Params<'_> = &[&prefix];
     if keys_only {
-        let rows = call
-            .query(
-                "SELECT key FROM state WHERE starts_with(key, $1) AND NOT starts_with(key, 'module:') ORDER BY key",
-                params,
-            )
-            .await?;
-        return Ok(rows.into_iter().map(|r| Value::String(r.get(0))).collect());
+        return Ok(json!(state::keys(&call, prefix).await?));
     }
-    let rows = call
-        .query(
-            "SELECT key, value FROM state WHERE starts_with(key, $1) AND NOT starts_with(key, 'module:') ORDER BY key",
-            params,
-        )
-        .await?;
-    Ok(rows.into_iter().map(|r| json!({"key": r.get::<_, String>(0), "value": r.get::<_, Value>(1)})).collect())
+    let entries = state::entries(&call, prefix).await?;
+    Ok(entries.into_iter().map(|entry| json!({"key": entry.key, "value": entry.value})).collect())
 }
 
 /// The name under which a blob's content is known: `blob:sha256:<hex>`.
@@ -162,13 +142,7 @@ pub async fn put_blob(
 ) -> Result<String, tokio_postgres::Error> {
     let reference = blob_ref(content);
     let hex = reference.rsplit(':').next().unwrap_or_default();
-    lease
-        .execute(
-            "INSERT INTO blobs (sha256, media_type, filename, content, trust) VALUES ($1, $2, $3, $4, $5)
-             ON CONFLICT (tenant_id, sha256) DO NOTHING",
-            &[&hex, &media_type, &filename, &content, &Trust::Stranger.as_str()],
-        )
-        .await?;
+    blobs::put(lease, hex, media_type, filename, content, Trust::Stranger).await?;
     Ok(reference)
 }
 
@@ -178,27 +152,19 @@ async fn get_attachment(call: ToolCall) -> Result<Value, ToolError> {
     if hex.len() != 64 || !hex.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Ok(json!({"status": "invalid", "error": "A storage_ref looks like blob:sha256:<64 hex digits>."}));
     }
-    let rows = call
-        .query(
-            "SELECT media_type, filename, octet_length(content)::bigint,
-                    CASE WHEN octet_length(content) <= $2 THEN content END
-             FROM blobs WHERE sha256 = lower($1)",
-            &[&hex, &i32::try_from(MAX_ATTACHMENT).unwrap_or(i32::MAX)],
-        )
-        .await?;
-    let Some(row) = rows.into_iter().next() else {
+    let Some(blob) = blobs::get(&call, hex, MAX_ATTACHMENT).await? else {
         return Ok(json!({"status": "not_found", "error": "There is no attachment with this storage_ref."}));
     };
-    let size: i64 = row.get(2);
-    let Some(content) = row.get::<_, Option<Vec<u8>>>(3) else {
+    let size = blob.size;
+    let Some(content) = blob.content else {
         let error = format!("The attachment has {size} bytes; at most {MAX_ATTACHMENT} are handed out at once.");
         return Ok(json!({"status": "error", "error": error, "code": "too_large", "size_bytes": size}));
     };
     Ok(json!({
         "status": "ok",
         "storage_ref": reference,
-        "media_type": row.get::<_, String>(0),
-        "filename": row.get::<_, Option<String>>(1),
+        "media_type": blob.media_type,
+        "filename": blob.filename,
         "size_bytes": size,
         "content_base64": BASE64.encode(content),
     }))

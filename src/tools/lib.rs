@@ -15,9 +15,8 @@ mod skills;
 pub mod sql;
 mod taint;
 mod tool;
-pub mod undo;
 
-pub use audit::{Auditor, CallRecord, EventRecord, Outcome};
+pub use audit::{Auditor, CallRecord, EventRecord, Outcome, SessionStatements};
 pub use call::{EffectTx, ToolCall, ToolError};
 pub use core::{blob_ref, core_tools, put_blob};
 pub use definition::{ArgumentsError, Definition, Effect, Meta, SchemaError};
@@ -25,4 +24,5 @@ pub use egress::{EgressGate, EgressTarget, EgressTargetFn, GateDecision};
 pub use notes::{note_tools, notes_told};
 pub use registry::{DuplicateTool, Gate, Reply, ToolSet, ToolSetBuilder};
 pub use skills::{SKILL_LIST, SKILL_READ, skill_loaded, skill_tools};
+pub use sql::undo;
 pub use tool::{Handler, Tool, handler};

@@ -2,11 +2,11 @@
 
 use std::sync::{Arc, OnceLock};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::call::{ToolCall, ToolError};
 use super::definition::{Definition, Effect, Meta};
+use super::sql::notes::{self as sql, ToldNote};
 use super::tool::{Tool, handler};
 use store::{Lease, StoreError};
 
@@ -68,23 +68,15 @@ async fn note_to_self(call: ToolCall) -> Result<Value, ToolError> {
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
     // Two sessions that note at once count one after the other.
-    tx.query("SELECT pg_advisory_xact_lock(hashtextextended('notes ' || current_schema() || shared.tenant(), 0))", &[])
-        .await?;
-    if let Some(old) = replaces {
-        let sql =
-            "UPDATE notes_to_self SET dropped_at = shared.clock() WHERE id = $1 AND dropped_at IS NULL RETURNING id";
-        if tx.query(sql, &[&old]).await?.is_empty() {
-            let why = format!("There is no note [{old}] to replace; the numbers stand in brackets before your notes.");
-            return Err(ToolError::refused("not_found", why));
-        }
+    sql::lock(&mut tx).await?;
+    if let Some(old) = replaces
+        && !sql::replace(&mut tx, old).await?
+    {
+        let why = format!("There is no note [{old}] to replace; the numbers stand in brackets before your notes.");
+        return Err(ToolError::refused("not_found", why));
     }
-    let told =
-        tx.query("SELECT count(*) FROM notes_to_self WHERE dropped_at IS NULL AND trust IN ('owner', 'system')", &[]);
-    let told: i64 = told.await?.first().map_or(0, |r| r.get(0));
-    let sql = "SELECT id FROM notes_to_self WHERE dropped_at IS NULL AND text = $1
-               AND (trust IN ('owner', 'system')) = (shared.trust() IN ('owner', 'system'))";
-    let same: Option<i64> = tx.query(sql, &[&note]).await?.first().map(|r| r.get(0));
-    let (id, new) = match same {
+    let told = sql::count_told(&mut tx).await?;
+    let (id, new) = match sql::same(&mut tx, &note).await? {
         Some(id) => (id, false),
         None if told >= MOST => {
             let why = format!(
@@ -93,11 +85,7 @@ async fn note_to_self(call: ToolCall) -> Result<Value, ToolError> {
             );
             return Err(ToolError::refused("full", why));
         }
-        None => {
-            let sql = "INSERT INTO notes_to_self (text, session_id) VALUES ($1, $2) RETURNING id";
-            let rows = tx.query(sql, &[&note, &session]).await?;
-            (rows[0].get(0), true)
-        }
+        None => (sql::add(&mut tx, &note, session).await?, true),
     };
     tx.commit().await?;
     Ok(json!({"note_id": id, "note": note, "already_there": !new}))
@@ -105,36 +93,24 @@ async fn note_to_self(call: ToolCall) -> Result<Value, ToolError> {
 
 async fn note_drop(call: ToolCall) -> Result<Value, ToolError> {
     let id = call.args.get("note_id").and_then(Value::as_i64).unwrap_or_default();
-    let sql =
-        "UPDATE notes_to_self SET dropped_at = coalesce(dropped_at, shared.clock()) WHERE id = $1 RETURNING id, text";
-    match call.effect(sql, &[&id]).await?.first() {
-        Some(row) => Ok(json!({"note_id": row.get::<_, i64>(0), "note": row.get::<_, String>(1), "dropped": true})),
+    match sql::take_out(&call, id).await? {
+        Some(note) => Ok(json!({"note_id": id, "note": note, "dropped": true})),
         None => Err(ToolError::refused("not_found", format!("There is no note [{id}]."))),
     }
 }
 
 async fn notes_list(call: ToolCall) -> Result<Value, ToolError> {
     let dropped = call.args.get("dropped").and_then(Value::as_bool).unwrap_or(false);
-    let sql = "SELECT id, text, trust, session_id, created_at, dropped_at FROM notes_to_self
-               WHERE (dropped_at IS NOT NULL) = $1 ORDER BY id LIMIT 500";
-    let rows = call.query(sql, &[&dropped]).await?;
-    let shown = rows.iter().map(|r| {
-        let trust: String = r.get(2);
-        json!({"note_id": r.get::<_, i64>(0), "note": r.get::<_, String>(1), "trust": trust,
-               "told_to_sessions": !dropped && (trust == "owner" || trust == "system"),
-               "session_id": r.get::<_, Option<uuid::Uuid>>(3), "created_at": r.get::<_, Timestamp>(4),
-               "dropped_at": r.get::<_, Option<Timestamp>>(5)})
+    let shown = sql::list(&call, dropped).await?.into_iter().map(|note| {
+        let told = !dropped && (note.trust == "owner" || note.trust == "system");
+        json!({"note_id": note.id, "note": note.text, "trust": note.trust, "told_to_sessions": told,
+               "session_id": note.session_id, "created_at": note.created_at, "dropped_at": note.dropped_at})
     });
     Ok(Value::Array(shown.collect()))
 }
 
 /// The notes that sessions are told, each a line, the oldest first.
 pub async fn notes_told(lease: &mut Lease) -> Result<Vec<String>, StoreError> {
-    let sql = "SELECT id, text, (created_at AT TIME ZONE current_setting('TimeZone'))::date::text FROM notes_to_self
-               WHERE dropped_at IS NULL AND trust IN ('owner', 'system') ORDER BY id LIMIT $1";
-    let rows = lease.read(sql, &[&MOST]).await.map_err(StoreError::query("reading the notes"))?;
-    let line = |r: &tokio_postgres::Row| {
-        format!("- [{}] {} ({})", r.get::<_, i64>(0), r.get::<_, String>(1), r.get::<_, String>(2))
-    };
-    Ok(rows.iter().map(line).collect())
+    let line = |note: ToldNote| format!("- [{}] {} ({})", note.id, note.text, note.day);
+    Ok(sql::told(lease, MOST).await?.into_iter().map(line).collect())
 }

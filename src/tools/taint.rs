@@ -1,12 +1,18 @@
 //! What a call shows to its session is noted in the session's row before the session is shown it.
 
+use super::audit::SessionStatements;
 use access::Caller;
 use base::Trust;
 use store::{Store, StoreError};
 
 /// Notes on the caller's session that it is shown private data, or text of this trust. Does nothing for callers that are
 /// no session, and for what was noted before.
-pub(super) async fn note(store: &Store, caller: &Caller, trust: Trust, private: bool) -> Result<(), StoreError> {
+pub(super) async fn note(
+    (store, sessions): (&Store, &SessionStatements),
+    caller: &Caller,
+    trust: Trust,
+    private: bool,
+) -> Result<(), StoreError> {
     let (Some(taint), Some(session)) = (caller.taint(), caller.session()) else { return Ok(()) };
     let (trust, private) = (trust.min(taint.trust()), private || taint.private());
     if trust == taint.trust() && private == taint.private() {
@@ -14,13 +20,7 @@ pub(super) async fn note(store: &Store, caller: &Caller, trust: Trust, private: 
     }
     let mut lease = store.tenant(&caller.context.tenant_id).await?;
     lease
-        .execute(
-            "UPDATE sessions SET exposed_at = CASE WHEN trust <> $2 THEN coalesce(exposed_at, shared.clock()) ELSE exposed_at END,
-                    trust = $2,
-                    private_at = CASE WHEN $3 THEN coalesce(private_at, shared.clock()) END
-             WHERE id = $1",
-            &[&session.0, &trust.as_str(), &private],
-        )
+        .execute(sessions.note_taint, &[&session.0, &trust.as_str(), &private])
         .await
         .map_err(StoreError::query("noting what a session was shown"))?;
     taint.observe(trust);

@@ -5,6 +5,7 @@ use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use sha2::{Digest, Sha256};
 use std::sync::Arc;
 
+use crate::sql::{self, SealedRow};
 use base::redact::household;
 use base::{Secret, TenantId};
 use store::{Database, StoreError, derive};
@@ -32,11 +33,13 @@ pub enum Source {
     Environment,
 }
 
-/// What may be told of a secret.
-#[derive(Debug, Clone, serde::Serialize)]
-pub struct SecretInfo {
-    pub name: String,
-    pub updated_at: jiff::Timestamp,
+store::row! {
+    /// What may be told of a secret.
+    #[derive(Debug, Clone, serde::Serialize)]
+    pub struct SecretInfo {
+        pub name: String,
+        pub updated_at: jiff::Timestamp,
+    }
 }
 
 /// Reads and writes credentials. What it hands out is hidden from then on wherever text is stored or logged. Cheap to
@@ -78,12 +81,7 @@ impl Credentials {
             self.inner.cipher.encrypt(&XNonce::from(nonce), payload).map_err(|_| CredentialError::BadValue)?;
         let mut lease = self.inner.db.shared(tenant).await?;
         lease
-            .execute(
-                "INSERT INTO shared.secrets (name, nonce, ciphertext, key_id) VALUES ($1, $2, $3, $4)
-                 ON CONFLICT (tenant_id, name) DO UPDATE
-                 SET nonce = $2, ciphertext = $3, key_id = $4, updated_at = shared.clock()",
-                &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id],
-            )
+            .execute(sql::SET_SECRET, &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id])
             .await
             .map_err(StoreError::query("storing a secret"))?;
         Ok(())
@@ -97,10 +95,7 @@ impl Credentials {
     ) -> Result<Option<(Secret<String>, Source)>, CredentialError> {
         let mut lease = self.inner.db.shared(tenant).await?;
         let row = lease
-            .query_opt(
-                "SELECT nonce, ciphertext FROM shared.secrets WHERE tenant_id = $1 AND name = $2",
-                &[&tenant.as_str(), &name],
-            )
+            .query_opt(sql::GET_SECRET, &[&tenant.as_str(), &name])
             .await
             .map_err(StoreError::query("reading a secret"))?;
         drop(lease);
@@ -109,8 +104,8 @@ impl Credentials {
             return Ok(value.inspect(|v| household().hide(v)).map(|v| (v, Source::Environment)));
         };
         let wrong = || CredentialError::WrongKey(name.to_owned());
-        let nonce: [u8; 24] = row.get::<_, Vec<u8>>(0).try_into().map_err(|_| wrong())?;
-        let ciphertext: Vec<u8> = row.get(1);
+        let SealedRow { nonce, ciphertext } = SealedRow::from(&row);
+        let nonce: [u8; 24] = nonce.try_into().map_err(|_| wrong())?;
         let aad = aad(tenant, name);
         let payload = Payload { msg: &ciphertext, aad: aad.as_bytes() };
         let clear = self.inner.cipher.decrypt(&XNonce::from(nonce), payload).map_err(|_| wrong())?;
@@ -123,21 +118,16 @@ impl Credentials {
     /// Names and times of the stored secrets.
     pub async fn list(&self, tenant: &TenantId) -> Result<Vec<SecretInfo>, CredentialError> {
         let mut lease = self.inner.db.shared(tenant).await?;
-        let rows = lease
-            .query(
-                "SELECT name, updated_at FROM shared.secrets WHERE tenant_id = $1 ORDER BY name",
-                &[&tenant.as_str()],
-            )
-            .await
-            .map_err(StoreError::query("listing secrets"))?;
-        Ok(rows.into_iter().map(|r| SecretInfo { name: r.get(0), updated_at: r.get(1) }).collect())
+        let rows =
+            lease.query(sql::LIST_SECRETS, &[&tenant.as_str()]).await.map_err(StoreError::query("listing secrets"))?;
+        Ok(rows.iter().map(SecretInfo::from).collect())
     }
 
     /// Removes a secret; says whether it was there.
     pub async fn remove(&self, tenant: &TenantId, name: &str) -> Result<bool, CredentialError> {
         let mut lease = self.inner.db.shared(tenant).await?;
         let n = lease
-            .execute("DELETE FROM shared.secrets WHERE tenant_id = $1 AND name = $2", &[&tenant.as_str(), &name])
+            .execute(sql::REMOVE_SECRET, &[&tenant.as_str(), &name])
             .await
             .map_err(StoreError::query("removing a secret"))?;
         Ok(n > 0)

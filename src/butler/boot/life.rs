@@ -57,7 +57,7 @@ impl RunningButler {
         let Workers { routed, approvals, schedule_loop, buffer, pump, episode_intake } = self.workers;
         routed.close();
         schedule_loop.close();
-        core.services.inbox.withdraw(name.as_str());
+        core.services.inbox.butlers().withdraw(name.as_str());
         core.services.routes.withdraw(name.as_str()).await;
         // Begun last, ended first: nothing new comes in while what is under way is finished.
         self.modules.stop_tasks().await;

@@ -117,7 +117,7 @@ impl Booting<'_> {
         let Prepared { store, gate, .. } = prepared;
         // Bound early, because sessions are told the port; answered late, once every tool is there.
         let listener = phases.run("port", async { Listener::bind(address(services, config)) }).await?;
-        let auditor = Auditor::start(store.clone());
+        let auditor = Auditor::start(store.clone(), sessions::sql::STATEMENTS);
         let spawner = Spawner::new(SpawnerParts {
             config: config.clone(),
             settings: services.config.spawner.clone(),
@@ -280,7 +280,7 @@ impl Booting<'_> {
             })
             .await?;
         let schedule_loop = phases.run("schedules", butler.schedules.start()).await?;
-        services.inbox.enrol(name, target(config, &butler.core, tools, wake));
+        services.inbox.butlers().enrol(name, target(config, &butler.core, tools, wake));
         let buffer = match &config.buffer {
             Some(settings) if name == SWITCHBOARD => {
                 let opening = services.inbox.open(store.clone(), spawner.clone(), settings);

@@ -29,7 +29,7 @@ impl DeliveryHooks for Replies {
     }
 
     fn told(&self, origin: &str) {
-        if let Some(target) = self.inbox.target(origin) {
+        if let Some(target) = self.inbox.butlers().target(origin) {
             target.wake.notify_one();
         }
     }

@@ -5,6 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::define;
+use crate::sql::{self, Words};
 use inbox::{Inbox, Lane, LiveKind};
 use outbox::{Outbox, egress_target_fn, send_called};
 use tools::{Definition, Effect, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler};
@@ -106,9 +107,7 @@ async fn notify(call: ToolCall, inbox: Inbox, outbox: Outbox) -> Result<Value, T
 /// Whether the session deals with a person's message.
 async fn somebody_wrote(call: &ToolCall) -> Result<bool, ToolError> {
     let Some(session) = call.session() else { return Ok(false) };
-    let sql = "SELECT 1 FROM sessions s JOIN route_inbox r ON r.id = s.route_id
-               WHERE s.id = $1 AND r.kind IN ('message', 'answer')";
-    Ok(!call.query(sql, &[&session.0]).await?.is_empty())
+    sql::answers_somebody(call, session.0).await
 }
 
 async fn answer(call: ToolCall, intent: &str, inbox: Inbox, outbox: Outbox) -> Result<Value, ToolError> {
@@ -118,15 +117,9 @@ async fn answer(call: ToolCall, intent: &str, inbox: Inbox, outbox: Outbox) -> R
     let (message, emoji) = (call.text("message"), call.text("emoji"));
     let ctx = call.context().clone();
     let (lane, request, trust) = (Lane::of_request(&ctx), ctx.request_id.0, ctx.trust.as_str());
-    let rows = call
-        .effect(
-            "SELECT shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8)
-             FROM sessions s JOIN route_inbox r ON r.id = s.route_id
-             WHERE s.id = $3 AND r.kind IN ('message', 'answer')",
-            &[&request, &lane.0, &session.0, &intent, &message, &emoji, &trust, &json!(ctx)],
-        )
-        .await?;
-    if rows.is_empty() {
+    let context = json!(ctx);
+    let words = Words { session: session.0, request, lane: &lane.0, intent, message, emoji, trust, context: &context };
+    if !sql::say(&call, words).await? {
         return refused(
             "nobody_to_answer",
             "This session was not started by a person's message; send the owner a message, or end with a report.",

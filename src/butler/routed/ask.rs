@@ -53,7 +53,7 @@ pub fn ask_tools(inbox: &Inbox) -> Vec<Tool> {
 async fn list(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     let own = call.butler.as_str();
     let wanted = call.args.get("routable_only").and_then(Value::as_bool).unwrap_or(false);
-    let shown = inbox.registered().into_iter().filter(|butler| butler.routable() || !wanted).map(|butler| {
+    let shown = inbox.butlers().registered().into_iter().filter(|butler| butler.routable() || !wanted).map(|butler| {
         json!({"name": butler.name, "description": butler.description, "you": butler.name == own,
                "routable": butler.routable(), "eligibility": butler.eligibility, "here": butler.here,
                "route_contract": butler.contract,
@@ -71,7 +71,7 @@ async fn ask(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     };
     let butler = call.text("butler").unwrap_or_default().to_owned();
     let question = call.text("question").unwrap_or_default().to_owned();
-    let routable = inbox.routable();
+    let routable = inbox.butlers().routable();
     if butler == call.butler.as_str() || !routable.iter().any(|(name, _)| *name == butler) {
         let others = routable.iter().map(|(name, _)| name.as_str()).filter(|name| *name != call.butler.as_str());
         let others: Vec<&str> = others.collect();

@@ -4,9 +4,8 @@ use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
 use std::time::{Duration, Instant};
 
-use uuid::Uuid;
-
 use super::rules::{Kind, Rule, Rules};
+use crate::sql::rules::{self as sql, RuleRow};
 use crate::types::Action;
 use base::TenantId;
 use store::{Lease, StoreError};
@@ -43,27 +42,13 @@ impl RuleBook {
     }
 }
 
-/// The rules on record, in their order.
+/// The rules on record, in their order; those that this version can't read are left out.
 pub(super) async fn list(lease: &mut Lease) -> Result<Vec<Rule>, StoreError> {
-    let rows = lease
-        .read(
-            "SELECT id, position, kind, pattern, action, butler, enabled, note FROM triage_rules ORDER BY position, id",
-            &[],
-        )
-        .await
-        .map_err(StoreError::query("reading the triage rules"))?;
-    let rule = |row: &tokio_postgres::Row| -> Option<Rule> {
-        let action: String = row.get(4);
-        Some(Rule {
-            id: row.get::<_, Uuid>(0),
-            position: row.get(1),
-            kind: Kind::from_name(row.get(2))?,
-            pattern: row.get(3),
-            action: serde_json::from_value::<Action>(action.into()).ok()?,
-            butler: row.get(5),
-            enabled: row.get(6),
-            note: row.get(7),
-        })
-    };
-    Ok(rows.iter().filter_map(rule).collect())
+    Ok(sql::list(lease).await?.into_iter().filter_map(rule).collect())
+}
+
+fn rule(row: RuleRow) -> Option<Rule> {
+    let RuleRow { id, position, kind, pattern, action, butler, enabled, note } = row;
+    let (kind, action) = (Kind::from_name(&kind)?, serde_json::from_value::<Action>(action.into()).ok()?);
+    Some(Rule { id, position, kind, pattern, action, butler, enabled, note })
 }

@@ -2,17 +2,16 @@
 
 use jiff::Timestamp;
 use serde_json::{Value, json};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::book::list;
+use super::given::{no_such_rule, rule_of};
 use super::rules::Rules;
-use super::tools::{no_such_rule, rule_of};
 use crate::accept::triage;
 use crate::handle::Inbox;
+use crate::sql::shown::{self, PastRow};
 use crate::types::{Envelope, Triage};
 use base::text;
-use store::StoreError;
 use tools::{ToolCall, ToolError};
 
 /// Messages looked at where nobody says how many.
@@ -51,7 +50,7 @@ pub(super) async fn dry_run(call: ToolCall, inbox: Inbox) -> Result<Value, ToolE
         }
     };
     let last = call.args.get("last").and_then(Value::as_i64).unwrap_or(LAST);
-    let messages = newest(&call, last).await?;
+    let messages: Vec<Past> = shown::past(&call, last).await?.into_iter().filter_map(past).collect();
     let looked_at = messages.len();
     let fitted: Vec<Value> = messages.iter().filter_map(|message| told(message, &rules)).collect();
     Ok(json!({"looked_at": looked_at, "fitted": fitted.len(), "messages": fitted}))
@@ -70,41 +69,22 @@ fn told(message: &Past, rules: &Rules) -> Option<Value> {
     }))
 }
 
-async fn newest(call: &ToolCall, last: i64) -> Result<Vec<Past>, ToolError> {
-    let rows = call
-        .lease()
-        .await?
-        .read(
-            "SELECT request_id, received_at, channel, provider, endpoint, external_event_id, thread, observed_at, body,
-                    attachments, envelope, triage
-             FROM message_inbox ORDER BY seq DESC LIMIT $1",
-            &[&last],
-        )
-        .await
-        .map_err(StoreError::query("reading the newest messages"))?;
-    Ok(rows.iter().filter_map(past).collect())
-}
-
 /// The envelope as it came in, put together again from its row.
-fn past(row: &Row) -> Option<Past> {
-    let rest: Value = row.get(10);
+fn past(row: PastRow) -> Option<Past> {
+    let rest = &row.envelope;
     let envelope = json!({
         "schema_version": "ingest.v1",
-        "source": {"channel": row.get::<_, String>(2), "provider": row.get::<_, String>(3),
-                   "endpoint_identity": row.get::<_, String>(4)},
-        "event": {"external_event_id": row.get::<_, Option<String>>(5).unwrap_or_default(),
-                  "external_thread_id": row.get::<_, Option<String>>(6),
-                  "observed_at": row.get::<_, Timestamp>(7).to_string()},
+        "source": {"channel": row.channel, "provider": row.provider, "endpoint_identity": row.endpoint},
+        "event": {"external_event_id": row.external_event_id.unwrap_or_default(), "external_thread_id": row.thread,
+                  "observed_at": row.observed_at.to_string()},
         "sender": rest["sender"],
-        "payload": {"raw": rest["raw"], "normalized_text": row.get::<_, String>(8),
-                    "attachments": row.get::<_, Value>(9)},
+        "payload": {"raw": rest["raw"], "normalized_text": row.body, "attachments": row.attachments},
         "control": rest["control"],
     });
-    let was = row.get::<_, Option<Value>>(11).and_then(|triage| serde_json::from_value(triage).ok());
     Some(Past {
-        request_id: row.get(0),
-        received_at: row.get(1),
+        request_id: row.request_id,
+        received_at: row.received_at,
         envelope: serde_json::from_value(envelope).ok()?,
-        was,
+        was: row.triage.and_then(|triage| serde_json::from_value(triage).ok()),
     })
 }

@@ -3,6 +3,7 @@
 
 mod book;
 mod dry_run;
+mod given;
 mod rules;
 mod tools;
 

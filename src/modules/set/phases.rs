@@ -4,14 +4,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use serde_json::Value;
-
 use super::{Modules, Slot, switch_key};
 use crate::contract::{ModuleContext, ModuleError, Phase};
 use access::credentials::Credentials;
 use base::{ButlerName, TenantId};
 use outbox::{Channel, MESSENGER};
 use store::Database;
+use tools::sql::state;
 use tools::{Tool, ToolSetBuilder};
 
 /// How tools end that send something out.
@@ -122,8 +121,8 @@ impl Modules {
 
     async fn stored_switch(&self, base: &ModuleContext, module: &str) -> Result<Option<bool>, String> {
         let mut lease = base.store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
-        let row = lease.query_opt("SELECT value FROM state WHERE key = $1", &[&switch_key(module)]).await;
-        Ok(row.map_err(|e| e.to_string())?.and_then(|r| r.get::<_, Value>(0).as_bool()))
+        let value = state::value(&mut lease, &switch_key(module)).await.map_err(|e| e.to_string())?;
+        Ok(value.and_then(|value| value.as_bool()))
     }
 
     /// Phase `startup`, after all have started: the ways out that they bring. Those of any other butler than the messenger

@@ -10,6 +10,7 @@ use super::Counts;
 use super::catalog::{self, PLAIN, Table};
 use super::error::BackupError;
 use super::records::{Manifest, Record, Writer};
+use crate::sql;
 use store::replay;
 
 /// Pieces of a table are gathered to about this size.
@@ -56,8 +57,8 @@ pub(super) async fn dump<W: Write>(
 
 /// Whether a household is in this database at all.
 async fn there(tx: &Transaction<'_>) -> Result<bool, BackupError> {
-    let row = tx.query_one("SELECT to_regclass('shared.butler_roles') IS NOT NULL", &[]).await;
-    Ok(row.map_err(BackupError::database("looking for a household"))?.get(0))
+    let row = tx.query_one(sql::HOUSEHOLD_IS_THERE, &[]).await;
+    Ok(row.map_err(BackupError::database("looking for a household"))?.get("found"))
 }
 
 /// Keeps the tables as they are: rows stay as of the moment by themselves, a table that is rewritten or emptied whole
@@ -72,8 +73,8 @@ async fn lock(tx: &Transaction<'_>, tables: &[Table]) -> Result<(), BackupError>
 }
 
 async fn manifest(tx: &Transaction<'_>) -> Result<Manifest, BackupError> {
-    let row = tx.query_one("SELECT current_setting('server_version')", &[]).await;
-    let postgres = row.map_err(BackupError::database("asking for the server's version"))?.get(0);
+    let row = tx.query_one(sql::SERVER_VERSION, &[]).await;
+    let postgres = row.map_err(BackupError::database("asking for the server's version"))?.get("version");
     let (schemas, places) = (replay::schemas(tx).await?, replay::places(tx).await?);
     let applied = replay::history(tx, &schemas).await?;
     let tables = catalog::tables(tx, &schemas).await?;

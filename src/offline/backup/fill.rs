@@ -12,6 +12,7 @@ use super::catalog::{self, PLAIN, Sequence, Table, quoted};
 use super::error::BackupError;
 use super::records::{Manifest, Reader, Record};
 use super::sealed::seal_error;
+use crate::sql;
 use base::Secret;
 use store::replay;
 
@@ -115,10 +116,9 @@ async fn run(tx: &Transaction<'_>, statements: &[String], step: &str) -> Result<
 
 async fn refuse_unless_empty(tx: &Transaction<'_>, schemas: &[String], place: &str) -> Result<(), BackupError> {
     // One at a time: the second finds what the first has made.
-    let sql = "SELECT pg_advisory_xact_lock(hashtext('butlerd.restore'))";
-    tx.execute(sql, &[]).await.map_err(BackupError::database("waiting for another restore"))?;
-    let sql = "SELECT nspname::text FROM pg_namespace WHERE nspname = ANY ($1)";
-    let found = tx.query(sql, &[&schemas]).await.map_err(BackupError::database("looking at the database"))?;
+    tx.execute(sql::LOCK_RESTORE, &[]).await.map_err(BackupError::database("waiting for another restore"))?;
+    let found =
+        tx.query(sql::SCHEMAS_THERE, &[&schemas]).await.map_err(BackupError::database("looking at the database"))?;
     if found.is_empty() { Ok(()) } else { Err(BackupError::NotEmpty(place.to_owned())) }
 }
 
@@ -165,7 +165,6 @@ async fn copy_in<R: Read>(
 
 async fn set(tx: &Transaction<'_>, sequence: &Sequence) -> Result<(), BackupError> {
     let name = format!("{}.{}", quoted(&sequence.schema), quoted(&sequence.name));
-    let sql = "SELECT setval($1::text::regclass, $2)";
-    let done = tx.execute(sql, &[&name, &sequence.last]).await;
+    let done = tx.execute(sql::SET_SEQUENCE, &[&name, &sequence.last]).await;
     done.map(drop).map_err(BackupError::database(format!("setting {name}")))
 }

@@ -13,6 +13,7 @@ use sessions::{EventKind, SessionEvent};
 use store::Database;
 
 use super::error::DemoError;
+use crate::sql;
 
 fn heading(title: &str) {
     println!("\n{title}\n{}", "-".repeat(title.chars().count()));
@@ -96,7 +97,7 @@ pub(super) async fn database(
     // The roster's own table: no tool stands between the reader and its rows.
     let mut lease = db.shared(&TenantId::owner()).await?;
     let rows = lease
-        .query("SELECT kind, value, measured_at FROM health.measurements ORDER BY created_at", &[])
+        .query(sql::MEASUREMENTS, &[])
         .await
         .map_err(|source| DemoError::Rows { what: "health.measurements", source })?;
     println!("  health.measurements");

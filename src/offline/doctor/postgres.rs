@@ -4,6 +4,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use super::Finding;
+use crate::sql;
 use base::{Secret, task};
 use config::Config;
 use store::cluster::{Binaries, BundleOptions, MIN_MAJOR};
@@ -86,11 +87,9 @@ async fn version(config: tokio_postgres::Config) -> Result<(u32, String), tokio_
     let (client, connection) = config.connect(store::connector(&config)).await?;
     // Its end is the client's.
     drop(task::spawn(task::Kind::Job, "doctor-database", connection));
-    let row = client
-        .query_one("SELECT current_setting('server_version_num')::int, current_setting('server_version')", &[])
-        .await?;
-    let number: i32 = row.get(0);
-    Ok((u32::try_from(number).unwrap_or(0), row.get(1)))
+    let row = client.query_one(sql::SERVER_VERSION, &[]).await?;
+    let number: i32 = row.get("number");
+    Ok((u32::try_from(number).unwrap_or(0), row.get("version")))
 }
 
 #[cfg(test)]

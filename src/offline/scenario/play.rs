@@ -179,8 +179,7 @@ impl Stage {
     async fn rows(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
         let sql = filled(sql, kept);
         let mut lease = self.store.tenant(tenant).await?;
-        let wrapped = format!("SELECT to_jsonb(q) FROM ({sql}) q");
-        let rows = lease.query_read_only(&wrapped, &[]).await;
+        let rows = lease.query_read_only(&tools::sql::objects(&sql), &[]).await;
         let rows = rows.map_err(|source| StepError::Sql { what: "rows", source })?;
         Ok(Value::Array(rows.iter().map(|row| row.get(0)).collect()))
     }

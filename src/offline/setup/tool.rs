@@ -9,6 +9,7 @@ use toml_edit::DocumentMut;
 use super::SetupError;
 use super::butler::{mistakes, settings};
 use super::place::{is_there, write_new};
+use crate::sql::NEW_TOOL;
 use butler::own_tools;
 use config::{Environment, Overrides};
 
@@ -21,24 +22,6 @@ pub struct NewTool {
     pub table: String,
     pub files: [PathBuf; 2],
 }
-
-const TOOL: &str = r#"/*---
-description: >-
-  How many rows of @table@ there are@since_said@. Say here for a model what the tool does, when to use it, what comes
-  back, and which tool to use instead.
-args:
-  since: {type: string, description: "The first day that counts, YYYY-MM-DD in the person's time zone."}
-returns: row
-meta: {reads_private: true, effect: none}
----*/
-SELECT given.since, count(t.tenant_id) AS found
-  FROM (SELECT shared.day('since', :since::text) AS since) given
-  LEFT JOIN @table@ t ON @join@
- WHERE given.since IS NULL OR given.since <= shared.today()
-    OR shared.refuse(format('since %s is yet to come; today is %s. Name a day that is not over, or leave since out.',
-                            given.since, shared.today()))
- GROUP BY given.since;
-"#;
 
 const TESTS: &str = r#"# Run by `butlerd test @butler@`, each scenario as a tenant of its own that has nothing yet. Fill the table first, with the
 # butler's own tools, and compare what comes back.
@@ -129,7 +112,7 @@ pub fn new_tool(
         text.replace("@join@", join).replace("@since_said@", since_said)
     };
     let before = mistakes(overrides, environment, butler);
-    for (file, text) in files.iter().zip([TOOL, TESTS]) {
+    for (file, text) in files.iter().zip([NEW_TOOL, TESTS]) {
         if let Err(e) = write_new(file, &fill(text), 0o644) {
             take_back(&files, file);
             return Err(SetupError::failed(format!("{} can't be written: {e}.", file.display()), ""));

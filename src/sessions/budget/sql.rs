@@ -17,10 +17,8 @@ const TOKENS: &str = "coalesce(input_tokens, 0) + coalesce(output_tokens, 0) + c
 
 /// The butlers that have session rows, each with its schema.
 async fn schemas(lease: &mut Lease) -> Result<Vec<(ButlerName, String)>, StoreError> {
-    let sql = "SELECT butler, schema FROM shared.butler_roles
-               WHERE to_regclass(format('%I.sessions', schema)) IS NOT NULL ORDER BY butler";
-    let rows = lease.read(sql, &[]).await.map_err(StoreError::query("listing the butlers' schemas"))?;
-    Ok(rows.iter().filter_map(|r| Some((ButlerName::new(r.get::<_, &str>(0)).ok()?, r.get(1)))).collect())
+    let places = store::places_with(lease, "sessions").await?;
+    Ok(places.into_iter().filter_map(|place| Some((ButlerName::new(&place.butler).ok()?, place.schema))).collect())
 }
 
 /// What each butler's sessions used that got their slot between the two moments.

@@ -62,7 +62,8 @@ impl ToolSet {
                 Ok(()) => self.run(entry, call, why).await,
             },
         };
-        let shown = taint::note(&self.inner.store, &caller, shadow.seen.lowest(), shadow.def.meta.reads_private);
+        let on = (&self.inner.store, self.inner.auditor.sessions());
+        let shown = taint::note(on, &caller, shadow.seen.lowest(), shadow.def.meta.reads_private);
         let result = match shown.await {
             Ok(()) => result,
             // What it was shown is not on record, so it is not shown.

@@ -1,18 +1,25 @@
 //! Tools and jobs that a roster declares in SQL: `roster/<butler>/tools/<tool>.sql` and `jobs/<job>.sql`, each a YAML
-//! header and one statement.
+//! header and one statement. And the crate's own statements, one file for each table.
 //!
 //! The statement's parameters are bound, never pasted. Everything is checked at boot, under the butler's own role, so
 //! that a wrong column fails with file and line before a model can meet it.
 
+pub mod blobs;
+pub mod calls;
 mod header;
 mod job;
+pub(crate) mod notes;
+pub(crate) mod record;
 mod rights;
+pub mod state;
 mod statement;
 mod tool;
+pub mod undo;
 mod values;
 
 pub use header::{Header, Notify, Returns, Then, Use};
 pub use job::{JobError, SqlJob, check_jobs, prepare_jobs};
+pub use record::objects;
 pub use rights::refused;
 pub use statement::Statement;
 pub use tool::{SqlToolError, load_dir, prepare};

@@ -14,9 +14,9 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("store", &["nodes", "butler_roles", "schema_migrations"]),
     ("access", &["tokens", "secrets"]),
     ("conversation", &["conversation", "conversation_readers"]),
-    ("tools", &["tool_calls", "state", "notes_to_self", "row_changes"]),
+    ("tools", &["tool_calls", "state", "notes_to_self", "row_changes", "blobs"]),
     ("schedule", &["scheduled_tasks", "schedule_runs"]),
-    ("sessions", &["sessions", "session_events", "blobs"]),
+    ("sessions", &["sessions", "session_events"]),
     (
         "inbox",
         &[

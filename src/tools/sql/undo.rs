@@ -2,8 +2,6 @@
 //!
 //! The connection is the owner's, which sees all schemas and tenants, so each statement names both.
 
-mod sql;
-
 use jiff::Timestamp;
 use serde_json::json;
 use tokio_postgres::Row;
@@ -11,9 +9,7 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use base::{RequestContext, TenantId};
-use store::{Lease, StoreError, Tx};
-
-pub use sql::delete_changes_older_than;
+use store::{Database, Lease, StoreError, Tx};
 
 /// A call with an effect.
 #[derive(Clone, Debug)]
@@ -169,4 +165,23 @@ pub async fn maker(
     );
     let rows = lease.read(&sql, &[&change, &tenant.as_str()]).await;
     Ok(rows.map_err(StoreError::query("looking for a call"))?.first().map(ChangingCall::of))
+}
+
+/// Deletes what calls changed longer than so many days ago, at most so many calls, of one tenant; of all, if it is the
+/// owner. The database stamps the rows, so its clock counts the days. A call's rows go together. Returns how many rows.
+pub async fn delete_changes_older_than(
+    db: &Database,
+    (schema, tenant): (&str, &TenantId),
+    days: i64,
+    most: i64,
+) -> Result<u64, StoreError> {
+    let sql = "DELETE FROM shared.row_changes c USING (
+                   SELECT tx_at, txid FROM shared.row_changes
+                   WHERE tx_at < transaction_timestamp() - make_interval(days => $1::bigint::int)
+                     AND schema = $4 AND ($2 = 'owner' OR tenant_id = $2)
+                   GROUP BY tx_at, txid LIMIT $3) old
+               WHERE c.tx_at = old.tx_at AND c.txid = old.txid AND c.schema = $4";
+    let mut lease = db.every_tenant().await?;
+    let deleted = lease.execute(sql, &[&days, &tenant.as_str(), &most, &schema]).await;
+    deleted.map_err(StoreError::query("deleting old rows kept for undo"))
 }

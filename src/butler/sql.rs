@@ -1,0 +1,153 @@
+//! The statements on `route_inbox` and `asks` that belong to the end of a part of a message or of a question.
+
+use async_trait::async_trait;
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use base::TenantId;
+use inbox::{End, HandedWork, Settlement, Withdrawn};
+use store::{Claim, StoreError, Tx};
+use tools::{ToolCall, ToolError};
+
+/// What butlers keep of what was handed to them, and of what they asked.
+pub struct HandedRows;
+
+fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("settling a part of a message")
+}
+
+#[async_trait]
+impl HandedWork for HandedRows {
+    async fn end(&self, tx: &mut Tx<'_>, s: &Settlement<'_>, now: Timestamp) -> Result<bool, StoreError> {
+        let sql = s.table.settling("state = $3, settled_at = $4, last_error = $5");
+        let Claim { row, id: claim } = s.claim;
+        let held = tx.execute(&sql, &[&row, &claim, &s.end.as_str(), &now, &s.error]).await.map_err(failed())?;
+        Ok(held > 0)
+    }
+
+    async fn answer(
+        &self,
+        tx: &mut Tx<'_>,
+        s: &Settlement<'_>,
+        (asker, text): (&str, &str),
+        now: Timestamp,
+    ) -> Result<bool, StoreError> {
+        let Some(place) = store::places_in(tx, &[asker]).await?.pop() else { return Ok(false) };
+        let schema = &place.schema;
+        let Some(late) = answered(tx, s, schema, text, now).await?.filter(|ask| ask.before == "late") else {
+            return Ok(false);
+        };
+        let waits = somebody_waits(tx, schema, s.claim.row).await?;
+        let mut context = late.context;
+        context["trust"] = json!(late.trust);
+        let prompt = format!(
+            "You asked {} a question and could not wait for the answer. It has come now. Do what is left to do with it.",
+            s.butler
+        );
+        let data = json!({"question": late.question, "answered_by": s.butler, "answer": text});
+        let sql = "SELECT shared.hand_back($1, $2, $3, $4, $5)";
+        tx.query(sql, &[&asker, &context, &waits, &prompt, &data]).await.map_err(failed())?;
+        Ok(true)
+    }
+
+    async fn withdraw(
+        &self,
+        tx: &mut Tx<'_>,
+        tenant: &TenantId,
+        (butler, id): (&str, Uuid),
+        now: Timestamp,
+    ) -> Result<Withdrawn, StoreError> {
+        let step = || StoreError::query("taking back what was handed to a butler");
+        let Some(place) = store::places_in(tx, &[butler]).await?.pop() else { return Ok(Withdrawn::Back) };
+        let schema = &place.schema;
+        let sql = format!("SELECT state, session_id FROM \"{schema}\".route_inbox WHERE tenant_id = $1 AND id = $2");
+        let row = tx.query_opt(&sql, &[&tenant.as_str(), &id]).await.map_err(step())?;
+        let Some(row) = row.filter(|row| !["done", "dead"].contains(&row.get::<_, &str>("state"))) else {
+            return Ok(Withdrawn::Back);
+        };
+        // Whoever settles it holds its row and waits for the message's, which is held here: not to be waited for.
+        let sql = format!(
+            "UPDATE \"{schema}\".route_inbox SET state = 'dead', settled_at = $2, last_error = 'rerouted'
+             WHERE id = (SELECT id FROM \"{schema}\".route_inbox WHERE id = $1 AND state = 'accepted'
+                         FOR UPDATE SKIP LOCKED)"
+        );
+        let back = tx.execute(&sql, &[&id, &now]).await.map_err(step())? > 0;
+        Ok(if back { Withdrawn::Back } else { Withdrawn::UnderWay(row.get("session_id")) })
+    }
+}
+
+store::row! {
+    /// A question that was answered.
+    struct AnsweredAsk {
+        /// Its state before.
+        before: String,
+        context: Value,
+        question: String,
+        trust: String,
+    }
+}
+
+/// Puts the answer where the question is. It is believed no more than what its sessions were shown.
+async fn answered(
+    tx: &mut Tx<'_>,
+    s: &Settlement<'_>,
+    schema: &str,
+    text: &str,
+    now: Timestamp,
+) -> Result<Option<AnsweredAsk>, StoreError> {
+    let state = if s.end == End::Done { "answered" } else { "failed" };
+    let sql = format!(
+        "UPDATE \"{schema}\".asks a SET state = $2, answer = $3, answered_at = $4,
+                trust = coalesce((SELECT t.name FROM (VALUES (1, 'stranger'), (2, 'known')) AS t(rank, name)
+                                  WHERE t.name = a.trust OR {came_to} ORDER BY t.rank LIMIT 1), a.trust)
+         FROM (SELECT state AS before FROM \"{schema}\".asks WHERE id = $1 FOR UPDATE) b
+         WHERE a.id = $1 RETURNING b.before, a.context, a.question, a.trust",
+        came_to = sessions::sql::came_to(s.schema, "$1", "t.name")
+    );
+    let row = tx.query_opt(&sql, &[&s.claim.row, &state, &text, &now]).await.map_err(failed())?;
+    Ok(row.as_ref().map(AnsweredAsk::from))
+}
+
+/// Whether somebody waits for the session that asked, and so for the answer.
+async fn somebody_waits(tx: &mut Tx<'_>, schema: &str, ask: Uuid) -> Result<bool, StoreError> {
+    let sql = format!(
+        "SELECT coalesce((r.route ->> 'interactive')::boolean, false) AS waits FROM \"{schema}\".asks a
+         JOIN \"{schema}\".route_inbox r ON r.id = {} WHERE a.id = $1",
+        sessions::sql::route_of(schema, "a.session_id")
+    );
+    Ok(tx.query_opt(&sql, &[&ask]).await.map_err(failed())?.is_some_and(|row| row.get("waits")))
+}
+
+/// Whether a session of the call's butler deals with a person's message.
+pub(super) async fn answers_somebody(call: &ToolCall, session: Uuid) -> Result<bool, ToolError> {
+    let sql = format!(
+        "SELECT 1 FROM route_inbox r WHERE r.id = {} AND r.kind IN ('message', 'answer')",
+        sessions::sql::route_of(call.store.schema(), "$1")
+    );
+    Ok(!call.query(&sql, &[&session]).await?.is_empty())
+}
+
+/// What a session says to the person whose message it deals with.
+pub(super) struct Words<'a> {
+    pub session: Uuid,
+    pub request: Uuid,
+    pub lane: &'a str,
+    pub intent: &'a str,
+    pub message: Option<&'a str>,
+    pub emoji: Option<&'a str>,
+    pub trust: &'a str,
+    pub context: &'a Value,
+}
+
+/// Writes an answer as the call's effect. `false`: the session deals with nobody's message.
+pub(super) async fn say(call: &ToolCall, words: Words<'_>) -> Result<bool, ToolError> {
+    let sql = format!(
+        "SELECT shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8) FROM route_inbox r
+         WHERE r.id = {} AND r.kind IN ('message', 'answer')",
+        sessions::sql::route_of(call.store.schema(), "$3")
+    );
+    let Words { session, request, lane, intent, message, emoji, trust, context } = words;
+    let rows = call.effect(&sql, &[&request, &lane, &session, &intent, &message, &emoji, &trust, &context]).await?;
+    Ok(!rows.is_empty())
+}

@@ -1,0 +1,59 @@
+//! The statements on `shared.contacts` and `shared.contact_identities`: whom the household knows, and by what.
+
+use serde_json::Value;
+use uuid::Uuid;
+
+use store::{Lease, StoreError};
+use tools::{ToolCall, ToolError};
+
+store::row! {
+    /// A sender who is known.
+    pub struct KnownRow {
+        pub channel: String,
+        pub identity: String,
+        pub contact: Uuid,
+        pub entity: Option<Uuid>,
+    }
+}
+
+/// Those of these identities, each on its channel, that are somebody's.
+pub async fn known(lease: &mut Lease, channels: &[&str], identities: &[String]) -> Result<Vec<KnownRow>, StoreError> {
+    let sql = "SELECT i.channel, i.identity, c.id AS contact, c.entity_id AS entity
+               FROM unnest($1::text[], $2::text[]) AS asked(channel, identity)
+               JOIN shared.contact_identities i USING (channel, identity)
+               JOIN shared.contacts c ON c.id = i.contact_id";
+    let rows = lease.read(sql, &[&channels, &identities]).await.map_err(StoreError::query("looking up senders"))?;
+    Ok(rows.iter().map(KnownRow::from).collect())
+}
+
+store::row! {
+    /// A person.
+    pub struct Person {
+        pub contact_id: Uuid,
+        pub name: String,
+    }
+}
+
+/// Notes an identity as the call's effect. Returns whose it is then.
+pub async fn add(call: &ToolCall, name: &str, channel: &str, identity: &str) -> Result<Option<Person>, ToolError> {
+    let sql = "SELECT contact_id, name FROM shared.contact_identity_add($1, $2, $3)";
+    Ok(call.effect(sql, &[&name, &channel, &identity]).await?.first().map(Person::from))
+}
+
+/// Forgets an identity as the call's effect. Returns whose it was.
+pub async fn remove(call: &ToolCall, channel: &str, identity: &str) -> Result<Option<Person>, ToolError> {
+    let sql = "SELECT contact_id, name FROM shared.contact_identity_remove($1, $2)";
+    Ok(call.effect(sql, &[&channel, &identity]).await?.first().map(Person::from))
+}
+
+/// All identities as objects, by their people's names.
+pub async fn list(call: &ToolCall) -> Result<Vec<Value>, ToolError> {
+    let sql = "SELECT c.id AS contact_id, c.name, i.channel, i.identity FROM shared.contact_identities i
+               JOIN shared.contacts c ON c.id = i.contact_id ORDER BY lower(c.name), i.channel, i.identity";
+    call.objects(sql, &[]).await
+}
+
+/// Whether there is such a person.
+pub async fn is_there(call: &ToolCall, contact: Uuid) -> Result<bool, ToolError> {
+    Ok(!call.query("SELECT 1 FROM shared.contacts WHERE id = $1", &[&contact]).await?.is_empty())
+}

@@ -1,0 +1,97 @@
+//! The statements on `shared.replies`: what people are answered.
+
+use jiff::Timestamp;
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::settlement::Answer;
+use base::{RequestId, TenantId};
+use store::{Lease, StoreError, Tx};
+
+/// Writes what the person is told, unless the butler answered itself. A failure is told even after an answer.
+pub async fn add(
+    tx: &mut Tx<'_>,
+    request: RequestId,
+    segment: Option<Uuid>,
+    butler: &str,
+    answer: &Answer,
+) -> Result<(), StoreError> {
+    let sql =
+        "INSERT INTO shared.replies (request_id, segment_id, lane, butler, session_id, kind, message, auto, trust,
+                                           context)
+               SELECT $1, $2, $3, $4, $5, $6, $7, $8, $9, $10
+               WHERE NOT $8 OR NOT EXISTS (SELECT 1 FROM shared.replies WHERE request_id = $1 AND segment_id = $2)
+               ON CONFLICT DO NOTHING";
+    let kind = if answer.failure { "failure" } else { "reply" };
+    let (lane, auto, trust) = (&answer.lane.0, !answer.failure, answer.trust.as_str());
+    let context = answer.context.as_ref().map(|context| json!(context));
+    let Answer { session, text, .. } = answer;
+    tx.execute(sql, &[&request.0, &segment, lane, &butler, session, &kind, text, &auto, &trust, &context])
+        .await
+        .map(drop)
+        .map_err(StoreError::query("writing an answer"))
+}
+
+store::row! {
+    /// An answer.
+    pub struct ReplyRow {
+        pub seq: i64,
+        pub butler: String,
+        pub kind: String,
+        pub message: Option<String>,
+        pub emoji: Option<String>,
+        pub auto: bool,
+        pub at: Timestamp,
+        pub session_id: Option<Uuid>,
+        pub segment_id: Option<Uuid>,
+    }
+}
+
+impl ReplyRow {
+    /// As people are shown it.
+    pub fn shown(self) -> Value {
+        json!({"seq": self.seq, "butler": self.butler, "kind": self.kind, "message": self.message, "emoji": self.emoji,
+               "auto": self.auto, "at": self.at.to_string(), "session_id": self.session_id,
+               "segment_id": self.segment_id})
+    }
+}
+
+/// The answers to a tenant's message.
+pub async fn of(lease: &mut Lease, tenant: &TenantId, request: Uuid) -> Result<Vec<ReplyRow>, StoreError> {
+    let sql = "SELECT seq, butler, kind, message, emoji, auto, at, session_id, segment_id FROM shared.replies
+               WHERE tenant_id = $1 AND request_id = $2 ORDER BY seq";
+    let rows = lease.read(sql, &[&tenant.as_str(), &request]).await;
+    Ok(rows.map_err(StoreError::query("reading the inbox"))?.iter().map(ReplyRow::from).collect())
+}
+
+store::row! {
+    /// What was said in a lane and is on its way out.
+    pub struct Spoken {
+        pub at: Timestamp,
+        pub butler: String,
+        pub message: Option<String>,
+        pub emoji: Option<String>,
+        pub trust: String,
+    }
+}
+
+/// The answers in a lane later than `since` that are not `delivered`, the newest first.
+pub async fn on_their_way(
+    lease: &mut Lease,
+    (tenant, lane): (&TenantId, &str),
+    since: Timestamp,
+    most: i64,
+    delivered: &[i64],
+) -> Result<Vec<Spoken>, StoreError> {
+    let sql = "SELECT at, butler, message, emoji, trust FROM shared.replies
+               WHERE tenant_id = $1 AND lane = $2 AND at > $3 AND seq <> ALL($4) ORDER BY at DESC LIMIT $5";
+    let rows = lease.read(sql, &[&tenant.as_str(), &lane, &since, &delivered, &most]).await;
+    let rows = rows.map_err(StoreError::query("reading answers that are on their way"))?;
+    Ok(rows.iter().map(Spoken::from).collect())
+}
+
+/// Whether a part of a message has an answer.
+pub async fn is_there(lease: &mut Lease, segment: Uuid) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM shared.replies WHERE segment_id = $1 LIMIT 1";
+    Ok(!lease.read(sql, &[&segment]).await.map_err(StoreError::query("looking for an answer"))?.is_empty())
+}

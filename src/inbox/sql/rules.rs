@@ -1,0 +1,81 @@
+//! The statements on `triage_rules`.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use crate::triage::Rule;
+use store::{Lease, StoreError};
+use tools::{ToolCall, ToolError};
+
+store::row! {
+    /// A rule on record.
+    pub struct RuleRow {
+        pub id: Uuid,
+        pub position: i32,
+        pub kind: String,
+        pub pattern: String,
+        pub action: String,
+        pub butler: Option<String>,
+        pub enabled: bool,
+        pub note: Option<String>,
+    }
+}
+
+impl RuleRow {
+    /// As people are shown it.
+    pub fn shown(self) -> Value {
+        json!({"id": self.id, "position": self.position, "kind": self.kind, "pattern": self.pattern,
+               "action": self.action, "butler": self.butler, "enabled": self.enabled, "note": self.note})
+    }
+}
+
+const COLUMNS: &str = "id, position, kind, pattern, action, butler, enabled, note";
+const LIST: &str = "SELECT id, position, kind, pattern, action, butler, enabled, note FROM triage_rules
+    ORDER BY position, id";
+/// Between the positions of rules that name none, so that others fit in.
+const STEP: i32 = 10;
+
+/// The rules of a tenant, in their order.
+pub async fn list(lease: &mut Lease) -> Result<Vec<RuleRow>, StoreError> {
+    let rows = lease.read(LIST, &[]).await.map_err(StoreError::query("reading the triage rules"))?;
+    Ok(rows.iter().map(RuleRow::from).collect())
+}
+
+/// The rules, as a call shows them.
+pub async fn shown(call: &ToolCall) -> Result<Value, ToolError> {
+    Ok(call.query(LIST, &[]).await?.iter().map(|row| RuleRow::from(row).shown()).collect())
+}
+
+/// Adds a rule as the call's effect; without a position it comes last.
+pub async fn add(call: &ToolCall, rule: &Rule, position: Option<i32>) -> Result<Option<RuleRow>, ToolError> {
+    let sql = format!(
+        "INSERT INTO triage_rules (id, position, kind, pattern, action, butler, note)
+         VALUES ($1, coalesce($2, (SELECT coalesce(max(position), 0) + $8 FROM triage_rules)), $3, $4, $5, $6, $7)
+         RETURNING {COLUMNS}"
+    );
+    let (kind, action) = (rule.kind.as_str(), rule.action.as_str());
+    let rows = call
+        .effect(&sql, &[&rule.id, &position, &kind, &rule.pattern, &action, &rule.butler, &rule.note, &STEP])
+        .await?;
+    Ok(rows.first().map(RuleRow::from))
+}
+
+/// Changes of a rule what is given, as the call's effect.
+pub async fn update(
+    call: &ToolCall,
+    id: Uuid,
+    (enabled, position, note): (Option<bool>, Option<i32>, Option<&str>),
+) -> Result<Option<RuleRow>, ToolError> {
+    let sql = format!(
+        "UPDATE triage_rules SET enabled = coalesce($2, enabled), position = coalesce($3, position),
+                note = coalesce($4, note), updated_at = shared.clock()
+         WHERE id = $1 RETURNING {COLUMNS}"
+    );
+    Ok(call.effect(&sql, &[&id, &enabled, &position, &note]).await?.first().map(RuleRow::from))
+}
+
+/// Removes a rule as the call's effect.
+pub async fn remove(call: &ToolCall, id: Uuid) -> Result<Option<RuleRow>, ToolError> {
+    let sql = format!("DELETE FROM triage_rules WHERE id = $1 RETURNING {COLUMNS}");
+    Ok(call.effect(&sql, &[&id]).await?.first().map(RuleRow::from))
+}

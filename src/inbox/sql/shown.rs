@@ -1,0 +1,89 @@
+//! Messages as people look at them.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use base::TenantId;
+use store::{Lease, StoreError};
+use tools::{ToolCall, ToolError};
+
+store::row! {
+    /// A message on record, without what it says.
+    pub struct MessageRow {
+        pub request_id: Uuid,
+        pub state: String,
+        pub tier: i16,
+        pub channel: String,
+        pub sender: String,
+        pub thread: Option<String>,
+        pub trust: String,
+        pub received_at: Timestamp,
+        pub settled_at: Option<Timestamp>,
+        pub triage: Option<Value>,
+        pub attempts: i32,
+        pub last_error: Option<String>,
+    }
+}
+
+const COLUMNS: &str =
+    "request_id, state, tier, channel, sender, thread, trust, received_at, settled_at, triage, attempts,
+    last_error";
+
+fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("reading the inbox")
+}
+
+/// One message of a tenant.
+pub async fn one(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    request: Uuid,
+) -> Result<Option<MessageRow>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM \"{schema}\".message_inbox WHERE tenant_id = $1 AND request_id = $2");
+    Ok(lease.read(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?.first().map(MessageRow::from))
+}
+
+/// The newest messages of a tenant; of one state, if that is named.
+pub async fn newest(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    state: Option<&str>,
+    limit: i64,
+) -> Result<Vec<MessageRow>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM \"{schema}\".message_inbox WHERE tenant_id = $1 AND ($2::text IS NULL OR state = $2)
+         ORDER BY seq DESC LIMIT $3"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &state, &limit]).await.map_err(failed())?;
+    Ok(rows.iter().map(MessageRow::from).collect())
+}
+
+store::row! {
+    /// A message as it came in.
+    pub struct PastRow {
+        pub request_id: Uuid,
+        pub received_at: Timestamp,
+        pub channel: String,
+        pub provider: String,
+        pub endpoint: String,
+        pub external_event_id: Option<String>,
+        pub thread: Option<String>,
+        pub observed_at: Timestamp,
+        pub body: String,
+        pub attachments: Value,
+        pub envelope: Value,
+        pub triage: Option<Value>,
+    }
+}
+
+/// The newest messages, as they came in.
+pub async fn past(call: &ToolCall, last: i64) -> Result<Vec<PastRow>, ToolError> {
+    let sql =
+        "SELECT request_id, received_at, channel, provider, endpoint, external_event_id, thread, observed_at, body,
+                      attachments, envelope, triage
+               FROM message_inbox ORDER BY seq DESC LIMIT $1";
+    Ok(call.query(sql, &[&last]).await?.iter().map(PastRow::from).collect())
+}

@@ -1,0 +1,65 @@
+//! The statements on the tables of sessions, and the pieces of SQL by which statements of others look at them.
+
+mod ended;
+mod events;
+mod log;
+mod shown;
+
+pub use ended::{EndedRow, ended, remembered};
+pub use events::{EventRow, delete_events_before, events_of};
+pub(super) use events::{PART_OF_EVENTS, SessionEnd, end_of};
+pub(super) use log::{CHILD, CLOSE, ClosedRow, INTERRUPT, OPEN, OpenRow, RUNNING, SPENT};
+pub(super) use shown::{
+    PROMPT, PromptRow, RUNS, RunRow, Sums, TRACES, TRUST, all_sums, by_day, by_model, newest, of_traces, one, top,
+};
+
+use uuid::Uuid;
+
+use base::TenantId;
+use store::{Lease, StoreError, Tx};
+use tools::SessionStatements;
+use tools::sql::calls;
+
+/// What tool calls write to the tables of sessions.
+pub const STATEMENTS: SessionStatements =
+    SessionStatements { insert_events: events::INSERT, note_taint: log::NOTE_TAINT };
+
+/// The row of the route inbox that a session deals with. `session` is SQL.
+pub fn route_of(schema: &str, session: &str) -> String {
+    format!("(SELECT s.route_id FROM \"{schema}\".sessions s WHERE s.id = {session})")
+}
+
+/// Whether a session that dealt with a route came to be trusted just so far. `route` and `trust` are SQL.
+pub fn came_to(schema: &str, route: &str, trust: &str) -> String {
+    format!("EXISTS (SELECT 1 FROM \"{schema}\".sessions s WHERE s.route_id = {route} AND s.trust = {trust})")
+}
+
+/// The sessions that dealt with these routes, in their order.
+pub async fn of_routes(
+    lease: &mut Lease,
+    schema: &str,
+    tenant: &TenantId,
+    routes: &[Uuid],
+) -> Result<Vec<Uuid>, StoreError> {
+    let sql = format!(
+        "SELECT id FROM \"{schema}\".sessions WHERE tenant_id = $1 AND route_id = ANY($2) ORDER BY queued_at, id"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &routes]).await;
+    Ok(rows.map_err(StoreError::query("looking for the sessions of a message"))?.iter().map(|r| r.get("id")).collect())
+}
+
+/// The tools by which sessions that dealt with these routes may have changed something, in the order of the calls.
+pub async fn changing_steps(
+    tx: &mut Tx<'_>,
+    schema: &str,
+    tenant: &TenantId,
+    routes: &[Uuid],
+) -> Result<Vec<String>, StoreError> {
+    let sql = format!(
+        "SELECT c.tool FROM \"{schema}\".sessions s, LATERAL {} c
+         WHERE s.tenant_id = $1 AND s.route_id = ANY($2) ORDER BY c.called_at, c.id",
+        calls::changing(schema, "s.id")
+    );
+    let rows = tx.query(&sql, &[&tenant.as_str(), &routes]).await;
+    Ok(rows.map_err(StoreError::query("reading what sessions did"))?.iter().map(|r| r.get("tool")).collect())
+}

@@ -1,0 +1,139 @@
+//! Sessions as people and tools look at them.
+
+use std::sync::LazyLock;
+
+use jiff::Timestamp;
+use jiff::civil::Date;
+use rust_decimal::Decimal;
+use serde_json::Value;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use store::{Lease, StoreError};
+use tools::sql::calls;
+use tools::{ToolCall, ToolError};
+
+/// How far the words of a session are believed.
+pub const TRUST: &str = "SELECT trust FROM sessions WHERE id = $1";
+
+store::row! {
+    /// The composed system prompt of a session, and what its trigger came with.
+    pub struct PromptRow {
+        pub system_prompt: Option<String>,
+        pub context: Value,
+    }
+}
+
+pub const PROMPT: &str = "SELECT system_prompt, context FROM sessions WHERE id = $1";
+
+/// The traces of an id: a session's, a request's, a trace's own (`$2`), or those of a schedule's last sessions.
+pub const TRACES: &str = "SELECT trace_id FROM sessions WHERE id = $1 OR request_id = $1 OR trace_id = $2
+    UNION (SELECT s.trace_id FROM scheduled_tasks t JOIN sessions s ON s.trigger_source = 'schedule:' || t.name
+           WHERE t.id = $1 ORDER BY s.queued_at DESC LIMIT $3)";
+
+store::row! {
+    /// A run of a schedule.
+    pub struct RunRow {
+        pub name: String,
+        pub task_id: Uuid,
+        pub fire_at: Timestamp,
+        pub state: String,
+        pub reason: Option<String>,
+        pub session_id: Option<Uuid>,
+        pub created_at: Timestamp,
+        pub finished_at: Option<Timestamp>,
+    }
+}
+
+/// The runs of a schedule, and those of sessions of these traces.
+pub const RUNS: &str =
+    "SELECT t.name, r.task_id, r.fire_at, r.state, r.reason, r.session_id, r.created_at, r.finished_at
+    FROM schedule_runs r JOIN scheduled_tasks t ON t.id = r.task_id
+    WHERE r.task_id = $1 OR r.session_id IN (SELECT id FROM sessions WHERE trace_id = ANY($2))
+    ORDER BY r.fire_at DESC LIMIT $3";
+
+/// What is shown of a session.
+static COLUMNS: LazyLock<String> = LazyLock::new(|| {
+    format!(
+        "id, prompt, trigger_source, state, result, duration_ms, trace_id, model, runtime, cost_usd, error_class, error,
+         input_tokens, output_tokens, cached_input_tokens, cache_creation_tokens, request_id, parent_session_id, retry_of,
+         trust, turns, exposed_at, private_at, exit_status, queued_at, started_at, completed_at, {} AS tool_call_count",
+        calls::COUNT
+    )
+});
+
+/// The sessions of these traces, in their order, with the request of each.
+pub async fn of_traces(lease: &mut Lease, traces: &[String], most: i64) -> Result<Vec<Row>, StoreError> {
+    let sql = format!(
+        "SELECT {}, context -> 'request' AS request FROM sessions WHERE trace_id = ANY($1)
+         ORDER BY queued_at, id LIMIT $2",
+        *COLUMNS
+    );
+    lease.read(&sql, &[&traces, &most]).await.map_err(StoreError::query("reading a trace"))
+}
+
+/// The newest sessions.
+pub async fn newest(call: &ToolCall, limit: i64, offset: i64) -> Result<Vec<Row>, ToolError> {
+    let sql = format!("SELECT {} FROM sessions ORDER BY queued_at DESC, id DESC LIMIT $1 OFFSET $2", *COLUMNS);
+    call.query(&sql, &[&limit, &offset]).await
+}
+
+/// One session.
+pub async fn one(call: &ToolCall, id: Uuid) -> Result<Option<Row>, ToolError> {
+    let sql = format!("SELECT {} FROM sessions WHERE id = $1", *COLUMNS);
+    Ok(call.query(&sql, &[&id]).await?.into_iter().next())
+}
+
+const DAY: &str = "(queued_at AT TIME ZONE current_setting('TimeZone'))::date";
+
+/// The sessions that used most tokens, of some days or of all.
+pub async fn top(call: &ToolCall, limit: i64, (from, to): (Option<Date>, Option<Date>)) -> Result<Vec<Row>, ToolError> {
+    let sql = format!(
+        "SELECT {} FROM sessions
+         WHERE ($2::date IS NULL OR {DAY} >= $2) AND ($3::date IS NULL OR {DAY} <= $3)
+         ORDER BY coalesce(input_tokens, 0) + coalesce(output_tokens, 0) DESC, queued_at DESC LIMIT $1",
+        *COLUMNS
+    );
+    call.query(&sql, &[&limit, &from, &to]).await
+}
+
+store::row! {
+    /// Sums that stay null where nothing is known: a session without token counts is not one with zero tokens.
+    pub struct Sums {
+        pub sessions: i64,
+        pub succeeded: i64,
+        pub input: Option<i64>,
+        pub output: Option<i64>,
+        pub cached_input: Option<i64>,
+        pub cache_creation: Option<i64>,
+        pub cost_usd: Option<Decimal>,
+        pub unknown_cost: i64,
+    }
+}
+
+const SUMS: &str = "count(*) AS sessions, count(*) FILTER (WHERE state = 'succeeded') AS succeeded,
+    sum(input_tokens)::bigint AS input, sum(output_tokens)::bigint AS output,
+    sum(cached_input_tokens)::bigint AS cached_input, sum(cache_creation_tokens)::bigint AS cache_creation,
+    sum(cost_usd) AS cost_usd, count(*) FILTER (WHERE cost_usd IS NULL AND completed_at IS NOT NULL) AS unknown_cost";
+
+/// From the start of the owner's day, `$1` days back, today included.
+const SINCE: &str =
+    "queued_at >= ((shared.today() - ($1::int - 1))::timestamp AT TIME ZONE current_setting('TimeZone'))";
+
+/// The sums of the last days.
+pub async fn all_sums(call: &ToolCall, days: i32) -> Result<Option<Sums>, ToolError> {
+    let rows = call.query(&format!("SELECT {SUMS} FROM sessions WHERE {SINCE}"), &[&days]).await?;
+    Ok(rows.first().map(Sums::from))
+}
+
+/// The sums of the last days by model.
+pub async fn by_model(call: &ToolCall, days: i32) -> Result<Vec<(Option<String>, Sums)>, ToolError> {
+    let sql = format!("SELECT model, {SUMS} FROM sessions WHERE {SINCE} GROUP BY model ORDER BY model");
+    Ok(call.query(&sql, &[&days]).await?.iter().map(|row| (row.get("model"), row.into())).collect())
+}
+
+/// The sums of each day between two, both included.
+pub async fn by_day(call: &ToolCall, from: Option<Date>, to: Option<Date>) -> Result<Vec<(Date, Sums)>, ToolError> {
+    let sql = format!("SELECT {DAY} AS day, {SUMS} FROM sessions WHERE {DAY} BETWEEN $1 AND $2 GROUP BY 1 ORDER BY 1");
+    Ok(call.query(&sql, &[&from, &to]).await?.iter().map(|row| (row.get("day"), row.into())).collect())
+}

@@ -1,0 +1,81 @@
+//! The statements on `tool_calls`, and the pieces of SQL by which statements of others look at it.
+
+use jiff::Timestamp;
+use serde_json::Value;
+use uuid::Uuid;
+
+use crate::call::{ToolCall, ToolError};
+use store::{Lease, StoreError};
+
+/// How many calls a row of `sessions` has.
+pub const COUNT: &str = "(SELECT count(*) FROM tool_calls c WHERE c.session_id = sessions.id)";
+
+/// The calls of a session that may have changed something, as columns `id`, `tool` and `called_at`. `session` is SQL.
+pub fn changing(schema: &str, session: &str) -> String {
+    format!(
+        "(SELECT c.id, c.tool, c.called_at FROM \"{schema}\".tool_calls c
+          WHERE c.session_id = {session} AND c.effect <> 'none' AND c.outcome <> 'refused')"
+    )
+}
+
+/// Whether a session changed anything. `session` is SQL.
+pub fn any_effect(schema: &str, session: &str) -> String {
+    format!(
+        "EXISTS (SELECT FROM \"{schema}\".tool_calls t
+                 WHERE t.session_id = {session} AND t.effect <> 'none' AND t.outcome = 'ok')"
+    )
+}
+
+/// The first calls of a session as an array of `tool`, `outcome` and `arguments`. `session` is SQL.
+pub fn first(schema: &str, session: &str, most: u32) -> String {
+    format!(
+        "(SELECT coalesce(jsonb_agg(jsonb_build_object('tool', c.tool, 'outcome', c.outcome, 'arguments', c.arguments)
+                                    ORDER BY c.id), '[]')
+          FROM (SELECT * FROM \"{schema}\".tool_calls t WHERE t.session_id = {session} ORDER BY t.id LIMIT {most}) c)"
+    )
+}
+
+store::row! {
+    /// A call on record.
+    pub struct LoggedCall {
+        pub id: i64,
+        pub request_id: Uuid,
+        pub caller: String,
+        pub tool: String,
+        pub arguments: Value,
+        pub outcome: String,
+        pub detail: Option<String>,
+        pub effect: String,
+        pub called_at: Timestamp,
+        pub duration_us: i64,
+    }
+}
+
+const COLUMNS: &str = "id, request_id, caller, tool, arguments, outcome, detail, effect, called_at, duration_us";
+
+/// The calls of a session, in their order.
+pub async fn of_session(call: &ToolCall, session: Uuid) -> Result<Vec<LoggedCall>, ToolError> {
+    let sql = format!("SELECT {COLUMNS} FROM tool_calls WHERE session_id = $1 ORDER BY called_at, id");
+    Ok(call.query(&sql, &[&session]).await?.iter().map(LoggedCall::from).collect())
+}
+
+/// The calls that people and programs made for these requests, outside of sessions.
+pub async fn outside_of_sessions(
+    lease: &mut Lease,
+    requests: &[Uuid],
+    most: i64,
+) -> Result<Vec<LoggedCall>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM tool_calls WHERE request_id = ANY($1) AND session_id IS NULL ORDER BY called_at, id LIMIT $2"
+    );
+    let rows =
+        lease.read(&sql, &[&requests, &most]).await.map_err(StoreError::query("reading the calls of a trace"))?;
+    Ok(rows.iter().map(LoggedCall::from).collect())
+}
+
+/// How many calls of a session are on record.
+pub async fn count(lease: &mut Lease, session: Uuid) -> Result<i64, StoreError> {
+    let rows = lease.read("SELECT count(*) FROM tool_calls WHERE session_id = $1", &[&session]).await;
+    let rows = rows.map_err(StoreError::query("counting a session's tool calls"))?;
+    Ok(rows.first().map_or(0, |r| r.get(0)))
+}
