@@ -267,7 +267,7 @@ impl StreamWriter {
         let news = match self.follower.look().await {
             Ok(news) => news,
             Err(e) => {
-                tracing::debug!(error = %e, "a message can't be followed just now");
+                tracing::debug!(error = %e, "the state of a message can't be read right now");
                 return Ok(());
             }
         };

@@ -78,7 +78,7 @@ impl Inbound<'_> {
         match self.supervisor.services().outbox.shown(&self.grant.tenant, &seen.seen).await {
             Ok(n) => json_body(StatusCode::OK, &json!({"status": "ok", "seen": n})),
             Err(e) => {
-                tracing::debug!(error = %e, "notes can't be marked");
+                tracing::debug!(error = %e, "notes could not be marked");
                 refusal_of(&AcceptError::Unavailable)
             }
         }

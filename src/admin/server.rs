@@ -58,7 +58,7 @@ pub async fn serve(supervisor: Supervisor, listener: Listener, edge: Edge, stop:
     let (rpc_stop, rpc) = stop_channel();
     let methods = match methods::all(&Rpc { supervisor: supervisor.clone() }) {
         Ok(methods) => methods,
-        Err(e) => return tracing::error!(error = %e, "a call of the admin port is declared twice"),
+        Err(e) => return tracing::error!(error = %e, "an admin method is declared twice"),
     };
     let port = AdminPort {
         methods,

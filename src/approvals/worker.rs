@@ -180,7 +180,7 @@ impl Handler for Worker {
         tx.commit().await.map_err(failed())?;
         if end.to == Status::Abandoned {
             let why = end.result["error"].as_str().unwrap_or_default();
-            tracing::error!(butler = self.butler(), action = %claim.row, "an approved call came to nothing: {why}");
+            tracing::error!(butler = self.butler(), action = %claim.row, "an approved call failed: {why}");
             // The owner is told as well.
             (self.parts.gate.call)();
         }

@@ -88,7 +88,7 @@ impl MemoryHooks {
             Err((state, why)) => {
                 self.metrics.recalled(state);
                 if state != "off" {
-                    tracing::warn!(butler = %self.butler, state, ms, "a session begins without memory: {why}");
+                    tracing::warn!(butler = %self.butler, state, ms, "a session starts without memory: {why}");
                 }
                 Recalled { row: Some(json!({"state": state, "why": why, "ms": ms})), ..Recalled::unasked() }
             }
@@ -116,7 +116,7 @@ impl EpisodeIntake {
                 let again = match memory.look(&db, &store).await {
                     Ok(more) => more,
                     Err(e) => {
-                        tracing::warn!(butler = %memory.butler, error = %e, "sessions could not be remembered yet");
+                        tracing::warn!(butler = %memory.butler, error = %e, "sessions could not be turned into episodes yet");
                         false
                     }
                 };
@@ -208,7 +208,7 @@ impl MemoryHooks {
             return Some("stored");
         }
         let why = reply.json.get("error").and_then(Value::as_str).unwrap_or("it failed");
-        tracing::warn!(butler = %self.butler, session = %over.id, "its end was not remembered: {why}");
+        tracing::warn!(butler = %self.butler, session = %over.id, "its end could not be recorded: {why}");
         self.metrics.remembered("failed");
         // What the gate turns down stays out; all else is tried again.
         matches!(code, Some("not_remembered")).then_some("refused")

@@ -43,7 +43,7 @@ impl SessionStart {
                 Ok(lines) => Some((named.module.clone(), lines?)),
                 Err(_) => {
                     let (butler, module) = (&self.butler, &named.module);
-                    tracing::warn!(%butler, module, "a session begins without the lines of this module: they came too late");
+                    tracing::warn!(%butler, module, "a session starts without this module's lines: they came too late");
                     None
                 }
             }

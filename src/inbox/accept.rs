@@ -131,7 +131,7 @@ async fn store_attachments(store: &Store, tenant: &TenantId, envelope: &mut Enve
 }
 
 fn unavailable(e: StoreError) -> AcceptError {
-    tracing::warn!(error = %e, "a message was not taken");
+    tracing::warn!(error = %e, "a message was not accepted");
     AcceptError::Unavailable
 }
 
@@ -189,7 +189,7 @@ async fn write(parts: Arc<Parts>, waiting: Arc<tokio::sync::Mutex<mpsc::Receiver
 }
 
 fn turn_away(e: &StoreError, drafts: Vec<Draft>) {
-    tracing::warn!(error = %e, messages = drafts.len(), "messages were not taken");
+    tracing::warn!(error = %e, messages = drafts.len(), "messages were not accepted");
     drafts.into_iter().for_each(|draft| drop(draft.answer.send(Err(AcceptError::Unavailable))));
 }
 

@@ -32,7 +32,7 @@ pub(super) async fn keep(inbox: Inbox, stop: CancellationToken) {
         if !due.is_empty()
             && let Err(e) = renew(&inbox, &due).await
         {
-            tracing::warn!(error = %e, "the butler registry could not be kept; it is tried again");
+            tracing::warn!(error = %e, "the butler registry could not be written; trying again");
             // Not woken by more butlers that come up: the database is asked again after a while.
             tokio::select! {
                 () = stop.cancelled() => return,

@@ -98,7 +98,7 @@ pub fn open(memory: Option<(String, usize)>, seen: Trust, told: Vec<(String, Lin
         left -= tokens;
         opened.rows.push(json!({"module": module, "tokens": tokens, "cut": cut}));
         if cut {
-            tracing::warn!(module, tokens, "the start of a session has no room for all lines of this module");
+            tracing::warn!(module, tokens, "a session's start has no room for all of this module's lines");
         }
         if !kept.is_empty() {
             opened.seen = opened.seen.min(lines.seen);

@@ -190,7 +190,7 @@ async fn tell(outbox: &Outbox, tenant: &TenantId) -> Result<Option<Duration>, St
     crash::point("notice.before");
     tx.commit().await.map_err(failed())?;
     crash::point("notice.committed");
-    tracing::info!(tenant = name, things = ids.len(), first = %first, "the owner is told what needs a hand");
+    tracing::info!(tenant = name, things = ids.len(), first = %first, "told the owner what needs attention");
     outbox.wake();
     Ok(None)
 }

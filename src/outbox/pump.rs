@@ -203,7 +203,7 @@ impl Deliveries {
         let n = match self.rows.begin_try(claimed.claim, repeatable, lane.as_ref()).await {
             Ok(n) => n?,
             Err(e) => {
-                tracing::warn!(delivery = %delivery.id, error = %e, "a try could not be begun");
+                tracing::warn!(delivery = %delivery.id, error = %e, "a try could not be started");
                 return untried(Settled::Later { due: None, after: AGAIN });
             }
         };
@@ -228,7 +228,7 @@ impl Deliveries {
         match self.rows.lane_wait(queued, channel.per_minute(delivery)?).await {
             Ok(wait) => wait.map(|after| Settled::Later { due: None, after }),
             Err(e) => {
-                tracing::warn!(delivery = %delivery.id, error = %e, "how much a lane has had can't be read");
+                tracing::warn!(delivery = %delivery.id, error = %e, "a lane's share can't be read");
                 Some(Settled::Later { due: None, after: AGAIN })
             }
         }

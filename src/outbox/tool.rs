@@ -42,13 +42,13 @@ impl Outbox {
         let (id, fresh) = self.enqueue(call, delivery).await?;
         // It is committed: that its end can't be read now changes nothing.
         let posted = self.outcome(tenant, id, WAIT).await.unwrap_or_else(|e| {
-            tracing::debug!(error = %e, "what became of a delivery can't be read yet");
+            tracing::debug!(error = %e, "the outcome of a delivery can't be read yet");
             DeliveryStatus::open(id, delivery.due_at)
         });
         if posted.error.is_some()
             && let Err(e) = self.heard(tenant, id).await
         {
-            tracing::debug!(error = %e, "a butler will be told of a delivery a second time");
+            tracing::debug!(error = %e, "a butler may be told of a delivery twice");
         }
         Ok(answer(delivery.recipient, &posted, fresh))
     }

@@ -20,7 +20,7 @@ pub(super) async fn keep(outbox: Outbox, stop: CancellationToken) {
         let next = match both.await {
             Ok(next) => next.into_iter().flatten().fold(LOOK, Duration::min),
             Err(e) => {
-                tracing::warn!(error = %e, "what the owner should be told can't be looked for");
+                tracing::warn!(error = %e, "pending notices for the owner can't be read");
                 AGAIN
             }
         };

@@ -135,14 +135,14 @@ impl Groups {
             names.filter(|e| e.file_name().to_string_lossy().starts_with(SESSION)).map(|e| e.path()).collect();
         for dir in &left {
             if let Err(error) = fs::write(dir.join("cgroup.kill"), "1") {
-                tracing::warn!(group = %dir.display(), %error, "what the last run left is not ended by its group");
+                tracing::warn!(group = %dir.display(), %error, "processes of the last run could not be ended by their control group");
             }
         }
         let until = Instant::now() + PATIENCE;
         for dir in left {
             match remove(&dir, until) {
-                Ok(()) => tracing::info!(group = %dir.display(), "a session of the last run is ended"),
-                Err(error) => tracing::warn!(group = %dir.display(), %error, "a group is not removed"),
+                Ok(()) => tracing::info!(group = %dir.display(), "ended a session that the last run left open"),
+                Err(error) => tracing::warn!(group = %dir.display(), %error, "a control group could not be removed"),
             }
         }
     }
@@ -198,7 +198,7 @@ impl Drop for Group {
     fn drop(&mut self) {
         let told = |dir: &Path, error: &io::Error| {
             // The next start removes it.
-            tracing::warn!(group = %dir.display(), %error, "a session's group is not removed");
+            tracing::warn!(group = %dir.display(), %error, "a session's control group could not be removed");
         };
         match fs::remove_dir(&self.dir) {
             Err(e) if is_busy(&e) => {

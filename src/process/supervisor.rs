@@ -190,7 +190,7 @@ fn work(inbox: &mpsc::Receiver<Order>, groups: Option<&Groups>) {
             {
                 let survivors = if done { Vec::new() } else { tree.alive().to_vec() };
                 if !survivors.is_empty() {
-                    tracing::warn!(?survivors, "processes of a session do not react to SIGKILL; butlerd keeps trying");
+                    tracing::warn!(?survivors, "processes of a session survive SIGKILL; butlerd keeps trying");
                 }
                 drop(reply.send(Cleared { killed: tree.killed(), survivors }));
             }

@@ -185,7 +185,7 @@ impl Worker {
                 Ok(Earlier::Broken { session, why }) => return failed(Some(session), why),
                 Err(e) => {
                     // What was done is not known just now, so nothing may be begun.
-                    tracing::warn!(schedule = %task.name, error = %e, "earlier tries can't be looked at yet");
+                    tracing::warn!(schedule = %task.name, error = %e, "earlier tries can't be read yet");
                     return Ended::without_session(How::Later(AGAIN));
                 }
             }
@@ -198,7 +198,7 @@ impl Worker {
         let Some(session) = session else { return end.await };
         // The session's own row names the run, which is what a start after a kill goes by.
         if let Err(e) = self.rows.began(*claim, session.0).await {
-            tracing::debug!(error = %e, "a run's session is not noted in its row");
+            tracing::debug!(error = %e, "the session of a schedule run could not be recorded in its row");
         }
         tokio::select! {
             ended = &mut end => ended,

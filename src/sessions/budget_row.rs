@@ -35,7 +35,7 @@ pub(super) async fn keep_row(inner: &Inner, id: SessionId, trigger: &Trigger, me
             () = tokio::time::sleep(SAVE_AFTER) => {}
         }
         if let Err(e) = inner.log.spent(&trigger.request, id, &meter.bill()).await {
-            tracing::warn!(session = %id, error = %e, "what a session has used is not on record yet");
+            tracing::warn!(session = %id, error = %e, "a session's usage could not be recorded yet");
         }
     }
 }

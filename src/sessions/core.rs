@@ -212,7 +212,7 @@ impl Spawner {
         self.inner.tasks.close();
         if tokio::time::timeout(timeout, self.inner.tasks.wait()).await.is_err() {
             let left = self.inner.live().len();
-            tracing::warn!(butler = %self.inner.parts.config.name, left, "sessions are ended: the time to drain is over");
+            tracing::warn!(butler = %self.inner.parts.config.name, left, "ending the remaining sessions: the drain time is over");
             self.inner.killing.cancel();
             self.inner.tasks.wait().await;
         }
@@ -240,7 +240,9 @@ impl Spawner {
                     butler = %parts.config.name, sessions = left.len(), killed = cleared.killed,
                     survivors = ?cleared.survivors, "the last run left sessions open; they are interrupted"
                 ),
-                Err(e) => tracing::error!(butler = %parts.config.name, error = %e, "left-over children were not ended"),
+                Err(e) => {
+                    tracing::error!(butler = %parts.config.name, error = %e, "left-over child processes could not be ended")
+                }
             }
         }
         Ok(open.len())
@@ -282,7 +284,7 @@ impl Inner {
             let left = self.runtimes(&trigger).end - at - 1;
             // A count that can't be read is one that may not be 0: nothing follows then.
             let calls = self.log.tool_calls(&trigger.request, id).await.unwrap_or_else(|e| {
-                tracing::warn!(session = %id, error = %e, "its tool calls can't be counted, so nothing follows it");
+                tracing::warn!(session = %id, error = %e, "its tool calls can't be counted, so it is not retried");
                 1
             });
             let then = if held.is_some() { next(&end, calls, left, retries) } else { Next::Nothing };
@@ -325,13 +327,15 @@ impl Inner {
         }
         let ready = self.first_ready(from..self.runtimes(trigger).end, trigger.options.model.as_deref()).await;
         let (at, access) = ready
-            .inspect_err(|e| tracing::warn!(session = %of, class = end.error_class, "no runtime to fall back to: {e}"))
+            .inspect_err(
+                |e| tracing::warn!(session = %of, class = end.error_class, "no fallback runtime is usable: {e}"),
+            )
             .ok()?;
         let follower = Attempt { id: SessionId::new(), at, access };
         match self.open(&follower, trigger, Some(of)).await {
             Ok(()) => Some(follower),
             Err(e) => {
-                tracing::warn!(session = %of, error = %e, "the session that would take its place has no row");
+                tracing::warn!(session = %of, error = %e, "the replacement session has no row");
                 None
             }
         }

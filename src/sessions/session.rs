@@ -131,7 +131,7 @@ impl Session<'_> {
         inner.parts.metrics.running(1);
         // Without this row a daemon killed from here on would find the child by its mark alone.
         if let Err(e) = inner.log.child(&trigger.request, id, child.identity()).await {
-            tracing::warn!(session = %id, error = %e, "the session's process is not on record");
+            tracing::warn!(session = %id, error = %e, "the session's process could not be recorded");
         }
         let pid = u32::try_from(child.pid()).unwrap_or_default();
         inner.tell(id, EventKind::Started { runtime, model: invocation.model, pid });
@@ -240,7 +240,7 @@ fn clear_away(inner: &Inner, workspace: Workspace, files: &[SessionFile], ending
         workspace.remove()
     };
     if let Err(e) = done {
-        tracing::warn!(error = %e, "a workspace was not cleared away");
+        tracing::warn!(error = %e, "a workspace could not be removed");
     }
 }
 

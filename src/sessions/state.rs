@@ -101,7 +101,7 @@ impl Inner {
         }
         let read = async { notes_told(&mut self.parts.store.tenant(&trigger.request.tenant_id).await?).await };
         read.await.unwrap_or_else(|e| {
-            tracing::warn!(butler = %self.parts.config.name, error = %e, "a session goes without the butler's notes");
+            tracing::warn!(butler = %self.parts.config.name, error = %e, "a session starts without the butler's notes");
             Vec::new()
         })
     }

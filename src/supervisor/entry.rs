@@ -241,7 +241,7 @@ impl Entry {
     async fn tell_owner(&self) {
         let why = self.read(|n| n.error.clone()).unwrap_or_default();
         if let Err(e) = self.services.outbox.note_parked(&self.name, &why).await {
-            tracing::warn!(butler = self.name, error = %e, "that a butler is parked could not be noted for the owner");
+            tracing::warn!(butler = self.name, error = %e, "the owner could not be told that a butler is parked");
         }
     }
 

@@ -9,7 +9,7 @@ use base::task;
 
 fn send(states: &[NotifyState<'_>]) {
     if let Err(e) = sd_notify::notify(states) {
-        tracing::debug!(error = %e, "systemd was not told");
+        tracing::debug!(error = %e, "systemd could not be notified");
     }
 }
 

@@ -116,7 +116,7 @@ impl Supervisor {
         let (household, strict) = self.read_again()?;
         let restart_for = household.settings_that_differ(&self.services().config, &self.inner.pricing);
         if !restart_for.is_empty() {
-            tracing::warn!(tables = restart_for.join(", "), "settings have changed; a restart takes them up");
+            tracing::warn!(tables = restart_for.join(", "), "settings have changed; restart butlerd to apply them");
         }
         let restart_for = restart_for.into_iter().map(str::to_owned).collect();
         let steps = plan(&self.entries(), household, &strict, self.services().config.daemon.ports);
@@ -155,7 +155,7 @@ impl Supervisor {
                 (entry, Change::Unchanged)
             }
             Step::Keep(entry, why) => {
-                tracing::error!(butler = entry.name, why, "the butler's new files are not taken up");
+                tracing::error!(butler = entry.name, why, "the butler's changed files were not loaded");
                 entry.set_note(Some(format!("its files have mistakes, and it runs on with the former ones: {why}")));
                 let shown = reloaded(&entry, Change::Kept, started).await;
                 return Some(ReloadedButler { error: Some(why), note: None, ..shown });

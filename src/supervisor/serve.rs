@@ -296,7 +296,7 @@ where
         let _ = std::fs::remove_file(run_dir.join(file));
     }
     if let Err(e) = presence.leave().await {
-        tracing::debug!(error = %e, "other daemons notice by themselves that this one is gone");
+        tracing::debug!(error = %e, "this node could not sign off; other daemons will notice that it is gone");
     }
     services.db.close().await;
     stop_cluster(ground.cluster).await;
@@ -337,14 +337,14 @@ async fn inherit(supervisor: &Supervisor, presence: &Presence, owed: bool) -> bo
         Ok(gone) if gone.is_empty() && !owed => return false,
         Ok(gone) => gone.iter().for_each(|node| tracing::warn!(node, "a daemon on this database is gone")),
         Err(e) => {
-            tracing::warn!(error = %e, "who else works on this database can't be read");
+            tracing::warn!(error = %e, "the other nodes can't be read");
             return owed;
         }
     }
     let mut open = false;
     for butler in supervisor.butlers() {
         if let Err(e) = butler.spawner().recover_gone().await {
-            tracing::warn!(butler = %butler.name(), error = %e, "sessions of a daemon that is gone are open yet");
+            tracing::warn!(butler = %butler.name(), error = %e, "sessions of a dead daemon are still open");
             open = true;
         }
     }

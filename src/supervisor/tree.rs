@@ -116,7 +116,7 @@ impl Supervisor {
         let services = &self.inner.services;
         let places = match services.db.places().await {
             Ok(places) => places,
-            Err(e) => return tracing::warn!(error = %e, "which butlers were here once can't be read"),
+            Err(e) => return tracing::warn!(error = %e, "earlier butlers can't be read"),
         };
         let here = self.entries();
         for place in places.iter().filter(|p| here.iter().all(|e| e.name != p.butler)) {
@@ -129,7 +129,7 @@ impl Supervisor {
     pub(super) async fn strike_out(&self, butler: &str) {
         if let Err(e) = self.inner.services.inbox.strike_out(butler).await {
             // It ages by itself, and then nothing is routed to it either.
-            tracing::warn!(butler, error = %e, "a butler that was removed is registered yet");
+            tracing::warn!(butler, error = %e, "a removed butler is still registered");
         }
     }
 

@@ -225,7 +225,11 @@ impl Shared {
             (std::mem::take(&mut pending.rows), std::mem::take(&mut pending.waiters), std::mem::take(&mut pending.lost))
         };
         if lost > 0 {
-            tracing::error!(lost, schema = self.store.schema(), "rows were lost: the database was away too long");
+            tracing::error!(
+                lost,
+                schema = self.store.schema(),
+                "rows were lost: the database was unreachable for too long"
+            );
         }
         for (tenant, rows) in rows.into_iter().filter(|(_, rows)| rows.len() > 0) {
             if let Err(e) = self.insert(&tenant, &rows.calls, &rows.events).await {
@@ -233,7 +237,7 @@ impl Shared {
                     self.one_by_one(&tenant, &rows).await;
                     continue;
                 }
-                tracing::warn!(error = %e, rows = rows.len(), "rows could not be written, trying again");
+                tracing::warn!(error = %e, rows = rows.len(), "rows could not be written; trying again");
                 self.keep(&tenant, rows);
             }
         }

@@ -109,7 +109,7 @@ impl Bench<'_> {
         let measured: Measured = part.receive().await?;
         part.finish().await?;
         if measured.errors > 0 {
-            return Err(format!("{} of {} messages were not taken", measured.errors, measured.calls).into());
+            return Err(format!("{} of {} messages were not accepted", measured.errors, measured.calls).into());
         }
         Ok(measured)
     }

@@ -261,7 +261,7 @@ impl Worker {
     /// What earlier tries did is not known just now, so nothing may be begun.
     fn unread(&self, claimed: &Claimed<Part>, e: &StoreError) -> Verdict<Ended> {
         let butler = &self.parts.config.name;
-        tracing::warn!(%butler, route = %claimed.claim.row, error = %e, "earlier tries can't be looked at yet");
+        tracing::warn!(%butler, route = %claimed.claim.row, error = %e, "earlier tries can't be read yet");
         later(1000)
     }
 
@@ -293,7 +293,7 @@ impl Worker {
         };
         // The session's own row names the route, which is what a start after a kill goes by.
         if let Err(e) = noted.await {
-            tracing::debug!(error = %e, "a route's session is not noted in its row");
+            tracing::debug!(error = %e, "the session of a routed message could not be recorded in its row");
         }
     }
 

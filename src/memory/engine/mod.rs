@@ -99,12 +99,12 @@ impl Memory {
             let (this, tenant, warming) = (self.clone(), tenant.clone(), shard.clone());
             task::spawn(task::Kind::Job, "memory-index", async move {
                 if let Err(e) = warming.step(&this.reader(&tenant)).await {
-                    tracing::warn!(butler = %this.butler, error = %e, "memory's index could not be made; full text answers");
+                    tracing::warn!(butler = %this.butler, error = %e, "the memory index could not be built; full-text search answers");
                     return warming.cooled();
                 }
                 warming.warmed();
                 let (rows, bytes) = warming.size();
-                tracing::debug!(butler = %this.butler, rows, bytes, "memory's index is there");
+                tracing::debug!(butler = %this.butler, rows, bytes, "the memory index is ready");
                 this.shards.evict(&tenant);
                 make_missing(&this, &tenant);
             });
@@ -157,7 +157,7 @@ impl Memory {
             mode => match self.question(&ask.text).await {
                 Ok(vector) => (vector, mode),
                 Err(why) => {
-                    tracing::warn!(butler = %self.butler, "memory is searched by words alone: {why}");
+                    tracing::warn!(butler = %self.butler, "memory is searched by words only: {why}");
                     (Vec::new(), Mode::Keyword)
                 }
             },

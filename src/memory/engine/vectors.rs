@@ -43,7 +43,7 @@ pub fn make_missing(memory: &Arc<Memory>, tenant: &TenantId) {
                 }
                 Ok(n) => made += n,
                 Err(e) => {
-                    tracing::warn!(butler = %memory.butler, error = %e, "memories have no vectors yet; words alone find them");
+                    tracing::warn!(butler = %memory.butler, error = %e, "memories have no vectors yet; only words find them");
                     drop(memory);
                     tokio::time::sleep(pause.next_delay()).await;
                 }

@@ -161,7 +161,7 @@ impl Ruleset {
             let real = std::fs::read_link(format!("/proc/self/fd/{}", fd.as_raw_fd()))?;
             if let Some(kept) = never.iter().find(|kept| kept.starts_with(&real) || real.starts_with(kept)) {
                 let (path, kept) = (path.display(), kept.display());
-                tracing::warn!("sessions may not read {path}, because {kept} is not for them and lies in the way");
+                tracing::warn!("sessions may not read {path}: {kept}, which is not for them, lies inside it");
                 return Ok(());
             }
         }

@@ -39,7 +39,7 @@ fn directory(dir: &OwnedFd, depth: u32) -> Result<(), Errno> {
         match SFlag::from_bits_truncate(stat.st_mode & SFlag::S_IFMT.bits()) {
             SFlag::S_IFDIR => directory(&enter(dir, &name)?, depth + 1)?,
             SFlag::S_IFREG if u64::try_from(stat.st_size).unwrap_or(u64::MAX) > MAX_FILE => {
-                tracing::info!(name = %name.to_string_lossy(), "a long file of a workspace is not kept");
+                tracing::info!(name = %name.to_string_lossy(), "a workspace file is too long to keep");
                 unlinkat(dir, name.as_c_str(), UnlinkatFlags::NoRemoveDir)?;
             }
             SFlag::S_IFREG => file(dir, &name)?,

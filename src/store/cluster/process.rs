@@ -104,7 +104,7 @@ impl PostgresThread {
             for order in inbox {
                 // A panic in one order must not end the thread: the server would get its death signal.
                 if std::panic::catch_unwind(std::panic::AssertUnwindSafe(order)).is_err() {
-                    tracing::error!("an order of the PostgreSQL thread panicked");
+                    tracing::error!("a command of the PostgreSQL thread panicked");
                 }
             }
         };

@@ -122,12 +122,12 @@ impl Supervisor {
         if tokio::time::timeout(patience, run.ended()).await.is_ok() {
             return;
         }
-        tracing::warn!("the embedded database does not shut down in time; leaving out its last checkpoint");
+        tracing::warn!("the embedded database did not shut down in time; skipping its last checkpoint");
         slot.signal(libc::SIGQUIT);
         if tokio::time::timeout(QUIT_PATIENCE, run.ended()).await.is_ok() {
             return;
         }
-        tracing::error!("the embedded database does not react; killing it");
+        tracing::error!("the embedded database does not respond; killing it");
         slot.signal(libc::SIGKILL);
         run.ended().await;
         if let Err(error) = self.parts.clear().await {

@@ -157,7 +157,7 @@ impl QueueTable {
                 Ok(0) => return,
                 Ok(_) => {}
                 // While the database is away nobody else can take it either.
-                Err(e) => tracing::debug!(error = %e, "a claim is not renewed yet"),
+                Err(e) => tracing::debug!(error = %e, "a claim could not be renewed; trying again"),
             }
         }
     }

@@ -129,7 +129,7 @@ pub(super) async fn write(
     drop(lease);
     if let Err(e) = memory.step(&request.tenant_id).await {
         // The next search reads on.
-        tracing::warn!(butler = %memory.butler, error = %e, "what was learned is not searchable yet");
+        tracing::warn!(butler = %memory.butler, error = %e, "learned facts are not searchable yet");
     }
     Ok((wrote, settled.len()))
 }
@@ -146,7 +146,7 @@ async fn with_vectors<T>(
     let vectors = if texts.is_empty() { Ok(Vec::new()) } else { memory.embedder.embed(&texts).await };
     let mut vectors = vectors
         .unwrap_or_else(|e| {
-            tracing::warn!(butler = %memory.butler, error = %e, "what was learned is kept without vectors for now");
+            tracing::warn!(butler = %memory.butler, error = %e, "learned facts were stored without vectors for now");
             Vec::new()
         })
         .into_iter();
@@ -183,14 +183,14 @@ impl Page<'_, '_> {
             }
             Err(WriteError::Store(e)) if e.is_connection() => return Err(AskError::Store(e)),
             Err(WriteError::Store(e)) => {
-                tracing::warn!(error = %e, "one thing that was learned could not be stored");
+                tracing::warn!(error = %e, "a learned fact could not be stored");
                 "that the database refused"
             }
             Err(WriteError::Refused { code: "not_remembered", .. }) => "not worth or not fit to be kept",
             Err(WriteError::Refused { code: "forgotten", .. }) => "forgotten on purpose before",
             Err(WriteError::Refused { code: "untrusted", .. }) => "against what the household knows better",
             Err(WriteError::Refused { message, .. }) => {
-                tracing::debug!("one thing that was learned was refused: {message}");
+                tracing::debug!("a learned fact was refused: {message}");
                 "refused"
             }
         };

@@ -151,7 +151,7 @@ impl Comparing<'_> {
                 Err(WriteError::Store(e)) if e.is_connection() => return Err(AskError::Store(e)),
                 // They stay two.
                 Err(e) => {
-                    tracing::warn!(butler = %self.memory.butler, error = %e, "two facts could not be made one");
+                    tracing::warn!(butler = %self.memory.butler, error = %e, "two facts could not be merged");
                     tx.execute("ROLLBACK TO SAVEPOINT pair", &[]).await.map_err(failed())?;
                 }
             }

@@ -22,7 +22,7 @@ pub(super) async fn memory_retry(call: ToolCall, with: With) -> Result<Value, To
         run = match runs.consolidate(&call).await {
             Ok(started) => started["status"].clone(),
             Err(e) => {
-                tracing::info!(butler = %call.butler, error = %e, "what waits for consolidation again waits for its next run");
+                tracing::info!(butler = %call.butler, error = %e, "episodes that wait again are left to the next consolidation");
                 Value::Null
             }
         };

@@ -116,7 +116,7 @@ async fn embed(with: &With, lines: &mut [(usize, Line)]) {
                 lines[place].1.row.extend(columns.as_object().cloned().unwrap_or_default());
             }
         }
-        Err(e) => tracing::warn!(butler = %with.memory.butler, error = %e, "memories come in without their vectors"),
+        Err(e) => tracing::warn!(butler = %with.memory.butler, error = %e, "memories are stored without vectors"),
     }
 }
 

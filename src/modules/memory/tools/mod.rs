@@ -230,7 +230,7 @@ pub(super) async fn vector(with: &With, about: Option<&str>, said: &str) -> Opti
     match memory.vector(&spoken(about, said)).await {
         Ok(numbers) => Some(Vector { model: memory.embedder.model().to_owned(), numbers }),
         Err(e) => {
-            tracing::warn!(butler = %memory.butler, error = %e, "a memory is kept without its vector for now");
+            tracing::warn!(butler = %memory.butler, error = %e, "a memory was stored without its vector for now");
             None
         }
     }
@@ -295,6 +295,6 @@ pub(super) async fn settled<T>(tx: EffectTx<'_, '_>, done: Result<T, WriteError>
 pub(super) async fn stepped(call: &ToolCall, with: &With) {
     // What is not searchable yet will be at the next look.
     if let Err(e) = with.memory.step(&call.context().tenant_id).await {
-        tracing::warn!(butler = %call.butler, error = %e, "what was remembered is not searchable yet");
+        tracing::warn!(butler = %call.butler, error = %e, "stored memories are not searchable yet");
     }
 }
