@@ -15,8 +15,8 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::envelope;
+use super::lanes::{Item, Lanes};
 use super::people::{self, Sender};
-use super::queue::{Item, Queue};
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage, bounded};
 use base::{Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, Trust, crash, task};
@@ -66,7 +66,7 @@ struct Parts {
     owner: people::OwnerIdentities,
     rules: RuleBook,
     conversation: ConversationLog,
-    queue: Arc<Queue>,
+    lanes: Arc<Lanes>,
     /// Messages that are not done.
     open: Arc<AtomicU64>,
     most: u64,
@@ -79,12 +79,12 @@ impl Acceptor {
         owner: people::OwnerIdentities,
         rules: RuleBook,
         conversation: ConversationLog,
-        queue: Arc<Queue>,
+        lanes: Arc<Lanes>,
         open: Arc<AtomicU64>,
         most: u64,
     ) -> Self {
         let (drafts, waiting) = mpsc::channel(WAITING);
-        let parts = Arc::new(Parts { store, owner, rules, conversation, queue, open, most });
+        let parts = Arc::new(Parts { store, owner, rules, conversation, lanes, open, most });
         let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
         for _ in 0..WRITERS {
             task::spawn(task::Kind::Actor, "acceptor", write(parts.clone(), waiting.clone()));
@@ -284,7 +284,7 @@ impl Parts {
                     if !row.ends() {
                         self.open.fetch_add(1, Ordering::Relaxed);
                         let (lane, tier, tenant) = (row.lane, row.tier, tenant.clone());
-                        self.queue.offer(Item { request: RequestId(row.id), tenant, lane, tier, seq: *seq });
+                        self.lanes.offer(Item { request: RequestId(row.id), tenant, lane, tier, seq: *seq });
                     }
                     Ok(accepted(row.id, false, row.triage.as_ref()))
                 }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::buffer::Tried;
 use super::handle::Up;
+use super::queue::Tried;
 use super::route::{Part, Pass, busy};
 use super::types::{FALLBACK, LiveKind, ROUTE_TO_BUTLER};
 use base::{SessionId, crash};

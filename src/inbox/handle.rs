@@ -9,8 +9,8 @@ use serde_json::Map;
 use tokio::sync::{Notify, broadcast, watch};
 
 use super::accept::Acceptor;
+use super::lanes::Lanes;
 use super::people::OwnerIdentities;
-use super::queue::Queue;
 use super::registry::{Listed, Registry};
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Envelope, Live, LiveKind};
@@ -68,7 +68,7 @@ pub(super) struct Up {
     pub store: Store,
     pub spawner: Spawner,
     pub acceptor: Acceptor,
-    pub queue: Arc<Queue>,
+    pub lanes: Arc<Lanes>,
 }
 
 /// A butler that things can be handed to.
@@ -184,6 +184,9 @@ impl Inbox {
     /// any time; whose they are is only asked while whoever they may be for can be there.
     pub fn set_complete(&self, complete: bool) {
         self.inner.complete.send_replace(complete);
+        if let Some(up) = self.up() {
+            up.lanes.wake();
+        }
     }
 
     pub(super) fn complete(&self) -> watch::Receiver<bool> {

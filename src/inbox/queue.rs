@@ -1,239 +1,56 @@
-//! What waits, in memory. Only a hint where to look first: the rows are the queue, and whatever is not in here the
-//! scanner finds.
+//! The queue of messages: its table, a row in hand, and what becomes of a try.
 
-use std::collections::{HashMap, HashSet, VecDeque};
-use std::sync::Mutex;
+use std::sync::Arc;
+use std::time::Duration;
 
-use tokio::sync::Notify;
+use serde_json::Value;
 use uuid::Uuid;
 
-use super::types::{Lane, Tier};
-use base::{RequestId, TenantId};
+use super::lanes::Item;
+use super::types::Triage;
+use base::{Backoff, RequestContext};
+use store::{QueueTable, RetryPolicy};
 
-/// So many of one tier in a row while others wait; then one of the others goes.
-const MOST_IN_A_ROW: u32 = 10;
+/// How often messages and their parts are tried, and how long they wait in between.
+pub const RETRY: RetryPolicy = RetryPolicy { tries: 5, pause, error: "last_error" };
 
-/// One message that waits.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Item {
-    pub request: RequestId,
-    pub tenant: TenantId,
-    pub lane: Lane,
-    pub tier: Tier,
-    /// The order of acceptance.
-    pub seq: i64,
+/// How long something waits before its next try, after so many.
+pub(super) fn pause(attempts: i32) -> Duration {
+    let mut backoff = Backoff::new(Duration::from_secs(2), Duration::from_secs(120));
+    let delays = (0..attempts.max(1)).map(|_| backoff.next_delay());
+    delays.last().unwrap_or_default()
 }
 
-/// A tenant's lane.
-type LaneKey = (TenantId, Lane);
-
-#[derive(Default)]
-struct Waiting {
-    /// The first of each lane that is free, by tier.
-    ready: [VecDeque<Item>; 3],
-    /// Lanes in which one is ready or under way, and what waits behind it.
-    lanes: HashMap<LaneKey, VecDeque<Item>>,
-    /// All that is in here or under way.
-    known: HashSet<RequestId>,
-    /// The tier that went last, and how often in a row.
-    run: (Tier, u32),
-    /// There may be rows that are not in here.
-    overflown: bool,
-}
-
-/// The queue of one switchboard.
-pub struct Queue {
-    capacity: usize,
-    waiting: Mutex<Waiting>,
-    ready: Notify,
-    /// Rows wait that are not in memory, and there is room.
-    pub starved: Notify,
-}
-
-impl Queue {
-    pub fn new(capacity: usize) -> Self {
-        Self { capacity, waiting: Mutex::default(), ready: Notify::new(), starved: Notify::new() }
-    }
-
-    fn lock(&self) -> std::sync::MutexGuard<'_, Waiting> {
-        self.waiting.lock().unwrap_or_else(|e| e.into_inner())
-    }
-
-    /// Takes a message in, if there is room and it is not known already.
-    pub fn offer(&self, item: Item) {
-        let mut waiting = self.lock();
-        if waiting.known.contains(&item.request) {
-            return;
-        }
-        if waiting.known.len() >= self.capacity {
-            waiting.overflown = true;
-            return;
-        }
-        waiting.known.insert(item.request);
-        let key = (item.tenant.clone(), item.lane.clone());
-        match waiting.lanes.get_mut(&key) {
-            Some(behind) => {
-                let at = behind.iter().position(|other| other.seq > item.seq).unwrap_or(behind.len());
-                behind.insert(at, item);
-            }
-            None => {
-                waiting.lanes.insert(key, VecDeque::new());
-                waiting.ready[item.tier as usize].push_back(item);
-                drop(waiting);
-                self.ready.notify_one();
-            }
-        }
-    }
-
-    /// Waits for the next message. Its lane is taken until [`Queue::leave`].
-    pub async fn next(&self) -> Item {
-        loop {
-            if let Some(item) = self.take() {
-                return item;
-            }
-            self.ready.notified().await;
-        }
-    }
-
-    fn take(&self) -> Option<Item> {
-        let mut waiting = self.lock();
-        let (last, times) = waiting.run;
-        let has = |waiting: &Waiting, tier: Tier| !waiting.ready[tier as usize].is_empty();
-        let first = Tier::ALL.into_iter().find(|tier| has(&waiting, *tier))?;
-        let other = Tier::ALL.into_iter().find(|tier| *tier != first && has(&waiting, *tier));
-        let tier = match other {
-            Some(other) if last == first && times >= MOST_IN_A_ROW => other,
-            _ => first,
-        };
-        waiting.run = (tier, if tier == last { times + 1 } else { 1 });
-        let item = waiting.ready[tier as usize].pop_front();
-        let more = Tier::ALL.into_iter().any(|tier| has(&waiting, tier));
-        drop(waiting);
-        if more {
-            self.ready.notify_one();
-        }
-        item
-    }
-
-    /// The message is not under way any more: it is at its end, or it waits in its row for another time.
-    pub fn leave(&self, item: &Item, ended: bool) {
-        let key = (item.tenant.clone(), item.lane.clone());
-        let mut waiting = self.lock();
-        if !waiting.known.remove(&item.request) {
-            // It has left before, and its lane may be another's by now.
-            return;
-        }
-        let next = match ended {
-            true => waiting.lanes.get_mut(&key).and_then(VecDeque::pop_front),
-            // What stands behind it in the lane must not pass it.
-            false => None,
-        };
-        match next {
-            Some(next) => {
-                waiting.ready[next.tier as usize].push_back(next);
-                drop(waiting);
-                self.ready.notify_one();
-                return;
-            }
-            None => {
-                for gone in waiting.lanes.remove(&key).unwrap_or_default() {
-                    waiting.known.remove(&gone.request);
-                    waiting.overflown = true;
-                }
-            }
-        }
-        self.look_again(&mut waiting);
-    }
-
-    /// A message of this lane has ended that may not have been known here. Returns whether the next of its lane is.
-    pub fn ended(&self, item: &Item) -> bool {
-        if self.lock().known.contains(&item.request) {
-            self.leave(item, true);
-        }
-        self.lock().lanes.contains_key(&(item.tenant.clone(), item.lane.clone()))
-    }
-
-    fn look_again(&self, waiting: &mut Waiting) {
-        if waiting.overflown && waiting.known.len() <= self.capacity / 2 {
-            waiting.overflown = false;
-            self.starved.notify_one();
-        }
-    }
-
-    /// The scan found as many as it asked for: there may be more.
-    pub fn there_is_more(&self) {
-        self.lock().overflown = true;
-    }
-
-    /// Room for so many more.
-    pub fn room(&self) -> usize {
-        self.capacity.saturating_sub(self.lock().known.len())
-    }
-
-    /// All that is in here.
-    pub fn known(&self) -> Vec<Uuid> {
-        self.lock().known.iter().map(|request| request.0).collect()
+/// The queue of messages; one that is with its butlers is `processing` and in nobody's hands.
+pub(super) fn message_inbox(schema: &str) -> QueueTable {
+    QueueTable {
+        open: "state = 'accepted' OR state = 'processing' AND claim_id IS NOT NULL".to_owned(),
+        ..QueueTable::accepted(format!("\"{schema}\".message_inbox"), "request_id", "n.seq", RETRY)
     }
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
+/// A message in these hands.
+pub(super) struct Message {
+    pub item: Item,
+    pub claim: Uuid,
+    pub body: String,
+    pub attachments: Value,
+    pub envelope: Value,
+    pub context: Arc<RequestContext>,
+    pub triage: Option<Triage>,
+    pub classified: bool,
+    /// Why the last try failed.
+    pub last_error: Option<String>,
+}
 
-    fn item(lane: &str, tier: Tier, seq: i64) -> Item {
-        Item { request: RequestId::new(), tenant: TenantId::owner(), lane: Lane(lane.to_owned()), tier, seq }
-    }
-
-    fn taken(queue: &Queue) -> Vec<Item> {
-        std::iter::from_fn(|| queue.take()).collect()
-    }
-
-    #[test]
-    fn a_lane_goes_one_after_the_other_and_lanes_side_by_side() {
-        let queue = Queue::new(10);
-        let (a1, a2, b1) = (item("a", Tier::Default, 1), item("a", Tier::Default, 2), item("b", Tier::Default, 3));
-        // As they may come in: the later first.
-        for it in [&a1, &b1, &a2] {
-            queue.offer(it.clone());
-        }
-        assert_eq!(taken(&queue), [a1.clone(), b1]);
-        queue.leave(&a1, true);
-        assert_eq!(taken(&queue), [a2]);
-    }
-
-    #[test]
-    fn what_stands_behind_a_message_that_waits_again_does_not_pass_it() {
-        let queue = Queue::new(10);
-        let (one, two) = (item("a", Tier::Default, 1), item("a", Tier::Default, 2));
-        queue.offer(one.clone());
-        queue.offer(two);
-        assert_eq!(taken(&queue), std::slice::from_ref(&one));
-        queue.leave(&one, false);
-        assert!(taken(&queue).is_empty() && queue.known().is_empty());
-    }
-
-    #[test]
-    fn urgent_ones_go_first_but_not_for_ever() {
-        let queue = Queue::new(100);
-        for n in 0..20 {
-            queue.offer(item(&format!("u{n}"), Tier::HighPriority, n));
-        }
-        queue.offer(item("slow", Tier::Default, 99));
-        let order: Vec<Tier> = taken(&queue).iter().map(|i| i.tier).collect();
-        assert_eq!(order.iter().position(|t| *t == Tier::Default), Some(10), "{order:?}");
-    }
-
-    #[test]
-    fn a_full_queue_says_when_there_is_room_again() {
-        let queue = Queue::new(2);
-        let items: Vec<Item> = (0..3).map(|n| item(&n.to_string(), Tier::Default, n)).collect();
-        items.iter().for_each(|i| queue.offer(i.clone()));
-        assert_eq!((queue.known().len(), queue.room()), (2, 0));
-        let taken = taken(&queue);
-        assert_eq!(taken.len(), 2);
-        queue.leave(&taken[0], true);
-        let starved = queue.starved.notified();
-        tokio::pin!(starved);
-        assert!(starved.as_mut().enable(), "the scanner is woken");
-    }
+/// What became of one try.
+pub(super) enum Tried {
+    /// Its parts are with their butlers, who end it.
+    HandedOn,
+    /// Nothing of it is at fault; the same again after a while.
+    Later(Duration),
+    /// It failed; again, unless it has failed too often.
+    Failed(String),
+    /// Somebody else holds it by now.
+    Lost,
 }

@@ -12,8 +12,8 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::handle::Inbox;
+use super::lanes::Item;
 use super::operator_actions::Operator;
-use super::queue::Item;
 use super::types::{Lane, Tier};
 use base::text::plain_identity;
 use base::{RequestId, TenantId};
@@ -322,10 +322,10 @@ impl Inbox {
         if let Some(up) = self.up() {
             // Handed on, its lane is taken until its end, which is not near any more.
             if held.state == "processing" {
-                up.queue.leave(&held.item, false);
+                up.lanes.leave(&held.item, false);
             }
-            up.queue.offer(held.item.clone());
-            up.queue.starved.notify_one();
+            up.lanes.offer(held.item.clone());
+            up.lanes.starved.notify_one();
         }
     }
 }

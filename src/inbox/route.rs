@@ -8,8 +8,8 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::buffer::{Claimed, Tried, pause};
 use super::handle::Inbox;
+use super::queue::{Message, Tried, message_inbox, pause};
 use super::types::{
     Action, Control, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest, Tier,
 };
@@ -27,7 +27,7 @@ const REPLY: SignedDuration = SignedDuration::from_hours(72);
 const UNTIL_BACK: Duration = Duration::from_millis(300);
 
 /// Whether somebody waits for the answer.
-pub(super) fn interactive(claimed: &Claimed) -> bool {
+pub(super) fn interactive(claimed: &Message) -> bool {
     somebody_waits(&claimed.context.source_channel, &claimed.envelope)
 }
 
@@ -69,7 +69,7 @@ pub enum RouteError {
 /// One try.
 pub(super) struct Pass<'a> {
     pub inbox: &'a Inbox,
-    pub claimed: &'a Claimed,
+    pub claimed: &'a Message,
     /// The claim does not hold any more.
     pub lost: &'a CancellationToken,
 }
@@ -237,14 +237,8 @@ impl Pass<'_> {
         crash::point("route.before_release");
         let mut lease = up.store.tenant(self.tenant()).await?;
         // Its end may have come meanwhile; then there is no claim left to let go.
-        lease
-            .execute(
-                "UPDATE message_inbox SET claim_id = NULL, claimed_by = NULL, lease_until = NULL
-                 WHERE request_id = $1 AND claim_id = $2 AND state = 'processing'",
-                &[&self.claimed.item.request.0, &self.claimed.claim],
-            )
-            .await
-            .map_err(failed())?;
+        let sql = message_inbox(self.inbox.schema()).settling("");
+        lease.execute(&sql, &[&self.claimed.item.request.0, &self.claimed.claim]).await.map_err(failed())?;
         crash::point("route.released");
         Ok(Tried::HandedOn)
     }

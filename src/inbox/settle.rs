@@ -7,7 +7,8 @@ use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::handle::Inbox;
-use super::queue::{Item, Queue};
+use super::lanes::{Item, Lanes};
+use super::queue::message_inbox;
 use super::types::{Lane, LiveKind, RouteKind, Tier};
 use base::{RequestContext, RequestId, TenantId, Trust, crash};
 use store::{Claim, QueueTable, StoreError, Tx};
@@ -124,12 +125,8 @@ impl Inbox {
         let mut tx = lease.begin().await.map_err(failed())?;
         let now = self.clock().now();
         let schema = self.schema();
-        let sql = format!(
-            "UPDATE \"{schema}\".message_inbox SET last_error = $3, claim_id = NULL, claimed_by = NULL, lease_until = NULL
-             WHERE request_id = $1 AND claim_id = $2 AND state = 'processing'"
-        );
-        let held = tx.execute(&sql, &[&item.request.0, &claim, &why]).await.map_err(failed())?;
-        if held == 0 {
+        let sql = message_inbox(schema).settling("last_error = $3");
+        if tx.execute(&sql, &[&item.request.0, &claim, &why]).await.map_err(failed())? == 0 {
             tx.rollback().await.map_err(failed())?;
             return Ok(false);
         }
@@ -175,18 +172,18 @@ impl Inbox {
         self.tell(item.request, LiveKind::Settled);
         let Some(up) = self.up() else { return };
         let item = Item { tenant: tenant.clone(), ..item };
-        if up.queue.ended(&item) {
+        if up.lanes.ended(&item) {
             return;
         }
         // What stands behind it is not in memory, as after a start: it must not wait for the next scan.
-        if let Err(e) = self.follow(&up.queue, &item).await {
+        if let Err(e) = self.follow(&up.lanes, &item).await {
             tracing::debug!(error = %e, "what stands behind a message is left to the scanner");
-            up.queue.starved.notify_one();
+            up.lanes.starved.notify_one();
         }
     }
 
-    /// Puts the next messages of the lane into the queue.
-    async fn follow(&self, queue: &Queue, ended: &Item) -> Result<(), StoreError> {
+    /// Puts the next messages of the lane into memory.
+    async fn follow(&self, lanes: &Lanes, ended: &Item) -> Result<(), StoreError> {
         let mut lease = self.db().shared(&ended.tenant).await?;
         let sql = format!(
             "SELECT request_id, tier, seq FROM \"{}\".message_inbox
@@ -196,7 +193,7 @@ impl Inbox {
         let rows = lease.read(&sql, &[&ended.tenant.as_str(), &ended.lane.0, &ended.seq]).await.map_err(failed())?;
         for row in rows {
             let (request, tier, seq) = (RequestId(row.get(0)), Tier::from_number(row.get(1)), row.get(2));
-            queue.offer(Item { request, tier, seq, ..ended.clone() });
+            lanes.offer(Item { request, tier, seq, ..ended.clone() });
         }
         Ok(())
     }

@@ -51,7 +51,7 @@ async fn killed_while_a_message_is_accepted_and_classified() {
     killed_at(&[
         "accept.before",
         "accept.committed",
-        "claim.committed",
+        "message.claimed",
         "session.opened",
         "session.running",
         "session.spawned",
@@ -74,6 +74,8 @@ async fn killed_while_a_message_is_handed_on() {
         "route.noted",
         "route.before_release",
         "route.released",
+        "message.tried",
+        "message.settled",
         "routed.claimed",
     ])
     .await;

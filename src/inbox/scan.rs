@@ -1,0 +1,85 @@
+//! The scanner: finds what waits in rows and not in memory, and takes back what nobody holds any more.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use tokio_util::sync::CancellationToken;
+
+use super::lanes::{Item, Lanes};
+use super::types::{Lane, Tier};
+use base::{RequestId, TenantId};
+use store::{Database, QueueTable, StoreError};
+
+/// What the scanner works with.
+pub(super) struct Scan {
+    pub db: Arc<Database>,
+    pub table: QueueTable,
+    pub lanes: Arc<Lanes>,
+    /// How often it looks even if nobody asks it to.
+    pub every: Duration,
+    /// For how long a lease must be over.
+    pub grace: Duration,
+    /// How many rows it takes at a time.
+    pub batch: i64,
+    /// For how many seconds the first message that may be dealt with has waited, at the last look.
+    pub oldest: Arc<AtomicU64>,
+}
+
+impl Scan {
+    /// Looks again and again, until `stop`.
+    pub async fn keep(self, stop: CancellationToken) {
+        loop {
+            let next = self.once().await.unwrap_or_else(|e| {
+                tracing::warn!(error = %e, "messages that wait could not be looked for");
+                Some(Duration::from_secs(1))
+            });
+            let pause = next.map_or(self.every, |next| next.min(self.every));
+            tokio::select! {
+                () = stop.cancelled() => return,
+                () = tokio::time::sleep(pause) => {}
+                () = self.lanes.starved.notified() => {}
+            }
+        }
+    }
+
+    /// Takes back what nobody holds any more, and puts what is next in each lane into memory. Returns when there is
+    /// something to look for again, if that is known.
+    async fn once(&self) -> Result<Option<Duration>, StoreError> {
+        let Self { db, table, lanes, .. } = self;
+        table.give_back_lapsed(db, self.grace, &lanes.known()).await?;
+        let outlook = table.outlook(db).await?;
+        self.oldest.store(outlook.oldest.unwrap_or_default().as_secs(), Ordering::Relaxed);
+        let room = i64::try_from(lanes.room()).unwrap_or(0).min(self.batch);
+        if room == 0 {
+            lanes.there_is_more();
+            return Ok(None);
+        }
+        let sql = format!(
+            "SELECT m.request_id, m.tenant_id, m.lane, m.tier, m.seq FROM {table} m
+             WHERE m.state = 'accepted' AND m.available_at <= clock_timestamp() AND m.request_id <> ALL($2)
+               AND NOT EXISTS (SELECT 1 FROM {table} e
+                               WHERE e.tenant_id = m.tenant_id AND e.lane = m.lane AND e.seq < m.seq
+                                 AND e.state IN ('accepted', 'processing'))
+             ORDER BY m.tier, m.seq LIMIT $1",
+            table = table.table
+        );
+        let rows = {
+            let mut lease = db.every_tenant().await?;
+            let rows = lease.query(&sql, &[&room, &lanes.known()]).await;
+            rows.map_err(StoreError::query("looking for messages that wait"))?
+        };
+        let found = rows.len();
+        for row in rows {
+            if let Ok(tenant) = TenantId::new(row.get(1)) {
+                let (request, lane, tier) = (RequestId(row.get(0)), Lane(row.get(2)), Tier::from_number(row.get(3)));
+                lanes.offer(Item { request, tenant, lane, tier, seq: row.get(4) });
+            }
+        }
+        if i64::try_from(found).unwrap_or(i64::MAX) >= room {
+            lanes.there_is_more();
+            return Ok(Some(Duration::from_millis(200)));
+        }
+        Ok(outlook.next.map(|next| next.max(Duration::from_millis(10))))
+    }
+}
