@@ -21,7 +21,7 @@ pub use error::{StoreError, describe};
 pub use nodes::Presence;
 pub use pool::{Lease, Params, Scope, Tx};
 pub use queue::{
-    Also, Claim, ClaimTable, Claimed, Handler, Left, Outlook, Queue, QueueOptions, QueueTable, RetryPolicy,
-    RunningQueue, Statements, Verdict, lease_seconds, renew_every, settle,
+    Also, Claim, Claimed, Handler, Left, Outlook, Queue, QueueOptions, QueueTable, RetryPolicy, RunningQueue,
+    Statements, Verdict, lease_seconds, renew_every,
 };
 pub use tls::connector;

@@ -49,6 +49,7 @@ async fn killed_between_any_two_steps_of_a_delivery() {
         // Nothing has left, which nobody can know.
         ("outbox.sending", ("unknown", 0), ("sent", 1)),
         ("outbox.sent", ("unknown", 1), ("sent", 2)),
+        ("outbox.tried", ("unknown", 1), ("sent", 2)),
         ("outbox.settled", ("sent", 1), ("sent", 1)),
     ] {
         for (endpoint, (state, arrived)) in [("door", door), ("wise", wise)] {

@@ -22,7 +22,7 @@ pub fn renew_every() -> Duration {
 
 /// Writes how a claimed row ended, again and again while the database is away, about two minutes long. Not for ever: the
 /// lease runs out, and whoever takes the row up then goes by what is on record. `None`: it was not written.
-pub async fn settle<T, F>(what: &'static str, row: impl Display, mut write: impl FnMut() -> F) -> Option<T>
+pub(super) async fn settle<T, F>(what: &'static str, row: impl Display, mut write: impl FnMut() -> F) -> Option<T>
 where
     F: Future<Output = Result<T, StoreError>>,
 {

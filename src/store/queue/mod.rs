@@ -47,14 +47,12 @@
 //! [`RetryPolicy`] also `attempts integer` and `available_at timestamptz`, by the server's clock, and a text column for
 //! the last error.
 
-mod claim_table;
 mod handler;
 mod lease;
 mod sql;
 mod worker;
 
-pub use claim_table::ClaimTable;
 pub use handler::{Claimed, Handler, Left, Verdict};
-pub use lease::{lease_seconds, renew_every, settle};
+pub use lease::{lease_seconds, renew_every};
 pub use sql::{Also, Claim, Outlook, QueueTable, RetryPolicy, Statements};
 pub use worker::{Queue, QueueOptions, RunningQueue};
