@@ -219,10 +219,6 @@ impl Handler for Worker {
         self.inbox.give_up(item, claimed.claim.id, why, answer).await
     }
 
-    fn broke(&self, _claimed: &Claimed<Taken>, why: &str) -> Verdict<DeadLetter> {
-        Verdict::Retry { dead: DeadLetter(why.to_owned()), why: why.to_owned() }
-    }
-
     fn left(&self, claimed: &Claimed<Taken>, how: Left) {
         if how != Left::Gone {
             self.leave(&claimed.row.item);

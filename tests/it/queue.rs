@@ -373,6 +373,36 @@ async fn a_claim_whose_answer_was_lost_is_given_back_and_counts_nothing() {
     assert_eq!(bench.left("cut off"), [Left::Settled]);
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_row_is_worked_on_beside_the_loop_for_whoever_waits_for_it() {
+    let (bench, _household, _daemon) = Bench::new().await;
+    bench.add("at once", "").await;
+    let queue = bench.queue("node", 1);
+    let ended = queue.work_on(queue.handler().claim(&[])).await.expect("a claim");
+    assert!(matches!(ended, Some(Verdict::Settle("done"))), "{ended:?}");
+    assert_eq!(bench.errand("at once").await, ("done".to_owned(), 1, None));
+    assert!(queue.work_on(queue.handler().claim(&[])).await.expect("a claim").is_none());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_claimed_for_somebody_who_left_is_given_back() {
+    let (bench, _household, _daemon) = Bench::new().await;
+    bench.add("hold this", "").await;
+    let (queue, _running) = bench.start("node", 1).await;
+    bench.begun(1).await;
+    // The loop has no room, so that this claim takes it.
+    bench.add("left alone", "").await;
+    let gone = async {
+        queue.handler().claim(&[]).await.expect("a claim").expect("an errand");
+        std::future::pending().await
+    };
+    assert!(tokio::time::timeout(Duration::from_secs(1), queue.work_on(gone)).await.is_err());
+    assert_eq!(bench.errand("left alone").await.0, "processing");
+    bench.seen.go_on.notify_one();
+    bench.settled().await;
+    assert_eq!(bench.errand("left alone").await, ("done".to_owned(), 1, None), "it was not tried before");
+}
+
 /// Works on errands until it dies.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 #[ignore = "run by other tests, as a process of its own"]

@@ -210,10 +210,6 @@ impl Handler for Worker {
         };
         self.parts.inbox.settle(settlement).await
     }
-
-    fn broke(&self, _claimed: &Claimed<Part>, why: &str) -> Verdict<Ended> {
-        retry(why.to_owned())
-    }
 }
 
 impl Worker {
@@ -245,23 +241,19 @@ impl Worker {
         if !route.interactive || part.kind == RouteKind::Ask {
             return Ok(None);
         }
-        let (inbox, context) = (&self.parts.inbox, &route.request_context);
-        if !inbox.is_own(context) {
-            match ended.session {
-                // How it failed is in words that a session's model may have chosen.
-                _ if ended.end == End::Dead => {
-                    if self.was_risky(claimed).await? {
-                        FAILED_FOR_OTHERS.clone_into(words);
-                    }
-                }
-                Some(session) if risky(&self.parts.store, &part.tenant, session).await? => {
-                    if !self.has_answered(claimed).await? {
-                        self.parts.gate.park_reply(session, context, words).await?;
-                    }
-                    return Ok(None);
-                }
-                _ => {}
+        let context = &route.request_context;
+        let others = !self.parts.inbox.is_own(context);
+        if others && ended.end == End::Dead && self.was_risky(claimed).await? {
+            // How it failed is in words that a session's model may have chosen.
+            FAILED_FOR_OTHERS.clone_into(words);
+        }
+        if let Some(session) = ended.session.filter(|_| others && ended.end == End::Done)
+            && risky(&self.parts.store, &part.tenant, session).await?
+        {
+            if !self.has_answered(claimed).await? {
+                self.parts.gate.park_reply(session, context, words).await?;
             }
+            return Ok(None);
         }
         Ok(Some(of(context.clone(), words.clone())))
     }

@@ -164,7 +164,8 @@ pub trait Handler: Send + Sync + 'static {
     async fn settle(&self, claimed: &Claimed<Self::Row>, end: &Self::End) -> Result<bool, StoreError>;
 
     /// What becomes of a row whose work panicked; `why` is kept as its last error. By itself it is tried again after a
-    /// while and the try counts. A handler that can end a row says [`Verdict::Retry`], so that tries are bounded.
+    /// while and the try counts: `run` sees in [`Claimed::attempts`] that there were enough, or this says
+    /// [`Verdict::Retry`].
     fn broke(&self, claimed: &Claimed<Self::Row>, _why: &str) -> Verdict<Self::End> {
         let lease = || Duration::from_secs_f64(lease_seconds());
         let after = self.table().retry.map_or_else(lease, |retry| (retry.pause)(claimed.attempts));

@@ -87,6 +87,21 @@ impl<H: Handler> Drop for InHand<H> {
     }
 }
 
+/// The answer to a claim. If it does not come, because of an error or because nobody waits for it any more, there may be a
+/// claim that nobody works under.
+struct Answer<'a> {
+    stray: &'a AtomicBool,
+    came: bool,
+}
+
+impl Drop for Answer<'_> {
+    fn drop(&mut self) {
+        if !self.came {
+            self.stray.store(true, Ordering::Relaxed);
+        }
+    }
+}
+
 impl<H: Handler> Queue<H> {
     pub fn new(handler: H, options: QueueOptions) -> Self {
         let meter = handler.db().queue_metrics().of(&options.butler, H::NAME);
@@ -226,7 +241,9 @@ impl<H: Handler> Inner<H> {
         F: Future<Output = Result<Option<Claimed<H::Row>>, StoreError>>,
     {
         let _claiming = self.claiming.read().await;
-        let claimed = claim.await.inspect_err(|_| self.stray.store(true, Ordering::Relaxed))?;
+        let mut answer = Answer { stray: &self.stray, came: false };
+        let claimed = claim.await?;
+        answer.came = true;
         Ok(claimed.map(|claimed| {
             let row = claimed.claim.row;
             self.in_hand().insert(row);
