@@ -208,7 +208,9 @@ async fn a_module_reads_on_in_what_concerns_its_butler() {
     // A part of the message is handed to the butler.
     let sql = "INSERT INTO tester.route_inbox (id, request_id, kind, route, trust, state, settled_at)
                VALUES ($1, $2, 'message', '{}', 'owner', 'done', now())";
-    household.owner().await.execute(sql, &[&uuid::Uuid::now_v7(), &requests[0]]).await.expect("a part");
+    let owner = household.owner().await;
+    owner.batch_execute("SELECT set_config('butlerd.tenant', 'owner', false)").await.expect("a tenant");
+    owner.execute(sql, &[&uuid::Uuid::now_v7(), &requests[0]]).await.expect("a part");
     let page = tester.ok("contract_conversation", json!({})).await;
     assert_eq!(page.as_array().map(Vec::len), Some(1), "{page}");
     assert_eq!(page[0]["text"], "for the tester", "{page}");
