@@ -7,6 +7,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Instant;
 
+use futures_util::future::BoxFuture;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
@@ -98,8 +99,16 @@ impl Failure for MigrationError {}
 /// Boots the butler. `stop` ends it again: sessions are drained, then everything is taken down in reverse.
 ///
 /// A module that fails does not fail the boot; whatever else fails does, named by its phase. Modules that had started are
-/// stopped then.
-pub async fn boot(
+/// stopped then. Boxed, so that crates above do not compile a butler's whole code again.
+pub fn boot<'a>(
+    services: &'a Arc<HouseholdServices>,
+    config: &'a Arc<ButlerConfig>,
+    stop: CancellationToken,
+) -> BoxFuture<'a, Result<BootedButler, BootError>> {
+    Box::pin(boot_stages(services, config, stop))
+}
+
+async fn boot_stages(
     services: &Arc<HouseholdServices>,
     config: &Arc<ButlerConfig>,
     stop: CancellationToken,

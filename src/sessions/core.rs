@@ -3,6 +3,7 @@
 use std::sync::{Arc, Mutex, OnceLock};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -27,6 +28,9 @@ use store::{Store, StoreError};
 pub struct Spawner {
     inner: Arc<Inner>,
 }
+
+/// A session that was started, and where its end comes.
+pub type Begun = (SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>);
 
 impl Spawner {
     pub fn new(parts: SpawnerParts) -> Self {
@@ -148,24 +152,23 @@ impl Spawner {
     }
 
     /// Starts a session and returns once its row is there; the receiver gets its end.
-    #[allow(clippy::type_complexity)]
-    pub async fn begin(
+    ///
+    /// Boxed here: the compiler makes the code of an async function anew in each crate that awaits it, and a session's is
+    /// large.
+    pub fn begin(
         &self,
         trigger: Trigger,
         own_session: Option<SessionId>,
-    ) -> Result<(SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>), TriggerError> {
-        self.admit(trigger, own_session).await.inspect_err(|e| {
-            self.inner.parts.metrics.trigger_refused(e.code());
-            tracing::warn!(butler = %self.inner.parts.config.name, code = e.code(), "trigger refused: {e}");
+    ) -> BoxFuture<'_, Result<Begun, TriggerError>> {
+        Box::pin(async move {
+            self.admit(trigger, own_session).await.inspect_err(|e| {
+                self.inner.parts.metrics.trigger_refused(e.code());
+                tracing::warn!(butler = %self.inner.parts.config.name, code = e.code(), "trigger refused: {e}");
+            })
         })
     }
 
-    #[allow(clippy::type_complexity)]
-    async fn admit(
-        &self,
-        trigger: Trigger,
-        own_session: Option<SessionId>,
-    ) -> Result<(SessionId, oneshot::Receiver<Result<SessionResult, TriggerError>>), TriggerError> {
+    async fn admit(&self, trigger: Trigger, own_session: Option<SessionId>) -> Result<Begun, TriggerError> {
         let inner = &self.inner;
         check_trigger(&trigger)?;
         let trigger = redacted(trigger);

@@ -4,7 +4,7 @@ use tokio::sync::oneshot;
 use tokio::task::{JoinError, JoinHandle};
 use tokio_util::sync::CancellationToken;
 
-use super::serve::{AdminDoor, Hooks, Prepare, ServeError, serve_with, with_causes};
+use super::serve::{Hooks, Prepare, ServeError, StartAdmin, serve_with, with_causes};
 use super::tree::Supervisor;
 use base::task;
 use config::Household;
@@ -32,10 +32,11 @@ pub struct Embedded {
 
 impl Embedded {
     /// Starts it and returns once every butler was tried.
-    pub async fn start<A>(household: Household, admin: A, prepare: Option<Prepare>) -> Result<Self, EmbeddedError>
-    where
-        A: FnOnce(Supervisor, AdminDoor) -> JoinHandle<()> + Send + 'static,
-    {
+    pub async fn start(
+        household: Household,
+        admin: StartAdmin,
+        prepare: Option<Prepare>,
+    ) -> Result<Self, EmbeddedError> {
         let stop = CancellationToken::new();
         let (tell, told) = oneshot::channel();
         let hooks = Hooks {

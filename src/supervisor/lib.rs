@@ -18,5 +18,5 @@ pub use entry::ButlerLookupError;
 pub use foundation::{FoundationError, cache_dir, on_ground, owner_login};
 pub use rehearsal::{RehearsalError, rehearse};
 pub use reload::{Change, ReloadError, Reloaded, ReloadedButler};
-pub use serve::{AdminDoor, Hooks, Prepare, ServeError, serve, serve_with, with_causes};
+pub use serve::{AdminDoor, Hooks, Prepare, ServeError, StartAdmin, serve, serve_with, with_causes};
 pub use tree::Supervisor;

@@ -99,10 +99,7 @@ const EVENTS: usize = 1024;
 const HOUSEKEEPING: Duration = Duration::from_secs(10);
 
 /// Loads the configuration, starts the log and runs until SIGTERM or SIGINT. `admin` starts the admin server.
-pub async fn serve<A>(overrides: &Overrides, environment: &Environment, admin: A) -> Result<(), ServeError>
-where
-    A: FnOnce(Supervisor, AdminDoor) -> tokio::task::JoinHandle<()>,
-{
+pub async fn serve(overrides: &Overrides, environment: &Environment, admin: StartAdmin) -> Result<(), ServeError> {
     let catalog = Catalog::default();
     let household = load(overrides, environment, &catalog).map_err(ServeError::Config)?;
     start_log(&household.config.telemetry)?;
@@ -179,18 +176,28 @@ fn outbox(household: &Household, db: &Arc<Database>, clock: &Clock, inbox: &Inbo
     })
 }
 
-/// Runs a loaded household until `stop`.
-#[allow(clippy::too_many_lines, reason = "the daemon's parts in the order in which they come and go")]
-pub async fn serve_with<A>(
+/// Starts the admin server, which stands above this crate.
+pub type StartAdmin = fn(Supervisor, AdminDoor) -> tokio::task::JoinHandle<()>;
+
+/// Runs a loaded household until `stop`. Boxed, so that crates above do not compile the whole daemon again.
+pub fn serve_with(
     household: Household,
     catalog: Catalog,
     stop: CancellationToken,
-    admin: A,
+    admin: StartAdmin,
     hooks: Hooks,
-) -> Result<(), ServeError>
-where
-    A: FnOnce(Supervisor, AdminDoor) -> tokio::task::JoinHandle<()>,
-{
+) -> BoxFuture<'static, Result<(), ServeError>> {
+    Box::pin(run(household, catalog, stop, admin, hooks))
+}
+
+#[allow(clippy::too_many_lines, reason = "the daemon's parts in the order in which they come and go")]
+async fn run(
+    household: Household,
+    catalog: Catalog,
+    stop: CancellationToken,
+    admin: StartAdmin,
+    hooks: Hooks,
+) -> Result<(), ServeError> {
     let started = Instant::now();
     memory::give_large_blocks_back();
     let config = &household.config;
