@@ -234,8 +234,10 @@ impl QueueTable {
         if self.retry.is_none() {
             return Ok(Outlook::default());
         }
+        // What came due since the last claim, or was locked by another transaction then, is looked for again during its
+        // first second: else it would wait for the longest sleep.
         let sql = format!(
-            "SELECT extract(epoch FROM min(available_at) FILTER (WHERE available_at > clock_timestamp())
+            "SELECT extract(epoch FROM min(available_at) FILTER (WHERE available_at > clock_timestamp() - interval '1 s')
                                        - clock_timestamp())::float8,
                     extract(epoch FROM clock_timestamp()
                                        - min(available_at) FILTER (WHERE available_at <= clock_timestamp()))::float8
@@ -245,9 +247,12 @@ impl QueueTable {
         let mut lease = db.every_tenant().await?;
         let rows = lease.query(&sql, &[]).await.map_err(StoreError::query("looking for what is due next"))?;
         let Some(row) = rows.first() else { return Ok(Outlook::default()) };
-        Ok(Outlook { next: seconds(row.get(0)), oldest: seconds(row.get(1)) })
+        Ok(Outlook { next: seconds(row.get(0)).map(|next| next.max(JUST_DUE)), oldest: seconds(row.get(1)) })
     }
 }
+
+/// The pause before another look at what came due a moment ago.
+const JUST_DUE: Duration = Duration::from_millis(20);
 
 async fn execute(db: &Database, step: &'static str, sql: &str, params: Params<'_>) -> Result<u64, StoreError> {
     let mut lease = db.every_tenant().await?;

@@ -1,7 +1,8 @@
 //! The loop of a queue: claims rows while there is room, has them worked on, and writes how they end.
 
 use std::any::Any;
-use std::collections::HashSet;
+use std::collections::hash_map::Entry;
+use std::collections::{HashMap, HashSet};
 use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
@@ -16,6 +17,7 @@ use uuid::Uuid;
 
 use super::handler::{Claimed, Handler, Left, Verdict};
 use super::lease::settle;
+use super::sql::Claim;
 use crate::error::StoreError;
 use base::{crash, redact, task};
 use telemetry::QueueMeter;
@@ -64,7 +66,10 @@ struct Inner<H> {
     options: QueueOptions,
     slots: Arc<Semaphore>,
     /// Rows that are worked on here, whatever their leases say.
-    in_hand: Mutex<HashSet<Uuid>>,
+    /// With the claim that each is worked on under: a row whose claim was taken away may be claimed here again.
+    in_hand: Mutex<HashMap<Uuid, Uuid>>,
+    /// Rows whose end could not be written. They are left to their leases: a try that ran counts.
+    unwritten: Mutex<HashSet<Uuid>>,
     /// Shared by those who claim, from the statement until the row is in hand; alone for giving back the rest.
     claiming: RwLock<()>,
     /// A claim's answer was lost: there may be a claim that nobody works under.
@@ -78,11 +83,16 @@ struct Inner<H> {
 struct InHand<H: Handler> {
     inner: Arc<Inner<H>>,
     row: Uuid,
+    claim: Uuid,
 }
 
 impl<H: Handler> Drop for InHand<H> {
     fn drop(&mut self) {
-        self.inner.in_hand().remove(&self.row);
+        if let Entry::Occupied(entry) = self.inner.in_hand().entry(self.row)
+            && *entry.get() == self.claim
+        {
+            entry.remove();
+        }
         self.inner.options.wake.notify_one();
     }
 }
@@ -110,6 +120,7 @@ impl<H: Handler> Queue<H> {
             handler,
             options,
             in_hand: Mutex::default(),
+            unwritten: Mutex::default(),
             claiming: RwLock::default(),
             stray: AtomicBool::default(),
             working: TaskTracker::new(),
@@ -183,12 +194,16 @@ impl RunningQueue {
 }
 
 impl<H: Handler> Inner<H> {
-    fn in_hand(&self) -> std::sync::MutexGuard<'_, HashSet<Uuid>> {
+    fn in_hand(&self) -> std::sync::MutexGuard<'_, HashMap<Uuid, Uuid>> {
         self.in_hand.lock().unwrap_or_else(|e| e.into_inner())
     }
 
+    fn unwritten(&self) -> std::sync::MutexGuard<'_, HashSet<Uuid>> {
+        self.unwritten.lock().unwrap_or_else(|e| e.into_inner())
+    }
+
     fn held(&self) -> Vec<Uuid> {
-        self.in_hand().iter().copied().collect()
+        self.in_hand().keys().copied().collect()
     }
 
     async fn run(self: Arc<Self>, first: bool) {
@@ -245,9 +260,10 @@ impl<H: Handler> Inner<H> {
         let claimed = claim.await?;
         answer.came = true;
         Ok(claimed.map(|claimed| {
-            let row = claimed.claim.row;
-            self.in_hand().insert(row);
-            (claimed, InHand { inner: self.clone(), row })
+            let Claim { row, id: claim } = claimed.claim;
+            self.in_hand().insert(row, claim);
+            self.unwritten().remove(&row);
+            (claimed, InHand { inner: self.clone(), row, claim })
         }))
     }
 
@@ -258,7 +274,8 @@ impl<H: Handler> Inner<H> {
         }
         let _alone = self.claiming.write().await;
         if self.stray.load(Ordering::Relaxed) {
-            let held = self.held();
+            let mut held = self.held();
+            held.extend(self.unwritten().iter());
             self.handler.table().give_back(self.handler.db(), self.handler.node(), &held, false).await?;
             self.stray.store(false, Ordering::Relaxed);
         }
@@ -307,6 +324,9 @@ impl<H: Handler> Inner<H> {
         let left = settle(H::NAME, claim.row, || self.conclude(claimed, &verdict, panicked.as_deref())).await;
         let left = left.unwrap_or(Left::Unwritten);
         self.pass("settled");
+        if left == Left::Unwritten {
+            self.unwritten().insert(claim.row);
+        }
         if left == Left::Lost {
             tracing::warn!(queue = H::NAME, row = %claim.row, "another claim holds this row; nothing was settled");
         }
