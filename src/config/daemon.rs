@@ -7,6 +7,7 @@ use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use std::sync::LazyLock;
+use std::time::Duration;
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Deserializer};
@@ -37,6 +38,8 @@ pub struct Config {
     pub admin: AdminConfig,
     /// Sessions and the processes that run them.
     pub spawner: SpawnerConfig,
+    /// What butlers do by themselves, and how often they may.
+    pub schedules: SchedulesConfig,
     /// What the daemon tells about itself.
     pub telemetry: TelemetryConfig,
 }
@@ -262,6 +265,16 @@ pub struct ClisConfig {
     pub gemini: Option<PathBuf>,
 }
 
+/// What butlers do by themselves.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct SchedulesConfig {
+    /// The least time between two runs of a schedule, whoever made it: butler.toml, a tool or the command line. Times that
+    /// come closer together are refused. A schedule that was there before runs this often and no more.
+    #[schemars(range(min = 1, max = 86_400), extend("default" = "1m"))]
+    pub min_interval: HumanDuration,
+}
+
 /// What the daemon tells about itself.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(transform = keys::<Self>)]
@@ -281,6 +294,15 @@ pub struct TelemetryConfig {
 
 fn secret<'de, D: Deserializer<'de>>(d: D) -> Result<Option<Secret<String>>, D::Error> {
     Ok(Option::<String>::deserialize(d)?.map(Secret::new))
+}
+
+impl SchedulesConfig {
+    /// Why times this close together are refused; `None`: they are not.
+    pub fn refusal(&self, gap: Duration) -> Option<String> {
+        let (least, gap) = (self.min_interval, HumanDuration(gap));
+        (gap.0 < least.0)
+            .then(|| format!("it comes {gap} after the last time, and [schedules] min_interval is {least}"))
+    }
 }
 
 impl ClisConfig {

@@ -11,6 +11,7 @@ mod annotate;
 mod butler;
 mod catalog;
 mod check;
+mod cron;
 mod daemon;
 mod digest;
 mod editor;
@@ -37,9 +38,10 @@ pub use butler::{
 };
 pub use catalog::{Catalog, Finding, Place};
 pub use check::nearest;
+pub use cron::CronExpression;
 pub use daemon::{
     AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
-    OwnerConfig, SpawnerConfig, TelemetryConfig,
+    OwnerConfig, SchedulesConfig, SpawnerConfig, TelemetryConfig,
 };
 pub use editor::{butler_schema, pricing_schema, settings_schema};
 pub use environment::{Environment, Overrides};

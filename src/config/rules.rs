@@ -2,8 +2,7 @@
 
 use std::net::SocketAddr;
 
-use croner::parser::{CronParser, Seconds, Year};
-
+use super::cron::CronExpression;
 use super::values::{Moment, QuietHours, RuntimeKind, Zone};
 use base::ButlerName;
 
@@ -157,17 +156,7 @@ fn log_filter(s: &str) -> Result<(), Wrong> {
 }
 
 fn cron(s: &str) -> Result<(), Wrong> {
-    let because = |why: &dyn ToString| Wrong::Because(why.to_string().trim_end_matches('.').to_owned());
-    let fields = s.split_whitespace().count();
-    // Nicknames are one field; anything else with a wrong count gets no better reason from the parser.
-    if fields != 5 && fields != 6 && !s.trim_start().starts_with('@') {
-        return Err(because(&format!("{fields} field{}", if fields == 1 { "" } else { "s" })));
-    }
-    let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
-    let cron = parser.parse(s).map_err(|e| because(&e))?;
-    // The start is a fixed date: whether a date ever comes does not depend on the present.
-    let start = jiff::civil::date(2024, 1, 1).to_zoned(jiff::tz::TimeZone::UTC).map_err(|e| because(&e))?;
-    cron.find_next_occurrence(&start, false).map(drop).map_err(|_| because(&"a date that never comes"))
+    CronExpression::parse(s).map(drop).map_err(Wrong::Because)
 }
 
 fn is_host(s: &str) -> bool {

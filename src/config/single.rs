@@ -4,9 +4,12 @@ use std::path::Path;
 
 use serde_json::{Map, Value as Json};
 
+use base::HumanDuration;
+
 use super::CORE_BUTLERS;
 use super::catalog::Catalog;
 use super::check::Checker;
+use super::cron::CronExpression;
 use super::daemon::Config;
 use super::node::{Node, Value};
 use super::rules;
@@ -42,7 +45,7 @@ impl Single<'_> {
         self.check_schema();
         self.check_runtime();
         self.check_environment();
-        self.check_schedule();
+        self.check_schedule(config);
         self.check_switchboard();
         self.check_modules();
     }
@@ -196,7 +199,7 @@ impl Single<'_> {
         }
     }
 
-    fn check_schedule(&mut self) {
+    fn check_schedule(&mut self, config: &Config) {
         let entries = self.get("butler.schedule").and_then(Json::as_array).map_or(0, Vec::len);
         let mut names: Vec<String> = Vec::new();
         for i in 0..entries {
@@ -226,6 +229,7 @@ impl Single<'_> {
                     }
                 }
             }
+            self.check_interval(&at, config);
             let mode = match self.text(&at("dispatch_mode")).map(|mode| mode.parse()) {
                 Some(Ok(mode)) => mode,
                 // A wrong mode was told; what depends on it can't be judged.
@@ -242,6 +246,17 @@ impl Single<'_> {
             for key in foreign.iter().filter(|key| self.given(&at(key))).collect::<Vec<_>>() {
                 let expected = format!("it only where dispatch_mode is \"{other}\"");
                 self.note(&at(key), format!("found with dispatch_mode \"{mode}\""), expected);
+            }
+        }
+    }
+
+    /// No entry comes more often than the household lets schedules come.
+    fn check_interval(&mut self, at: &dyn Fn(&str) -> String, config: &Config) {
+        let cron = self.text(&at("cron")).and_then(|text| CronExpression::parse(&text).ok()).map(|c| c.shortest_gap());
+        let every = self.text(&at("every")).and_then(|text| HumanDuration::parse(&text).ok()).map(|every| every.0);
+        for (key, gap) in [("cron", cron), ("every", every)] {
+            if let (Some(text), Some(why)) = (self.text(&at(key)), gap.and_then(|gap| config.schedules.refusal(gap))) {
+                self.note(&at(key), format!("found \"{text}\" ({why})"), "a time that comes less often");
             }
         }
     }

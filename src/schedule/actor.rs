@@ -15,6 +15,7 @@ use super::dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
 use super::sql::{Run, RunRows, TRIES};
 use access::Caller;
 use base::{ButlerName, SessionId, TenantId, crash};
+use config::SchedulesConfig;
 use store::{
     Claimed, Database, Handler, Outlook, Queue, QueueOptions, QueueTable, RunningQueue, Store, StoreError, Verdict,
 };
@@ -35,6 +36,8 @@ pub struct SchedulerParts {
     pub slots: usize,
     /// The owner's zone.
     pub time_zone: String,
+    /// How often schedules may come.
+    pub limits: SchedulesConfig,
     pub target: Arc<dyn Dispatch>,
     /// Whoever rings it has written something that may be due.
     pub wake: Arc<Notify>,
@@ -50,16 +53,17 @@ pub(super) struct Worker {
     pub butler: ButlerName,
     pub store: Store,
     pub time_zone: String,
+    pub limits: SchedulesConfig,
     rows: RunRows,
     target: Arc<dyn Dispatch>,
 }
 
 impl Scheduler {
     pub fn new(parts: SchedulerParts) -> Self {
-        let SchedulerParts { butler, db, store, node, slots, time_zone, target, wake } = parts;
+        let SchedulerParts { butler, db, store, node, slots, time_zone, limits, target, wake } = parts;
         let options = QueueOptions { butler: butler.to_string(), wake, slots, claimers: 1, longest: LONGEST };
-        let rows = RunRows::new(db, store.schema(), node);
-        Self { queue: Queue::new(Worker { butler, store, time_zone, rows, target }, options) }
+        let rows = RunRows::new(db, store.schema(), node, limits.min_interval.0);
+        Self { queue: Queue::new(Worker { butler, store, time_zone, limits, rows, target }, options) }
     }
 
     pub(super) fn worker(&self) -> &Worker {

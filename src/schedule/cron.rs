@@ -4,11 +4,12 @@
 //! once, a time that does not exist right after the gap and a repeated one in its first pass. Where the hours are not
 //! named (`*/15 * * * *`), real time counts: nothing in a gap, and both passes of a repeated hour.
 
-use croner::Cron;
-use croner::parser::{CronParser, Seconds, Year};
-use jiff::civil::DateTime;
+use std::time::Duration;
+
 use jiff::tz::{Offset, TimeZone};
 use jiff::{SignedDuration, Timestamp};
+
+use config::CronExpression;
 
 /// What is wrong with a schedule's time.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -24,30 +25,39 @@ pub enum CronError {
 /// The times at which a schedule is due.
 #[derive(Debug, Clone)]
 pub struct CronTimes {
-    cron: Cron,
+    cron: CronExpression,
     zone: TimeZone,
-    /// The hours are named, so that each local time is meant once.
-    named: bool,
 }
 
-/// So many changes of the clock are looked past: over a hundred years of summer times. No expression is rarer.
+/// So many changes of the clock are looked past. Stretches without a time are skipped, so two or three are the rule.
 const MOST_STRETCHES: usize = 400;
+
+/// No clock is further from UTC.
+const MOST_OFFSET: SignedDuration = SignedDuration::from_hours(48);
 
 impl CronTimes {
     /// Reads an expression and the name of its time zone.
     pub fn parse(expression: &str, zone: &str) -> Result<Self, CronError> {
-        let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
-        let cron = parser
-            .parse(expression)
-            .map_err(|e| CronError::Expression { expression: expression.to_owned(), problem: e.to_string() })?;
+        let cron = CronExpression::parse(expression)
+            .map_err(|problem| CronError::Expression { expression: expression.to_owned(), problem })?;
         let zone = TimeZone::get(zone).map_err(|_| CronError::Zone(zone.to_owned()))?;
-        Ok(Self { cron, zone, named: names_hours(expression) })
+        Ok(Self { cron, zone })
+    }
+
+    /// No two of its local times are closer together than this. A change of the clock may bring two closer.
+    pub fn shortest_gap(&self) -> Duration {
+        self.cron.shortest_gap()
     }
 
     /// The first due time after `after`; `None` when there is none.
     ///
     /// Between two changes of the zone's offset local time runs evenly, so each such stretch is searched by itself.
     pub fn next(&self, after: Timestamp) -> Option<Timestamp> {
+        self.next_counted(after, &mut 0)
+    }
+
+    /// The same, and adds to `steps` how many months were looked at.
+    fn next_counted(&self, after: Timestamp, steps: &mut u32) -> Option<Timestamp> {
         let mut from =
             Timestamp::from_second(after.as_second()).ok()?.checked_add(SignedDuration::from_secs(1)).ok()?;
         if after < Timestamp::from_second(after.as_second()).ok()? {
@@ -55,12 +65,13 @@ impl CronTimes {
             from = Timestamp::from_second(after.as_second()).ok()?;
         }
         for _ in 0..MOST_STRETCHES {
+            from = self.past_nothing(from, steps)?;
             let offset = self.zone.to_offset(from);
             let change = self.zone.following(from).next().map(|t| t.timestamp());
-            let begin = if self.named { self.past_repetition(from, offset) } else { from };
+            let begin = if self.cron.names_hours() { self.past_repetition(from, offset) } else { from };
             // Beyond the next change there is no need to look on here.
             if change.is_none_or(|c| begin < c)
-                && let Some(found) = self.in_local(offset.to_datetime(begin))
+                && let Some(found) = self.cron.next_counted(offset.to_datetime(begin), steps)
                 && let Ok(at) = offset.to_timestamp(found)
                 && change.is_none_or(|c| at < c)
             {
@@ -69,7 +80,8 @@ impl CronTimes {
             let change = change?;
             let old = offset.to_datetime(change);
             let new = self.zone.to_offset(change).to_datetime(change);
-            if self.named && old < new && self.in_local(old).is_some_and(|found| found < new) {
+            let skipped = self.cron.names_hours() && old < new;
+            if skipped && self.cron.next_counted(old, steps).is_some_and(|found| found < new) {
                 return Some(change);
             }
             from = change;
@@ -89,20 +101,12 @@ impl CronTimes {
         change.checked_add(SignedDuration::from_secs(back)).map_or(from, |end| from.max(end))
     }
 
-    /// The first local time from `from` on that the expression means, without regard to the zone.
-    fn in_local(&self, from: DateTime) -> Option<DateTime> {
-        let from = from.to_zoned(TimeZone::UTC).ok()?;
-        self.cron.find_next_occurrence(&from, true).ok().map(|z| z.datetime())
-    }
-}
-
-/// Whether the hours of a day are named, rather than every hour or every so many.
-fn names_hours(expression: &str) -> bool {
-    let fields: Vec<&str> = expression.split_whitespace().collect();
-    match fields.as_slice() {
-        [nickname] => !nickname.eq_ignore_ascii_case("@hourly"),
-        [_, hour, _, _, _] | [_, _, hour, _, _, _] => !hour.starts_with(['*', '?']),
-        _ => true,
+    /// `from`, or a later moment up to which no local time fits, whatever the clock says. `None`: none ever fits again.
+    fn past_nothing(&self, from: Timestamp, steps: &mut u32) -> Option<Timestamp> {
+        let Ok(earliest) = from.checked_sub(MOST_OFFSET) else { return Some(from) };
+        let found = self.cron.next_counted(Offset::UTC.to_datetime(earliest), steps)?;
+        let found = Offset::UTC.to_timestamp(found).and_then(|found| found.checked_sub(MOST_OFFSET));
+        Some(found.map_or(from, |found| found.max(from)))
     }
 }
 
@@ -140,8 +144,32 @@ mod tests {
     }
 
     #[test]
+    fn a_search_in_any_zone_is_bounded() {
+        let mut longest = 0;
+        for zone in ["UTC", "Europe/Berlin", "America/Sao_Paulo", "Australia/Lord_Howe", "Pacific/Apia", "Asia/Beirut"]
+        {
+            for minute in ["*", "30", "*/7"] {
+                for (hour, day) in
+                    [("*/23", "29 2 +0"), ("2", "29 2 +4"), ("*", "28 2 +3"), ("0", "29 3 *"), ("*", "* * *")]
+                {
+                    let times = CronTimes::parse(&format!("{minute} {hour} {day}"), zone).unwrap();
+                    let mut at: Timestamp = "1996-01-01T00:00:00Z".parse().unwrap();
+                    for _ in 0..20 {
+                        let mut steps = 0;
+                        let next = times.next_counted(at, &mut steps);
+                        longest = longest.max(steps);
+                        assert!(steps < 5000, "{minute} {hour} {day} in {zone}: {steps} months after {at}");
+                        at = next.unwrap_or_else(|| panic!("{minute} {hour} {day} in {zone} ends at {at}"));
+                    }
+                }
+            }
+        }
+        assert!(longest > 300, "{longest}");
+    }
+
+    #[test]
     fn mistakes_are_told() {
-        for bad in ["", "* * *", "61 * * * *", "0 0 8 * * * 2026 1", "every day"] {
+        for bad in ["", "* * *", "61 * * * *", "* * 30 2 *", "0 0 8 * * * 2026 1", "every day"] {
             assert!(CronTimes::parse(bad, "UTC").is_err(), "{bad}");
         }
         assert!(matches!(CronTimes::parse("* * * * *", "Mars/Base"), Err(CronError::Zone(_))));

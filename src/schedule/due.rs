@@ -95,7 +95,7 @@ pub fn due(now: Timestamp, plan: &Plan) -> Due {
         return Due { decisions: Vec::new(), next: plan.next };
     };
     let passed = Passed::since(first, now, times);
-    let next = times.next(now);
+    let next = passed.next(times);
     let mut decisions = Vec::new();
     let age = |t: Timestamp| now.duration_since(t).unsigned_abs();
     let mut missed = passed.last;
@@ -128,11 +128,12 @@ pub fn rested(now: Timestamp, plan: &Plan, reason: &str) -> Due {
     let mut decisions = Vec::new();
     if let Some(first) = plan.next.filter(|first| *first <= now) {
         let passed = Passed::since(first, now, &plan.times);
-        let (count, more) = (passed.count(), passed.more());
+        let (count, more, next) = (passed.count(), passed.more(), passed.next(&plan.times));
         let (first, last) = (passed.first(), passed.last.last().copied());
         let until = last.filter(|last| *last != first);
         let (fire_at, reason) = (first, reason.to_owned());
         decisions.push(Decision::Skip { fire_at, until, count, more, reason, cause: Cause::Rest });
+        return Due { decisions, next };
     }
     Due { decisions, next: plan.times.next(now) }
 }
@@ -173,6 +174,11 @@ impl Passed {
             last = rest;
         }
         Self { before, last }
+    }
+
+    /// The first time that has not passed. It is counted from the last one that has: a spacing counts from there.
+    fn next(&self, times: &Times) -> Option<Timestamp> {
+        self.last.last().and_then(|last| times.next(*last))
     }
 
     fn first(&self) -> Timestamp {

@@ -6,14 +6,15 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::actor::Scheduler;
+use super::actor::{Scheduler, Worker};
 use super::due::WINDOW_S;
 use super::show::show;
 use super::sql::{self, TaskRow};
 use super::target::{Target, unknown};
+use super::times::Times;
 use super::timing::Timing;
 use base::{HumanDuration, Trust};
-use config::{Missed, Moment, Overlap};
+use config::{Missed, Moment, Overlap, SchedulesConfig};
 use tools::{EffectTx, ToolCall, ToolError};
 
 #[derive(Deserialize, Default, PartialEq)]
@@ -126,9 +127,18 @@ impl Fields {
     }
 }
 
-fn next(timing: &Timing, now: Timestamp) -> Result<Option<Timestamp>, ToolError> {
-    let times = timing.times().map_err(|e| ToolError::refused("invalid_cron", e.to_string()))?;
-    Ok(times.next(now))
+/// The times, as often as schedules may come.
+fn spaced(timing: &Timing, limits: &SchedulesConfig) -> Result<Times, ToolError> {
+    timing.times(limits.min_interval.0).map_err(|e| ToolError::refused("invalid_cron", e.to_string()))
+}
+
+/// The same, where new times that come more often are refused.
+fn permitted(timing: &Timing, limits: &SchedulesConfig) -> Result<Times, ToolError> {
+    let times = spaced(timing, limits)?;
+    match times.shortest_gap().and_then(|gap| limits.refusal(gap)) {
+        Some(why) => Err(ToolError::refused("too_often", format!("The schedule would come too often: {why}."))),
+        None => Ok(times),
+    }
 }
 
 fn never() -> ToolError {
@@ -142,7 +152,7 @@ pub(super) async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value
     f.check_priority(call.context().trust)?;
     let now = call.store.clock().now();
     let timing = f.timing(None, &schedules.worker().time_zone, now)?;
-    let Some(next) = next(&timing, now)? else { return Err(never()) };
+    let Some(next) = permitted(&timing, &schedules.worker().limits)?.next(now) else { return Err(never()) };
     let task = TaskRow {
         id: Uuid::now_v7(),
         tenant_id: call.context().tenant_id.to_string(),
@@ -187,7 +197,7 @@ pub(super) async fn update(call: ToolCall, schedules: Scheduler) -> Result<Value
     let now = call.store.clock().now();
     let mut lease = call.lease().await?;
     let mut tx = call.begin(&mut lease).await?;
-    let changed = apply(&mut tx, &f, id, (&schedules.worker().time_zone, now, call.context().trust)).await;
+    let changed = apply(&mut tx, &f, id, (schedules.worker(), now, call.context().trust)).await;
     let task = match changed {
         Ok(task) => task,
         Err(e) => {
@@ -205,16 +215,16 @@ async fn apply(
     tx: &mut EffectTx<'_, '_>,
     f: &Fields,
     id: Uuid,
-    (owner_zone, now, trust): (&str, Timestamp, Trust),
+    (worker, now, trust): (&Worker, Timestamp, Trust),
 ) -> Result<TaskRow, ToolError> {
     let old = sql::locked(tx, id).await?.ok_or_else(|| unknown(id))?;
-    let Change { task, next } = Change::of(f, &old, owner_zone, now, trust)?;
+    let Change { task, next } = Change::of(f, &old, worker, now, trust)?;
     if task.name != old.name && sql::name_is_taken(tx, &task.name).await? {
         return Err(taken(&task.name));
     }
     match f.enabled {
         Some(false) if old.paused_at.is_none() => sql::pause(tx, id, now).await?,
-        Some(true) if old.paused_at.is_some() => sql::resume(tx, &old, now).await?,
+        Some(true) if old.paused_at.is_some() => sql::resume(tx, &old, (now, worker.limits.min_interval.0)).await?,
         _ => {}
     }
     // On or off, and nothing else: the schedule stays what its source says.
@@ -232,15 +242,17 @@ struct Change {
 }
 
 impl Change {
-    fn of(f: &Fields, old: &TaskRow, owner_zone: &str, now: Timestamp, trust: Trust) -> Result<Self, ToolError> {
+    fn of(f: &Fields, old: &TaskRow, worker: &Worker, now: Timestamp, trust: Trust) -> Result<Self, ToolError> {
         f.check_priority(trust)?;
         let mode = f.dispatch_mode.clone().unwrap_or_else(|| old.dispatch_mode.clone());
         // A change of the mode takes the other mode's field away.
         let prompt = f.prompt.clone().or_else(|| old.prompt.clone().filter(|_| mode == "prompt"));
         let job_name = f.job_name.clone().or_else(|| old.job_name.clone().filter(|_| mode == "job"));
         Fields::check_mode(&mode, prompt.as_deref(), job_name.as_deref())?;
-        let timing = f.timing(Some(old.timing()), owner_zone, now)?;
-        let first = next(&timing, now)?;
+        let timing = f.timing(Some(old.timing()), &worker.time_zone, now)?;
+        // One that has come too often since before there was a limit can still be renamed or switched off.
+        let times = if f.retimed() { permitted(&timing, &worker.limits)? } else { spaced(&timing, &worker.limits)? };
+        let first = times.next(now);
         let again = f.enabled == Some(true) && !old.enabled;
         if first.is_none() && (f.retimed() || (again && old.next_run_at.is_none())) {
             return Err(never());

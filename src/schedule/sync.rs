@@ -1,5 +1,7 @@
 //! Schedules declared in `butler.toml`, and the house's own, become rows at boot; rows made by a tool are left alone.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use uuid::Uuid;
@@ -10,7 +12,7 @@ use super::sql::{TaskRow, store_declared, stored, switch_off_others};
 use super::times::stagger;
 use super::timing::TimingError;
 use base::{TenantId, Trust};
-use config::{DispatchMode, Missed, Moment, Overlap, ScheduleEntry};
+use config::{DispatchMode, Missed, Moment, Overlap, ScheduleEntry, SchedulesConfig};
 use store::{Database, Store, StoreError};
 
 /// Why schedules could not be taken over.
@@ -84,12 +86,16 @@ fn declared(butler: &str, entries: &[ScheduleEntry], house: Vec<BuiltInSchedule>
 ///
 /// A kept schedule keeps its next time, so that a due time that passed while butlerd was down is not forgotten. One that
 /// was switched off meanwhile has missed nothing.
-fn after(old: Option<TaskRow>, mut task: TaskRow, now: Timestamp) -> Result<TaskRow, TimingError> {
+fn after(
+    old: Option<TaskRow>,
+    mut task: TaskRow,
+    (now, spacing): (Timestamp, Duration),
+) -> Result<TaskRow, TimingError> {
     let kept = old.filter(|old| old.timing().same_as(&task.timing()));
     if task.every_ms.is_some() {
         task.anchor_at = kept.as_ref().and_then(|old| old.anchor_at).or(task.start_at).or(Some(now));
     }
-    let times = task.timing().times()?;
+    let times = task.timing().times(spacing)?;
     task.next_run_at = match kept {
         Some(old) if old.enabled || old.next_run_at.is_none() => old.next_run_at,
         _ => times.next(now),
@@ -108,6 +114,7 @@ pub async fn sync(
     entries: &[ScheduleEntry],
     house: Vec<BuiltInSchedule>,
     owner_zone: &str,
+    limits: &SchedulesConfig,
 ) -> Result<(), SyncError> {
     let (now, schema, tenant) = (store.clock().now(), store.schema(), TenantId::owner());
     let mut lease = db.shared(&tenant).await?;
@@ -120,7 +127,8 @@ pub async fn sync(
             continue;
         }
         let name = task.name.clone();
-        let task = after(old, task, now).map_err(|source| SyncError::Times { name, source })?;
+        let task =
+            after(old, task, (now, limits.min_interval.0)).map_err(|source| SyncError::Times { name, source })?;
         let (id, trust) = (Uuid::now_v7(), Trust::System.as_str().to_owned());
         let task = TaskRow { id, tenant_id: tenant.to_string(), trust, ..task };
         store_declared(&mut lease, schema, &task).await?;

@@ -26,6 +26,8 @@ pub struct Times {
     pub until_at: Option<Timestamp>,
     /// Added to each slot: of housekeeping alone, so that not all butlers tidy at once.
     pub stagger: Duration,
+    /// The least time between two slots.
+    pub spacing: Duration,
 }
 
 /// The shortest period.
@@ -37,12 +39,34 @@ const MOST_STAGGER: u64 = 30 * 60;
 impl Times {
     /// Times without bounds.
     pub fn of(rule: Rule) -> Self {
-        Self { rule, start_at: None, until_at: None, stagger: Duration::ZERO }
+        Self { rule, start_at: None, until_at: None, stagger: Duration::ZERO, spacing: Duration::ZERO }
     }
 
     /// Cron times.
     pub fn cron(expression: &str, zone: &str) -> Result<Self, CronError> {
         CronTimes::parse(expression, zone).map(|times| Self::of(Rule::Cron(Box::new(times))))
+    }
+
+    /// How close together two slots may come; `None`: there is only one.
+    pub fn shortest_gap(&self) -> Option<Duration> {
+        match &self.rule {
+            Rule::Cron(cron) => Some(cron.shortest_gap()),
+            Rule::Every { period, .. } => Some(*period),
+            Rule::Once(_) => None,
+        }
+    }
+
+    /// The first time of `cron` after `after`, and not sooner than `spacing` where `after` is one itself.
+    fn spaced(&self, cron: &CronTimes, after: Timestamp) -> Option<Timestamp> {
+        let slot = cron.next(after)?;
+        let nano = SignedDuration::from_nanos(1);
+        let earliest = SignedDuration::try_from(self.spacing).ok().and_then(|spacing| after.checked_add(spacing).ok());
+        match earliest.filter(|earliest| slot < *earliest) {
+            Some(earliest) if cron.next(after.checked_sub(nano).ok()?) == Some(after) => {
+                cron.next(earliest.checked_sub(nano).ok()?)
+            }
+            _ => Some(slot),
+        }
     }
 
     /// The first due time after `after`; `None` when there is none any more.
@@ -55,8 +79,8 @@ impl Times {
             None => slots,
         };
         let slot = match &self.rule {
-            Rule::Cron(cron) => cron.next(slots),
-            Rule::Every { period, anchor } => next_slot(*period, *anchor, slots),
+            Rule::Cron(cron) => self.spaced(cron, slots),
+            Rule::Every { period, anchor } => next_slot((*period).max(self.spacing), *anchor, slots),
             Rule::Once(at) => (*at > slots).then_some(*at),
         }?;
         let due = slot.checked_add(stagger).ok()?;
@@ -112,6 +136,26 @@ mod tests {
         let once = Times::of(Rule::Once(at("2026-11-21T08:00:00Z")));
         assert_eq!(once.next(at("2026-11-21T07:59:59Z")), Some(at("2026-11-21T08:00:00Z")));
         assert_eq!(once.next(at("2026-11-21T08:00:00Z")), None);
+    }
+
+    #[test]
+    fn no_slot_comes_sooner_than_the_spacing() {
+        let mut times = Times::cron("*/7 * * * * *", "UTC").unwrap();
+        times.spacing = Duration::from_secs(60);
+        let mut last = times.next(at("2026-11-21T04:00:01Z")).unwrap();
+        assert_eq!(last, at("2026-11-21T04:00:07Z"), "the first one does not wait");
+        for _ in 0..1000 {
+            let next = times.next(last).unwrap();
+            assert!(next.duration_since(last).as_secs() >= 60, "{last}, then {next}");
+            last = next;
+        }
+        // The clock is set forward at 02:00, which brings 01:59 and 03:00 together.
+        let mut times = Times::cron("30 59 1 * * *", "Europe/Berlin").unwrap();
+        times.spacing = Duration::from_secs(60);
+        assert_eq!(times.next(at("2026-03-29T00:59:30Z")), Some(at("2026-03-29T23:59:30Z")));
+        let mut times = Times::cron("30 59 1,2 * * *", "Europe/Berlin").unwrap();
+        times.spacing = Duration::from_secs(60);
+        assert_eq!(times.next(at("2026-03-29T00:59:30Z")), Some(at("2026-03-29T23:59:30Z")), "01:00:00Z is too soon");
     }
 
     #[test]

@@ -31,8 +31,8 @@ pub enum TimingError {
 }
 
 impl Timing {
-    /// The times; `Err` says what is wrong with them.
-    pub fn times(&self) -> Result<Times, TimingError> {
+    /// The times, no two of them closer together than `spacing`; `Err` says what is wrong with them.
+    pub fn times(&self, spacing: Duration) -> Result<Times, TimingError> {
         let rule = match (&self.cron, self.every_ms, self.run_at) {
             (Some(cron), None, None) => Rule::Cron(Box::new(CronTimes::parse(cron, &self.timezone)?)),
             (None, Some(ms), None) => {
@@ -43,7 +43,7 @@ impl Timing {
             _ => return Err(TimingError::Kind),
         };
         let stagger = Duration::from_secs(u64::try_from(self.stagger_s).unwrap_or(0));
-        Ok(Times { rule, start_at: self.start_at, until_at: self.until_at, stagger })
+        Ok(Times { rule, start_at: self.start_at, until_at: self.until_at, stagger, spacing })
     }
 
     /// Its kind, as tools name it.

@@ -64,6 +64,7 @@ mod routing;
 mod runtimes;
 mod sandbox;
 mod scenarios;
+mod schedule_limits;
 mod schedules;
 mod schedules_crash;
 mod schedules_jobs;

@@ -8,7 +8,7 @@ use crate::support::{Household, eventually, model};
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schedule_fires_by_itself_and_rests_when_it_is_told_to() {
     let model = model(json!([{"when": "water", "steps": [{"say": "watered"}]}])).await;
-    let household = Household::with_model(&model);
+    let household = Household::with_model(&model).env("BUTLERD_SCHEDULES__MIN_INTERVAL", "1s");
     let daemon = household.start().await;
     let general = daemon.mcp("general");
     let made = general

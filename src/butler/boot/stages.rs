@@ -185,7 +185,8 @@ impl Booting<'_> {
         let zone = services.config.owner.time_zone.name().to_owned();
         let name = config.name.as_str();
         let own = modules.schedules();
-        phases.run("schedule sync", sync(&services.db, store, name, &config.schedules, own, &zone)).await?;
+        let limits = &services.config.schedules;
+        phases.run("schedule sync", sync(&services.db, store, name, &config.schedules, own, &zone, limits)).await?;
         let jobs = jobs(config, store, modules).await;
         let module_jobs = modules.jobs();
         let core = Arc::new(Core {
@@ -205,6 +206,7 @@ impl Booting<'_> {
             node: services.inbox.node().to_owned(),
             slots: config.sessions.max_concurrent_sessions as usize,
             time_zone: zone,
+            limits: services.config.schedules.clone(),
             target: Arc::new(Runs(Arc::new(dispatcher))),
             wake: bound.context.due.clone(),
         });

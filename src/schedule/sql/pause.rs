@@ -1,5 +1,7 @@
 //! Pausing and going on.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use uuid::Uuid;
 
@@ -18,8 +20,12 @@ pub(crate) async fn pause(tx: &mut EffectTx<'_, '_>, id: Uuid, now: Timestamp) -
 }
 
 /// Goes on with the next time. Those that passed meanwhile were not missed: one row says how many they were.
-pub(crate) async fn resume(tx: &mut EffectTx<'_, '_>, task: &TaskRow, now: Timestamp) -> Result<(), ToolError> {
-    let plan = task.plan().map_err(|e| ToolError::refused("invalid_cron", e.to_string()))?;
+pub(crate) async fn resume(
+    tx: &mut EffectTx<'_, '_>,
+    task: &TaskRow,
+    (now, spacing): (Timestamp, Duration),
+) -> Result<(), ToolError> {
+    let plan = task.plan(spacing).map_err(|e| ToolError::refused("invalid_cron", e.to_string()))?;
     let due = rested(now, &plan, "paused");
     for decision in &due.decisions {
         tx.query(&RunRow::insert_into(""), &RunRow::of(task, decision, now).params()).await?;

@@ -56,7 +56,7 @@ impl RunRows {
     /// Decides on one schedule. Returns how many runs are due.
     async fn decide(&self, tx: &mut Tx<'_>, task: &TaskRow, now: Timestamp) -> Result<usize, tokio_postgres::Error> {
         let schema = &self.schema;
-        let plan = match task.plan() {
+        let plan = match task.plan(self.spacing) {
             Ok(plan) => plan,
             Err(e) => {
                 // One that can't be read must not keep the others from being due.

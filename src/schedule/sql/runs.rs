@@ -28,6 +28,8 @@ pub(crate) struct RunRows {
     pub schema: String,
     /// Who claims here.
     pub node: String,
+    /// The least time between two runs of a schedule.
+    pub spacing: Duration,
     pub table: QueueTable,
 }
 
@@ -49,7 +51,7 @@ fn failed(step: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreErro
 const CLAIMING: &str = "claiming a run of a schedule";
 
 impl RunRows {
-    pub fn new(db: Arc<Database>, schema: &str, node: String) -> Self {
+    pub fn new(db: Arc<Database>, schema: &str, node: String, spacing: Duration) -> Self {
         let table = QueueTable {
             table: format!("\"{schema}\".schedule_runs"),
             key: "id",
@@ -62,7 +64,7 @@ impl RunRows {
             retry: Some(RetryPolicy { tries: TRIES, pause: |_| WAITING, error: "reason" }),
             leases: 1.0,
         };
-        Self { db, schema: schema.to_owned(), node, table }
+        Self { db, schema: schema.to_owned(), node, spacing, table }
     }
 
     /// One planner and one claimer at a time: what the one has written, the next one sees.

@@ -99,9 +99,10 @@ impl TaskRow {
         Self { cron, every_ms, anchor_at, run_at, timezone, start_at, until_at, stagger_s, ..self }
     }
 
-    pub fn plan(&self) -> Result<Plan, TimingError> {
+    /// What decides about its times, no two of which are closer together than `spacing`.
+    pub fn plan(&self, spacing: Duration) -> Result<Plan, TimingError> {
         Ok(Plan {
-            times: self.timing().times()?,
+            times: self.timing().times(spacing)?,
             next: self.next_run_at,
             decided_at: self.decided_at,
             missed: self.missed.parse().unwrap_or(Missed::RunOnce),
