@@ -1,5 +1,6 @@
 //! The admin listener: health, readiness, metrics, and the calls on `/rpc`.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -20,8 +21,8 @@ use super::methods;
 use super::module_routes;
 use super::ready::readiness;
 use super::rpc::{Rpc, Visitor};
-use access::{Edge, Holder, Refusal};
-use mcp::{BODY_TIMEOUT, Body, Listener, accept_loop, json_body, refusal_response, text_body, whole_body};
+use access::{Edge, Grant, Holder, Refusal};
+use mcp::{BODY_TIMEOUT, Body, Listener, accept_loop, json_body, prove, refusal_response, text_body, whole_body};
 use modules::Found;
 use supervisor::Supervisor;
 
@@ -153,8 +154,8 @@ impl AdminPort {
             Ok(grant) => grant,
             Err(refusal) => return refusal_response(&refusal),
         };
-        if matches!(grant.holder, Holder::Session { .. }) {
-            return refusal_response(&SESSION_TOKEN);
+        if let Err(refusal) = admit(&request, &grant) {
+            return refusal_response(&refusal);
         }
         let (supervisor, edge, closing) = (&self.supervisor, &self.edge, &self.closing);
         match supervisor.services().routes.find(request.method(), request.uri().path()) {
@@ -170,8 +171,8 @@ impl AdminPort {
             Ok(grant) => grant,
             Err(refusal) => return refusal_response(&refusal),
         };
-        if matches!(grant.holder, Holder::Session { .. }) {
-            return refusal_response(&SESSION_TOKEN);
+        if let Err(refusal) = admit(&request, &grant) {
+            return refusal_response(&refusal);
         }
         // Taken out of the request, so that no log of the libraries below can ever show it.
         let mut headers = HeaderMap::new();
@@ -199,6 +200,14 @@ impl AdminPort {
 
 const SESSION_TOKEN: Refusal =
     Refusal::new(StatusCode::FORBIDDEN, "forbidden", "A session's token opens its butler's own port only.");
+
+/// A session's token opens nothing here; any other valid one keeps its connection open.
+fn admit(request: &Request<Incoming>, grant: &Arc<Grant>) -> Result<(), Refusal> {
+    if matches!(grant.holder, Holder::Session { .. }) {
+        return Err(SESSION_TOKEN);
+    }
+    prove(request.extensions(), grant)
+}
 
 fn problem(code: &str, sentence: &str) -> Value {
     json!({"status": "error", "error": sentence, "code": code})

@@ -17,11 +17,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::{StreamableHttpServerConfig, StreamableHttpService};
 use serde::Deserialize;
-use tokio::net::TcpListener;
-use tokio::sync::Semaphore;
+use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::connections::{AnswerBody, Connection, Connections, Leave, prove};
 use super::handler::{Conn, Ended, Face};
 use super::http::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use super::quick;
@@ -29,8 +29,8 @@ use access::{Caller, Edge, Refusal};
 use base::{Clock, task};
 use tools::ToolSet;
 
-/// Connections that one server keeps open at once; more wait in the kernel's queue.
-const MAX_CONNECTIONS: usize = 512;
+/// Connections that wait to be accepted; the kernel refuses more. A client that is refused tries again after a second.
+const BACKLOG: u32 = 1024;
 /// A client has this long to send its request's head.
 const HEAD_TIMEOUT: Duration = Duration::from_secs(15);
 
@@ -61,10 +61,12 @@ impl Listener {
     /// Binds; port 0 takes a free one.
     pub fn bind(addr: SocketAddr) -> Result<Self, BindError> {
         let bind = || -> io::Result<Self> {
-            let socket = std::net::TcpListener::bind(addr)?;
-            socket.set_nonblocking(true)?;
+            let socket = if addr.is_ipv4() { TcpSocket::new_v4() } else { TcpSocket::new_v6() }?;
+            // A port that was just closed can be had again at once.
+            socket.set_reuseaddr(true)?;
+            socket.bind(addr)?;
             let addr = socket.local_addr()?;
-            Ok(Self { inner: TcpListener::from_std(socket)?, addr })
+            Ok(Self { inner: socket.listen(BACKLOG)?, addr })
         };
         bind().map_err(|source| BindError { addr, source })
     }
@@ -83,10 +85,9 @@ where
     B: http_body::Body<Data = Bytes> + Send + 'static,
     B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
 {
-    let permits = Arc::new(Semaphore::new(MAX_CONNECTIONS));
+    let connections = Connections::default();
     let open = TaskTracker::new();
     loop {
-        let Ok(permit) = permits.clone().acquire_owned().await else { break };
         let stream = tokio::select! {
             () = stop.cancelled() => break,
             accepted = listener.inner.accept() => match accepted {
@@ -94,6 +95,7 @@ where
                 Err(e) => {
                     // Out of descriptors, or a client that was gone at once: neither ends the server.
                     tracing::warn!(error = %e, addr = %listener.addr, "a connection could not be accepted");
+                    connections.make_room();
                     tokio::time::sleep(Duration::from_millis(50)).await;
                     continue;
                 }
@@ -101,33 +103,53 @@ where
         };
         // Small answers must not wait for the client's acknowledgement.
         let _ = stream.set_nodelay(true);
-        let (serve, stop) = (serve.clone(), stop.clone());
-        let connection = async move {
-            let service = service_fn(move |request| {
-                let answer = serve(request);
-                async move { Ok::<_, Infallible>(answer.await) }
-            });
-            let mut http = hyper::server::conn::http1::Builder::new();
-            http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
-            let connection = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
-            tokio::pin!(connection);
-            let ended = tokio::select! {
-                ended = connection.as_mut() => ended,
-                () = stop.cancelled() => {
-                    connection.as_mut().graceful_shutdown();
-                    connection.await
-                }
-            };
-            if let Err(e) = ended {
-                tracing::debug!(error = %e, "a connection ended with an error");
-            }
-            drop(permit);
-        };
-        task::spawn(task::Kind::Request, "connection", open.track_future(connection));
+        let connection = connections.enter().await;
+        let one = converse(stream, connection, stop.clone(), serve.clone());
+        task::spawn(task::Kind::Request, "connection", open.track_future(one));
     }
     open.close();
     drop(listener);
     open.wait().await;
+}
+
+/// Answers the requests of one connection, until the client or the port closes it, or another needs its place.
+async fn converse<S, F, B>(stream: TcpStream, connection: Connection, stop: CancellationToken, serve: S)
+where
+    S: Fn(Request<Incoming>) -> F,
+    F: Future<Output = Response<B>>,
+    B: http_body::Body<Data = Bytes> + 'static,
+    B::Error: Into<Box<dyn std::error::Error + Send + Sync>>,
+{
+    let service = service_fn(|mut request: Request<Incoming>| {
+        let busy = connection.begin();
+        request.extensions_mut().insert(busy.clone());
+        let answer = serve(request);
+        async move { Ok::<_, Infallible>(answer.await.map(|body| AnswerBody::new(body, busy))) }
+    });
+    let mut http = hyper::server::conn::http1::Builder::new();
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIMEOUT);
+    let exchange = http.serve_connection(TokioIo::new(stream), service).with_upgrades();
+    tokio::pin!(exchange);
+    let ended = tokio::select! {
+        ended = exchange.as_mut() => ended,
+        leave = connection.leave() => match leave {
+            Leave::Now => return,
+            Leave::AfterAnswer => {
+                exchange.as_mut().graceful_shutdown();
+                exchange.await
+            }
+        },
+        () = stop.cancelled() => {
+            if !connection.is_busy() {
+                return;
+            }
+            exchange.as_mut().graceful_shutdown();
+            exchange.await
+        }
+    };
+    if let Err(e) = ended {
+        tracing::debug!(error = %e, "a connection ended with an error");
+    }
 }
 
 /// A butler's MCP server, ready to answer.
@@ -187,6 +209,7 @@ impl Served {
         if !grant.opens(self.face.tools.butler()) {
             return Err(WRONG_BUTLER);
         }
+        prove(request.extensions(), &grant)?;
         let traceparent = request.headers().get("traceparent").and_then(|value| value.to_str().ok());
         let caller = Caller::of(grant, &self.clock, "mcp").from_span(traceparent);
         if let (Some(claimed), Some(session)) = (query_value(request.uri(), "runtime_session_id"), caller.session())

@@ -39,7 +39,7 @@ use std::path::PathBuf;
 
 pub use cgroup::{Groups, NoGroups, delegated};
 pub use identity::{ExitInfo, Identity, Mark, boot_id};
-pub use limits::Rlimits;
+pub use limits::{Rlimits, raise_open_files};
 pub use output::{Line, Lines, Output, OutputLimits};
 pub use sandbox::{Kernel, Line as KernelLine, Sandbox};
 pub use spec::{ChildSpec, ChildUser, UserError};

@@ -28,3 +28,19 @@ pub(super) fn hard_limit(resource: Resource) -> Option<u64> {
     // SAFETY: the pointer is to a local of the right type.
     (unsafe { libc::getrlimit(resource as _, &mut limit) } == 0).then_some(limit.rlim_max)
 }
+
+/// As many descriptors as this process shall have, where its hard limit lets it.
+const OPEN_FILES: u64 = 65_536;
+
+/// Raises this process's own limit of open descriptors. A soft limit of 1024, as many systems give, is less than what
+/// the ports of a household may hold open at once. Children get a limit of their own.
+pub fn raise_open_files() {
+    let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
+    // SAFETY: the pointers are to a local of the right type.
+    unsafe {
+        if libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit) == 0 && limit.rlim_cur < limit.rlim_max.min(OPEN_FILES) {
+            limit.rlim_cur = limit.rlim_max.min(OPEN_FILES);
+            libc::setrlimit(libc::RLIMIT_NOFILE, &limit);
+        }
+    }
+}

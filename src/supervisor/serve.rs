@@ -103,6 +103,7 @@ pub async fn serve(overrides: &Overrides, environment: &Environment, admin: Star
     let catalog = Catalog::default();
     let household = load(overrides, environment, &catalog).map_err(ServeError::Config)?;
     start_log(&household.config.telemetry)?;
+    process::raise_open_files();
     let stop = CancellationToken::new();
     let signals = stop.clone();
     let io = |source| ServeError::Io { what: "signals can't be received", source };

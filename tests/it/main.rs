@@ -35,6 +35,7 @@ mod environment;
 mod failures;
 mod first_light;
 mod gateway;
+mod idle_sockets;
 mod inbound;
 mod inbound_claims;
 mod inbound_crash;

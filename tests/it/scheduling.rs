@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::Command;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use access::credentials::MasterKey;
 use async_trait::async_trait;
@@ -84,6 +85,7 @@ impl Bench {
 
     async fn scheduler(&self, node: &str, target: &Arc<Counter>) -> (Scheduler, RunningQueue) {
         let scheduler = Scheduler::new(SchedulerParts {
+            limits: config::SchedulesConfig { min_interval: base::HumanDuration(Duration::from_secs(1)) },
             butler: ButlerName::new("benched").expect("a name"),
             db: self.db.clone(),
             store: self.store.clone(),
