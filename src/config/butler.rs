@@ -14,7 +14,7 @@ use base::{ButlerName, HumanDuration, Money};
 
 use super::schema::{MAX_TOKENS, Table, keys};
 use super::skills::Skill;
-use super::values::{Api, DispatchMode, Missed, Moment, Overlap, RuntimeKind, Zone};
+use super::values::{Api, DispatchMode, Missed, Moment, Overlap, RuntimeKind, VendorTool, Zone};
 
 /// The database that holds all butlers; the framework fixes its name.
 const DATABASE_NAME: &str = "butlers";
@@ -146,6 +146,11 @@ pub struct RuntimeSection {
     /// that was led astray can do.
     #[schemars(inner(length(min = 1)), extend("default" = []))]
     pub tools: Vec<String>,
+    /// What the model's vendor may do for sessions besides answering: `web_search`, `web_fetch`, `code_execution`. Each
+    /// takes a session's words past the house's gate, and no approval is asked. A web search among `tools` is one of them.
+    /// Without the gateway nobody holds sessions to this.
+    #[schemars(extend("default" = []))]
+    pub vendor_tools: Vec<VendorTool>,
 }
 
 /// A butler's place in the database.

@@ -52,7 +52,8 @@ pub use schema::keys;
 pub use section::{KeyMistake, Section};
 pub use skills::Skill;
 pub use values::{
-    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, Zone,
+    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, VendorTool,
+    Zone,
 };
 
 /// The directory of the roster that holds what butlers share; no butler.

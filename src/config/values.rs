@@ -36,6 +36,19 @@ pub enum Api {
     Openai,
 }
 
+/// What a model's vendor does besides answering.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum VendorTool {
+    /// It searches the web.
+    WebSearch,
+    /// It fetches addresses.
+    WebFetch,
+    /// It runs programs on its own machines.
+    CodeExecution,
+}
+
 /// What a schedule entry starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]

@@ -9,6 +9,7 @@ mod failure;
 mod gemini;
 mod openai;
 mod reading;
+pub mod request;
 mod usage;
 mod vendors;
 
@@ -18,4 +19,5 @@ mod tests;
 pub use api::{Api, Endpoint, Family, Purpose};
 pub use failure::{ErrorClass, Failure};
 pub use reading::Reading;
+pub use request::VendorTool;
 pub use usage::Usage;

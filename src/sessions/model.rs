@@ -5,6 +5,7 @@ use super::gateway::login::{Login, family_of};
 use access::credentials::{CredentialError, Credentials};
 use base::{Secret, TenantId};
 use config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
+use llm_api::VendorTool;
 
 /// What the adapter needs to reach the model.
 pub struct ModelAccess {
@@ -55,6 +56,17 @@ fn endpoint(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) 
     let url = meant.map_or(configured, String::as_str).to_owned();
     let own = EndpointsConfig::is_own(&url);
     (url, own)
+}
+
+/// What the vendor may do besides answering: what the settings name, and what a built-in tool that they name has it do.
+fn granted(config: &ButlerConfig) -> Vec<VendorTool> {
+    let named = config.runtime.vendor_tools.iter().map(|tool| match tool {
+        config::VendorTool::WebSearch => VendorTool::WebSearch,
+        config::VendorTool::WebFetch => VendorTool::WebFetch,
+        config::VendorTool::CodeExecution => VendorTool::CodeExecution,
+    });
+    let searches = |tool: &String| ["WebSearch", "web_search", "google_web_search"].contains(&tool.as_str());
+    named.chain(config.runtime.tools.iter().find(|tool| searches(tool)).map(|_| VendorTool::WebSearch)).collect()
 }
 
 /// The variables that may hold the key without which this butler has no model, best first; empty if it needs none.
@@ -114,6 +126,6 @@ pub async fn resolve(
         _ => key_names(config, kind).first().map(|name| (*name).to_owned()).unwrap_or_default(),
     };
     let endpoint = if by_file && !own { settings.endpoints.chatgpt.clone() } else { url.clone() };
-    let upstream = Upstream { family, endpoint, login };
+    let upstream = Upstream { family, endpoint, login, granted: granted(config) };
     Ok(ModelAccess { model, base_url: own.then_some(url), keys, key_name, upstream })
 }

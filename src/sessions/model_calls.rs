@@ -111,6 +111,9 @@ fn tell_call(inner: &Inner, (id, trace): (SessionId, &TraceContext), call: Model
         let (class, message) = (failure.class.as_str(), failure.message.as_str());
         tracing::info!(session = %id, number = call.number, status = call.status, class, message, "a model call failed");
     }
+    if call.not_allowed {
+        inner.parts.metrics.model_call_refused();
+    }
     let ModelCall { model, status, first_byte_ms, duration_ms, usage, failure, .. } = call;
     let error = failure.map(|f| f.message);
     inner.tell(id, EventKind::ModelCall { model, status, first_byte_ms, duration_ms, usage, error });

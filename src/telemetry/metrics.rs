@@ -36,6 +36,7 @@ pub struct Metrics {
     session_seconds: Family<ButlerLabel, Histogram>,
     refused: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     stopped: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
+    model_calls_refused: Family<ButlerLabel, Counter<u64, AtomicU64>>,
     recalled: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     remembered: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     /// 1 for an up butler, else 0.
@@ -58,6 +59,7 @@ impl Default for Metrics {
             tool_calls: Family::default(),
             sessions: Family::default(),
             running: Family::default(),
+            model_calls_refused: Family::default(),
             recalled: Family::default(),
             remembered: Family::default(),
             session_seconds: Family::new_with_constructor(session_histogram),
@@ -78,6 +80,11 @@ impl Default for Metrics {
                 "Time from a session's trigger to its end",
                 Unit::Seconds,
                 m.session_seconds.clone(),
+            );
+            r.register(
+                "butlerd_model_calls_refused",
+                "Model calls that asked for what no session may ask",
+                m.model_calls_refused.clone(),
             );
             r.register("butlerd_memory_recalls", "What memory told sessions as they began", m.recalled.clone());
             r.register("butlerd_memory_episodes", "Ends of sessions that were to be remembered", m.remembered.clone());
@@ -208,6 +215,11 @@ impl ButlerMetrics {
     pub fn session_stopped(&self, limit: &str) {
         let labels = OutcomeLabels { butler: self.butler.clone(), outcome: limit.to_owned() };
         self.all.stopped.get_or_create(&labels).inc();
+    }
+
+    /// Counts a model call that asked for more than a session may ask, and was not passed on.
+    pub fn model_call_refused(&self) {
+        self.all.model_calls_refused.get_or_create(&ButlerLabel { butler: self.butler.clone() }).inc();
     }
 
     /// Counts a session that asked its memory: `told`, `nothing`, `late`, `failed` or `off`.

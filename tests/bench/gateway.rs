@@ -50,7 +50,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
     };
     book.insert(token.sha256(), grant);
     let gateway = Gateway::start(book)?;
-    let upstream = Upstream { family: Family::Anthropic, endpoint, login: Login::Nobody };
+    let upstream = Upstream { family: Family::Anthropic, endpoint, login: Login::Nobody, granted: Vec::new() };
     let mut link = gateway.open(session, upstream, Meter::new(Limits::default()))?;
     let place = Place { base_url: link.base_url().to_owned(), token: token.expose().to_owned() };
     println!("{}", serde_json::to_string(&place)?);

@@ -1,5 +1,6 @@
 //! The model gateway: what of a child's reaches the model, what of the model's reaches a child, and what ends where.
 
+mod asked;
 mod slow;
 
 use base64::Engine;

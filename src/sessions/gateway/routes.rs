@@ -1,6 +1,6 @@
 //! Routes: one for each session that runs, known by its session's token, gone with the session.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex, RwLock};
 
@@ -17,6 +17,8 @@ use base::redact::household;
 
 /// Calls of one session that may be under way at once. Programs make one, now and then a second for a side question.
 const AT_ONCE: usize = 16;
+/// Parts of a session's requests that were left out and are told of.
+const MOST_TOLD: usize = 40;
 
 /// All routes there are.
 #[derive(Clone, Default)]
@@ -42,6 +44,7 @@ impl Routes {
             household().hide(secret);
         }
         let route = Arc::new(Route {
+            session,
             upstream,
             client,
             meter,
@@ -51,6 +54,7 @@ impl Routes {
             last: Mutex::default(),
             refused: watch::Sender::new(None),
             closed: CancellationToken::new(),
+            left_out: Mutex::default(),
         });
         let base_url = route.upstream.family.base_url(origin);
         self.live.write().unwrap_or_else(|e| e.into_inner()).insert(session, route.clone());
@@ -60,6 +64,7 @@ impl Routes {
 
 /// One session's way to its model.
 pub(super) struct Route {
+    pub session: SessionId,
     pub upstream: Upstream,
     pub client: reqwest::Client,
     pub meter: Meter,
@@ -72,6 +77,8 @@ pub(super) struct Route {
     last: Mutex<Option<Failure>>,
     /// The first limit that a call was refused for.
     refused: watch::Sender<Option<Failure>>,
+    /// What of its requests was left out, as far as it was told of.
+    left_out: Mutex<BTreeSet<String>>,
 }
 
 impl Route {
@@ -83,6 +90,18 @@ impl Route {
     /// The text without secrets of the household's, such as the login, which an upstream may quote as it refuses it.
     pub fn hide(&self, text: &[u8]) -> Vec<u8> {
         household().cleaned(text).unwrap_or_else(|| text.to_vec())
+    }
+
+    /// Tells of what was left out of a request, each once.
+    pub fn left_out(&self, what: &BTreeSet<String>) {
+        let mut told = self.left_out.lock().unwrap_or_else(|e| e.into_inner());
+        for name in what {
+            // A program that makes up names does not fill the log.
+            if told.len() < MOST_TOLD && told.insert(name.clone()) {
+                let name = base::text::truncate(&base::text::clean(name), 100);
+                tracing::info!(session = %self.session, "left out of a session's requests to its model: {name}");
+            }
+        }
     }
 
     /// Remembers a call that was refused. Only the first is told of: a program that does not stop would fill what

@@ -11,14 +11,14 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::headers;
-use super::relay::RelayedBody;
+use super::relay::RequestBody;
 use super::routes::{Link, Route, Routes};
 use super::types::{Patience, Upstream};
 use super::upstream::{Body, Clients, IncomingRequest, forward, refusal};
 use crate::budget::Meter;
-use access::{Edge, Holder, TokenBook};
+use access::{Edge, Grant, Holder, TokenBook};
 use base::{SessionId, task};
-use mcp::{BindError, Listener, accept_loop};
+use mcp::{BindError, Listener, accept_loop, prove};
 
 /// The largest request: a long conversation with pictures. The vendors take no more either.
 const MAX_BODY: u64 = 32 << 20;
@@ -101,10 +101,13 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bod
     if let Err(refused) = shared.edge.check(request.uri(), request.headers()) {
         return refusal(guess(), refused.status, refused.message);
     }
-    let Some(route) = shared.route_of(&request) else {
+    let Some((grant, route)) = shared.route_of(&request) else {
         return refusal(guess(), StatusCode::UNAUTHORIZED, NO_TOKEN);
     };
     let family = route.upstream.family;
+    if let Err(refused) = prove(request.extensions(), &grant) {
+        return refusal(family, refused.status, refused.message);
+    }
     let Some(endpoint) = family.endpoint(request.method(), request.uri().path()) else {
         return refusal(family, StatusCode::NOT_FOUND, NO_PATH);
     };
@@ -114,23 +117,24 @@ async fn answer(shared: Arc<Shared>, request: Request<Incoming>) -> Response<Bod
         path: parts.uri.path().to_owned(),
         query: parts.uri.query().map(str::to_owned),
         headers: parts.headers,
-        body: RelayedBody::new(body, shared.edge.max_body()),
+        body: RequestBody::new(body, shared.edge.max_body()),
     };
     forward(route, endpoint, asked, shared.patience).await
 }
 
 impl Shared {
     /// The route of the session whose token this request brings. Brought in several places it must be the same in all.
-    fn route_of(&self, request: &Request<Incoming>) -> Option<Arc<Route>> {
+    fn route_of(&self, request: &Request<Incoming>) -> Option<(Arc<Grant>, Arc<Route>)> {
         let tokens = headers::tokens(request.headers());
         let (first, others) = tokens.split_first()?;
         if others.iter().any(|other| other != first) {
             return None;
         }
         let grant = self.edge.grant_of(first).ok()?;
-        match &grant.holder {
+        let route = match &grant.holder {
             Holder::Session { session, .. } => self.routes.find(*session),
             Holder::Operator { .. } | Holder::Daemon | Holder::Approved { .. } => None,
-        }
+        };
+        Some((grant, route?))
     }
 }

@@ -9,7 +9,6 @@ use http::{HeaderMap, StatusCode};
 use llm_api::{Api, ErrorClass, Failure, Reading};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::relay::Seen;
 use super::routes::Route;
 use super::types::ModelCall;
 use base::SseReader;
@@ -22,8 +21,6 @@ pub(super) struct Tally {
     route: Arc<Route>,
     api: Api,
     call: ModelCall,
-    /// For the model's name, where the answer has none.
-    request: Seen,
     begun: Instant,
     reader: Reader,
     said: Reading,
@@ -41,12 +38,11 @@ enum Reader {
 }
 
 impl Tally {
-    pub fn new(route: Arc<Route>, api: Api, call: ModelCall, request: Seen, permit: OwnedSemaphorePermit) -> Self {
+    pub fn new(route: Arc<Route>, api: Api, call: ModelCall, permit: OwnedSemaphorePermit) -> Self {
         Self {
             route,
             api,
             call,
-            request,
             begun: Instant::now(),
             reader: Reader::Nothing,
             said: Reading::default(),
@@ -58,6 +54,17 @@ impl Tally {
 
     fn ms(&self) -> u64 {
         u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX)
+    }
+
+    /// The request was read: the model that it names, where its path names none.
+    pub fn asks(&mut self, model: Option<String>) {
+        self.call.model = self.call.model.take().or(model);
+    }
+
+    /// It asks for something that a session may not ask.
+    pub fn not_allowed(&mut self, message: &str) {
+        self.call.not_allowed = true;
+        self.fail(ErrorClass::InvalidRequest, message);
     }
 
     /// The answer's head has come.
@@ -134,7 +141,7 @@ impl Tally {
         self.call.duration_ms = self.ms();
         self.call.usage = said.usage;
         self.call.failure = failure.or(said.failure);
-        let model = said.model.or_else(|| self.call.model.take()).or_else(|| self.request.model());
+        let model = said.model.or_else(|| self.call.model.take());
         // A call that the upstream failed is no turn of the conversation: its client tries again. One that the client
         // gave up is, or it could have answers that nobody counts.
         let failed = self.call.failure.as_ref().is_some_and(|f| f.class != ErrorClass::Cancelled);
@@ -144,7 +151,6 @@ impl Tally {
             self.route.meter.used(model.as_deref().unwrap_or_default(), self.call.usage);
         }
         self.call.model = model;
-        self.request.forget();
         self.route.ended(std::mem::take(&mut self.call));
     }
 }

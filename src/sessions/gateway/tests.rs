@@ -47,7 +47,7 @@ impl Scene {
         book.insert(token.sha256(), grant);
         let gateway = Gateway::with_patience(book, patience).unwrap();
         let login = Login::Bearer(Arc::new(Secret::new(KEY.to_owned())));
-        let upstream = Upstream { family, endpoint: endpoint.to_owned(), login };
+        let upstream = Upstream { family, endpoint: endpoint.to_owned(), login, granted: Vec::new() };
         let meter = Meter::new(limits);
         let link = gateway.open(session, upstream, meter.clone()).unwrap();
         Self { gateway, link, meter, token: token.expose().to_owned() }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use llm_api::{Failure, Family, Usage};
+use llm_api::{Failure, Family, Usage, VendorTool};
 use serde::{Deserialize, Serialize};
 
 use super::login::Login;
@@ -14,6 +14,8 @@ pub struct Upstream {
     /// As configured: `https://api.example.com` or with a path, without the API's own paths.
     pub endpoint: String,
     pub login: Login,
+    /// What the vendor may do for the session besides answering.
+    pub granted: Vec<VendorTool>,
 }
 
 /// One request of a session to its model, as the gateway saw it. Told when its answer has ended.
@@ -37,6 +39,9 @@ pub struct ModelCall {
     pub usage: Usage,
     /// Why it failed, for people, in the upstream's words where it had some.
     pub failure: Option<Failure>,
+    /// It asked for something that a session may not ask, and was not passed on.
+    #[serde(default)]
+    pub not_allowed: bool,
 }
 
 /// How long an upstream may take for what.

@@ -12,16 +12,18 @@ use http::{HeaderMap, HeaderValue, Method, Response, StatusCode};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, Full, StreamBody};
 use hyper::body::Frame;
-use llm_api::{Endpoint, ErrorClass, Family};
+use llm_api::request::{self, Judged, Refused};
+use llm_api::{Endpoint, ErrorClass, Family, Purpose};
 use serde_json::Value;
 use tokio_util::sync::CancellationToken;
 
 use super::headers;
 use super::login::over_limit;
-use super::relay::RelayedBody;
+use super::relay::RequestBody;
 use super::routes::Route;
 use super::tally::Tally;
-use super::types::{ModelCall, Patience};
+use super::types::{ModelCall, Patience, Upstream};
+use access::Refusal;
 use base::{http_client, innermost, text};
 
 /// An answer's body; it fails where the upstream's does, so that the child sees a cut one as cut.
@@ -58,7 +60,7 @@ pub(super) struct IncomingRequest {
     pub path: String,
     pub query: Option<String>,
     pub headers: HeaderMap,
-    pub body: RelayedBody,
+    pub body: RequestBody,
 }
 
 /// Answers a request on one of the family's paths.
@@ -69,22 +71,27 @@ pub(super) async fn forward(
     patience: Patience,
 ) -> Response<Body> {
     let family = route.upstream.family;
-    let seen = asked.body.seen();
-    let mut tally = None;
-    if let Some(api) = endpoint.api() {
-        let Ok(permit) = route.at_once.clone().try_acquire_owned() else {
-            let why = "This session has too many model calls under way at once.";
-            return refusal(family, StatusCode::TOO_MANY_REQUESTS, why);
-        };
+    let Ok(permit) = route.at_once.clone().try_acquire_owned() else {
+        let why = "This session has too many model calls under way at once.";
+        return refusal(family, StatusCode::TOO_MANY_REQUESTS, why);
+    };
+    // Of what asks no model, the permit is held until its answer begins.
+    let (mut tally, mut held) = (None, Some(permit));
+    if let Some((api, permit)) = endpoint.api().and_then(|api| Some((api, held.take()?))) {
         let number = route.number();
         if let Err(over) = route.meter.may_call() {
             let (status, body) = over_limit(api, &over.message);
             route.refuse(number, &asked.path, over);
             return no_retry(json(status, &body));
         }
-        let call = ModelCall { number, path: asked.path, model: endpoint.model, ..ModelCall::default() };
-        tally = Some(Tally::new(route.clone(), api, call, seen.clone(), permit));
+        let call =
+            ModelCall { number, path: asked.path.clone(), model: endpoint.model.clone(), ..ModelCall::default() };
+        tally = Some(Tally::new(route.clone(), api, call, permit));
     }
+    let onward = match judged(&route, &endpoint, asked, tally.as_mut()).await {
+        Ok(onward) => onward,
+        Err(answer) => return answer,
+    };
     let failed = |tally: Option<Tally>, status, class, message: String| {
         if let Some(mut tally) = tally {
             tally.fail(class, message.as_str());
@@ -98,10 +105,9 @@ pub(super) async fn forward(
             return failed(tally, StatusCode::UNAUTHORIZED, ErrorClass::Auth, message);
         }
     };
-    let url = address(&route.upstream.endpoint, &endpoint.path, asked.query.as_deref());
-    let mut onward = headers::onward(&asked.headers);
-    onward.extend(proof);
-    let request = route.client.request(asked.method, url).headers(onward).body(reqwest::Body::wrap(asked.body));
+    let Onward { method, url, mut headers, body } = onward;
+    headers.extend(proof);
+    let request = route.client.request(method, url).headers(headers).body(body);
     let place = || text::truncate(&route.upstream.endpoint, 200);
     let answered = tokio::select! {
         biased;
@@ -113,10 +119,6 @@ pub(super) async fn forward(
     };
     let response = match answered {
         Ok(Ok(response)) => response,
-        Ok(Err(_)) if let Some(refused) = seen.refused() => {
-            let message = refused.message.to_owned();
-            return failed(tally, refused.status, ErrorClass::InvalidRequest, message);
-        }
         Ok(Err(e)) => {
             // Without the URL: it may hold a password.
             let message = format!("no answer from the model's endpoint {}: {}", place(), innermost(&e.without_url()));
@@ -142,11 +144,68 @@ pub(super) async fn forward(
     through(response, tally, route.closed.clone(), patience.pause)
 }
 
-/// The address: below the endpoint, with what the query says, but for keys.
+/// A request as it goes on to the upstream, but for the login.
+struct Onward {
+    method: Method,
+    url: String,
+    headers: HeaderMap,
+    body: Vec<u8>,
+}
+
+/// Reads the request and judges what it asks. `Err`: the answer that says why it does not go on.
+async fn judged(
+    route: &Route,
+    endpoint: &Endpoint,
+    asked: IncomingRequest,
+    mut tally: Option<&mut Tally>,
+) -> Result<Onward, Response<Body>> {
+    let Upstream { family, endpoint: base, granted, .. } = &route.upstream;
+    let IncomingRequest { method, path, query, headers: from, body } = asked;
+    let read = tokio::select! {
+        biased;
+        () = route.closed.cancelled() => Err(OVER),
+        read = body.whole() => read,
+    };
+    let bytes = read.map_err(|refused| {
+        if let Some(tally) = &mut tally {
+            tally.fail(ErrorClass::InvalidRequest, refused.message);
+        }
+        json(refused.status, &error(*family, refused.status, refused.message))
+    })?;
+    let from = headers::onward(&from);
+    let judge = || {
+        // What is only looked up has nothing to say.
+        let mut said = match endpoint.purpose {
+            Purpose::Models => Judged::default(),
+            purpose => request::judge(*family, purpose, &bytes, granted)?,
+        };
+        let headers = request::headers(*family, &from, granted, &mut said.left_out)?;
+        Ok((said, headers))
+    };
+    let (said, headers) = judge().map_err(|refused: Refused| {
+        let message = refused.to_string();
+        tracing::warn!(session = %route.session, path, "a session's request to its model was refused: {message}");
+        if let Some(tally) = &mut tally {
+            tally.not_allowed(&message);
+        }
+        refusal(*family, StatusCode::BAD_REQUEST, &message)
+    })?;
+    route.left_out(&said.left_out);
+    if let Some(tally) = tally {
+        tally.asks(said.model);
+    }
+    Ok(Onward { method, url: address(base, &endpoint.path, query.as_deref()), headers, body: said.body })
+}
+
+const OVER: Refusal = Refusal::new(StatusCode::UNAUTHORIZED, "over", "The session is over.");
+
+/// The address: below the endpoint, with what of the query says in what form to answer.
 fn address(endpoint: &str, path: &str, query: Option<&str>) -> String {
     let mut url = format!("{}{path}", endpoint.trim_end_matches('/'));
-    let is_key = |pair: &&str| ["key", "api_key", "access_token"].contains(&pair.split('=').next().unwrap_or(pair));
-    let kept: Vec<&str> = query.unwrap_or_default().split('&').filter(|p| !p.is_empty() && !is_key(p)).collect();
+    const KEPT: [&str; 8] =
+        ["after_id", "alt", "before_id", "beta", "client_version", "limit", "pageSize", "pageToken"];
+    let is_plain = |pair: &&str| KEPT.contains(&pair.split('=').next().unwrap_or(pair));
+    let kept: Vec<&str> = query.unwrap_or_default().split('&').filter(is_plain).collect();
     if !kept.is_empty() {
         url = format!("{url}?{}", kept.join("&"));
     }
@@ -255,12 +314,12 @@ impl Passing {
     }
 }
 
-/// A refusal of the gateway's own, in the shape of the API, not to be tried again.
 /// An error of the gateway's own, in the family's shape.
 fn error(family: Family, status: StatusCode, message: &str) -> Value {
     family.error(status.as_u16(), message, None)
 }
 
+/// The same, not to be tried again.
 pub(super) fn refusal(family: Family, status: StatusCode, message: &str) -> Response<Body> {
     no_retry(json(status, &error(family, status, message)))
 }
@@ -290,6 +349,6 @@ mod tests {
         let at = |query| address("https://api.example.com/", "/v1/messages", query);
         assert_eq!(at(None), "https://api.example.com/v1/messages");
         assert_eq!(at(Some("beta=true")), "https://api.example.com/v1/messages?beta=true");
-        assert_eq!(at(Some("key=s&alt=sse&access_token=t")), "https://api.example.com/v1/messages?alt=sse");
+        assert_eq!(at(Some("key=s&alt=sse&access_token=t&&x=1")), "https://api.example.com/v1/messages?alt=sse");
     }
 }
