@@ -165,7 +165,8 @@ pub struct DbSection {
     pub schema: String,
 }
 
-/// The environment of a butler's sessions, besides what every session has.
+/// The environment of a butler's sessions, besides what every session has. No variable that steers programs (`PATH`,
+/// `LD_…`, `NODE_OPTIONS`, proxies, certificates, models' addresses and keys, butlerd's own) is handed on.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(transform = keys::<Self>)]
 pub struct EnvSection {

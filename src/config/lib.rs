@@ -16,6 +16,7 @@ mod daemon;
 mod digest;
 mod editor;
 mod environment;
+mod inside;
 mod load;
 mod mistake;
 mod node;
@@ -27,6 +28,7 @@ mod section;
 mod single;
 pub mod skills;
 mod values;
+mod variables;
 
 #[cfg(test)]
 mod tests;

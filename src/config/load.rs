@@ -73,6 +73,7 @@ impl Household {
             ("database", same(&a.database, &b.database) && url(a) == url(b)),
             ("admin", same(&a.admin, &b.admin)),
             ("spawner", same(&a.spawner, &b.spawner)),
+            ("schedules", same(&a.schedules, &b.schedules)),
             ("telemetry", same(&a.telemetry, &b.telemetry)),
             ("pricing", same(&self.pricing, prices)),
         ];

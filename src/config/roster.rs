@@ -9,6 +9,7 @@ use super::butler::{BUTLER, ButlerConfig};
 use super::catalog::{Catalog, Finding, Place};
 use super::check::Checker;
 use super::daemon::Config;
+use super::inside;
 use super::mistake::{BrokenButler, Mistake};
 use super::node::Node;
 use super::single::{Claim, Single};
@@ -70,6 +71,8 @@ pub(super) fn read(shown: &Path, config: &Config, catalog: &dyn Catalog) -> Rost
             roster.fatal.push(fatal(format!("no `{core}` in it"), expected));
         }
     }
+    let shared = config.daemon.roster.join(SHARED_DIR);
+    roster.fatal.extend(inside::mistakes(&config.daemon.roster, &shared, &shown.join(SHARED_DIR)));
     let mut candidates: Vec<Candidate> =
         names.into_iter().map(|name| Candidate::read(name, shown, config, catalog)).collect();
     settle_claims(&mut candidates, |c| c.port.as_ref());
@@ -162,6 +165,11 @@ impl Candidate {
         let dir = config.daemon.roster.join(&name);
         let file = shown.join(&name).join(BUTLER_FILE);
         let mut checker = Checker::new(&file, &BUTLER);
+        let refused = inside::mistakes(&config.daemon.roster, &dir, &shown.join(&name));
+        if !refused.is_empty() {
+            // Nothing of it is read: not even to say what else is wrong.
+            return Self { name, dir, file, port: None, schema: None, mistakes: refused, config: None, read: false };
+        }
         for (required, purpose) in REQUIRED_FILES {
             if !dir.join(required).is_file() {
                 let missing = shown.join(&name).join(required);

@@ -97,9 +97,6 @@ static RULES: [Rule; 23] = [
 /// Schemas that belong to the daemon or to PostgreSQL.
 const RESERVED_SCHEMAS: [&str; 3] = ["shared", "public", "information_schema"];
 
-/// Variables that each session gets anew; no butler may ask for the host's.
-const OWN_VARIABLES: [&str; 5] = ["PATH", "HOME", "TMPDIR", "MCP_SERVERS", "TRACEPARENT"];
-
 fn held(ok: bool) -> Result<(), Wrong> {
     if ok { Ok(()) } else { Err(Wrong::Form) }
 }
@@ -119,8 +116,8 @@ fn schema(s: &str) -> Result<(), Wrong> {
 }
 
 fn variable(s: &str) -> Result<(), Wrong> {
-    if OWN_VARIABLES.contains(&s) {
-        return Err(Wrong::Because("butlerd makes this one itself for each session".to_owned()));
+    if let Some(why) = super::variables::refusal(s) {
+        return Err(Wrong::Because(why.to_owned()));
     }
     held(is_word(s, u8::is_ascii_uppercase, b"_", usize::MAX))
 }

@@ -34,6 +34,7 @@ mod doors;
 mod environment;
 mod failures;
 mod first_light;
+mod foreign_roster;
 mod gateway;
 mod idle_sockets;
 mod inbound;
