@@ -12,7 +12,7 @@ use config::Config;
 use inbox::Inbox;
 use modules::{Catalog, RouteTable};
 use outbox::Outbox;
-use process::{ChildUser, ProcessSupervisor};
+use process::ProcessSupervisor;
 use sessions::budget::Budgets;
 use sessions::gateway::Gateway;
 use sessions::workspace::Workspaces;
@@ -50,6 +50,4 @@ pub struct HouseholdServices {
     pub outbox: Outbox,
     /// What sessions cost and may cost.
     pub budgets: Budgets,
-    /// The user that children run as, when the daemon is root.
-    pub child_user: Option<ChildUser>,
 }

@@ -152,7 +152,9 @@ pub struct SpawnerConfig {
     /// had called no tool. A fallback runtime, where there is one, goes first.
     #[schemars(range(min = 0, max = 10), extend("default" = 1))]
     pub retries: u32,
-    /// The user that children run as when the daemon is root. If not set, butlerd picks an unprivileged one.
+    /// The user that children run as when the daemon is root. If not set, each session has a user of its own, with a number
+    /// that nothing else on the machine uses. One that other programs run as, such as `nobody`, lets these read the tokens
+    /// of sessions.
     #[schemars(extend("format" = "user", "examples" = ["butlerd-child"]))]
     pub child_user: Option<String>,
     /// Whether children are shut in by Landlock and seccomp: they read the system's libraries and their own program,
@@ -216,8 +218,8 @@ pub struct LimitsConfig {
     /// How many files a child may hold open.
     #[schemars(range(min = 16, max = 1_048_576), extend("default" = 256))]
     pub open_files: u64,
-    /// How many processes and threads a session may have. Without control groups this holds for the children's user as a
-    /// whole, with as many times more as sessions may run.
+    /// How many processes and threads a session may have. Without control groups, and with a `child_user` for all of them,
+    /// this holds for that user as a whole, with as many times more as sessions may run.
     #[schemars(range(min = 1, max = 1_048_576), extend("default" = 64))]
     pub processes: u64,
     /// How much data memory a child may reserve; with control groups, how much memory all processes of a session may use

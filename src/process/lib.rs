@@ -31,6 +31,7 @@ mod process_tree;
 mod sandbox;
 mod spec;
 mod supervisor;
+mod users;
 
 #[cfg(test)]
 mod tests;
@@ -42,8 +43,9 @@ pub use identity::{ExitInfo, Identity, Mark, boot_id};
 pub use limits::{Rlimits, raise_open_files};
 pub use output::{Line, Lines, Output, OutputLimits};
 pub use sandbox::{Kernel, Line as KernelLine, Sandbox};
-pub use spec::{ChildSpec, ChildUser, UserError};
+pub use spec::{ChildSpec, ChildUser};
 pub use supervisor::{Child, Cleared, Ended, Leftover, ProcessSupervisor};
+pub use users::{ChildUsers, UserError};
 
 /// Why a child could not be started, watched or ended.
 #[derive(Debug, thiserror::Error)]

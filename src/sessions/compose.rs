@@ -6,7 +6,7 @@ use super::prompt::{self, PromptError};
 use super::skills::SessionSkills;
 use super::state::{Attempt, Inner};
 use super::types::Trigger;
-use super::workspace::WorkspacePaths;
+use super::workspace::{Workspace, WorkspacePaths};
 use access::Token;
 use base::redact::household;
 use base::{Secret, SessionId, crash};
@@ -130,21 +130,23 @@ fn context_block(trigger: &Trigger) -> Option<serde_json::Value> {
 }
 
 /// How the child is started; its sandbox depends on more.
-pub(super) fn spec(inner: &Inner, id: SessionId, composed: &Composed, paths: &WorkspacePaths) -> ChildSpec {
+pub(super) fn spec(inner: &Inner, id: SessionId, composed: &Composed, workspace: &Workspace) -> ChildSpec {
     let parts = &inner.parts;
+    let (user, paths) = (workspace.user(), &workspace.paths);
+    let sessions_of_user = if parts.workspaces.users().is_each() { 1 } else { u64::from(parts.settings.max_sessions) };
     let limits = &parts.settings.limits;
     ChildSpec {
         program: composed.program.clone(),
         args: composed.args.clone(),
         env: composed.env.clone(),
         cwd: paths.work.clone(),
-        user: parts.child_user,
+        user,
         limits: Rlimits {
             core: Some(limits.core.0),
             nofile: Some(limits.open_files),
-            // Counted over all processes of the user: so it holds only where children have a user of their own, and
-            // for all sessions together.
-            nproc: parts.child_user.map(|_| limits.processes * u64::from(parts.settings.max_sessions)),
+            // Counted over all processes of the user: so it holds only where children have a user of their own, and for
+            // all sessions together that share one.
+            nproc: user.map(|_| limits.processes * sessions_of_user),
             session_tasks: Some(limits.processes),
             fsize: Some(limits.file_size.0),
             data: Some(limits.memory.0),

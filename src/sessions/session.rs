@@ -142,7 +142,7 @@ impl Session<'_> {
     fn spec(&self, invocation: &Invocation, composed: &Composed, workspace: &Workspace) -> ChildSpec {
         let parts = &self.inner.parts;
         let sandbox = bounds(parts.settings.sandbox, invocation, composed, &parts.roster_dir);
-        ChildSpec { sandbox, ..compose::spec(self.inner, self.id, composed, &workspace.paths) }
+        ChildSpec { sandbox, ..compose::spec(self.inner, self.id, composed, workspace) }
     }
 
     /// Follows the child to its end, and says how that was.

@@ -24,7 +24,7 @@ use access::TokenBook;
 use access::credentials::Credentials;
 use base::{Backoff, Clock, MAX_LINEAGE_DEPTH, RequestContext, SessionId, Trust, crash, text};
 use config::{ButlerConfig, SpawnerConfig};
-use process::{ChildUser, ProcessSupervisor};
+use process::ProcessSupervisor;
 use store::{Database, Store, StoreError};
 use telemetry::{ButlerMetrics, Span, SpanKind};
 use tools::{Auditor, notes_told};
@@ -48,7 +48,6 @@ pub struct SpawnerParts {
     pub permits: SessionPermits,
     pub events: broadcast::Sender<SessionEvent>,
     pub metrics: ButlerMetrics,
-    pub child_user: Option<ChildUser>,
     pub budgets: Budgets,
     /// The port of the butler's MCP server.
     pub port: u16,

@@ -4,8 +4,8 @@
 //! `<data_dir>/work/<session id>/{home,tmp,work}`, these three 0700 and owned by the children's user. The directories
 //! above are the daemon's and 0711: one can pass through them, but neither list nor change them.
 //!
-//! As root one must not trust a path that leads through a child's directory, because another session's child, who is the
-//! same user, may turn any part of it into a link at any moment. So a workspace is filled while its root is closed to
+//! As root one must not trust a path that leads through a child's directory, because the child may turn any part of it
+//! into a link at any moment, and where one user is configured for all of them another session's child may as well. So a workspace is filled while its root is closed to
 //! everybody, and removed by descriptors instead of paths.
 
 mod clean;
@@ -22,7 +22,7 @@ use self::remove::remove_tree;
 use base::SessionId;
 use config::Skill;
 use config::skills::SkillFileError;
-use process::ChildUser;
+use process::{ChildUser, ChildUsers};
 
 /// Why a workspace could not be made, filled or removed.
 #[derive(Debug, thiserror::Error)]
@@ -50,7 +50,7 @@ fn failed(step: &'static str, path: &Path) -> impl FnOnce(io::Error) -> Workspac
 #[derive(Clone, Debug)]
 pub struct Workspaces {
     dir: PathBuf,
-    user: Option<ChildUser>,
+    users: ChildUsers,
 }
 
 /// The directories of one session, all absolute.
@@ -101,15 +101,15 @@ pub struct Workspace {
 }
 
 impl Workspaces {
-    /// Makes `<data_dir>/work` and checks that `user` can pass through everything above it. `data_dir` itself, if it is
+    /// Makes `<data_dir>/work` and checks that `users` can pass through everything above it. `data_dir` itself, if it is
     /// ours, is opened for passing through.
-    pub fn open(data_dir: &Path, user: Option<ChildUser>) -> Result<Self, WorkspaceError> {
+    pub fn open(data_dir: &Path, users: ChildUsers) -> Result<Self, WorkspaceError> {
         let dir = data_dir.join("work");
         DirBuilder::new().recursive(true).mode(0o711).create(&dir).map_err(failed("create", &dir))?;
         let dir = dir.canonicalize().map_err(failed("resolve", &dir))?;
         // Whatever the umask took.
         fs::set_permissions(&dir, Permissions::from_mode(0o711)).map_err(failed("set the mode of", &dir))?;
-        if let (Some(user), Some(above)) = (user, dir.parent()) {
+        if let (Some(user), Some(above)) = (users.next(), dir.parent()) {
             let meta = above.metadata().map_err(failed("look at", above))?;
             if meta.uid() == nix::unistd::Uid::effective().as_raw() && meta.mode() & 0o011 != 0o011 {
                 let mode = Permissions::from_mode(meta.mode() & 0o7777 | 0o011);
@@ -127,7 +127,12 @@ impl Workspaces {
                 }
             }
         }
-        Ok(Self { dir, user })
+        Ok(Self { dir, users })
+    }
+
+    /// Who the children are.
+    pub fn users(&self) -> &ChildUsers {
+        &self.users
     }
 
     /// Where a session's workspace is, or would be.
@@ -142,7 +147,7 @@ impl Workspaces {
         let space = Workspace {
             paths: WorkspacePaths::under(root.clone()),
             kept: self.dir.join("kept"),
-            user: self.user,
+            user: self.users.next(),
             filled: false,
         };
         let made = space.make_dirs().and_then(|()| space.copy_skills(skills));
@@ -176,6 +181,11 @@ impl Workspaces {
 }
 
 impl Workspace {
+    /// Who its child runs as; `None` is the daemon's own user.
+    pub fn user(&self) -> Option<ChildUser> {
+        self.user
+    }
+
     fn make_dirs(&self) -> Result<(), WorkspaceError> {
         let paths = &self.paths;
         DirBuilder::new().mode(0o700).create(&paths.root).map_err(failed("create", &paths.root))?;

@@ -7,8 +7,8 @@ fn mode(path: &Path) -> u32 {
     path.symlink_metadata().unwrap().mode() & 0o7777
 }
 
-fn user() -> Option<ChildUser> {
-    ChildUser::choose(None, None).unwrap()
+fn users() -> ChildUsers {
+    ChildUsers::choose(None, None).unwrap()
 }
 
 fn write(path: &Path, text: &str) {
@@ -29,14 +29,14 @@ fn place() -> (tempfile::TempDir, PathBuf, PathBuf) {
 #[test]
 fn directories_are_the_child_s_alone_and_those_above_can_only_be_passed() {
     let (_dir, data, _) = place();
-    let spaces = Workspaces::open(&data, user()).unwrap();
+    let spaces = Workspaces::open(&data, users()).unwrap();
     let session = SessionId::new();
     let mut space = spaces.create(session, &[]).unwrap();
     let root = data.canonicalize().unwrap().join("work").join(session.to_string());
     assert_eq!(space.paths, WorkspacePaths::under(root.clone()));
     assert_eq!(mode(&data.join("work")), 0o711);
-    assert_eq!(mode(&data), if user().is_some() { 0o711 } else { 0o700 });
-    let uid = user().map_or_else(|| nix::unistd::Uid::effective().as_raw(), |u| u.uid);
+    assert_eq!(mode(&data), if users().is_own() { 0o700 } else { 0o711 });
+    let uid = space.user().map_or_else(|| nix::unistd::Uid::effective().as_raw(), |u| u.uid);
     for dir in [&space.paths.home, &space.paths.tmp, &space.paths.work] {
         assert_eq!((mode(dir), dir.metadata().unwrap().uid()), (0o700, uid), "{dir:?}");
     }
@@ -45,7 +45,7 @@ fn directories_are_the_child_s_alone_and_those_above_can_only_be_passed() {
     let file = SessionFile { path: "a/b/c.json".into(), contents: b"secret".to_vec(), mode: 0o600 };
     assert!(!format!("{file:?}").contains("secret"));
     space.fill(std::slice::from_ref(&file)).unwrap();
-    assert_eq!((mode(&root), root.metadata().unwrap().uid()), (if user().is_some() { 0o711 } else { 0o700 }, own));
+    assert_eq!((mode(&root), root.metadata().unwrap().uid()), (if users().is_own() { 0o700 } else { 0o711 }, own));
     let written = root.join("a/b/c.json");
     assert_eq!((mode(&written), written.metadata().unwrap().uid()), (0o600, uid));
     assert_eq!(fs::read(&written).unwrap(), b"secret");
@@ -63,13 +63,13 @@ fn directories_are_the_child_s_alone_and_those_above_can_only_be_passed() {
 
 #[test]
 fn a_directory_that_children_cannot_pass_is_named() {
-    let Some(user) = user() else {
+    if users().is_own() {
         eprintln!("left out: only root runs children as somebody else");
         return;
-    };
+    }
     let (dir, data, _) = place();
     fs::set_permissions(dir.path(), Permissions::from_mode(0o700)).unwrap();
-    let error = Workspaces::open(&data, Some(user)).unwrap_err();
+    let error = Workspaces::open(&data, users()).unwrap_err();
     let closed = dir.path().canonicalize().unwrap();
     assert!(matches!(&error, WorkspaceError::Unreachable { dir, .. } if *dir == closed), "{error}");
     assert!(error.to_string().contains("chmod o+x"), "{error}");
@@ -86,7 +86,7 @@ fn skills_are_copied_and_cannot_be_written() {
     write(&roster.join("shared/skills/notes/SKILL.md"), &head("notes"));
     write(&roster.join("shared/skills/other/SKILL.md"), &head("other"));
     let skills = skills_of(&roster, "health", &["notes"]);
-    let space = Workspaces::open(&data, user()).unwrap().create(SessionId::new(), &skills).unwrap();
+    let space = Workspaces::open(&data, users()).unwrap().create(SessionId::new(), &skills).unwrap();
     let skills = space.paths.root.join(SKILLS_DIR);
     let mut names: Vec<_> = fs::read_dir(&skills).unwrap().map(|e| e.unwrap().file_name()).collect();
     names.sort();
@@ -108,7 +108,7 @@ fn a_link_that_came_later_is_not_followed() {
     write(&roster.join("health/skills/a/SKILL.md"), "---\nname: a\ndescription: d\n---\nbody\n");
     let skills = skills_of(&roster, "health", &[]);
     symlink(dir.path().join("key"), roster.join("health/skills/a/key")).unwrap();
-    let spaces = Workspaces::open(&data, user()).unwrap();
+    let spaces = Workspaces::open(&data, users()).unwrap();
     let session = SessionId::new();
     let error = spaces.create(session, &skills).unwrap_err();
     assert!(error.to_string().ends_with("skills/a/key is a link, and a skill has none"), "{error}");
@@ -118,7 +118,7 @@ fn a_link_that_came_later_is_not_followed() {
 #[test]
 fn a_sweep_removes_what_no_living_session_owns() {
     let (_dir, data, _) = place();
-    let spaces = Workspaces::open(&data, user()).unwrap();
+    let spaces = Workspaces::open(&data, users()).unwrap();
     let [alive, dead, failed] = [SessionId::new(), SessionId::new(), SessionId::new()];
     let _one = spaces.create(alive, &[]).unwrap();
     let two = spaces.create(dead, &[]).unwrap();
@@ -145,7 +145,7 @@ fn a_sweep_removes_what_no_living_session_owns() {
 #[test]
 fn no_tree_is_too_deep_to_be_removed() {
     let (_dir, data, _) = place();
-    let spaces = Workspaces::open(&data, user()).unwrap();
+    let spaces = Workspaces::open(&data, users()).unwrap();
     let space = spaces.create(SessionId::new(), &[]).unwrap();
     // Deeper than a path can be long, or descriptors can follow.
     use nix::fcntl::{OFlag, open, openat};
@@ -169,7 +169,7 @@ fn what_is_kept_holds_no_secret() {
     let secret = base::Secret::new("workspace-secret-1".to_owned());
     let _hidden = base::redact::household().hide_while(&secret);
     let (_dir, data, _roster) = place();
-    let spaces = Workspaces::open(&data, user()).unwrap();
+    let spaces = Workspaces::open(&data, users()).unwrap();
     let mut workspace = spaces.create(SessionId::new(), &[]).unwrap();
     workspace.fill(&[]).unwrap();
     let work = workspace.paths.work.clone();

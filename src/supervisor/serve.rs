@@ -24,7 +24,7 @@ use inbox::{Inbox, InboxParts, SWITCHBOARD};
 use mcp::{BindError, Listener};
 use modules::{Catalog, RouteTable};
 use outbox::{Outbox, OutboxParts, Owner};
-use process::{ChildUser, Groups, Kernel, NoGroups, ProcessSupervisor};
+use process::{ChildUsers, Groups, Kernel, NoGroups, ProcessSupervisor};
 use sessions::SessionPermits;
 use sessions::budget::{Budgets, Ledger};
 use sessions::gateway::Gateway;
@@ -218,10 +218,10 @@ async fn run(
     })
     .await?;
     let database_user = ground.cluster.as_ref().map(|c| c.run_as().uid);
-    let child_user = ChildUser::choose(config.spawner.child_user.as_deref(), database_user)
+    let child_users = ChildUsers::choose(config.spawner.child_user.as_deref(), database_user)
         .map_err(|e| ServeError::Children(e.to_string()))?;
-    tell_bounds(config.spawner.sandbox, child_user);
-    let workspaces = Workspaces::open(&data_dir, child_user).map_err(|e| ServeError::Children(with_causes(&e)))?;
+    tell_bounds(config.spawner.sandbox, &child_users);
+    let workspaces = Workspaces::open(&data_dir, child_users).map_err(|e| ServeError::Children(with_causes(&e)))?;
     // No session of this run exists yet, so every workspace is one of a session that is over.
     if let Err(e) = workspaces.sweep(&HashSet::new()) {
         tracing::warn!(error = %e, "old workspaces were not removed");
@@ -254,7 +254,6 @@ async fn run(
             true => Some(Gateway::start(ground.book.clone()).map_err(ServeError::Gateway)?),
             false => None,
         },
-        child_user,
         config: household.config.clone(),
     });
     services.metrics.tell_of(services.db.queue_metrics());
@@ -360,13 +359,13 @@ async fn inherit(supervisor: &Supervisor, presence: &Presence, owed: bool) -> bo
 }
 
 /// Says in the log what keeps sessions' children in bounds, and what does not.
-fn tell_bounds(mode: SandboxMode, child_user: Option<ChildUser>) {
+fn tell_bounds(mode: SandboxMode, child_users: &ChildUsers) {
     if mode == SandboxMode::Off {
         tracing::warn!("spawner.sandbox is \"off\": sessions can read what their user can, and connect anywhere");
         return;
     }
     let kernel = Kernel::here();
-    for line in kernel.report(child_user.is_none()) {
+    for line in kernel.report(child_users.is_own()) {
         if line.on { tracing::info!("sandbox: {}", line.text) } else { tracing::warn!("sandbox: {}", line.text) }
     }
     if mode == SandboxMode::Required && !kernel.is_enough() {

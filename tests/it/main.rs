@@ -20,6 +20,7 @@ mod budgets;
 mod calls;
 mod canary;
 mod chat;
+mod child_users;
 mod classify;
 mod claude_code;
 mod clients;

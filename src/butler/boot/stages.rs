@@ -134,7 +134,6 @@ impl Booting<'_> {
             permits: services.permits.clone(),
             events: services.events.clone(),
             metrics: services.metrics.of(config.name.as_str()),
-            child_user: services.child_user,
             budgets: services.budgets.clone(),
             port: listener.addr().port(),
             gateway: services.gateway.clone(),

@@ -92,6 +92,8 @@ pub fn headers(
             }
         } else if is_plain(name) {
             kept.append(name.clone(), value.clone());
+        } else {
+            left_out.insert(format!("the header {name}"));
         }
     }
     Ok(kept)

@@ -8,7 +8,7 @@ use nix::unistd::{Uid, User};
 use super::{Finding, Level};
 use access::credentials::MasterKey;
 use config::Config;
-use process::ChildUser;
+use process::ChildUsers;
 use store::cluster::RunAs;
 
 const MIB: u64 = 1 << 20;
@@ -28,6 +28,9 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
 fn name_of(uid: u32) -> String {
     User::from_uid(Uid::from_raw(uid)).ok().flatten().map_or_else(|| format!("user {uid}"), |u| u.name)
 }
+
+/// Programs of any kind run as this one, each of them free to look at the others.
+const SHARED_USER: &str = "nobody";
 
 /// Who runs what; as root, whether the others reach their parts.
 fn users(config: &Config) -> Vec<Finding> {
@@ -51,19 +54,32 @@ fn users(config: &Config) -> Vec<Finding> {
             None
         }
     };
-    let children = match ChildUser::choose(config.spawner.child_user.as_deref(), database.as_ref().map(|d| d.uid)) {
-        Ok(user) => user,
+    if database.as_ref().is_some_and(|d| d.name == SHARED_USER) {
+        let text = format!("the database runs as {SHARED_USER}, and so may other programs, who can read all of it");
+        found.push(
+            Finding::warning(TOPIC, text).so("Before the first start, make a user for it: useradd --system butlerd"),
+        );
+    }
+    let configured = config.spawner.child_user.as_deref();
+    let children = match ChildUsers::choose(configured, database.as_ref().map(|d| d.uid)) {
+        Ok(users) => Some(users),
         Err(e) => {
             found.push(Finding::problem(TOPIC, e.to_string()));
             None
         }
     };
+    if configured == Some(SHARED_USER) {
+        let text = format!("sessions' children run as {SHARED_USER}, and other programs that do can read their tokens");
+        found.push(
+            Finding::warning(TOPIC, text).so("Leave spawner.child_user out: each session gets a user of its own."),
+        );
+    }
     let mut parts = vec!["butlerd runs as root".to_owned()];
     parts.extend(database.as_ref().map(|d| format!("the database as {}", d.name)));
-    parts.extend(children.map(|c| format!("sessions' children as {}", name_of(c.uid))));
+    parts.extend(children.as_ref().map(|c| format!("sessions' children as {}", c.shown())));
     found.insert(0, Finding::ok(TOPIC, parts.join(", ")));
+    let children = children.and_then(|users| users.next()).map(|c| (c.uid, c.gid, "sessions' children"));
     let database = database.map(|d| (d.uid, d.gid, "the database"));
-    let children = children.map(|c| (c.uid, c.gid, "sessions' children"));
     for (uid, gid, what) in [database, children].into_iter().flatten() {
         if let Some(blocker) = blocked(data_dir, uid, gid) {
             let who = name_of(uid);

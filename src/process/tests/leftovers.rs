@@ -16,7 +16,7 @@ async fn helper() {
                        (setsid env -i /bin/sh -c 'trap \"\" TERM; echo daemon $$; while :; do sleep 1000; done' &); \
                        echo leader $$; wait");
     spec.session = session.parse().unwrap();
-    spec.user = ChildUser::choose(None, None).unwrap();
+    spec.user = ChildUsers::choose(None, None).unwrap().next();
     let mut child = processes.spawn(spec).await.unwrap();
     let mut out = child.stdout.take().unwrap();
     println!();

@@ -2,6 +2,7 @@
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 
 use super::*;
 
@@ -23,10 +24,13 @@ fn left_out() -> bool {
     !kernel.is_enough()
 }
 
-/// A shell with `script`, as an unprivileged user where we may choose, in `sandbox`.
+/// A shell with `script`, as an unprivileged user where we may choose, in `sandbox`. The user is always the same: what
+/// keeps children apart here is the sandbox alone.
 fn sandboxed(script: &str, sandbox: Option<Sandbox>) -> ChildSpec {
+    static USER: OnceLock<Option<ChildUser>> = OnceLock::new();
     let sandbox = sandbox.map(|sandbox| Sandbox { programs: true, ..sandbox });
-    ChildSpec { sandbox, user: ChildUser::choose(None, None).unwrap(), ..sh(script) }
+    let user = *USER.get_or_init(|| ChildUsers::choose(None, None).unwrap().next());
+    ChildSpec { sandbox, user, ..sh(script) }
 }
 
 /// The exit code of `script` outside of any sandbox and in this one.

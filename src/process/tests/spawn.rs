@@ -113,7 +113,7 @@ async fn as_root_it_is_somebody_else_without_groups_or_capabilities() {
         eprintln!("left out: only root can change the user");
         return;
     }
-    let user = ChildUser::choose(None, None).unwrap().unwrap();
+    let user = ChildUsers::choose(None, None).unwrap().next().unwrap();
     let mut spec = direct("/bin/cat", &["/proc/self/status"]);
     spec.user = Some(user);
     let said = run(spec).await;
@@ -131,7 +131,7 @@ async fn as_root_it_is_somebody_else_without_groups_or_capabilities() {
 async fn its_own_binary_is_reachable_wherever_it_lies() {
     // `/proc/self/exe` in the child means what the parent is, here the test's own binary.
     let mut spec = direct("/proc/self/exe", &["--list", "--exact", "tests::birth::no_such_test"]);
-    spec.user = ChildUser::choose(None, None).unwrap();
+    spec.user = ChildUsers::choose(None, None).unwrap().next();
     let said = run(spec).await;
     assert_eq!(said.ended.exit, Some(ExitInfo { code: Some(0), signal: None }), "{}", said.stderr);
 }
