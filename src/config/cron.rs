@@ -18,6 +18,17 @@ const MOST_MONTHS: u32 = 41 * 12;
 /// A day, in seconds.
 const DAY: u64 = 86_400;
 
+/// Why a text is no cron expression, without a full stop.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub enum CronExpressionError {
+    #[error("{count} field{}", if *.count == 1 { "" } else { "s" })]
+    Fields { count: usize },
+    #[error("{0}")]
+    Field(String),
+    #[error("a date that never comes")]
+    Never,
+}
+
 /// The local times that a cron expression means.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct CronExpression {
@@ -32,14 +43,15 @@ pub struct CronExpression {
 }
 
 impl CronExpression {
-    /// Reads an expression. `Err` is the reason, without a full stop.
-    pub fn parse(text: &str) -> Result<Self, String> {
+    /// Reads an expression.
+    pub fn parse(text: &str) -> Result<Self, CronExpressionError> {
         let fields = text.split_whitespace().count();
         // Nicknames are one field; anything else with a wrong count gets no better reason from the parser.
         if fields != 5 && fields != 6 && !text.trim_start().starts_with('@') {
-            return Err(format!("{fields} field{}", if fields == 1 { "" } else { "s" }));
+            return Err(CronExpressionError::Fields { count: fields });
         }
-        let reason = |e: croner::errors::CronError| e.to_string().trim_end_matches('.').to_owned();
+        let reason =
+            |e: croner::errors::CronError| CronExpressionError::Field(e.to_string().trim_end_matches('.').to_owned());
         let parser = CronParser::builder().seconds(Seconds::Optional).year(Year::Disallowed).build();
         let pattern = parser.parse(text).map_err(reason)?.pattern;
         let read = Self {
@@ -50,7 +62,7 @@ impl CronExpression {
             days: days(&pattern).map_err(reason)?,
             names_hours: names_hours(text),
         };
-        if read.comes() { Ok(read) } else { Err("a date that never comes".to_owned()) }
+        if read.comes() { Ok(read) } else { Err(CronExpressionError::Never) }
     }
 
     /// The first time from `from` on.
@@ -301,7 +313,7 @@ mod tests {
             let cron = match CronExpression::parse(&line) {
                 Ok(cron) => cron,
                 Err(reason) => {
-                    never += u32::from(reason == "a date that never comes");
+                    never += u32::from(reason == CronExpressionError::Never);
                     continue;
                 }
             };
@@ -357,7 +369,7 @@ mod tests {
     #[test]
     fn what_never_comes_is_refused() {
         for never in ["* * 30 2 *", "0 0 31 4,6,9,11 *", "0 0 30-31 2 *", "* * * 30 2 *", "0 0 31 2,4 +1"] {
-            assert_eq!(CronExpression::parse(never), Err("a date that never comes".to_owned()), "{never}");
+            assert_eq!(CronExpression::parse(never), Err(CronExpressionError::Never), "{never}");
         }
         // Either the day of the month or the weekday is enough, and a leap year has its day.
         for sometimes in ["0 0 30 2 1", "0 0 29 2 *", "0 0 31 4 5L", "0 0 30,1 2 *", "0 0 31W 2,3 *"] {

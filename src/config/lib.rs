@@ -40,7 +40,7 @@ pub use butler::{
 };
 pub use catalog::{Catalog, Finding, Place};
 pub use check::nearest;
-pub use cron::CronExpression;
+pub use cron::{CronExpression, CronExpressionError};
 pub use daemon::{
     AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
     OwnerConfig, SchedulesConfig, SpawnerConfig, TelemetryConfig,

@@ -153,7 +153,7 @@ fn log_filter(s: &str) -> Result<(), Wrong> {
 }
 
 fn cron(s: &str) -> Result<(), Wrong> {
-    CronExpression::parse(s).map(drop).map_err(Wrong::Because)
+    CronExpression::parse(s).map(drop).map_err(|e| Wrong::Because(e.to_string()))
 }
 
 fn is_host(s: &str) -> bool {

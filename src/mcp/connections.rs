@@ -137,8 +137,10 @@ impl Connections {
             let room = self.shared.room.notified();
             let wait_until = {
                 let mut open = self.shared.lock();
-                let full = open.unproven >= most;
-                match open.oldest_unproven().filter(|_| full) {
+                if open.unproven < most {
+                    return self.seat(&mut open);
+                }
+                match open.oldest_unproven() {
                     None => return self.seat(&mut open),
                     Some((number, since)) if since.elapsed() >= grace => {
                         open.send_away(number);

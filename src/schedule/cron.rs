@@ -39,7 +39,7 @@ impl CronTimes {
     /// Reads an expression and the name of its time zone.
     pub fn parse(expression: &str, zone: &str) -> Result<Self, CronError> {
         let cron = CronExpression::parse(expression)
-            .map_err(|problem| CronError::Expression { expression: expression.to_owned(), problem })?;
+            .map_err(|e| CronError::Expression { expression: expression.to_owned(), problem: e.to_string() })?;
         let zone = TimeZone::get(zone).map_err(|_| CronError::Zone(zone.to_owned()))?;
         Ok(Self { cron, zone })
     }

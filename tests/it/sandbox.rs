@@ -114,15 +114,15 @@ fn attempts(household: &Household, daemon: &Daemon, out: &Outside, other: &(Path
         (format!("read {}", out.readable.display()), Works),
         (format!("list {}", data.display()), ours),
         (format!("write {}", data.join("run/x").display()), ours),
-        // Other butlers, and other sessions, who are the same user.
+        // Other butlers, and other sessions, who as root's children are other users.
         (format!("read {}", household.roster().join("health/AGENTS.md").display()), Works),
         (format!("list {}", household.roster().display()), Works),
-        (format!("read {work}/mcp.json"), Works),
-        (format!("list {work}/home"), Works),
-        (format!("write {work}/tmp/planted"), Works),
-        (format!("read /proc/{pid}/environ"), Works),
+        (format!("read {work}/mcp.json"), ours),
+        (format!("list {work}/home"), ours),
+        (format!("write {work}/tmp/planted"), ours),
+        (format!("read /proc/{pid}/environ"), ours),
         (format!("read /proc/{pid}/cmdline"), Works),
-        (format!("signal {pid}"), Works),
+        (format!("signal {pid}"), ours),
         // The system.
         ("read /etc/shadow".to_owned(), Refused),
         ("read /etc/passwd".to_owned(), Works),

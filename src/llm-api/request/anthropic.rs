@@ -7,8 +7,6 @@ const BODY: Rules = &[
     ("cache_control", Rule::Pass),
     ("container", Rule::Never(STORED)),
     ("context_management", Rule::Pass),
-    ("diagnostics", Rule::Pass),
-    ("fallbacks", Rule::Pass),
     ("max_tokens", Rule::Pass),
     ("mcp_servers", Rule::Never(SERVER)),
     ("messages", Rule::Check(messages)),
