@@ -76,10 +76,11 @@ impl Walk {
             return self.found_there(path, shown, &own, top);
         }
         match path.canonicalize() {
-            Ok(real) if real.starts_with(&self.roster) => match real.symlink_metadata() {
-                Ok(meta) => self.found_there(&real, shown, &meta, top),
-                Err(_) => {}
-            },
+            Ok(real) if real.starts_with(&self.roster) => {
+                if let Ok(meta) = real.symlink_metadata() {
+                    self.found_there(&real, shown, &meta, top);
+                }
+            }
             // An editor's lock; nobody reads it, and it leads nowhere.
             Err(_) if is_hidden(path) => {}
             // Whether something exists out there is nobody's business.
