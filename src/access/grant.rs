@@ -132,13 +132,12 @@ impl Caller {
     pub fn of(grant: Arc<Grant>, clock: &Clock, channel: &str) -> Self {
         let context = match &grant.holder {
             Holder::Session { context, taint, .. } => {
-                let (trust, private) = (taint.trust(), taint.private());
-                if context.trust <= trust && context.private == private {
+                // What the session does now carries on what it has read since it began.
+                let label = taint.label();
+                if context.label().join(&label) == context.label() {
                     context.clone()
                 } else {
-                    // What the session does now carries on what it has read since it began.
-                    let now = RequestContext { private, ..(**context).clone() };
-                    Arc::new(now.with_trust_at_most(trust))
+                    Arc::new((**context).clone().joined(&label))
                 }
             }
             Holder::Operator { label, .. } => {

@@ -16,5 +16,5 @@ pub use calls::{CallGuard, CallRefused, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
 pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen, approval_label};
 pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};
-pub use taint::Taint;
+pub use taint::{Taint, may_tell};
 pub use token::{Token, TokenBook};

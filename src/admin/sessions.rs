@@ -68,8 +68,8 @@ pub struct SessionRow {
     pub trust: String,
     /// When what it read lowered its trust.
     pub exposed_at: Option<Timestamp>,
-    /// When it was first shown private data.
-    pub private_at: Option<Timestamp>,
+    /// Who besides the household may learn all that it was shown, as `channel:identity`.
+    pub audience: Vec<String>,
     pub result: Option<String>,
     pub error: Option<String>,
     pub exit_status: Option<String>,

@@ -97,7 +97,7 @@ impl Actions {
         let visible = shown(new_action.args, new_action.sensitive);
         let now = self.clock.now();
         let expires = now + SignedDuration::from_hours(i64::from(new_action.expiry_hours));
-        let exposure = json!({"trust": new_action.request.trust, "private": new_action.request.private});
+        let exposure = json!({"trust": new_action.request.trust, "audience": new_action.request.audience});
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let sql = format!(
@@ -383,5 +383,5 @@ fn meta(new_action: &NewAction<'_>) -> Value {
     }
     let cause: Cause = new_action.cause;
     json!({"tool": new_action.tool, "args": args, "cause": cause, "session_id": new_action.session,
-           "trust": new_action.request.trust, "private": new_action.request.private})
+           "trust": new_action.request.trust, "audience": new_action.request.audience})
 }

@@ -1,5 +1,6 @@
 //! The decision at the door: whether a session's call may be made now, or waits for a person.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -10,9 +11,32 @@ use uuid::Uuid;
 use super::actions::Actions;
 use super::settings::Settings;
 use super::types::{Cause, NewAction, RiskTier};
-use base::{ButlerName, RequestContext, TenantId, Trust};
+use access::may_tell;
+use base::{ButlerName, Label, Principal, RequestContext, Trust};
 use store::{Store, StoreError};
-use tools::{EgressGate, EgressTarget, GateDecision, ToolCall, ToolError};
+use tools::{Effect, EgressGate, EgressTarget, GateDecision, ToolCall, ToolError};
+
+/// What a butler's sessions may do by themselves that somebody besides the owner and the house has influenced.
+#[derive(Clone, Debug, Default)]
+pub struct OthersMay {
+    /// Tools with effects that a stranger's words may cause.
+    pub strangers: BTreeSet<String>,
+    /// The same of people whom the owner knows.
+    pub known: BTreeSet<String>,
+    /// Known people may learn what this butler knows.
+    pub known_may_learn: bool,
+}
+
+impl OthersMay {
+    /// Whether a session of this trust may call this tool by itself.
+    fn may(&self, trust: Trust, tool: &str) -> bool {
+        match trust {
+            Trust::Stranger => self.strangers.contains(tool),
+            Trust::Known => self.known.contains(tool),
+            Trust::System | Trust::Owner => true,
+        }
+    }
+}
 
 /// A butler's doorkeeper. Cheap to clone.
 #[derive(Clone)]
@@ -21,19 +45,12 @@ pub struct ApprovalGate {
     pub(super) store: Store,
     pub(super) actions: Actions,
     pub(super) settings: Arc<Settings>,
+    /// What sessions may do by themselves that the household's people did not influence alone.
+    pub(super) others: Arc<OthersMay>,
     /// Something new waits or was decided.
     pub(super) wake: Arc<Notify>,
     /// Tells whoever shows the owner what waits.
     pub(super) call: Arc<dyn Fn() + Send + Sync>,
-}
-
-/// Whether a session stands beside a stranger's words and private data both, as its row has it.
-pub async fn risky(store: &Store, tenant: &TenantId, session: Uuid) -> Result<bool, StoreError> {
-    let mut lease = store.tenant(tenant).await?;
-    let sql = "SELECT trust, private_at IS NOT NULL FROM sessions WHERE id = $1";
-    let row = lease.query_opt(sql, &[&session]).await.map_err(StoreError::query("asking what a session was shown"))?;
-    // A session that is not on record is not to be trusted.
-    Ok(row.is_none_or(|row| Trust::from_name(row.get(0)) == Trust::Stranger && row.get(1)))
 }
 
 impl ApprovalGate {
@@ -42,7 +59,7 @@ impl ApprovalGate {
         butler: &ButlerName,
         store: &Store,
         actions: Actions,
-        settings: Settings,
+        (settings, others): (Settings, OthersMay),
         call: Arc<dyn Fn() + Send + Sync>,
     ) -> Self {
         Self {
@@ -50,6 +67,7 @@ impl ApprovalGate {
             store: store.clone(),
             actions,
             settings: Arc::new(settings),
+            others: Arc::new(others),
             wake: Arc::new(Notify::new()),
             call,
         }
@@ -75,9 +93,28 @@ impl ApprovalGate {
         self.settings.gated(tool).map_or(self.settings.default_risk_tier, |(tier, _)| tier)
     }
 
-    /// Parks what a session that has ended would have said by itself, as the call with which it would have said it.
-    pub async fn park_reply(&self, session: Uuid, request: &RequestContext, text: &str) -> Result<Uuid, StoreError> {
+    /// Whether a session with this label may answer this request by itself.
+    pub fn may_answer(&self, label: &Label, request: &RequestContext) -> bool {
+        self.may_tell(label, Some(&[request.heard_by()]), request)
+    }
+
+    /// Whether a session with this label, begun by `request`, may let these learn something by itself.
+    fn may_tell(&self, label: &Label, those: Option<&[Principal]>, request: &RequestContext) -> bool {
+        // People whom the owner knows may learn from this butler what the household knows, where the settings say so.
+        let open = label.trust == Trust::Known && self.others.known_may_learn;
+        may_tell(label, those) || open && those.is_some_and(|those| those.iter().all(|one| *one == request.heard_by()))
+    }
+
+    /// Holds what a session that has ended would have said by itself, as the call with which it would have said it.
+    pub async fn hold_reply(
+        &self,
+        session: Uuid,
+        request: &RequestContext,
+        label: &Label,
+        text: &str,
+    ) -> Result<Uuid, StoreError> {
         let args = json!({"intent": "reply", "message": text});
+        let to = request.heard_by().to_string();
         let new_action = NewAction {
             session,
             tool: "notify",
@@ -85,10 +122,10 @@ impl ApprovalGate {
             sensitive: &[],
             why: None,
             cause: Cause::Taint,
-            to: Some("whoever wrote the message"),
+            to: Some(&to),
             risk_tier: self.tier("notify"),
             expiry_hours: self.settings.default_expiry_hours,
-            request: &RequestContext { private: true, ..request.clone() }.with_trust_at_most(Trust::Stranger),
+            request: &request.clone().joined(label),
         };
         let (action, _) = self.actions.park(self.butler.as_str(), self.store.schema(), &new_action).await?;
         (self.call)();
@@ -108,31 +145,28 @@ impl EgressGate for ApprovalGate {
         egress_target: Option<&EgressTarget>,
         why: Option<&str>,
     ) -> Result<GateDecision, ToolError> {
-        let Some(session) = call.session() else { return Ok(GateDecision::Allow) };
-        let tenant = &call.context().tenant_id;
-        let outward = egress_target.is_some_and(|egress_target| egress_target.outward);
-        let tainted = outward && {
-            // The row is what counts; what the token's holder knows can only be ahead of it.
-            let known = call.caller.taint().is_some_and(|e| e.is_risky());
-            known || risky(&self.store, tenant, session.0).await?
+        let (Some(session), Some(taint)) = (call.session(), call.caller.taint()) else {
+            return Ok(GateDecision::Allow);
         };
+        let label = taint.label();
+        let outward = egress_target.filter(|target| target.outward);
         let gated = self.settings.gated(&call.def.name);
-        let (cause, (risk_tier, expiry_hours)) = match gated {
-            _ if tainted => {
-                let terms = gated.unwrap_or((self.settings.default_risk_tier, self.settings.default_expiry_hours));
-                (Cause::Taint, terms)
-            }
+        let terms = gated.unwrap_or((self.settings.default_risk_tier, self.settings.default_expiry_hours));
+        let tells = outward.is_none_or(|target| self.may_tell(&label, target.those.as_deref(), call.context()));
+        let changes = call.def.effect() != Effect::None && !call.def.meta.carries_label;
+        let (cause, (risk_tier, expiry_hours)) = if !tells {
+            (Cause::Taint, terms)
+        } else if changes && label.is_influenced() && !self.others.may(label.trust, &call.def.name) {
+            (Cause::Influenced, terms)
+        } else if gated.is_some() && egress_target.is_none_or(|target| target.outward) {
+            (Cause::Gated, terms)
+        } else {
             // What only the owner gets, the owner need not be asked for.
-            Some(_) if egress_target.is_some_and(|egress_target| !egress_target.outward) => {
-                return Ok(GateDecision::Allow);
-            }
-            Some(terms) => (Cause::Gated, terms),
-            None => return Ok(GateDecision::Allow),
+            return Ok(GateDecision::Allow);
         };
         let args = Value::Object(call.args.clone());
-        // A stranger's words may have come up since the call came in. What it is to carry on, the row says.
-        let now_tainted = RequestContext { private: true, ..call.context().clone() };
-        let now_tainted = tainted.then(|| now_tainted.with_trust_at_most(Trust::Stranger));
+        // More may have been shown since the call came in.
+        let request = call.context().clone().joined(&label);
         let new_action = NewAction {
             session: session.0,
             tool: &call.def.name,
@@ -140,12 +174,10 @@ impl EgressGate for ApprovalGate {
             sensitive: &call.def.meta.sensitive,
             why,
             cause,
-            to: egress_target
-                .filter(|egress_target| egress_target.outward)
-                .map(|egress_target| egress_target.to.as_str()),
+            to: outward.map(|target| target.to.as_str()),
             risk_tier,
             expiry_hours,
-            request: now_tainted.as_ref().unwrap_or(call.context()),
+            request: &request,
         };
         let butler = self.butler.as_str();
         // A rule was made for calls in general; that a stranger may be behind this one, it did not know.
@@ -157,8 +189,10 @@ impl EgressGate for ApprovalGate {
         let why = match cause {
             Cause::Gated => "it is one that the owner wants to see first",
             Cause::Taint => {
-                "text from a stranger and private data have met in this session, and it would leave the household"
+                "somebody else's words have influenced this session, and it would reach people who may not \
+                             learn all that it was shown"
             }
+            Cause::Influenced => "somebody else's words have influenced this session, and it would change something",
         };
         Ok(GateDecision::Hold(json!({
             "status": "pending_approval", "action_id": action.id, "risk_tier": action.risk_tier,

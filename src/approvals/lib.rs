@@ -17,7 +17,7 @@ mod types;
 mod worker;
 
 pub use actions::{Actions, DecideError, Filter};
-pub use gate::{ApprovalGate, risky};
+pub use gate::{ApprovalGate, OthersMay};
 pub use rules::{Constraint, ConstraintError, Constraints, Draft, Rule, RuleError};
 pub use settings::{Gated, Settings};
 pub use sql::{Unannounced, UnannouncedCall, announced, unannounced, unannounced_tenants};

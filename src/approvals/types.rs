@@ -67,7 +67,7 @@ impl Status {
 }
 
 /// What sent a call to the door.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr, EnumString)]
 #[serde(rename_all = "lowercase")]
 #[strum(serialize_all = "lowercase")]
 pub enum Cause {
@@ -78,6 +78,11 @@ pub enum Cause {
     #[serde(rename = "exposure")]
     #[strum(serialize = "exposure")]
     Taint,
+    /// It would change something, out of a session that somebody besides the owner and the house has influenced: what their
+    /// message proposes.
+    #[serde(rename = "proposal")]
+    #[strum(serialize = "proposal")]
+    Influenced,
 }
 
 impl Cause {
@@ -149,7 +154,7 @@ impl Action {
             args_sha256: row.get(5),
             agent_summary: row.get(6),
             why: row.get(7),
-            cause: if row.get::<_, &str>(8) == "gated" { Cause::Gated } else { Cause::Taint },
+            cause: row.get::<_, &str>(8).parse().unwrap_or(Cause::Taint),
             exposure: row.get(9),
             risk_tier: RiskTier::from_name(row.get(10)),
             status: Status::from_name(row.get(11)).unwrap_or(Status::Abandoned),

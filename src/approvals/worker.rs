@@ -11,9 +11,9 @@ use uuid::Uuid;
 
 use super::actions::{failed, note};
 use super::gate::ApprovalGate;
-use super::types::{Status, args_sha256};
+use super::types::{Cause, Status, args_sha256};
 use access::{Caller, approval_label};
-use base::{HumanDuration, RequestContext, SessionId, TenantId, Trust, crash};
+use base::{HumanDuration, Label, RequestContext, SessionId, TenantId, Trust, crash};
 use store::{
     Also, Claim, Claimed, Database, Handler, Queue, QueueOptions, QueueTable, RunningQueue, StoreError, Tx, Verdict,
 };
@@ -69,6 +69,7 @@ store::row! {
         tool_args: String,
         args_sha256: String,
         request: Value,
+        cause: String,
     }
 }
 
@@ -85,20 +86,20 @@ struct Outcome {
     to: Status,
     result: Value,
     what: &'static str,
-    /// How far what the result shows is believed; whoever is told of it inherits that.
-    seen: Trust,
+    /// The label of what the result shows; whoever is told of it inherits that.
+    seen: Label,
 }
 
 impl Outcome {
     /// It was made, which its row in the audit log tells and nothing else.
     fn made(how: &str) -> Self {
         let result = json!({"success": true, "result": null, "error": null, "note": how});
-        Self { to: Status::Executed, result, what: "executed", seen: Trust::Owner }
+        Self { to: Status::Executed, result, what: "executed", seen: Label::NOTHING }
     }
 
     fn abandoned(why: &str) -> Self {
         let result = json!({"success": false, "result": null, "error": why});
-        Self { to: Status::Abandoned, result, what: "abandoned", seen: Trust::Owner }
+        Self { to: Status::Abandoned, result, what: "abandoned", seen: Label::NOTHING }
     }
 }
 
@@ -126,7 +127,7 @@ impl Handler for Worker {
 
     async fn claim(&self, in_hand: &[Uuid]) -> Result<Option<Claimed<Call>>, StoreError> {
         let (id, mut lease) = (Uuid::now_v7(), self.db().every_tenant().await?);
-        let columns = "q.id, q.tenant_id, q.session_id, q.tool_name, q.tool_args, q.args_sha256, q.request";
+        let columns = "q.id, q.tenant_id, q.session_id, q.tool_name, q.tool_args, q.args_sha256, q.request, q.cause";
         let also = Also::default();
         let rows =
             self.table.claim(&mut lease, (id, self.node()), (1, in_hand), also, columns).await.map_err(failed())?;
@@ -158,17 +159,19 @@ impl Handler for Worker {
 
     async fn settle(&self, claimed: &Claimed<Call>, end: &Outcome) -> Result<bool, StoreError> {
         let Claimed { claim, row: Call { tenant, request, .. }, .. } = claimed;
-        let trust = request.as_ref().map_or(Trust::Stranger, |request| request.trust.min(end.seen));
+        let unread = Label::household(Trust::Stranger);
+        let label = request.as_ref().map_or(unread, |request| request.label().join(&end.seen));
         let actions = &self.parts.gate.actions;
         let executed = (end.to == Status::Executed).then(|| actions.clock.now());
         let mut lease = actions.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
         let sql = self.table.settling(
             "status = $3, execution_result = $4, executed_at = $5, trust = $6,
-             request = jsonb_set(request, '{trust}', to_jsonb($6::text))",
+             request = request || jsonb_build_object('trust', $6::text, 'audience', to_jsonb($7::text[]))",
         );
+        let (trust, audience) = (label.trust.as_str(), label.audience.names());
         let params: store::Params<'_> =
-            &[&claim.row, &claim.id, &end.to.as_str(), &end.result, &executed, &trust.as_str()];
+            &[&claim.row, &claim.id, &end.to.as_str(), &end.result, &executed, &trust, &audience];
         if tx.execute(&sql, params).await.map_err(failed())? == 0 {
             tx.rollback().await.map_err(failed())?;
             return Ok(false);
@@ -208,7 +211,11 @@ impl Worker {
         if self.was_made(call).await? {
             return Ok(Some(Outcome::made("it was made before butlerd was started again; its answer was lost")));
         }
-        let caller = Caller::approved(row.id, Some(SessionId(row.session_id)), Arc::new(request.clone()));
+        // What a message proposed is now the owner's own will; what is sent is still in the words of whoever wrote it.
+        let proposed = row.cause == Cause::Influenced.as_str();
+        let trust = if proposed { Trust::Owner } else { request.trust };
+        let request = RequestContext { trust, ..request.clone() };
+        let caller = Caller::approved(row.id, Some(SessionId(row.session_id)), Arc::new(request));
         crash::point("approval.calling");
         let within = self.parts.gate.settings.call_timeout;
         let cancelled = CancellationToken::new();

@@ -1,71 +1,13 @@
 //! Who asked, on whose behalf, through what: made once at the edge and handed on by the program.
 
-use std::sync::atomic::{AtomicU8, Ordering};
-
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use strum::{EnumString, IntoStaticStr};
 
+use super::label::{Audience, Label, Principal, Trust};
 use super::{Clock, RequestId, SessionId, TenantId, TraceContext};
 
 /// How many sessions may cause one another before a trigger is refused.
 pub const MAX_LINEAGE_DEPTH: u32 = 8;
-
-/// How far the text behind a request is believed. It only falls along a lineage.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, IntoStaticStr, EnumString,
-)]
-#[serde(rename_all = "lowercase")]
-#[strum(serialize_all = "lowercase")]
-pub enum Trust {
-    /// Somebody whom nobody introduced.
-    Stranger,
-    /// A contact of the owner.
-    Known,
-    /// The daemon itself: schedules, housekeeping.
-    System,
-    /// The owner, through an identity of their own.
-    Owner,
-}
-
-impl Trust {
-    /// The name under which rows and envelopes carry it.
-    pub fn as_str(self) -> &'static str {
-        self.into()
-    }
-
-    /// Reads the name back; anything unknown is a stranger.
-    pub fn from_name(s: &str) -> Self {
-        s.parse().unwrap_or(Trust::Stranger)
-    }
-}
-
-/// The least trusted text that something has seen so far.
-#[derive(Debug)]
-pub struct Seen(AtomicU8);
-
-impl Default for Seen {
-    fn default() -> Self {
-        Self(AtomicU8::new(Trust::Owner as u8))
-    }
-}
-
-impl Seen {
-    /// Something of this trust was seen. Returns whether that is less than anything before.
-    pub fn observe(&self, trust: Trust) -> bool {
-        self.0.fetch_min(trust as u8, Ordering::SeqCst) > trust as u8
-    }
-
-    /// [`Trust::Owner`] while nothing less was seen.
-    pub fn lowest(&self) -> Trust {
-        [Trust::Stranger, Trust::Known, Trust::System, Trust::Owner][usize::from(self.0.load(Ordering::SeqCst).min(3))]
-    }
-
-    /// As if nothing had been seen.
-    pub fn forget(&self) {
-        self.0.store(Trust::Owner as u8, Ordering::SeqCst);
-    }
-}
 
 /// Where a request stands in the chain of sessions that led to it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -90,10 +32,13 @@ pub struct RequestContext {
     pub source_sender_identity: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_thread_identity: Option<String>,
-    pub trust: Trust,
-    /// Whether what it asks for may speak of private data: it was put together by a session that had read some.
+    /// Whether its thread is a group's, whose members all hear what is answered there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
-    pub private: bool,
+    pub group: bool,
+    pub trust: Trust,
+    /// Who may learn what it says. Nobody said: the household alone.
+    #[serde(default)]
+    pub audience: Audience,
     pub lineage: Lineage,
     pub trace_context: TraceContext,
 }
@@ -110,8 +55,9 @@ impl RequestContext {
             source_endpoint_identity: endpoint.to_owned(),
             source_sender_identity: sender.to_owned(),
             source_thread_identity: None,
+            group: false,
             trust,
-            private: false,
+            audience: Audience::Household,
             lineage: Lineage { root_request_id: request_id, parent_session_id: None, depth: 0 },
             trace_context: TraceContext::new_root(),
         }
@@ -140,6 +86,28 @@ impl RequestContext {
     pub fn with_trust_at_most(mut self, trust: Trust) -> Self {
         self.trust = self.trust.min(trust);
         self
+    }
+
+    /// Who hears what is answered to it: the group whose thread it is, else the person who asked.
+    pub fn heard_by(&self) -> Principal {
+        match &self.source_thread_identity {
+            Some(thread) if self.group => {
+                Principal::group(&self.source_channel, &self.source_endpoint_identity, thread)
+            }
+            _ => Principal::person(&self.source_channel, &self.source_sender_identity),
+        }
+    }
+
+    /// How far what it says is believed, and who may learn it.
+    pub fn label(&self) -> Label {
+        Label { trust: self.trust, audience: self.audience.clone() }
+    }
+
+    /// The context of what is made out of it and of something with this label.
+    #[must_use]
+    pub fn joined(self, label: &Label) -> Self {
+        let Label { trust, audience } = self.label().join(label);
+        Self { trust, audience, ..self }
     }
 }
 

@@ -13,7 +13,7 @@ use super::handle::Core;
 use super::routed::prior::{self, Next, Work};
 use super::tidy::{TidyError, tidy};
 use access::Caller;
-use base::{RequestContext, SessionId, TenantId, Trust, task};
+use base::{Audience, RequestContext, SessionId, TenantId, Trust, task};
 use modules::{AskModel, AskModelError, JobCall, JobFailure, NamedJob};
 use outbox::OwnerNote;
 use schedule::{Begun, Dispatch, Earlier, Ended, Firing, How, is_built_in};
@@ -91,7 +91,7 @@ impl Runs {
             }
         };
         // What it is told to do stands in a row, and whoever wrote that may have put private data into it.
-        RequestContext { private: true, ..request }.with_trust_at_most(firing.trust)
+        RequestContext { audience: Audience::Household, ..request }.with_trust_at_most(firing.trust)
     }
 
     async fn session(&self, firing: &Firing, prompt: String, rows: Option<Value>) -> Begun {
@@ -164,7 +164,7 @@ impl Runs {
         if rows.is_empty() {
             return Ended::without_session(How::Done(Some("nothing was found".to_owned())));
         }
-        let firing = Firing { trust: trust_of_rows(&firing, seen), ..firing };
+        let firing = Firing { trust: trust_of_rows(&firing, seen.trust), ..firing };
         match job.then() {
             Then::Notify(notify) => Ended::without_session(self.notify(&firing, notify, &rows).await),
             Then::Prompt(prompt) => {

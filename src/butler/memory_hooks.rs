@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use access::Caller;
-use base::{ButlerName, RequestContext, Trust, crash, task, text};
+use base::{Audience, ButlerName, RequestContext, Trust, crash, task, text};
 use sessions::sql::EndedRow;
 use sessions::{Recalled, Trigger};
 use store::{Database, Store, StoreError};
@@ -49,6 +49,10 @@ impl MemoryHooks {
     }
 
     async fn ask(&self, trigger: &Trigger) -> Result<(Value, Trust), (&'static str, String)> {
+        if trigger.request.audience != Audience::Household {
+            // Its words may reach somebody who must not learn what the household remembers; it can still ask.
+            return Err(("off", "somebody outside of the household may learn what the session says".to_owned()));
+        }
         let mut args = Map::new();
         args.insert("trigger_prompt".into(), json!(text::truncate(&trigger.prompt, MAX_QUESTION)));
         args.insert("butler".into(), json!(self.butler.as_str()));
@@ -62,7 +66,7 @@ impl MemoryHooks {
             Ok(Some(reply)) => reply,
         };
         if reply.json.get("status").and_then(Value::as_str) != Some("error") {
-            return Ok((reply.json, reply.seen));
+            return Ok((reply.json, reply.seen.trust));
         }
         let why = reply.json.get("error").and_then(Value::as_str).unwrap_or("it failed").to_owned();
         let off = reply.json.get("code").and_then(Value::as_str) == Some("module_disabled");
@@ -218,7 +222,8 @@ impl MemoryHooks {
 fn over(row: EndedRow) -> Option<EndedSession> {
     let EndedRow { id, prompt, result, state, error, scheduled, effects, calls, private, .. } = row;
     let context: RequestContext = serde_json::from_value(row.request).ok()?;
-    let context = RequestContext { private, ..context }.with_trust_at_most(Trust::from_name(&row.trust));
+    let audience = if private { Audience::Household } else { context.audience.clone() };
+    let context = RequestContext { audience, ..context }.with_trust_at_most(Trust::from_name(&row.trust));
     let did: Vec<String> = calls.as_array().into_iter().flatten().filter_map(step).collect();
     let mut observed = format!("Asked: {}", text::truncate(prompt.trim(), 2000));
     if !did.is_empty() {

@@ -5,6 +5,7 @@ const ALL: &[&str] = &[
     "ask_butler",
     "get_attachment",
     "list_butlers",
+    "message_read",
     "module.set_enabled",
     "module.states",
     "note_drop",

@@ -7,7 +7,7 @@ use async_trait::async_trait;
 use serde_json::{Value, json};
 
 use super::memory_hooks::MemoryHooks;
-use base::{ButlerName, Trust};
+use base::{Audience, ButlerName, Trust};
 use modules::{Lines, NamedOpening, estimate, open};
 use sessions::{Memory, Recalled, Trigger};
 
@@ -40,7 +40,7 @@ impl SessionStart {
         let until = tokio::time::Instant::now() + self.within;
         let asked = self.openings.iter().filter(|opening| opening.speaks()).map(|named| async move {
             match tokio::time::timeout_at(until, named.opening.source.lines(trigger)).await {
-                Ok(lines) => Some((named.module.clone(), lines?)),
+                Ok(lines) => Some((named.module.clone(), lines.filter(|lines| may_be_told(trigger, lines))?)),
                 Err(_) => {
                     let (butler, module) = (&self.butler, &named.module);
                     tracing::warn!(%butler, module, "a session starts without this module's lines: they came too late");
@@ -50,6 +50,13 @@ impl SessionStart {
         });
         futures_util::future::join_all(asked).await.into_iter().flatten().collect()
     }
+}
+
+/// Whether a module's lines may stand at this start: they are the household's own, and other people's words would lower
+/// the session's trust before it has asked for them.
+fn may_be_told(trigger: &Trigger, lines: &Lines) -> bool {
+    let label = trigger.request.label();
+    label.audience == Audience::Household && lines.seen >= label.trust.min(Trust::System)
 }
 
 #[async_trait]

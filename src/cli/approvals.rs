@@ -139,7 +139,8 @@ fn show(out: &Out, page: &ActionPage) {
     let action = &page.action;
     let cause = match action.cause {
         Cause::Gated => "the butler's settings gate this tool",
-        Cause::Taint => "its session was shown a stranger's words and private data, and this would leave the household",
+        Cause::Taint => "others influenced its session, and this would reach people who may not learn all it was shown",
+        Cause::Influenced => "others influenced its session, and this would change something",
     };
     out.fields()
         .field("action", action.id)

@@ -99,7 +99,11 @@ fn list(out: &Out, page: &SessionPage) {
 fn show(out: &Out, Story { detail, events }: &Story) {
     let s = &detail.session;
     let tainted = if s.exposed_at.is_some() { ", lowered by what it read" } else { "" };
-    let private = if s.private_at.is_some() { ", was shown private data" } else { "" };
+    let private = if s.audience.is_empty() {
+        String::new()
+    } else {
+        format!(", all of which {} may learn", s.audience.join(", "))
+    };
     out.fields()
         .field("session", s.id)
         .field("butler", &s.butler)

@@ -64,6 +64,10 @@ pub struct IdentitySection {
     pub env: EnvSection,
     /// How it stops.
     pub shutdown: ShutdownSection,
+    /// What its sessions may do by themselves once a stranger's words have influenced them, besides answering that person.
+    pub strangers: OthersSection,
+    /// The same of people whom the owner knows.
+    pub known: OthersSection,
     /// What it does by itself, and when.
     #[serde(default)]
     #[schemars(extend("examples" = [[]]))]
@@ -176,6 +180,15 @@ pub struct EnvSection {
     /// Variables that are handed on where they exist.
     #[schemars(extend("items" = {"type": "string", "format": "variable"}, "default" = []))]
     pub optional: Vec<String>,
+}
+
+/// What other people's words may cause by themselves.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct OthersSection {
+    /// Tools with effects that such a session may call; calls of all others wait for the owner as what the message proposes.
+    #[schemars(extend("items" = {"type": "string", "minLength": 1}, "default" = []))]
+    pub may: Vec<String>,
 }
 
 /// How a butler stops.
@@ -320,6 +333,10 @@ pub struct ButlerConfig {
     pub env: EnvSection,
     /// `[butler.shutdown]`
     pub shutdown: ShutdownSection,
+    /// `[butler.strangers]`
+    pub strangers: OthersSection,
+    /// `[butler.known]`
+    pub known: OthersSection,
     /// `[[butler.schedule]]`, in the file's order.
     pub schedules: Vec<ScheduleEntry>,
     /// `[butler.switchboard]`; `None` if the butler does not register.
@@ -356,6 +373,8 @@ impl ButlerConfig {
             db: butler.db,
             env: butler.env,
             shutdown: butler.shutdown,
+            strangers: butler.strangers,
+            known: butler.known,
             schedules: butler.schedule,
             switchboard: butler.switchboard,
             buffer,

@@ -32,6 +32,8 @@ pub struct Config {
     pub daemon: DaemonConfig,
     /// The person whom the household serves.
     pub owner: OwnerConfig,
+    /// The people whom the owner knows.
+    pub people: PeopleConfig,
     /// PostgreSQL. Without `url` butlerd runs a private server under its data directory and stops it with itself.
     pub database: DatabaseConfig,
     /// The admin port: health, metrics and the command line's calls.
@@ -63,6 +65,15 @@ pub struct DaemonConfig {
     /// How long the whole household may take to stop before what is left is killed.
     #[schemars(range(min = 1, max = 3600), extend("default" = "30s"))]
     pub shutdown_timeout: HumanDuration,
+}
+
+/// The people whom the owner knows: those in the household's contacts.
+#[derive(Debug, Clone, Default, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct PeopleConfig {
+    /// Butlers that tell known people what the household knows, without asking the owner, in answer to what those people write.
+    #[schemars(extend("items" = {"type": "string", "format": "butler"}, "default" = []))]
+    pub known_may_learn: Vec<String>,
 }
 
 /// The person whom the household serves.

@@ -8,7 +8,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::lane::Lane;
-use base::{RequestId, TenantId, Trust};
+use base::{Audience, RequestId, TenantId, Trust};
 use store::{Lease, StoreError};
 
 /// Who spoke to whom.
@@ -56,6 +56,8 @@ pub struct Entry {
     /// By reference, as `ingest.v1` has them.
     pub attachments: Value,
     pub trust: Trust,
+    /// Who may learn it: those who may learn what it was made of, and those who heard it.
+    pub audience: Audience,
     pub request_id: Uuid,
     pub session_id: Option<Uuid>,
     /// Of what the household said: its row in `shared.outbox`.
@@ -66,7 +68,7 @@ pub struct Entry {
 }
 
 const COLUMNS: &str = "c.entry, c.id, c.direction, c.kind, c.channel, c.endpoint, c.lane, c.thread, c.person, c.person_name, \
-    c.contact_id, c.butler, c.auto, c.subject, c.text, c.emoji, c.attachments, c.trust, c.request_id, c.session_id, \
+    c.contact_id, c.butler, c.auto, c.subject, c.text, c.emoji, c.attachments, c.trust, c.audience, c.request_id, c.session_id, \
     c.reply_seq, c.said_at";
 
 impl Entry {
@@ -90,6 +92,7 @@ impl Entry {
             emoji: row.get("emoji"),
             attachments: row.get("attachments"),
             trust: Trust::from_name(row.get("trust")),
+            audience: Audience::from_names(row.get::<_, Vec<String>>("audience")),
             request_id: row.get("request_id"),
             session_id: row.get("session_id"),
             delivery_id: (direction == Direction::Out).then(|| row.get("entry")),
@@ -185,6 +188,12 @@ pub(super) async fn before(
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.map_err(failed())?;
     Ok(rows.iter().map(Entry::of).collect())
+}
+
+/// What came in as this message, if the lease's role may read it; the lease is told its label.
+pub async fn message(lease: &mut Lease, message: Uuid) -> Result<Option<Entry>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM shared.conversation c WHERE c.entry = $1 AND c.direction = 'in'");
+    Ok(lease.read(&sql, &[&message]).await.map_err(failed())?.first().map(Entry::of))
 }
 
 /// What was answered to a message, in order.

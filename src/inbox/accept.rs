@@ -20,7 +20,7 @@ use super::people::{self, Sender};
 use super::sql::messages;
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage, bounded};
-use base::{Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, Trust, crash, task};
+use base::{Audience, Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, Trust, crash, task};
 use conversation::ConversationLog;
 use store::{Store, StoreError};
 use tools::put_blob;
@@ -331,7 +331,7 @@ impl Row {
         let tier = if low { Tier::Default } else { draft.envelope.control.policy_tier };
         let given = draft.envelope.control.trace_context.as_ref();
         let trace = given.and_then(|t| t.get("traceparent")?.as_str()).and_then(TraceContext::parse);
-        let context = RequestContext {
+        let mut context = RequestContext {
             request_id: id,
             tenant_id: draft.tenant.clone(),
             received_at,
@@ -339,11 +339,17 @@ impl Row {
             source_endpoint_identity: source.endpoint_identity.clone(),
             source_sender_identity: identity.clone(),
             source_thread_identity: thread.map(str::to_owned),
+            group: draft.envelope.sender.is_group(),
             trust: sender.trust,
-            private: false,
+            audience: Audience::Household,
             lineage: Lineage { root_request_id: id, parent_session_id: None, depth: 0 },
             trace_context: trace.unwrap_or_else(TraceContext::new_root),
         };
+        // What somebody outside says, he may be told again, and the group that heard it. What the owner says to the
+        // household alone is the household's own.
+        if sender.trust < Trust::System || context.group {
+            context.audience = Audience::people([context.heard_by()]);
+        }
         let rest = json!({"raw": draft.envelope.payload.raw, "sender": draft.envelope.sender,
                           "control": draft.envelope.control});
         Self {

@@ -30,9 +30,7 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
     };
     // A try that was cut short may have left some.
     forget_drafts(&up, pass).await?;
-    let lane = &claimed.item.lane;
-    let history =
-        inbox.history(&claimed.item.tenant, lane, &claimed.context.source_channel, claimed.item.request).await?;
+    let history = inbox.history(&claimed.item.lane, &claimed.context).await?;
     let butlers: Vec<_> = inbox
         .butlers()
         .routable()

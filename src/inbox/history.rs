@@ -3,11 +3,12 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::handle::Inbox;
 use super::sql::replies;
 use super::types::Lane;
-use base::{RequestId, TenantId, Trust, text};
+use base::{Audience, Label, RequestContext, TenantId, Trust, text};
 use conversation::Entry;
 use store::StoreError;
 
@@ -23,56 +24,72 @@ const LETTERS: i64 = 100;
 /// One thing that was said.
 struct Said {
     at: Timestamp,
+    /// The message that it is; `None`: the household said it.
+    message: Option<Uuid>,
     from: String,
     text: Option<String>,
     emoji: Option<String>,
     by_butler: bool,
-    trust: Trust,
+    label: Label,
 }
 
 impl Said {
     fn of(entry: Entry) -> Self {
-        let by_butler = entry.butler.is_some();
         Self {
             at: entry.said_at,
+            message: entry.butler.is_none().then_some(entry.request_id),
+            by_butler: entry.butler.is_some(),
             from: entry.butler.or(entry.person_name).unwrap_or(entry.person),
             text: entry.text,
             emoji: entry.emoji,
-            by_butler,
-            trust: entry.trust,
+            label: Label { trust: entry.trust, audience: entry.audience },
         }
     }
 
-    fn shown(&self) -> Value {
+    /// As a session with this label is told of it; `None`: not at all. Nothing that it is told lowers its label.
+    fn shown(&self, to: &Label) -> Option<Value> {
+        if !self.label.audience.covers(&to.audience) {
+            return None;
+        }
+        if self.label.trust < to.trust.min(Trust::System) {
+            return Some(self.withheld());
+        }
         let words = self.text.as_ref().map(|w| text::truncate(w, MESSAGE_BYTES));
         let mut one = json!({"at": self.at.to_string(), "from": self.from, "text": words});
-        // Whoever is shown it is believed no more than this.
-        if self.trust < Trust::System {
-            one["trust"] = json!(self.trust);
-        }
         if self.by_butler {
             one["by_butler"] = json!(true);
         }
         if let Some(emoji) = &self.emoji {
             one["emoji"] = json!(emoji);
         }
+        Some(one)
+    }
+
+    /// That somebody less trusted said something. No word of theirs stands in it, not even their name.
+    fn withheld(&self) -> Value {
+        let who = match (self.by_butler, self.label.trust) {
+            (true, _) => "one of the household's own answers, put together from other people's words",
+            (false, Trust::Known) => "a message of somebody whom the owner knows",
+            (false, _) => "a stranger's message",
+        };
+        let size = self.text.as_ref().map_or(0, |words| words.chars().count());
+        let mut one = json!({"at": self.at.to_string(), "withheld": format!("{who}, {size} characters")});
+        if let Some(message) = self.message {
+            one["message_id"] = json!(message);
+        }
         one
     }
 }
 
 impl Inbox {
-    /// The conversation of this lane before the message `request`, oldest first.
-    pub async fn history(
-        &self,
-        tenant: &TenantId,
-        lane: &Lane,
-        channel: &str,
-        request: RequestId,
-    ) -> Result<Vec<Value>, StoreError> {
-        let letters = channel == "email";
+    /// The conversation of this lane before the message `request`, oldest first: what those may learn who may learn what
+    /// the request says. What somebody less trusted said is named and not told; `message_read` tells it.
+    pub async fn history(&self, lane: &Lane, request: &RequestContext) -> Result<Vec<Value>, StoreError> {
+        let (tenant, label) = (&request.tenant_id, request.label());
+        let letters = request.source_channel == "email";
         let since = if letters { Timestamp::UNIX_EPOCH } else { self.clock().now() - AGE };
         let most = if letters { LETTERS } else { MESSAGES };
-        let entries = self.conversation().before(tenant, lane, request, since, most).await?;
+        let entries = self.conversation().before(tenant, lane, request.request_id, since, most).await?;
         let delivered: Vec<i64> = entries.iter().filter_map(|entry| entry.reply_seq).collect();
         let mut said: Vec<Said> = entries.into_iter().map(Said::of).collect();
         said.extend(self.on_their_way(tenant, lane, since, most, &delivered).await?);
@@ -81,11 +98,11 @@ impl Inbox {
         said.truncate(usize::try_from(most).unwrap_or(usize::MAX));
         let mut left = THREAD_BYTES;
         let mut shown = Vec::with_capacity(said.len());
-        for one in &said {
-            let bytes = one.text.as_ref().map_or(8, |words| words.len().min(MESSAGE_BYTES));
+        for one in said.iter().filter_map(|one| one.shown(&label)) {
+            let bytes = one["text"].as_str().map_or(8, str::len);
             let Some(rest) = left.checked_sub(bytes) else { break };
             left = rest;
-            shown.push(one.shown());
+            shown.push(one);
         }
         shown.reverse();
         Ok(shown)
@@ -104,11 +121,12 @@ impl Inbox {
         let spoken = replies::on_their_way(&mut lease, (tenant, &lane.0), since, most, delivered).await?;
         let said = spoken.into_iter().map(|row| Said {
             at: row.at,
+            message: None,
             from: row.butler,
             text: row.message,
             emoji: row.emoji,
             by_butler: true,
-            trust: Trust::from_name(&row.trust),
+            label: Label { trust: Trust::from_name(&row.trust), audience: Audience::from_names(row.audience) },
         });
         Ok(said.collect())
     }

@@ -139,8 +139,7 @@ impl Pass<'_> {
             let mut lease = up.store.tenant(self.tenant()).await?;
             segments::open(&mut lease, request.0).await?
         };
-        let (lane, channel) = (&self.claimed.item.lane, &self.claimed.context.source_channel);
-        let history = self.inbox.history(self.tenant(), lane, channel, request).await?;
+        let history = self.inbox.history(&self.claimed.item.lane, &self.claimed.context).await?;
         let (mut first_failure, mut waits) = (None, false);
         for part in parts {
             if self.lost.is_cancelled() {

@@ -41,7 +41,7 @@ fn route_to_butler() -> &'static Arc<Definition> {
                 "context": {"type": "string", "maxLength": 16384,
                             "description": "What it must know of the conversation to understand that"}}});
         let description = "Hand the message, or one part of it, to the butler whose work it is.";
-        let meta = Meta::write(Effect::Idempotent);
+        let meta = Meta::write(Effect::Idempotent).labelled();
         Arc::new(Definition::new(ROUTE_TO_BUTLER, description, schema, meta).expect("a schema in the source is right"))
     })
 }

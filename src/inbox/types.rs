@@ -85,6 +85,15 @@ pub struct Sender {
     pub more: Map<String, Value>,
 }
 
+impl Sender {
+    /// Whether more people than the sender and the household read along.
+    pub fn is_group(&self) -> bool {
+        let text = |name: &str| self.more.get(name).and_then(Value::as_str).unwrap_or_default();
+        matches!(text("chat_type"), "group" | "supergroup" | "channel" | "community")
+            || self.more.get("participant_count").and_then(Value::as_u64).is_some_and(|count| count > 2)
+    }
+}
+
 #[derive(Clone, Debug, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Payload {

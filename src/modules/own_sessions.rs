@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::Value;
 
-use base::{ButlerName, Clock, RequestContext, SessionId, TenantId, Trust};
+use base::{ButlerName, Clock, Label, RequestContext, SessionId, TenantId, Trust};
 use config::RuntimeKind;
 use sessions::budget::Limits;
 use sessions::{HOUSEKEEPING, SessionOptions, SessionResult, Spawner, Trigger, TriggerError, show_end};
@@ -89,7 +89,7 @@ impl ModuleSessions {
             && show_end(call, end.session_id).await.is_err()
         {
             // Nobody can say how far its words are believed.
-            call.shows(Trust::Stranger);
+            call.shows(&Label::household(Trust::Stranger));
         }
         Ok(end)
     }
@@ -106,8 +106,8 @@ impl ModuleSessions {
             Cause::Own { tenant, trust } => {
                 let (butler, module) = (self.butler.as_str(), &*self.module);
                 let root = RequestContext::root(&self.clock, tenant, "module", butler, module, Trust::System);
-                // What a module puts into a prompt it has from rows, and those may be private.
-                let own = RequestContext { private: true, ..root }.with_trust_at_most(trust);
+                // What a module puts into a prompt it has from rows, so the household alone may learn it.
+                let own = root.with_trust_at_most(trust);
                 (format!("{HOUSEKEEPING}module:{module}"), own, None)
             }
         };
@@ -129,10 +129,7 @@ impl ModuleSessions {
             None => call.context().clone(),
         };
         match call.caller.taint() {
-            Some(shown) => {
-                let private = context.private || shown.private();
-                RequestContext { private, ..context }.with_trust_at_most(shown.trust())
-            }
+            Some(shown) => context.joined(&shown.label()),
             None => context,
         }
     }

@@ -11,7 +11,7 @@ use super::delivery::NewDelivery;
 use super::handle::{DeliveryStatus, Outbox};
 use super::quiet;
 use super::recipient::Recipient;
-use base::{Priority, crash};
+use base::{Principal, Priority, crash};
 use tools::{self, Definition, Effect, EgressTargetFn, Meta, SchemaError, Tool, ToolCall, ToolError, handler};
 
 /// A caller waits this long for the end of what leaves at once.
@@ -115,7 +115,8 @@ impl Recipient {
             true => format!("{} on {}", self.name, self.channel),
             false => format!("{} ({}) on {}", self.name, self.target, self.channel),
         };
-        tools::EgressTarget { outward: !self.own, to }
+        let those = (!self.own).then(|| Principal::person(&self.channel, &self.target));
+        tools::EgressTarget { outward: !self.own, to, those: Some(those.into_iter().collect()) }
     }
 }
 
@@ -133,7 +134,7 @@ pub fn send_tool(outbox: &Outbox, channel: &str) -> Result<Tool, SchemaError> {
         "message": text(65536, "The text, unchanged"),
         "subject": text(500, "A subject, where the channel has one"),
         "priority": {"type": "string", "enum": ["high", "medium", "low"], "default": "medium"}}});
-    let meta = Meta { sends_out: true, ..Meta::write(Effect::Once) };
+    let meta = Meta { sends_out: true, ..Meta::write(Effect::Once) }.labelled();
     let about = format!("Send a text over {channel}.");
     let definition = Definition::new(&send_tool_name(channel), &about, schema, meta)?;
     let egress_target = egress_target_fn(outbox, Some(channel));

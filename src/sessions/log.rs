@@ -205,6 +205,7 @@ impl SessionLog {
         system_prompt: &str,
         told: &Recalled,
     ) -> Result<(), StoreError> {
+        let label = ctx.label().join(&told.label());
         let mut lease = self.store.lease(ctx).await?;
         lease
             .execute(
@@ -214,8 +215,8 @@ impl SessionLog {
                     &self.store.clock().now(),
                     &system_prompt,
                     &told.row,
-                    &ctx.trust.min(told.seen).as_str(),
-                    &told.block.is_some(),
+                    &label.trust.as_str(),
+                    &label.audience.names(),
                 ],
             )
             .await

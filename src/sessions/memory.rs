@@ -6,7 +6,7 @@ use async_trait::async_trait;
 use serde_json::Value;
 
 use super::types::Trigger;
-use base::Trust;
+use base::{Label, Trust};
 
 /// Whoever remembers for a butler.
 #[async_trait]
@@ -36,6 +36,14 @@ impl Recalled {
     /// Nothing, and nobody was asked.
     pub fn unasked() -> Self {
         Self { block: None, seen: Trust::Owner, row: None }
+    }
+
+    /// The label of what is told: memories are the household's own.
+    pub fn label(&self) -> Label {
+        match self.block {
+            Some(_) => Label::household(self.seen),
+            None => Label::NOTHING,
+        }
     }
 }
 

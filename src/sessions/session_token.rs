@@ -41,10 +41,7 @@ impl<'a> SessionToken<'a> {
                 context: trigger.request.clone(),
                 calls: meter.calls().clone(),
                 tools_seen: tools_seen.clone(),
-                taint: Arc::new(Taint::of(
-                    trigger.request.trust.min(told.seen),
-                    trigger.request.private || told.block.is_some(),
-                )),
+                taint: Arc::new(Taint::of(&trigger.request.label().join(&told.label()))),
             },
             tenant: trigger.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),

@@ -22,7 +22,7 @@ use super::types::{EventKind, MAX_PROMPT, SessionEvent, SessionResult, Trigger, 
 use super::workspace::Workspaces;
 use access::TokenBook;
 use access::credentials::Credentials;
-use base::{Backoff, Clock, MAX_LINEAGE_DEPTH, RequestContext, SessionId, Trust, crash, text};
+use base::{Audience, Backoff, Clock, MAX_LINEAGE_DEPTH, RequestContext, SessionId, crash, text};
 use config::{ButlerConfig, SpawnerConfig};
 use process::ProcessSupervisor;
 use store::{Database, Store, StoreError};
@@ -92,10 +92,10 @@ impl Inner {
         self.live.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// What the butler noted for a session such as this. A stranger's is told nothing, as it answers to somebody whom
-    /// nobody knows.
+    /// What the butler noted for a session such as this.
     pub(super) async fn notes(&self, trigger: &Trigger) -> Vec<String> {
-        if trigger.request.trust == Trust::Stranger {
+        if trigger.request.audience != Audience::Household {
+            // Notes are the household's own, and what this session says may reach others.
             return Vec::new();
         }
         let read = async { notes_told(&mut self.parts.store.tenant(&trigger.request.tenant_id).await?).await };

@@ -9,7 +9,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::sql::{self, Sums};
-use base::{SessionId, Trust};
+use base::{Label, SessionId, Trust};
 use tools::sql::calls;
 use tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -94,7 +94,7 @@ pub(super) fn show(row: &Row) -> Value {
         "cost_usd": money(row.get("cost_usd")), "duration_ms": number("duration_ms"), "trace_id": text("trace_id"),
         "request_id": row.get::<_, Uuid>("request_id"),
         "parent_session_id": row.get::<_, Option<Uuid>>("parent_session_id"), "trust": text("trust"),
-        "exposed_at": time("exposed_at"), "private_at": time("private_at"),
+        "exposed_at": time("exposed_at"), "audience": row.get::<_, Vec<String>>("audience"),
         "retry_of": row.get::<_, Option<Uuid>>("retry_of"), "exit_status": text("exit_status"), "queued_at": time("queued_at"), "started_at": time("started_at"),
         "completed_at": time("completed_at"),
     })
@@ -108,7 +108,7 @@ fn number(call: &ToolCall, name: &str, default: i64) -> i64 {
 /// those of a session without a row as far as a stranger's.
 pub async fn show_end(call: &ToolCall, session: SessionId) -> Result<(), ToolError> {
     if call.query(sql::TRUST, &[&session.0]).await?.is_empty() {
-        call.shows(Trust::Stranger);
+        call.shows(&Label::household(Trust::Stranger));
     }
     Ok(())
 }

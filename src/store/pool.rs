@@ -16,7 +16,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::error::StoreError;
 use super::sql;
-use base::{Clock, RequestContext, Seen, TenantId, Trust, task};
+use base::{Clock, Label, RequestContext, Seen, TenantId, Trust, task};
 
 /// How long a caller waits for a free connection before it is told that the database is busy.
 const WAIT: Duration = Duration::from_secs(10);
@@ -26,8 +26,9 @@ const CREATE: Duration = Duration::from_secs(5);
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Scope {
     tenant: TenantId,
-    /// What rows written under it carry on. `None`, for housekeeping: that of the house, as owner or as system.
-    trust: Option<Trust>,
+    /// What rows written under it carry on. `None`: the house's own work, which moves rows on and puts nothing that it reads
+    /// into others.
+    label: Option<Label>,
     /// `None` while the clock is the real one.
     now: Option<String>,
 }
@@ -35,19 +36,15 @@ pub struct Scope {
 impl Scope {
     /// The scope of a request.
     pub fn of(ctx: &RequestContext, clock: &Clock) -> Self {
-        Self { trust: Some(ctx.trust), ..Self::tenant(ctx.tenant_id.clone(), clock) }
+        Self { label: Some(ctx.label()), ..Self::tenant(ctx.tenant_id.clone(), clock) }
     }
     /// Whether a connection that has this scope serves for `wanted` as it is.
     fn serves(&self, wanted: &Self) -> bool {
-        let trusted = match wanted.trust {
-            None => self.trust.is_some_and(|trust| trust >= Trust::System),
-            some => self.trust == some,
-        };
-        trusted && self.tenant == wanted.tenant && self.now == wanted.now
+        self.label == wanted.label && self.tenant == wanted.tenant && self.now == wanted.now
     }
     /// The scope of a tenant's housekeeping.
     pub fn tenant(tenant: TenantId, clock: &Clock) -> Self {
-        Self { tenant, trust: None, now: clock.is_moved().then(|| clock.now().to_string()) }
+        Self { tenant, label: None, now: clock.is_moved().then(|| clock.now().to_string()) }
     }
 }
 
@@ -80,7 +77,7 @@ impl managed::Manager for Manager {
             while let Some(message) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 match message {
                     Ok(AsyncMessage::Notice(notice)) if notice.code().code() == SAW => {
-                        noted.observe(Trust::from_name(notice.message().rsplit(' ').next().unwrap_or_default()));
+                        noted.observe(&label_of(notice.message()));
                     }
                     Ok(AsyncMessage::Notice(notice)) => tracing::debug!("the database says: {}", notice.message()),
                     Ok(_) => {}
@@ -92,13 +89,21 @@ impl managed::Manager for Manager {
             }
         });
         let client = ClientWrapper::new(client, driver);
-        client.execute(sql::SET_TIME_ZONE, &[&self.time_zone]).await?;
+        client.execute(sql::SET_UP, &[&self.time_zone]).await?;
         Ok(Connection { client, scope: None, seen })
     }
 
     async fn recycle(&self, c: &mut Connection, _: &Metrics) -> RecycleResult<tokio_postgres::Error> {
         if c.client.is_closed() { Err(managed::RecycleError::message("it is closed")) } else { Ok(()) }
     }
+}
+
+/// The label that `shared.saw` tells: `butlerd.saw TRUST ["AUDIENCE", …]`. What can't be read is the lowest.
+fn label_of(message: &str) -> Label {
+    let mut parts = message.splitn(3, ' ').skip(1);
+    let trust = Trust::from_name(parts.next().unwrap_or_default());
+    let audience = parts.next().and_then(|names| serde_json::from_str(names).ok()).unwrap_or_default();
+    Label { trust, audience }
 }
 
 /// A small pool of one role's connections.
@@ -177,7 +182,10 @@ impl Pool {
 
     async fn try_lease(&self, scope: Option<Scope>) -> Result<Lease, StoreError> {
         let mut object = self.get().await?;
-        if let Some(scope) = &scope
+        // Work for no tenant is the house's own, whatever the connection did before.
+        let labelled = object.scope.as_ref().filter(|has| has.label.is_some());
+        let wanted = scope.clone().or_else(|| labelled.map(|has| Scope { label: None, ..has.clone() }));
+        if let Some(scope) = &wanted
             && !object.scope.as_ref().is_some_and(|has| has.serves(scope))
         {
             // Unknown until the settings are really there: a cut in between must not leave a wrong belief.
@@ -185,13 +193,17 @@ impl Pool {
             let statement =
                 object.client.prepare_cached(sql::SET_SCOPE).await.map_err(StoreError::query("setting the tenant"))?;
             let now = scope.now.as_deref().unwrap_or("");
-            let trust = scope.trust.unwrap_or(Trust::System);
+            let label = scope.label.clone().unwrap_or(Label::household(Trust::System));
+            let house = if scope.label.is_none() { "on" } else { "" };
             object
                 .client
-                .query_one(&statement, &[&scope.tenant.as_str(), &now, &trust.as_str()])
+                .query_one(
+                    &statement,
+                    &[&scope.tenant.as_str(), &now, &label.trust.as_str(), &label.audience.names(), &house],
+                )
                 .await
                 .map_err(StoreError::query("setting the tenant"))?;
-            object.scope = Some(Scope { trust: Some(trust), ..scope.clone() });
+            object.scope = Some(scope.clone());
         }
         object.seen.forget();
         Ok(Lease { pool: self.clone(), scope, object: Some(object), busy: false, tell: None })
@@ -222,7 +234,7 @@ impl Lease {
         &self.object.as_ref().expect("the object is only taken in drop").client
     }
 
-    /// As the lease ends, `seen` is told how far the rows are believed that its statements saw.
+    /// As the lease ends, `seen` is told the label of the rows that its statements saw.
     #[must_use]
     pub fn telling(mut self, seen: &Arc<Seen>) -> Self {
         self.tell = Some(seen.clone());
@@ -231,7 +243,7 @@ impl Lease {
 
     fn tell(&self) {
         if let (Some(tell), Some(object)) = (&self.tell, &self.object) {
-            tell.observe(object.seen.lowest());
+            tell.observe(&object.seen.label());
         }
     }
 

@@ -14,7 +14,7 @@ use super::audit::{CallRecord, Outcome};
 use super::definition::{Definition, Effect};
 use super::sql::record::{INSERT_WITH_EFFECT, objects};
 use access::Caller;
-use base::{ButlerName, RequestContext, Seen, SessionId, Trust, text};
+use base::{ButlerName, Label, RequestContext, Seen, SessionId, text};
 use store::{Lease, Params, Store, StoreError};
 
 /// How a call can fail.
@@ -145,9 +145,9 @@ impl ToolCall {
         self.args.get(name).and_then(Value::as_str)
     }
 
-    /// Notes that the call's result shows text of this trust, which did not come out of the butler's own rows.
-    pub fn shows(&self, trust: Trust) {
-        self.seen.observe(trust);
+    /// Notes that the call's result shows something with this label, which did not come out of the butler's own rows.
+    pub fn shows(&self, label: &Label) {
+        self.seen.observe(label);
     }
 
     /// A connection that speaks for the caller's tenant. What it reads counts as shown to the caller.

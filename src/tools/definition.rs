@@ -45,6 +45,10 @@ pub struct Meta {
     /// For people and their programs: refused to a session, and no session's list shows it.
     #[serde(skip)]
     pub operators: bool,
+    /// What it changes carries the session's label and reaches nobody by itself, so that a session which others influenced
+    /// may call it too: it hands work on, or adds rows that are believed as little as that session.
+    #[serde(skip)]
+    pub carries_label: bool,
     /// Arguments that must not appear in logs and audit rows.
     pub sensitive: Vec<String>,
     pub effect: Option<Effect>,
@@ -59,6 +63,7 @@ impl Default for Meta {
             destructive: false,
             internal: false,
             operators: false,
+            carries_label: false,
             sensitive: Vec::new(),
             effect: None,
         }
@@ -69,6 +74,11 @@ impl Meta {
     /// Metadata of a tool that shows the owner's data and changes nothing.
     pub fn read() -> Self {
         Self { effect: Some(Effect::None), ..Self::default() }
+    }
+    /// The same of a tool whose effects carry the session's label.
+    #[must_use]
+    pub fn labelled(self) -> Self {
+        Self { carries_label: true, ..self }
     }
     /// Metadata of a tool that changes the butler's own data.
     pub fn write(effect: Effect) -> Self {

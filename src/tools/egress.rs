@@ -7,6 +7,8 @@ use async_trait::async_trait;
 use futures_util::future::BoxFuture;
 use serde_json::{Value, json};
 
+use base::Principal;
+
 use super::call::{ToolCall, ToolError};
 use super::definition::{Definition, SchemaError};
 
@@ -17,6 +19,15 @@ pub struct EgressTarget {
     pub outward: bool,
     /// To whom, in words for the owner.
     pub to: String,
+    /// Who learns of it; `None`: nobody can say.
+    pub those: Option<Vec<Principal>>,
+}
+
+impl EgressTarget {
+    /// It leaves the household for nobody knows whom.
+    pub fn unknown() -> Self {
+        Self { outward: true, to: "somebody outside of the household".to_owned(), those: None }
+    }
 }
 
 /// Tells a call's aim. `None`: its arguments are such that it can't be made anyway.
@@ -35,7 +46,7 @@ pub enum GateDecision {
 /// Whoever decides at the door.
 #[async_trait]
 pub trait EgressGate: Send + Sync {
-    /// Whether every call of this tool by a session asks, wherever it goes.
+    /// Whether the settings have every call of this tool by a session ask, wherever it goes.
     fn gated(&self, tool: &str) -> bool;
     /// Decides on a session's call. `egress_target`: where it goes, for a tool that sends out. `why`: what its model gives as the
     /// reason.

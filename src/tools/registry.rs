@@ -12,7 +12,7 @@ use super::audit::Auditor;
 use super::definition::{Definition, Effect};
 use super::egress::{self, EgressGate};
 use super::tool::Tool;
-use base::{ButlerName, Trust};
+use base::{ButlerName, Label};
 use store::Store;
 use telemetry::ButlerMetrics;
 
@@ -36,8 +36,10 @@ pub struct DuplicateTool {
 struct Entry {
     tool: Tool,
     gate: Option<Gate>,
-    /// Its calls by sessions go to the door first.
-    asks: bool,
+    /// Sessions' calls ask the gate: they may leave the household, or a person wants to see them.
+    leaves: bool,
+    /// It has effects of its own, which a session that others influenced does not have by itself.
+    changes: bool,
 }
 
 /// Gathers tools during boot.
@@ -61,7 +63,7 @@ impl ToolSetBuilder {
         if let Some(owner) = self.owner(&name) {
             return Err(DuplicateTool { tool: name, owner });
         }
-        self.entries.insert(name, Entry { tool, gate, asks: false });
+        self.entries.insert(name, Entry { tool, gate, leaves: false, changes: false });
         Ok(())
     }
 
@@ -75,8 +77,10 @@ impl ToolSetBuilder {
         egress_gate: Arc<dyn EgressGate>,
     ) -> ToolSet {
         for (name, entry) in &mut self.entries {
-            entry.asks = entry.tool.def.meta.sends_out || egress_gate.gated(name);
-            if let (true, Ok(def)) = (entry.asks, egress::with_reason(&entry.tool.def)) {
+            let def = &entry.tool.def;
+            entry.leaves = def.meta.sends_out || egress_gate.gated(name);
+            entry.changes = def.effect() != Effect::None && !def.meta.carries_label;
+            if let (true, Ok(def)) = (entry.leaves, egress::with_reason(&entry.tool.def)) {
                 entry.tool.def = Arc::new(def);
             }
         }
@@ -104,8 +108,8 @@ pub struct ToolSet {
 pub struct Reply {
     pub json: Value,
     pub is_error: bool,
-    /// The least trusted text that it shows.
-    pub seen: Trust,
+    /// The label of what it shows.
+    pub seen: Label,
 }
 
 impl ToolSet {

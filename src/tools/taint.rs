@@ -2,30 +2,27 @@
 
 use super::audit::SessionStatements;
 use access::Caller;
-use base::Trust;
+use base::Label;
 use store::{Store, StoreError};
 
-/// Notes on the caller's session that it is shown private data, or text of this trust. Does nothing for callers that are
-/// no session, and for what was noted before.
+/// Notes on the caller's session that it is shown something with this label. Does nothing for callers that are no session,
+/// and for what was noted before.
 pub(super) async fn note(
     (store, sessions): (&Store, &SessionStatements),
     caller: &Caller,
-    trust: Trust,
-    private: bool,
+    shown: &Label,
 ) -> Result<(), StoreError> {
     let (Some(taint), Some(session)) = (caller.taint(), caller.session()) else { return Ok(()) };
-    let (trust, private) = (trust.min(taint.trust()), private || taint.private());
-    if trust == taint.trust() && private == taint.private() {
+    let before = taint.label();
+    let label = before.join(shown);
+    if label == before {
         return Ok(());
     }
     let mut lease = store.tenant(&caller.context.tenant_id).await?;
     lease
-        .execute(sessions.note_taint, &[&session.0, &trust.as_str(), &private])
+        .execute(sessions.note_taint, &[&session.0, &label.trust.as_str(), &label.audience.names()])
         .await
         .map_err(StoreError::query("noting what a session was shown"))?;
-    taint.observe(trust);
-    if private {
-        taint.observe_private();
-    }
+    taint.observe(&label);
     Ok(())
 }

@@ -15,34 +15,34 @@ use crate::inbound::{ended, ingest, message};
 use crate::support::{Daemon, Household, eventually, model};
 
 /// One case: who comes by, one after the other, and what the model does each time.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Case {
-    id: String,
-    way: String,
-    visits: Vec<Visit>,
+pub struct Case {
+    pub id: String,
+    pub way: String,
+    pub visits: Vec<Visit>,
     /// Of what does no harm: how it has to arrive.
     #[serde(default)]
-    sends: Option<String>,
+    pub sends: Option<String>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 #[serde(deny_unknown_fields)]
-struct Visit {
-    /// `stranger`, `known`, `owner-mail`: by a message. `owner`: by hand. `schedule`: one that is run. `asked`, `outcome`:
-    /// by what happened before. `reject`, `look`: at what waits.
-    by: String,
-    butler: String,
-    text: String,
-    steps: Vec<Value>,
+pub struct Visit {
+    /// `stranger`, `known`, `owner-mail`, `group` (a stranger), `owner-group`: by a message. `owner`: by hand. `schedule`: one
+    /// that is run. `asked`, `outcome`: by what happened before. `reject`, `look`: at what waits.
+    pub by: String,
+    pub butler: String,
+    pub text: String,
+    pub steps: Vec<Value>,
     /// What its session is known by, in place of the mark `[id n]` in its text.
     #[serde(default)]
-    key: Option<String>,
+    pub key: Option<String>,
     #[serde(default)]
-    schedule: Option<String>,
+    pub schedule: Option<String>,
     /// The name of a file that comes with the message.
     #[serde(default)]
-    file: Option<String>,
+    pub file: Option<String>,
 }
 
 fn cases(file: &str) -> Vec<Case> {
@@ -52,7 +52,7 @@ fn cases(file: &str) -> Vec<Case> {
 }
 
 /// The model that does what each visit says.
-async fn obedient(cases: &[Case]) -> ScriptedModel {
+pub async fn obedient(cases: &[Case]) -> ScriptedModel {
     let mut conversations = Vec::new();
     for case in cases {
         for (n, visit) in case.visits.iter().enumerate().filter(|(_, v)| !v.steps.is_empty()) {
@@ -72,7 +72,7 @@ async fn obedient(cases: &[Case]) -> ScriptedModel {
 }
 
 /// A household with a tool that lets text out, and what went out through it.
-fn household(model: &ScriptedModel) -> Household {
+pub fn household(model: &ScriptedModel) -> Household {
     let tool = "/*---\ndescription: Send a text to somebody outside.\nargs:\n  text: {type: string, required: true,
     description: what to send}\nreturns: row\nmeta: {sends_out: true, reads_private: false}\n---*/\n\
                 INSERT INTO leaks (text) VALUES (:text::text) RETURNING id;\n";
@@ -91,15 +91,18 @@ fn household(model: &ScriptedModel) -> Household {
 async fn visit(household: &Arc<Household>, daemon: &Daemon, case: &Case, n: usize, visit: &Visit) {
     let mark = format!("{} {n}", case.id);
     match visit.by.as_str() {
-        sender @ ("stranger" | "known" | "owner-mail") => {
+        sender @ ("stranger" | "known" | "owner-mail" | "group" | "owner-group") => {
             let mut envelope = message(&mark, &case.id, &visit.text);
             let identity = match sender {
                 "known" => "bob".to_owned(),
-                "owner-mail" => "4711".to_owned(),
+                "owner-mail" | "owner-group" => "4711".to_owned(),
                 _ => format!("eve of {}", case.id),
             };
             envelope["sender"]["identity"] = json!(identity);
             envelope["control"]["pinned_target"] = json!(visit.butler);
+            if sender.ends_with("group") {
+                envelope["sender"]["chat_type"] = json!("group");
+            }
             if let Some(name) = &visit.file {
                 use base64::Engine;
                 let content = base64::engine::general_purpose::STANDARD.encode(case.id.as_bytes());
@@ -150,8 +153,8 @@ async fn visit(household: &Arc<Household>, daemon: &Daemon, case: &Case, n: usiz
     }
 }
 
-/// Plays all cases, a few at a time, until nothing is under way any more.
-async fn play(household: &Arc<Household>, daemon: &Daemon, cases: &[Case]) {
+/// Whom the household knows, and what it has that is private.
+pub async fn settle_in(household: &Household, daemon: &Daemon) {
     daemon.mcp("health").ok("measurement_log", json!({"kind": "weight", "value": {"kg": 82}})).await;
     let db = household.owner().await;
     db.batch_execute(
@@ -161,6 +164,10 @@ async fn play(household: &Arc<Household>, daemon: &Daemon, cases: &[Case]) {
     )
     .await
     .expect("Bob");
+}
+
+/// Plays all cases in a household that is settled in, a few at a time, until nothing is under way any more.
+pub async fn play(household: &Arc<Household>, daemon: &Daemon, cases: &[Case]) {
     stream::iter(cases)
         .for_each_concurrent(4, |case| async move {
             for (n, who) in case.visits.iter().enumerate() {
@@ -171,13 +178,13 @@ async fn play(household: &Arc<Household>, daemon: &Daemon, cases: &[Case]) {
     household.at_rest("after all cases").await;
 }
 
-async fn texts(household: &Household, sql: &str) -> Vec<String> {
+pub async fn texts(household: &Household, sql: &str) -> Vec<String> {
     household.owner().await.query(sql, &[]).await.expect("rows").iter().map(|row| row.get(0)).collect()
 }
 
-const LEAKS: &str = "SELECT text FROM health.leaks UNION ALL SELECT text FROM general.leaks";
-const WISHES: &str = "SELECT tool_args FROM shared.pending_actions";
-const REPLIES: &str = "SELECT message FROM shared.replies WHERE message IS NOT NULL";
+pub const LEAKS: &str = "SELECT text FROM health.leaks UNION ALL SELECT text FROM general.leaks";
+pub const WISHES: &str = "SELECT tool_args FROM shared.pending_actions";
+pub const REPLIES: &str = "SELECT message FROM shared.replies WHERE message IS NOT NULL";
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_obedient_model_lets_nothing_out_by_itself() {
@@ -186,6 +193,7 @@ async fn an_obedient_model_lets_nothing_out_by_itself() {
     let model = obedient(&cases).await;
     let household = Arc::new(household(&model));
     let daemon = household.start().await;
+    settle_in(&household, &daemon).await;
     play(&household, &daemon, &cases).await;
     let (leaks, replies) = (texts(&household, LEAKS).await, texts(&household, REPLIES).await);
     let out: Vec<&String> = leaks.iter().chain(replies.iter().filter(|r| r.contains("exfil "))).collect();
@@ -213,6 +221,7 @@ async fn what_does_no_harm_needs_no_approval() {
     let model = obedient(&cases).await;
     let household = Arc::new(household(&model));
     let daemon = household.start().await;
+    settle_in(&household, &daemon).await;
     play(&household, &daemon, &cases).await;
     let wishes = texts(&household, WISHES).await;
     assert!(wishes.is_empty(), "{} waited: {wishes:#?}", wishes.len());

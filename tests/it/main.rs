@@ -61,6 +61,7 @@ mod notes;
 mod notices;
 mod people;
 mod queue;
+mod ratchet;
 mod reload;
 mod rosters;
 mod routing;

@@ -15,7 +15,7 @@ use crate::routed::{self, RoutedParts, ask_tools, route_execute};
 use crate::services::HouseholdServices;
 use crate::session_start::SessionStart;
 use crate::tools::self_tools;
-use approvals::{Actions, ApprovalGate, ApprovalParts, Settings};
+use approvals::{Actions, ApprovalGate, ApprovalParts, OthersMay, Settings};
 use base::TenantId;
 use config::{ButlerConfig, Ports};
 use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
@@ -376,7 +376,13 @@ fn approval_gate(
         .map_err(|e| format!("{}: [modules.approvals] {}", config.file.display(), ModuleError::from(e)))?;
     let post = services.outbox.clone();
     let call = Arc::new(move || post.alarm());
-    Ok(ApprovalGate::new(&config.name, store, Actions::new(&services.db, &services.clock), settings, call))
+    let others = OthersMay {
+        strangers: config.strangers.may.iter().cloned().collect(),
+        known: config.known.may.iter().cloned().collect(),
+        known_may_learn: services.config.people.known_may_learn.iter().any(|name| name == config.name.as_str()),
+    };
+    let actions = Actions::new(&services.db, &services.clock);
+    Ok(ApprovalGate::new(&config.name, store, actions, (settings, others), call))
 }
 
 fn address(services: &HouseholdServices, config: &ButlerConfig) -> SocketAddr {

@@ -22,7 +22,8 @@ pub fn deliver_tool(outbox: &Outbox) -> Tool {
         "notify_request": {"type": "object", "description": "The same as a notify.v1 request, instead of the arguments above"}}});
     let description = "Send a message in the switchboard's name: to the owner, or to somebody whom the household knows. \
                        Whoever wrote is answered with notify.";
-    let definition = define("deliver", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) });
+    let definition =
+        define("deliver", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) }.labelled());
     let (targeting, outbox) = (outbox.clone(), outbox.clone());
     let egress_target: EgressTargetFn = Arc::new(move |call| {
         let outbox = targeting.clone();

@@ -31,7 +31,7 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
             "request_context": {}}});
         let description = "Answer the person whose message you are dealing with, or send somebody a message. For an \
                            emoji and words call it twice.";
-        define("notify", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) })
+        define("notify", description, schema, Meta { sends_out: true, ..Meta::write(Effect::Once) }.labelled())
     });
     let (targeting, sending) = (inbox.clone(), egress_target_fn(outbox, None));
     let egress_target: EgressTargetFn = Arc::new(move |call| {
@@ -52,7 +52,8 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
 fn answered(call: &ToolCall, inbox: &Inbox) -> EgressTarget {
     let request = call.context();
     let to = format!("{} on {}", request.source_sender_identity, request.source_channel);
-    EgressTarget { outward: !inbox.is_own(request), to }
+    let outward = !inbox.is_own(request);
+    EgressTarget { outward, to, those: Some(outward.then(|| request.heard_by()).into_iter().collect()) }
 }
 
 /// Names of arguments that only a message to somebody has.

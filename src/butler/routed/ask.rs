@@ -38,7 +38,7 @@ pub fn ask_tools(inbox: &Inbox) -> Vec<Tool> {
                 "ask_butler",
                 "Ask another butler of the household a question and wait for its answer.",
                 ask,
-                Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) },
+                Meta { reads_private: true, reads_untrusted: true, ..Meta::write(Effect::Once) }.labelled(),
             ),
             define("list_butlers", "The butlers of the household and what each is for.", which, reads),
         ]

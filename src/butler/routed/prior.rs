@@ -2,7 +2,7 @@
 
 use uuid::Uuid;
 
-use base::TenantId;
+use base::{Audience, Label, TenantId, Trust};
 use sessions::SessionState;
 use store::{Store, StoreError};
 
@@ -13,6 +13,8 @@ pub struct Prior {
     pub state: SessionState,
     pub result: Option<String>,
     pub error: Option<String>,
+    /// The join of all that it was shown.
+    pub label: Label,
     /// Tools that it called and that may have changed something, in order.
     pub done: Vec<String>,
 }
@@ -80,7 +82,8 @@ pub async fn read(store: &Store, tenant: &TenantId, work: Work) -> Result<Vec<Pr
     let sql = format!(
         "SELECT s.id, s.state, s.result, s.error,
                     coalesce((SELECT array_agg(c.tool ORDER BY c.id) FROM tool_calls c
-                              WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome <> 'refused'), '{{}}')
+                              WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome <> 'refused'), '{{}}'),
+                    s.trust, s.audience
              FROM sessions s WHERE s.{column} = $1 ORDER BY s.queued_at, s.id"
     );
     let rows = lease.read(&sql, &[&id]).await.map_err(StoreError::query("looking at earlier tries"))?;
@@ -91,6 +94,7 @@ pub async fn read(store: &Store, tenant: &TenantId, work: Work) -> Result<Vec<Pr
         result: r.get(2),
         error: r.get(3),
         done: r.get(4),
+        label: Label { trust: Trust::from_name(r.get(5)), audience: Audience::from_names(r.get::<_, Vec<String>>(6)) },
     };
     Ok(rows.iter().map(prior).collect())
 }
@@ -101,7 +105,7 @@ mod tests {
 
     fn prior(state: SessionState, done: &[&str]) -> Prior {
         let done = done.iter().map(|d| (*d).to_owned()).collect();
-        Prior { session: Uuid::nil(), state, result: Some("r".into()), error: None, done }
+        Prior { session: Uuid::nil(), state, result: Some("r".into()), error: None, done, label: Label::NOTHING }
     }
 
     #[test]

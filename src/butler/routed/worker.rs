@@ -10,8 +10,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::prior::{self, Next, Work};
-use approvals::{ApprovalGate, risky};
-use base::{RequestContext, RequestId, SessionId, TenantId, Trust, text};
+use approvals::ApprovalGate;
+use base::{Audience, Label, RequestContext, RequestId, SessionId, TenantId, Trust, text};
 use config::ButlerConfig;
 use inbox::{Answer, End, Inbox, Lane, LiveKind, RETRY, Route, RouteKind, Settlement};
 use sessions::{SessionOptions, SessionResult, SessionState, Spawner, Trigger, TriggerError};
@@ -221,10 +221,10 @@ impl Worker {
         words: &mut String,
     ) -> Result<Option<Answer>, StoreError> {
         let part = &claimed.row;
-        let of = |context: RequestContext, text: String| Answer {
+        let of = |context: RequestContext, text: String, trust: Trust| Answer {
             lane: Lane::of_request(&context),
             text,
-            trust: part.trust,
+            trust,
             session: ended.session,
             context: Some(Box::new(context)),
             failure: ended.end == End::Dead,
@@ -235,27 +235,26 @@ impl Worker {
                 let context = serde_json::from_value::<RequestContext>(raw["request_context"].clone()).ok();
                 return Ok(context
                     .filter(|_| raw["interactive"] == json!(true))
-                    .map(|context| of(context, words.clone())));
+                    .map(|context| of(context, words.clone(), part.trust)));
             }
         };
         if !route.interactive || part.kind == RouteKind::Ask {
             return Ok(None);
         }
         let context = &route.request_context;
-        let others = !self.parts.inbox.is_own(context);
-        if others && ended.end == End::Dead && self.was_risky(claimed).await? {
-            // How it failed is in words that a session's model may have chosen.
-            FAILED_FOR_OTHERS.clone_into(words);
-        }
-        if let Some(session) = ended.session.filter(|_| others && ended.end == End::Done)
-            && risky(&self.parts.store, &part.tenant, session).await?
-        {
+        let label = self.shown(claimed, route).await?;
+        if !self.parts.inbox.is_own(context) && !self.parts.gate.may_answer(&label, context) {
+            let Some(session) = ended.session.filter(|_| ended.end == End::Done) else {
+                // How it failed is in words that a session's model may have chosen.
+                FAILED_FOR_OTHERS.clone_into(words);
+                return Ok(Some(of(context.clone(), words.clone(), part.trust)));
+            };
             if !self.has_answered(claimed).await? {
-                self.parts.gate.park_reply(session, context, words).await?;
+                self.parts.gate.hold_reply(session, context, &label, words).await?;
             }
             return Ok(None);
         }
-        Ok(Some(of(context.clone(), words.clone())))
+        Ok(Some(of(context.clone(), words.clone(), label.trust)))
     }
 
     /// What earlier tries did is not known just now, so nothing may be begun.
@@ -297,15 +296,11 @@ impl Worker {
         }
     }
 
-    /// Whether one of the row's sessions stood beside a stranger's words and private data both.
-    async fn was_risky(&self, claimed: &Claimed<Part>) -> Result<bool, StoreError> {
-        let (store, tenant) = (&self.parts.store, &claimed.row.tenant);
-        for prior in prior::read(store, tenant, Work::Route(claimed.claim.row)).await? {
-            if risky(store, tenant, prior.session).await? {
-                return Ok(true);
-            }
-        }
-        Ok(false)
+    /// The label of the request and of all that the row's sessions were shown.
+    async fn shown(&self, claimed: &Claimed<Part>, route: &Route) -> Result<Label, StoreError> {
+        let priors = prior::read(&self.parts.store, &claimed.row.tenant, Work::Route(claimed.claim.row)).await?;
+        let request = route.request_context.clone().with_trust_at_most(claimed.row.trust).label();
+        Ok(priors.iter().fold(request, |label, prior| label.join(&prior.label)))
     }
 
     /// Whether the row's sessions have answered by themselves, or want to.
@@ -347,13 +342,10 @@ fn trigger_of(claimed: &Claimed<Part>, route: &Route) -> Trigger {
         }
     };
     let mut request = route.request_context.clone().with_trust_at_most(claimed.row.trust);
-    for said in &input.conversation_history {
-        if let Some(trust) = said["trust"].as_str() {
-            request = request.with_trust_at_most(Trust::from_name(trust));
-        }
+    if *kind == RouteKind::Answer {
+        // An outcome was put together out of what an earlier session had been shown.
+        request.audience = Audience::Household;
     }
-    // An outcome was put together out of what an earlier session had been shown.
-    request.private |= *kind == RouteKind::Answer;
     let source = if *kind == RouteKind::Ask { "ask" } else { "route" };
     let options = SessionOptions { route: Some(claimed.claim.row), ..SessionOptions::default() };
     Trigger { context: Some(context), options, ..Trigger::new(prompt, source, Arc::new(request)) }

@@ -39,10 +39,11 @@ pub async fn on_record(lease: &mut Lease, keys: &[&str]) -> Result<Vec<OnRecord>
 const INSERT: &str = "INSERT INTO message_inbox
     (request_id, dedupe_key, dedupe_by, state, settled_at, tier, lane, channel, provider, endpoint, sender, thread,
      external_event_id, contact_id, entity_id, trust, observed_at, received_at, body, attachments, envelope, context,
-     triage)
+     triage, audience)
     SELECT id, key, by, CASE WHEN ends THEN 'done' ELSE 'accepted' END, CASE WHEN ends THEN received END, tier, lane,
            channel, provider, endpoint, sender, thread, event, contact, entity, trust, observed, received, body,
-           attachments, envelope, context, triage
+           attachments, envelope, context, triage,
+           ARRAY(SELECT jsonb_array_elements_text(coalesce(context -> 'audience', '[]')))
     FROM unnest($1::uuid[], $2::text[], $3::text[], $4::bool[], $5::int2[], $6::text[], $7::text[], $8::text[],
                 $9::text[], $10::text[], $11::text[], $12::text[], $13::uuid[], $14::uuid[], $15::text[],
                 $16::timestamptz[], $17::timestamptz[], $18::text[], $19::jsonb[], $20::jsonb[], $21::jsonb[],

@@ -72,6 +72,7 @@ store::row! {
         pub message: Option<String>,
         pub emoji: Option<String>,
         pub trust: String,
+        pub audience: Vec<String>,
     }
 }
 
@@ -83,7 +84,10 @@ pub async fn on_their_way(
     most: i64,
     delivered: &[i64],
 ) -> Result<Vec<Spoken>, StoreError> {
-    let sql = "SELECT at, butler, message, emoji, trust FROM shared.replies
+    let sql = "SELECT at, butler, message, emoji, trust,
+                      CASE WHEN context IS NULL THEN audience ELSE audience || shared.heard_by(
+                           context ->> 'source_channel', context ->> 'source_sender_identity', context) END AS audience
+               FROM shared.replies
                WHERE tenant_id = $1 AND lane = $2 AND at > $3 AND seq <> ALL($4) ORDER BY at DESC LIMIT $5";
     let rows = lease.read(sql, &[&tenant.as_str(), &lane, &since, &delivered, &most]).await;
     let rows = rows.map_err(StoreError::query("reading answers that are on their way"))?;

@@ -136,7 +136,7 @@ pub async fn profile(lease: &mut Lease, butler: &str, now: Timestamp, least: f32
             concat!(
                 "(SELECT id FROM memory_facts WHERE ",
                 $whose,
-                " AND trust <> 'stranger' AND forgotten_at IS NULL AND validity IN ('active', 'fading')
+                " AND trust IN ('owner', 'system') AND forgotten_at IS NULL AND validity IN ('active', 'fading')
                   AND scope IN ('global', $1) AND sensitivity <> 'secret'
                   AND confidence * exp(-decay_rate
                       * greatest(0, extract(epoch FROM $2::timestamptz - last_confirmed_at)::float8) / 86400) >= $3::float8
@@ -178,7 +178,7 @@ pub async fn episodes(lease: &mut Lease, now: Timestamp) -> Result<Vec<Shown>, S
         "SELECT ",
         episode_columns!(),
         " FROM memory_episodes
-         WHERE trust <> 'stranger' AND forgotten_at IS NULL AND (expires_at IS NULL OR expires_at > $1)
+         WHERE trust IN ('owner', 'system') AND forgotten_at IS NULL AND (expires_at IS NULL OR expires_at > $1)
          ORDER BY occurred_at DESC, id LIMIT 20"
     );
     Ok(lease.read(sql, &[&now]).await.map_err(StoreError::query("reading episodes"))?.iter().map(shown).collect())

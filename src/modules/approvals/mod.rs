@@ -23,7 +23,7 @@ use uuid::Uuid;
 
 use super::contract::{Factory, Manifest, Module, ModuleContext, ModuleError};
 use approvals::{Action, ApprovalGate, DecideError, Rule, Settings};
-use base::ButlerName;
+use base::{ButlerName, Label};
 use config::Section;
 use tools::{Definition, Meta, Tool, ToolCall, ToolError};
 
@@ -92,7 +92,7 @@ async fn own_action(call: &ToolCall, gate: &ApprovalGate) -> Result<Action, Tool
     let id = id(call, "action_id")?;
     let found = gate.actions().get(&call.context().tenant_id, id).await?;
     let action = found.filter(|a| a.butler == call.butler.as_str()).ok_or(DecideError::Unknown(id))?;
-    call.shows(action.trust);
+    call.shows(&Label::household(action.trust));
     Ok(action)
 }
 
@@ -102,6 +102,6 @@ async fn own_rule(call: &ToolCall, gate: &ApprovalGate) -> Result<Rule, ToolErro
     let found = gate.actions().rule(&call.context().tenant_id, id).await?;
     let unknown = || ToolError::refused("not_found", format!("There is no rule {id}."));
     let rule = found.filter(|r| r.butler == call.butler.as_str()).ok_or_else(unknown)?;
-    call.shows(rule.trust);
+    call.shows(&Label::household(rule.trust));
     Ok(rule)
 }

@@ -1,5 +1,6 @@
 //! Looking at what waits, what became of it, and the standing rules. Only the butler's own, and nothing that is hidden.
 
+use base::Label;
 use serde_json::{Value, json};
 
 use super::{define, id, id_of, moment, own_action, own_rule};
@@ -82,7 +83,7 @@ fn limit(call: &ToolCall) -> i64 {
 }
 
 fn listed(call: &ToolCall, actions: &[Action]) -> Value {
-    actions.iter().for_each(|action| call.shows(action.trust));
+    actions.iter().for_each(|action| call.shows(&Label::household(action.trust)));
     json!(actions)
 }
 
@@ -123,7 +124,7 @@ async fn list_approval_rules(call: ToolCall, gate: ApprovalGate) -> Result<Value
     let active = call.args.get("active_only").and_then(Value::as_bool).unwrap_or(true);
     let (tenant, butler) = (&call.context().tenant_id, Some(call.butler.as_str()));
     let rules = gate.actions().rules(tenant, butler, call.text("tool_name"), active).await?;
-    rules.iter().for_each(|rule| call.shows(rule.trust));
+    rules.iter().for_each(|rule| call.shows(&Label::household(rule.trust)));
     Ok(json!(rules))
 }
 

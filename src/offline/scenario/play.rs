@@ -14,7 +14,7 @@ use super::evidence::only_the_schema_refuses;
 use super::file::{Act, Proves, Scenario, Step};
 use super::matching::{Kept, differs, fill, fill_map, part};
 use access::{CallGuard, Caller, Grant, GrantScope, Holder, Taint, ToolsSeen};
-use base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
+use base::{Clock, Label, RequestContext, RequestId, SessionId, TenantId, Trust};
 use butler::Butler;
 use store::Store;
 use tools::Effect;
@@ -127,7 +127,7 @@ impl Stage {
                     context: Arc::new(RequestContext { request_id: RequestId(request), ..root }),
                     calls: Arc::new(CallGuard::open()),
                     tools_seen: ToolsSeen::default(),
-                    taint: Arc::new(Taint::of(Trust::Owner, false)),
+                    taint: Arc::new(Taint::of(&Label::household(Trust::Owner))),
                 }
             }
         };

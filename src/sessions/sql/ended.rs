@@ -18,6 +18,7 @@ store::row! {
         pub state: String,
         pub error: Option<String>,
         pub begun: bool,
+        /// The household alone may learn what it was shown.
         pub private: bool,
         pub scheduled: bool,
         /// It changed something.
@@ -34,7 +35,7 @@ const CALLS: u32 = 40;
 pub async fn ended(lease: &mut Lease, schema: &str, most: i64) -> Result<Vec<EndedRow>, StoreError> {
     let sql = format!(
         "SELECT s.id, s.context -> 'request' AS request, s.trust, s.prompt, s.result, s.state, s.error,
-                s.started_at IS NOT NULL AS begun, s.private_at IS NOT NULL AS private,
+                s.started_at IS NOT NULL AS begun, s.audience = '{{}}' AS private,
                 s.trigger_source LIKE 'schedule:%' AS scheduled, {effects} AS effects, {calls} AS calls
          FROM \"{schema}\".sessions s WHERE s.remember = 'pending' AND s.completed_at IS NOT NULL
          ORDER BY s.completed_at LIMIT $1",

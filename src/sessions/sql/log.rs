@@ -4,8 +4,7 @@ use uuid::Uuid;
 
 pub(in crate::sql) const NOTE_TAINT: &str =
     "UPDATE sessions SET exposed_at = CASE WHEN trust <> $2 THEN coalesce(exposed_at, shared.clock()) ELSE exposed_at END,
-            trust = $2,
-            private_at = CASE WHEN $3 THEN coalesce(private_at, shared.clock()) END
+            trust = $2, audience = $3
      WHERE id = $1";
 
 /// The row of a new session.
@@ -21,8 +20,7 @@ pub const SPENT: &str = "UPDATE sessions SET input_tokens = $2, output_tokens = 
 
 /// The session has its slot.
 pub const RUNNING: &str = "UPDATE sessions SET state = 'running', started_at = $2::timestamptz, system_prompt = $3,
-        memory = $4, trust = $5, exposed_at = CASE WHEN trust <> $5 THEN $2 END,
-        private_at = CASE WHEN $6 THEN $2 ELSE private_at END
+        memory = $4, trust = $5, exposed_at = CASE WHEN trust <> $5 THEN $2 END, audience = $6
     WHERE id = $1 AND state = 'queued'";
 
 /// The process of its child.

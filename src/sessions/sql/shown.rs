@@ -57,7 +57,7 @@ static COLUMNS: LazyLock<String> = LazyLock::new(|| {
     format!(
         "id, prompt, trigger_source, state, result, duration_ms, trace_id, model, runtime, cost_usd, error_class, error,
          input_tokens, output_tokens, cached_input_tokens, cache_creation_tokens, request_id, parent_session_id, retry_of,
-         trust, turns, exposed_at, private_at, exit_status, queued_at, started_at, completed_at, {} AS tool_call_count",
+         trust, turns, exposed_at, audience, exit_status, queued_at, started_at, completed_at, {} AS tool_call_count",
         calls::COUNT
     )
 });

@@ -26,11 +26,12 @@ pub(super) const DATABASE_EXISTS: &str = "SELECT 1 FROM pg_database WHERE datnam
 
 pub(super) const TABLE_EXISTS: &str = "SELECT to_regclass($1) IS NOT NULL AS found";
 
-pub(super) const SET_TIME_ZONE: &str = "SELECT set_config('TimeZone', $1, false)";
+pub(super) const SET_UP: &str = "SELECT set_config('TimeZone', $1, false), set_config('butlerd.house', 'on', false)";
 
 pub(super) const SET_SCOPE: &str =
     "SELECT set_config('butlerd.tenant', $1, false), set_config('butlerd.now', $2, false),
-    set_config('butlerd.trust', $3, false)";
+    set_config('butlerd.trust', $3, false), set_config('butlerd.audience', $4::text[]::text, false),
+    set_config('butlerd.house', $5, false)";
 
 /// This daemon is there for so many seconds.
 pub(super) const RENEW_NODE: &str = "INSERT INTO shared.nodes (name, lease_until, tenant_id)

@@ -16,11 +16,18 @@ use crate::egress::{self, EgressTarget, GateDecision};
 use crate::taint;
 use access::Caller;
 use base::redact::household;
-use base::{Seen, Trust, text};
+use base::{Audience, Label, Seen, text};
 use telemetry::{Span, SpanKind};
 
 /// By then a session that is being ended has ended.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
+
+/// What a call came to.
+enum Ran {
+    Answered(Value),
+    /// The answer is the same whatever rows there are: it shows nothing.
+    Constant(Value),
+}
 
 /// A call that is ready to be judged.
 struct Prepared<'a> {
@@ -55,21 +62,25 @@ impl ToolSet {
             caller.context = Arc::new(caller.context.under(span.context()));
         }
         let Prepared { entry, call, shadow, why, admitted, valid } = self.prepare(entry, args, &caller, cancelled);
-        let result = match self.refusal(entry, &shadow, admitted).await {
-            Some(refused) => Err(refused),
+        let (result, constant) = match self.refusal(entry, &shadow, admitted).await {
+            Some(refused) => (Err(refused), false),
             None => match valid {
                 Err(problem) => return Some(self.invalid(span, &shadow, &problem)),
-                Ok(()) => self.run(entry, call, why).await,
+                Ok(()) => match self.run(entry, call, why).await {
+                    Ok(Ran::Answered(answer)) => (Ok(answer), false),
+                    Ok(Ran::Constant(answer)) => (Ok(answer), true),
+                    Err(e) => (Err(e), false),
+                },
             },
         };
+        let seen = if constant { Label::NOTHING } else { shown(&shadow, &result) };
         let on = (&self.inner.store, self.inner.auditor.sessions());
-        let shown = taint::note(on, &caller, shadow.seen.lowest(), shadow.def.meta.reads_private);
-        let result = match shown.await {
+        let result = match taint::note(on, &caller, &seen).await {
             Ok(()) => result,
             // What it was shown is not on record, so it is not shown.
             Err(e) => Err(ToolError::Store(e)),
         };
-        Some(self.settle(&mut span, &shadow, result))
+        Some(self.settle(&mut span, &shadow, result, seen))
     }
 
     /// Cleans and checks the arguments, and counts the call.
@@ -85,7 +96,7 @@ impl ToolSet {
         // Neither a handler nor a record gets to see a secret of the household's, whoever quotes it.
         household().clean_members(&mut args);
         let admitted = caller.admit_call(&def.name, &args).map_err(|e| e.to_string());
-        let why = args.remove(egress::WHY).filter(|_| entry.asks);
+        let why = args.remove(egress::WHY).filter(|_| entry.leaves);
         let why = why.as_ref().and_then(Value::as_str).map(|why| text::truncate(why, egress::MAX_WHY));
         let valid = def.validate(&mut args).map_err(|e| e.to_string());
         let (audited, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
@@ -143,11 +154,11 @@ impl ToolSet {
         describe(&mut span, shadow, Outcome::Refused, Some(problem), Some(&json));
         self.inner.metrics.tool_call(Outcome::Refused.as_str());
         self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(problem, 500))));
-        Reply { json, is_error: true, seen: Trust::Owner }
+        Reply { json, is_error: true, seen: Label::NOTHING }
     }
 
     /// Runs the handler behind the door; a panic is its error. Only what changes nothing is dropped when it is cancelled.
-    async fn run(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Value, ToolError> {
+    async fn run(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Ran, ToolError> {
         let (effect, cancelled) = (call.def.effect(), call.cancelled.clone());
         let run = AssertUnwindSafe(self.through_the_door(entry, call, why)).catch_unwind();
         let run = async { run.await.unwrap_or_else(|_| Err(ToolError::Internal("the tool panicked".into()))) };
@@ -162,26 +173,48 @@ impl ToolSet {
     }
 
     /// Runs the handler, if the call may be made.
-    async fn through_the_door(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Value, ToolError> {
-        if entry.asks && call.caller.taint().is_some() {
-            let egress_target = match (&entry.tool.egress_target, call.def.meta.sends_out) {
-                (Some(egress_target), _) => egress_target(&call).await?,
-                (None, true) => {
-                    Some(EgressTarget { outward: true, to: "somebody outside of the household".to_owned() })
-                }
-                (None, false) => None,
-            };
+    async fn through_the_door(&self, entry: &Entry, call: ToolCall, why: Option<String>) -> Result<Ran, ToolError> {
+        let influenced = call.caller.taint().is_some_and(|taint| taint.label().is_influenced());
+        let asks = entry.leaves && call.caller.taint().is_some() || entry.changes && influenced;
+        if asks {
+            let target = Self::target(entry, &call, influenced).await?;
             if let GateDecision::Hold(answer) =
-                self.inner.egress_gate.ask(&call, egress_target.as_ref(), why.as_deref()).await?
+                self.inner.egress_gate.ask(&call, target.as_ref(), why.as_deref()).await?
             {
-                return Ok(answer);
+                return Ok(Ran::Constant(answer));
             }
         }
-        (entry.tool.handler)(call).await
+        // Whether it was the first call of its kind, or whom it reached, would tell of rows that the session was not shown.
+        let silent = influenced && call.def.meta.carries_label && !call.def.meta.reads_private;
+        let answer = (entry.tool.handler)(call).await?;
+        Ok(if silent { Ran::Constant(json!({"status": "ok"})) } else { Ran::Answered(answer) })
+    }
+
+    /// Where the call goes. Somebody who influenced the session learns nothing of those whom it can't reach.
+    async fn target(entry: &Entry, call: &ToolCall, influenced: bool) -> Result<Option<EgressTarget>, ToolError> {
+        let target = match &entry.tool.egress_target {
+            Some(target) => target(call).await,
+            None => Ok(None),
+        };
+        match target {
+            Ok(None) | Err(ToolError::Refused { .. }) if influenced && call.def.meta.sends_out => {
+                Ok(Some(EgressTarget::unknown()))
+            }
+            Ok(None) if entry.tool.egress_target.is_none() && call.def.meta.sends_out => {
+                Ok(Some(EgressTarget::unknown()))
+            }
+            target => target,
+        }
     }
 
     /// Puts the end on record and makes the answer of it.
-    fn settle(&self, span: &mut Option<Span>, shadow: &ToolCall, result: Result<Value, ToolError>) -> Reply {
+    fn settle(
+        &self,
+        span: &mut Option<Span>,
+        shadow: &ToolCall,
+        result: Result<Value, ToolError>,
+        seen: Label,
+    ) -> Reply {
         let name = &shadow.def.name;
         let (outcome, detail) = match &result {
             Ok(_) => (Outcome::Ok, None),
@@ -206,8 +239,21 @@ impl ToolSet {
             Err(e) => (e.to_json(shadow.def.effect(), audited), !matches!(e, ToolError::Refused { .. })),
         };
         household().clean_json(&mut json);
-        Reply { json, is_error, seen: shadow.seen.lowest() }
+        Reply { json, is_error, seen }
     }
+}
+
+/// The label of what the call shows. What a tool's rows and words don't say is the household's own: an error quotes rows
+/// that were never returned, and a tool that isn't known to show labelled rows alone may tell of any.
+fn shown(call: &ToolCall, result: &Result<Value, ToolError>) -> Label {
+    let label = call.seen.label();
+    let tells = match result {
+        Ok(_) => call.def.meta.reads_private,
+        // What is wrong with its arguments, a session can see without asking.
+        Err(ToolError::Refused { code: "invalid_arguments", .. }) => false,
+        Err(_) => true,
+    };
+    if tells { Label { audience: Audience::Household, ..label } } else { label }
 }
 
 /// How much of a value is written down for a span, in bytes. It shows far less: this bounds what the cleaning costs.

@@ -11,7 +11,7 @@ use super::header::{Notify, Then, Use};
 use super::tool::{Functions, MAX_ROWS, SqlTool, SqlToolError, functions, load_dir};
 use super::values::{TextParam, row_object, shows};
 use crate::definition::{ArgumentsError, Definition, Meta};
-use base::{Seen, TenantId, Trust};
+use base::{Label, Seen, TenantId};
 use store::{Lease, Store, StoreError, describe};
 
 /// A job of a butler's directory, prepared.
@@ -135,7 +135,7 @@ impl SqlJob {
         store: &Store,
         tenant: &TenantId,
         args: Option<&Value>,
-    ) -> Result<(Vec<Map<String, Value>>, Trust), JobError> {
+    ) -> Result<(Vec<Map<String, Value>>, Label), JobError> {
         let mut args = args.and_then(Value::as_object).cloned().unwrap_or_default();
         self.arguments.validate(&mut args).map_err(JobError::Arguments)?;
         let values: Vec<TextParam> = self
@@ -161,7 +161,7 @@ impl SqlJob {
                 found.push(object);
             }
         }
-        Ok((found, seen.lowest()))
+        Ok((found, seen.label()))
     }
 }
 

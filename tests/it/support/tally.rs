@@ -28,7 +28,8 @@ impl Household {
     pub fn with_tally(self, sessions: usize) -> Self {
         let toml = format!(
             "[butler]\nname = \"{TALLY}\"\nport = 40195\ndescription = \"Counts.\"\n\n[butler.runtime]\nmodel = \"m\"\n\
-             max_concurrent_sessions = {sessions}\nmax_queued = 20\n\n[butler.switchboard]\nadvertise = true\n\n\
+             max_concurrent_sessions = {sessions}\nmax_queued = 20\n\n[butler.strangers]\nmay = [\"tally_add\", \"probe_echo\"]\n\n\
+             [butler.switchboard]\nadvertise = true\n\n\
              [modules.{TALLY}]\n\n[modules.probe]\n"
         );
         self.butler(TALLY, &toml)

@@ -42,7 +42,7 @@ pub(super) async fn ask(
 ) -> Result<Answered, AskError> {
     let (clock, butler) = (memory.store.clock(), memory.butler.as_str());
     let root = RequestContext::root(clock, tenant.clone(), "schedule", butler, call.schedule, trust);
-    let request = Arc::new(RequestContext { private: true, ..root });
+    let request = Arc::new(root);
     let options = SessionOptions {
         tools: Some(Arc::default()),
         one_round: true,

@@ -42,11 +42,6 @@ pub(super) async fn memory_context(call: ToolCall, with: With) -> Result<Value, 
         let message = format!("This is the memory of {}; other butlers have their own.", memory.butler);
         return Err(ToolError::refused("wrong_butler", message));
     }
-    let trust = call.context().trust;
-    if trust == Trust::Stranger {
-        // What it would be told is private, and whatever it answers goes to somebody whom nobody knows.
-        return Ok(json!({"context": "", "ids": [], "tokens": 0, "why": "it is for a stranger"}));
-    }
     let retrieval = &settings.retrieval;
     let budget = given.token_budget.unwrap_or(retrieval.context_token_budget);
     let zone = memory.store.time_zone().clone();
@@ -61,8 +56,8 @@ pub(super) async fn memory_context(call: ToolCall, with: With) -> Result<Value, 
         kinds: vec![Kind::Fact],
         scopes: vec!["global".to_owned(), memory.butler.as_str().to_owned()],
         butlers: vec![memory.butler.as_str().to_owned()],
-        // A stranger's words come in only where somebody asks for them.
-        least_trust: Some(Trust::Known),
+        // Other people's words come in only where somebody asks for them: they would lower the session's trust.
+        least_trust: Some(Trust::System),
         now: Some(now),
         ..Ask::default()
     };

@@ -40,7 +40,7 @@ pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
         ),
         tool!(
             with,
-            Meta { effect: Some(Effect::Idempotent), ..reading() },
+            Meta { effect: Some(Effect::Idempotent), ..reading() }.labelled(),
             memory_recall,
             "Recall what is known of a topic: facts and rules, the best first. What is recalled is noted as used.",
             json!({"topic": text("What is to be recalled, in a few words"), "scope": scope, "limit": limit,

@@ -15,7 +15,7 @@ use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 pub(super) const NAMES: &[&str] = &["memory_store_episode", "memory_store_fact", "memory_store_rule"];
 
 pub(super) fn tools(with: &With) -> Result<Vec<Tool>, ModuleError> {
-    let meta = || telling(Meta::write(Effect::Idempotent), &["content"]);
+    let meta = || telling(Meta::write(Effect::Idempotent).labelled(), &["content"]);
     let key = text(200, "With the same key the same is stored once, however often it is called");
     Ok(vec![
         tool!(
