@@ -14,17 +14,20 @@ use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, may};
 use super::sealed::Sealed;
-use access::{Grant, GrantScope, NewToken, TokenInfo};
+use access::{ChannelEnds, Grant, GrantScope, NewToken, TokenInfo};
 use base::{ButlerName, Clock, HumanDuration, Secret, TenantId};
+use inbox::envelope;
 
 const MOST_LABEL: usize = 100;
+const MOST_ENDPOINT: usize = 1000;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Tokens for programs.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
 pub trait TokensApi {
     /// Makes an operator's token; this answer is the only place where it ever stands in clear. `expires_in` is a
-    /// duration such as `30d`; without it the token lasts until it is revoked. Scope `admin`.
+    /// duration such as `30d`; without it the token lasts until it is revoked. `channels` and `endpoints`: of scope
+    /// `ingest`, the ends of channels that it speaks for. Scope `admin`.
     #[method(name = "token_create", param_kind = map, with_extensions)]
     async fn token_create(
         &self,
@@ -33,6 +36,8 @@ pub trait TokensApi {
         tenant: Option<String>,
         scopes: Vec<String>,
         expires_in: Option<String>,
+        channels: Option<Vec<String>>,
+        endpoints: Option<Vec<String>>,
     ) -> Result<MadeToken, Failure>;
 
     /// The live tokens, without their secret part. Scope `admin`.
@@ -54,6 +59,11 @@ pub struct MadeToken {
     pub tenant: String,
     pub butler: Option<String>,
     pub scopes: Vec<String>,
+    /// The ends of channels that it speaks for.
+    #[serde(default)]
+    pub channels: Vec<String>,
+    #[serde(default)]
+    pub endpoints: Vec<String>,
     pub expires_at: Option<Timestamp>,
 }
 
@@ -73,6 +83,8 @@ impl TokensApiServer for Rpc {
         tenant: Option<String>,
         scopes: Vec<String>,
         expires_in: Option<String>,
+        channels: Option<Vec<String>>,
+        endpoints: Option<Vec<String>>,
     ) -> Result<MadeToken, Failure> {
         let grant = may(ext, Need::Manage)?;
         let butler = match butler {
@@ -81,6 +93,8 @@ impl TokensApiServer for Rpc {
         };
         let services = self.supervisor.services();
         let new = checked(&grant, label, butler, tenant, &scopes, expires_in, &services.clock)?;
+        let ends = ends(&new, channels.unwrap_or_default(), endpoints.unwrap_or_default())?;
+        let new = NewToken { ends, ..new };
         let (token, id) = services.operators.create(new.clone()).await?;
         Ok(MadeToken {
             token: Sealed::from(Secret::new(token.expose().to_owned())),
@@ -89,6 +103,8 @@ impl TokensApiServer for Rpc {
             tenant: new.tenant.to_string(),
             butler: new.butler.map(|b| b.to_string()),
             scopes: new.scopes.iter().map(|s| s.as_str().to_owned()).collect(),
+            channels: new.ends.channels.into_iter().collect(),
+            endpoints: new.ends.endpoints.into_iter().collect(),
             expires_at: new.expires_at,
         })
     }
@@ -145,7 +161,36 @@ fn checked(
             Some(clock.now().checked_add(span).map_err(|e| Failure::invalid(e.to_string()))?)
         }
     };
-    Ok(NewToken { label, tenant, butler, scopes, expires_at })
+    Ok(NewToken { label, tenant, butler, scopes, ends: ChannelEnds::default(), expires_at })
+}
+
+/// The ends of channels that a new token shall speak for, checked.
+fn ends(new: &NewToken, channels: Vec<String>, endpoints: Vec<String>) -> Result<ChannelEnds, Failure> {
+    let channels: BTreeSet<String> = channels.into_iter().collect();
+    let endpoints: BTreeSet<String> = endpoints.into_iter().map(|endpoint| endpoint.trim().to_owned()).collect();
+    let handed_in = new.scopes.contains(&GrantScope::Ingest);
+    if !channels.is_empty() && !handed_in {
+        return Err(Failure::invalid("Only a token of the scope ingest speaks for channels: add --scope ingest."));
+    }
+    if channels.is_empty() && !endpoints.is_empty() {
+        return Err(Failure::invalid("An endpoint belongs to a channel: name it with --channel."));
+    }
+    if new.butler.is_some() && !channels.is_empty() {
+        return Err(Failure::invalid(
+            "Messages are for the whole household, so a token of one butler speaks for no channel.",
+        ));
+    }
+    for channel in &channels {
+        if !envelope::is_channel(channel) {
+            return Err(Failure::invalid(format!(
+                "`{channel}` is not a channel for messages from outside; such as telegram, email."
+            )));
+        }
+    }
+    if endpoints.iter().any(|endpoint| endpoint.is_empty() || endpoint.len() > MOST_ENDPOINT) {
+        return Err(Failure::invalid(format!("An endpoint has 1 to {MOST_ENDPOINT} bytes.")));
+    }
+    Ok(ChannelEnds { channels, endpoints })
 }
 
 #[cfg(test)]
@@ -160,6 +205,7 @@ mod tests {
             butler: None,
             tools: None,
             scopes: [GrantScope::Admin].into(),
+            ends: access::ChannelEnds::default(),
             expires_at: None,
         };
         let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
@@ -175,6 +221,27 @@ mod tests {
         let left = made.expires_at.unwrap().duration_since(Clock::default().now());
         assert!((29 * 86_400..=30 * 86_400).contains(&left.as_secs()), "{left:?}");
         assert!(ask("laptop", &["read"], None).unwrap().expires_at.is_none());
+    }
+
+    #[test]
+    fn a_token_names_ends_of_channels_that_there_are() {
+        let list = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let of = |scopes: &[&str], channels: &[&str], endpoints: &[&str]| {
+            ends(&ask("x", scopes, None).unwrap(), list(channels), list(endpoints))
+        };
+        let home = of(&["ingest"], &["email", "email"], &[" home "]).unwrap();
+        assert!(home.name("email", "home") && !home.name("email", "office"));
+        assert_eq!(of(&["ingest"], &[], &[]).unwrap(), ChannelEnds::default());
+        for (scopes, channels, endpoints, says) in [
+            (&["tools"][..], &["email"][..], &[][..], "--scope ingest"),
+            (&["ingest"], &[], &["home"], "--channel"),
+            (&["ingest"], &["chat"], &[], "`chat`"),
+            (&["ingest"], &["E Mail"], &[], "`E Mail`"),
+            (&["ingest"], &["email"], &[" "], "endpoint"),
+        ] {
+            let failure = of(scopes, channels, endpoints).unwrap_err();
+            assert!(failure.message.contains(says), "{}", failure.message);
+        }
     }
 
     #[test]

@@ -90,6 +90,12 @@ pub struct RequestContext {
     pub source_sender_identity: String,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub source_thread_identity: Option<String>,
+    /// Whether its thread is a group's, whose members all hear what is answered there.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub group: bool,
+    /// Whether its sender only claims to be who he says: neither the channel nor the house has proven it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unauthenticated: bool,
     pub trust: Trust,
     /// Whether what it asks for may speak of private data: it was put together by a session that had read some.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -110,6 +116,8 @@ impl RequestContext {
             source_endpoint_identity: endpoint.to_owned(),
             source_sender_identity: sender.to_owned(),
             source_thread_identity: None,
+            group: false,
+            unauthenticated: false,
             trust,
             private: false,
             lineage: Lineage { root_request_id: request_id, parent_session_id: None, depth: 0 },

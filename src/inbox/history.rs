@@ -23,7 +23,10 @@ const LETTERS: i64 = 100;
 /// One thing that was said.
 struct Said {
     at: Timestamp,
+    /// The channel's own name of who spoke, or the butler.
     from: String,
+    /// How a person calls himself, which everybody may as he likes.
+    calls_himself: Option<String>,
     text: Option<String>,
     emoji: Option<String>,
     by_butler: bool,
@@ -35,7 +38,8 @@ impl Said {
         let by_butler = entry.butler.is_some();
         Self {
             at: entry.said_at,
-            from: entry.butler.or(entry.person_name).unwrap_or(entry.person),
+            calls_himself: entry.person_name.filter(|name| !by_butler && *name != entry.person),
+            from: entry.butler.unwrap_or(entry.person),
             text: entry.text,
             emoji: entry.emoji,
             by_butler,
@@ -46,6 +50,9 @@ impl Said {
     fn shown(&self) -> Value {
         let words = self.text.as_ref().map(|w| text::truncate(w, MESSAGE_BYTES));
         let mut one = json!({"at": self.at.to_string(), "from": self.from, "text": words});
+        if let Some(name) = &self.calls_himself {
+            one["calls_himself"] = json!(name);
+        }
         // Whoever is shown it is believed no more than this.
         if self.trust < Trust::System {
             one["trust"] = json!(self.trust);
@@ -105,6 +112,7 @@ impl Inbox {
         let said = spoken.into_iter().map(|row| Said {
             at: row.at,
             from: row.butler,
+            calls_himself: None,
             text: row.message,
             emoji: row.emoji,
             by_butler: true,

@@ -137,6 +137,7 @@ impl Stage {
             butler: None,
             tools: None,
             scopes: [GrantScope::Tools].into(),
+            ends: access::ChannelEnds::default(),
             expires_at: None,
         };
         Ok(Caller::of(Arc::new(grant), &self.clock, "scenario"))
