@@ -269,12 +269,17 @@ impl Parts {
         let senders = drafts.iter().map(|d| (d.envelope.source.channel.as_str(), d.envelope.sender.identity.as_str()));
         let known = people::resolve(lease, tenant, &self.owner, senders).await?;
         let rules = self.rules.of(lease, tenant).await?;
-        let strangers = || drafts.iter().filter(|draft| draft.sender(&known).trust == Trust::Stranger);
-        let senders = strangers().map(|d| (d.envelope.source.channel.as_str(), d.envelope.sender.identity.as_str()));
+        let is_limited = |draft: &&Draft| {
+            draft.sender(&known).trust == Trust::Stranger
+                && !triage(&draft.envelope, &rules).is_some_and(|triage| triage.action.ends())
+        };
+        let strangers: Vec<&Draft> = drafts.iter().filter(is_limited).collect();
+        let senders =
+            strangers.iter().map(|d| (d.envelope.source.channel.as_str(), d.envelope.sender.identity.as_str()));
         let sent = Sent::read(lease, self.bounds.sender, self.store.clock().now(), senders).await?;
         // What a stranger has handed in already is known again, however much he may still send.
         let keys = drafts.iter().filter_map(|draft| Some(draft.key.also.as_ref()?.text.as_str()));
-        let on_record = on_record(lease, keys.chain(strangers().map(|draft| draft.key.text.as_str()))).await?;
+        let on_record = on_record(lease, keys.chain(strangers.iter().map(|draft| draft.key.text.as_str()))).await?;
         Ok(Ground { known, rules, on_record, sent })
     }
 

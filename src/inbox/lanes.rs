@@ -87,15 +87,19 @@ impl Lanes {
         self.waiting.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Takes a message in, if there is room and it is not known already. What others fill leaves as much again to the
-    /// household's own.
+    /// Takes a message in, if there is room and it is not known already. What strangers fill leaves half as much again to
+    /// people who are known, and as much again to the household's own.
     pub fn offer(&self, item: Item) {
         let mut waiting = self.lock();
         if waiting.known.contains(&item.request) {
             return;
         }
-        let room = if item.trust < Trust::System { self.capacity } else { self.capacity.saturating_mul(2) };
-        if waiting.known.len() >= room {
+        let more = match item.trust {
+            Trust::Stranger => 0,
+            Trust::Known => self.capacity / 2,
+            Trust::System | Trust::Owner => self.capacity,
+        };
+        if waiting.known.len() >= self.capacity.saturating_add(more) {
             waiting.overflown = true;
             return;
         }
@@ -124,13 +128,10 @@ impl Lanes {
     /// [`Lanes::leave`].
     pub fn take(&self, own: bool) -> Option<Item> {
         let mut waiting = self.lock();
-        let may = |item: &Item| !own || item.trust >= Trust::System;
-        let candidates: Vec<(usize, Candidate)> =
-            waiting.ready.iter().enumerate().filter(|(_, i)| may(i)).map(|(at, i)| (at, i.candidate())).collect();
-        let (places, candidates): (Vec<usize>, Vec<Candidate>) = candidates.into_iter().unzip();
-        let at = places[waiting.turns.next(&candidates)?];
+        let candidates: Vec<Candidate> = waiting.ready.iter().map(Item::candidate).collect();
+        let at = waiting.turns.next(&candidates, own)?;
         let item = waiting.ready.remove(at);
-        let more = waiting.ready.iter().any(may);
+        let more = waiting.ready.iter().any(|item| !own || item.trust >= Trust::System);
         drop(waiting);
         if more {
             self.ready.notify_one();

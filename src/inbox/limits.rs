@@ -49,7 +49,10 @@ impl Sent {
         keys.dedup();
         let rows = match keys.is_empty() {
             true => Vec::new(),
-            false => limits::recent(lease, &keys, (now - HOUR, now - DAY)).await?,
+            false => {
+                let most = i64::from(limits.per_hour.max(limits.per_day));
+                limits::recent(lease, &keys, (now - HOUR, now - DAY), most).await?
+            }
         };
         let recent = rows.into_iter().map(|row| ((row.channel.clone(), row.sender.clone()), row)).collect();
         Ok(Self { limits, now, recent })

@@ -62,8 +62,8 @@ pub struct Turns {
 }
 
 impl Turns {
-    /// Which of these is next; it counts as served.
-    pub fn next(&mut self, waiting: &[Candidate]) -> Option<usize> {
+    /// Which of all that wait is next; it counts as served. `own`: only the household's own may go.
+    pub fn next(&mut self, waiting: &[Candidate], own: bool) -> Option<usize> {
         let here: HashSet<Class> = waiting.iter().map(|one| (one.trust, one.tier)).collect();
         for (class, share) in &mut self.classes {
             // Who did not wait saves up nothing.
@@ -78,17 +78,18 @@ impl Turns {
         }
         let end = |class: &Class| self.classes.get(class).map_or(0, |share| share.next) + COST / weight(*class);
         // The more trusted first, then the more urgent, where it is the turn of both.
-        let class = here.into_iter().min_by_key(|class| (end(class), std::cmp::Reverse(class.0), class.1))?;
+        let may = here.into_iter().filter(|class| !own || class.0 >= Trust::System);
+        let class = may.min_by_key(|class| (end(class), std::cmp::Reverse(class.0), class.1))?;
         let share = self.classes.get_mut(&class)?;
         self.now = share.next;
         share.next += COST / weight(class);
-        let own = || waiting.iter().enumerate().filter(|(_, one)| (one.trust, one.tier) == class);
-        let senders: HashSet<&str> = own().map(|(_, one)| one.sender.as_str()).collect();
+        let of_class = || waiting.iter().enumerate().filter(|(_, one)| (one.trust, one.tier) == class);
+        let senders: HashSet<&str> = of_class().map(|(_, one)| one.sender.as_str()).collect();
         share.senders.retain(|sender, _| senders.contains(sender.as_str()));
         for sender in senders {
             share.senders.entry(sender.to_owned()).or_insert(share.now);
         }
-        let (at, one) = own().min_by_key(|(_, one)| (share.senders.get(&one.sender), one.seq))?;
+        let (at, one) = of_class().min_by_key(|(_, one)| (share.senders.get(&one.sender), one.seq))?;
         if let Some(next) = share.senders.get_mut(&one.sender) {
             share.now = *next;
             *next += 1;
@@ -147,7 +148,7 @@ mod tests {
     /// All of these in the order of their turns.
     fn order(turns: &mut Turns, mut waiting: Vec<Candidate>) -> Vec<i64> {
         let mut order = Vec::new();
-        while let Some(at) = turns.next(&waiting) {
+        while let Some(at) = turns.next(&waiting, false) {
             order.push(waiting.remove(at).seq);
         }
         order
@@ -159,7 +160,7 @@ mod tests {
         let mut waiting: Vec<Candidate> =
             (0..140).map(|n| one(Trust::Stranger, Tier::HighPriority, "eve", n)).collect();
         for _ in 0..50 {
-            let at = turns.next(&waiting).unwrap();
+            let at = turns.next(&waiting, false).unwrap();
             waiting.remove(at);
         }
         waiting.push(one(Trust::Known, Tier::Default, "bea", 999));
@@ -175,7 +176,7 @@ mod tests {
         for n in 1.. {
             // The owner goes on without end.
             let waiting = [stranger.clone(), one(Trust::Owner, Tier::Default, "ada", n)];
-            if turns.next(&waiting) == Some(0) {
+            if turns.next(&waiting, false) == Some(0) {
                 break;
             }
             served += 1;
@@ -190,7 +191,10 @@ mod tests {
         waiting.push(one(Trust::Stranger, Tier::Default, "mal", 10));
         waiting.push(one(Trust::Stranger, Tier::Default, "mal", 11));
         waiting.push(one(Trust::Stranger, Tier::Default, "zoe", 12));
-        assert_eq!(order(&mut turns, waiting)[..6], [0, 10, 12, 1, 11, 2]);
+        let first = turns.next(&waiting, false).unwrap();
+        assert_eq!(waiting.remove(first).seq, 0);
+        assert_eq!(turns.next(&waiting, true), None, "none is the household's own, and nobody's turn has passed");
+        assert_eq!(order(&mut turns, waiting)[..5], [10, 12, 1, 11, 2]);
     }
 
     #[test]

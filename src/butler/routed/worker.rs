@@ -274,9 +274,8 @@ impl Worker {
     /// Takes the one out of those that wait whose turn it is.
     fn next(&self, waiting: &mut Vec<(Uuid, Candidate)>) -> Option<Uuid> {
         let choose = |own: bool| {
-            let may = |one: &&(Uuid, Candidate)| !own || one.1.trust >= Trust::System;
-            let (ids, candidates): (Vec<Uuid>, Vec<Candidate>) = waiting.iter().filter(may).cloned().unzip();
-            let at = self.turns.lock().unwrap_or_else(PoisonError::into_inner).next(&candidates)?;
+            let (ids, candidates): (Vec<Uuid>, Vec<Candidate>) = waiting.iter().cloned().unzip();
+            let at = self.turns.lock().unwrap_or_else(PoisonError::into_inner).next(&candidates, own)?;
             Some((ids[at], candidates[at].trust))
         };
         let (next, _) = self.hands.take(choose, |taken| *taken)?;

@@ -19,21 +19,25 @@ store::row! {
     }
 }
 
-/// What these strangers, each a channel and a plain identity, have sent since the two moments.
+/// What these strangers, each a channel and a plain identity, have sent since the two moments: of each the newest, at most
+/// so many.
 pub async fn recent(
     lease: &mut Lease,
     senders: &[(String, String)],
     (hour, day): (Timestamp, Timestamp),
+    most: i64,
 ) -> Result<Vec<Recent>, StoreError> {
     let (channels, names): (Vec<&str>, Vec<&str>) =
         senders.iter().map(|(channel, sender)| (channel.as_str(), sender.as_str())).unzip();
     let sql = "SELECT asked.channel, asked.sender, count(*) FILTER (WHERE m.received_at > $3) AS of_hour,
                       count(*) AS of_day, min(m.received_at) FILTER (WHERE m.received_at > $3) AS first_of_hour,
                       min(m.received_at) AS first_of_day
-               FROM unnest($1::text[], $2::text[]) AS asked(channel, sender)
-               JOIN message_inbox m ON m.channel = asked.channel AND m.sender_key = asked.sender
-               WHERE m.trust = 'stranger' AND m.received_at > $4 GROUP BY 1, 2";
-    let rows = lease.read(sql, &[&channels, &names, &hour, &day]).await;
+               FROM unnest($1::text[], $2::text[]) AS asked(channel, sender), LATERAL (
+                   SELECT received_at FROM message_inbox
+                   WHERE channel = asked.channel AND sender_key = asked.sender AND trust = 'stranger' AND received_at > $4
+                   ORDER BY received_at DESC LIMIT $5) m
+               GROUP BY 1, 2";
+    let rows = lease.read(sql, &[&channels, &names, &hour, &day, &most]).await;
     Ok(rows.map_err(StoreError::query("counting what strangers have sent"))?.iter().map(Recent::from).collect())
 }
 

@@ -88,23 +88,24 @@ pub async fn behind(
 }
 
 /// The first messages of their lanes that may be dealt with now and are none of the known ones, at most so many; the
-/// household's own first, because there may be more than that of others.
+/// household's own first, because there may be more than that of others. `own`: the household's own alone.
 pub async fn first_of_lanes(
     lease: &mut Lease,
     schema: &str,
-    known: &[Uuid],
+    (known, own): (&[Uuid], bool),
     most: i64,
 ) -> Result<Vec<Waiting>, StoreError> {
     let sql = format!(
         "SELECT m.request_id, m.tenant_id, m.lane, m.tier, m.trust, m.channel, m.sender, m.seq
          FROM \"{schema}\".message_inbox m
          WHERE m.state = 'accepted' AND m.available_at <= clock_timestamp() AND m.request_id <> ALL($2)
+           AND (NOT $3 OR m.trust IN ('owner', 'system'))
            AND NOT EXISTS (SELECT 1 FROM \"{schema}\".message_inbox e
                            WHERE e.tenant_id = m.tenant_id AND e.lane = m.lane AND e.seq < m.seq
                              AND e.state IN ('accepted', 'processing'))
          ORDER BY array_position(ARRAY['owner', 'system', 'known', 'stranger'], m.trust), m.tier, m.seq LIMIT $1"
     );
-    let rows = lease.query(&sql, &[&most, &known]).await.map_err(looking())?;
+    let rows = lease.query(&sql, &[&most, &known, &own]).await.map_err(looking())?;
     Ok(rows.iter().map(Waiting::from).collect())
 }
 

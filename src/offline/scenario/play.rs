@@ -13,7 +13,7 @@ use super::error::StepError;
 use super::evidence::only_the_schema_refuses;
 use super::file::{Act, Proves, Scenario, Step};
 use super::matching::{Kept, differs, fill, fill_map, part};
-use access::{CallGuard, Caller, Grant, GrantScope, Holder, Taint, ToolsSeen};
+use access::{CallGuard, Caller, ChannelEnds, Grant, GrantScope, Holder, Taint, ToolsSeen};
 use base::{Clock, RequestContext, RequestId, SessionId, TenantId, Trust};
 use butler::Butler;
 use store::Store;
@@ -137,7 +137,7 @@ impl Stage {
             butler: None,
             tools: None,
             scopes: [GrantScope::Tools].into(),
-            ends: access::ChannelEnds::default(),
+            ends: ends(step),
             expires_at: None,
         };
         Ok(Caller::of(Arc::new(grant), &self.clock, "scenario"))
@@ -221,4 +221,11 @@ fn filled(sql: &str, kept: &Kept) -> String {
         sql = sql.replace(&format!("${name}"), &format!("'{}'", text.replace('\'', "''")));
     }
     sql
+}
+
+/// The ends of channels that the step's caller speaks for: whoever writes a scenario also says who has proven to be whom.
+fn ends(step: &Step) -> ChannelEnds {
+    let Act::Call { args, .. } = &step.act else { return ChannelEnds::default() };
+    let channel = args.get("source").and_then(|source| source.get("channel")).and_then(Value::as_str);
+    ChannelEnds { channels: channel.map(str::to_owned).into_iter().collect(), ..ChannelEnds::default() }
 }
