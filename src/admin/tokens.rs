@@ -25,20 +25,9 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 /// Tokens for programs.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
 pub trait TokensApi {
-    /// Makes an operator's token; this answer is the only place where it ever stands in clear. `expires_in` is a
-    /// duration such as `30d`; without it the token lasts until it is revoked. `channels` and `endpoints`: of scope
-    /// `ingest`, the ends of channels that it speaks for. Scope `admin`.
+    /// Makes an operator's token; this answer is the only place where it ever stands in clear. Scope `admin`.
     #[method(name = "token_create", param_kind = map, with_extensions)]
-    async fn token_create(
-        &self,
-        label: String,
-        butler: Option<String>,
-        tenant: Option<String>,
-        scopes: Vec<String>,
-        expires_in: Option<String>,
-        channels: Option<Vec<String>>,
-        endpoints: Option<Vec<String>>,
-    ) -> Result<MadeToken, Failure>;
+    async fn token_create(&self, wanted: WantedToken) -> Result<MadeToken, Failure>;
 
     /// The live tokens, without their secret part. Scope `admin`.
     #[method(name = "token_list", param_kind = map, with_extensions)]
@@ -47,6 +36,26 @@ pub trait TokensApi {
     /// Ends a token at once. Scope `admin`.
     #[method(name = "token_revoke", param_kind = map, with_extensions)]
     async fn token_revoke(&self, id: Uuid) -> Result<Revoked, Failure>;
+}
+
+/// What a new token shall be.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WantedToken {
+    pub label: String,
+    #[serde(default)]
+    pub butler: Option<String>,
+    #[serde(default)]
+    pub tenant: Option<String>,
+    pub scopes: Vec<String>,
+    /// A duration such as `30d`; without it the token lasts until it is revoked.
+    #[serde(default)]
+    pub expires_in: Option<String>,
+    /// Of scope `ingest`: the channels that it speaks for, and the household's own ends of them.
+    #[serde(default)]
+    pub channels: Vec<String>,
+    #[serde(default)]
+    pub endpoints: Vec<String>,
 }
 
 /// A token that was just made.
@@ -75,26 +84,14 @@ pub struct Revoked {
 
 #[async_trait]
 impl TokensApiServer for Rpc {
-    async fn token_create(
-        &self,
-        ext: &Extensions,
-        label: String,
-        butler: Option<String>,
-        tenant: Option<String>,
-        scopes: Vec<String>,
-        expires_in: Option<String>,
-        channels: Option<Vec<String>>,
-        endpoints: Option<Vec<String>>,
-    ) -> Result<MadeToken, Failure> {
+    async fn token_create(&self, ext: &Extensions, wanted: WantedToken) -> Result<MadeToken, Failure> {
         let grant = may(ext, Need::Manage)?;
-        let butler = match butler {
-            Some(name) => Some(self.known(&name).await?),
+        let butler = match &wanted.butler {
+            Some(name) => Some(self.known(name).await?),
             None => None,
         };
         let services = self.supervisor.services();
-        let new = checked(&grant, label, butler, tenant, &scopes, expires_in, &services.clock)?;
-        let ends = ends(&new, channels.unwrap_or_default(), endpoints.unwrap_or_default())?;
-        let new = NewToken { ends, ..new };
+        let new = checked(&grant, wanted, butler, &services.clock)?;
         let (token, id) = services.operators.create(new.clone()).await?;
         Ok(MadeToken {
             token: Sealed::from(Secret::new(token.expose().to_owned())),
@@ -122,15 +119,8 @@ impl TokensApiServer for Rpc {
 }
 
 /// What was asked for, checked; never more than what `grant` itself may.
-fn checked(
-    grant: &Grant,
-    label: String,
-    butler: Option<ButlerName>,
-    tenant: Option<String>,
-    scopes: &[String],
-    expires_in: Option<String>,
-    clock: &Clock,
-) -> Result<NewToken, Failure> {
+fn checked(grant: &Grant, wanted: WantedToken, butler: Option<ButlerName>, clock: &Clock) -> Result<NewToken, Failure> {
+    let WantedToken { label, tenant, scopes, expires_in, channels, endpoints, .. } = wanted;
     let tenant = match tenant {
         Some(name) => TenantId::new(&name).map_err(|e| Failure::invalid(format!("The tenant {e}.")))?,
         None => grant.tenant.clone(),
@@ -161,21 +151,26 @@ fn checked(
             Some(clock.now().checked_add(span).map_err(|e| Failure::invalid(e.to_string()))?)
         }
     };
-    Ok(NewToken { label, tenant, butler, scopes, ends: ChannelEnds::default(), expires_at })
+    let ends = ends(&scopes, butler.is_some(), channels, endpoints)?;
+    Ok(NewToken { label, tenant, butler, scopes, ends, expires_at })
 }
 
 /// The ends of channels that a new token shall speak for, checked.
-fn ends(new: &NewToken, channels: Vec<String>, endpoints: Vec<String>) -> Result<ChannelEnds, Failure> {
+fn ends(
+    scopes: &BTreeSet<GrantScope>,
+    of_one_butler: bool,
+    channels: Vec<String>,
+    endpoints: Vec<String>,
+) -> Result<ChannelEnds, Failure> {
     let channels: BTreeSet<String> = channels.into_iter().collect();
     let endpoints: BTreeSet<String> = endpoints.into_iter().map(|endpoint| endpoint.trim().to_owned()).collect();
-    let handed_in = new.scopes.contains(&GrantScope::Ingest);
-    if !channels.is_empty() && !handed_in {
+    if !channels.is_empty() && !scopes.contains(&GrantScope::Ingest) {
         return Err(Failure::invalid("Only a token of the scope ingest speaks for channels: add --scope ingest."));
     }
     if channels.is_empty() && !endpoints.is_empty() {
         return Err(Failure::invalid("An endpoint belongs to a channel: name it with --channel."));
     }
-    if new.butler.is_some() && !channels.is_empty() {
+    if of_one_butler && !channels.is_empty() {
         return Err(Failure::invalid(
             "Messages are for the whole household, so a token of one butler speaks for no channel.",
         ));
@@ -199,6 +194,10 @@ mod tests {
     use access::Holder;
 
     fn ask(label: &str, scopes: &[&str], expires_in: Option<&str>) -> Result<NewToken, Failure> {
+        ask_for(label, scopes, expires_in, WantedToken::default())
+    }
+
+    fn ask_for(label: &str, scopes: &[&str], expires_in: Option<&str>, more: WantedToken) -> Result<NewToken, Failure> {
         let admin = Grant {
             holder: Holder::Operator { id: uuid::Uuid::nil(), label: "test".into() },
             tenant: TenantId::owner(),
@@ -209,7 +208,8 @@ mod tests {
             expires_at: None,
         };
         let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
-        checked(&admin, label.into(), None, None, &scopes, expires_in.map(Into::into), &Clock::default())
+        let wanted = WantedToken { label: label.into(), scopes, expires_in: expires_in.map(Into::into), ..more };
+        checked(&admin, wanted, None, &Clock::default())
     }
 
     #[test]
@@ -227,7 +227,8 @@ mod tests {
     fn a_token_names_ends_of_channels_that_there_are() {
         let list = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
         let of = |scopes: &[&str], channels: &[&str], endpoints: &[&str]| {
-            ends(&ask("x", scopes, None).unwrap(), list(channels), list(endpoints))
+            let more = WantedToken { channels: list(channels), endpoints: list(endpoints), ..WantedToken::default() };
+            ask_for("x", scopes, None, more).map(|new| new.ends)
         };
         let home = of(&["ingest"], &["email", "email"], &[" home "]).unwrap();
         assert!(home.name("email", "home") && !home.name("email", "office"));

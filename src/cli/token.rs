@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use super::common::Id;
 use super::out::Out;
 use super::{Caller, Outcome};
-use admin::MadeToken;
 use admin::api::TokensApiClient;
+use admin::{MadeToken, WantedToken};
 
 /// `token`
 #[derive(Debug, Subcommand)]
@@ -52,9 +52,8 @@ pub async fn run(caller: Caller, what: Token) -> Outcome {
     let calls = caller.quick()?;
     match what {
         Token::New { label, butler, tenant, scopes, channels, endpoints, expires_in } => {
-            let (channels, endpoints) = (Some(channels), Some(endpoints));
-            let made = calls.token_create(label, butler, tenant, scopes, expires_in, channels, endpoints);
-            caller.show(made.await, told)
+            let wanted = WantedToken { label, butler, tenant, scopes, expires_in, channels, endpoints };
+            caller.show(calls.token_create(wanted).await, told)
         }
         Token::List => caller.show(calls.token_list().await, |out, tokens| {
             out.table(tokens)

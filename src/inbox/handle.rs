@@ -181,9 +181,10 @@ impl Inbox {
     }
 
     /// Whether an answer to this request reaches the owner and nobody else: it came in over the house's own door, or under
-    /// one of the owner's identities.
+    /// one of the owner's identities, and not of somebody who only claims that: his thread may lead anywhere.
     pub fn is_own(&self, request: &RequestContext) -> bool {
-        self.is_owners(&request.tenant_id, &request.source_channel, &request.source_sender_identity)
+        !request.unauthenticated
+            && self.is_owners(&request.tenant_id, &request.source_channel, &request.source_sender_identity)
     }
 
     /// Whether this is the owner's own identity on the channel. On the house's own channels it always is: only those whom

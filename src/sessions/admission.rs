@@ -66,7 +66,7 @@ impl Urgency {
     }
 
     /// Whether somebody outside the household asked for it.
-    fn from_outside(self) -> bool {
+    fn is_outside(self) -> bool {
         matches!(self, Urgency::Known | Urgency::Stranger)
     }
 }
@@ -157,7 +157,7 @@ impl State {
 
     fn free(&self, quota: usize, urgency: Urgency) -> bool {
         let quota = &self.butlers[quota];
-        let outside = urgency.from_outside();
+        let outside = urgency.is_outside();
         let kept = usize::from((outside || urgency == Urgency::Housekeeping) && self.permits > 1);
         // However many from outside run, whatever the owner wants of this butler begins at once.
         let kept_here = usize::from(outside && quota.most > 1);
@@ -172,8 +172,8 @@ impl State {
             // Beside the first ones stands only who has waited very long, and beside the owner nobody from outside else.
             let most = match w.urgency {
                 Urgency::First => 0,
-                _ if steps >= VERY_LONG => u64::from(w.urgency.from_outside()),
-                _ => 1 + u64::from(w.urgency.from_outside()),
+                _ if steps >= VERY_LONG => u64::from(w.urgency.is_outside()),
+                _ => 1 + u64::from(w.urgency.is_outside()),
             };
             w.urgency.rank().saturating_sub(steps).max(most)
         };

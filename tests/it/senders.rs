@@ -177,6 +177,22 @@ async fn only_who_is_proven_to_be_somebody_is_believed() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_answer_to_whoever_claims_to_be_the_owner_is_none_to_the_owner() {
+    let model = model(json!([{"when": "LETTER", "steps": [
+        {"call": {"tool": "measurement_latest", "arguments": {"kind": "weight"}}}, {"say": "It is KESTREL 82 kg."}]}]))
+    .await;
+    let household = owners(&model);
+    let daemon = household.start().await;
+    daemon.mcp("health").ok("measurement_log", json!({"kind": "weight", "value": {"kg": 82}})).await;
+    let letter =
+        |id: &str| pinned(mail(id, Some("a thread of his own"), ADA, &format!("LETTER-{id}: my weight?")), "health");
+    let entry = through(&daemon, &letter("proven")).await;
+    assert_eq!(entry["replies"][0]["message"], "It is KESTREL 82 kg.", "{entry}");
+    let entry = through(&daemon, &claimed(letter("claimed"), "none")).await;
+    assert!(!entry["replies"].to_string().contains("KESTREL"), "it went where the thread leads: {entry}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_swallows_the_next_message_of_another() {
     let household = owners(&model(json!([])).await);
     let daemon = household.start().await;

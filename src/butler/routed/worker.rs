@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::prior::{self, Next, Work};
+use crate::sql::{WaitingRoute, waiting_routes};
 use approvals::{ApprovalGate, risky};
 use base::{RequestContext, RequestId, SessionId, TenantId, Trust, text};
 use config::ButlerConfig;
@@ -43,16 +44,6 @@ struct Worker {
     turns: Mutex<Turns>,
     /// What others than the owner asked for leaves one pair of hands to the owner.
     hands: OwnersHand,
-}
-
-store::row! {
-    /// A row that waits.
-    struct WaitingRow {
-        id: Uuid,
-        seq: i64,
-        trust: String,
-        root: Option<Uuid>,
-    }
 }
 
 store::row! {
@@ -249,22 +240,13 @@ impl Handler for Worker {
 impl Worker {
     /// What may be claimed, and whose it is.
     async fn waiting(&self, lease: &mut Lease, in_hand: &[Uuid]) -> Result<Vec<(Uuid, Candidate)>, StoreError> {
-        let sql = format!(
-            "SELECT n.id, n.seq, n.trust, CASE WHEN n.kind = 'message' THEN n.request_id
-                    ELSE (n.route #>> '{{request_context,lineage,root_request_id}}')::uuid END AS root
-             FROM {} n WHERE n.state IN ('accepted', 'processing') AND (n.claim_id IS NULL OR n.lease_until < clock_timestamp())
-               AND n.available_at <= clock_timestamp() AND n.id <> ALL($1)
-             ORDER BY array_position(ARRAY['owner', 'system', 'known', 'stranger'], n.trust), n.seq LIMIT $2",
-            self.table.table
-        );
-        let rows = lease.query(&sql, &[&in_hand, &LOOKED_AT]).await.map_err(failed())?;
-        let rows: Vec<WaitingRow> = rows.iter().map(WaitingRow::from).collect();
+        let rows = waiting_routes(lease, &self.table.table, in_hand, LOOKED_AT).await?;
         let roots: Vec<Uuid> = rows.iter().filter_map(|row| row.root).collect();
         let sent_by = match roots.is_empty() {
             true => HashMap::new(),
             false => self.parts.inbox.sent_by(lease, &roots).await?,
         };
-        let candidate = |row: WaitingRow| {
+        let candidate = |row: WaitingRoute| {
             let (sender, tier) = row.root.and_then(|root| sent_by.get(&root).cloned()).unwrap_or_default();
             (row.id, Candidate { trust: Trust::from_name(&row.trust), tier, sender, seq: row.seq })
         };
