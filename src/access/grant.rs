@@ -11,6 +11,7 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
 use super::calls::{CallGuard, CallRefused};
+use super::ends::ChannelEnds;
 use super::taint::Taint;
 use base::{ButlerName, Clock, RequestContext, SessionId, TenantId, TraceContext, Trust};
 
@@ -91,10 +92,22 @@ pub struct Grant {
     /// Only these tools; `None` is all of the butler's.
     pub tools: Option<Arc<BTreeSet<String>>>,
     pub scopes: BTreeSet<GrantScope>,
+    /// Of a connector: the ends of channels that it speaks for.
+    pub ends: ChannelEnds,
     pub expires_at: Option<Timestamp>,
 }
 
 impl Grant {
+    /// Whether its holder may hand in messages that came through this end of a channel.
+    pub fn hands_in(&self, channel: &str, endpoint: &str) -> bool {
+        self.ends.channels.is_empty() || self.speaks_for(channel, endpoint)
+    }
+
+    /// Whether its holder is believed on who writes there.
+    pub fn speaks_for(&self, channel: &str, endpoint: &str) -> bool {
+        self.has(GrantScope::Admin) && self.butler.is_none() || self.ends.name(channel, endpoint)
+    }
+
     /// Whether the token is for this.
     pub fn has(&self, scope: GrantScope) -> bool {
         self.scopes.contains(&scope) || self.scopes.contains(&GrantScope::Admin)
@@ -180,6 +193,7 @@ impl Caller {
             butler: None,
             tools: None,
             scopes: [GrantScope::Tools].into(),
+            ends: ChannelEnds::default(),
             expires_at: None,
         };
         Self { grant: Arc::new(grant), context }

@@ -6,6 +6,7 @@
 mod calls;
 pub mod credentials;
 mod edge;
+mod ends;
 mod grant;
 mod operator;
 mod sql;
@@ -14,6 +15,7 @@ mod token;
 
 pub use calls::{CallGuard, CallRefused, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
+pub use ends::ChannelEnds;
 pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen, approval_label};
 pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};
 pub use taint::{Taint, may_tell};

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::ends::ChannelEnds;
 use super::grant::{Grant, GrantScope, Holder};
 use super::sql::{self, TokenRow};
 use super::token::{Token, TokenBook};
@@ -30,6 +31,7 @@ pub struct NewToken {
     pub tenant: TenantId,
     pub butler: Option<ButlerName>,
     pub scopes: BTreeSet<GrantScope>,
+    pub ends: ChannelEnds,
     pub expires_at: Option<Timestamp>,
 }
 
@@ -42,6 +44,11 @@ store::row! {
         pub tenant: String,
         pub butler: Option<String>,
         pub scopes: Vec<String>,
+        /// The ends of channels that it speaks for.
+        #[serde(default)]
+        pub channels: Vec<String>,
+        #[serde(default)]
+        pub endpoints: Vec<String>,
         pub created_at: Timestamp,
         pub expires_at: Option<Timestamp>,
     }
@@ -69,6 +76,10 @@ impl OperatorTokens {
                 butler: row.butler.map(|b| ButlerName::new(&b)).transpose().map_err(|_| unexpected())?,
                 tools: None,
                 scopes: row.scopes.iter().filter_map(|s| GrantScope::from_name(s)).collect(),
+                ends: ChannelEnds {
+                    channels: row.channels.into_iter().collect(),
+                    endpoints: row.endpoints.into_iter().collect(),
+                },
                 expires_at: row.expires_at,
             };
             book.insert(sha256, grant);
@@ -82,6 +93,8 @@ impl OperatorTokens {
         token.hide();
         let id = Uuid::now_v7();
         let scopes: Vec<&str> = new.scopes.iter().map(|s| s.as_str()).collect();
+        let channels: Vec<&String> = new.ends.channels.iter().collect();
+        let endpoints: Vec<&String> = new.ends.endpoints.iter().collect();
         let mut lease = self.db.shared(&new.tenant).await?;
         lease
             .execute(
@@ -93,6 +106,8 @@ impl OperatorTokens {
                     &new.butler.as_ref().map(ButlerName::as_str),
                     &scopes,
                     &new.expires_at,
+                    &channels,
+                    &endpoints,
                 ],
             )
             .await
@@ -103,6 +118,7 @@ impl OperatorTokens {
             butler: new.butler,
             tools: None,
             scopes: new.scopes,
+            ends: new.ends,
             expires_at: new.expires_at,
         };
         self.book.insert(token.sha256(), grant);

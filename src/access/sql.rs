@@ -11,20 +11,23 @@ store::row! {
         pub label: String,
         pub butler: Option<String>,
         pub scopes: Vec<String>,
+        pub channels: Vec<String>,
+        pub endpoints: Vec<String>,
         pub expires_at: Option<Timestamp>,
         pub tenant_id: String,
     }
 }
 
-pub const LIVE_TOKENS: &str = "SELECT id, sha256, label, butler, scopes, expires_at, tenant_id FROM shared.tokens
-    WHERE revoked_at IS NULL";
+pub const LIVE_TOKENS: &str = "SELECT id, sha256, label, butler, scopes, channels, endpoints, expires_at, tenant_id
+    FROM shared.tokens WHERE revoked_at IS NULL";
 
 pub const ADD_TOKEN: &str =
-    "INSERT INTO shared.tokens (id, sha256, label, butler, scopes, expires_at) VALUES ($1, $2, $3, $4, $5, $6)";
+    "INSERT INTO shared.tokens (id, sha256, label, butler, scopes, expires_at, channels, endpoints)
+     VALUES ($1, $2, $3, $4, $5, $6, $7, $8)";
 
 /// What may be told of the live tokens, newest first.
 pub const TOLD_TOKENS: &str =
-    "SELECT id, label, tenant_id AS tenant, butler, scopes, created_at, expires_at FROM shared.tokens
+    "SELECT id, label, tenant_id AS tenant, butler, scopes, channels, endpoints, created_at, expires_at FROM shared.tokens
      WHERE revoked_at IS NULL ORDER BY created_at DESC, id DESC";
 
 pub const REVOKE_TOKEN: &str =

@@ -24,7 +24,8 @@ use access::{Edge, Holder};
 use base::{Trust, task};
 use butler::ButlerState;
 use inbox::{
-    AcceptError, Control, Envelope, Event, Follower, Inbox, Live, LiveUpdate, News, Payload, Sender, Source, Tier,
+    AcceptError, Authentication, Control, Envelope, Event, Follower, Inbox, Live, LiveUpdate, News, Payload, Sender,
+    Source, Tier,
 };
 use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use sessions::SessionEvent;
@@ -178,6 +179,11 @@ impl Inbound<'_> {
     }
 }
 
+/// A name of one token's own. A stroke in the label does not read as its end.
+fn own_name(label: &str, name: &str) -> String {
+    format!("{}/{name}", label.replace('%', "%25").replace('/', "%2F"))
+}
+
 fn envelope(inbox: &Inbox, label: &str, message: Said, butler: Option<String>) -> Envelope {
     let thread = message.thread.as_deref().map(str::trim).filter(|t| !t.is_empty()).unwrap_or(THREAD);
     let id = message.id.filter(|id| !id.trim().is_empty()).unwrap_or_else(|| Uuid::now_v7().to_string());
@@ -190,11 +196,15 @@ fn envelope(inbox: &Inbox, label: &str, message: Said, butler: Option<String>) -
         },
         event: Event {
             // Of each token its own: two programs may number alike, and one must not read the other's conversation.
-            external_event_id: format!("{label}/{id}"),
-            external_thread_id: Some(format!("{label}/{thread}")),
+            external_event_id: own_name(label, &id),
+            external_thread_id: Some(own_name(label, thread)),
             observed_at: inbox.clock().now(),
         },
-        sender: Sender { identity: label.to_owned(), more: Map::new() },
+        sender: Sender {
+            identity: label.to_owned(),
+            authenticated: Some(Authentication::pass("token")),
+            more: Map::new(),
+        },
         payload: Payload { raw: None, normalized_text: message.text, attachments: Vec::new() },
         control: Control { policy_tier: Tier::Interactive, pinned_target: butler, ..Control::default() },
     }
@@ -307,5 +317,12 @@ mod tests {
             (Some("health"), Some("t"), Some("1"))
         );
         assert!(read(r#"{"text": "hi", "trust": "owner"}"#).is_err() && read("{}").is_err());
+    }
+
+    #[test]
+    fn no_label_makes_another_tokens_thread() {
+        assert_eq!(own_name("cli", "main"), "cli/main");
+        assert_ne!(own_name("a/b", "c"), own_name("a", "b/c"));
+        assert_ne!(own_name("a%2Fb", "c"), own_name("a/b", "c"));
     }
 }

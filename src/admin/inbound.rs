@@ -11,7 +11,7 @@ use super::failure::Failure;
 use super::rights::{self, Need};
 use access::{Edge, Grant};
 use base::TenantId;
-use inbox::AcceptError;
+use inbox::{AcceptError, HandedInBy};
 use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use supervisor::Supervisor;
 
@@ -73,7 +73,7 @@ impl Inbound<'_> {
                 return said(StatusCode::BAD_REQUEST, "invalid_envelope", &format!("The body is not valid JSON: {e}."));
             }
         };
-        match self.supervisor.services().inbox.ingest(tenant, envelope).await {
+        match self.supervisor.services().inbox.ingest(tenant, envelope, HandedInBy::Token(self.grant)).await {
             Ok(accepted) => json_body(StatusCode::ACCEPTED, &json!(accepted)),
             Err(e) => refusal_of(&e),
         }
@@ -100,7 +100,8 @@ impl Inbound<'_> {
 pub(super) fn refusal_of(e: &AcceptError) -> Response<Body> {
     let status = match e {
         AcceptError::Invalid(_) => StatusCode::BAD_REQUEST,
-        AcceptError::Full { .. } => StatusCode::TOO_MANY_REQUESTS,
+        AcceptError::Foreign { .. } | AcceptError::Unproven { .. } => StatusCode::FORBIDDEN,
+        AcceptError::Full { .. } | AcceptError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
         AcceptError::Unavailable | AcceptError::NotUp => StatusCode::SERVICE_UNAVAILABLE,
     };
     let mut response = said(status, e.code(), &e.to_string());

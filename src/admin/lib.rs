@@ -62,7 +62,7 @@ pub use secrets::SecretName;
 pub use server::serve;
 pub use services::DbLogin;
 pub use timeline::{Timeline, TracedRun, TracedSession};
-pub use tokens::{MadeToken, Revoked};
+pub use tokens::{MadeToken, Revoked, WantedToken};
 pub use undo::{TakenBack, UndoableCall, Undone};
 pub use work::{Started, ToolAnswer, ToolInfo};
 

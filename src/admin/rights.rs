@@ -99,6 +99,7 @@ mod tests {
             butler: None,
             tools: None,
             scopes: scopes.iter().copied().collect(),
+            ends: access::ChannelEnds::default(),
             expires_at: None,
         }
     }

@@ -14,26 +14,20 @@ use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, may};
 use super::sealed::Sealed;
-use access::{Grant, GrantScope, NewToken, TokenInfo};
+use access::{ChannelEnds, Grant, GrantScope, NewToken, TokenInfo};
 use base::{ButlerName, Clock, HumanDuration, Secret, TenantId};
+use inbox::envelope;
 
 const MOST_LABEL: usize = 100;
+const MOST_ENDPOINT: usize = 1000;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 86_400);
 
 /// Tokens for programs.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
 pub trait TokensApi {
-    /// Makes an operator's token; this answer is the only place where it ever stands in clear. `expires_in` is a
-    /// duration such as `30d`; without it the token lasts until it is revoked. Scope `admin`.
+    /// Makes an operator's token; this answer is the only place where it ever stands in clear. Scope `admin`.
     #[method(name = "token_create", param_kind = map, with_extensions)]
-    async fn token_create(
-        &self,
-        label: String,
-        butler: Option<String>,
-        tenant: Option<String>,
-        scopes: Vec<String>,
-        expires_in: Option<String>,
-    ) -> Result<MadeToken, Failure>;
+    async fn token_create(&self, wanted: WantedToken) -> Result<MadeToken, Failure>;
 
     /// The live tokens, without their secret part. Scope `admin`.
     #[method(name = "token_list", param_kind = map, with_extensions)]
@@ -42,6 +36,26 @@ pub trait TokensApi {
     /// Ends a token at once. Scope `admin`.
     #[method(name = "token_revoke", param_kind = map, with_extensions)]
     async fn token_revoke(&self, id: Uuid) -> Result<Revoked, Failure>;
+}
+
+/// What a new token shall be.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct WantedToken {
+    pub label: String,
+    #[serde(default)]
+    pub butler: Option<String>,
+    #[serde(default)]
+    pub tenant: Option<String>,
+    pub scopes: Vec<String>,
+    /// A duration such as `30d`; without it the token lasts until it is revoked.
+    #[serde(default)]
+    pub expires_in: Option<String>,
+    /// Of scope `ingest`: the channels that it speaks for, and the household's own ends of them.
+    #[serde(default)]
+    pub channels: Vec<String>,
+    #[serde(default)]
+    pub endpoints: Vec<String>,
 }
 
 /// A token that was just made.
@@ -54,6 +68,11 @@ pub struct MadeToken {
     pub tenant: String,
     pub butler: Option<String>,
     pub scopes: Vec<String>,
+    /// The ends of channels that it speaks for.
+    #[serde(default)]
+    pub channels: Vec<String>,
+    #[serde(default)]
+    pub endpoints: Vec<String>,
     pub expires_at: Option<Timestamp>,
 }
 
@@ -65,22 +84,14 @@ pub struct Revoked {
 
 #[async_trait]
 impl TokensApiServer for Rpc {
-    async fn token_create(
-        &self,
-        ext: &Extensions,
-        label: String,
-        butler: Option<String>,
-        tenant: Option<String>,
-        scopes: Vec<String>,
-        expires_in: Option<String>,
-    ) -> Result<MadeToken, Failure> {
+    async fn token_create(&self, ext: &Extensions, wanted: WantedToken) -> Result<MadeToken, Failure> {
         let grant = may(ext, Need::Manage)?;
-        let butler = match butler {
-            Some(name) => Some(self.known(&name).await?),
+        let butler = match &wanted.butler {
+            Some(name) => Some(self.known(name).await?),
             None => None,
         };
         let services = self.supervisor.services();
-        let new = checked(&grant, label, butler, tenant, &scopes, expires_in, &services.clock)?;
+        let new = checked(&grant, wanted, butler, &services.clock)?;
         let (token, id) = services.operators.create(new.clone()).await?;
         Ok(MadeToken {
             token: Sealed::from(Secret::new(token.expose().to_owned())),
@@ -89,6 +100,8 @@ impl TokensApiServer for Rpc {
             tenant: new.tenant.to_string(),
             butler: new.butler.map(|b| b.to_string()),
             scopes: new.scopes.iter().map(|s| s.as_str().to_owned()).collect(),
+            channels: new.ends.channels.into_iter().collect(),
+            endpoints: new.ends.endpoints.into_iter().collect(),
             expires_at: new.expires_at,
         })
     }
@@ -106,15 +119,8 @@ impl TokensApiServer for Rpc {
 }
 
 /// What was asked for, checked; never more than what `grant` itself may.
-fn checked(
-    grant: &Grant,
-    label: String,
-    butler: Option<ButlerName>,
-    tenant: Option<String>,
-    scopes: &[String],
-    expires_in: Option<String>,
-    clock: &Clock,
-) -> Result<NewToken, Failure> {
+fn checked(grant: &Grant, wanted: WantedToken, butler: Option<ButlerName>, clock: &Clock) -> Result<NewToken, Failure> {
+    let WantedToken { label, tenant, scopes, expires_in, channels, endpoints, .. } = wanted;
     let tenant = match tenant {
         Some(name) => TenantId::new(&name).map_err(|e| Failure::invalid(format!("The tenant {e}.")))?,
         None => grant.tenant.clone(),
@@ -145,7 +151,41 @@ fn checked(
             Some(clock.now().checked_add(span).map_err(|e| Failure::invalid(e.to_string()))?)
         }
     };
-    Ok(NewToken { label, tenant, butler, scopes, expires_at })
+    let ends = ends(&scopes, butler.is_some(), channels, endpoints)?;
+    Ok(NewToken { label, tenant, butler, scopes, ends, expires_at })
+}
+
+/// The ends of channels that a new token shall speak for, checked.
+fn ends(
+    scopes: &BTreeSet<GrantScope>,
+    of_one_butler: bool,
+    channels: Vec<String>,
+    endpoints: Vec<String>,
+) -> Result<ChannelEnds, Failure> {
+    let channels: BTreeSet<String> = channels.into_iter().collect();
+    let endpoints: BTreeSet<String> = endpoints.into_iter().map(|endpoint| endpoint.trim().to_owned()).collect();
+    if !channels.is_empty() && !scopes.contains(&GrantScope::Ingest) {
+        return Err(Failure::invalid("Only a token of the scope ingest speaks for channels: add --scope ingest."));
+    }
+    if channels.is_empty() && !endpoints.is_empty() {
+        return Err(Failure::invalid("An endpoint belongs to a channel: name it with --channel."));
+    }
+    if of_one_butler && !channels.is_empty() {
+        return Err(Failure::invalid(
+            "Messages are for the whole household, so a token of one butler speaks for no channel.",
+        ));
+    }
+    for channel in &channels {
+        if !envelope::is_channel(channel) {
+            return Err(Failure::invalid(format!(
+                "`{channel}` is not a channel for messages from outside; such as telegram, email."
+            )));
+        }
+    }
+    if endpoints.iter().any(|endpoint| endpoint.is_empty() || endpoint.len() > MOST_ENDPOINT) {
+        return Err(Failure::invalid(format!("An endpoint has 1 to {MOST_ENDPOINT} bytes.")));
+    }
+    Ok(ChannelEnds { channels, endpoints })
 }
 
 #[cfg(test)]
@@ -154,16 +194,22 @@ mod tests {
     use access::Holder;
 
     fn ask(label: &str, scopes: &[&str], expires_in: Option<&str>) -> Result<NewToken, Failure> {
+        ask_for(label, scopes, expires_in, WantedToken::default())
+    }
+
+    fn ask_for(label: &str, scopes: &[&str], expires_in: Option<&str>, more: WantedToken) -> Result<NewToken, Failure> {
         let admin = Grant {
             holder: Holder::Operator { id: uuid::Uuid::nil(), label: "test".into() },
             tenant: TenantId::owner(),
             butler: None,
             tools: None,
             scopes: [GrantScope::Admin].into(),
+            ends: access::ChannelEnds::default(),
             expires_at: None,
         };
         let scopes: Vec<String> = scopes.iter().map(ToString::to_string).collect();
-        checked(&admin, label.into(), None, None, &scopes, expires_in.map(Into::into), &Clock::default())
+        let wanted = WantedToken { label: label.into(), scopes, expires_in: expires_in.map(Into::into), ..more };
+        checked(&admin, wanted, None, &Clock::default())
     }
 
     #[test]
@@ -175,6 +221,28 @@ mod tests {
         let left = made.expires_at.unwrap().duration_since(Clock::default().now());
         assert!((29 * 86_400..=30 * 86_400).contains(&left.as_secs()), "{left:?}");
         assert!(ask("laptop", &["read"], None).unwrap().expires_at.is_none());
+    }
+
+    #[test]
+    fn a_token_names_ends_of_channels_that_there_are() {
+        let list = |names: &[&str]| names.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let of = |scopes: &[&str], channels: &[&str], endpoints: &[&str]| {
+            let more = WantedToken { channels: list(channels), endpoints: list(endpoints), ..WantedToken::default() };
+            ask_for("x", scopes, None, more).map(|new| new.ends)
+        };
+        let home = of(&["ingest"], &["email", "email"], &[" home "]).unwrap();
+        assert!(home.name("email", "home") && !home.name("email", "office"));
+        assert_eq!(of(&["ingest"], &[], &[]).unwrap(), ChannelEnds::default());
+        for (scopes, channels, endpoints, says) in [
+            (&["tools"][..], &["email"][..], &[][..], "--scope ingest"),
+            (&["ingest"], &[], &["home"], "--channel"),
+            (&["ingest"], &["chat"], &[], "`chat`"),
+            (&["ingest"], &["E Mail"], &[], "`E Mail`"),
+            (&["ingest"], &["email"], &[" "], "endpoint"),
+        ] {
+            let failure = of(scopes, channels, endpoints).unwrap_err();
+            assert!(failure.message.contains(says), "{}", failure.message);
+        }
     }
 
     #[test]

@@ -35,6 +35,9 @@ pub struct RequestContext {
     /// Whether its thread is a group's, whose members all hear what is answered there.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub group: bool,
+    /// Whether its sender only claims to be who he says: neither the channel nor the house has proven it.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unauthenticated: bool,
     pub trust: Trust,
     /// Who may learn what it says. Nobody said: the household alone.
     #[serde(default)]
@@ -56,6 +59,7 @@ impl RequestContext {
             source_sender_identity: sender.to_owned(),
             source_thread_identity: None,
             group: false,
+            unauthenticated: false,
             trust,
             audience: Audience::Household,
             lineage: Lineage { root_request_id: request_id, parent_session_id: None, depth: 0 },
@@ -94,6 +98,7 @@ impl RequestContext {
             Some(thread) if self.group => {
                 Principal::group(&self.source_channel, &self.source_endpoint_identity, thread)
             }
+            _ if self.unauthenticated => Principal::claimed(&self.source_channel, &self.source_sender_identity),
             _ => Principal::person(&self.source_channel, &self.source_sender_identity),
         }
     }

@@ -43,8 +43,8 @@ const PUBLIC: &str = "*";
 
 /// Somebody outside of the household who can learn something: a person as a channel names them, or all members of a group.
 ///
-/// Written `channel:identity`, or `channel#LENGTH:endpoint:thread` for a group. A channel's name holds neither `:` nor `#`,
-/// so that no two are written alike.
+/// Written `channel:identity`, `channel?identity` where the identity is only claimed, or `channel#LENGTH:endpoint:thread` for a
+/// group. A channel's name holds none of these marks, so that no two are written alike.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Principal(String);
@@ -53,6 +53,11 @@ impl Principal {
     /// A person, by the identity that the channel gives them.
     pub fn person(channel: &str, identity: &str) -> Self {
         Self(format!("{channel}:{}", plain_identity(identity)))
+    }
+
+    /// Whoever writes under an identity that nobody has proven: not the person whose identity it is.
+    pub fn claimed(channel: &str, identity: &str) -> Self {
+        Self(format!("{channel}?{}", plain_identity(identity)))
     }
 
     /// All who read along in a group.

@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use base::TenantId;
 use inbox::{End, HandedWork, Settlement, Withdrawn};
-use store::{Claim, StoreError, Tx};
+use store::{Claim, Lease, StoreError, Tx};
 use tools::{ToolCall, ToolError};
 
 /// What butlers keep of what was handed to them, and of what they asked.
@@ -150,4 +150,33 @@ pub(super) async fn say(call: &ToolCall, words: Words<'_>) -> Result<bool, ToolE
     let Words { session, request, lane, intent, message, emoji, trust, context } = words;
     let rows = call.effect(&sql, &[&request, &lane, &session, &intent, &message, &emoji, &trust, &context]).await?;
     Ok(!rows.is_empty())
+}
+
+store::row! {
+    /// A row of a route inbox that waits.
+    pub struct WaitingRoute {
+        pub id: Uuid,
+        pub seq: i64,
+        pub trust: String,
+        /// The message at the very beginning, where one is.
+        pub root: Option<Uuid>,
+    }
+}
+
+/// What may be claimed of a route inbox and is not in hand, the household's own first, at most so much.
+pub async fn waiting_routes(
+    lease: &mut Lease,
+    table: &str,
+    in_hand: &[Uuid],
+    most: i64,
+) -> Result<Vec<WaitingRoute>, StoreError> {
+    let sql = format!(
+        "SELECT n.id, n.seq, n.trust, CASE WHEN n.kind = 'message' THEN n.request_id
+                ELSE (n.route #>> '{{request_context,lineage,root_request_id}}')::uuid END AS root
+         FROM {table} n WHERE n.state IN ('accepted', 'processing') AND (n.claim_id IS NULL OR n.lease_until < clock_timestamp())
+           AND n.available_at <= clock_timestamp() AND n.id <> ALL($1)
+         ORDER BY array_position(ARRAY['owner', 'system', 'known', 'stranger'], n.trust), n.seq LIMIT $2"
+    );
+    let rows = lease.query(&sql, &[&in_hand, &most]).await.map_err(StoreError::query("looking at the route inbox"))?;
+    Ok(rows.iter().map(WaitingRoute::from).collect())
 }

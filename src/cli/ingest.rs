@@ -13,6 +13,10 @@ use super::reach::Reach;
 use super::text::count;
 use super::{Caller, Outcome};
 
+/// Codes of refusals that are about one envelope and say nothing of the next.
+const REFUSED_ALONE: [&str; 5] =
+    ["invalid_envelope", "too_large", "foreign_channel", "not_authenticated", "sender_limit"];
+
 /// What the daemon answers for an envelope.
 #[derive(Deserialize, Serialize)]
 struct Accepted {
@@ -80,7 +84,7 @@ async fn hand_in(
     let response = match reach.send(Method::POST, "/api/ingest", Some(envelope)).await {
         Ok(response) => response,
         // This one is at fault, and the next may be right.
-        Err(problem) if ["invalid_envelope", "too_large"].contains(&problem.code.as_str()) => {
+        Err(problem) if REFUSED_ALONE.contains(&problem.code.as_str()) => {
             refuse(out, number, &problem, tally);
             return Ok(());
         }

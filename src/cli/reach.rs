@@ -61,7 +61,8 @@ impl Reach {
                     let problem = refused(response).await;
                     // A restarted daemon has another token.
                     let passes = status == StatusCode::UNAUTHORIZED && self.met
-                        || [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
+                        // Whoever sent too much is kept out for hours, and others are not.
+                        || problem.code != "sender_limit" && [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
                     if !passes {
                         return Err(problem);
                     }

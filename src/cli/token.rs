@@ -6,8 +6,8 @@ use jiff::Timestamp;
 use super::common::Id;
 use super::out::Out;
 use super::{Caller, Outcome};
-use admin::MadeToken;
 use admin::api::TokensApiClient;
+use admin::{MadeToken, WantedToken};
 
 /// `token`
 #[derive(Debug, Subcommand)]
@@ -27,6 +27,13 @@ pub enum Token {
         #[arg(long = "scope", value_name = "SCOPE", default_value = "tools", value_delimiter = ',',
               value_parser = ["tools", "read", "ingest", "admin"])]
         scopes: Vec<String>,
+        /// Of scope ingest: a channel that it speaks for; may be given more than once. It hands in messages of these alone,
+        /// and only there it may say that a sender is authenticated
+        #[arg(long = "channel", value_name = "CHANNEL", value_delimiter = ',')]
+        channels: Vec<String>,
+        /// Your own end of these channels, such as a mailbox; may be given more than once [default: each]
+        #[arg(long = "endpoint", value_name = "ENDPOINT", requires = "channels")]
+        endpoints: Vec<String>,
         /// How long it lasts, such as 30d [default: until it is revoked]
         #[arg(long, value_name = "DURATION")]
         expires_in: Option<String>,
@@ -44,13 +51,15 @@ fn minute(out: &Out, at: Timestamp) -> String {
 pub async fn run(caller: Caller, what: Token) -> Outcome {
     let calls = caller.quick()?;
     match what {
-        Token::New { label, butler, tenant, scopes, expires_in } => {
-            caller.show(calls.token_create(label, butler, tenant, scopes, expires_in).await, made)
+        Token::New { label, butler, tenant, scopes, channels, endpoints, expires_in } => {
+            let wanted = WantedToken { label, butler, tenant, scopes, expires_in, channels, endpoints };
+            caller.show(calls.token_create(wanted).await, told)
         }
         Token::List => caller.show(calls.token_list().await, |out, tokens| {
             out.table(tokens)
                 .column("TOKEN", |t| t.id)
                 .column("SCOPES", |t| t.scopes.join(","))
+                .column("SPEAKS FOR", |t| speaks_for(&t.channels, &t.endpoints))
                 .column("BUTLER", |t| &t.butler)
                 .column("TENANT", |t| &t.tenant)
                 .column("MADE", |t| minute(out, t.created_at))
@@ -64,12 +73,26 @@ pub async fn run(caller: Caller, what: Token) -> Outcome {
     }
 }
 
-fn made(out: &Out, made: &MadeToken) {
+/// The ends of channels that a token names; empty where it names none.
+fn speaks_for(channels: &[String], endpoints: &[String]) -> String {
+    let at = if endpoints.is_empty() { String::new() } else { format!(" at {}", endpoints.join(", ")) };
+    format!("{}{at}", channels.join(", "))
+}
+
+fn told(out: &Out, made: &MadeToken) {
     // The token alone on standard output, so that a script can take it.
     out.line(made.token.expose());
     let butler = made.butler.as_deref().unwrap_or("every butler");
     let until = made.expires_at.map_or_else(|| "it is revoked".to_owned(), |at| minute(out, at));
     let scopes = made.scopes.join(", ");
     out.aside(&format!("Scope {scopes}, for {butler}, valid until {until}. It is not shown again."));
+    if made.scopes.iter().any(|scope| scope == "ingest") {
+        let speaks = speaks_for(&made.channels, &made.endpoints);
+        out.aside(&match speaks.is_empty() {
+            true => "It speaks for no channel, so whoever it says has written is a stranger; --channel names one."
+                .to_owned(),
+            false => format!("It speaks for {speaks}."),
+        });
+    }
     out.aside(&format!("To revoke it: butlerd token revoke {}", made.id));
 }

@@ -290,7 +290,13 @@ pub struct BufferSection {
     /// How many accepted messages may wait for their end; one more is refused, to be sent again later.
     #[schemars(range(min = 1, max = 10_000_000), extend("default" = 50000))]
     pub max_backlog: u32,
-    /// How many messages are dispatched at a time.
+    /// How many messages one stranger may send within an hour; one more is refused, to be sent again later.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 60))]
+    pub stranger_per_hour: u32,
+    /// How many messages one stranger may send within 24 hours.
+    #[schemars(range(min = 1, max = 1_000_000), extend("default" = 300))]
+    pub stranger_per_day: u32,
+    /// How many messages are dispatched at a time, and one of the owner besides.
     #[schemars(range(min = 1, max = 1000), extend("default" = 3))]
     pub worker_count: u32,
     /// How often the database is searched for messages that were left.

@@ -217,6 +217,13 @@ pub struct BudgetsConfig {
     /// How many tokens they may use in a day.
     #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [20000000]))]
     pub tenant_day_tokens: Option<u64>,
+    /// What all sessions together may cost in a day that messages of strangers start. What comes later is refused; it stays
+    /// on record, and `butlerd inbox retry` takes it up.
+    #[schemars(extend("examples" = [1]))]
+    pub stranger_day_usd: Option<Money>,
+    /// How many tokens these may use in a day.
+    #[schemars(title = "a number of tokens", range(min = 1, max = MAX_TOKENS), extend("examples" = [2000000]))]
+    pub stranger_day_tokens: Option<u64>,
 }
 
 /// Limits of each child, set by the kernel.

@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub use lane::{Lane, bounded};
+pub use lane::{Lane, bounded, joined};
 pub use sql::{Direction, Entry, MESSAGE_TEXT, Placed, message};
 
 use base::{RequestId, TenantId};

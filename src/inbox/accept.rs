@@ -7,19 +7,22 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::Timestamp;
 use serde_json::{Value, json};
-use sha2::{Digest, Sha256};
 use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::dedupe::{Key, key};
 use super::envelope;
-use super::lanes::{Item, Lanes};
-use super::people::{self, Sender};
+use super::lanes::{Item, Lanes, sender_name};
+use super::limits::{SenderLimits, Sent};
+use super::people::{self, KnownSenders, Sender};
+use super::sql::limits::{self, Refused};
 use super::sql::messages;
-use super::triage::RuleBook;
-use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage, bounded};
+use super::triage::{RuleBook, Rules};
+use super::types::{AcceptError, Accepted, Action, Envelope, IngestionTier, Lane, Tier, Triage};
+use base::text::plain_identity;
 use base::{Audience, Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, Trust, crash, task};
 use conversation::ConversationLog;
 use store::{Store, StoreError};
@@ -33,10 +36,8 @@ const WAITING: usize = 4096;
 const WRITERS: usize = 2;
 /// How long a message waits for its commit before it is told to come again.
 const PATIENCE: Duration = Duration::from_secs(10);
-/// Messages without an id of their own are the same if they say the same within this time.
-const SAME_WITHIN: SignedDuration = SignedDuration::from_mins(10);
-/// Ids that connectors send when they have none.
-const NO_IDS: [&str; 6] = ["placeholder", "unknown", "none", "null", "-", "0"];
+/// Of the backlog so many parts, of four, are for what strangers send.
+const STRANGERS_PARTS: u64 = 3;
 
 /// A message with all that its row needs but who sent it.
 struct Draft {
@@ -48,11 +49,22 @@ struct Draft {
     answer: oneshot::Sender<Result<Accepted, AcceptError>>,
 }
 
-struct Key {
-    text: String,
-    by: &'static str,
-    /// Under which the same message may be on record from just before.
-    earlier: Option<String>,
+impl Draft {
+    /// Who sent it.
+    fn sender(&self, known: &KnownSenders) -> Sender {
+        let sender = known.of(&self.envelope);
+        Sender { trust: self.trust.unwrap_or(sender.trust), ..sender }
+    }
+
+    /// As which request it is on record.
+    fn known_as(&self, on_record: &OnRecord, now: Timestamp) -> Option<Uuid> {
+        let own = on_record.get(&self.key.text).map(|(id, _)| *id);
+        let also = || {
+            let also = self.key.also.as_ref()?;
+            on_record.get(&also.text).filter(|(_, at)| also.holds(*at, now)).map(|(id, _)| *id)
+        };
+        own.or_else(also)
+    }
 }
 
 /// The way in. Cheap to clone.
@@ -70,11 +82,20 @@ struct Parts {
     lanes: Arc<Lanes>,
     /// Messages that are not done.
     open: Arc<AtomicU64>,
-    most: u64,
+    bounds: Bounds,
+}
+
+/// How much is taken.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Bounds {
+    /// How many messages may be not done.
+    pub backlog: u64,
+    /// How many messages one stranger may send.
+    pub sender: SenderLimits,
 }
 
 impl Acceptor {
-    /// `open`: how many messages are not done; `most`: how many may be.
+    /// `open`: how many messages are not done.
     pub fn start(
         store: Store,
         owner: people::OwnerIdentities,
@@ -82,10 +103,10 @@ impl Acceptor {
         conversation: ConversationLog,
         lanes: Arc<Lanes>,
         open: Arc<AtomicU64>,
-        most: u64,
+        bounds: Bounds,
     ) -> Self {
         let (drafts, waiting) = mpsc::channel(WAITING);
-        let parts = Arc::new(Parts { store, owner, rules, conversation, lanes, open, most });
+        let parts = Arc::new(Parts { store, owner, rules, conversation, lanes, open, bounds });
         let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
         for _ in 0..WRITERS {
             task::spawn(task::Kind::Actor, "acceptor", write(parts.clone(), waiting.clone()));
@@ -102,7 +123,7 @@ impl Acceptor {
     ) -> Result<Accepted, AcceptError> {
         let parts = &self.parts;
         let waiting = parts.open.load(Ordering::Relaxed);
-        if waiting >= parts.most {
+        if waiting >= parts.bounds.backlog {
             return Err(AcceptError::Full { waiting });
         }
         store_attachments(&parts.store, tenant, &mut envelope).await?;
@@ -133,33 +154,6 @@ async fn store_attachments(store: &Store, tenant: &TenantId, envelope: &mut Enve
 fn unavailable(e: StoreError) -> AcceptError {
     tracing::warn!(error = %e, "a message was not accepted");
     AcceptError::Unavailable
-}
-
-/// Under which key the message is known.
-fn key(envelope: &Envelope, now: Timestamp) -> Key {
-    let source = &envelope.source;
-    let (channel, endpoint) = (&source.channel, &source.endpoint_identity);
-    if let Some(key) = envelope.control.idempotency_key.as_deref().filter(|k| !k.trim().is_empty()) {
-        return Key { text: bounded(format!("idem:{channel}:{endpoint}:{key}")), by: "idempotency_key", earlier: None };
-    }
-    let id = envelope.event.external_event_id.as_str();
-    if !NO_IDS.contains(&id.to_ascii_lowercase().as_str()) {
-        let text = bounded(format!("event:{channel}:{}:{endpoint}:{id}", source.provider));
-        return Key { text, by: "event", earlier: None };
-    }
-    let mut hash = Sha256::new();
-    let thread = envelope.event.external_thread_id.as_deref().unwrap_or_default();
-    for part in [channel, endpoint, &envelope.sender.identity, thread, &envelope.payload.normalized_text] {
-        hash.update(part.len().to_be_bytes());
-        hash.update(part);
-    }
-    for attachment in &envelope.payload.attachments {
-        hash.update(attachment.storage_ref.as_deref().unwrap_or_default());
-    }
-    let hash: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
-    let slot = now.as_second().div_euclid(SAME_WITHIN.as_secs());
-    let text = |slot: i64| format!("content:{hash}:{slot}");
-    Key { text: text(slot), by: "content", earlier: Some(text(slot - 1)) }
 }
 
 /// Gathers what waits and writes it, until nobody can hand in any more.
@@ -207,6 +201,31 @@ struct Row {
     triage: Option<Triage>,
 }
 
+/// What is on record that decides about some messages.
+struct Ground {
+    known: KnownSenders,
+    rules: Arc<Rules>,
+    on_record: OnRecord,
+    sent: Sent,
+}
+
+/// What becomes of some messages.
+#[derive(Default)]
+struct Sorted {
+    new: Vec<Row>,
+    /// On record already, as these requests.
+    same: Vec<(Uuid, Draft)>,
+    refused: Vec<(AcceptError, Draft)>,
+}
+
+impl Sorted {
+    fn drafts(self) -> Vec<Draft> {
+        let new = self.new.into_iter().map(|row| row.draft);
+        let same = self.same.into_iter().map(|(_, draft)| draft);
+        new.chain(same).chain(self.refused.into_iter().map(|(_, draft)| draft)).collect()
+    }
+}
+
 impl Parts {
     /// Writes these messages and answers all of them; on an error none was answered.
     async fn take(&self, tenant: &TenantId, drafts: Vec<Draft>) -> Result<(), (StoreError, Vec<Draft>)> {
@@ -214,67 +233,106 @@ impl Parts {
             Ok(lease) => lease,
             Err(e) => return Err((e, drafts)),
         };
-        let known = {
-            let senders =
-                drafts.iter().map(|d| (d.envelope.source.channel.as_str(), d.envelope.sender.identity.as_str()));
-            people::resolve(&mut lease, tenant, &self.owner, senders).await
-        };
-        let known = match known {
-            Ok(known) => known,
+        let ground = match self.ground(&mut lease, tenant, &drafts).await {
+            Ok(ground) => ground,
             Err(e) => return Err((e, drafts)),
         };
-        let rules = match self.rules.of(&mut lease, tenant).await {
-            Ok(rules) => rules,
-            Err(e) => return Err((e, drafts)),
-        };
-        let mut earlier = match on_record(&mut lease, drafts.iter().filter_map(|d| d.key.earlier.as_deref())).await {
-            Ok(earlier) => earlier,
-            Err(e) => return Err((e, drafts)),
-        };
-        let clock = self.store.clock();
-        earlier.retain(|_, (_, at)| clock.now().duration_since(*at) < SAME_WITHIN);
-        let mut rows = Vec::with_capacity(drafts.len());
-        let mut same = Vec::new();
-        for draft in drafts {
-            match draft.key.earlier.as_ref().and_then(|key| earlier.get(key)) {
-                Some((id, _)) => same.push((*id, draft)),
-                None => {
-                    let mut sender = known.of(&draft.envelope);
-                    sender.trust = draft.trust.unwrap_or(sender.trust);
-                    let triage = triage(&draft.envelope, &rules);
-                    rows.push(Row::new(draft, sender, triage, clock));
-                }
-            }
-        }
+        let sorted = self.sort(ground, drafts);
         crash::point("accept.before");
-        let taken = insert(&mut lease, &rows).await;
-        let missing: Vec<&str> = match &taken {
-            Ok(taken) => {
-                rows.iter().filter(|r| !taken.contains_key(&r.id)).map(|r| r.draft.key.text.as_str()).collect()
-            }
-            Err(_) => Vec::new(),
-        };
-        let found = match &taken {
-            Ok(_) if !missing.is_empty() => on_record(&mut lease, missing.into_iter()).await,
-            _ => Ok(HashMap::new()),
-        };
+        let written = self.write(&mut lease, &sorted).await;
         drop(lease);
-        let (taken, found) = match (taken, found) {
-            (Ok(taken), Ok(found)) => (taken, found),
-            (Err(e), _) | (_, Err(e)) => {
-                let drafts = rows.into_iter().map(|r| r.draft).chain(same.into_iter().map(|(_, d)| d)).collect();
-                return Err((e, drafts));
-            }
+        let (taken, found) = match written {
+            Ok(written) => written,
+            Err(e) => return Err((e, sorted.drafts())),
         };
         crash::point("accept.committed");
         if !taken.is_empty() {
             self.conversation.wake();
         }
-        for (id, draft) in same {
+        for (id, draft) in sorted.same {
             let _ = draft.answer.send(Ok(accepted(id, true, None)));
         }
-        self.answer(tenant, rows, &taken, &found);
+        for (refusal, draft) in sorted.refused {
+            let _ = draft.answer.send(Err(refusal));
+        }
+        self.answer(tenant, sorted.new, &taken, &found);
         Ok(())
+    }
+
+    /// Reads what decides about these messages.
+    async fn ground(
+        &self,
+        lease: &mut store::Lease,
+        tenant: &TenantId,
+        drafts: &[Draft],
+    ) -> Result<Ground, StoreError> {
+        let senders = drafts.iter().map(|d| (d.envelope.source.channel.as_str(), d.envelope.sender.identity.as_str()));
+        let known = people::resolve(lease, tenant, &self.owner, senders).await?;
+        let rules = self.rules.of(lease, tenant).await?;
+        let is_limited = |draft: &&Draft| {
+            draft.sender(&known).trust == Trust::Stranger
+                && !triage(&draft.envelope, &rules).is_some_and(|triage| triage.action.ends())
+        };
+        let strangers: Vec<&Draft> = drafts.iter().filter(is_limited).collect();
+        let senders =
+            strangers.iter().map(|d| (d.envelope.source.channel.as_str(), d.envelope.sender.identity.as_str()));
+        let sent = Sent::read(lease, self.bounds.sender, self.store.clock().now(), senders).await?;
+        // What a stranger has handed in already is known again, however much he may still send.
+        let keys = drafts.iter().filter_map(|draft| Some(draft.key.also.as_ref()?.text.as_str()));
+        let on_record = on_record(lease, keys.chain(strangers.iter().map(|draft| draft.key.text.as_str()))).await?;
+        Ok(Ground { known, rules, on_record, sent })
+    }
+
+    /// Which of these messages are new, which are known, and which are too many.
+    fn sort(&self, mut ground: Ground, drafts: Vec<Draft>) -> Sorted {
+        let clock = self.store.clock();
+        let mut sorted = Sorted::default();
+        let mut room =
+            (self.bounds.backlog / 4 * STRANGERS_PARTS).max(1).saturating_sub(self.open.load(Ordering::Relaxed));
+        for draft in drafts {
+            if let Some(id) = draft.known_as(&ground.on_record, clock.now()) {
+                sorted.same.push((id, draft));
+                continue;
+            }
+            let sender = draft.sender(&ground.known);
+            let triage = triage(&draft.envelope, &ground.rules);
+            let ends = triage.as_ref().is_some_and(|triage| triage.action.ends());
+            if sender.trust == Trust::Stranger && !ends {
+                let (channel, identity) = (&draft.envelope.source.channel, &draft.envelope.sender.identity);
+                let refusal = match room {
+                    0 => Some(AcceptError::Full { waiting: self.open.load(Ordering::Relaxed) }),
+                    _ => ground.sent.one_more(channel, identity).err(),
+                };
+                if let Some(refusal) = refusal {
+                    sorted.refused.push((refusal, draft));
+                    continue;
+                }
+                room -= 1;
+            }
+            sorted.new.push(Row::new(draft, sender, triage, clock));
+        }
+        sorted
+    }
+
+    /// Writes what is new, and who was refused for having sent too much. Returns the numbers of the new ones, and those
+    /// that were there all the same.
+    async fn write(
+        &self,
+        lease: &mut store::Lease,
+        sorted: &Sorted,
+    ) -> Result<(HashMap<Uuid, i64>, OnRecord), StoreError> {
+        let taken = insert(lease, &sorted.new).await?;
+        let missing = sorted.new.iter().filter(|row| !taken.contains_key(&row.id));
+        let found = on_record(lease, missing.map(|row| row.draft.key.text.as_str())).await?;
+        let refused: Vec<_> = sorted.refused.iter().filter_map(|(why, draft)| too_many(why, draft)).collect();
+        if !refused.is_empty() {
+            tracing::warn!(
+                messages = refused.len(),
+                "strangers send more than [buffer] allows; their messages are refused"
+            );
+            limits::refused(lease, &refused, self.store.clock().now()).await?;
+        }
+        Ok((taken, found))
     }
 
     /// Tells whoever waits that these messages are on record, and offers the new ones to the workers.
@@ -284,8 +342,7 @@ impl Parts {
                 (Some(seq), _) => {
                     if !row.ends() {
                         self.open.fetch_add(1, Ordering::Relaxed);
-                        let (lane, tier, tenant) = (row.lane, row.tier, tenant.clone());
-                        self.lanes.offer(Item { request: RequestId(row.id), tenant, lane, tier, seq: *seq });
+                        self.lanes.offer(row.item(tenant, *seq));
                     }
                     Ok(accepted(row.id, false, row.triage.as_ref()))
                 }
@@ -309,7 +366,7 @@ fn accepted(request_id: Uuid, duplicate: bool, triage: Option<&Triage>) -> Accep
 }
 
 /// What is decided before any model is asked.
-pub(super) fn triage(envelope: &Envelope, rules: &super::triage::Rules) -> Option<Triage> {
+pub(super) fn triage(envelope: &Envelope, rules: &Rules) -> Option<Triage> {
     let by = |action, by: &str| Triage { action, butler: None, by: by.to_owned(), rule_id: None };
     if envelope.control.ingestion_tier == IngestionTier::Metadata {
         return Some(by(Action::MetadataOnly, "envelope"));
@@ -326,7 +383,6 @@ impl Row {
         let source = &draft.envelope.source;
         let thread = draft.envelope.event.external_thread_id.as_deref();
         let identity = &draft.envelope.sender.identity;
-        let lane = Lane::of(&source.channel, &source.endpoint_identity, thread, identity);
         let low = triage.as_ref().is_some_and(|t| t.action == Action::LowPriority);
         let tier = if low { Tier::Default } else { draft.envelope.control.policy_tier };
         let given = draft.envelope.control.trace_context.as_ref();
@@ -340,6 +396,8 @@ impl Row {
             source_sender_identity: identity.clone(),
             source_thread_identity: thread.map(str::to_owned),
             group: draft.envelope.sender.is_group(),
+            // The house's own door knows who came through it.
+            unauthenticated: draft.trust.is_none() && !draft.envelope.sender.is_authenticated(),
             trust: sender.trust,
             audience: Audience::Household,
             lineage: Lineage { root_request_id: id, parent_session_id: None, depth: 0 },
@@ -354,7 +412,7 @@ impl Row {
                           "control": draft.envelope.control});
         Self {
             id: id.0,
-            lane,
+            lane: Lane::of_request(&context),
             tier,
             sender,
             context: serde_json::to_value(&context).unwrap_or_default(),
@@ -366,10 +424,25 @@ impl Row {
         }
     }
 
+    /// As the workers know it.
+    fn item(&self, tenant: &TenantId, seq: i64) -> Item {
+        let Envelope { source, sender, .. } = &self.draft.envelope;
+        let (request, trust, tier) = (RequestId(self.id), self.sender.trust, self.tier);
+        let sender = sender_name(&source.channel, &sender.identity);
+        Item { request, tenant: tenant.clone(), lane: self.lane.clone(), tier, trust, sender, seq }
+    }
+
     /// Whether it is done with being on record.
     fn ends(&self) -> bool {
         self.triage.as_ref().is_some_and(|t| t.action.ends())
     }
+}
+
+/// Of a message that was one too many: its channel, its sender, and the limit.
+fn too_many(why: &AcceptError, draft: &Draft) -> Option<Refused> {
+    let AcceptError::TooMany { setting: by_limit, .. } = why else { return None };
+    let Envelope { source, sender, .. } = &draft.envelope;
+    Some(Refused { channel: source.channel.clone(), sender: plain_identity(&sender.identity), by_limit })
 }
 
 /// Messages that are there already, by their key: which, and when they came.
@@ -438,32 +511,4 @@ async fn insert(lease: &mut store::Lease, rows: &[Row]) -> Result<HashMap<Uuid, 
         &triages,
     ];
     messages::insert(lease, &params).await
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn envelope(event: &str, key: Option<&str>) -> Envelope {
-        let value = json!({"schema_version": "ingest.v1",
-            "source": {"channel": "email", "provider": "imap", "endpoint_identity": "home"},
-            "event": {"external_event_id": event, "observed_at": "2026-11-01T08:00:00Z"},
-            "sender": {"identity": "a@b"}, "payload": {"normalized_text": "hello"},
-            "control": {"idempotency_key": key}});
-        serde_json::from_value(value).unwrap()
-    }
-
-    #[test]
-    fn a_message_is_known_by_its_key_else_its_id_else_its_content() {
-        let now: Timestamp = "2026-11-01T08:05:00Z".parse().unwrap();
-        let of = |event, given| key(&envelope(event, given), now);
-        assert_eq!(of("7", Some("k")).text, "idem:email:home:k");
-        assert_eq!(of("7", None).text, "event:email:imap:home:7");
-        for none in ["unknown", "None", "placeholder"] {
-            let key = of(none, Some(" "));
-            assert!(key.by == "content" && key.text.starts_with("content:"), "{}", key.text);
-            let later = super::key(&envelope(none, None), now + SAME_WITHIN);
-            assert_eq!(later.earlier, Some(key.text), "the slot before");
-        }
-    }
 }

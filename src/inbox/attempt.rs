@@ -3,14 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::handle::Inbox;
 use super::lanes::Item;
 use super::queue::pause;
-use super::types::{Control, Tier, Triage};
+use super::types::{Control, Sender, Tier, Triage};
 use base::RequestContext;
 
 /// A message that this claim holds.
@@ -66,6 +66,13 @@ pub(super) fn somebody_waits(channel: &str, envelope: &Value) -> bool {
     let control = envelope.get("control").cloned().unwrap_or_default();
     let tier = serde_json::from_value::<Control>(control).map(|c| c.policy_tier).unwrap_or_default();
     channel == "chat" || tier == Tier::Interactive
+}
+
+/// Who wrote the message, as sessions are shown it.
+pub(super) fn sender_shown(claimed: &Message) -> Value {
+    let identity = &claimed.context.source_sender_identity;
+    let sender = serde_json::from_value::<Sender>(claimed.envelope["sender"].clone());
+    sender.map_or_else(|_| json!({"identity": identity}), |sender| sender.shown())
 }
 
 /// As [`pause`], for what was only turned away because there is much to do.

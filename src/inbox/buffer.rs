@@ -12,14 +12,16 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
-use super::accept::Acceptor;
+use super::accept::{Acceptor, Bounds};
 use super::attempt::{Message, Pass, Tried, interactive, somebody_waits};
 use super::handle::{Inbox, Up};
 use super::lanes::{Item, Lanes};
+use super::limits::SenderLimits;
 use super::queue::{RETRY, message_inbox};
 use super::scan::Scan;
 use super::settlement::Answer;
 use super::sql::messages;
+use super::turns::OwnersHand;
 use base::{HumanDuration, RequestContext, Trust, task};
 use config::BufferSection;
 use sessions::Spawner;
@@ -59,8 +61,9 @@ impl Inbox {
             complete: self.butlers().complete(),
             rescan: AtomicBool::default(),
             oldest: scan.oldest.clone(),
+            hands: OwnersHand::new(settings.worker_count as usize),
         };
-        let slots = settings.worker_count as usize;
+        let slots = worker.hands.slots();
         let options =
             QueueOptions { butler: super::SWITCHBOARD.to_owned(), wake, slots, claimers: slots, longest: scan.every };
         let queue = Queue::new(worker, options).start().await?;
@@ -72,7 +75,10 @@ impl Inbox {
             self.conversation().clone(),
             lanes.clone(),
             self.inner.open.clone(),
-            u64::from(settings.max_backlog),
+            Bounds {
+                backlog: u64::from(settings.max_backlog),
+                sender: SenderLimits { per_hour: settings.stranger_per_hour, per_day: settings.stranger_per_day },
+            },
         );
         self.set_up(Some(Up { store, spawner, acceptor, lanes }));
         let stop = CancellationToken::new();
@@ -101,6 +107,8 @@ struct Worker {
     rescan: AtomicBool,
     /// What the scanner has found.
     oldest: Arc<AtomicU64>,
+    /// What others than the owner sent leaves one worker to the owner.
+    hands: OwnersHand,
 }
 
 /// A row as it was claimed. One of a later version can't be read, and must not keep its lane waiting for ever.
@@ -111,7 +119,8 @@ struct Taken {
 
 /// What can be read in any case.
 struct Unread {
-    channel: String,
+    /// What its columns say: whom an answer goes to.
+    context: Box<RequestContext>,
     envelope: Value,
 }
 
@@ -142,7 +151,7 @@ impl Handler for Worker {
         }
         // Whose a message is can only be told once all butlers are there.
         while *self.complete.borrow()
-            && let Some(item) = self.lanes.take()
+            && let Some(item) = self.hands.take(|own| self.lanes.take(own), |item| (item.request.0, item.trust))
         {
             match self.claim_item(&item).await {
                 Ok(Some(claimed)) => return Ok(Some(claimed)),
@@ -150,6 +159,7 @@ impl Handler for Worker {
                 Ok(None) => self.leave(&item),
                 Err(e) => {
                     self.rescan.store(true, Ordering::Relaxed);
+                    self.hands.leave(item.request.0);
                     self.lanes.leave(&item, false);
                     return Err(e);
                 }
@@ -191,14 +201,14 @@ impl Handler for Worker {
                 let context = Some(Box::new((*message.context).clone()));
                 failure(item, why, message.context.trust, context)
             }),
-            Err(unread) => {
-                somebody_waits(&unread.channel, &unread.envelope).then(|| failure(item, why, Trust::Stranger, None))
-            }
+            Err(unread) => somebody_waits(&unread.context.source_channel, &unread.envelope)
+                .then(|| failure(item, why, Trust::Stranger, Some(unread.context.clone()))),
         };
         self.inbox.give_up(item, claimed.claim.id, why, answer).await
     }
 
     fn left(&self, claimed: &Claimed<Taken>, how: Left) {
+        self.hands.leave(claimed.claim.row);
         if how != Left::Gone {
             self.leave(&claimed.row.item);
         }
@@ -207,6 +217,7 @@ impl Handler for Worker {
 
 impl Worker {
     fn leave(&self, item: &Item) {
+        self.hands.leave(item.request.0);
         self.lanes.leave(item, false);
         self.lanes.starved.notify_one();
     }
@@ -230,7 +241,13 @@ impl Worker {
                 classified: row.classified,
                 last_error: row.last_error,
             }),
-            Err(_) => Err(Unread { channel: row.channel, envelope: row.envelope }),
+            Err(_) => {
+                let (tenant, clock) = (item.tenant.clone(), self.inbox.clock());
+                let (channel, endpoint, sender) = (&row.channel, &row.endpoint, &row.sender);
+                let root = RequestContext::root(clock, tenant, channel, endpoint, sender, Trust::Stranger);
+                let context = RequestContext { request_id: item.request, source_thread_identity: row.thread, ..root };
+                Err(Unread { context: Box::new(context), envelope: row.envelope })
+            }
         };
         let taken = Taken { item: item.clone(), message };
         Ok(Some(Claimed { claim: Claim { row: item.request.0, id }, attempts: row.attempts, row: taken }))

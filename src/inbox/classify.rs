@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
-use super::attempt::{Part, Pass, Tried, busy};
+use super::attempt::{Part, Pass, Tried, busy, sender_shown};
 use super::handle::Up;
 use super::sql::segments::{self, DraftRow};
 use super::types::{FALLBACK, LiveKind, ROUTE_TO_BUTLER};
@@ -41,7 +41,7 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
     let attachments: Vec<_> =
         attachments.iter().map(|a| json!({"media_type": a["media_type"], "filename": a["filename"]})).collect();
     let context = json!({
-        "message": claimed.body, "sender": claimed.envelope["sender"], "attachments": attachments,
+        "message": claimed.body, "sender": sender_shown(claimed), "attachments": attachments,
         "conversation_before": history, "butlers": butlers,
     });
     let options = SessionOptions {

@@ -6,7 +6,7 @@ use base64::Engine;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Map, Value, json};
 
-use super::types::{AcceptError, Attachment, Envelope, IngestionTier};
+use super::types::{AcceptError, Attachment, Envelope, IngestionTier, Sender};
 use base::text;
 use tools::{Definition, Effect, Meta};
 
@@ -17,6 +17,15 @@ const MAX_RAW: usize = 256 * 1024;
 const MAX_ATTACHMENTS: usize = 50;
 /// Channels of the house itself: nobody from outside speaks through them.
 const RESERVED: [&str; 6] = ["chat", "cli", "mcp", "schedule", "system", "butler"];
+
+/// Whether messages from outside come through a channel of this name.
+pub fn is_channel(name: &str) -> bool {
+    let rest = |b: u8| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_';
+    name.starts_with(|c: char| c.is_ascii_lowercase())
+        && name.len() <= 31
+        && name.bytes().all(rest)
+        && !RESERVED.contains(&name)
+}
 
 /// The tool `ingest`, whose schema is that of every way in.
 pub fn definition() -> &'static Arc<Definition> {
@@ -61,7 +70,15 @@ fn schema() -> Value {
             "sender": {"type": "object", "required": ["identity"],
                 "properties": {
                     "identity": id("Who writes, as the channel knows them"),
-                    "display_name": optional("How they call themselves"),
+                    "authenticated": {"type": ["object", "null"], "additionalProperties": false,
+                        "required": ["result", "method"],
+                        "description": "Whether the channel has proven that the identity is the sender's. Only `pass` \
+                                        makes the owner or a contact of the sender; absent: nobody looked",
+                        "properties": {
+                            "result": {"enum": ["pass", "fail", "none"]},
+                            "method": {"type": "string", "minLength": 1, "maxLength": 100,
+                                       "description": "How: dmarc, platform, …"}}},
+                    "display_name": optional("How they call themselves; no identity"),
                     "participants": {"type": ["object", "null"]},
                     "owner_sender_id": optional("The owner's own identity in this chat"),
                     "participant_count": {"type": ["integer", "null"], "minimum": 0},
@@ -123,11 +140,24 @@ pub fn tidy(envelope: &mut Envelope) -> Result<(), AcceptError> {
             return wrong(field, "it holds no text");
         }
     }
+    part_from_name(&mut envelope.sender);
     if let Some(thread) = &mut envelope.event.external_thread_id {
         *thread = thread.chars().filter(|c| !c.is_control()).collect();
     }
     envelope.event.external_thread_id = envelope.event.external_thread_id.take().filter(|t| !t.trim().is_empty());
     Ok(())
+}
+
+/// `Name <address>` as the address, and the name as what the sender calls himself: it must not pass for an identity.
+fn part_from_name(sender: &mut Sender) {
+    let Some((name, rest)) = sender.identity.rsplit_once('<') else { return };
+    let Some(address) = rest.strip_suffix('>').map(str::trim).filter(|address| !address.is_empty()) else { return };
+    let (name, address) = (name.trim().to_owned(), address.to_owned());
+    let named = sender.more.get("display_name").and_then(Value::as_str).is_some_and(|name| !name.trim().is_empty());
+    if !named && !name.is_empty() {
+        sender.more.insert("display_name".to_owned(), json!(name));
+    }
+    sender.identity = address;
 }
 
 /// The content of an attachment that came along; `None` where it is stored already or was not sent.
@@ -184,6 +214,36 @@ mod tests {
             let said = reading(value).unwrap_err().to_string();
             assert!(said.contains("no text"), "{said}");
         }
+    }
+
+    #[test]
+    fn a_display_name_never_passes_for_an_identity() {
+        let sender = |identity: &str| {
+            let mut value = good();
+            value["sender"]["identity"] = json!(identity);
+            reading(value).unwrap().sender
+        };
+        let mallory = sender("ada@example.org <mallory@evil.example>");
+        assert_eq!(mallory.identity, "mallory@evil.example");
+        let shown = mallory.shown();
+        assert_eq!(shown["calls_himself"], "ada@example.org");
+        assert_eq!(shown["note"], "claims to be mallory@evil.example, not authenticated");
+        assert_eq!((sender("a<b").identity.as_str(), sender("<>").identity.as_str()), ("a<b", "<>"));
+        let mut value = good();
+        value["sender"]["authenticated"] = json!({"result": "pass", "method": "platform"});
+        let proven = reading(value).unwrap().sender;
+        assert!(proven.is_authenticated() && proven.shown().get("note").is_none());
+    }
+
+    #[test]
+    fn more_than_two_are_a_group() {
+        let group = |more: Value| {
+            let mut value = good();
+            value["sender"].as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
+            reading(value).unwrap().sender.is_group()
+        };
+        assert!(!group(json!({})) && !group(json!({"chat_type": "private", "participant_count": 2})));
+        assert!(group(json!({"chat_type": "supergroup"})) && group(json!({"participant_count": 3})));
     }
 
     #[test]

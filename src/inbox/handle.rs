@@ -14,6 +14,7 @@ use super::people::OwnerIdentities;
 use super::settlement::HandedWork;
 use super::triage::RuleBook;
 use super::types::{AcceptError, Accepted, Envelope, Live, LiveKind};
+use access::Grant;
 use base::text::plain_identity;
 use base::{Clock, RequestContext, RequestId, TenantId, Trust};
 use conversation::ConversationLog;
@@ -39,6 +40,32 @@ pub struct InboxParts {
     pub node: String,
     /// What butlers keep of what was handed to them.
     pub handed: Arc<dyn HandedWork>,
+}
+
+/// Who hands in a message from outside.
+#[derive(Clone, Copy, Debug)]
+pub enum HandedInBy<'a> {
+    /// A program with this token: it is believed on who writes where it speaks for the end of the channel.
+    Token(&'a Grant),
+    /// A module of this build, on a channel of its own.
+    Module,
+}
+
+impl HandedInBy<'_> {
+    fn may(self, envelope: &Envelope) -> Result<(), AcceptError> {
+        let HandedInBy::Token(grant) = self else { return Ok(()) };
+        let (channel, endpoint) = (&envelope.source.channel, &envelope.source.endpoint_identity);
+        let of = || (channel.clone(), endpoint.clone());
+        if !grant.hands_in(channel, endpoint) {
+            let (channel, endpoint) = of();
+            return Err(AcceptError::Foreign { channel, endpoint });
+        }
+        if envelope.sender.is_authenticated() && !grant.speaks_for(channel, endpoint) {
+            let (channel, endpoint) = of();
+            return Err(AcceptError::Unproven { channel, endpoint });
+        }
+        Ok(())
+    }
 }
 
 /// Cheap to clone.
@@ -81,13 +108,16 @@ impl Inbox {
         Self { inner: Arc::new(inner) }
     }
 
-    /// Takes in a message of somebody outside, in the words of `ingest.v1`.
+    /// Takes in a message of somebody outside, in the words of `ingest.v1`. Who hands it in must speak for the end of the
+    /// channel that it came through.
     pub async fn ingest(
         &self,
         tenant: &TenantId,
         envelope: Map<String, serde_json::Value>,
+        by: HandedInBy<'_>,
     ) -> Result<Accepted, AcceptError> {
         let envelope = super::envelope::read(envelope)?;
+        by.may(&envelope)?;
         let up = self.up().ok_or(AcceptError::NotUp)?;
         up.acceptor.accept(tenant, envelope, None).await
     }
@@ -151,9 +181,11 @@ impl Inbox {
     }
 
     /// Whether an answer to this request reaches the owner and nobody else: it came in over the house's own door, or under
-    /// one of the owner's identities.
+    /// one of the owner's identities, and not of somebody who only claims that: his thread may lead anywhere.
     pub fn is_own(&self, request: &RequestContext) -> bool {
-        !request.group && self.is_owners(&request.tenant_id, &request.source_channel, &request.source_sender_identity)
+        !request.group
+            && !request.unauthenticated
+            && self.is_owners(&request.tenant_id, &request.source_channel, &request.source_sender_identity)
     }
 
     /// Whether this is the owner's own identity on the channel. On the house's own channels it always is: only those whom

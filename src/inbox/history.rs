@@ -26,7 +26,10 @@ struct Said {
     at: Timestamp,
     /// The message that it is; `None`: the household said it.
     message: Option<Uuid>,
+    /// The channel's own name of who spoke, or the butler.
     from: String,
+    /// How a person calls himself, which everybody may as he likes.
+    calls_himself: Option<String>,
     text: Option<String>,
     emoji: Option<String>,
     by_butler: bool,
@@ -39,7 +42,8 @@ impl Said {
             at: entry.said_at,
             message: entry.butler.is_none().then_some(entry.request_id),
             by_butler: entry.butler.is_some(),
-            from: entry.butler.or(entry.person_name).unwrap_or(entry.person),
+            calls_himself: entry.person_name.filter(|name| entry.butler.is_none() && *name != entry.person),
+            from: entry.butler.unwrap_or(entry.person),
             text: entry.text,
             emoji: entry.emoji,
             label: Label { trust: entry.trust, audience: entry.audience },
@@ -56,6 +60,9 @@ impl Said {
         }
         let words = self.text.as_ref().map(|w| text::truncate(w, MESSAGE_BYTES));
         let mut one = json!({"at": self.at.to_string(), "from": self.from, "text": words});
+        if let Some(name) = &self.calls_himself {
+            one["calls_himself"] = json!(name);
+        }
         if self.by_butler {
             one["by_butler"] = json!(true);
         }
@@ -123,6 +130,7 @@ impl Inbox {
             at: row.at,
             message: None,
             from: row.butler,
+            calls_himself: None,
             text: row.message,
             emoji: row.emoji,
             by_butler: true,

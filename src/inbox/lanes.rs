@@ -8,11 +8,10 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use super::sql::messages;
-use super::types::{Lane, Tier};
-use base::{RequestId, TenantId};
-
-/// So many of one tier in a row while others wait; then one of the others goes.
-const MOST_IN_A_ROW: u32 = 10;
+use super::turns::{Candidate, Turns};
+use super::types::{Lane, Tier, joined};
+use base::text::plain_identity;
+use base::{RequestId, TenantId, Trust};
 
 /// One message that waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,6 +20,9 @@ pub struct Item {
     pub tenant: TenantId,
     pub lane: Lane,
     pub tier: Tier,
+    pub trust: Trust,
+    /// Who sent it, one name for each sender of a channel.
+    pub sender: String,
     /// The order of acceptance.
     pub seq: i64,
 }
@@ -33,9 +35,21 @@ impl Item {
             tenant: TenantId::new(&row.tenant_id).ok()?,
             lane: Lane(row.lane),
             tier: Tier::from_number(row.tier),
+            trust: Trust::from_name(&row.trust),
+            sender: sender_name(&row.channel, &row.sender),
             seq: row.seq,
         })
     }
+
+    fn candidate(&self) -> Candidate {
+        let Self { trust, tier, sender, seq, .. } = self;
+        Candidate { trust: *trust, tier: *tier, sender: sender.clone(), seq: *seq }
+    }
+}
+
+/// One name for each sender of a channel, whatever he calls himself.
+pub(super) fn sender_name(channel: &str, identity: &str) -> String {
+    joined(&[Some(channel), Some(&plain_identity(identity))])
 }
 
 /// A tenant's lane.
@@ -43,14 +57,13 @@ type LaneKey = (TenantId, Lane);
 
 #[derive(Default)]
 struct Waiting {
-    /// The first of each lane that is free, by tier.
-    ready: [VecDeque<Item>; 3],
+    /// The first of each lane that is free.
+    ready: Vec<Item>,
+    turns: Turns,
     /// Lanes in which one is ready or under way, and what waits behind it.
     lanes: HashMap<LaneKey, VecDeque<Item>>,
     /// All that is in here or under way.
     known: HashSet<RequestId>,
-    /// The tier that went last, and how often in a row.
-    run: (Tier, u32),
     /// There may be rows that are not in here.
     overflown: bool,
 }
@@ -74,13 +87,19 @@ impl Lanes {
         self.waiting.lock().unwrap_or_else(|e| e.into_inner())
     }
 
-    /// Takes a message in, if there is room and it is not known already.
+    /// Takes a message in, if there is room and it is not known already. What strangers fill leaves half as much again to
+    /// people who are known, and as much again to the household's own.
     pub fn offer(&self, item: Item) {
         let mut waiting = self.lock();
         if waiting.known.contains(&item.request) {
             return;
         }
-        if waiting.known.len() >= self.capacity {
+        let more = match item.trust {
+            Trust::Stranger => 0,
+            Trust::Known => self.capacity / 2,
+            Trust::System | Trust::Owner => self.capacity,
+        };
+        if waiting.known.len() >= self.capacity.saturating_add(more) {
             waiting.overflown = true;
             return;
         }
@@ -93,7 +112,7 @@ impl Lanes {
             }
             None => {
                 waiting.lanes.insert(key, VecDeque::new());
-                waiting.ready[item.tier as usize].push_back(item);
+                waiting.ready.push(item);
                 drop(waiting);
                 self.ready.notify_one();
             }
@@ -105,25 +124,19 @@ impl Lanes {
         self.ready.notify_one();
     }
 
-    /// Takes the next message, if one waits. Its lane is taken until [`Lanes::leave`].
-    pub fn take(&self) -> Option<Item> {
+    /// Takes the message whose turn it is, if one waits; `own`: only the household's own. Its lane is taken until
+    /// [`Lanes::leave`].
+    pub fn take(&self, own: bool) -> Option<Item> {
         let mut waiting = self.lock();
-        let (last, times) = waiting.run;
-        let has = |waiting: &Waiting, tier: Tier| !waiting.ready[tier as usize].is_empty();
-        let first = Tier::ALL.into_iter().find(|tier| has(&waiting, *tier))?;
-        let other = Tier::ALL.into_iter().find(|tier| *tier != first && has(&waiting, *tier));
-        let tier = match other {
-            Some(other) if last == first && times >= MOST_IN_A_ROW => other,
-            _ => first,
-        };
-        waiting.run = (tier, if tier == last { times + 1 } else { 1 });
-        let item = waiting.ready[tier as usize].pop_front();
-        let more = Tier::ALL.into_iter().any(|tier| has(&waiting, tier));
+        let candidates: Vec<Candidate> = waiting.ready.iter().map(Item::candidate).collect();
+        let at = waiting.turns.next(&candidates, own)?;
+        let item = waiting.ready.remove(at);
+        let more = waiting.ready.iter().any(|item| !own || item.trust >= Trust::System);
         drop(waiting);
         if more {
             self.ready.notify_one();
         }
-        item
+        Some(item)
     }
 
     /// The message is not under way any more: it is at its end, or it waits in its row for another time.
@@ -141,7 +154,7 @@ impl Lanes {
         };
         match next {
             Some(next) => {
-                waiting.ready[next.tier as usize].push_back(next);
+                waiting.ready.push(next);
                 drop(waiting);
                 self.ready.notify_one();
                 return;
@@ -192,11 +205,27 @@ mod tests {
     use super::*;
 
     fn item(lane: &str, tier: Tier, seq: i64) -> Item {
-        Item { request: RequestId::new(), tenant: TenantId::owner(), lane: Lane(lane.to_owned()), tier, seq }
+        let (tenant, lane) = (TenantId::owner(), Lane(lane.to_owned()));
+        let sender = sender_name("telegram", &lane.0);
+        Item { request: RequestId::new(), tenant, lane, tier, trust: Trust::Stranger, sender, seq }
     }
 
     fn taken(lanes: &Lanes) -> Vec<Item> {
-        std::iter::from_fn(|| lanes.take()).collect()
+        std::iter::from_fn(|| lanes.take(false)).collect()
+    }
+
+    #[test]
+    fn what_strangers_fill_keeps_the_owner_neither_out_nor_waiting() {
+        let lanes = Lanes::new(2, Arc::default());
+        for n in 0..5 {
+            lanes.offer(item(&format!("s{n}"), Tier::HighPriority, n));
+        }
+        let owners = Item { trust: Trust::Owner, ..item("ada", Tier::Default, 9) };
+        lanes.offer(owners.clone());
+        assert_eq!(lanes.known().len(), 3);
+        assert_eq!(lanes.take(true), Some(owners));
+        assert_eq!(lanes.take(true), None);
+        assert_eq!(taken(&lanes).len(), 2);
     }
 
     #[test]

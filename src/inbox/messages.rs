@@ -1,17 +1,21 @@
 //! The inbox for people: what came in, what became of it, and trying again.
 
+use std::collections::HashMap;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::handle::Inbox;
+use super::lanes::sender_name;
+use super::sql::messages::{self, SentBy};
 use super::sql::replies::{self, ReplyRow};
 use super::sql::segments::{self, PartRow};
 use super::sql::shown::{self, MessageRow};
 use super::types::Tier;
 use base::TenantId;
-use store::StoreError;
+use store::{Lease, StoreError};
 
 /// One message with its parts and answers.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -57,6 +61,17 @@ impl Inbox {
         let mut entries: Vec<Entry> = rows.into_iter().map(entry).collect();
         self.fill_in(tenant, &mut entries).await?;
         Ok(entries)
+    }
+
+    /// Who sent those of these requests that are messages, one name for each sender, and how urgent they are.
+    pub async fn sent_by(
+        &self,
+        lease: &mut Lease,
+        requests: &[Uuid],
+    ) -> Result<HashMap<Uuid, (String, Tier)>, StoreError> {
+        let rows = messages::sent_by(lease, self.schema(), requests).await?;
+        let of = |row: SentBy| (row.request_id, (sender_name(&row.channel, &row.sender), Tier::from_number(row.tier)));
+        Ok(rows.into_iter().map(of).collect())
     }
 
     /// What the messages say, from the conversation log.

@@ -7,14 +7,14 @@ use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::handle::Inbox;
-use super::lanes::Item;
+use super::lanes::{Item, sender_name};
 use super::settlement::Withdrawn;
 use super::sql::actions::{self, NewAction};
 use super::sql::messages::HeldRow;
 use super::sql::segments::PartRow;
 use super::sql::{messages, segments};
 use super::types::{Lane, Tier};
-use base::{RequestId, TenantId};
+use base::{RequestId, TenantId, Trust};
 use store::{StoreError, Tx};
 
 /// Whose hand it is, and why.
@@ -95,6 +95,8 @@ impl HeldRow {
             tenant: tenant.clone(),
             lane: Lane(self.lane.clone()),
             tier: Tier::from_number(self.tier),
+            trust: Trust::from_name(&self.trust),
+            sender: sender_name(&self.channel, &self.sender),
             seq: self.seq,
         }
     }

@@ -32,7 +32,11 @@ pub(super) struct KnownSenders {
 }
 
 impl KnownSenders {
+    /// Who sent this. Whoever the channel has not proven to be the sender is a stranger, whatever identity he claims.
     pub fn of(&self, envelope: &Envelope) -> Sender {
+        if !envelope.sender.is_authenticated() {
+            return STRANGER;
+        }
         let key = (envelope.source.channel.clone(), plain_identity(&envelope.sender.identity));
         self.by_identity.get(&key).copied().unwrap_or(STRANGER)
     }

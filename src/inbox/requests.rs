@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::define::{define, operators};
 use super::handle::Inbox;
 use super::operator::{Operator, OperatorActionError, Reopened, Requests, Stop};
-use super::sql::dead;
+use super::sql::{dead, limits};
 use base::task;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -46,6 +46,17 @@ pub(super) fn tools(inbox: &Inbox) -> Vec<Tool> {
                 Meta::read(),
             ),
             handler(stats),
+        ),
+        Tool::new(
+            &define(
+                "list_refused_senders",
+                "Strangers whose messages were refused because they had sent as many as [buffer] stranger_per_hour and \
+                 stranger_per_day allow: who, on which day, how many, and by which limit. The newest first.",
+                json!({"limit": {"type": "integer", "minimum": 1, "maximum": 1000, "default": 100}}),
+                &[],
+                Meta { reads_untrusted: true, ..Meta::read() },
+            ),
+            handler(refused),
         ),
     ];
     for (definition, action) in operator_actions() {
@@ -186,6 +197,11 @@ async fn done(call: ToolCall, requests: Requests, action: OperatorAction) -> Res
 async fn list(call: ToolCall) -> Result<Value, ToolError> {
     let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(100);
     Ok(dead::list(&call, call.text("failure_category"), limit).await?.into())
+}
+
+async fn refused(call: ToolCall) -> Result<Value, ToolError> {
+    let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(100);
+    Ok(limits::list_refused(&call, limit).await?.into())
 }
 
 async fn stats(call: ToolCall) -> Result<Value, ToolError> {

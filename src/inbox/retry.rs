@@ -190,6 +190,7 @@ mod tests {
             thread: thread.map(str::to_owned),
             lane: String::new(),
             tier: 2,
+            trust: "known".into(),
             seq: 1,
         };
         let letter = held("email", "Bank <Mail@Bank.example>", Some("<id@x>"));

@@ -8,15 +8,16 @@ use serde_json::{Map, Value, json};
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::attempt::{Part, Pass, Tried, interactive};
+use super::attempt::{Part, Pass, Tried, interactive, sender_shown};
 use super::handle::Inbox;
+use super::people::HOUSE_CHANNELS;
 use super::sql::segments::{self, NewPart, OpenPart};
 use super::sql::{affinity, messages};
 use super::types::{
     Action, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest,
 };
 use access::Caller;
-use base::{RequestContext, TenantId, crash};
+use base::{RequestContext, TenantId, Trust, crash};
 use store::StoreError;
 use tools::sql::blobs;
 
@@ -92,8 +93,17 @@ impl Pass<'_> {
         super::classify::parts(self).await
     }
 
+    /// Whether a stranger speaks in a group. He may neither go where the group's conversation went nor take it elsewhere: its
+    /// lane is not his alone.
+    fn is_outsider(&self) -> bool {
+        self.claimed.context.group && self.claimed.context.trust == Trust::Stranger
+    }
+
     /// The butler that this conversation is with.
     async fn affinity(&self) -> Result<Option<(String, &'static str)>, StoreError> {
+        if self.is_outsider() {
+            return Ok(None);
+        }
         let Some(up) = self.inbox.up() else { return Ok(None) };
         let mut lease = up.store.tenant(self.tenant()).await?;
         let found = affinity::of(&mut lease, &self.claimed.item.lane.0).await?;
@@ -122,6 +132,7 @@ impl Pass<'_> {
         if let [part] = parts.as_slice()
             && self.claimed.context.source_channel == "email"
             && self.claimed.context.source_thread_identity.is_some()
+            && !self.is_outsider()
         {
             let until = self.inbox.clock().now() + AFFINITY;
             affinity::thread(&mut tx, &self.claimed.item.lane.0, &part.butler, until).await?;
@@ -189,11 +200,14 @@ impl Pass<'_> {
 
     fn route(&self, segment: &OpenPart, history: Vec<Value>) -> Route {
         let attachments = self.claimed.attachments.as_array().cloned().unwrap_or_default();
+        let context = &*self.claimed.context;
         Route {
             schema_version: ROUTE_SCHEMA.to_owned(),
-            request_context: (*self.claimed.context).clone(),
+            request_context: context.clone(),
             input: RouteInput {
                 prompt: segment.prompt.clone(),
+                sender: (!HOUSE_CHANNELS.contains(&context.source_channel.as_str()))
+                    .then(|| sender_shown(self.claimed)),
                 context: segment.context.clone(),
                 conversation_history: history,
                 attachments,

@@ -51,14 +51,17 @@ impl Scan {
         let outlook = table.outlook(db).await?;
         self.oldest.store(outlook.oldest.unwrap_or_default().as_secs(), Ordering::Relaxed);
         let room = i64::try_from(lanes.room()).unwrap_or(0).min(self.batch);
-        if room == 0 {
-            lanes.there_is_more();
-            return Ok(None);
-        }
+        // What others fill leaves room to the household's own.
+        let (own, most) = if room == 0 { (true, self.batch) } else { (false, room) };
         let rows = {
             let mut lease = db.every_tenant().await?;
-            messages::first_of_lanes(&mut lease, &self.schema, &lanes.known(), room).await?
+            messages::first_of_lanes(&mut lease, &self.schema, (&lanes.known(), own), most).await?
         };
+        if own {
+            rows.into_iter().filter_map(Item::of).for_each(|item| lanes.offer(item));
+            lanes.there_is_more();
+            return Ok(outlook.next.map(|next| next.max(Duration::from_millis(200))));
+        }
         let found = rows.len();
         rows.into_iter().filter_map(Item::of).for_each(|item| lanes.offer(item));
         if i64::try_from(found).unwrap_or(i64::MAX) >= room {

@@ -4,9 +4,9 @@ use std::sync::{Arc, OnceLock};
 
 use serde_json::{Value, json};
 
-use super::handle::Inbox;
+use super::handle::{HandedInBy, Inbox};
 use super::sql::segments::{self, Draft};
-use super::types::{AcceptError, FALLBACK, ROUTE_TO_BUTLER};
+use super::types::{FALLBACK, ROUTE_TO_BUTLER};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// Parts of one message at most.
@@ -50,9 +50,10 @@ async fn ingest(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     if call.session().is_some() {
         return Err(ToolError::refused("forbidden", "Messages come in from outside, not out of a session."));
     }
-    match inbox.ingest(&call.context().tenant_id, call.args.clone()).await {
+    let by = HandedInBy::Token(&call.caller.grant);
+    match inbox.ingest(&call.context().tenant_id, call.args.clone(), by).await {
         Ok(accepted) => Ok(json!(accepted)),
-        Err(e @ AcceptError::Invalid(_)) => Err(ToolError::refused(e.code(), e.to_string())),
+        Err(e) if e.retry_after().is_none() => Err(ToolError::refused(e.code(), e.to_string())),
         Err(e) => {
             let mut refusal = json!({"status": "error", "error": e.to_string(), "code": e.code()});
             refusal["retry_after_s"] = json!(e.retry_after());

@@ -2,13 +2,13 @@
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::{Map, Value, json};
 use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use base::RequestContext;
 pub use conversation::Lane;
-pub(crate) use conversation::bounded;
+pub(crate) use conversation::joined;
 
 /// The name of the routing contract that this build speaks, and its number.
 pub const ROUTE_SCHEMA: &str = "route.v1";
@@ -22,7 +22,7 @@ pub const ROUTE_EXECUTE: &str = "route.execute";
 pub const ROUTE_TO_BUTLER: &str = "route_to_butler";
 
 /// How urgent a message is. Lower rows of the table go first.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Tier {
     HighPriority,
@@ -80,17 +80,71 @@ pub struct Event {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct Sender {
     pub identity: String,
+    /// Whether the channel has proven who writes. Nobody said: it has not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub authenticated: Option<Authentication>,
     /// What else a connector knows of who writes: display name, participants, kind of chat.
     #[serde(flatten)]
     pub more: Map<String, Value>,
 }
 
+/// What a channel found out about who writes.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Authentication {
+    pub result: AuthenticationResult,
+    /// How: `dmarc`, `platform`, …
+    pub method: String,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, IntoStaticStr)]
+#[serde(rename_all = "lowercase")]
+#[strum(serialize_all = "lowercase")]
+pub enum AuthenticationResult {
+    /// The sender is who the identity says.
+    Pass,
+    /// Somebody else sent it.
+    Fail,
+    /// Nobody knows.
+    None,
+}
+
+impl Authentication {
+    /// The channel has proven by this method who writes.
+    pub fn pass(method: &str) -> Self {
+        Self { result: AuthenticationResult::Pass, method: method.to_owned() }
+    }
+}
+
+/// Kinds of chats in which more than the sender and the household take part.
+const GROUPS: [&str; 4] = ["group", "supergroup", "channel", "community"];
+
 impl Sender {
-    /// Whether more people than the sender and the household read along.
+    /// Whether the channel has proven who writes.
+    pub fn is_authenticated(&self) -> bool {
+        self.authenticated.as_ref().is_some_and(|a| a.result == AuthenticationResult::Pass)
+    }
+
+    /// Whether others than the sender and the household hear what is said there.
     pub fn is_group(&self) -> bool {
-        let text = |name: &str| self.more.get(name).and_then(Value::as_str).unwrap_or_default();
-        matches!(text("chat_type"), "group" | "supergroup" | "channel" | "community")
-            || self.more.get("participant_count").and_then(Value::as_u64).is_some_and(|count| count > 2)
+        let kind = self.more.get("chat_type").and_then(Value::as_str);
+        let participants = self.more.get("participant_count").and_then(Value::as_u64);
+        kind.is_some_and(|kind| GROUPS.contains(&kind)) || participants.is_some_and(|n| n > 2)
+    }
+
+    /// As a session is shown who writes: what the channel says, and beside it what the sender says of himself.
+    pub fn shown(&self) -> Value {
+        let mut shown = json!({"identity": self.identity, "group": self.is_group()});
+        if let Some(name) = self.more.get("display_name").and_then(Value::as_str).filter(|name| !name.trim().is_empty())
+        {
+            shown["calls_himself"] = json!(name);
+        }
+        let result = self.authenticated.as_ref().map_or(AuthenticationResult::None, |a| a.result);
+        shown["authenticated"] = json!(result);
+        if result != AuthenticationResult::Pass {
+            shown["note"] = json!(format!("claims to be {}, not authenticated", self.identity));
+        }
+        shown
     }
 }
 
@@ -217,6 +271,24 @@ pub enum AcceptError {
     Invalid(String),
     #[error("{waiting} messages wait already, which is all that [buffer] max_backlog allows; send it again later")]
     Full { waiting: u64 },
+    /// The token speaks for other ends of channels.
+    #[error(
+        "this token does not speak for the channel {channel} at {endpoint}; use one that was made with: \
+         butlerd token new --scope ingest --channel {channel} --endpoint {endpoint}"
+    )]
+    Foreign { channel: String, endpoint: String },
+    /// The token names no channel, so nobody believes it who writes there.
+    #[error(
+        "this token can't say who is authenticated on the channel {channel} at {endpoint}, because it names neither; make \
+         one that does: butlerd token new --scope ingest --channel {channel} --endpoint {endpoint}"
+    )]
+    Unproven { channel: String, endpoint: String },
+    /// A stranger has sent as much as [buffer] allows.
+    #[error(
+        "{sender} has sent {sent} messages within {within}, which is all that [buffer] {setting} allows a stranger; send it \
+         again later"
+    )]
+    TooMany { sender: String, sent: u64, within: &'static str, setting: &'static str, retry_after: u32 },
     #[error(
         "the database can't be reached just now; send it again in a moment: a message that was taken is known again"
     )]
@@ -230,6 +302,9 @@ impl AcceptError {
         match self {
             AcceptError::Invalid(_) => "invalid_envelope",
             AcceptError::Full { .. } => "buffer_full",
+            AcceptError::Foreign { .. } => "foreign_channel",
+            AcceptError::Unproven { .. } => "not_authenticated",
+            AcceptError::TooMany { .. } => "sender_limit",
             AcceptError::Unavailable => "unavailable",
             AcceptError::NotUp => "switchboard_unavailable",
         }
@@ -238,8 +313,9 @@ impl AcceptError {
     /// After how many seconds another try makes sense.
     pub fn retry_after(&self) -> Option<u32> {
         match self {
-            AcceptError::Invalid(_) => None,
+            AcceptError::Invalid(_) | AcceptError::Foreign { .. } | AcceptError::Unproven { .. } => None,
             AcceptError::Full { .. } => Some(10),
+            AcceptError::TooMany { retry_after, .. } => Some(*retry_after),
             AcceptError::Unavailable | AcceptError::NotUp => Some(2),
         }
     }
@@ -279,6 +355,9 @@ impl RouteKind {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct RouteInput {
     pub prompt: String,
+    /// Who writes, as [`Sender::shown`] has it; `None`: the request context says all that is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sender: Option<Value>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub context: Option<Value>,
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

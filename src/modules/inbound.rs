@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Map, Value};
 
 use base::TenantId;
-use inbox::{AcceptError, Accepted, HOUSE_CHANNELS, Inbox};
+use inbox::{AcceptError, Accepted, HOUSE_CHANNELS, HandedInBy, Inbox};
 
 /// Takes messages of the channels that the module's manifest declares. Cheap to clone.
 #[derive(Clone)]
@@ -27,11 +27,14 @@ impl Inbound {
     }
 
     /// Takes in a message in the words of `ingest.v1`. It is committed when this returns; the same message again gets the
-    /// same `request_id`. How far its sender is believed is looked up among the household's contacts.
+    /// same `request_id`. How far its sender is believed is looked up among the household's contacts, if the module says that the
+    /// channel has proven who writes (`sender.authenticated`).
     pub async fn accept(&self, tenant: &TenantId, message: Map<String, Value>) -> Result<Accepted, AcceptError> {
         let channel = message.get("source").and_then(|source| source.get("channel")).and_then(Value::as_str);
         match channel {
-            Some(channel) if self.channels.iter().any(|own| own == channel) => self.inbox.ingest(tenant, message).await,
+            Some(channel) if self.channels.iter().any(|own| own == channel) => {
+                self.inbox.ingest(tenant, message, HandedInBy::Module).await
+            }
             _ => Err(AcceptError::Invalid(format!(
                 "source.channel: the module's manifest declares {}, and not `{}`",
                 if self.channels.is_empty() { "no channel".to_owned() } else { self.channels.join(", ") },

@@ -20,9 +20,13 @@ pub enum Urgency {
     First,
     /// The owner waits for it.
     Owner,
-    /// Somebody else, or another butler, waits for it.
+    /// Another butler waits for it.
     Others,
+    /// Somebody waits for it whom the owner knows. Like a stranger's it leaves the last free permit to the household's own.
+    Known,
     Schedule,
+    /// Somebody waits for it whom nobody knows.
+    Stranger,
     /// What the household does for itself, such as tidying its memory. It leaves the last free permit to the others.
     Housekeeping,
 }
@@ -40,9 +44,30 @@ impl Urgency {
             _ if trigger.options.priority == Some(2) => Urgency::Others,
             s if s.starts_with(HOUSEKEEPING) => Urgency::Housekeeping,
             s if s.starts_with(SCHEDULE) => Urgency::Schedule,
-            _ if trigger.request.trust == Trust::Owner => Urgency::Owner,
-            _ => Urgency::Others,
+            _ => match trigger.request.trust {
+                Trust::Owner => Urgency::Owner,
+                Trust::System => Urgency::Others,
+                Trust::Known => Urgency::Known,
+                Trust::Stranger => Urgency::Stranger,
+            },
         }
+    }
+
+    /// Those of a lower number go first.
+    fn rank(self) -> u64 {
+        match self {
+            Urgency::First => 0,
+            Urgency::Owner => 1,
+            Urgency::Others | Urgency::Known => 2,
+            Urgency::Schedule => 3,
+            Urgency::Stranger => 4,
+            Urgency::Housekeeping => 5,
+        }
+    }
+
+    /// Whether somebody outside the household asked for it.
+    fn is_outside(self) -> bool {
+        matches!(self, Urgency::Known | Urgency::Stranger)
     }
 }
 
@@ -132,8 +157,11 @@ impl State {
 
     fn free(&self, quota: usize, urgency: Urgency) -> bool {
         let quota = &self.butlers[quota];
-        let kept = usize::from(urgency == Urgency::Housekeeping && self.permits > 1);
-        self.running + kept < self.permits && quota.running < quota.most
+        let outside = urgency.is_outside();
+        let kept = usize::from((outside || urgency == Urgency::Housekeeping) && self.permits > 1);
+        // However many from outside run, whatever the owner wants of this butler begins at once.
+        let kept_here = usize::from(outside && quota.most > 1);
+        self.running + kept < self.permits && quota.running + kept_here < quota.most
     }
 
     /// Who goes next, as an index into `waiting`.
@@ -141,9 +169,13 @@ impl State {
         let may = self.waiting.iter().enumerate().filter(|(_, w)| self.free(w.quota, w.urgency));
         let rank = |w: &Waiting| {
             let steps = now.saturating_duration_since(w.since).as_secs() / PATIENCE.as_secs();
-            // Beside the first ones stands only who has waited very long.
-            let most = u64::from(w.urgency != Urgency::First && steps < VERY_LONG);
-            (w.urgency as u64).saturating_sub(steps).max(most)
+            // Beside the first ones stands only who has waited very long, and beside the owner nobody from outside else.
+            let most = match w.urgency {
+                Urgency::First => 0,
+                _ if steps >= VERY_LONG => u64::from(w.urgency.is_outside()),
+                _ => 1 + u64::from(w.urgency.is_outside()),
+            };
+            w.urgency.rank().saturating_sub(steps).max(most)
         };
         may.min_by_key(|(_, w)| (rank(w), self.butlers[w.quota].running, w.number)).map(|(at, _)| at)
     }

@@ -130,6 +130,7 @@ async fn nobody_waits_for_ever() {
     let _held = slot(&a).await;
     let _cron = a.enter(Urgency::Schedule, false).unwrap();
     let _owner = a.enter(Urgency::Owner, false).unwrap();
+    let _guest = a.enter(Urgency::Stranger, false).unwrap();
     let next = |after: Duration| {
         let mut state = a.permits.lock();
         state.running = 0;
@@ -144,6 +145,35 @@ async fn nobody_waits_for_ever() {
     let _memory = a.enter(Urgency::First, false).unwrap();
     assert_eq!(next(PATIENCE * 2), Urgency::First);
     assert_eq!(next(PATIENCE * 5), Urgency::Schedule);
+    a.permits.lock().waiting.retain(|w| [Urgency::Owner, Urgency::Stranger].contains(&w.urgency));
+    assert_eq!(next(PATIENCE * 4), Urgency::Owner, "a stranger does not wait himself up to the owner");
+}
+
+#[tokio::test]
+async fn those_from_outside_leave_the_last_permit_to_the_owner() {
+    for outside in [Urgency::Known, Urgency::Stranger] {
+        // Of the butler.
+        let permits = SessionPermits::new(10);
+        let a = admission(&permits, "health", 3, 9);
+        let mut guests: Vec<Place> = (0..3).map(|_| a.enter(outside, false).unwrap()).collect();
+        assert_eq!(guests.iter_mut().map(called).filter(|called| *called).count(), 2, "{outside:?}");
+        let mut owner = a.enter(Urgency::Owner, false).unwrap();
+        assert!(called(&mut owner));
+        drop(owner);
+        assert!(!called(&mut guests[2]), "it waits for one of its own to end");
+        // Of the household.
+        let permits = SessionPermits::new(2);
+        let (a, b) = (admission(&permits, "health", 5, 9), admission(&permits, "general", 5, 9));
+        let _guest = a.enter(outside, false).unwrap();
+        assert!(!called(&mut b.enter(outside, false).unwrap()), "{outside:?}");
+        assert!(called(&mut b.enter(Urgency::Owner, false).unwrap()));
+    }
+    // Where there is one permit, nobody is kept out; the owner goes first.
+    let a = alone(1, 9);
+    let held = a.enter(Urgency::Stranger, false).unwrap().wait().await.unwrap();
+    let (mut guest, mut owner) = (a.enter(Urgency::Known, false).unwrap(), a.enter(Urgency::Owner, false).unwrap());
+    drop(held);
+    assert!(called(&mut owner) && !called(&mut guest));
 }
 
 #[test]

@@ -47,6 +47,7 @@ impl<'a> SessionToken<'a> {
             butler: Some(parts.config.name.clone()),
             tools: Some(Arc::new(offered.cloned().collect())),
             scopes: [GrantScope::Tools].into(),
+            ends: access::ChannelEnds::default(),
             expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
         };
         let hidden = household().hide_while(&Secret::new(token.expose().to_owned()));

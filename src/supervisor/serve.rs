@@ -412,6 +412,7 @@ fn operator_token(services: &HouseholdServices, path: &Path) -> Result<(), Serve
             butler: None,
             tools: None,
             scopes: [GrantScope::Admin].into(),
+            ends: access::ChannelEnds::default(),
             expires_at: None,
         },
     );

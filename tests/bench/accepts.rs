@@ -180,7 +180,7 @@ fn envelope(id: &str, thread: &str, tier: &str, pinned: Option<&str>) -> Value {
     json!({"schema_version": "ingest.v1",
            "source": {"channel": "telegram", "provider": "telegram", "endpoint_identity": "bot:home"},
            "event": {"external_event_id": id, "external_thread_id": thread, "observed_at": "2026-11-01T08:00:00Z"},
-           "sender": {"identity": "4711", "display_name": "Somebody"},
+           "sender": {"identity": thread, "display_name": "Somebody"},
            "payload": {"raw": if tier == "metadata" { Value::Null } else { json!({}) }, "normalized_text": floor_sql::BODY},
            "control": {"ingestion_tier": tier, "pinned_target": pinned}})
 }

@@ -99,6 +99,7 @@ async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
         butler: Some(butler.name().clone()),
         tools: None,
         scopes: [GrantScope::Tools].into(),
+        ends: access::ChannelEnds::default(),
         expires_at: None,
     };
     house.book.insert(token.sha256(), grant);

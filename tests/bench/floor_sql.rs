@@ -167,7 +167,10 @@ async fn insert(
 ) -> Result<(), Failed> {
     let (id, now) = (uuid::Uuid::now_v7(), jiff::Timestamp::now());
     let (thread, event) = (format!("chat-{n}"), format!("{n}-{}", id.simple()));
-    let (lane, key) = (format!("telegram|bot:home|{thread}"), format!("event:telegram:telegram:bot:home:{event}"));
+    let part = |text: &str| format!("{}:{text}", text.len());
+    let sender = part("4711");
+    let lane = format!("7:claimed8:telegram8:bot:home{}{sender}", part(&thread));
+    let key = format!("7:claimed5:event8:telegram8:telegram8:bot:home{}{sender}{}", part(&thread), part(&event));
     let control = json!({"policy_tier": "default", "ingestion_tier": "metadata"});
     let sender = json!({"identity": "4711", "display_name": "Somebody"});
     let envelope = json!({"raw": null, "sender": sender, "control": control});

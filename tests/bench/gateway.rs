@@ -46,6 +46,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
         butler: None,
         tools: None,
         scopes: [GrantScope::Tools].into(),
+        ends: access::ChannelEnds::default(),
         expires_at: None,
     };
     book.insert(token.sha256(), grant);

@@ -254,7 +254,7 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     let parts = |of: &Value, names: &[&str]| json!(names.iter().map(|name| of[*name].clone()).collect::<Vec<_>>());
     let names =
         ["direction", "kind", "channel", "endpoint", "lane", "thread", "person", "butler", "text", "trust", "auto"];
-    let lane = "telegram|bot:home|chat-1";
+    let lane = conversation::Lane::of("telegram", "bot:home", Some("chat-1"), "4711").0;
     assert_eq!(
         parts(&said[0], &names),
         json!([

@@ -4,12 +4,12 @@ use serde_json::{Value, json};
 
 use crate::support::{Daemon, Household, eventually, http, model};
 
-/// `ingest.v1` of a chat message.
+/// `ingest.v1` of a chat message whose sender the platform has proven.
 pub fn message(id: &str, thread: &str, text: &str) -> Value {
     json!({"schema_version": "ingest.v1",
            "source": {"channel": "telegram", "provider": "telegram", "endpoint_identity": "bot:home"},
            "event": {"external_event_id": id, "external_thread_id": thread, "observed_at": "2026-11-01T08:00:00+01:00"},
-           "sender": {"identity": "4711"},
+           "sender": {"identity": "4711", "authenticated": {"result": "pass", "method": "platform"}},
            "payload": {"raw": {}, "normalized_text": text},
            "control": {"policy_tier": "interactive"}})
 }

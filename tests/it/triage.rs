@@ -3,6 +3,7 @@
 
 use serde_json::{Value, json};
 
+use conversation::Lane;
 use testkit::model::ScriptedModel;
 
 use crate::inbound::{ended, ingest, message};
@@ -26,7 +27,7 @@ fn classified(model: &ScriptedModel) -> usize {
 fn mail(id: &str, thread: &str, from: &str, text: &str) -> Value {
     let mut mail = message(id, thread, text);
     mail["source"] = json!({"channel": "email", "provider": "imap", "endpoint_identity": "home"});
-    mail["sender"] = json!({"identity": from});
+    mail["sender"] = json!({"identity": from, "authenticated": {"result": "pass", "method": "dmarc"}});
     mail
 }
 
@@ -174,8 +175,9 @@ async fn a_thread_of_letters_stays_with_its_butler_until_that_expires() {
     assert_eq!(entry["segments"][0]["chosen_by"], "model", "{entry}");
     let role = household.role("switchboard").await;
     role.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
-    let sql = "UPDATE thread_affinity SET expires_at = shared.clock() - interval '1 second' WHERE lane LIKE '%|t'";
-    assert_eq!(role.execute(sql, &[]).await.expect("an update"), 1);
+    let sql = "UPDATE thread_affinity SET expires_at = shared.clock() - interval '1 second' WHERE lane = $1";
+    let lane = Lane::of("email", "home", Some("t"), "a@b.example").0;
+    assert_eq!(role.execute(sql, &[&lane]).await.expect("an update"), 1);
     let (_, entry) = through(&daemon, &mail("4", "t", "a@b.example", "Much later")).await;
     assert_eq!(entry["segments"][0]["chosen_by"], "model", "{entry}");
 }
@@ -189,11 +191,10 @@ async fn the_answer_to_what_a_butler_wrote_first_goes_back_to_it() {
     role.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
     let note = "INSERT INTO thread_affinity (lane, butler, source, expires_at)
                 VALUES ($1, $2, 'notification', shared.clock() + $3::text::interval)";
-    for (lane, butler, how_long) in [
-        ("telegram|bot:home|asked", "health", "1 hour"),
-        ("telegram|bot:home|long-ago", "health", "-1 second"),
-        ("telegram|bot:home|gone", "nobody", "1 hour"),
-    ] {
+    for (thread, butler, how_long) in
+        [("asked", "health", "1 hour"), ("long-ago", "health", "-1 second"), ("gone", "nobody", "1 hour")]
+    {
+        let lane = Lane::of("telegram", "bot:home", Some(thread), "4711").0;
         role.execute(note, &[&lane, &butler, &how_long]).await.expect("a row");
     }
     let (_, entry) = through(&daemon, &message("1", "asked", "Yes, 71 kg")).await;

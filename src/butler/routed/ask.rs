@@ -124,6 +124,7 @@ fn route(request: RequestContext, id: Uuid, butler: &str, question: &str, asker:
         request_context: request,
         input: RouteInput {
             prompt: question.to_owned(),
+            sender: None,
             context: None,
             conversation_history: Vec::new(),
             attachments: Vec::new(),

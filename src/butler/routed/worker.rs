@@ -1,6 +1,7 @@
 //! The worker over a butler's route inbox: claims what is there, lets a session deal with it, and ends it once.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,17 +11,21 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::prior::{self, Next, Work};
+use crate::sql::{WaitingRoute, waiting_routes};
 use approvals::ApprovalGate;
 use base::{Audience, Label, RequestContext, RequestId, SessionId, TenantId, Trust, text};
 use config::ButlerConfig;
-use inbox::{Answer, End, Inbox, Lane, LiveKind, RETRY, Route, RouteKind, Settlement};
+use inbox::{Answer, Candidate, End, Inbox, Lane, LiveKind, OwnersHand, RETRY, Route, RouteKind, Settlement, Turns};
 use sessions::{SessionOptions, SessionResult, SessionState, Spawner, Trigger, TriggerError};
 use store::{
-    Also, Claim, Claimed, Database, Handler, Queue, QueueOptions, QueueTable, RunningQueue, Store, StoreError, Verdict,
+    Also, Claim, Claimed, Database, Handler, Lease, Left, Queue, QueueOptions, QueueTable, RunningQueue, Store,
+    StoreError, Verdict,
 };
 
 /// Rows are looked for this often even if nobody says that there are any.
 const LOOK: Duration = Duration::from_secs(15);
+/// Of so many rows that wait it is found out whose turn it is; the household's own come before others.
+const LOOKED_AT: i64 = 2000;
 
 /// What the worker works with.
 pub struct RoutedParts {
@@ -36,6 +41,9 @@ pub struct RoutedParts {
 struct Worker {
     parts: RoutedParts,
     table: QueueTable,
+    turns: Mutex<Turns>,
+    /// What others than the owner asked for leaves one pair of hands to the owner.
+    hands: OwnersHand,
 }
 
 store::row! {
@@ -97,16 +105,17 @@ fn later(millis: u64) -> Verdict<Ended> {
 
 /// Takes up what the last run left, then begins to work.
 pub async fn start(parts: RoutedParts) -> Result<RunningQueue, StoreError> {
+    let hands = OwnersHand::new(parts.config.sessions.max_concurrent_sessions as usize);
     let options = QueueOptions {
         butler: parts.config.name.to_string(),
         wake: parts.wake.clone(),
-        slots: parts.config.sessions.max_concurrent_sessions as usize,
+        slots: hands.slots(),
         claimers: 1,
         longest: LOOK,
     };
     let table = format!("\"{}\".route_inbox", parts.store.schema());
     let table = QueueTable::accepted(table, "id", "n.seq", RETRY);
-    Queue::new(Worker { parts, table }, options).start().await
+    Queue::new(Worker { parts, table, turns: Mutex::default(), hands }, options).start().await
 }
 
 #[async_trait]
@@ -129,11 +138,19 @@ impl Handler for Worker {
 
     async fn claim(&self, in_hand: &[Uuid]) -> Result<Option<Claimed<Part>>, StoreError> {
         let (id, mut lease) = (Uuid::now_v7(), self.db().every_tenant().await?);
-        let columns = "q.id, q.tenant_id, q.attempts, q.trust, q.route, q.request_id, q.kind";
-        let also = Also::default();
-        let rows =
-            self.table.claim(&mut lease, (id, self.node()), (1, in_hand), also, columns).await.map_err(failed())?;
-        let Some(row) = rows.first().map(Accepted::from) else { return Ok(None) };
+        let mut waiting = self.waiting(&mut lease, in_hand).await?;
+        let row = loop {
+            let Some(next) = self.next(&mut waiting) else { return Ok(None) };
+            match self.claim_row(&mut lease, id, next).await {
+                Ok(Some(row)) => break row,
+                // Another one took it in between.
+                Ok(None) => self.hands.leave(next),
+                Err(e) => {
+                    self.hands.leave(next);
+                    return Err(e);
+                }
+            }
+        };
         let tenant = TenantId::new(&row.tenant_id);
         let part = Part {
             route: serde_json::from_value(row.route.clone()).ok().filter(|_| tenant.is_ok()).ok_or(row.route),
@@ -183,8 +200,16 @@ impl Handler for Worker {
                 later(500)
             }
             Some(Err(TriggerError::Store(_) | TriggerError::Stopping(_))) | None => later(1000),
+            // What the household may spend is nobody's business outside.
+            Some(Err(TriggerError::Budget(why))) if part.trust == Trust::Stranger => {
+                Verdict::Settle(Ended { text: Some(SPENT_FOR_OTHERS.to_owned()), ..Ended::dead(None, why, &[]) })
+            }
             Some(Err(e)) => Verdict::Settle(Ended::dead(None, e.to_string(), &[])),
         }
+    }
+
+    fn left(&self, claimed: &Claimed<Part>, _how: Left) {
+        self.hands.leave(claimed.claim.row);
     }
 
     async fn settle(&self, claimed: &Claimed<Part>, ended: &Ended) -> Result<bool, StoreError> {
@@ -213,6 +238,40 @@ impl Handler for Worker {
 }
 
 impl Worker {
+    /// What may be claimed, and whose it is.
+    async fn waiting(&self, lease: &mut Lease, in_hand: &[Uuid]) -> Result<Vec<(Uuid, Candidate)>, StoreError> {
+        let rows = waiting_routes(lease, &self.table.table, in_hand, LOOKED_AT).await?;
+        let roots: Vec<Uuid> = rows.iter().filter_map(|row| row.root).collect();
+        let sent_by = match roots.is_empty() {
+            true => HashMap::new(),
+            false => self.parts.inbox.sent_by(lease, &roots).await?,
+        };
+        let candidate = |row: WaitingRoute| {
+            let (sender, tier) = row.root.and_then(|root| sent_by.get(&root).cloned()).unwrap_or_default();
+            (row.id, Candidate { trust: Trust::from_name(&row.trust), tier, sender, seq: row.seq })
+        };
+        Ok(rows.into_iter().map(candidate).collect())
+    }
+
+    /// Takes the one out of those that wait whose turn it is.
+    fn next(&self, waiting: &mut Vec<(Uuid, Candidate)>) -> Option<Uuid> {
+        let choose = |own: bool| {
+            let (ids, candidates): (Vec<Uuid>, Vec<Candidate>) = waiting.iter().cloned().unzip();
+            let at = self.turns.lock().unwrap_or_else(PoisonError::into_inner).next(&candidates, own)?;
+            Some((ids[at], candidates[at].trust))
+        };
+        let (next, _) = self.hands.take(choose, |taken| *taken)?;
+        waiting.retain(|(id, _)| *id != next);
+        Some(next)
+    }
+
+    async fn claim_row(&self, lease: &mut Lease, claim: Uuid, row: Uuid) -> Result<Option<Accepted>, StoreError> {
+        let columns = "q.id, q.tenant_id, q.attempts, q.trust, q.route, q.request_id, q.kind";
+        let also = Also { sql: "AND n.id = $6", params: &[&row] };
+        let rows = self.table.claim(lease, (claim, self.node()), (1, &[]), also, columns).await.map_err(failed())?;
+        Ok(rows.first().map(Accepted::from))
+    }
+
     /// What the person is told by the house, if nobody else tells them. `words` become what may be told.
     async fn answer(
         &self,
@@ -325,6 +384,7 @@ fn trigger_of(claimed: &Claimed<Part>, route: &Route) -> Trigger {
         }
     };
     add("context", input.context.clone().unwrap_or_default());
+    add("sender", input.sender.clone().unwrap_or_default());
     if !input.attachments.is_empty() {
         add("attachments", json!(input.attachments));
     }
@@ -358,6 +418,9 @@ intent `react` with an emoji, or both. If you end without it, your last message 
 const UNREAD: &str = "this version of butlerd can't read it";
 /// What somebody who is not the owner is told of a failure, where its cause may be told to the owner only.
 const FAILED_FOR_OTHERS: &str = "I could not deal with your message. The owner of this household is told why.";
+/// What a stranger is told whose message comes when strangers have used up what they may.
+const SPENT_FOR_OTHERS: &str = "I can't deal with your message today. It is kept, and the owner of this household can take \
+                                it up again.";
 /// What is sent of a session that ended well and said nothing.
 const NOTHING_SAID: &str = "I came to an end and had nothing to say.";
 

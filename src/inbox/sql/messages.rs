@@ -66,6 +66,9 @@ store::row! {
         pub tenant_id: String,
         pub lane: String,
         pub tier: i16,
+        pub trust: String,
+        pub channel: String,
+        pub sender: String,
         pub seq: i64,
     }
 }
@@ -78,29 +81,32 @@ pub async fn behind(
     seq: i64,
 ) -> Result<Vec<Waiting>, StoreError> {
     let sql = format!(
-        "SELECT request_id, tenant_id, lane, tier, seq FROM \"{schema}\".message_inbox
+        "SELECT request_id, tenant_id, lane, tier, trust, channel, sender, seq FROM \"{schema}\".message_inbox
          WHERE tenant_id = $1 AND lane = $2 AND seq > $3 AND state = 'accepted' ORDER BY seq LIMIT 8"
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &lane, &seq]).await.map_err(failed())?;
     Ok(rows.iter().map(Waiting::from).collect())
 }
 
-/// The first messages of their lanes that may be dealt with now and are none of the known ones, at most so many.
+/// The first messages of their lanes that may be dealt with now and are none of the known ones, at most so many; the
+/// household's own first, because there may be more than that of others. `own`: the household's own alone.
 pub async fn first_of_lanes(
     lease: &mut Lease,
     schema: &str,
-    known: &[Uuid],
+    (known, own): (&[Uuid], bool),
     most: i64,
 ) -> Result<Vec<Waiting>, StoreError> {
     let sql = format!(
-        "SELECT m.request_id, m.tenant_id, m.lane, m.tier, m.seq FROM \"{schema}\".message_inbox m
+        "SELECT m.request_id, m.tenant_id, m.lane, m.tier, m.trust, m.channel, m.sender, m.seq
+         FROM \"{schema}\".message_inbox m
          WHERE m.state = 'accepted' AND m.available_at <= clock_timestamp() AND m.request_id <> ALL($2)
+           AND (NOT $3 OR m.trust IN ('owner', 'system'))
            AND NOT EXISTS (SELECT 1 FROM \"{schema}\".message_inbox e
                            WHERE e.tenant_id = m.tenant_id AND e.lane = m.lane AND e.seq < m.seq
                              AND e.state IN ('accepted', 'processing'))
-         ORDER BY m.tier, m.seq LIMIT $1"
+         ORDER BY array_position(ARRAY['owner', 'system', 'known', 'stranger'], m.trust), m.tier, m.seq LIMIT $1"
     );
-    let rows = lease.query(&sql, &[&most, &known]).await.map_err(looking())?;
+    let rows = lease.query(&sql, &[&most, &known, &own]).await.map_err(looking())?;
     Ok(rows.iter().map(Waiting::from).collect())
 }
 
@@ -109,6 +115,23 @@ pub async fn not_done(lease: &mut Lease, schema: &str) -> Result<u64, StoreError
     let sql = format!("SELECT count(*) AS n FROM \"{schema}\".message_inbox WHERE state IN ('accepted', 'processing')");
     let rows = lease.query(&sql, &[]).await.map_err(looking())?;
     Ok(rows.first().map_or(0, |r| u64::try_from(r.get::<_, i64>("n")).unwrap_or(0)))
+}
+
+store::row! {
+    /// Who sent a message, and how urgent it is.
+    pub struct SentBy {
+        pub request_id: Uuid,
+        pub tier: i16,
+        pub channel: String,
+        pub sender: String,
+    }
+}
+
+/// Who sent those of these requests that are messages.
+pub async fn sent_by(lease: &mut Lease, schema: &str, requests: &[Uuid]) -> Result<Vec<SentBy>, StoreError> {
+    let sql =
+        format!("SELECT request_id, tier, channel, sender FROM \"{schema}\".message_inbox WHERE request_id = ANY($1)");
+    Ok(lease.query(&sql, &[&requests]).await.map_err(looking())?.iter().map(SentBy::from).collect())
 }
 
 store::row! {
@@ -123,6 +146,9 @@ store::row! {
         pub classified: bool,
         pub last_error: Option<String>,
         pub channel: String,
+        pub endpoint: String,
+        pub sender: String,
+        pub thread: Option<String>,
     }
 }
 
@@ -140,7 +166,8 @@ pub async fn claim(
         table.table
     );
     let columns = "q.attempts, q.body, q.attachments, q.envelope, q.context, q.triage,
-                   q.classified_at IS NOT NULL AS classified, q.last_error, q.channel";
+                   q.classified_at IS NOT NULL AS classified, q.last_error, q.channel, q.endpoint, q.sender,
+                   q.thread";
     let also = Also { sql: &sql, params: &[&request] };
     let rows = table.claim(lease, claim, (1, &[]), also, columns).await;
     Ok(rows.map_err(StoreError::query("claiming a message"))?.first().map(ClaimedRow::from))
@@ -197,7 +224,7 @@ pub async fn close(
          WHERE m.request_id = $1 AND m.state IN ('accepted', 'processing')
            AND NOT EXISTS (SELECT 1 FROM \"{schema}\".route_segments s
                            WHERE s.request_id = m.request_id AND s.state IN ('draft', 'open', 'accepted'))
-         RETURNING m.request_id, m.tenant_id, m.lane, m.tier, m.seq"
+         RETURNING m.request_id, m.tenant_id, m.lane, m.tier, m.trust, m.channel, m.sender, m.seq"
     );
     Ok(tx.query_opt(&sql, &[&request, &now]).await.map_err(failed())?.as_ref().map(Waiting::from))
 }
@@ -214,6 +241,7 @@ store::row! {
         pub thread: Option<String>,
         pub lane: String,
         pub tier: i16,
+        pub trust: String,
         pub seq: i64,
     }
 }
@@ -227,7 +255,7 @@ pub async fn hold(
 ) -> Result<Option<HeldRow>, StoreError> {
     let sql = format!(
         "SELECT state, claim_id IS NOT NULL AS claimed, classified_at IS NOT NULL AS classified, body, channel, sender,
-                thread, lane, tier, seq
+                thread, lane, tier, trust, seq
          FROM \"{schema}\".message_inbox WHERE tenant_id = $1 AND request_id = $2 FOR UPDATE"
     );
     Ok(tx.query_opt(&sql, &[&tenant.as_str(), &request]).await.map_err(failed())?.as_ref().map(HeldRow::from))

@@ -13,7 +13,7 @@ use super::error::StepError;
 use super::evidence::only_the_schema_refuses;
 use super::file::{Act, Proves, Scenario, Step};
 use super::matching::{Kept, differs, fill, fill_map, part};
-use access::{CallGuard, Caller, Grant, GrantScope, Holder, Taint, ToolsSeen};
+use access::{CallGuard, Caller, ChannelEnds, Grant, GrantScope, Holder, Taint, ToolsSeen};
 use base::{Clock, Label, RequestContext, RequestId, SessionId, TenantId, Trust};
 use butler::Butler;
 use store::Store;
@@ -23,6 +23,9 @@ use tools::sql::SqlJob;
 /// So long something may take that comes to be by itself, and so often it is looked at.
 const IN_TIME: Duration = Duration::from_secs(20);
 const LOOK_AGAIN: Duration = Duration::from_millis(50);
+
+/// What stands in a `given` for the butler's seal.
+const SEAL: &str = "seal";
 
 /// Where scenarios of one butler are played.
 pub struct Stage {
@@ -137,6 +140,7 @@ impl Stage {
             butler: None,
             tools: None,
             scopes: [GrantScope::Tools].into(),
+            ends: ends(step),
             expires_at: None,
         };
         Ok(Caller::of(Arc::new(grant), &self.clock, "scenario"))
@@ -184,10 +188,12 @@ impl Stage {
         Ok(Value::Array(rows.iter().map(|row| row.get(0)).collect()))
     }
 
-    /// Makes rows as the butler's own role.
+    /// Makes rows as the butler's own role. `$seal` is what functions want that are for the daemon alone.
     async fn given(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
         let mut lease = self.store.tenant(tenant).await?;
-        let done = lease.execute(&filled(sql, kept), &[]).await;
+        let mut kept = kept.clone();
+        kept.insert(SEAL.to_owned(), Value::String(self.store.seal().expose().clone()));
+        let done = lease.execute(&filled(sql, &kept), &[]).await;
         let rows = done.map_err(|source| StepError::Sql { what: "given", source })?;
         if rows == 0 { StepError::unexpected("given: the statement found no row") } else { Ok(Value::Null) }
     }
@@ -220,4 +226,11 @@ fn filled(sql: &str, kept: &Kept) -> String {
         sql = sql.replace(&format!("${name}"), &format!("'{}'", text.replace('\'', "''")));
     }
     sql
+}
+
+/// The ends of channels that the step's caller speaks for: whoever writes a scenario also says who has proven to be whom.
+fn ends(step: &Step) -> ChannelEnds {
+    let Act::Call { args, .. } = &step.act else { return ChannelEnds::default() };
+    let channel = args.get("source").and_then(|source| source.get("channel")).and_then(Value::as_str);
+    ChannelEnds { channels: channel.map(str::to_owned).into_iter().collect(), ..ChannelEnds::default() }
 }

@@ -12,7 +12,7 @@ use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan};
 
 use super::costs::{self, By, Costs, Period};
-use super::sql;
+use super::sql::{self, OfButler};
 use super::sum::{Limit, Sum};
 use base::{ButlerName, Clock, TenantId};
 use store::{Database, StoreError};
@@ -40,7 +40,26 @@ pub struct Day {
     pub date: Date,
     /// When the next one begins, as people read it.
     pub next: String,
-    butlers: Mutex<BTreeMap<ButlerName, Used>>,
+    used: Mutex<DayUsed>,
+}
+
+/// What was used in a day.
+#[derive(Debug, Default)]
+struct DayUsed {
+    butlers: BTreeMap<ButlerName, Used>,
+    /// Of that, what sessions used that messages of strangers had started.
+    strangers: Used,
+}
+
+/// What may be used in a day.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct DayLimits {
+    /// By the butler.
+    pub own: Limit,
+    /// By all butlers together.
+    pub tenant: Limit,
+    /// By all that strangers start; `None`: no stranger started this.
+    pub strangers: Option<Limit>,
 }
 
 /// What one butler used in a day.
@@ -119,69 +138,76 @@ fn start(date: Date, zone: &TimeZone) -> Timestamp {
 }
 
 impl Day {
-    fn new(tenant: TenantId, date: Date, zone: &TimeZone, sums: BTreeMap<ButlerName, Sum>) -> Self {
+    fn new(tenant: TenantId, date: Date, zone: &TimeZone, sums: BTreeMap<ButlerName, OfButler>) -> Self {
         let name = zone.iana_name().unwrap_or("UTC");
         let next = format!("{} 00:00 {name}", tomorrow(date));
-        let used = |(butler, sum)| (butler, Used { sum, ..Used::default() });
-        Self { tenant, date, next, butlers: Mutex::new(sums.into_iter().map(used).collect()) }
+        let mut used = DayUsed::default();
+        for (butler, OfButler { all, strangers }) in sums {
+            used.strangers.sum = used.strangers.sum.plus(strangers);
+            used.butlers.insert(butler, Used { sum: all, ..Used::default() });
+        }
+        Self { tenant, date, next, used: Mutex::new(used) }
     }
 
     /// What the butler has used, and all butlers together.
     pub fn used(&self, butler: &ButlerName) -> (Sum, Sum) {
-        let butlers = self.lock();
-        let own = butlers.get(butler).map(|used| used.sum).unwrap_or_default();
-        (own, butlers.values().fold(Sum::default(), |all, used| all.plus(used.sum)))
+        let used = self.lock();
+        let own = used.butlers.get(butler).map(|used| used.sum).unwrap_or_default();
+        (own, used.butlers.values().fold(Sum::default(), |all, used| all.plus(used.sum)))
     }
 
-    /// Whether the butler or the tenant has reached its limit.
-    pub fn check(&self, butler: &ButlerName, own: Limit, tenant: Limit) -> Result<(), Reached> {
-        let (sum, all) = self.used(butler);
-        self.told(butler, (own, sum), (tenant, all), false)
+    /// What strangers' sessions have used, of all butlers.
+    pub fn used_by_strangers(&self) -> Sum {
+        self.lock().strangers.sum
+    }
+
+    /// Whether the butler, the tenant or the strangers have reached their limit.
+    pub fn check(&self, butler: &ButlerName, limits: DayLimits) -> Result<(), Reached> {
+        let (own, all) = self.used(butler);
+        self.told(butler, limits, DaySums { own, all, strangers: self.used_by_strangers() }, false)
     }
 
     /// Whether one more model call may begin. If so it counts as under way with as much as the butler's largest so far,
     /// so that sessions that run side by side don't all take the last of a day; the answer is what to give back.
-    pub fn begin(&self, butler: &ButlerName, own: Limit, tenant: Limit) -> Result<Sum, Reached> {
-        let mut butlers = self.lock();
-        let mine = butlers.get(butler).copied().unwrap_or_default();
-        let all = butlers.values().fold(Used::default(), |all, used| Used {
+    pub fn begin(&self, butler: &ButlerName, limits: DayLimits) -> Result<Sum, Reached> {
+        let mut used = self.lock();
+        let mine = used.butlers.get(butler).copied().unwrap_or_default();
+        let all = used.butlers.values().fold(Used::default(), |all, used| Used {
             sum: all.sum.plus(used.sum),
             open: all.open.plus(used.open),
             ..all
         });
-        self.told(butler, (own, mine.sum), (tenant, all.sum), false)?;
-        self.told(butler, (own, mine.sum.plus(mine.open)), (tenant, all.sum.plus(all.open)), true)?;
-        let entry = butlers.entry(butler.clone()).or_default();
-        entry.open = entry.open.plus(mine.largest);
+        let sums = |of: fn(&Used) -> Sum| DaySums { own: of(&mine), all: of(&all), strangers: of(&used.strangers) };
+        self.told(butler, limits, sums(|used| used.sum), false)?;
+        self.told(butler, limits, sums(|used| used.sum.plus(used.open)), true)?;
+        for entry in used.of(butler, limits.strangers.is_some()) {
+            entry.open = entry.open.plus(mine.largest);
+        }
         Ok(mine.largest)
     }
 
-    /// A call that was under way is so no more.
-    pub fn give_back(&self, butler: &ButlerName, open: Sum) {
-        let mut butlers = self.lock();
-        let entry = butlers.entry(butler.clone()).or_default();
-        entry.open = entry.open.minus(open);
+    /// A call that was under way is so no more. `strangers`: a stranger had started its session.
+    pub fn give_back(&self, butler: &ButlerName, open: Sum, strangers: bool) {
+        for entry in self.lock().of(butler, strangers) {
+            entry.open = entry.open.minus(open);
+        }
     }
 
-    /// Adds what a call used.
-    pub fn add(&self, butler: &ButlerName, sum: Sum) {
-        let mut butlers = self.lock();
-        let entry = butlers.entry(butler.clone()).or_default();
-        entry.sum = entry.sum.plus(sum);
-        entry.largest = entry.largest.max(sum);
+    /// Adds what a call used. `strangers`: a stranger had started its session.
+    pub fn add(&self, butler: &ButlerName, sum: Sum, strangers: bool) {
+        for entry in self.lock().of(butler, strangers) {
+            entry.sum = entry.sum.plus(sum);
+            entry.largest = entry.largest.max(sum);
+        }
     }
 
-    fn told(
-        &self,
-        butler: &ButlerName,
-        (own, mine): (Limit, Sum),
-        (tenant, all): (Limit, Sum),
-        open: bool,
-    ) -> Result<(), Reached> {
-        let (who, what) = match (own.reached(mine), tenant.reached(all)) {
-            (Some(what), _) => (format!("{butler} has"), what),
-            (None, Some(what)) => (format!("all butlers together have, for the tenant {},", self.tenant), what),
-            (None, None) => return Ok(()),
+    fn told(&self, butler: &ButlerName, limits: DayLimits, sums: DaySums, open: bool) -> Result<(), Reached> {
+        let strangers = limits.strangers.and_then(|limit| limit.reached(sums.strangers));
+        let (who, what) = match (limits.own.reached(sums.own), limits.tenant.reached(sums.all), strangers) {
+            (Some(what), ..) => (format!("{butler} has"), what),
+            (None, Some(what), _) => (format!("all butlers together have, for the tenant {},", self.tenant), what),
+            (None, None, Some(what)) => ("sessions that strangers started have".to_owned(), what),
+            (None, None, None) => return Ok(()),
         };
         let open = if open { ", model calls under way included" } else { "" };
         Err(format!(
@@ -190,8 +216,23 @@ impl Day {
         ))
     }
 
-    fn lock(&self) -> MutexGuard<'_, BTreeMap<ButlerName, Used>> {
-        self.butlers.lock().unwrap_or_else(|e| e.into_inner())
+    fn lock(&self) -> MutexGuard<'_, DayUsed> {
+        self.used.lock().unwrap_or_else(|e| e.into_inner())
+    }
+}
+
+/// What each limit of a day is held against.
+struct DaySums {
+    own: Sum,
+    all: Sum,
+    strangers: Sum,
+}
+
+impl DayUsed {
+    /// What a session of this butler counts for.
+    fn of(&mut self, butler: &ButlerName, strangers: bool) -> impl Iterator<Item = &mut Used> {
+        let own = self.butlers.entry(butler.clone()).or_default();
+        [Some(own), strangers.then_some(&mut self.strangers)].into_iter().flatten()
     }
 }
 
@@ -214,6 +255,10 @@ mod tests {
         Limit { tokens: Some(n), usd: None }
     }
 
+    fn limits(own: Limit, tenant: Limit) -> DayLimits {
+        DayLimits { own, tenant, strangers: None }
+    }
+
     fn sum(tokens: u64) -> Sum {
         Sum { tokens, usd: Money::ZERO }
     }
@@ -222,13 +267,13 @@ mod tests {
     fn a_day_says_who_reached_which_limit_and_when_it_ends() {
         let day = day("2026-03-28");
         let (health, finance) = (name("health"), name("finance"));
-        day.add(&health, sum(600));
-        day.add(&finance, sum(500));
+        day.add(&health, sum(600), false);
+        day.add(&finance, sum(500), false);
         assert_eq!(day.used(&health), (sum(600), sum(1100)));
-        assert_eq!(day.check(&health, tokens(601), tokens(1101)), Ok(()));
-        let said = day.check(&health, tokens(600), tokens(1)).unwrap_err();
+        assert_eq!(day.check(&health, limits(tokens(601), tokens(1101))), Ok(()));
+        let said = day.check(&health, limits(tokens(600), tokens(1))).unwrap_err();
         assert!(said.starts_with("health has used 600 of 600 tokens for 2026-03-28; the next day begins at 2026-03-29 00:00 Europe/Berlin"), "{said}");
-        let said = day.check(&health, tokens(601), tokens(1100)).unwrap_err();
+        let said = day.check(&health, limits(tokens(601), tokens(1100))).unwrap_err();
         assert!(
             said.starts_with("all butlers together have, for the tenant owner, used 1100 of 1100 tokens"),
             "{said}"
@@ -240,17 +285,40 @@ mod tests {
         let day = day("2026-03-28");
         let health = name("health");
         let (own, tenant) = (tokens(1000), Limit::default());
-        assert_eq!(day.begin(&health, own, tenant), Ok(sum(0)), "nothing is known of calls yet");
-        day.add(&health, sum(700));
-        let first = day.begin(&health, own, tenant).unwrap();
+        assert_eq!(day.begin(&health, limits(own, tenant)), Ok(sum(0)), "nothing is known of calls yet");
+        day.add(&health, sum(700), false);
+        let first = day.begin(&health, limits(own, tenant)).unwrap();
         assert_eq!(first, sum(700));
-        let said = day.begin(&health, own, tenant).unwrap_err();
+        let said = day.begin(&health, limits(own, tenant)).unwrap_err();
         assert!(said.contains("model calls under way included"), "{said}");
-        day.give_back(&health, first);
-        day.add(&health, sum(100));
-        assert!(day.begin(&health, own, tenant).is_ok(), "it came to less than was feared");
-        day.add(&health, sum(200));
-        assert!(day.check(&health, own, tenant).is_err());
+        day.give_back(&health, first, false);
+        day.add(&health, sum(100), false);
+        assert!(day.begin(&health, limits(own, tenant)).is_ok(), "it came to less than was feared");
+        day.add(&health, sum(200), false);
+        assert!(day.check(&health, limits(own, tenant)).is_err());
+    }
+
+    #[test]
+    fn strangers_together_have_a_share_and_the_owner_all_the_rest() {
+        let day = day("2026-03-28");
+        let (health, finance) = (name("health"), name("finance"));
+        let (free, strangers) = (DayLimits::default(), Some(tokens(1000)));
+        let theirs = DayLimits { strangers, ..free };
+        day.add(&health, sum(600), true);
+        day.add(&finance, sum(5000), false);
+        assert_eq!((day.used_by_strangers(), day.check(&finance, theirs)), (sum(600), Ok(())));
+        let open = day.begin(&health, theirs).unwrap();
+        let said = day.begin(&health, theirs).unwrap_err();
+        assert!(
+            said.starts_with(
+                "sessions that strangers started have used 1200 of 1000 tokens for 2026-03-28, model calls under way"
+            ),
+            "{said}"
+        );
+        assert!(day.begin(&health, free).is_ok(), "the owner's go on");
+        day.give_back(&health, open, true);
+        day.add(&finance, sum(400), true);
+        assert!(day.check(&health, theirs).is_err() && day.check(&health, free).is_ok());
     }
 
     #[test]

@@ -7,7 +7,7 @@ use rust_decimal::Decimal;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use super::ledger::Day;
+use super::ledger::{Day, DayLimits, Reached};
 use super::sum::{Limit, Sum, cost};
 use crate::stop_signal::StopSignal;
 use access::CallGuard;
@@ -76,6 +76,37 @@ pub(super) struct Share {
     pub butler: ButlerName,
     pub own: Limit,
     pub tenant: Limit,
+    /// Of a session that a stranger's message started: what all of these together may use.
+    pub strangers: Option<Limit>,
+}
+
+impl Share {
+    /// Whether a limit of the day is reached.
+    pub fn check(&self) -> Result<(), Reached> {
+        self.day.check(&self.butler, self.limits())
+    }
+
+    /// Whether money is limited.
+    pub fn limits_money(&self) -> bool {
+        let limits = [Some(self.own), Some(self.tenant), self.strangers];
+        limits.into_iter().flatten().any(|limit| limit.usd.is_some())
+    }
+
+    fn limits(&self) -> DayLimits {
+        DayLimits { own: self.own, tenant: self.tenant, strangers: self.strangers }
+    }
+
+    fn begin(&self) -> Result<Sum, Reached> {
+        self.day.begin(&self.butler, self.limits())
+    }
+
+    fn give_back(&self, open: Sum) {
+        self.day.give_back(&self.butler, open, self.strangers.is_some());
+    }
+
+    fn add(&self, sum: Sum) {
+        self.day.add(&self.butler, sum, self.strangers.is_some());
+    }
 }
 
 /// Counts for one session. Cheap to clone; all clones count together.
@@ -261,14 +292,14 @@ impl Meter {
     fn add(&self, state: &mut State, sum: Sum) {
         state.sum = state.sum.plus(sum);
         if let Some(share) = &self.inner.share {
-            share.day.add(&share.butler, sum);
+            share.add(sum);
         }
     }
 
     /// One call is under way no more.
     fn give_back(&self, state: &mut State) {
         if let (Some(open), Some(share)) = (state.open.pop(), &self.inner.share) {
-            share.day.give_back(&share.butler, open);
+            share.give_back(open);
         }
     }
 
@@ -301,14 +332,13 @@ impl Inner {
             return Err(over_budget(unknown_price(Some(model))));
         }
         match &self.share {
-            Some(share) => share.day.begin(&share.butler, share.own, share.tenant).map_err(over_budget),
+            Some(share) => share.begin().map_err(over_budget),
             None => Ok(Sum::default()),
         }
     }
 
     fn money_is_limited(&self) -> bool {
-        let share = self.share.as_ref();
-        self.limits.usd.is_some() || share.is_some_and(|s| s.own.usd.is_some() || s.tenant.usd.is_some())
+        self.limits.usd.is_some() || self.share.as_ref().is_some_and(Share::limits_money)
     }
 }
 
@@ -317,7 +347,7 @@ impl Drop for Inner {
     fn drop(&mut self) {
         let state = self.state.get_mut().unwrap_or_else(|e| e.into_inner());
         if let Some(share) = &self.share {
-            state.open.drain(..).for_each(|open| share.day.give_back(&share.butler, open));
+            state.open.drain(..).for_each(|open| share.give_back(open));
         }
     }
 }

@@ -21,7 +21,7 @@ fn class(verdict: Result<(), Failure>) -> Option<ErrorClass> {
 /// A session of `health` on this day, with these limits of the session, the butler and the tenant.
 fn session(day: &Arc<Day>, session: Limit, own: Limit, tenant: Limit) -> Meter {
     let limits = Limits { turns: None, tokens: session.tokens, usd: session.usd };
-    let share = Share { day: day.clone(), butler: ButlerName::new("health").unwrap(), own, tenant };
+    let share = Share { day: day.clone(), butler: ButlerName::new("health").unwrap(), own, tenant, strangers: None };
     Meter::of(limits, Arc::new(Pricing::default()), Some(share), Some(PRICED), 200)
 }
 

@@ -20,7 +20,7 @@ pub use outlook::{LimitLeft, PriceBound};
 pub use sum::{Limit, Sum};
 pub use watch::Watch;
 
-use base::TenantId;
+use base::{RequestContext, Trust};
 use config::{BudgetsConfig, ButlerConfig, Pricing};
 use llm_api::Failure;
 use meter::Share;
@@ -48,9 +48,10 @@ impl Budgets {
         &self.ledger
     }
 
-    /// Today's account of a butler for a tenant.
-    pub async fn account(&self, butler: &ButlerConfig, tenant: &TenantId) -> Result<Account, StoreError> {
+    /// Today's account of a butler for a session that begins under this request.
+    pub async fn account(&self, butler: &ButlerConfig, request: &RequestContext) -> Result<Account, StoreError> {
         let (own, all) = (&butler.budgets, &*self.settings);
+        let strangers = Limit { usd: all.stranger_day_usd, tokens: all.stranger_day_tokens };
         Ok(Account {
             limits: Limits {
                 turns: Some(butler.sessions.max_turns),
@@ -60,13 +61,14 @@ impl Budgets {
             tool_calls: butler.sessions.max_tool_calls,
             pricing: self.pricing.clone(),
             share: Share {
-                day: self.ledger.today(tenant).await?,
+                day: self.ledger.today(&request.tenant_id).await?,
                 butler: butler.name.clone(),
                 own: Limit {
                     usd: own.day_usd.or(all.butler_day_usd),
                     tokens: own.day_tokens.or(all.butler_day_tokens),
                 },
                 tenant: Limit { usd: all.tenant_day_usd, tokens: all.tenant_day_tokens },
+                strangers: (request.trust == Trust::Stranger).then_some(strangers),
             },
         })
     }
@@ -90,9 +92,8 @@ impl Account {
 
     /// Whether a session may start with this model.
     pub fn check(&self, model: Option<&str>) -> Result<(), Failure> {
-        let Share { day, butler, own, tenant } = &self.share;
-        day.check(butler, *own, *tenant).map_err(meter::over_budget)?;
-        let money = [self.limits.usd, own.usd, tenant.usd].iter().any(Option::is_some);
+        self.share.check().map_err(meter::over_budget)?;
+        let money = self.limits.usd.is_some() || self.share.limits_money();
         match model.and_then(|m| self.pricing.find(m)) {
             None if money => Err(meter::over_budget(meter::unknown_price(model))),
             _ => Ok(()),

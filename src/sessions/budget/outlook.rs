@@ -10,7 +10,7 @@ use base::Money;
 /// One limit and what is left of it. Every amount is `null` where there is no such limit.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct LimitLeft {
-    /// `session`, `butler's day` or `tenant's day`.
+    /// `session`, `butler's day`, `tenant's day` or `strangers' day`.
     pub scope: String,
     pub limit_usd: Option<Money>,
     pub left_usd: Option<Money>,
@@ -49,7 +49,8 @@ impl Account {
         [
             left("session", session, Sum::default(), None),
             left("butler's day", self.share.own, own, day.clone()),
-            left("tenant's day", self.share.tenant, all, day),
+            left("tenant's day", self.share.tenant, all, day.clone()),
+            left("strangers' day", self.share.strangers.unwrap_or_default(), self.share.day.used_by_strangers(), day),
         ]
         .into_iter()
         .flatten()
@@ -102,7 +103,7 @@ mod tests {
     fn account(session: Option<&str>, day: Option<&str>) -> Account {
         let butler = ButlerName::new("health").unwrap();
         let today = ledger::day("2026-03-01");
-        today.add(&butler, Sum { tokens: 10, usd: money("0.25") });
+        today.add(&butler, Sum { tokens: 10, usd: money("0.25") }, false);
         Account {
             limits: Limits { turns: Some(10), tokens: None, usd: session.map(money) },
             tool_calls: 200,
@@ -112,6 +113,7 @@ mod tests {
                 butler,
                 own: Limit { usd: day.map(money), tokens: None },
                 tenant: Limit { usd: None, tokens: Some(1000) },
+                strangers: None,
             },
         }
     }

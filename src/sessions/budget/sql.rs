@@ -21,20 +21,33 @@ async fn schemas(lease: &mut Lease) -> Result<Vec<(ButlerName, String)>, StoreEr
     Ok(places.into_iter().filter_map(|place| Some((ButlerName::new(&place.butler).ok()?, place.schema))).collect())
 }
 
+/// What the sessions of one butler used.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct OfButler {
+    pub all: Sum,
+    /// Of these, those that messages of strangers had started.
+    pub strangers: Sum,
+}
+
+/// Whether a stranger's message started the session: its trust may have fallen since, its request stays.
+const BY_STRANGER: &str = "context #>> '{request,trust}' = 'stranger'";
+
 /// What each butler's sessions used that got their slot between the two moments.
 pub(super) async fn sums(
     db: &Database,
     tenant: &TenantId,
     from: Timestamp,
     until: Timestamp,
-) -> Result<BTreeMap<ButlerName, Sum>, StoreError> {
+) -> Result<BTreeMap<ButlerName, OfButler>, StoreError> {
     let mut lease = db.every_tenant().await?;
     let parts: Vec<String> = schemas(&mut lease)
         .await?
         .into_iter()
         .map(|(butler, schema)| {
             format!(
-                "SELECT '{butler}', sum({TOKENS})::bigint, sum(cost_usd) FROM \"{schema}\".sessions
+                "SELECT '{butler}', sum({TOKENS})::bigint, sum(cost_usd),
+                        sum({TOKENS}) FILTER (WHERE {BY_STRANGER})::bigint, sum(cost_usd) FILTER (WHERE {BY_STRANGER})
+                 FROM \"{schema}\".sessions
                  WHERE tenant_id = $1 AND started_at >= $2 AND started_at < $3"
             )
         })
@@ -47,9 +60,11 @@ pub(super) async fn sums(
         .await
         .map_err(StoreError::query("adding up what sessions used"))?;
     let sum = |r: &tokio_postgres::Row| {
-        let tokens = r.get::<_, Option<i64>>(1).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
-        let usd = r.get::<_, Option<Decimal>>(2).map(Money).unwrap_or_default();
-        Some((ButlerName::new(r.get::<_, &str>(0)).ok()?, Sum { tokens, usd }))
+        let of = |tokens: usize, usd: usize| Sum {
+            tokens: r.get::<_, Option<i64>>(tokens).and_then(|n| u64::try_from(n).ok()).unwrap_or(0),
+            usd: r.get::<_, Option<Decimal>>(usd).map(Money).unwrap_or_default(),
+        };
+        Some((ButlerName::new(r.get::<_, &str>(0)).ok()?, OfButler { all: of(1, 2), strangers: of(3, 4) }))
     };
     Ok(rows.iter().filter_map(sum).collect())
 }

@@ -42,6 +42,7 @@ impl Scene {
             butler: None,
             tools: None,
             scopes: Default::default(),
+            ends: access::ChannelEnds::default(),
             expires_at: None,
         };
         book.insert(token.sha256(), grant);

@@ -66,7 +66,8 @@ pub fn envelope(id: &str, thread: &str, text: &str, tier: &str) -> Value {
     json!({"schema_version": "ingest.v1",
            "source": {"channel": "telegram", "provider": "telegram", "endpoint_identity": "bot:home"},
            "event": {"external_event_id": id, "external_thread_id": thread, "observed_at": "2026-11-01T08:00:00+01:00"},
-           "sender": {"identity": thread}, "payload": {"raw": {}, "normalized_text": text},
+           "sender": {"identity": thread, "authenticated": {"result": "pass", "method": "platform"}},
+           "payload": {"raw": {}, "normalized_text": text},
            "control": {"policy_tier": tier}})
 }
 

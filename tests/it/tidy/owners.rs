@@ -21,6 +21,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         "inbox",
         &[
             "message_inbox",
+            "refused_senders",
             "route_segments",
             "triage_rules",
             "thread_affinity",
