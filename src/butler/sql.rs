@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use base::TenantId;
 use inbox::{End, HandedWork, Settlement, Withdrawn};
-use store::{Claim, Lease, StoreError, Tx};
+use store::{Claim, Lease, Params, StoreError, Tx};
 use tools::{ToolCall, ToolError};
 
 /// What butlers keep of what was handed to them, and of what they asked.
@@ -143,12 +143,14 @@ pub(super) struct Words<'a> {
 /// Writes an answer as the call's effect. `false`: the session deals with nobody's message.
 pub(super) async fn say(call: &ToolCall, words: Words<'_>) -> Result<bool, ToolError> {
     let sql = format!(
-        "SELECT shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8) FROM route_inbox r
+        "SELECT shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8, $9) FROM route_inbox r
          WHERE r.id = {} AND r.kind IN ('message', 'answer')",
         sessions::sql::route_of(call.store.schema(), "$3")
     );
     let Words { session, request, lane, intent, message, emoji, trust, context } = words;
-    let rows = call.effect(&sql, &[&request, &lane, &session, &intent, &message, &emoji, &trust, &context]).await?;
+    let seal = call.store.seal();
+    let said: Params<'_> = &[&request, &lane, &session, &intent, &message, &emoji, &trust, &context, seal.expose()];
+    let rows = call.effect(&sql, said).await?;
     Ok(!rows.is_empty())
 }
 

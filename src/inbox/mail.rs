@@ -77,7 +77,7 @@ async fn post(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
     }
     let told = json!({"mail_id": note.id, "sender": note.sender, "sender_channel": note.channel,
                       "subject": note.subject, "body": body, "priority": note.priority, "metadata": note.metadata});
-    if !sql::hand_over(&mut tx, &note, &json!(request), PROMPT, &told).await? {
+    if !sql::hand_over(&mut tx, &note, (&json!(request), PROMPT, &told), &call.store.seal()).await? {
         tx.rollback().await?;
         let why = format!("{butler} is not there just now; nothing was handed over.");
         return Err(ToolError::refused("butler_unavailable", why));

@@ -373,7 +373,15 @@ mod tests {
 
     fn grant(holder: Holder) -> Arc<Grant> {
         let tenant = base::TenantId::owner();
-        Arc::new(Grant { holder, tenant, butler: None, tools: None, scopes: Default::default(), expires_at: None })
+        Arc::new(Grant {
+            holder,
+            tenant,
+            butler: None,
+            tools: None,
+            scopes: Default::default(),
+            ends: Default::default(),
+            expires_at: None,
+        })
     }
 
     fn session() -> Arc<Grant> {

@@ -45,6 +45,27 @@ pub(super) const SCHEMAS_THERE: &str = "SELECT nspname::text FROM pg_namespace W
 
 pub(super) const SET_SEQUENCE: &str = "SELECT setval($1::text::regclass, $2)";
 
+/// Where the rows of a roster's table come in first.
+pub(super) const STAGED: &str = "pg_temp.butlerd_staged";
+pub(super) const UNSTAGE: &str = "DROP TABLE pg_temp.butlerd_staged";
+
+/// A table of so many texts that `owner` may read.
+pub(super) fn stage(columns: usize, owner: &str) -> String {
+    let columns: Vec<String> = (0..columns).map(|n| format!("c{n} text")).collect();
+    let columns = columns.join(", ");
+    format!("CREATE TEMPORARY TABLE butlerd_staged ({columns}); GRANT SELECT ON {STAGED} TO {owner}")
+}
+
+/// Fills a table out of the texts.
+pub(super) fn from_stage(table: &str, columns: &[String], kinds: &[&str]) -> String {
+    let values: Vec<String> = kinds.iter().enumerate().map(|(n, kind)| format!("c{n}::{kind}")).collect();
+    format!(
+        "INSERT INTO {table} ({}) OVERRIDING SYSTEM VALUE SELECT {} FROM {STAGED}",
+        columns.join(", "),
+        values.join(", ")
+    )
+}
+
 /// What the demo's butler has noted.
 pub(super) const MEASUREMENTS: &str = "SELECT kind, value, measured_at FROM health.measurements ORDER BY created_at";
 

@@ -27,8 +27,8 @@ pub fn deferred_until(outbox: &Outbox, priority: Priority) -> Option<Timestamp> 
 impl Outbox {
     /// Posts a letter in the call's own transaction. Which row it is, and whether it is new.
     pub async fn enqueue(&self, call: &ToolCall, delivery: &NewDelivery<'_>) -> Result<(Uuid, bool), ToolError> {
-        let sql = "SELECT delivery, fresh FROM shared.queue_delivery($1)";
-        let rows = call.effect(sql, &[&delivery.row()]).await?;
+        let sql = "SELECT delivery, fresh FROM shared.queue_delivery($1, $2)";
+        let rows = call.effect(sql, &[&delivery.row(), call.store.seal().expose()]).await?;
         let row = rows.first().ok_or_else(|| ToolError::Internal("nothing was posted".to_owned()))?;
         crash::point("notify.committed");
         self.wake();

@@ -1,18 +1,18 @@
 //! The household's database: the owner's connections, the schemas and roles of butlers, and their pools.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use jiff::tz::TimeZone;
-use sha2::{Digest, Sha256};
 use tokio::sync::Mutex;
-use tokio_postgres::error::SqlState;
 
-use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::error::StoreError;
 use super::migrate::{self, Chain};
 use super::pool::{Lease, Pool, Scope};
-use super::roles::{GROUND, grants, hex, role_name, role_password, role_statements};
+use super::role_keeper::RoleKeeper;
+use super::roles::{role_name, role_password};
+use super::roster::RosterOwner;
 use super::sql;
 use base::{ButlerName, Clock, RequestContext, Secret, TenantId};
 use telemetry::QueueMetrics;
@@ -50,8 +50,9 @@ pub struct Database {
 #[derive(Clone)]
 pub struct Store {
     pool: Pool,
+    roles: Arc<RoleKeeper>,
     clock: Clock,
-    schema: std::sync::Arc<str>,
+    schema: Arc<str>,
     time_zone: TimeZone,
 }
 
@@ -71,9 +72,9 @@ impl Database {
             .map_err(StoreError::query("looking for the shared schema"))?
             .is_none();
         if fresh {
-            lease.batch(GROUND).await.map_err(StoreError::query("creating the shared schema"))?;
+            lease.batch(sql::GROUND).await.map_err(StoreError::query("creating the shared schema"))?;
         }
-        migrate::run(lease.raw(), "shared", &[&Chain::shipped("shared")?], "").await?;
+        migrate::run(lease.raw(), "shared", &[&Chain::shipped("shared")?], None).await?;
         drop(lease);
         Ok(db)
     }
@@ -94,50 +95,15 @@ impl Database {
         super::replay::places(self.owner.unscoped().await?.raw()).await
     }
 
-    /// The butler's schema and role, made when missing; then its store. Migrations run separately.
+    /// The butler's schema and roles, made when missing, and what they were when they were made where they changed since;
+    /// then its store. Migrations run separately.
     pub async fn provision(&self, butler: &ButlerName, schema: &str) -> Result<Store, StoreError> {
-        let role = role_name(butler);
-        let key_id = self.key_id();
-        let mut lease = self.owner.unscoped().await?;
-        let known = lease
-            .query_opt(sql::ROLE, &[&butler.as_str()])
-            .await
-            .map_err(StoreError::query("looking up the butler's role"))?;
-        let current =
-            known.is_some_and(|r| r.get::<_, String>("key_id") == key_id && r.get::<_, String>("schema") == schema);
-        if !current {
-            let password = scram_verifier(self.role_password(butler).expose(), RANDOM_PASSWORD_ITERATIONS);
-            let mut tx = lease.begin().await.map_err(StoreError::query("creating the butler's role"))?;
-            // One at a time: roles and the database's own rights are rows that all butlers change.
-            tx.execute(sql::LOCK_ROLES, &[]).await.map_err(StoreError::query("creating the butler's role"))?;
-            let exists = tx.query_opt(sql::ROLE_EXISTS, &[&role]).await;
-            let exists = exists.map_err(StoreError::query("creating the butler's role"))?.is_some();
-            for sql in role_statements(exists, &role, schema, &password) {
-                tx.execute(&sql, &[]).await.map_err(StoreError::query("creating the butler's role"))?;
-            }
-            tx.execute(sql::RECORD_ROLE, &[&butler.as_str(), &schema, &role, &key_id])
-                .await
-                .map_err(StoreError::query("recording the butler's role"))?;
-            tx.commit().await.map_err(StoreError::query("creating the butler's role"))?;
-        }
-        drop(lease);
         let store = {
             let mut stores = self.stores.lock().await;
             stores.entry(butler.clone()).or_insert_with(|| self.store(butler, schema)).clone()
         };
-        match store.tenant(&TenantId::owner()).await {
-            // A role may change its own password; only ours counts.
-            Err(e) if e.db().is_some_and(|db| *db.code() == SqlState::INVALID_PASSWORD) => {
-                tracing::warn!(butler = %butler, "the password of the butler's role was changed; it is set again");
-                let verifier = scram_verifier(self.role_password(butler).expose(), RANDOM_PASSWORD_ITERATIONS);
-                let mut lease = self.owner.unscoped().await?;
-                lease
-                    .batch(&format!("ALTER ROLE \"{role}\" PASSWORD '{verifier}'"))
-                    .await
-                    .map_err(StoreError::query("setting the role's password again"))?;
-            }
-            other => drop(other?),
-        }
+        store.roles.restore().await?;
+        drop(store.tenant(&TenantId::owner()).await?);
         Ok(store)
     }
 
@@ -146,9 +112,17 @@ impl Database {
         config.user(role_name(butler));
         config.password(self.role_password(butler).expose());
         config.application_name(format!("butlerd {butler}"));
+        // What a connection begins with, and what its role set for itself is not asked.
+        let given = config.get_options().unwrap_or_default().to_owned();
+        config.options(format!(
+            "{given} -c search_path=\"{schema}\",shared,public -c row_security=on -c statement_timeout=60s \
+             -c idle_in_transaction_session_timeout=60s"
+        ));
         let pool = Pool::new(config, &zone_name(&self.options.time_zone), self.options.pool_size);
+        let master_key = self.options.master_key.clone();
         Store {
             pool,
+            roles: Arc::new(RoleKeeper::new(self.owner.clone(), butler, schema, master_key)),
             clock: self.options.clock.clone(),
             schema: schema.into(),
             time_zone: self.options.time_zone.clone(),
@@ -158,7 +132,8 @@ impl Database {
     /// Applies `chains` to the butler's schema and grants its role what it needs there. Returns the number of files.
     pub async fn migrate(&self, butler: &ButlerName, schema: &str, chains: &[&Chain]) -> Result<usize, StoreError> {
         let mut lease = self.owner.unscoped().await?;
-        let applied = migrate::run(lease.raw(), schema, chains, &grants(schema, &role_name(butler))).await?;
+        let roster = RosterOwner::new(butler, schema, &self.options.owner, &self.options.master_key);
+        let applied = migrate::run(lease.raw(), schema, chains, Some(&roster)).await?;
         Ok(applied)
     }
 
@@ -214,10 +189,6 @@ impl Database {
             store.pool.close();
         }
         self.owner.close();
-    }
-
-    fn key_id(&self) -> String {
-        hex(&Sha256::digest([b"roles:", self.options.master_key.expose().as_slice()].concat())[..8])
     }
 
     fn role_password(&self, butler: &ButlerName) -> Secret<String> {
@@ -285,12 +256,31 @@ async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreErro
 impl Store {
     /// A connection that speaks for the request's tenant.
     pub async fn lease(&self, ctx: &RequestContext) -> Result<Lease, StoreError> {
-        self.pool.lease(&Scope::of(ctx, &self.clock)).await
+        self.lease_as(&Scope::of(ctx, &self.clock)).await
     }
 
     /// A connection that speaks for a tenant: for the butler's own housekeeping.
     pub async fn tenant(&self, tenant: &TenantId) -> Result<Lease, StoreError> {
-        self.pool.lease(&Scope::tenant(tenant.clone(), &self.clock)).await
+        self.lease_as(&Scope::tenant(tenant.clone(), &self.clock)).await
+    }
+
+    /// A role may change its own password and settings; only the daemon's count.
+    async fn lease_as(&self, scope: &Scope) -> Result<Lease, StoreError> {
+        match self.pool.lease(scope).await {
+            Err(e) if e.is_changed_role() => {
+                let role = self.roles.role();
+                tracing::warn!(role, "a role has changed its own password or settings; they are set again");
+                self.roles.restore().await?;
+                self.pool.lease(scope).await
+            }
+            lease => lease,
+        }
+    }
+
+    /// What the daemon hands to those functions of `shared` that a roster's SQL must not call (`shared.by_daemon`): as a
+    /// bound parameter, which no other SQL sees.
+    pub fn seal(&self) -> Secret<String> {
+        self.roles.seal()
     }
 
     /// The butler's schema.

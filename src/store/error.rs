@@ -17,6 +17,8 @@ pub enum StoreError {
         #[source]
         source: tokio_postgres::Error,
     },
+    #[error("the butler's role has changed settings of its own login")]
+    RoleChanged,
     #[error("{0}")]
     Migration(#[from] MigrationError),
     #[error("the database answered something unexpected: {0}")]
@@ -35,6 +37,12 @@ impl StoreError {
             StoreError::Query { source, .. } => source.as_db_error(),
             _ => None,
         }
+    }
+
+    /// Whether a role does not log in as the daemon made it: with another password or with other settings.
+    pub(super) fn is_changed_role(&self) -> bool {
+        let logging_in = matches!(self, StoreError::Query { step: "logging in", .. });
+        logging_in || matches!(self, StoreError::RoleChanged)
     }
 
     /// Whether the statement can't have been begun, so that nothing was changed.
@@ -84,6 +92,13 @@ pub enum MigrationError {
     Forbidden { file: String, line: usize, word: String, instead: &'static str },
     #[error("{file}: {relation} {problem}")]
     Leak { file: String, relation: String, problem: String },
+    #[error("{role}, the owner of what a roster's files make, can't log in: {why}")]
+    Login {
+        role: String,
+        why: String,
+        #[source]
+        source: tokio_postgres::Error,
+    },
     #[error("the history of schema {schema}: {}", describe(.source))]
     History {
         schema: String,

@@ -33,10 +33,11 @@ pub fn tokens(sql: &str) -> Vec<Spanned<'_>> {
         let start = i;
         match b[i] {
             c if c.is_ascii_whitespace() => i += 1,
-            b'-' if at(i + 1) == b'-' => i = sql[i..].find('\n').map_or(b.len(), |n| i + n),
+            b'-' if at(i + 1) == b'-' => i = sql[i..].find(['\n', '\r']).map_or(b.len(), |n| i + n),
             b'/' if at(i + 1) == b'*' => i = skip_comment(b, i),
             b'\'' => {
-                let escapes = start > 0 && matches!(b[start - 1], b'e' | b'E');
+                // A word of its own, not the end of another.
+                let escapes = matches!(out.last(), Some((at, Token::Word("e" | "E"))) if at + 1 == start);
                 i = skip_quoted(b, i, b'\'', escapes);
                 out.push((start, Token::Other(&sql[start..i])));
             }
@@ -135,6 +136,33 @@ pub struct Forbidden {
     pub instead: &'static str,
 }
 
+/// What of the server's own would change the settings or locks of a connection, run SQL out of a text, or end others'
+/// connections.
+pub(super) const CHANGES_SESSION: [&str; 17] = [
+    "set_config",
+    "pg_settings",
+    "query_to_xml",
+    "query_to_xmlschema",
+    "query_to_xml_and_xmlschema",
+    "cursor_to_xml",
+    "cursor_to_xmlschema",
+    "ts_stat",
+    "ts_rewrite",
+    "pg_advisory_lock",
+    "pg_advisory_lock_shared",
+    "pg_try_advisory_lock",
+    "pg_try_advisory_lock_shared",
+    "pg_advisory_unlock",
+    "pg_advisory_unlock_all",
+    "pg_terminate_backend",
+    "pg_cancel_backend",
+];
+
+/// Whether the `U` at this place begins a name written with escapes (`U&"…"`), which no list of names knows.
+pub(super) fn escaped_name(sql: &str, at: usize) -> bool {
+    sql[at + 1..].starts_with("&\"")
+}
+
 /// The name that a token is, quoted or not; quoted names keep their case.
 pub fn name(token: &Token<'_>) -> Option<String> {
     match token {
@@ -173,6 +201,8 @@ pub fn forbidden(sql: &str, bodies: bool) -> Vec<Forbidden> {
             "current_timestamp" | "localtimestamp" | "current_time" | "localtime" if !qualified => "shared.clock()",
             "current_date" if !qualified => "shared.today()",
             "set_config" if called => "nothing: the tenant and the clock are set by butlerd",
+            word if CHANGES_SESSION.contains(&word) => "nothing: it would change the connection for others",
+            "u" if escaped_name(sql, *at) => "the name itself",
             _ => continue,
         };
         found.push(Forbidden { line: line_of(sql, *at), word: word.to_owned(), instead });

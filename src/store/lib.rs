@@ -12,10 +12,13 @@ mod nodes;
 mod pool;
 mod queue;
 pub mod replay;
+mod role_keeper;
 mod roles;
+mod roster;
 mod row;
 pub mod rules;
 mod sql;
+mod stored;
 mod tls;
 
 pub use database::{Database, DatabaseOptions, Store, owner_connection};

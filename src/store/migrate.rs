@@ -7,13 +7,16 @@ use std::path::{Path, PathBuf};
 use std::time::Instant;
 
 use include_dir::{Dir, include_dir};
+use serde_json::json;
 use sha2::{Digest, Sha256};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Client, GenericClient, Transaction};
 
 use super::error::MigrationError;
-use super::lexer::{Token, forbidden, line_of, tokens};
-use super::sql;
+use super::lexer::{Spanned, Token, forbidden, line_of, name, tokens};
+use super::roles::hex;
+use super::roster::RosterOwner;
+use super::{sql, stored};
 
 static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../sql");
 
@@ -71,6 +74,11 @@ impl Chain {
         Self::ordered(name, migrations)
     }
 
+    /// Whether its files are part of butlerd.
+    pub(super) fn is_shipped(&self) -> bool {
+        self.migrations.first().is_some_and(|m| m.shipped)
+    }
+
     fn ordered(name: &str, mut migrations: Vec<Migration>) -> Result<Self, MigrationError> {
         migrations.sort_by_key(|m| m.version);
         for (i, m) in migrations.iter().enumerate() {
@@ -92,6 +100,48 @@ fn parse_name(path: &Path, sql: String) -> Result<Migration, MigrationError> {
         }
         _ => Err(MigrationError::BadName { file }),
     }
+}
+
+/// What the shipped files of these chains make, by name; of these kinds alone, as SQL calls them.
+pub(super) fn shipped_names(chains: &[String], kinds: &[&str]) -> Result<Vec<String>, MigrationError> {
+    let mut found = Vec::new();
+    for chain in chains {
+        for m in Chain::shipped(chain)?.migrations {
+            let list = tokens(&m.sql);
+            found.extend((0..list.len()).filter_map(|n| made(&list[n..], kinds)));
+        }
+    }
+    found.sort();
+    found.dedup();
+    Ok(found)
+}
+
+/// The functions that shipped files make in butlers' schemas.
+pub(super) fn shipped_functions() -> Result<Vec<String>, MigrationError> {
+    let chains: Vec<String> =
+        SHIPPED.dirs().map(|d| d.path().display().to_string()).filter(|d| d != "shared").collect();
+    shipped_names(&chains, &["function"])
+}
+
+/// What a statement that begins here makes.
+fn made(list: &[Spanned<'_>], kinds: &[&str]) -> Option<String> {
+    let word = |n: usize| match list.get(n) {
+        Some((_, Token::Word(word))) => word.to_ascii_lowercase(),
+        _ => String::new(),
+    };
+    let mut n = 1;
+    n += if word(0) != "create" {
+        return None;
+    } else if word(1) == "or" {
+        2
+    } else {
+        0
+    };
+    if !kinds.contains(&word(n).as_str()) {
+        return None;
+    }
+    n += if word(n + 1) == "if" { 4 } else { 1 };
+    name(&list.get(n)?.1)
 }
 
 /// What a migration's unqualified names mean.
@@ -132,14 +182,14 @@ pub(super) async fn ensure_history(client: &impl GenericClient, schema: &str) ->
 
 /// Applies what `schema` lacks of `chains`, in order. Returns how many files were applied.
 ///
-/// `client` is a connection of the owner role that nothing else uses meanwhile; its search_path is only set inside
-/// transactions. Every file runs in one transaction with its history row and with `afterwards`, which grants what the
-/// file brought.
-pub async fn run(
+/// `client` is a connection of the daemon's role that nothing else uses meanwhile; its search_path is only set inside
+/// transactions. Every file runs in one transaction with its history row and the grants of what the file brought; a file
+/// of a roster with the rights of `roster` alone.
+pub(super) async fn run(
     client: &mut Client,
     schema: &str,
     chains: &[&Chain],
-    afterwards: &str,
+    roster: Option<&RosterOwner>,
 ) -> Result<usize, MigrationError> {
     let history = |source| MigrationError::History { schema: schema.to_owned(), source };
     let known =
@@ -149,18 +199,32 @@ pub async fn run(
     }
     let mut applied_now = 0;
     for chain in chains {
-        let pending = pending(client, schema, chain).await?;
-        if pending.is_empty() {
-            continue;
+        if !pending(client, schema, chain).await?.is_empty() {
+            // One runner at a time for a schema's chain; a second one finds the work done.
+            let lock = format!("{schema}.{}", chain.name);
+            client.execute(sql::LOCK, &[&lock]).await.map_err(history)?;
+            let result = apply(client, schema, chain, roster).await;
+            client.execute(sql::UNLOCK, &[&lock]).await.map_err(history)?;
+            applied_now += result?;
         }
-        // One runner at a time for a schema's chain; a second one finds the work done.
-        let lock = format!("{schema}.{}", chain.name);
-        client.execute(sql::LOCK, &[&lock]).await.map_err(history)?;
-        let result = apply(client, schema, chain, afterwards).await;
-        client.execute(sql::UNLOCK, &[&lock]).await.map_err(history)?;
-        applied_now += result?;
+        if let Some(roster) = roster.filter(|_| !chain.is_shipped()) {
+            // Nothing that a file set or made is in the way of this look.
+            refuse_stored(client, chain, roster).await?;
+        }
     }
     Ok(applied_now)
+}
+
+/// Refuses what the files of a roster have left in a schema and may not stay.
+async fn refuse_stored(client: &Client, chain: &Chain, roster: &RosterOwner) -> Result<(), MigrationError> {
+    let schema = roster.schema.as_str();
+    let found = stored::problem(client, schema, &roster.role(), &shipped_functions()?).await;
+    let found = found.map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
+    let Some((relation, problem)) = found else { return Ok(()) };
+    let called = relation.trim_end_matches("()");
+    let maker = chain.migrations.iter().find(|m| m.sql.contains(called)).or(chain.migrations.last());
+    let file = maker.map_or_else(|| format!("schema {schema}"), |m| m.file.clone());
+    Err(MigrationError::Leak { file, relation, problem })
 }
 
 /// What of the chain is still to do; refuses a changed text and a newer database.
@@ -184,8 +248,18 @@ async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Mig
     Ok(chain.migrations.iter().filter(|m| !done.contains(&m.version)).cloned().collect())
 }
 
-async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &str) -> Result<usize, MigrationError> {
+async fn apply(
+    client: &mut Client,
+    schema: &str,
+    chain: &Chain,
+    roster: Option<&RosterOwner>,
+) -> Result<usize, MigrationError> {
     let todo = pending(client, schema, chain).await?;
+    if let Some(roster) = roster.filter(|_| !chain.is_shipped()) {
+        roster.apply(client, chain, &todo).await?;
+        return Ok(todo.len());
+    }
+    let afterwards = roster.map(RosterOwner::grants).unwrap_or_default();
     for m in &todo {
         let started = Instant::now();
         let failed = |source: tokio_postgres::Error| MigrationError::Failed {
@@ -195,8 +269,7 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
         };
         let tx = client.transaction().await.map_err(failed)?;
         tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(schema))).await.map_err(failed)?;
-        let before = owners_functions(&tx, schema).await.map_err(failed)?;
-        if let Err(source) = run_file(&tx, schema, &m.sql, !m.shipped).await {
+        if let Err(source) = tx.batch_execute(&m.sql).await {
             tx.rollback().await.map_err(failed)?;
             let line = match error_line(&m.sql, &source) {
                 Some(line) => Some(line),
@@ -205,12 +278,7 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
             return Err(MigrationError::Failed { file: m.file.clone(), line, source });
         }
         refuse_without_tenant(&tx, schema, m).await?;
-        let after = owners_functions(&tx, schema).await.map_err(failed)?;
-        if let Some((name, _)) = after.into_iter().find(|f| !m.shipped && !before.contains(f)) {
-            let (file, problem) = (m.file.clone(), "is SECURITY DEFINER, which would run with the owner's rights");
-            return Err(MigrationError::Leak { file, relation: format!("{name}()"), problem: problem.to_owned() });
-        }
-        tx.batch_execute(afterwards).await.map_err(failed)?;
+        tx.batch_execute(&afterwards).await.map_err(failed)?;
         base::crash::point("migration.before_history");
         tx.execute(
             &sql::record(schema),
@@ -232,6 +300,65 @@ async fn apply(client: &mut Client, schema: &str, chain: &Chain, afterwards: &st
     Ok(todo.len())
 }
 
+impl RosterOwner {
+    /// Applies these files of a chain, in order. `daemon` is a connection of the daemon's role that holds the chain's lock.
+    async fn apply(&self, daemon: &Client, chain: &Chain, files: &[Migration]) -> Result<(), MigrationError> {
+        let mut client = self.log_in().await?;
+        let taken = shipped_functions()?;
+        for m in files {
+            self.apply_one(daemon, &mut client, chain, m, &taken).await?;
+            base::crash::point("migration.after_commit");
+            let (schema, version, name) = (&self.schema, m.version, &m.name);
+            tracing::info!(schema, chain = chain.name, version, name, "migration applied");
+        }
+        Ok(())
+    }
+
+    async fn apply_one(
+        &self,
+        daemon: &Client,
+        client: &mut Client,
+        chain: &Chain,
+        m: &Migration,
+        taken: &[String],
+    ) -> Result<(), MigrationError> {
+        let failed = |source: tokio_postgres::Error| MigrationError::Failed {
+            file: m.file.clone(),
+            line: error_line(&m.sql, &source),
+            source,
+        };
+        let record = json!({
+            "chain": chain.name, "version": m.version, "name": m.name, "sql": m.sql, "sha256": hex(&digest(&m.sql)),
+        });
+        daemon.execute(sql::BEGIN_FILE, &[&self.schema, &record]).await.map_err(failed)?;
+        let tx = client.transaction().await.map_err(failed)?;
+        tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(&self.schema))).await.map_err(failed)?;
+        if let Err(source) = tx.batch_execute(&m.sql).await {
+            tx.rollback().await.map_err(failed)?;
+            let line = match error_line(&m.sql, &source) {
+                Some(line) => Some(line),
+                None => failing_line(client, &self.schema, &m.sql).await,
+            };
+            return Err(MigrationError::Failed { file: m.file.clone(), line, source });
+        }
+        self.finish(&tx, m, taken).await?;
+        tx.commit().await.map_err(failed)
+    }
+
+    /// Looks at what the file made, and records it.
+    async fn finish(&self, tx: &Transaction<'_>, m: &Migration, taken: &[String]) -> Result<(), MigrationError> {
+        let failed =
+            |source: tokio_postgres::Error| MigrationError::Failed { file: m.file.clone(), line: None, source };
+        // What is asked below means the server's own tables, whatever the file made or set.
+        tx.batch_execute(sql::SERVERS_OWN).await.map_err(failed)?;
+        refuse_without_tenant(tx, &self.schema, m).await?;
+        stored::refuse(tx, (&self.schema, &self.role()), taken, &m.file).await?;
+        base::crash::point("migration.before_history");
+        tx.execute(sql::END_FILE, &[]).await.map_err(failed)?;
+        Ok(())
+    }
+}
+
 /// Where the statement begins that fails, when the server does not say where: they are tried one by one, and nothing is
 /// kept. `None`, if none does alone.
 async fn failing_line(client: &mut Client, schema: &str, sql: &str) -> Option<usize> {
@@ -251,35 +378,10 @@ async fn failing_line(client: &mut Client, schema: &str, sql: &str) -> Option<us
     None
 }
 
-/// Runs a file. `kept`: the rows before each change in the tables that it makes are kept, so that calls can be taken back.
-pub(super) async fn run_file(
-    tx: &Transaction<'_>,
-    schema: &str,
-    sql: &str,
-    kept: bool,
-) -> Result<(), tokio_postgres::Error> {
-    if !kept {
-        return tx.batch_execute(sql).await;
-    }
-    let known: Vec<u32> = tx.query_one(sql::TABLES_OF, &[&schema]).await?.get("tables");
-    tx.batch_execute(sql).await?;
-    tx.execute(sql::KEEP_ROWS, &[&schema, &known]).await?;
-    Ok(())
-}
-
 /// Tables that hold no household's rows: the history itself and the map of roles.
 const WITHOUT_TENANT: [&str; 2] = ["schema_migrations", "butler_roles"];
 
-/// The functions of a schema that work with the owner's rights: name, and a mark of what it does.
-async fn owners_functions(tx: &Transaction<'_>, schema: &str) -> Result<Vec<(String, String)>, tokio_postgres::Error> {
-    Ok(tx
-        .query(sql::OWNERS_FUNCTIONS, &[&schema])
-        .await?
-        .iter()
-        .map(|row| (row.get("name"), row.get("mark")))
-        .collect())
-}
-
+/// Refuses tables without a tenant, and what would show one tenant the rows of another.
 async fn refuse_without_tenant(tx: &Transaction<'_>, schema: &str, m: &Migration) -> Result<(), MigrationError> {
     let rows = tx
         .query(sql::LEAKS, &[&schema])

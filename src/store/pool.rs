@@ -51,6 +51,8 @@ impl Scope {
 struct Connection {
     client: ClientWrapper,
     scope: Option<Scope>,
+    /// Its role has settings of its own making.
+    altered: bool,
     /// What the server said of the rows that its statements saw.
     seen: Arc<Seen>,
 }
@@ -89,8 +91,8 @@ impl managed::Manager for Manager {
             }
         });
         let client = ClientWrapper::new(client, driver);
-        client.execute(sql::SET_UP, &[&self.time_zone]).await?;
-        Ok(Connection { client, scope: None, seen })
+        let altered = client.query_one(sql::LOGGED_IN, &[&self.time_zone]).await?.get("altered");
+        Ok(Connection { client, scope: None, altered, seen })
     }
 
     async fn recycle(&self, c: &mut Connection, _: &Metrics) -> RecycleResult<tokio_postgres::Error> {
@@ -153,14 +155,19 @@ impl Pool {
     }
 
     async fn get(&self) -> Result<managed::Object<Manager>, StoreError> {
-        self.inner.get().await.map_err(|e| match e {
+        let object = self.inner.get().await.map_err(|e| match e {
             managed::PoolError::Timeout(managed::TimeoutType::Wait) => StoreError::PoolTimeout(WAIT),
             managed::PoolError::Backend(source) if source.code() == Some(&SqlState::INVALID_PASSWORD) => {
                 StoreError::Query { step: "logging in", source }
             }
             managed::PoolError::Backend(source) => StoreError::Unreachable(super::error::describe(&source)),
             other => StoreError::Unreachable(other.to_string()),
-        })
+        })?;
+        if object.altered {
+            drop(managed::Object::take(object));
+            return Err(StoreError::RoleChanged);
+        }
+        Ok(object)
     }
 
     /// A connection that speaks for `scope`.
@@ -459,6 +466,10 @@ impl Tx<'_> {
         let client = self.lease.client();
         let statement = client.prepare_cached(sql).await?;
         client.execute(&statement, params).await
+    }
+    /// Runs several statements without parameters.
+    pub(super) async fn batch(&mut self, sql: &str) -> Result<(), tokio_postgres::Error> {
+        self.lease.client().batch_execute(sql).await
     }
     /// Makes it durable.
     pub async fn commit(self) -> Result<(), tokio_postgres::Error> {

@@ -3,13 +3,14 @@
 //! The texts come from the histories, not from the roster: what a database is made of stays known when a file of the
 //! roster was changed or has gone. They run in the order in which they ran the first time.
 
+use std::collections::{HashMap, HashSet};
+
 use serde::{Deserialize, Serialize};
 use tokio_postgres::{GenericClient, Transaction};
 
-use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::error::{MigrationError, StoreError};
-use super::migrate::{Chain, digest, ensure_history, error_line, run_file, search_path};
-use super::roles::{GROUND, grants, role_name, role_password, role_statements};
+use super::migrate::{Chain, digest, ensure_history, error_line, search_path};
+use super::roles::{grants, owner_name, role_statements};
 use super::sql;
 use base::{ButlerName, Secret};
 
@@ -118,27 +119,23 @@ pub async fn rebuild(
     applied: &[Applied],
 ) -> Result<(), StoreError> {
     let step = || StoreError::query("making the schemas");
-    tx.batch_execute(GROUND).await.map_err(step())?;
+    tx.batch_execute(sql::GROUND).await.map_err(step())?;
     tx.execute(sql::LOCK_ROLES, &[]).await.map_err(step())?;
-    let mut roles = std::collections::HashMap::new();
+    let mut butlers = HashMap::new();
+    let mut owners = HashMap::new();
     for place in places {
         let butler = ButlerName::new(&place.butler).map_err(|e| StoreError::Unexpected(e.to_string()))?;
-        let role = role_name(&butler);
-        let verifier = scram_verifier(role_password(master_key, &butler).expose(), RANDOM_PASSWORD_ITERATIONS);
-        let exists = tx.query_opt(sql::ROLE_EXISTS, &[&role]).await.map_err(step())?.is_some();
-        for sql in role_statements(exists, &role, &place.schema, &verifier) {
-            tx.batch_execute(&sql).await.map_err(step())?;
-        }
-        roles.insert(place.schema.as_str(), role);
+        tx.batch_execute(&role_statements(&place.schema, &butler, master_key)).await.map_err(step())?;
+        owners.insert(place.schema.as_str(), owner_name(&butler));
+        butlers.insert(place.schema.as_str(), butler);
     }
-    // A schema without a butler is nobody's but the owner role's.
-    for schema in schemas.iter().filter(|s| !roles.contains_key(s.as_str())) {
-        let sql = format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\"; REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC");
-        if schema != "shared" {
-            tx.batch_execute(&sql).await.map_err(step())?;
-        }
+    // A schema without a butler is nobody's but the daemon's role's; its files have an owner all the same.
+    for schema in schemas.iter().filter(|s| *s != "shared" && !butlers.contains_key(s.as_str())) {
+        let owner = format!("roster__{schema}");
+        tx.batch_execute(&sql::forsaken(schema, &owner)).await.map_err(step())?;
+        owners.insert(schema, owner);
     }
-    let mut begun = std::collections::HashSet::new();
+    let mut begun = HashSet::new();
     for a in applied {
         if begun.insert(a.schema.as_str()) {
             ensure_history(tx, &a.schema).await.map_err(step())?;
@@ -151,12 +148,59 @@ pub async fn rebuild(
         tx.batch_execute(&format!("SET LOCAL search_path = {}", search_path(&a.schema))).await.map_err(failed)?;
         let own = places.iter().any(|p| p.schema == a.schema && p.butler == a.chain);
         let shipped = !own && !Chain::shipped(&a.chain)?.migrations.is_empty();
-        run_file(tx, &a.schema, &a.sql, !shipped).await.map_err(failed)?;
-        if let Some(role) = roles.get(a.schema.as_str()) {
-            tx.batch_execute(&grants(&a.schema, role)).await.map_err(failed)?;
+        match owners.get(a.schema.as_str()).filter(|_| !shipped) {
+            Some(owner) => roster_file(tx, a, owner).await.map_err(failed)?,
+            None => tx.batch_execute(&a.sql).await.map_err(failed)?,
+        }
+        if let Some(butler) = butlers.get(a.schema.as_str()) {
+            tx.batch_execute(&grants(&a.schema, butler)).await.map_err(failed)?;
         }
     }
+    refuse_deferred(tx, schemas).await
+}
+
+/// Applies a file of a roster with the rights of whoever owns what it makes.
+async fn roster_file(tx: &Transaction<'_>, file: &Applied, owner: &str) -> Result<(), tokio_postgres::Error> {
+    let known: Vec<u32> = tx.query_one(sql::TABLES_OF, &[&file.schema]).await?.get("tables");
+    as_owner(tx, &file.schema, owner, &file.sql).await?;
+    tx.batch_execute(sql::SERVERS_OWN).await?;
+    tx.execute(sql::KEEP_ROWS, &[&file.schema, &known]).await?;
     Ok(())
+}
+
+/// Runs statements of a roster, or on tables of a roster, as the role that owns them; returns how many rows the last one
+/// touched. They run in a function of that role, in which the server refuses to become anybody else.
+pub async fn as_owner(
+    tx: &Transaction<'_>,
+    schema: &str,
+    owner: &str,
+    statements: &str,
+) -> Result<i64, tokio_postgres::Error> {
+    tx.batch_execute(&sql::make_hand(schema, owner)).await?;
+    let rows = tx.query_one(&sql::use_hand(schema), &[&statements]).await?.get("rows");
+    tx.batch_execute(&sql::drop_hand(schema)).await?;
+    Ok(rows)
+}
+
+/// The tables of these schemas that belong to somebody else than the daemon's role: schema, table, owner.
+pub async fn roster_tables(
+    client: &impl GenericClient,
+    schemas: &[String],
+) -> Result<Vec<(String, String, String)>, StoreError> {
+    let rows = client.query(sql::ROSTER_TABLES, &[&schemas]).await.map_err(StoreError::query("looking for tables"))?;
+    Ok(rows.iter().map(|r| (r.get("schema"), r.get("name"), r.get("owner"))).collect())
+}
+
+/// What waits for the end of the transaction would run with the daemon's rights then.
+async fn refuse_deferred(tx: &Transaction<'_>, schemas: &[String]) -> Result<(), StoreError> {
+    let found = tx.query_opt(sql::DEFERRED, &[&schemas]).await.map_err(StoreError::query("looking at the tables"))?;
+    match found {
+        None => Ok(()),
+        Some(row) => {
+            let table: String = row.get("name");
+            Err(StoreError::Unexpected(format!("{table} has a trigger that can be deferred, which no roster may make")))
+        }
+    }
 }
 
 #[cfg(test)]

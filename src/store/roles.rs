@@ -3,52 +3,42 @@
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
+use super::sql;
 use base::{ButlerName, Secret};
-
-/// What makes an empty database a household's.
-pub(super) const GROUND: &str = "
-    CREATE SCHEMA IF NOT EXISTS shared;
-    REVOKE ALL ON SCHEMA public FROM PUBLIC;
-    DO $$ BEGIN EXECUTE format('REVOKE ALL ON DATABASE %I FROM PUBLIC', current_database()); END $$;";
 
 pub(super) fn role_name(butler: &ButlerName) -> String {
     format!("butler_{butler}")
 }
 
-/// What a butler's role may do in its own schema: rows, not definitions. Its call log only grows.
-pub(super) fn grants(schema: &str, role: &str) -> String {
-    format!(
-        "GRANT SELECT, INSERT, UPDATE, DELETE ON ALL TABLES IN SCHEMA \"{schema}\" TO \"{role}\";
-         GRANT USAGE ON ALL SEQUENCES IN SCHEMA \"{schema}\" TO \"{role}\";
-         REVOKE ALL ON \"{schema}\".schema_migrations FROM \"{role}\";
-         REVOKE UPDATE, DELETE ON \"{schema}\".tool_calls FROM \"{role}\";
-         REVOKE DELETE ON \"{schema}\".sessions FROM \"{role}\";"
-    )
+/// The role that owns what the files of the butler's roster make in its schema. Nobody works as it but they.
+pub(super) fn owner_name(butler: &ButlerName) -> String {
+    format!("roster_{butler}")
 }
 
-/// What makes a butler's role and schema, or makes them what they should be.
-pub(super) fn role_statements(exists: bool, role: &str, schema: &str, verifier: &str) -> [String; 9] {
-    let verb = if exists { "ALTER" } else { "CREATE" };
-    [
-        format!(
-            "{verb} ROLE \"{role}\" LOGIN NOSUPERUSER NOCREATEDB NOCREATEROLE NOINHERIT NOREPLICATION NOBYPASSRLS
-             PASSWORD '{verifier}'"
-        ),
-        format!("CREATE SCHEMA IF NOT EXISTS \"{schema}\""),
-        format!("REVOKE ALL ON SCHEMA \"{schema}\" FROM PUBLIC"),
-        format!("GRANT USAGE ON SCHEMA \"{schema}\" TO \"{role}\""),
-        format!("GRANT USAGE ON SCHEMA shared TO \"{role}\""),
-        format!(
-            "DO $$ BEGIN EXECUTE format('GRANT CONNECT ON DATABASE %I TO %I', current_database(), '{role}'); END $$"
-        ),
-        format!("ALTER ROLE \"{role}\" SET search_path = \"{schema}\", shared, public"),
-        format!("ALTER ROLE \"{role}\" SET statement_timeout = '60s'"),
-        format!("ALTER ROLE \"{role}\" SET idle_in_transaction_session_timeout = '60s'"),
-    ]
+/// What a butler's role may do in its own schema: rows, not definitions. Its call log only grows.
+pub(super) fn grants(schema: &str, butler: &ButlerName) -> String {
+    named(sql::GRANT, schema, butler)
+}
+
+/// What makes a butler's roles and schema, or makes them what they should be.
+pub(super) fn role_statements(schema: &str, butler: &ButlerName, master_key: &Secret<Vec<u8>>) -> String {
+    let verifier = |password: Secret<String>| scram_verifier(password.expose(), RANDOM_PASSWORD_ITERATIONS);
+    named(sql::MAKE_ROLES, schema, butler)
+        .replace("{verifier}", &verifier(role_password(master_key, butler)))
+        .replace("{owner_verifier}", &verifier(owner_password(master_key, butler)))
+}
+
+fn named(sql: &str, schema: &str, butler: &ButlerName) -> String {
+    sql.replace("{role}", &role_name(butler)).replace("{owner}", &owner_name(butler)).replace("{schema}", schema)
 }
 
 pub(super) fn role_password(master_key: &Secret<Vec<u8>>, butler: &ButlerName) -> Secret<String> {
     Secret::new(derive(master_key, &format!("role:{butler}")))
+}
+
+pub(super) fn owner_password(master_key: &Secret<Vec<u8>>, butler: &ButlerName) -> Secret<String> {
+    Secret::new(derive(master_key, &format!("roster:{butler}")))
 }
 
 /// A password derived from the master key for one purpose: 64 hex digits.

@@ -64,6 +64,7 @@ mod people;
 mod queue;
 mod ratchet;
 mod reload;
+mod roles;
 mod rosters;
 mod routing;
 mod runtimes;

@@ -75,8 +75,8 @@ async fn a_message_arrives_signed_once_and_the_butler_knows() {
     for sql in [
         "SELECT * FROM shared.outbox",
         "SELECT shared.queue_delivery_as('butlerd', 'owner', '{}')",
-        "SELECT shared.queue_delivery('{\"intent\": \"send\", \"state\": \"sent\"}')",
-        "SELECT shared.queue_delivery('{\"intent\": \"send\", \"kind\": \"notice\"}')",
+        "SELECT shared.queue_delivery('{\"intent\": \"send\", \"state\": \"sent\"}', 'a guess')",
+        "SELECT shared.queue_delivery('{\"intent\": \"send\", \"kind\": \"notice\"}', NULL)",
     ] {
         let e = role.batch_execute(sql).await.expect_err(sql);
         assert_eq!(e.code().map(|c| c.code()), Some("42501"), "{sql}: {e}");

@@ -36,11 +36,10 @@ async fn execute(call: ToolCall, wake: Arc<Notify>) -> Result<Value, ToolError> 
         return Err(ToolError::refused("wrong_butler", message));
     }
     let (id, request) = (route.subrequest.segment_id, route.request_context.request_id.0);
-    let whole = json!(route);
+    let (whole, seal) = (json!(route), call.store.seal());
     call.effect(
-        "INSERT INTO route_inbox (id, request_id, kind, route, trust) VALUES ($1, $2, $3, $4, $5)
-         ON CONFLICT (id) DO NOTHING",
-        &[&id, &request, &route.kind.as_str(), &whole, &route.request_context.trust.as_str()],
+        "SELECT shared.accept_route($1, $2, $3, $4, $5, $6)",
+        &[&id, &request, &route.kind.as_str(), &whole, &route.request_context.trust.as_str(), seal.expose()],
     )
     .await?;
     base::crash::point("route.committed");

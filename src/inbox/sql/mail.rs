@@ -3,6 +3,7 @@
 use serde_json::Value;
 use uuid::Uuid;
 
+use base::Secret;
 use tools::{EffectTx, ToolError};
 
 /// A note for a butler.
@@ -40,11 +41,10 @@ pub async fn first(tx: &mut EffectTx<'_, '_>, note: &Note<'_>) -> Result<Option<
 pub async fn hand_over(
     tx: &mut EffectTx<'_, '_>,
     note: &Note<'_>,
-    request: &Value,
-    prompt: &str,
-    told: &Value,
+    (request, prompt, told): (&Value, &str, &Value),
+    seal: &Secret<String>,
 ) -> Result<bool, ToolError> {
-    let sql = "UPDATE mail SET route_id = shared.hand_mail($2, $3, $4, $5) WHERE id = $1 RETURNING route_id";
-    let row = tx.query_opt(sql, &[&note.id, &note.butler, &request, &prompt, &told]).await?;
+    let sql = "UPDATE mail SET route_id = shared.hand_mail($2, $3, $4, $5, $6) WHERE id = $1 RETURNING route_id";
+    let row = tx.query_opt(sql, &[&note.id, &note.butler, &request, &prompt, &told, seal.expose()]).await?;
     Ok(row.and_then(|row| row.get::<_, Option<Uuid>>("route_id")).is_some())
 }

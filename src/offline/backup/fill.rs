@@ -83,12 +83,17 @@ pub(super) async fn fill<R: Read>(
     if !names.is_empty() {
         run(&tx, &[format!("TRUNCATE {}", names.join(", "))], "emptying the tables").await?;
     }
+    let rosters = replay::roster_tables(&tx, schemas).await?;
+    let owner = |t: &Table| rosters.iter().find(|(s, n, _)| (s, n) == (&t.schema, &t.name)).map(|(.., owner)| owner);
     let mut counts = Counts::default();
     let sequences = loop {
         match from.next().map_err(|e| read_error(file, &e))? {
             Record::Table(n) => {
                 let table = manifest.tables.get(n).ok_or_else(|| unexpected(file, "a table that it does not name"))?;
-                counts.rows += copy_in(&tx, table, from, file).await?;
+                counts.rows += match owner(table) {
+                    Some(owner) => stage(&tx, (table, owner), from, file).await?,
+                    None => copy_in(&tx, table, &table.sql_columns(), from, file).await?,
+                };
                 counts.tables += 1;
                 base::crash::point("restore.table");
             }
@@ -135,10 +140,33 @@ fn refuse_other_tables(wanted: &[Table], made: &[Table], file: &Path) -> Result<
     }
 }
 
-/// Writes the rows of one table, up to the record that ends it.
+/// Writes the rows of a table of a roster. What its checks and types compute, they compute as its owner: so the rows
+/// come into a table of texts first.
+async fn stage<R: Read>(
+    tx: &Transaction<'_>,
+    (table, owner): (&Table, &str),
+    from: &mut Reader<R>,
+    file: &Path,
+) -> Result<u64, BackupError> {
+    let step = || BackupError::database(format!("writing {}", table.sql_name()));
+    tx.batch_execute(&sql::stage(table.columns.len(), &quoted(owner))).await.map_err(step())?;
+    let written = copy_in(tx, table, sql::STAGED, from, file).await?;
+    let (columns, kinds): (Vec<String>, Vec<&str>) =
+        table.columns.iter().map(|c| (quoted(&c.name), c.kind.as_str())).unzip();
+    let fill = sql::from_stage(&table.sql_name(), &columns, &kinds);
+    let kept = replay::as_owner(tx, &table.schema, owner, &fill).await.map_err(step())?;
+    tx.batch_execute(sql::UNSTAGE).await.map_err(step())?;
+    if u64::try_from(kept) != Ok(written) {
+        return Err(unexpected(file, &format!("{} took {kept} of {written} rows", table.sql_name())));
+    }
+    Ok(written)
+}
+
+/// Writes the rows of one table, up to the record that ends it, `into` it or what stands for it.
 async fn copy_in<R: Read>(
     tx: &Transaction<'_>,
     table: &Table,
+    into: &str,
     from: &mut Reader<R>,
     file: &Path,
 ) -> Result<u64, BackupError> {
@@ -146,7 +174,7 @@ async fn copy_in<R: Read>(
     // What a check or an index computes may name things of its schema shortly, as a migration does.
     let path = format!("SET LOCAL search_path = {}, shared, public", quoted(&table.schema));
     tx.batch_execute(&path).await.map_err(BackupError::database(step()))?;
-    let sink = tx.copy_in::<_, Bytes>(&format!("COPY {} FROM STDIN", table.sql_columns())).await;
+    let sink = tx.copy_in::<_, Bytes>(&format!("COPY {into} FROM STDIN")).await;
     let mut sink = std::pin::pin!(sink.map_err(BackupError::database(step()))?);
     let wanted = loop {
         match from.next().map_err(|e| read_error(file, &e))? {

@@ -1,5 +1,6 @@
 //! The database server: the one that would be started, or the one that is configured.
 
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -7,7 +8,7 @@ use super::Finding;
 use crate::sql;
 use base::{Secret, task};
 use config::Config;
-use store::cluster::{Binaries, BundleOptions, MIN_MAJOR};
+use store::cluster::{Binaries, BundleOptions, MIN_MAJOR, RunAs};
 use supervisor::cache_dir;
 
 const TOPIC: &str = "PostgreSQL";
@@ -16,7 +17,7 @@ const PATIENCE: Duration = Duration::from_secs(5);
 pub(super) async fn findings(config: &Config) -> Vec<Finding> {
     match &config.database.url {
         Some(url) => vec![external(url).await],
-        None => vec![embedded(config)],
+        None => vec![embedded(config), runs_as(config)],
     }
 }
 
@@ -57,6 +58,32 @@ fn embedded(config: &Config) -> Finding {
     }
 }
 
+/// As whom the private server runs: as somebody whom neither sessions nor other programs of the machine run as.
+fn runs_as(config: &Config) -> Finding {
+    let existing = std::fs::metadata(config.daemon.data_dir.join("postgres")).ok().map(|meta| meta.uid());
+    match RunAs::choose(existing) {
+        Ok(user) => of_user(&user),
+        Err(e) => Finding::problem(TOPIC, e.to_string()).so(OWN_USER),
+    }
+}
+
+const OWN_USER: &str = "Make a user for it before the first start: useradd --system --shell /usr/sbin/nologin butlerd.";
+
+fn of_user(user: &RunAs) -> Finding {
+    let name = &user.name;
+    if !user.switch {
+        let text =
+            format!("the database runs as {name}, as sessions' programs do; passwords and the sandbox stand between");
+        return Finding::warning(TOPIC, text)
+            .so("Start butlerd as root, by its unit file: then database and sessions get users of their own.");
+    }
+    if name == "nobody" {
+        let text = "the database runs as nobody, as other programs of this machine may; they could read its files";
+        return Finding::warning(TOPIC, text).so(OWN_USER);
+    }
+    Finding::ok(TOPIC, format!("the database runs as {name}, which no session does"))
+}
+
 /// Asks a configured server for its version.
 async fn external(url: &Secret<String>) -> Finding {
     let config: tokio_postgres::Config = match url.expose().parse() {
@@ -95,6 +122,7 @@ async fn version(config: tokio_postgres::Config) -> Result<(u32, String), tokio_
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::doctor::Level;
 
     #[test]
     fn the_clusters_version_is_read_from_its_directory() {
@@ -115,5 +143,21 @@ mod tests {
         assert!(!format!("{finding:?}").contains("s3cret"));
         let nonsense = external(&Secret::new("postgres://u:s3cret@:x:y".to_owned())).await;
         assert!(!format!("{nonsense:?}").contains("s3cret"));
+    }
+
+    #[test]
+    fn a_database_without_a_user_of_its_own_is_told_with_what_to_do() {
+        // Root drops to the owner of what is there; anybody else stays who they are.
+        let mut user = RunAs::choose(None).unwrap();
+        let found = |user: &RunAs| {
+            let finding = of_user(user);
+            (finding.level, finding.advice.unwrap_or_default())
+        };
+        (user.name, user.switch) = ("postgres".to_owned(), true);
+        assert_eq!(found(&user), (Level::Ok, String::new()));
+        user.name = "nobody".to_owned();
+        assert!(matches!(found(&user), (Level::Warning, advice) if advice.contains("useradd")));
+        (user.name, user.switch) = ("ada".to_owned(), false);
+        assert!(matches!(found(&user), (Level::Warning, advice) if advice.contains("as root")));
     }
 }

@@ -1,21 +1,24 @@
 //! The statements on the house's own ground: which butlers, daemons and schemas there are, and what schemas are made of.
 
 mod places;
+mod roles;
+mod stored;
 
 pub use places::{places_in, places_of, places_with};
+pub(super) use roles::{
+    BEGIN_FILE, DEFERRED, END_FILE, GIVE, GRANT, GROUND, MAKE_ROLES, ROSTER_TABLES, SERVERS_OWN, chains_of, drop_hand,
+    forsaken, make_hand, use_hand,
+};
+pub(super) use stored::STORED;
 
 /// The names of the daemons that are there, for the `IN` of a statement.
 pub const NODES: &str = "(SELECT name FROM shared.nodes)";
 
 pub(super) const ALL_PLACES: &str = "SELECT butler, schema FROM shared.butler_roles ORDER BY butler";
 
-pub(super) const ROLE: &str = "SELECT key_id, schema FROM shared.butler_roles WHERE butler = $1";
-
 pub(super) const RECORD_ROLE: &str =
-    "INSERT INTO shared.butler_roles (butler, schema, role, key_id) VALUES ($1, $2, $3, $4)
-    ON CONFLICT (butler) DO UPDATE SET schema = $2, role = $3, key_id = $4";
-
-pub(super) const ROLE_EXISTS: &str = "SELECT 1 FROM pg_roles WHERE rolname = $1";
+    "INSERT INTO shared.butler_roles (butler, schema, role, key_id, owner, seal) VALUES ($1, $2, $3, $4, $5, $6)
+    ON CONFLICT (butler) DO UPDATE SET schema = $2, role = $3, key_id = $4, owner = $5, seal = $6";
 
 /// Roles and the database's own rights are rows that all butlers change: one at a time.
 pub(super) const LOCK_ROLES: &str = "SELECT pg_advisory_xact_lock(hashtext('butlerd.roles'))";
@@ -26,7 +29,13 @@ pub(super) const DATABASE_EXISTS: &str = "SELECT 1 FROM pg_database WHERE datnam
 
 pub(super) const TABLE_EXISTS: &str = "SELECT to_regclass($1) IS NOT NULL AS found";
 
-pub(super) const SET_UP: &str = "SELECT set_config('TimeZone', $1, false), set_config('butlerd.house', 'on', false)";
+/// A connection that has just logged in gets its time zone, and says whether its role was given settings that the daemon
+/// gives none (`MAKE_ROLES`).
+pub(super) const LOGGED_IN: &str = "SELECT set_config('TimeZone', $1, false), set_config('butlerd.house', 'on', false),
+        session_user LIKE 'butler\\_%' AND EXISTS (
+        SELECT 1 FROM pg_catalog.pg_db_role_setting s JOIN pg_catalog.pg_roles r ON r.oid = s.setrole, unnest(s.setconfig) c
+        WHERE r.rolname = session_user AND (s.setdatabase <> 0 OR split_part(c, '=', 1) NOT IN
+              ('search_path', 'statement_timeout', 'idle_in_transaction_session_timeout'))) AS altered";
 
 pub(super) const SET_SCOPE: &str =
     "SELECT set_config('butlerd.tenant', $1, false), set_config('butlerd.now', $2, false),
@@ -97,7 +106,3 @@ pub(super) const LEAKS: &str = "
     FROM pg_class c JOIN pg_namespace n ON n.oid = c.relnamespace
     WHERE n.nspname = $1 AND c.relkind IN ('m', 'f')
 ";
-
-/// The functions of a schema that work with the owner's rights: name, and a mark of what each does.
-pub(super) const OWNERS_FUNCTIONS: &str = "SELECT p.proname::text AS name, md5(pg_get_functiondef(p.oid)) AS mark
-    FROM pg_proc p JOIN pg_namespace n ON n.oid = p.pronamespace WHERE n.nspname = $1 AND p.prosecdef";

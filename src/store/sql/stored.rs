@@ -1,0 +1,84 @@
+//! What the files of a roster have left in a schema.
+
+/// What may not stay (`problem`), and the bodies of functions, which the server does not look into (`body`). `$1`: the
+/// schema; `$2`: the role that owns what a roster's files make; `$3`: names of the house's own functions; `$4`: what no
+/// expression may name.
+///
+/// A function called like one of the server's or the house's would be found in its place by the house's own functions. A cast, an operator or a rule works where nobody calls it.
+pub(crate) const STORED: &str = "
+    WITH place AS (SELECT n.oid AS nsp, o.oid AS owner FROM pg_catalog.pg_namespace n, pg_catalog.pg_roles o
+                   WHERE n.nspname = $1 AND o.rolname = $2),
+    routine AS (SELECT p.* FROM pg_catalog.pg_proc p, place WHERE p.pronamespace = place.nsp AND p.proowner = place.owner),
+    relation AS (SELECT c.* FROM pg_catalog.pg_class c, place WHERE c.relnamespace = place.nsp AND c.relowner = place.owner)
+    SELECT p.proname || '()' AS relation, CASE
+               WHEN p.prosecdef THEN 'is SECURITY DEFINER, which would run with the owner''s rights'
+               WHEN (SELECT l.lanname FROM pg_catalog.pg_language l WHERE l.oid = p.prolang) NOT IN ('sql', 'plpgsql')
+                    AND p.prokind <> 'a' THEN 'is neither in SQL nor in PL/pgSQL'
+               WHEN EXISTS (SELECT 1 FROM unnest(p.proconfig) s WHERE split_part(s, '=', 1) NOT IN ('search_path', 'jit',
+                            'work_mem', 'plan_cache_mode') AND s NOT LIKE 'enable\\_%') THEN 'has a SET besides search_path'
+               WHEN p.proname = ANY ($3::text[]) OR EXISTS (
+                    SELECT 1 FROM pg_catalog.pg_proc o JOIN pg_catalog.pg_namespace n ON n.oid = o.pronamespace
+                    WHERE o.proname = p.proname AND n.nspname IN ('pg_catalog', 'shared'))
+                    THEN 'has the name of a function of the server or of butlerd; choose another'
+           END AS problem,
+           CASE WHEN p.prosrc = '' OR p.prokind = 'a' THEN NULL ELSE p.prosrc END AS body
+      FROM routine p
+    UNION ALL
+    SELECT a.aggfnoid::text || '()', 'is an aggregate of ' || f.proname, NULL
+      FROM pg_catalog.pg_aggregate a JOIN routine p ON p.oid = a.aggfnoid
+      JOIN pg_catalog.pg_proc f ON f.oid IN (a.aggtransfn, a.aggfinalfn, a.aggcombinefn, a.aggserialfn, a.aggdeserialfn,
+                                             a.aggmtransfn, a.aggminvtransfn, a.aggmfinalfn)
+     WHERE f.proname ~ $4
+    UNION ALL
+    SELECT o.oprname::text, 'is an operator of its own; call a function', NULL
+      FROM pg_catalog.pg_operator o, place WHERE o.oprnamespace = place.nsp
+    UNION ALL
+    SELECT k.castsource::regtype::text || ' to ' || k.casttarget::regtype::text, 'is a cast of its own; call a function',
+           NULL
+      FROM pg_catalog.pg_cast k JOIN pg_catalog.pg_type t ON t.oid IN (k.castsource, k.casttarget), place
+     WHERE t.typnamespace = place.nsp OR t.typowner = place.owner
+    UNION ALL
+    SELECT c.relname::text, 'has a rule; use a trigger', NULL
+      FROM pg_catalog.pg_rewrite r JOIN pg_catalog.pg_class c ON c.oid = r.ev_class, place
+     WHERE c.relnamespace = place.nsp AND r.rulename <> '_RETURN'
+    UNION ALL
+    SELECT c.relname::text, 'has a trigger that can be deferred', NULL
+      FROM pg_catalog.pg_trigger t JOIN relation c ON c.oid = t.tgrelid WHERE t.tgdeferrable AND NOT t.tgisinternal
+    UNION ALL
+    SELECT found.relname::text, 'computes with ' || substring(found.text FROM $4) || ', which nothing stored may', NULL FROM (
+        SELECT c.relname, pg_get_expr(d.adbin, d.adrelid) AS text
+          FROM pg_catalog.pg_attrdef d JOIN relation c ON c.oid = d.adrelid
+        UNION ALL SELECT c.relname, pg_get_constraintdef(k.oid)
+          FROM pg_catalog.pg_constraint k JOIN relation c ON c.oid = k.conrelid WHERE k.contype = 'c'
+        UNION ALL SELECT t.typname, pg_get_constraintdef(k.oid)
+          FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_type t ON t.oid = k.contypid JOIN place ON t.typnamespace = place.nsp
+        UNION ALL SELECT t.typname, t.typdefault
+          FROM pg_catalog.pg_type t JOIN place ON t.typnamespace = place.nsp WHERE t.typdefault IS NOT NULL
+        UNION ALL SELECT c.relname, pg_get_indexdef(i.indexrelid)
+          FROM pg_catalog.pg_index i JOIN relation c ON c.oid = i.indrelid WHERE i.indexprs IS NOT NULL OR i.indpred IS NOT NULL
+        UNION ALL SELECT c.relname, pg_get_viewdef(c.oid) FROM relation c WHERE c.relkind IN ('v', 'm')
+        UNION ALL SELECT c.relname, pg_get_triggerdef(t.oid)
+          FROM pg_catalog.pg_trigger t JOIN relation c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal
+        UNION ALL SELECT p.proname, pg_get_function_sqlbody(p.oid) FROM routine p WHERE p.prosqlbody IS NOT NULL
+        UNION ALL SELECT p.proname, pg_get_function_arguments(p.oid) FROM routine p WHERE p.pronargdefaults > 0) found
+     WHERE found.text ~ $4
+    UNION ALL
+    SELECT c.relname::text, CASE c.relkind WHEN 'v' THEN 'is a view with its owner''s rights; add WITH (security_invoker = true)'
+                                           ELSE 'is a copy of rows that no policy guards; use a table or a view' END, NULL
+      FROM relation c
+     WHERE c.relkind IN ('m', 'f') OR c.relkind = 'v'
+           AND NOT coalesce(c.reloptions, '{}') && ARRAY['security_invoker=true', 'security_invoker=on']
+    UNION ALL
+    SELECT c.relname::text, 'has no tenant', NULL FROM relation c
+     WHERE c.relkind IN ('r', 'p') AND NOT (c.relrowsecurity
+           AND (SELECT count(*) FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid) = 1
+           AND EXISTS (SELECT 1 FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'tenant'))
+    UNION ALL
+    SELECT c.relname::text, 'has a policy of its own; SELECT shared.tenant_table makes the only one', NULL
+      FROM relation c JOIN pg_catalog.pg_policy p ON p.polrelid = c.oid, pg_catalog.pg_policy house, place
+     WHERE house.polrelid = (SELECT s.oid FROM pg_catalog.pg_class s WHERE s.relnamespace = place.nsp AND s.relname = 'state'
+                             AND s.relowner <> place.owner)
+       AND (p.polcmd, p.polpermissive, p.polroles, pg_get_expr(p.polqual, p.polrelid),
+            pg_get_expr(p.polwithcheck, p.polrelid))
+           IS DISTINCT FROM (house.polcmd, house.polpermissive, house.polroles, pg_get_expr(house.polqual, house.polrelid),
+                             pg_get_expr(house.polwithcheck, house.polrelid))";
