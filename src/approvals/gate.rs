@@ -12,7 +12,7 @@ use super::settings::Settings;
 use super::types::{Cause, NewAction, RiskTier};
 use base::{ButlerName, RequestContext, TenantId, Trust};
 use store::{Store, StoreError};
-use tools::{EgressGate, EgressTarget, GateDecision, ToolCall, ToolError};
+use tools::{EgressGate, EgressRecipient, EgressTarget, GateDecision, ToolCall, ToolError};
 
 /// A butler's doorkeeper. Cheap to clone.
 #[derive(Clone)]
@@ -78,6 +78,9 @@ impl ApprovalGate {
     /// Parks what a session that has ended would have said by itself, as the call with which it would have said it.
     pub async fn park_reply(&self, session: Uuid, request: &RequestContext, text: &str) -> Result<Uuid, StoreError> {
         let args = json!({"intent": "reply", "message": text});
+        let (channel, address) = (request.source_channel.clone(), request.source_sender_identity.clone());
+        let recipient = Some(EgressRecipient { name: None, channel, address });
+        let to = EgressTarget { outward: true, to: "whoever wrote the message".to_owned(), recipient };
         let new_action = NewAction {
             session,
             tool: "notify",
@@ -85,7 +88,7 @@ impl ApprovalGate {
             sensitive: &[],
             why: None,
             cause: Cause::Taint,
-            to: Some("whoever wrote the message"),
+            to: Some(&to),
             risk_tier: self.tier("notify"),
             expiry_hours: self.settings.default_expiry_hours,
             request: &RequestContext { private: true, ..request.clone() }.with_trust_at_most(Trust::Stranger),
@@ -140,9 +143,7 @@ impl EgressGate for ApprovalGate {
             sensitive: &call.def.meta.sensitive,
             why,
             cause,
-            to: egress_target
-                .filter(|egress_target| egress_target.outward)
-                .map(|egress_target| egress_target.to.as_str()),
+            to: egress_target.filter(|egress_target| egress_target.outward),
             risk_tier,
             expiry_hours,
             request: now_tainted.as_ref().unwrap_or(call.context()),
@@ -155,6 +156,7 @@ impl EgressGate for ApprovalGate {
         let (action, _) = self.actions.park(butler, self.store.schema(), &new_action).await?;
         (self.call)();
         let why = match cause {
+            Cause::Influenced => "somebody else than the owner has influenced this session",
             Cause::Gated => "it is one that the owner wants to see first",
             Cause::Taint => {
                 "text from a stranger and private data have met in this session, and it would leave the household"

@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::lane::Lane;
 use base::{RequestId, TenantId, Trust};
-use store::{Lease, StoreError};
+use store::{Lease, StoreError, Tx};
 
 /// Who spoke to whom.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -185,6 +185,13 @@ pub(super) async fn before(
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &lane.0, &request.0, &since, &most]).await.map_err(failed())?;
     Ok(rows.iter().map(Entry::of).collect())
+}
+
+/// Whether the household ever wrote to this address.
+pub async fn written_to(tx: &mut Tx<'_>, tenant: &TenantId, channel: &str, person: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM shared.conversation c
+               WHERE c.tenant_id = $1 AND c.channel = $2 AND lower(c.person) = lower($3) AND c.direction = 'out' LIMIT 1";
+    Ok(tx.query_opt(sql, &[&tenant.as_str(), &channel, &person]).await.map_err(failed())?.is_some())
 }
 
 /// What was answered to a message, in order.

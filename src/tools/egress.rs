@@ -17,6 +17,18 @@ pub struct EgressTarget {
     pub outward: bool,
     /// To whom, in words for the owner.
     pub to: String,
+    /// Whom it reaches, where that is somebody with an address.
+    pub recipient: Option<EgressRecipient>,
+}
+
+/// Whom a call reaches, as its arguments were resolved: never as its model calls them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EgressRecipient {
+    /// As the household calls them, where that is known.
+    pub name: Option<String>,
+    pub channel: String,
+    /// The identity there: an address, a number, an endpoint's name.
+    pub address: String,
 }
 
 /// Tells a call's aim. `None`: its arguments are such that it can't be made anyway.

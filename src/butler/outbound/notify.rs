@@ -8,7 +8,9 @@ use super::define;
 use crate::sql::{self, Words};
 use inbox::{Inbox, Lane, LiveKind};
 use outbox::{Outbox, egress_target_fn, send_called};
-use tools::{Definition, Effect, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler};
+use tools::{
+    Definition, Effect, EgressRecipient, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler,
+};
 
 /// The tool. To whom an answer goes, the session's request says, not its model.
 pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
@@ -52,7 +54,9 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
 fn answered(call: &ToolCall, inbox: &Inbox) -> EgressTarget {
     let request = call.context();
     let to = format!("{} on {}", request.source_sender_identity, request.source_channel);
-    EgressTarget { outward: !inbox.is_own(request), to }
+    let (channel, address) = (request.source_channel.clone(), request.source_sender_identity.clone());
+    let recipient = EgressRecipient { name: None, channel, address };
+    EgressTarget { outward: !inbox.is_own(request), to, recipient: Some(recipient) }
 }
 
 /// Names of arguments that only a message to somebody has.

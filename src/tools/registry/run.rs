@@ -167,7 +167,8 @@ impl ToolSet {
             let egress_target = match (&entry.tool.egress_target, call.def.meta.sends_out) {
                 (Some(egress_target), _) => egress_target(&call).await?,
                 (None, true) => {
-                    Some(EgressTarget { outward: true, to: "somebody outside of the household".to_owned() })
+                    let to = "somebody outside of the household".to_owned();
+                    Some(EgressTarget { outward: true, to, recipient: None })
                 }
                 (None, false) => None,
             };
