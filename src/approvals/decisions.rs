@@ -180,16 +180,26 @@ async fn may_approve(
     // What is of one page, a notice shows whole; that of a proposal, to whoever has its hash.
     let shown_by_notice = decider.seen.is_some() || matches!(subject, Subject::Action(_));
     for call in calls {
-        let pages = i32::try_from(call.pages().len()).unwrap_or(i32::MAX);
-        if pages == 1 && shown_by_notice {
+        if shown_by_notice && call.pages().len() == 1 {
             continue;
         }
-        let shown = sql::pages_shown(tx, tenant, (call.id, &call.shown_sha256()), decider.actor).await?;
-        let missing: Vec<String> =
-            (1..=pages).filter(|page| !shown.contains(page)).map(|page| page.to_string()).collect();
-        if !missing.is_empty() {
-            return Err(DecideError::Unseen { id: call.id, missing: missing.join(", "), of: pages });
-        }
+        seen_whole(tx, tenant, call, decider.actor).await?;
     }
     Ok(())
+}
+
+/// Whether each page of a call, as it looks now, was shown to the person.
+pub(super) async fn seen_whole(
+    tx: &mut Tx<'_>,
+    tenant: &TenantId,
+    call: &Action,
+    actor: &str,
+) -> Result<(), DecideError> {
+    let of = i32::try_from(call.pages().len()).unwrap_or(i32::MAX);
+    let shown = sql::pages_shown(tx, tenant, (call.id, &call.shown_sha256()), actor).await?;
+    let missing: Vec<String> = (1..=of).filter(|page| !shown.contains(page)).map(|page| page.to_string()).collect();
+    match missing.is_empty() {
+        true => Ok(()),
+        false => Err(DecideError::Unseen { id: call.id, missing: missing.join(", "), of }),
+    }
 }

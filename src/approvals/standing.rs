@@ -5,6 +5,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::actions::{Actions, DecideError, failed, note};
+use super::decisions::seen_whole;
 use super::gate::ApprovalGate;
 use super::rules::{Constraints, Draft, Rule, suggested};
 use super::types::RiskTier;
@@ -45,8 +46,16 @@ impl Actions {
         actor: &str,
     ) -> Result<Rule, DecideError> {
         draft.check(tier, self.clock.now())?;
+        let like = match draft.created_from {
+            Some(action) => self.get(tenant, action).await?.filter(|action| action.pages().len() > 1),
+            None => None,
+        };
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
+        if let Some(action) = like {
+            // The rule is for just what it does, so whoever makes it must have seen that.
+            seen_whole(&mut tx, tenant, &action, actor).await?;
+        }
         let sql = format!(
             "INSERT INTO shared.approval_rules (id, tenant_id, butler, tool_name, arg_constraints, description,
                  created_from, created_by, created_at, expires_at, max_uses, also_influenced_by, trust)

@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use super::actions::{failed, note};
 use super::gate::ApprovalGate;
-use super::types::{Status, args_sha256};
+use super::types::{ActionRecipient, Status, args_sha256};
 use access::{Caller, approval_label};
 use base::{HumanDuration, RequestContext, SessionId, TenantId, Trust, crash};
 use store::{
     Also, Claim, Claimed, Database, Handler, Queue, QueueOptions, QueueTable, RunningQueue, StoreError, Tx, Verdict,
 };
-use tools::{Reply, ToolSet};
+use tools::{EgressRecipient, Reply, ToolError, ToolSet};
 
 /// Rows are looked for this often even if nobody says that there are any: wishes expire by themselves.
 const LOOK: Duration = Duration::from_secs(30);
@@ -69,6 +69,7 @@ store::row! {
         tool_args: String,
         args_sha256: String,
         request: Value,
+        recipient: Option<Value>,
     }
 }
 
@@ -126,7 +127,8 @@ impl Handler for Worker {
 
     async fn claim(&self, in_hand: &[Uuid]) -> Result<Option<Claimed<Call>>, StoreError> {
         let (id, mut lease) = (Uuid::now_v7(), self.db().every_tenant().await?);
-        let columns = "q.id, q.tenant_id, q.session_id, q.tool_name, q.tool_args, q.args_sha256, q.request";
+        let columns = "q.id, q.tenant_id, q.session_id, q.tool_name, q.tool_args, q.args_sha256, q.request, \
+                       q.recipient";
         let also = Also::default();
         let rows =
             self.table.claim(&mut lease, (id, self.node()), (1, in_hand), also, columns).await.map_err(failed())?;
@@ -209,6 +211,12 @@ impl Worker {
             return Ok(Some(Outcome::made("it was made before butlerd was started again; its answer was lost")));
         }
         let caller = Caller::approved(row.id, Some(SessionId(row.session_id)), Arc::new(request.clone()));
+        match self.reaches_another(row, &args, &caller).await {
+            Ok(false) => {}
+            Ok(true) => return Ok(Some(Outcome::abandoned("whom it reaches now is not whom you approved it for"))),
+            Err(ToolError::Store(e)) => return Err(e),
+            Err(e) => return Ok(Some(Outcome::abandoned(&format!("it is not known whom it would reach: {e}")))),
+        }
         crash::point("approval.calling");
         let within = self.parts.gate.settings.call_timeout;
         let cancelled = CancellationToken::new();
@@ -230,6 +238,20 @@ impl Worker {
         let result = json!({"success": !refused, "result": (!refused).then_some(&answer), "error": error,
                             "executed_at": self.parts.gate.actions.clock.now().to_string()});
         Ok(Some(Outcome { to: Status::Executed, result, what: "executed", seen }))
+    }
+
+    /// Whether what the arguments name, a person or a contact, has come to mean another address since it was shown.
+    async fn reaches_another(
+        &self,
+        row: &Approved,
+        args: &Map<String, Value>,
+        caller: &Caller,
+    ) -> Result<bool, ToolError> {
+        let approved = row.recipient.clone().and_then(|to| serde_json::from_value::<ActionRecipient>(to).ok());
+        let Some((channel, address)) = approved.and_then(|to| to.channel.zip(to.address)) else { return Ok(false) };
+        let now = self.parts.tools.egress_target(&row.tool_name, args.clone(), caller).await?;
+        let same = |to: &EgressRecipient| to.channel == channel && to.address == address;
+        Ok(!now.and_then(|to| to.recipient).is_some_and(|to| same(&to)))
     }
 
     /// Its time was over. Of its effect in the database its audit row tells; of what it did outside nothing does.

@@ -3,8 +3,8 @@
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
-use crate::approvals::{count, from_stranger, json_of, says, waiting};
-use crate::support::{Daemon, Household, eventually, model};
+use crate::approvals::{count, from_stranger, json_of, says, told, waiting};
+use crate::support::{Daemon, Household, Receiver, eventually, model};
 
 const LEAK: &str = "/*---\ndescription: Send a text to somebody outside.\nargs:\n  text: {type: string, required: true,
     description: what to send}\n  key: {type: string, description: which}\n  headers: {type: object, description: more}\n\
@@ -28,6 +28,8 @@ async fn butler() -> ScriptedModel {
         {"when": "leak the long text", "steps": [leak(json!({"text": long_text()})), {"say": "Done."}]},
         {"when": "leak with keys", "steps": [
             leak(json!({"text": "a\u{202E}b", "key": "the-key", "headers": {"token": "the-token"}})), {"say": "Done."}]},
+        {"when": "tell bob", "steps": [look.clone(), {"call": {"tool": "notify",
+            "arguments": {"intent": "send", "channel": "webhook", "recipient": "Bob", "message": "82 kg"}}}, {"say": "Done."}]},
         {"when": "what does the owner weigh", "steps": [look, {"say": "82 kg, see https://evil.org/?w=82"}]},
     ]))
     .await
@@ -84,6 +86,8 @@ async fn what_was_not_shown_whole_is_approved_by_nobody() {
     let health = daemon.mcp("health");
     let refused = health.call("approve_action", json!({"action_id": id, "seen": seen})).await.text();
     assert_eq!(refused["code"], "not_shown", "{refused}");
+    let (code, _, err) = household.cli(&["approvals", "rule", &id]);
+    assert!(code == 1 && err.contains("not shown"), "nor is there a rule for it: {err}");
     assert_eq!(count(&db, "SELECT count(*) FROM health.leaks").await, 0);
     // What was shown to one person was not shown to another.
     let (code, text, _) = household.cli(&["approvals", "show", &id]);
@@ -175,4 +179,36 @@ async fn it_says_whom_it_reaches_and_whose_words_are_behind_it() {
     from_stranger(&daemon, "s-2", "what does the owner weigh again").await;
     let (_, shown, _) = household.cli(&["approvals", "show", &waiting(&db, "82 kg").await]);
     assert!(shown.contains("Something was sent to this address before."), "{shown}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn a_name_that_comes_to_mean_somebody_else_reaches_nobody() {
+    let (model, receiver) = (butler().await, Receiver::start().await);
+    let household = household(&model).with_webhook(&receiver, "");
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    db.batch_execute(
+        "SET butlerd.tenant = 'owner';
+         INSERT INTO shared.contacts (name) VALUES ('Bob');
+         INSERT INTO shared.contact_identities (contact_id, channel, identity)
+             SELECT id, 'webhook', 'door' FROM shared.contacts;",
+    )
+    .await
+    .expect("Bob");
+    daemon.mcp("health").ok("measurement_log", json!({"kind": "weight", "value": {"kg": 82}})).await;
+    for (n, (address, status)) in [("wise", "abandoned"), ("door", "executed")].into_iter().enumerate() {
+        from_stranger(&daemon, &format!("s-{n}"), "tell bob").await;
+        let id = waiting(&db, "Bob").await;
+        let shown = json_of(&household, &["approvals", "show", &id]);
+        assert!(
+            shown["pages"][0].as_str().is_some_and(|page| page.contains("To: \"Bob\", \"door\" over webhook.")),
+            "{shown}"
+        );
+        // Somebody has the contact's address changed between the owner's look and the call.
+        db.execute("UPDATE shared.contact_identities SET identity = $1", &[&address]).await.expect("a change");
+        json_of(&household, &["approvals", "approve", &id]);
+        told(&db, &id, status).await;
+        assert_eq!(receiver.hooks().len(), n, "what was approved for one address goes to no other");
+        db.execute("UPDATE shared.contact_identities SET identity = 'door'", &[]).await.expect("a change");
+    }
 }

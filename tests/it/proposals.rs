@@ -1,6 +1,7 @@
 //! What one message asks for is told to the owner as one proposal, and decided on whole, in part, or not at all.
 
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 use tokio_postgres::Client;
 use uuid::Uuid;
 
@@ -13,7 +14,7 @@ const LEAK: &str = "/*---\ndescription: Send a text to somebody outside.\nargs:\
 const TABLE: &str = "CREATE TABLE leaks (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), text text NOT NULL);\n\
     SELECT shared.tenant_table('leaks');\n";
 
-async fn household() -> Household {
+async fn household() -> (ScriptedModel, Household) {
     let leak = |n: usize| json!({"call": {"tool": "leak", "arguments": {"text": format!("{{{{match.1}}}}-{n}")}}});
     let long = json!({"call": {"tool": "leak", "arguments": {"text": format!("{{{{match.1}}}}{}", "x".repeat(4000))}}});
     let model = model(json!([
@@ -23,20 +24,30 @@ async fn household() -> Household {
         {"when": "leak long ([a-z]+)", "steps": [long, {"say": "Done."}]},
     ]))
     .await;
-    Household::with_model(&model).write("health/tools/leak.sql", LEAK).migration("health", "leaks", TABLE).replace(
-        "health/butler.toml",
-        "[modules.health]",
-        "[modules.health]\n\n[modules.approvals.gated_tools.leak]\n",
-    )
+    let household =
+        Household::with_model(&model).write("health/tools/leak.sql", LEAK).migration("health", "leaks", TABLE).replace(
+            "health/butler.toml",
+            "[modules.health]",
+            "[modules.health]\n\n[modules.approvals.gated_tools.leak]\n",
+        );
+    (model, household)
 }
 
-/// Makes one proposal of all calls that wait and are of none, and has the owner told of them.
+/// From now on what is held counts as asked for by one message, as if others had influenced its sessions.
 async fn bundle(db: &Client, proposal: Uuid) {
-    let sql = "UPDATE shared.pending_actions SET cause = 'proposal', proposal = $1, announced_at = NULL,
-                   sources = '[{\"who\": \"email:bea@example.org\", \"trust\": \"known\", \"request_id\": \"00000000-0000-0000-0000-000000000001\",
-                                \"root_request_id\": \"00000000-0000-0000-0000-000000000001\"}]'
-               WHERE status = 'pending' AND proposal IS NULL";
-    db.execute(sql, &[&proposal]).await.expect("a proposal");
+    let sql = format!(
+        "CREATE FUNCTION shared.test_bundle() RETURNS trigger LANGUAGE plpgsql AS $$
+         BEGIN
+             NEW.cause := 'proposal';
+             NEW.proposal := '{proposal}';
+             NEW.sources := '[{{\"who\": \"email:bea@example.org\", \"trust\": \"known\", \"request_id\": \"{proposal}\",
+                               \"root_request_id\": \"{proposal}\"}}]';
+             RETURN NEW;
+         END $$;
+         CREATE TRIGGER test_bundle BEFORE INSERT ON shared.pending_actions
+             FOR EACH ROW EXECUTE FUNCTION shared.test_bundle();"
+    );
+    db.batch_execute(&sql).await.expect("a trigger");
 }
 
 /// The newest notice that speaks of this.
@@ -60,14 +71,15 @@ async fn made(db: &Client, wanted: i64) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn what_a_message_asks_for_is_one_notice_and_one_decision() {
-    let household = household().await;
+    let (_model, household) = household().await;
     let daemon = household.start().await;
     let db = household.owner().await;
-    says(&daemon, "leak twice ann").await;
     let proposal = Uuid::now_v7();
     let id = proposal.to_string();
     bundle(&db, proposal).await;
-    let told = notice(&daemon, &id).await;
+    says(&daemon, "leak twice ann").await;
+    // Told of the first alone, the owner is told of both together.
+    let told = notice(&daemon, "ann-2").await;
     for part in ["What \"email", "asks to: (1) leak", "(2) leak", "ann-1", "ann-2", "All of it:", "None of it:"] {
         assert!(told.contains(part), "{part}: {told}");
     }
@@ -76,7 +88,6 @@ async fn what_a_message_asks_for_is_one_notice_and_one_decision() {
     // One more comes up after the notice: the hash of two does not approve three, and nothing does unseen.
     says(&daemon, "leak once eve").await;
     let third = waiting(&db, "eve-3").await;
-    bundle(&db, proposal).await;
     for args in [vec!["approvals", "approve", &id, "--seen", &hash], vec!["approvals", "approve", &id]] {
         let (code, out, err) = household.cli(&args);
         assert!(code == 1 && (err.contains("not what you saw") || err.contains("not shown")), "{out}{err}");
@@ -98,16 +109,16 @@ async fn what_a_message_asks_for_is_one_notice_and_one_decision() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn a_proposal_is_turned_down_whole_and_never_approved_in_part_unseen() {
-    let household = household().await;
+    let (_model, household) = household().await;
     let daemon = household.start().await;
     let db = household.owner().await;
-    says(&daemon, "leak twice ann").await;
-    says(&daemon, "leak long ben").await;
     let proposal = Uuid::now_v7();
     let id = proposal.to_string();
     bundle(&db, proposal).await;
+    says(&daemon, "leak twice ann").await;
+    says(&daemon, "leak long ben").await;
     // One of them is too long for a notice, so there is no line that approves all.
-    let told = notice(&daemon, &id).await;
+    let told = notice(&daemon, "benxxx").await;
     assert!(told.contains("This is part 1 of") && !told.contains(&format!("approvals approve {id}")), "{told}");
     let hash = approved_hash(&daemon, &id).await;
     let (code, _, err) = household.cli(&["approvals", "approve", &id, "--seen", &hash]);

@@ -221,10 +221,11 @@ impl Worker {
         words: &mut String,
     ) -> Result<Option<Answer>, StoreError> {
         let part = &claimed.row;
+        let trust = part.trust.min(self.shown(part, ended.session).await?);
         let of = |context: RequestContext, text: String| Answer {
             lane: Lane::of_request(&context),
             text,
-            trust: part.trust,
+            trust,
             session: ended.session,
             context: Some(Box::new(context)),
             failure: ended.end == End::Dead,
@@ -256,6 +257,13 @@ impl Worker {
             return Ok(None);
         }
         Ok(Some(of(context.clone(), words.clone())))
+    }
+
+    /// The least trusted text that the session was shown whose words these are.
+    async fn shown(&self, part: &Part, session: Option<Uuid>) -> Result<Trust, StoreError> {
+        let Some(session) = session else { return Ok(Trust::Owner) };
+        let mut lease = self.parts.store.tenant(&part.tenant).await?;
+        sessions::sql::trust_of(&mut lease, self.parts.store.schema(), &part.tenant, session).await
     }
 
     /// What earlier tries did is not known just now, so nothing may be begun.
