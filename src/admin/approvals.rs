@@ -1,5 +1,7 @@
 //! Approvals for people: looking, deciding, and the rules that decide for them.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use jsonrpsee::Extensions;
 use jsonrpsee::proc_macros::rpc;
@@ -10,7 +12,7 @@ use super::failure::{Failure, capital};
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
 use access::Grant;
-use approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status};
+use approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status, people};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 50;
@@ -29,11 +31,26 @@ pub trait ApprovalsApi {
         limit: Option<u32>,
     ) -> Result<Vec<Action>, Failure>;
 
-    /// One action with what happened to it. Scope `read`.
+    /// One action with what happened to it, and all that is to be seen before it is decided on: every page, or one (from
+    /// 1). Notes that the caller was shown them. Scope `read`.
     #[method(name = "approvals_show", param_kind = map, with_extensions)]
-    async fn approvals_show(&self, id: Uuid) -> Result<ActionPage, Failure>;
+    async fn approvals_show(&self, id: Uuid, page: Option<u32>) -> Result<ActionPage, Failure>;
 
-    /// Lets an action through; `seen` is the hash of the arguments that the person saw. Scope `admin`.
+    /// What a message asks for and what still waits of it, each as `approvals_show` has it; `id` is the proposal's. Notes
+    /// that the caller was shown all of it. Scope `read`.
+    #[method(name = "approvals_proposal", param_kind = map, with_extensions)]
+    async fn approvals_proposal(&self, id: Uuid) -> Result<ProposalPage, Failure>;
+
+    /// Lets all through that a proposal still waits for; `seen` is the hash of what the person saw. Scope `admin`.
+    #[method(name = "approvals_approve_proposal", param_kind = map, with_extensions)]
+    async fn approvals_approve_proposal(&self, id: Uuid, seen: Option<String>) -> Result<Vec<Action>, Failure>;
+
+    /// Turns all down that a proposal still waits for. Scope `admin`.
+    #[method(name = "approvals_reject_proposal", param_kind = map, with_extensions)]
+    async fn approvals_reject_proposal(&self, id: Uuid, reason: Option<String>) -> Result<Vec<Action>, Failure>;
+
+    /// Lets an action through; `seen` is the hash of what the person saw. One of several pages is let through only for a
+    /// caller who was shown each. Scope `admin`.
     #[method(name = "approvals_approve", param_kind = map, with_extensions)]
     async fn approvals_approve(&self, id: Uuid, seen: Option<String>) -> Result<Action, Failure>;
 
@@ -58,7 +75,24 @@ pub trait ApprovalsApi {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ActionPage {
     pub action: Action,
+    /// All that is to be seen before it is decided on, or the page that was asked for.
+    pub pages: Vec<String>,
+    /// Which page it is, if one was asked for, and how many there are.
+    pub page: Option<u32>,
+    pub of: usize,
+    /// The hash of all pages, as `seen` takes it.
+    pub seen: String,
     pub events: Vec<Event>,
+}
+
+/// What a message asks for.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct ProposalPage {
+    pub id: Uuid,
+    /// What still waits of it.
+    pub actions: Vec<ActionPage>,
+    /// The hash of all of it, as `seen` takes it.
+    pub seen: String,
 }
 
 /// What a rule is to be that is made from an action.
@@ -70,14 +104,25 @@ pub struct NewStandingRule {
     /// Arguments that may be anything.
     #[serde(default)]
     pub any: Vec<String>,
+    /// Who besides the owner may have influenced the sessions that it is for: `channel:identity` of people who are known.
+    #[serde(default)]
+    pub also_influenced_by: Vec<String>,
 }
 
 impl From<DecideError> for Failure {
     fn from(e: DecideError) -> Self {
         match e {
             DecideError::Store(e) => e.into(),
+            e @ DecideError::Unseen { .. } => Self::new(e.code(), capital(&e.to_string())),
             e => Self::new(e.code(), format!("{}. See: butlerd approvals list", capital(&e.to_string()))),
         }
+    }
+}
+
+fn checked_reason(reason: Option<&String>) -> Result<(), Failure> {
+    match reason.is_some_and(|reason| reason.len() > MOST_REASON) {
+        true => Err(Failure::invalid(format!("A reason has at most {MOST_REASON} bytes."))),
+        false => Ok(()),
     }
 }
 
@@ -93,7 +138,31 @@ impl Rpc {
         Ok(found.filter(|a| rights::reaches(grant, &a.butler)).ok_or(DecideError::Unknown(id))?)
     }
 
-    fn actor(&self, grant: &std::sync::Arc<Grant>) -> String {
+    /// The action as it is shown, which is noted.
+    async fn page(&self, grant: &Arc<Grant>, action: Action, page: Option<u32>) -> Result<ActionPage, Failure> {
+        let (actions, all) = (self.actions(), action.pages());
+        let of = all.len();
+        let wanted = |n: &i32| page.is_none_or(|page| i64::from(page) == i64::from(*n));
+        let numbers: Vec<i32> = (1..).take(of).filter(wanted).collect();
+        if numbers.is_empty() {
+            return Err(Failure::invalid(format!("There is no such page; it has {of}, from 1.")));
+        }
+        actions.note_shown(&grant.tenant, &action, &self.actor(grant), &numbers).await?;
+        let pages = all.into_iter().zip(1..).filter(|(_, n)| wanted(n)).map(|(page, _)| page).collect();
+        let events = actions.events(&grant.tenant, action.id).await?;
+        Ok(ActionPage { seen: action.shown_sha256(), action, pages, page, of, events })
+    }
+
+    /// What a proposal still waits for, if the grant reaches all of it.
+    async fn proposal(&self, grant: &Grant, id: Uuid) -> Result<(Vec<Action>, String), Failure> {
+        let (calls, seen) = self.actions().proposal(&grant.tenant, id).await?;
+        match calls.iter().all(|call| rights::reaches(grant, &call.butler)) {
+            true => Ok((calls, seen)),
+            false => Err(DecideError::Unknown(id).into()),
+        }
+    }
+
+    fn actor(&self, grant: &Arc<Grant>) -> String {
         self.caller(grant).label().to_owned()
     }
 
@@ -127,11 +196,51 @@ impl ApprovalsApiServer for Rpc {
         Ok(self.actions().list(&grant.tenant, &filter, i64::from(limit)).await?)
     }
 
-    async fn approvals_show(&self, ext: &Extensions, id: Uuid) -> Result<ActionPage, Failure> {
+    async fn approvals_show(&self, ext: &Extensions, id: Uuid, page: Option<u32>) -> Result<ActionPage, Failure> {
         let grant = may(ext, Need::Look)?;
         let action = self.action(&grant, id).await?;
-        let events = self.actions().events(&grant.tenant, id).await?;
-        Ok(ActionPage { action, events })
+        self.page(&grant, action, page).await
+    }
+
+    async fn approvals_proposal(&self, ext: &Extensions, id: Uuid) -> Result<ProposalPage, Failure> {
+        let grant = may(ext, Need::Look)?;
+        let (calls, seen) = self.proposal(&grant, id).await?;
+        let mut actions = Vec::with_capacity(calls.len());
+        for call in calls {
+            actions.push(self.page(&grant, call, None).await?);
+        }
+        Ok(ProposalPage { id, actions, seen })
+    }
+
+    async fn approvals_approve_proposal(
+        &self,
+        ext: &Extensions,
+        id: Uuid,
+        seen: Option<String>,
+    ) -> Result<Vec<Action>, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        self.proposal(&grant, id).await?;
+        let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
+        let approve = async move { actions.approve_proposal(&tenant, id, &actor, seen.as_deref()).await };
+        let decided = to_its_end("approval", "The decision", approve).await?;
+        decided.iter().for_each(|action| self.decided(action));
+        Ok(decided)
+    }
+
+    async fn approvals_reject_proposal(
+        &self,
+        ext: &Extensions,
+        id: Uuid,
+        reason: Option<String>,
+    ) -> Result<Vec<Action>, Failure> {
+        let grant = may(ext, Need::Manage)?;
+        self.proposal(&grant, id).await?;
+        checked_reason(reason.as_ref())?;
+        let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
+        let reject = async move { actions.reject_proposal(&tenant, id, &actor, reason.as_deref()).await };
+        let decided = to_its_end("approval", "The decision", reject).await?;
+        decided.iter().for_each(|action| self.decided(action));
+        Ok(decided)
     }
 
     async fn approvals_approve(&self, ext: &Extensions, id: Uuid, seen: Option<String>) -> Result<Action, Failure> {
@@ -147,9 +256,7 @@ impl ApprovalsApiServer for Rpc {
     async fn approvals_reject(&self, ext: &Extensions, id: Uuid, reason: Option<String>) -> Result<Action, Failure> {
         let grant = may(ext, Need::Manage)?;
         self.action(&grant, id).await?;
-        if reason.as_ref().is_some_and(|r| r.len() > MOST_REASON) {
-            return Err(Failure::invalid(format!("A reason has at most {MOST_REASON} bytes.")));
-        }
+        checked_reason(reason.as_ref())?;
         let (actions, actor, tenant) = (self.actions(), self.actor(&grant), grant.tenant.clone());
         let reject = async move { actions.reject(&tenant, id, &actor, reason.as_deref()).await };
         let action = to_its_end("approval", "The decision", reject).await?;
@@ -175,7 +282,8 @@ impl ApprovalsApiServer for Rpc {
         let overrides = Constraints(rule.any.into_iter().map(|name| (name, Constraint::Any)).collect());
         let gate = butler.gate();
         let draft = gate.draft_like(&grant.tenant, id, overrides, rule.description.as_deref()).await?;
-        let draft = Draft { expires_at: rule.expires_at, max_uses: rule.max_uses, ..draft };
+        let also_influenced_by = people(&rule.also_influenced_by).map_err(DecideError::from)?;
+        let draft = Draft { expires_at: rule.expires_at, max_uses: rule.max_uses, also_influenced_by, ..draft };
         Ok(gate.allow(&grant.tenant, &draft, &self.actor(&grant)).await?)
     }
 

@@ -49,7 +49,7 @@ pub mod api {
     pub use super::work::WorkApiClient;
 }
 
-pub use self::approvals::{ActionPage, NewStandingRule};
+pub use self::approvals::{ActionPage, NewStandingRule, ProposalPage};
 pub use self::sessions::{CallRow, Cancelled, SessionDetail, SessionPage, SessionRow};
 pub use client::{Client, ClientError};
 pub use failure::Failure;

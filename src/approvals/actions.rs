@@ -7,9 +7,12 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::rules::{Rule, RuleError, allowing};
-use super::types::{Action, Cause, Event, HIDDEN, NewAction, Status, args_sha256, shown};
+use super::types::{Action, ActionRecipient, Cause, Event, NewAction, Source, Status, args_sha256, shown};
+use base::text::visible::visible_line;
 use base::{Clock, TenantId, crash, text};
+use conversation::written_to;
 use store::{Database, StoreError, Tx};
+use tools::{EgressRecipient, EgressTarget};
 
 /// All wishes of the household. Cheap to clone.
 #[derive(Clone)]
@@ -25,8 +28,12 @@ pub enum DecideError {
     Unknown(Uuid),
     #[error("it is {0} already")]
     Decided(&'static str),
-    #[error("its arguments are not those that you saw; look at it again")]
+    #[error("what it would do is not what you saw; look at it again")]
     Changed,
+    #[error(
+        "part {missing} of {of} of what it would do was not shown to you; see all of it first: butlerd approvals show {id}"
+    )]
+    Unseen { id: Uuid, missing: String, of: i32 },
     #[error(transparent)]
     Rule(#[from] RuleError),
     #[error("`{0}` is not gated, so no rule is asked about its calls; see [modules.approvals.gated_tools]")]
@@ -42,6 +49,7 @@ impl DecideError {
             DecideError::Unknown(_) => "not_found",
             DecideError::Decided(_) => "already_decided",
             DecideError::Changed => "changed",
+            DecideError::Unseen { .. } => "not_shown",
             DecideError::Rule(_) => "invalid_rule",
             DecideError::NotGated(_) => "not_gated",
             DecideError::Store(_) => "unavailable",
@@ -72,10 +80,16 @@ pub(super) fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("looking after approvals")
 }
 
-/// What a call would do, for a person.
+/// Arguments that a summary shows, in characters: all of them stand on the pages.
+const SUMMARY: usize = 300;
+
+/// What a call would do, on one line, for lists.
 fn summary(butler: &str, new_action: &NewAction<'_>, shown: &Value) -> String {
-    let to = new_action.to.map(|to| format!(" to {to}")).unwrap_or_default();
-    format!("{butler} wants to call `{}`{to} with {}", new_action.tool, text::truncate(&shown.to_string(), 2000))
+    let to = new_action.to.map(|to| format!(" to {}", visible_line(&to.to))).unwrap_or_default();
+    let args = visible_line(&shown.to_string());
+    let cut = args.char_indices().nth(SUMMARY).map_or("", |_| "…");
+    let args: String = args.chars().take(SUMMARY).collect();
+    format!("{butler} wants to call `{}`{to} with {args}{cut}", new_action.tool)
 }
 
 impl Actions {
@@ -115,10 +129,18 @@ impl Actions {
             tx.rollback().await.map_err(failed())?;
             return Ok((Action::of_row(&row), false));
         }
+        let recipient = match new_action.to {
+            Some(to) => Some(json!(recipient(&mut tx, tenant, to).await?)),
+            None => None,
+        };
+        // What one message asks for is decided on together.
+        let together = new_action.cause == Cause::Influenced;
+        let proposal = together.then_some(new_action.request.lineage.root_request_id.0);
         let sql = format!(
             "INSERT INTO shared.pending_actions (id, tenant_id, butler, session_id, tool_name, tool_args, args_sha256,
-                 args_shown, agent_summary, why, cause, exposure, request, risk_tier, expires_at, requested_at, trust)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17)
+                 args_shown, agent_summary, why, cause, exposure, request, risk_tier, expires_at, requested_at, trust,
+                 recipient, sources, proposal)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
              ON CONFLICT (session_id, args_sha256) WHERE status = 'pending' DO NOTHING RETURNING {}",
             Action::COLUMNS
         );
@@ -143,6 +165,9 @@ impl Actions {
                     &expires,
                     &now,
                     &new_action.request.trust.as_str(),
+                    &recipient,
+                    &json!([Source::of(new_action.request)]),
+                    &proposal,
                 ],
             )
             .await
@@ -175,7 +200,8 @@ impl Actions {
         let tenant = &new_action.request.tenant_id;
         let rules = self.rules(tenant, Some(butler), Some(new_action.tool), true).await?;
         let mut lease = self.db.shared(tenant).await?;
-        for Rule { id, .. } in allowing(&rules, args, self.clock.now()) {
+        let (trust, sources) = (new_action.request.trust, [Source::of(new_action.request)]);
+        for Rule { id, .. } in allowing(&rules, args, (trust, &sources), self.clock.now()) {
             let mut tx = lease.begin().await.map_err(failed())?;
             // Asked again in the row itself: its last use may have been taken meanwhile.
             let used = tx
@@ -196,68 +222,6 @@ impl Actions {
             tx.rollback().await.map_err(failed())?;
         }
         Ok(None)
-    }
-
-    /// Lets a waiting call through. `seen`: the hash of the arguments that the person saw, if they say which.
-    pub async fn approve(
-        &self,
-        tenant: &TenantId,
-        id: Uuid,
-        actor: &str,
-        seen: Option<&str>,
-    ) -> Result<Action, DecideError> {
-        let action = self.decide(tenant, id, Status::Approved, actor, None, seen).await?;
-        crash::point("approval.approved");
-        Ok(action)
-    }
-
-    /// Turns a waiting call down.
-    pub async fn reject(
-        &self,
-        tenant: &TenantId,
-        id: Uuid,
-        actor: &str,
-        reason: Option<&str>,
-    ) -> Result<Action, DecideError> {
-        let action = self.decide(tenant, id, Status::Rejected, actor, reason, None).await?;
-        crash::point("approval.rejected");
-        Ok(action)
-    }
-
-    async fn decide(
-        &self,
-        tenant: &TenantId,
-        id: Uuid,
-        to: Status,
-        actor: &str,
-        reason: Option<&str>,
-        seen: Option<&str>,
-    ) -> Result<Action, DecideError> {
-        let now = self.clock.now();
-        let mut lease = self.db.shared(tenant).await?;
-        let mut tx = lease.begin().await.map_err(failed())?;
-        let sql = format!(
-            "UPDATE shared.pending_actions SET status = $3, decided_by = $4, decided_at = $5, decision_reason = $6
-             WHERE id = $1 AND tenant_id = $2 AND status = 'pending' AND expires_at > $5
-               AND ($7::text IS NULL OR args_sha256 = $7) RETURNING {}",
-            Action::COLUMNS
-        );
-        let params: store::Params<'_> = &[&id, &tenant.as_str(), &to.as_str(), &actor, &now, &reason, &seen];
-        let row = tx.query_opt(&sql, params).await.map_err(failed())?;
-        let Some(row) = row else {
-            tx.rollback().await.map_err(failed())?;
-            drop(lease);
-            let action = self.get(tenant, id).await?.ok_or(DecideError::Unknown(id))?;
-            if action.status == Status::Pending && seen.is_some_and(|seen| seen != action.args_sha256) {
-                return Err(DecideError::Changed);
-            }
-            // One that is past its time and not yet marked is as good as expired.
-            let status = if action.status == Status::Pending { Status::Expired } else { action.status };
-            return Err(DecideError::Decided(status.as_str()));
-        };
-        note(&mut tx, tenant, Some(id), None, to.as_str(), actor, reason, json!({})).await?;
-        tx.commit().await.map_err(failed())?;
-        Ok(Action::of_row(&row))
     }
 
     /// Ends what nobody decided in time. Returns how many there were.
@@ -346,6 +310,22 @@ impl Actions {
     }
 }
 
+/// To whom a call goes, and whether anything was sent there before.
+async fn recipient(tx: &mut Tx<'_>, tenant: &TenantId, to: &EgressTarget) -> Result<ActionRecipient, StoreError> {
+    let known = to.recipient.as_ref();
+    let written_before = match known {
+        Some(EgressRecipient { channel, address, .. }) => Some(written_to(tx, tenant, channel, address).await?),
+        None => None,
+    };
+    Ok(ActionRecipient {
+        to: to.to.clone(),
+        name: known.and_then(|recipient| recipient.name.clone()),
+        channel: known.map(|recipient| recipient.channel.clone()),
+        address: known.map(|recipient| recipient.address.clone()),
+        written_before,
+    })
+}
+
 /// Writes down what happened.
 #[allow(clippy::too_many_arguments)]
 pub(super) async fn note(
@@ -376,7 +356,7 @@ fn meta(new_action: &NewAction<'_>) -> Value {
     let mut args = shown(new_action.args, new_action.sensitive);
     for (name, value) in args.as_object_mut().into_iter().flatten() {
         if UNLOGGED.contains(&name.to_lowercase().as_str()) {
-            *value = json!(HIDDEN);
+            *value = json!("[not logged]");
         } else if text::json_length(value) > 512 {
             *value = json!(text::truncate(&value.to_string(), 256));
         }

@@ -14,7 +14,7 @@ use super::types::{Cause, NewAction, RiskTier};
 use access::may_tell;
 use base::{ButlerName, Label, Principal, RequestContext, Trust};
 use store::{Store, StoreError};
-use tools::{Effect, EgressGate, EgressTarget, GateDecision, ToolCall, ToolError};
+use tools::{Effect, EgressGate, EgressRecipient, EgressTarget, GateDecision, ToolCall, ToolError};
 
 /// What a butler's sessions may do by themselves that somebody besides the owner and the house has influenced.
 #[derive(Clone, Debug, Default)]
@@ -114,7 +114,10 @@ impl ApprovalGate {
         text: &str,
     ) -> Result<Uuid, StoreError> {
         let args = json!({"intent": "reply", "message": text});
-        let to = request.heard_by().to_string();
+        let (channel, address) = (request.source_channel.clone(), request.source_sender_identity.clone());
+        let recipient = Some(EgressRecipient { name: None, channel, address });
+        let to = request.heard_by();
+        let to = EgressTarget { outward: true, to: to.to_string(), recipient, those: Some(vec![to]) };
         let new_action = NewAction {
             session,
             tool: "notify",
@@ -174,7 +177,7 @@ impl EgressGate for ApprovalGate {
             sensitive: &call.def.meta.sensitive,
             why,
             cause,
-            to: outward.map(|target| target.to.as_str()),
+            to: outward,
             risk_tier,
             expiry_hours,
             request: &request,

@@ -4,11 +4,14 @@
 //! household while its session stands beside a stranger's words and private data. What waits is a row; a person decides;
 //! the call is made exactly once, whatever dies meanwhile; its butler is told how it ended.
 //!
-//! What never happens here: a session letting its own call through, a call made with other arguments than the person
-//! saw, one approval making two calls, a wish that vanishes without an end on record.
+//! What never happens here: a session letting its own call through, an approval by somebody to whom a part of the call
+//! was not shown, a call made with other arguments than the person saw, one approval making two calls, a standing rule
+//! that lets somebody through whom it does not name, a call that vanishes without an end on record.
 
 mod actions;
+mod decisions;
 mod gate;
+mod rendering;
 mod rules;
 mod settings;
 mod sql;
@@ -18,8 +21,9 @@ mod worker;
 
 pub use actions::{Actions, DecideError, Filter};
 pub use gate::{ApprovalGate, OthersMay};
-pub use rules::{Constraint, ConstraintError, Constraints, Draft, Rule, RuleError};
+pub use rendering::shown_sha256_of;
+pub use rules::{Constraint, ConstraintError, Constraints, Draft, Rule, RuleError, people};
 pub use settings::{Gated, Settings};
-pub use sql::{Unannounced, UnannouncedCall, announced, unannounced, unannounced_tenants};
-pub use types::{Action, Cause, Event, NewAction, RiskTier, Status};
+pub use sql::{Unannounced, announced, unannounced, unannounced_tenants};
+pub use types::{Action, ActionRecipient, Cause, Event, NewAction, RiskTier, Source, Status, principal};
 pub use worker::{ApprovalParts, start};

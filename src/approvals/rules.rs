@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::types::{HIDDEN, RiskTier};
+use super::types::{RiskTier, Source, principal};
 use base::Trust;
 
 /// Why a rule can't stand.
@@ -26,6 +26,10 @@ pub enum RuleError {
     Endless(RiskTier),
     #[error("a rule for a tool of tier {} must pin at least one argument", .0.as_str())]
     Unpinned(RiskTier),
+    #[error(
+        "also_influenced_by: `{0}` is not channel:identity, such as email:bob@example.org; name each person, without patterns"
+    )]
+    Person(String),
 }
 
 /// Why a constraint can't be read.
@@ -149,11 +153,27 @@ impl Constraints {
     }
 }
 
+/// People by their identities, `channel:identity`, each as labels have it.
+pub fn people(named: &[String]) -> Result<Vec<String>, RuleError> {
+    let read = |name: &String| {
+        let wrong = || RuleError::Person(name.clone());
+        let (channel, identity) = name.split_once(':').ok_or_else(wrong)?;
+        let (channel, identity) = (channel.trim(), identity.trim());
+        let plain = !channel.is_empty() && channel.chars().all(|c| c.is_ascii_alphanumeric() || c == '-' || c == '_');
+        (plain && !identity.is_empty() && !identity.contains(['*', '?']))
+            .then(|| principal(channel, identity))
+            .ok_or_else(wrong)
+    };
+    named.iter().map(read).collect()
+}
+
 /// A rule that a person wants.
 #[derive(Clone, Debug)]
 pub struct Draft {
     pub tool_name: String,
     pub constraints: Constraints,
+    /// Who besides the owner may have influenced the session: [`people`].
+    pub also_influenced_by: Vec<String>,
     pub description: String,
     pub expires_at: Option<Timestamp>,
     pub max_uses: Option<i32>,
@@ -197,6 +217,9 @@ pub struct Rule {
     pub max_uses: Option<i32>,
     pub use_count: i32,
     pub active: bool,
+    /// Who besides the owner may have influenced the sessions that it is for, as `channel:identity`.
+    #[serde(default)]
+    pub also_influenced_by: Vec<String>,
     /// How far what it says is believed: that of the wish that it was made from.
     pub trust: Trust,
 }
@@ -209,6 +232,18 @@ impl Rule {
             && self.max_uses.is_none_or(|most| self.use_count < most)
     }
 
+    /// Whether it is for a session of this trust that these could have influenced. That of the owner or of the house it
+    /// always is. Else every one of them must be named by the rule and be known: whoever a stranger claims to be, he may
+    /// not be; and influence that no source accounts for is nobody's that a rule could name.
+    pub fn fits(&self, trust: Trust, sources: &[Source]) -> bool {
+        if trust >= Trust::System {
+            return true;
+        }
+        let mut others = sources.iter().filter(|source| source.trust < Trust::System).peekable();
+        let accounted_for = trust == Trust::Known && others.peek().is_some();
+        accounted_for && others.all(|s| s.trust == Trust::Known && self.also_influenced_by.contains(&s.who))
+    }
+
     fn allows(&self, args: &Map<String, Value>) -> bool {
         Constraints::read(&self.arg_constraints).is_ok_and(|c| c.hold(args))
     }
@@ -218,9 +253,16 @@ impl Rule {
     }
 }
 
-/// The rules that allow a call, the one to use first: most specific, then with an end, then newest.
-pub(super) fn allowing<'r>(rules: &'r [Rule], args: &Map<String, Value>, now: Timestamp) -> Vec<&'r Rule> {
-    let mut found: Vec<&Rule> = rules.iter().filter(|r| r.is_effective(now) && r.allows(args)).collect();
+/// The rules that allow a call of a session of this trust and with these sources, the one to use first: most specific,
+/// then with an end, then newest.
+pub(super) fn allowing<'r>(
+    rules: &'r [Rule],
+    args: &Map<String, Value>,
+    (trust, sources): (Trust, &[Source]),
+    now: Timestamp,
+) -> Vec<&'r Rule> {
+    let allows = |r: &&Rule| r.is_effective(now) && r.fits(trust, sources) && r.allows(args);
+    let mut found: Vec<&Rule> = rules.iter().filter(allows).collect();
     let bounded = |r: &Rule| r.expires_at.is_some() || r.max_uses.is_some();
     found.sort_by(|a, b| {
         (b.weight(), bounded(b), b.created_at).cmp(&(a.weight(), bounded(a), a.created_at)).then(a.id.cmp(&b.id))
@@ -232,19 +274,10 @@ pub(super) fn allowing<'r>(rules: &'r [Rule], args: &Map<String, Value>, now: Ti
 /// something is hidden from people. A rule is shown to them, and they can't know what it would let through.
 pub(super) fn suggested(args: &Map<String, Value>, shown: &Value) -> Constraints {
     let of = |(name, value): (&String, &Value)| {
-        let hidden = holds(&shown[name.as_str()], HIDDEN) && !holds(value, HIDDEN);
+        let hidden = &shown[name.as_str()] != value;
         (name.clone(), if hidden { Constraint::Any } else { Constraint::Exact(value.clone()) })
     };
     Constraints(args.iter().map(of).collect())
-}
-
-fn holds(value: &Value, text: &str) -> bool {
-    match value {
-        Value::String(own) => own == text,
-        Value::Array(items) => items.iter().any(|item| holds(item, text)),
-        Value::Object(members) => members.values().any(|member| holds(member, text)),
-        _ => false,
-    }
 }
 
 #[cfg(test)]
@@ -269,6 +302,7 @@ mod tests {
             max_uses,
             use_count: 0,
             active: true,
+            also_influenced_by: Vec::new(),
             trust: Trust::Owner,
         }
     }
@@ -308,15 +342,59 @@ mod tests {
             Rule { active: false, ..rule(7, json!({"to": "bob"}), None) },
             Rule { expires_at: Some(now), ..rule(8, json!({"to": "bob"}), None) },
         ];
-        let order: Vec<u128> =
-            allowing(&rules, &args(json!({"to": "bob"})), now).iter().map(|r| r.id.as_u128()).collect();
+        let order: Vec<u128> = allowing(&rules, &args(json!({"to": "bob"})), (Trust::Owner, &[]), now)
+            .iter()
+            .map(|r| r.id.as_u128())
+            .collect();
         assert_eq!(order, [4, 3, 2, 1]);
+    }
+
+    #[test]
+    fn a_rule_is_for_the_owners_sessions_and_for_those_whom_it_names() {
+        let source = |who: &str, trust| Source {
+            who: who.to_owned(),
+            trust,
+            request_id: Uuid::nil(),
+            root_request_id: Uuid::nil(),
+        };
+        let (bob, carl) = (source("email:bob@example.org", Trust::Known), source("telegram:7", Trust::Known));
+        let (eve, forged) = (source("email:eve@evil.org", Trust::Stranger), source(&bob.who, Trust::Stranger));
+        let owner = source("chat:cli", Trust::Owner);
+        let plain = rule(1, json!({}), None);
+        let named = |who: &[&str]| {
+            let also_influenced_by = people(&who.iter().map(|w| (*w).to_owned()).collect::<Vec<_>>()).unwrap();
+            Rule { also_influenced_by, ..plain.clone() }
+        };
+        let both = named(&["email:Bob <BOB@example.org>", "telegram:7", "email:eve@evil.org"]);
+        assert!(plain.fits(Trust::Owner, &[owner.clone()]) && plain.fits(Trust::System, &[]));
+        assert!(
+            both.fits(Trust::Known, &[bob.clone()])
+                && both.fits(Trust::Known, &[owner.clone(), bob.clone(), carl.clone()])
+        );
+        for (rule, trust, sources) in [
+            (&plain, Trust::Known, vec![bob.clone()]),
+            (&plain, Trust::Stranger, vec![eve.clone()]),
+            (&named(&["email:bob@example.org"]), Trust::Known, vec![bob.clone(), carl.clone()]),
+            // Named or not: nobody vouches for a stranger's name.
+            (&both, Trust::Stranger, vec![eve]),
+            (&both, Trust::Stranger, vec![forged]),
+            // Somebody else has a part in it whom no source names.
+            (&both, Trust::Stranger, vec![bob.clone()]),
+            (&both, Trust::Stranger, vec![owner.clone()]),
+            (&both, Trust::Known, vec![owner]),
+            (&both, Trust::Known, vec![]),
+        ] {
+            assert!(!rule.fits(trust, &sources), "{trust:?} {sources:?}");
+        }
+        for wrong in ["bob", ":bob", "email:", "email:*", "*:bob", "email:*@example.org", "e mail:bob"] {
+            assert!(people(&[wrong.to_owned()]).is_err(), "{wrong}");
+        }
     }
 
     #[test]
     fn a_suggestion_pins_everything_but_what_is_hidden() {
         let given = args(json!({"to": "bob", "headers": {"token": "t"}, "n": 1}));
-        let shown = json!({"to": "bob", "headers": {"token": HIDDEN}, "n": 1});
+        let shown = json!({"to": "bob", "headers": "hidden (13 characters, declared sensitive)", "n": 1});
         let pinned = suggested(&given, &shown);
         assert_eq!(
             pinned.write(),
@@ -331,6 +409,7 @@ mod tests {
         let draft = |constraints: Value, max_uses| Draft {
             tool_name: "t".into(),
             constraints: Constraints::read(&constraints).unwrap(),
+            also_influenced_by: Vec::new(),
             description: String::new(),
             expires_at: None,
             max_uses,

@@ -1,37 +1,31 @@
-//! Calls that wait and that their owner has not been told of.
+//! The statements on what waits for a person: what its owner was told of, was shown, and decided.
+
+mod decisions;
 
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::types::Action;
 use base::TenantId;
 use store::{Database, StoreError, Tx};
 
-store::row! {
-    /// A call that waits, as its owner is told of it.
-    #[derive(Clone, Debug)]
-    pub struct UnannouncedCall {
-        pub id: Uuid,
-        pub agent_summary: String,
-        /// The model's reason.
-        pub why: Option<String>,
-        pub cause: String,
-        pub risk_tier: String,
-        pub expires_at: Timestamp,
-        pub args_sha256: String,
-    }
-}
+pub(super) use decisions::{Decision, decide, note_shown, pages_shown, waiting};
 
 /// What an owner is to be told.
 #[derive(Clone, Debug)]
 pub struct Unannounced {
     /// When they were told of something last.
     pub last: Option<Timestamp>,
-    /// The oldest first.
-    pub calls: Vec<UnannouncedCall>,
+    /// Those that are new first, each the oldest first.
+    pub calls: Vec<Action>,
+}
+
+fn failed_to(what: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query(what)
 }
 
 fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query("showing the owner what waits")
+    failed_to("showing the owner what waits")
 }
 
 /// Whose calls wait unannounced.
@@ -42,7 +36,8 @@ pub async fn unannounced_tenants(db: &Database) -> Result<Vec<TenantId>, StoreEr
     Ok(rows.iter().filter_map(|row| TenantId::new(row.get("tenant_id")).ok()).collect())
 }
 
-/// What the tenant's owner is to be told, at most so many calls. Until the transaction ends, nobody else tells them.
+/// What the tenant's owner is to be told, at most so many calls: those that they were not told of, and with one of a
+/// proposal all of it. Until the transaction ends, nobody else tells them.
 pub async fn unannounced(
     tx: &mut Tx<'_>,
     tenant: &TenantId,
@@ -55,16 +50,22 @@ pub async fn unannounced(
     let sql =
         "SELECT max(announced_at) AS last FROM shared.pending_actions WHERE tenant_id = $1 AND announced_at <= $2";
     let last = tx.query_opt(sql, &[&name, &now]).await.map_err(failed())?.and_then(|row| row.get("last"));
-    let sql = "SELECT id, agent_summary, why, cause, risk_tier, expires_at, args_sha256 FROM shared.pending_actions
-               WHERE tenant_id = $1 AND status = 'pending' AND announced_at IS NULL ORDER BY seq LIMIT $2";
-    let rows = tx.query(sql, &[&name, &most]).await.map_err(failed())?;
-    Ok(Unannounced { last, calls: rows.iter().map(UnannouncedCall::from).collect() })
+    let sql = format!(
+        "SELECT {} FROM shared.pending_actions
+         WHERE tenant_id = $1 AND status = 'pending'
+           AND (announced_at IS NULL OR proposal IN (SELECT proposal FROM shared.pending_actions
+                WHERE tenant_id = $1 AND status = 'pending' AND announced_at IS NULL AND proposal IS NOT NULL))
+         ORDER BY announced_at IS NOT NULL, seq LIMIT $2",
+        Action::COLUMNS
+    );
+    let rows = tx.query(&sql, &[&name, &most]).await.map_err(failed())?;
+    Ok(Unannounced { last, calls: rows.iter().map(Action::of_row).collect() })
 }
 
 /// Notes that the owner is told of these calls.
-pub async fn announced(tx: &mut Tx<'_>, calls: &[UnannouncedCall], now: Timestamp) -> Result<(), StoreError> {
+pub async fn announced(tx: &mut Tx<'_>, calls: &[Action], now: Timestamp) -> Result<(), StoreError> {
     let ids: Vec<Uuid> = calls.iter().map(|call| call.id).collect();
-    let sql = "UPDATE shared.pending_actions SET announced_at = $2 WHERE id = ANY($1)";
+    let sql = "UPDATE shared.pending_actions SET announced_at = $2 WHERE id = ANY($1) AND announced_at IS NULL";
     tx.execute(sql, &[&ids, &now]).await.map_err(failed())?;
     Ok(())
 }

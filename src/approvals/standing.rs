@@ -5,6 +5,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::actions::{Actions, DecideError, failed, note};
+use super::decisions::seen_whole;
 use super::gate::ApprovalGate;
 use super::rules::{Constraints, Draft, Rule, suggested};
 use super::types::RiskTier;
@@ -13,7 +14,7 @@ use store::StoreError;
 
 const COLUMNS: &str =
     "id, butler, tool_name, arg_constraints, description, created_from, created_by, created_at, expires_at,
-    max_uses, use_count, active, trust";
+    max_uses, use_count, active, trust, also_influenced_by";
 
 fn rule(row: &Row) -> Rule {
     Rule {
@@ -30,6 +31,7 @@ fn rule(row: &Row) -> Rule {
         use_count: row.get(10),
         active: row.get(11),
         trust: Trust::from_name(row.get(12)),
+        also_influenced_by: row.get(13),
     }
 }
 
@@ -44,12 +46,20 @@ impl Actions {
         actor: &str,
     ) -> Result<Rule, DecideError> {
         draft.check(tier, self.clock.now())?;
+        let like = match draft.created_from {
+            Some(action) => self.get(tenant, action).await?.filter(|action| action.pages().len() > 1),
+            None => None,
+        };
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
+        if let Some(action) = like {
+            // The rule is for just what it does, so whoever makes it must have seen that.
+            seen_whole(&mut tx, tenant, &action, actor).await?;
+        }
         let sql = format!(
             "INSERT INTO shared.approval_rules (id, tenant_id, butler, tool_name, arg_constraints, description,
-                 created_from, created_by, created_at, expires_at, max_uses, trust)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11,
+                 created_from, created_by, created_at, expires_at, max_uses, also_influenced_by, trust)
+             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
                      coalesce((SELECT trust FROM shared.pending_actions WHERE id = $7 AND tenant_id = $2), 'owner'))
              RETURNING {COLUMNS}"
         );
@@ -68,6 +78,7 @@ impl Actions {
                     &self.clock.now(),
                     &draft.expires_at,
                     &draft.max_uses,
+                    &draft.also_influenced_by,
                 ],
             )
             .await
@@ -152,7 +163,16 @@ impl ApprovalGate {
         constraints.0.extend(overrides.0);
         let description = description.map_or_else(|| format!("calls of {tool_name} like {action}"), str::to_owned);
         let created_from = Some(action);
-        Ok(Draft { tool_name, constraints, description, expires_at: None, max_uses: None, created_from })
+        let also_influenced_by = Vec::new();
+        Ok(Draft {
+            tool_name,
+            constraints,
+            also_influenced_by,
+            description,
+            expires_at: None,
+            max_uses: None,
+            created_from,
+        })
     }
 
     /// Makes a rule, if there may be such a one.

@@ -9,7 +9,9 @@ use strum::{EnumString, IntoStaticStr, VariantArray};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
+use base::text::plain_identity;
 use base::{RequestContext, Trust};
+use tools::EgressTarget;
 
 /// How much harm a wrong call could do.
 #[derive(
@@ -78,8 +80,8 @@ pub enum Cause {
     #[serde(rename = "exposure")]
     #[strum(serialize = "exposure")]
     Taint,
-    /// It would change something, out of a session that somebody besides the owner and the house has influenced: what their
-    /// message proposes.
+    /// Somebody who may not have it done by himself has influenced the session. What one message asks for is told and
+    /// decided on together. Rows and clients know it as `proposal`.
     #[serde(rename = "proposal")]
     #[strum(serialize = "proposal")]
     Influenced,
@@ -89,6 +91,65 @@ impl Cause {
     pub fn as_str(self) -> &'static str {
         self.into()
     }
+
+    /// Reads the name back; what is unknown is the one that shows most.
+    pub fn from_name(name: &str) -> Self {
+        [Cause::Gated, Cause::Influenced].into_iter().find(|cause| cause.as_str() == name).unwrap_or(Cause::Taint)
+    }
+
+    /// Why it waits, for people.
+    pub fn reason(self) -> &'static str {
+        match self {
+            Cause::Gated => "the butler's settings gate its tool",
+            Cause::Taint => {
+                "its session was shown a stranger's words and private data, and this would leave the household"
+            }
+            Cause::Influenced => {
+                "somebody else than you has influenced its session, who may not have this done by himself"
+            }
+        }
+    }
+}
+
+/// Somebody who could have influenced a call.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Source {
+    /// `channel:identity`.
+    pub who: String,
+    /// How far they were believed.
+    pub trust: Trust,
+    /// What they asked for, and what stands at its beginning.
+    pub request_id: Uuid,
+    pub root_request_id: Uuid,
+}
+
+impl Source {
+    /// Whoever asked for what a session deals with.
+    pub fn of(request: &RequestContext) -> Self {
+        Self {
+            who: principal(&request.source_channel, &request.source_sender_identity),
+            trust: request.trust,
+            request_id: request.request_id.0,
+            root_request_id: request.lineage.root_request_id.0,
+        }
+    }
+}
+
+/// Somebody, as labels and rules name them: `channel:identity`.
+pub fn principal(channel: &str, identity: &str) -> String {
+    format!("{channel}:{}", plain_identity(identity))
+}
+
+/// To whom a call goes, as it was resolved when it was asked for.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct ActionRecipient {
+    /// In words.
+    pub to: String,
+    pub name: Option<String>,
+    pub channel: Option<String>,
+    pub address: Option<String>,
+    /// Whether anything was ever sent there before. `None`: it has no address.
+    pub written_before: Option<bool>,
 }
 
 /// A call that is to wait.
@@ -100,8 +161,8 @@ pub struct NewAction<'a> {
     pub sensitive: &'a [String],
     pub why: Option<&'a str>,
     pub cause: Cause,
-    /// To whom it goes, in words, where it leaves the household.
-    pub to: Option<&'a str>,
+    /// To whom it goes, where it leaves the household.
+    pub to: Option<&'a EgressTarget>,
     pub risk_tier: RiskTier,
     pub expiry_hours: u32,
     /// What the session was shown at that moment goes along in it.
@@ -117,8 +178,20 @@ pub struct Action {
     pub tool_name: String,
     /// Without what nobody may see.
     pub tool_args: Value,
-    /// Of the exact arguments: what a person approves.
+    /// The arguments of which something is hidden: their tool declares them sensitive.
+    #[serde(default)]
+    pub hidden: Vec<String>,
+    /// Of the exact arguments.
     pub args_sha256: String,
+    /// To whom it goes. `None`: it does not leave the household.
+    #[serde(default)]
+    pub recipient: Option<ActionRecipient>,
+    /// Who could have influenced it.
+    #[serde(default)]
+    pub sources: Vec<Source>,
+    /// What was asked for together with others; the message's request.
+    #[serde(default)]
+    pub proposal: Option<Uuid>,
     pub agent_summary: String,
     /// In the model's words, which may be anybody's.
     pub why: Option<String>,
@@ -140,21 +213,26 @@ pub struct Action {
 }
 
 impl Action {
-    pub(super) const COLUMNS: &str = "id, butler, session_id, tool_name, args_shown, args_sha256, agent_summary, why, cause,
+    pub(crate) const COLUMNS: &str = "id, butler, session_id, tool_name, args_shown, args_sha256, agent_summary, why, cause,
         exposure, risk_tier, status, requested_at, expires_at, decided_by, decided_at, decision_reason, approval_rule_id,
-        execution_result, trust";
+        execution_result, trust, recipient, sources, proposal, tool_args";
 
-    pub(super) fn of_row(row: &Row) -> Self {
+    pub(crate) fn of_row(row: &Row) -> Self {
+        let (shown, exact): (Value, &str) = (row.get(4), row.get(23));
         Self {
+            hidden: hidden(&shown, exact),
+            recipient: row.get::<_, Option<Value>>(20).and_then(|value| serde_json::from_value(value).ok()),
+            sources: serde_json::from_value(row.get(21)).unwrap_or_default(),
+            proposal: row.get(22),
             id: row.get(0),
             butler: row.get(1),
             session_id: row.get(2),
             tool_name: row.get(3),
-            tool_args: row.get(4),
+            tool_args: shown,
             args_sha256: row.get(5),
             agent_summary: row.get(6),
             why: row.get(7),
-            cause: row.get::<_, &str>(8).parse().unwrap_or(Cause::Taint),
+            cause: Cause::from_name(row.get(8)),
             exposure: row.get(9),
             risk_tier: RiskTier::from_name(row.get(10)),
             status: Status::from_name(row.get(11)).unwrap_or(Status::Abandoned),
@@ -191,26 +269,27 @@ pub(super) fn args_sha256(butler: &str, tool: &str, args: &str) -> String {
     digest.finalize().iter().map(|b| format!("{b:02x}")).collect()
 }
 
-/// What stands where a value may not be shown.
-pub(super) const HIDDEN: &str = "***REDACTED***";
-
-/// Argument names whose values are secrets wherever they stand.
-const SECRET_NAMES: [&str; 9] =
-    ["password", "token", "secret", "key", "api_key", "auth", "authorization", "credential", "credentials"];
-
-/// The arguments as people may see them. To whom and how much stays readable: that is what they decide on.
+/// The arguments as people may see them: all of them, but for those that their tool declares sensitive.
 pub(super) fn shown(args: &Value, sensitive: &[String]) -> Value {
-    match args {
-        Value::Object(members) => members
-            .iter()
-            .map(|(name, value)| {
-                let hidden = sensitive.contains(name) || SECRET_NAMES.contains(&name.to_lowercase().as_str());
-                (name.clone(), if hidden { Value::from(HIDDEN) } else { shown(value, &[]) })
-            })
-            .collect(),
-        Value::Array(items) => items.iter().map(|item| shown(item, &[])).collect(),
-        other => other.clone(),
-    }
+    let Some(members) = args.as_object() else { return args.clone() };
+    let show = |(name, value): (&String, &Value)| match sensitive.contains(name) {
+        true => (name.clone(), Value::from(hidden_value(value))),
+        false => (name.clone(), value.clone()),
+    };
+    members.iter().map(show).collect::<serde_json::Map<_, _>>().into()
+}
+
+/// What stands where a value may not be shown.
+fn hidden_value(value: &Value) -> String {
+    let length = value.as_str().map_or_else(|| value.to_string().chars().count(), |text| text.chars().count());
+    format!("hidden ({length} characters, declared sensitive)")
+}
+
+/// The arguments that are not shown as they are. What differs from what is called is hidden, whatever it says.
+fn hidden(shown: &Value, exact: &str) -> Vec<String> {
+    let exact: Value = serde_json::from_str(exact).unwrap_or_default();
+    let members = shown.as_object().into_iter().flatten();
+    members.filter(|(name, value)| exact.get(*name) != Some(*value)).map(|(name, _)| name.clone()).collect()
 }
 
 #[cfg(test)]
@@ -229,10 +308,23 @@ mod tests {
     }
 
     #[test]
-    fn secrets_are_hidden_wherever_they_stand() {
-        let args = json!({"to": "bob", "pin": "1", "headers": {"Authorization": "x"}, "list": [{"token": "y"}]});
-        let expected =
-            json!({"to": "bob", "pin": HIDDEN, "headers": {"Authorization": HIDDEN}, "list": [{"token": HIDDEN}]});
-        assert_eq!(shown(&args, &["pin".to_owned()]), expected);
+    fn only_what_its_tool_declares_sensitive_is_hidden() {
+        let args = json!({"to": "bob", "pin": "1234", "key": "k", "headers": {"Authorization": "x", "pin": 1}});
+        let visible = shown(&args, &["pin".to_owned()]);
+        let told = "hidden (4 characters, declared sensitive)";
+        assert_eq!(visible, json!({"to": "bob", "pin": told, "key": "k", "headers": {"Authorization": "x", "pin": 1}}));
+        assert_eq!(hidden(&visible, &args.to_string()), ["pin"]);
+        // One that says of itself that it is hidden is not.
+        let args = json!({"note": told});
+        assert!(hidden(&shown(&args, &[]), &args.to_string()).is_empty());
+    }
+
+    #[test]
+    fn causes_keep_their_names() {
+        for cause in [Cause::Gated, Cause::Taint, Cause::Influenced] {
+            assert_eq!(Cause::from_name(cause.as_str()), cause);
+            assert_eq!(serde_json::to_value(cause).unwrap(), cause.as_str());
+        }
+        assert_eq!(Cause::Influenced.as_str(), "proposal");
     }
 }

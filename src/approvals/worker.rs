@@ -11,13 +11,13 @@ use uuid::Uuid;
 
 use super::actions::{failed, note};
 use super::gate::ApprovalGate;
-use super::types::{Cause, Status, args_sha256};
+use super::types::{ActionRecipient, Cause, Status, args_sha256};
 use access::{Caller, approval_label};
 use base::{HumanDuration, Label, RequestContext, SessionId, TenantId, Trust, crash};
 use store::{
     Also, Claim, Claimed, Database, Handler, Queue, QueueOptions, QueueTable, RunningQueue, StoreError, Tx, Verdict,
 };
-use tools::{Reply, ToolSet};
+use tools::{EgressRecipient, Reply, ToolError, ToolSet};
 
 /// Rows are looked for this often even if nobody says that there are any: wishes expire by themselves.
 const LOOK: Duration = Duration::from_secs(30);
@@ -70,6 +70,7 @@ store::row! {
         args_sha256: String,
         request: Value,
         cause: String,
+        recipient: Option<Value>,
     }
 }
 
@@ -127,7 +128,8 @@ impl Handler for Worker {
 
     async fn claim(&self, in_hand: &[Uuid]) -> Result<Option<Claimed<Call>>, StoreError> {
         let (id, mut lease) = (Uuid::now_v7(), self.db().every_tenant().await?);
-        let columns = "q.id, q.tenant_id, q.session_id, q.tool_name, q.tool_args, q.args_sha256, q.request, q.cause";
+        let columns = "q.id, q.tenant_id, q.session_id, q.tool_name, q.tool_args, q.args_sha256, q.request, q.cause, \
+                       q.recipient";
         let also = Also::default();
         let rows =
             self.table.claim(&mut lease, (id, self.node()), (1, in_hand), also, columns).await.map_err(failed())?;
@@ -216,6 +218,12 @@ impl Worker {
         let trust = if proposed { Trust::Owner } else { request.trust };
         let request = RequestContext { trust, ..request.clone() };
         let caller = Caller::approved(row.id, Some(SessionId(row.session_id)), Arc::new(request));
+        match self.reaches_another(row, &args, &caller).await {
+            Ok(false) => {}
+            Ok(true) => return Ok(Some(Outcome::abandoned("whom it reaches now is not whom you approved it for"))),
+            Err(ToolError::Store(e)) => return Err(e),
+            Err(e) => return Ok(Some(Outcome::abandoned(&format!("it is not known whom it would reach: {e}")))),
+        }
         crash::point("approval.calling");
         let within = self.parts.gate.settings.call_timeout;
         let cancelled = CancellationToken::new();
@@ -237,6 +245,20 @@ impl Worker {
         let result = json!({"success": !refused, "result": (!refused).then_some(&answer), "error": error,
                             "executed_at": self.parts.gate.actions.clock.now().to_string()});
         Ok(Some(Outcome { to: Status::Executed, result, what: "executed", seen }))
+    }
+
+    /// Whether what the arguments name, a person or a contact, has come to mean another address since it was shown.
+    async fn reaches_another(
+        &self,
+        row: &Approved,
+        args: &Map<String, Value>,
+        caller: &Caller,
+    ) -> Result<bool, ToolError> {
+        let approved = row.recipient.clone().and_then(|to| serde_json::from_value::<ActionRecipient>(to).ok());
+        let Some((channel, address)) = approved.and_then(|to| to.channel.zip(to.address)) else { return Ok(false) };
+        let now = self.parts.tools.egress_target(&row.tool_name, args.clone(), caller).await?;
+        let same = |to: &EgressRecipient| to.channel == channel && to.address == address;
+        Ok(!now.and_then(|to| to.recipient).is_some_and(|to| same(&to)))
     }
 
     /// Its time was over. Of its effect in the database its audit row tells; of what it did outside nothing does.

@@ -1,5 +1,8 @@
 //! Text from outside, cut and cleaned.
 
+pub mod links;
+pub mod visible;
+
 use serde_json::Value;
 
 /// Cuts to at most `max` bytes on a character boundary and says how much is gone.

@@ -1,14 +1,24 @@
 //! `butlerd approvals`
 
+use std::io::IsTerminal;
+
 use clap::Subcommand;
+use jsonrpsee_http_client::HttpClient;
+use uuid::Uuid;
 
 use super::common::Id;
+use super::lines;
 use super::out::{Out, Tone};
+use super::problem::{FAILED, Problem};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
 use admin::api::ApprovalsApiClient;
-use admin::{ActionPage, NewStandingRule};
-use approvals::{Action, Cause, Rule, Status};
+use admin::{ActionPage, NewStandingRule, ProposalPage};
+use approvals::{Action, Rule, Status};
+use base::text::visible::visible_line;
+
+/// As the daemon names that there is nothing of an id.
+const UNKNOWN: &str = "not_found";
 
 /// `approvals`
 #[derive(Debug, Subcommand)]
@@ -29,17 +39,25 @@ pub enum Approvals {
         #[arg(long, value_name = "N", default_value_t = 50, value_parser = clap::value_parser!(u32).range(1..=200))]
         limit: u32,
     },
-    /// Show what exactly would happen, and what has happened so far
-    Show { id: Id },
-    /// Let a call through: it is made once, with exactly these arguments
-    Approve {
+    /// Show what exactly would happen, whole, and what has happened so far
+    Show {
+        /// The action, or a proposal: all that one message asks for
         id: Id,
-        /// Only if its arguments are still those that you saw (the hash that `show` prints)
+        /// Only this part of what would happen, from 1
+        #[arg(long, value_name = "N", value_parser = clap::value_parser!(u32).range(1..))]
+        page: Option<u32>,
+    },
+    /// Let a call through: it is made once, with exactly these arguments. At a terminal you are shown it first
+    Approve {
+        /// The action, or a proposal: all that one message asks for
+        id: Id,
+        /// Only if it is still what you saw (the hash that `show` prints)
         #[arg(long, value_name = "SHA256")]
         seen: Option<String>,
     },
     /// Turn a call down
     Reject {
+        /// The action, or a proposal: all that one message asks for
         id: Id,
         /// What its butler is told
         #[arg(long, value_name = "TEXT")]
@@ -51,7 +69,8 @@ pub enum Approvals {
         #[arg(long)]
         all: bool,
     },
-    /// Allow calls like this one from now on: of the same tool, with the same arguments
+    /// Allow calls like this one from now on: of the same tool, with the same arguments, in sessions that you alone (or
+    /// your household's schedules) have influenced
     Rule {
         /// The action that the rule is made from
         id: Id,
@@ -67,6 +86,10 @@ pub enum Approvals {
         /// An argument that may be anything
         #[arg(long, value_name = "ARGUMENT")]
         any: Vec<String>,
+        /// Also for sessions that this person has influenced, whom your contacts know, such as email:bob@example.org.
+        /// Nobody else may have influenced them, and no stranger can be named
+        #[arg(long, value_name = "CHANNEL:IDENTITY")]
+        also_influenced_by: Vec<String>,
     },
     /// End a standing rule
     Revoke { rule: Id },
@@ -79,18 +102,45 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
             let status = status.or_else(|| (!all).then(|| "pending".to_owned()));
             caller.show(calls.approvals_list(butler, status, Some(limit)).await, |out, actions| list(out, actions))
         }
-        Approvals::Show { id: Id(id) } => caller.show(calls.approvals_show(id).await, show),
-        Approvals::Approve { id: Id(id), seen } => caller.show(calls.approvals_approve(id, seen).await, decided),
-        Approvals::Reject { id: Id(id), reason } => caller.show(calls.approvals_reject(id, reason).await, decided),
+        Approvals::Show { id: Id(id), page } => match shown(&caller, &calls, id, page).await? {
+            Shown::Action(one) => caller.out.answer(&*one, show),
+            Shown::Proposal(all) => caller.out.answer(&all, proposal),
+        },
+        Approvals::Approve { id: Id(id), seen } => {
+            let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !caller.out.json;
+            let seen = match seen {
+                None if terminal => match confirmed(&caller, &calls, id).await? {
+                    None => return Ok(FAILED),
+                    seen => seen,
+                },
+                seen => seen,
+            };
+            match caller.got(calls.approvals_approve(id, seen.clone()).await) {
+                Err(problem) if problem.code == UNKNOWN => {
+                    caller.show(calls.approvals_approve_proposal(id, seen).await, all_decided)
+                }
+                one => caller.out.answer(&one?, decided),
+            }
+        }
+        Approvals::Reject { id: Id(id), reason } => {
+            match caller.got(calls.approvals_reject(id, reason.clone()).await) {
+                Err(problem) if problem.code == UNKNOWN => {
+                    caller.show(calls.approvals_reject_proposal(id, reason).await, all_decided)
+                }
+                one => caller.out.answer(&one?, decided),
+            }
+        }
         Approvals::Rules { all } => caller.show(calls.approvals_rules(all).await, |out, found| rules(out, found)),
-        Approvals::Rule { id: Id(id), description, max_uses, until, any } => {
-            let rule = NewStandingRule { description, max_uses, expires_at: until, any };
+        Approvals::Rule { id: Id(id), description, max_uses, until, any, also_influenced_by } => {
+            let rule = NewStandingRule { description, max_uses, expires_at: until, any, also_influenced_by };
             caller.show(calls.approvals_rule(id, rule).await, |out, rule| {
                 out.line(&format!(
-                    "{} may call {} with {} without asking. To end that: butlerd approvals revoke {}",
+                    "{} may call {} with {} without asking, in sessions that {} influenced. To end that: butlerd \
+                     approvals revoke {}",
                     rule.butler,
                     rule.tool_name,
                     one_line(&rule.arg_constraints.to_string(), 500),
+                    influence(rule),
                     rule.id
                 ));
             })
@@ -99,6 +149,52 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
             out.line(&format!("Rule {} has ended.", rule.id));
         }),
     }
+}
+
+/// Whose sessions a rule is for.
+fn influence(rule: &Rule) -> String {
+    match rule.also_influenced_by.is_empty() {
+        true => "you alone".to_owned(),
+        false => format!("you, or {},", one_line(&rule.also_influenced_by.join(", "), 500)),
+    }
+}
+
+/// What is there under an id.
+enum Shown {
+    Action(Box<ActionPage>),
+    Proposal(ProposalPage),
+}
+
+async fn shown(caller: &Caller, calls: &HttpClient, id: Uuid, page: Option<u32>) -> Result<Shown, Problem> {
+    match caller.got(calls.approvals_show(id, page).await) {
+        Err(problem) if problem.code == UNKNOWN && page.is_none() => match calls.approvals_proposal(id).await {
+            Ok(all) => Ok(Shown::Proposal(all)),
+            Err(_) => Err(problem),
+        },
+        one => Ok(Shown::Action(Box::new(one?))),
+    }
+}
+
+/// Shows all that would happen and asks. The hash of what was seen; `None`: the person said no.
+async fn confirmed(caller: &Caller, calls: &HttpClient, id: Uuid) -> Result<Option<String>, Problem> {
+    let out = &caller.out;
+    let seen = match shown(caller, calls, id, None).await? {
+        Shown::Action(one) => {
+            show(out, &one);
+            one.seen
+        }
+        Shown::Proposal(all) => {
+            proposal(out, &all);
+            all.seen
+        }
+    };
+    out.ask("Approve it? [y/N] ");
+    let answer = lines::typed().recv().await.and_then(Result::ok).map(|(_, line)| line.trim().to_lowercase());
+    let yes = answer.is_some_and(|answer| ["y", "yes"].contains(&answer.as_str()));
+    if !yes {
+        out.line("Nothing was decided.");
+    }
+    Ok(yes.then_some(seen))
 }
 
 fn rules(out: &Out, rules: &[Rule]) {
@@ -111,6 +207,7 @@ fn rules(out: &Out, rules: &[Rule]) {
         .column("ARGUMENTS", |r| (tone(r), one_line(&r.arg_constraints.to_string(), 60)))
         .column("USED", |r| (tone(r), format!("{}{}", r.use_count, used(r))))
         .column("UNTIL", |r| (tone(r), r.expires_at.map(|at| out.moment(at))))
+        .column("INFLUENCED BY", |r| (tone(r), one_line(&influence(r), 60)))
         .column("WHAT FOR", |r| (tone(r), one_line(&r.description, 60)))
         .print("No standing rules");
 }
@@ -124,44 +221,64 @@ fn tone(status: Status) -> Tone {
     }
 }
 
+/// Those of one proposal below each other, where the newest of them stands.
+fn together(actions: &[Action]) -> Vec<&Action> {
+    let mut left: Vec<&Action> = actions.iter().collect();
+    let mut found = Vec::with_capacity(left.len());
+    while let Some(first) = left.first().copied() {
+        let same = |a: &&Action| a.id == first.id || a.proposal.is_some() && a.proposal == first.proposal;
+        let (group, rest): (Vec<&Action>, Vec<&Action>) = left.into_iter().partition(same);
+        found.extend(group);
+        left = rest;
+    }
+    found
+}
+
 fn list(out: &Out, actions: &[Action]) {
-    out.table(actions)
+    let (actions, proposals) = (together(actions), actions.iter().any(|a| a.proposal.is_some()));
+    let table = out
+        .table(&actions)
         .column("ACTION", |a| a.id)
         .column("ASKED", |a| out.moment(a.requested_at))
         .column("UNTIL", |a| out.moment(a.expires_at))
         .column("STATUS", |a| (tone(a.status), a.status.as_str()))
-        .column("RISK", |a| a.risk_tier.as_str())
-        .column("WHAT", |a| one_line(&a.agent_summary, 100))
-        .print("Nothing waits for your decision");
+        .column("RISK", |a| a.risk_tier.as_str());
+    let table = if proposals { table.column("PROPOSAL", |a| a.proposal) } else { table };
+    table.column("WHAT", |a| one_line(&visible_line(&a.agent_summary), 100)).print("Nothing waits for your decision");
 }
 
 fn show(out: &Out, page: &ActionPage) {
     let action = &page.action;
-    let cause = match action.cause {
-        Cause::Gated => "the butler's settings gate this tool",
-        Cause::Taint => "others influenced its session, and this would reach people who may not learn all it was shown",
-        Cause::Influenced => "others influenced its session, and this would change something",
-    };
     out.fields()
         .field("action", action.id)
-        .field("what", format!("{} calls {}", action.butler, action.tool_name))
+        .field("proposal", action.proposal)
         .field("status", (tone(action.status), action.status.as_str()))
         .field("until", format!("{}, risk {}", out.moment(action.expires_at), action.risk_tier.as_str()))
-        .field("session", action.session_id)
-        .field("waits as", cause)
-        .field("it says", &action.why)
-        .field("hash", &action.args_sha256)
+        .field("waits as", action.cause.reason())
+        .field("hash", &page.seen)
         .print();
-    out.line("");
-    out.line(&block(&serde_json::to_string_pretty(&action.tool_args).unwrap_or_default()));
+    for (n, text) in page.pages.iter().enumerate() {
+        let number = page.page.map_or(n + 1, |page| page as usize);
+        out.line(&if page.of > 1 { format!("\nPart {number} of {}:", page.of) } else { String::new() });
+        out.line(&block(text));
+    }
     if let Some(result) = &action.execution_result {
         out.line("");
-        out.line(&block(&result.to_string()));
+        out.line(&block(&visible_line(&result.to_string())));
     }
     out.line("");
     for event in &page.events {
-        let reason = event.reason.as_deref().map(|r| format!(": {}", one_line(r, 200))).unwrap_or_default();
+        let reason =
+            event.reason.as_deref().map(|r| format!(": {}", one_line(&visible_line(r), 200))).unwrap_or_default();
         out.line(&format!("{} {} by {}{reason}", out.moment(event.occurred_at), event.event_type, event.actor));
+    }
+}
+
+fn proposal(out: &Out, all: &ProposalPage) {
+    out.fields().field("proposal", all.id).field("asks for", all.actions.len()).field("hash", &all.seen).print();
+    for (n, page) in all.actions.iter().enumerate() {
+        out.heading(&format!("({}) {}", n + 1, one_line(&page.action.brief(80), 200)));
+        show(out, page);
     }
 }
 
@@ -170,4 +287,8 @@ fn decided(out: &Out, action: &Action) {
         Status::Approved => format!("{} is let through; {} makes the call now.", action.id, action.butler),
         _ => format!("{} is turned down; {} is told.", action.id, action.butler),
     });
+}
+
+fn all_decided(out: &Out, actions: &Vec<Action>) {
+    actions.iter().for_each(|action| decided(out, action));
 }

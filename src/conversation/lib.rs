@@ -31,7 +31,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 pub use lane::{Lane, bounded, joined};
-pub use sql::{Direction, Entry, MESSAGE_TEXT, Placed, message};
+pub use sql::{Direction, Entry, MESSAGE_TEXT, Placed, message, written_to};
 
 use base::{RequestId, TenantId};
 use store::{Database, Lease, StoreError};

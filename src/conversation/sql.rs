@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use super::lane::Lane;
 use base::{Audience, RequestId, TenantId, Trust};
-use store::{Lease, StoreError};
+use store::{Lease, StoreError, Tx};
 
 /// Who spoke to whom.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -194,6 +194,13 @@ pub(super) async fn before(
 pub async fn message(lease: &mut Lease, message: Uuid) -> Result<Option<Entry>, StoreError> {
     let sql = format!("SELECT {COLUMNS} FROM shared.conversation c WHERE c.entry = $1 AND c.direction = 'in'");
     Ok(lease.read(&sql, &[&message]).await.map_err(failed())?.first().map(Entry::of))
+}
+
+/// Whether the household ever wrote to this address.
+pub async fn written_to(tx: &mut Tx<'_>, tenant: &TenantId, channel: &str, person: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM shared.conversation c
+               WHERE c.tenant_id = $1 AND c.channel = $2 AND lower(c.person) = lower($3) AND c.direction = 'out' LIMIT 1";
+    Ok(tx.query_opt(sql, &[&tenant.as_str(), &channel, &person]).await.map_err(failed())?.is_some())
 }
 
 /// What was answered to a message, in order.

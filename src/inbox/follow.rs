@@ -9,7 +9,8 @@ use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::handle::Inbox;
-use base::TenantId;
+use base::text::links::{for_owner, value_for_owner};
+use base::{TenantId, Trust};
 use sessions::{EventKind, SessionEvent};
 use store::replay::Place;
 use store::{Lease, StoreError};
@@ -80,16 +81,19 @@ impl News {
         self.into()
     }
 
-    /// What of a session's transcript is told.
-    fn of_session(event: &SessionEvent) -> Option<Self> {
+    /// What of a session's transcript is told. `trust`: of what the session was shown by then; below the owner's, links do
+    /// nothing.
+    fn of_session(event: &SessionEvent, trust: Trust) -> Option<Self> {
         let (butler, session_id, seq) = (event.butler.clone(), event.session_id.0, event.seq);
+        let told = |text: String| for_owner(&text, trust).into_owned();
         match event.kind.clone() {
-            EventKind::Text { text } => Some(News::Text { butler, session_id, seq, text }),
-            EventKind::ToolCall { name, arguments, .. } => {
+            EventKind::Text { text } => Some(News::Text { butler, session_id, seq, text: told(text) }),
+            EventKind::ToolCall { name, mut arguments, .. } => {
+                value_for_owner(&mut arguments, trust);
                 Some(News::ToolCall { butler, session_id, seq, name, arguments })
             }
             EventKind::ToolResult { name, is_error, content, .. } => {
-                Some(News::ToolResult { butler, session_id, seq, name, is_error, content })
+                Some(News::ToolResult { butler, session_id, seq, name, is_error, content: told(content) })
             }
             _ => None,
         }
@@ -134,13 +138,16 @@ impl Follower {
     /// An event of any session, as it happens.
     pub fn heard(&mut self, event: &SessionEvent) -> LiveUpdate {
         let Some(last) = self.told.sessions.get_mut(&event.session_id.0) else { return LiveUpdate::Nothing };
+        // Whose words they are is on record: where there are links in them, it is asked for.
+        let news = News::of_session(event, Trust::Stranger);
+        let has_links = news != News::of_session(event, Trust::Owner);
         match event.seq {
             Some(seq) if seq <= *last => return LiveUpdate::Nothing,
-            Some(seq) if seq > *last + 1 => return LiveUpdate::Gap,
+            Some(seq) if seq > *last + 1 || has_links => return LiveUpdate::Gap,
             Some(seq) => *last = seq,
             None => {}
         }
-        News::of_session(event).map_or(LiveUpdate::Nothing, LiveUpdate::News)
+        news.map_or(LiveUpdate::Nothing, LiveUpdate::News)
     }
 
     /// What is on record and was not told so far; [`News::Ended`] is the last.
@@ -172,7 +179,7 @@ impl Follower {
                 seq,
                 butler: said.butler.unwrap_or_default(),
                 kind: said.kind,
-                message: said.text,
+                message: said.text.map(|text| for_owner(&text, said.trust).into_owned()),
                 emoji: said.emoji,
                 auto: said.auto,
             });
@@ -208,10 +215,16 @@ impl Follower {
         news: &mut Vec<News>,
     ) -> Result<(), StoreError> {
         let Some(last) = self.told.sessions.get_mut(&session) else { return Ok(()) };
-        for row in sessions::sql::events_of(lease, &place.schema, &self.tenant, session, *last).await? {
+        let rows = sessions::sql::events_of(lease, &place.schema, &self.tenant, session, *last).await?;
+        if rows.is_empty() {
+            return Ok(());
+        }
+        // After the events: whatever is behind one of them was noted before it.
+        let trust = sessions::sql::trust_of(lease, &place.schema, &self.tenant, session).await?;
+        for row in rows {
             let event = SessionEvent::of_row(&place.butler, session, row);
             *last = event.seq.unwrap_or(*last);
-            news.extend(News::of_session(&event));
+            news.extend(News::of_session(&event, trust));
         }
         Ok(())
     }

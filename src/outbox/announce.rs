@@ -8,14 +8,17 @@ use jiff::SignedDuration;
 use super::BUTLERD;
 use super::handle::Outbox;
 use super::owner::OwnerNote;
-use approvals::{Unannounced, UnannouncedCall, announced, unannounced, unannounced_tenants};
-use base::{Priority, TenantId, Trust, crash, text};
+use approvals::{Action, Unannounced, announced, shown_sha256_of, unannounced, unannounced_tenants};
+use base::text::visible::visible_line;
+use base::{Priority, TenantId, Trust, crash};
 use store::StoreError;
 
 /// Between two messages to one owner: a session that asks for many things asks for them together.
 const GAP: SignedDuration = SignedDuration::from_secs(10);
-/// Calls that one message shows in full.
-const FULL: usize = 3;
+/// Characters that one message may have; of what is beyond it says where to see it.
+const ROOM: usize = 6000;
+/// Characters of a call's arguments where several are listed.
+const BRIEF: usize = 80;
 /// Calls that one message speaks of.
 const MOST: i64 = 100;
 
@@ -49,7 +52,8 @@ async fn tell(outbox: &Outbox, tenant: &TenantId) -> Result<Option<Duration>, St
         subject: Some("butlerd asks for your approval"),
         text: &message(outbox, &calls),
         priority: Priority::High,
-        trust: Trust::System,
+        // It quotes them.
+        trust: calls.iter().map(|call| call.trust).min().unwrap_or(Trust::System),
         notice: false,
         channel: None,
     };
@@ -62,29 +66,86 @@ async fn tell(outbox: &Outbox, tenant: &TenantId) -> Result<Option<Duration>, St
     Ok(None)
 }
 
-/// What the message says.
-fn message(outbox: &Outbox, calls: &[UnannouncedCall]) -> String {
+/// What one message asks for together, or one call that stands alone.
+fn groups(calls: &[Action]) -> Vec<Vec<&Action>> {
+    let mut groups: Vec<Vec<&Action>> = Vec::new();
+    for call in calls {
+        let same = |group: &&mut Vec<&Action>| call.proposal.is_some() && group[0].proposal == call.proposal;
+        match groups.iter_mut().find(same) {
+            Some(group) => group.push(call),
+            None => groups.push(vec![call]),
+        }
+    }
+    groups
+}
+
+/// What the message says: of each call all that there is to be seen, or how to see it. The line that approves a call
+/// stands only below the whole of it.
+fn message(outbox: &Outbox, calls: &[Action]) -> String {
     let mut said = match calls.len() {
         1 => "A call waits for your approval:".to_owned(),
         n => format!("{n} calls wait for your approval:"),
     };
-    for call in calls.iter().take(FULL) {
-        let UnannouncedCall { id, agent_summary, risk_tier, args_sha256, .. } = call;
-        let until = call.expires_at.to_zoned(outbox.owner().zone.clone()).strftime("%Y-%m-%d %H:%M");
-        let cause = match call.cause.as_str() {
-            "gated" => "its tool is gated",
-            _ => "a stranger's words and private data have met in its session, and it would leave the household",
+    let (mut shown, mut left) = (0, 0);
+    for group in groups(calls) {
+        let told = match group[..] {
+            [call] if call.proposal.is_none() => alone(outbox, call),
+            _ => together(outbox, &group),
         };
-        // A text can always be written to.
-        let _ = write!(said, "\n\n{agent_summary}\nWhy it waits: {cause}. Risk: {risk_tier}. Until {until}.");
-        if let Some(why) = &call.why {
-            let why = why.split_whitespace().collect::<Vec<_>>().join(" ");
-            let _ = write!(said, "\nThe model's reason: \"{}\"", text::truncate(&why, 500));
+        if shown > 0 && said.chars().count() + told.chars().count() > ROOM {
+            left += group.len();
+            continue;
         }
-        let _ = write!(said, "\nbutlerd approvals approve {id} --seen {args_sha256}\nbutlerd approvals reject {id}");
+        shown += group.len();
+        said.push_str("\n\n");
+        said.push_str(&told);
     }
-    if calls.len() > FULL {
-        let _ = write!(said, "\n\nand {} more. See: butlerd approvals list", calls.len() - FULL);
+    if left > 0 {
+        // A text can always be written to.
+        let _ = write!(said, "\n\nand {left} more. See: butlerd approvals list");
     }
+    said
+}
+
+fn terms(outbox: &Outbox, call: &Action) -> String {
+    let until = call.expires_at.to_zoned(outbox.owner().zone.clone()).strftime("%Y-%m-%d %H:%M");
+    format!("Why it waits: {}. Risk: {}. Until {until}.", call.cause.reason(), call.risk_tier.as_str())
+}
+
+/// One call, and how to decide on it.
+fn alone(outbox: &Outbox, call: &Action) -> String {
+    let (id, pages, terms) = (call.id, call.pages(), terms(outbox, call));
+    let decide = match pages.len() {
+        1 => format!("butlerd approvals approve {id} --seen {}\nbutlerd approvals reject {id}", call.shown_sha256()),
+        of => format!(
+            "This is part 1 of {of}. See the rest before you approve it:\nbutlerd approvals show {id} --page 2\n\
+             butlerd approvals reject {id}"
+        ),
+    };
+    format!("{}{terms}\n{decide}", pages[0])
+}
+
+/// The calls that one message asks for, and how to decide on all of them or on each.
+fn together(outbox: &Outbox, calls: &[&Action]) -> String {
+    let (first, proposal) = (calls[0], calls[0].proposal.unwrap_or(calls[0].id));
+    let who = first.sources.first().map_or("somebody", |source| source.who.as_str());
+    let listed: Vec<String> =
+        calls.iter().enumerate().map(|(n, call)| format!("({}) {}", n + 1, call.brief(BRIEF))).collect();
+    let mut said = format!("What \"{}\" wrote asks to: {}\n", visible_line(who), listed.join(", "));
+    let whole: Vec<String> = calls.iter().map(|call| alone(outbox, call)).collect();
+    let fits = whole.iter().map(|told| told.chars().count()).sum::<usize>() <= ROOM;
+    if !fits {
+        let _ = write!(said, "See all of it, then decide:\nbutlerd approvals show {proposal}");
+    } else {
+        for (n, told) in whole.iter().enumerate() {
+            let _ = write!(said, "\n({}) {told}\n", n + 1);
+        }
+        if calls.iter().all(|call| call.pages().len() == 1) {
+            let calls: Vec<Action> = calls.iter().map(|call| (*call).clone()).collect();
+            let hash = shown_sha256_of(&calls);
+            let _ = write!(said, "\nAll of it:\nbutlerd approvals approve {proposal} --seen {hash}");
+        }
+    }
+    let _ = write!(said, "\nNone of it:\nbutlerd approvals reject {proposal}");
     said
 }

@@ -19,12 +19,16 @@
 //! what is new to the owner. It is a delivery like others, but no notice is made of its own end: what its channel does not
 //! get through, the chat shows.
 //!
+//! What somebody less than the owner had a part in is shown to the owner with links that do nothing: each delivery passes
+//! `composed.rs` on its way to its channel, and the chat shows its rows the same way.
+//!
 //! What never happens here: something sent whose row is not committed before; something sent again of which nobody knows
 //! whether it arrived, where the channel can't tell a repetition; an end that nobody hears of.
 
 mod announce;
 mod channel;
 mod chat;
+mod composed;
 mod delivery;
 mod handle;
 mod household;

@@ -10,6 +10,7 @@ use super::BUTLERD;
 use super::handle::Outbox;
 use super::household::CHAT;
 use super::owner::OwnerNote;
+use base::text::links::inert;
 use base::{Priority, TenantId, Trust, crash, text};
 use schedule::STANDS_FOR_IT;
 use store::StoreError;
@@ -203,6 +204,8 @@ fn message(told: &[String]) -> String {
     };
     for line in told.iter().take(LINES) {
         let line = text::truncate(&line.split_whitespace().collect::<Vec<_>>().join(" "), 300);
+        // Why something failed, anybody may have said: a model, another side's answer.
+        let line = inert(&line);
         // A text can always be written to.
         let _ = write!(said, "\n- {line}");
     }

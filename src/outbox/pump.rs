@@ -209,6 +209,7 @@ impl Deliveries {
         };
         crash::point("outbox.sending");
         let delivery = Delivery { attempt: n, ..delivery.clone() };
+        let delivery = self.outbox.composed(delivery, queued.trust, channel.at_home());
         let outcome = AssertUnwindSafe(channel.send(&delivery)).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| Outcome::Unknown { why: "the channel broke down".to_owned() });
         crash::point("outbox.sent");

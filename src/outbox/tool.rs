@@ -12,7 +12,9 @@ use super::handle::{DeliveryStatus, Outbox};
 use super::quiet;
 use super::recipient::Recipient;
 use base::{Principal, Priority, crash};
-use tools::{self, Definition, Effect, EgressTargetFn, Meta, SchemaError, Tool, ToolCall, ToolError, handler};
+use tools::{
+    self, Definition, Effect, EgressRecipient, EgressTargetFn, Meta, SchemaError, Tool, ToolCall, ToolError, handler,
+};
 
 /// A caller waits this long for the end of what leaves at once.
 const WAIT: Duration = Duration::from_secs(2);
@@ -115,8 +117,14 @@ impl Recipient {
             true => format!("{} on {}", self.name, self.channel),
             false => format!("{} ({}) on {}", self.name, self.target, self.channel),
         };
+        let recipient = EgressRecipient {
+            name: Some(self.name.clone()).filter(|name| *name != self.target),
+            channel: self.channel.clone(),
+            address: self.target.clone(),
+        };
         let those = (!self.own).then(|| Principal::person(&self.channel, &self.target));
-        tools::EgressTarget { outward: !self.own, to, those: Some(those.into_iter().collect()) }
+        let those = Some(those.into_iter().collect());
+        tools::EgressTarget { outward: !self.own, to, recipient: Some(recipient), those }
     }
 }
 

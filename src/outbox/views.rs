@@ -12,7 +12,8 @@ use uuid::Uuid;
 
 use super::handle::{DeliveryStatus, Outbox};
 use super::household::CHAT;
-use base::TenantId;
+use base::text::links::for_owner;
+use base::{TenantId, Trust};
 use store::StoreError;
 
 /// One delivery as people see it.
@@ -306,17 +307,21 @@ impl Outbox {
 
     async fn notes(&self, tenant: &TenantId) -> Result<Vec<Note>, StoreError> {
         let mut lease = self.db().shared(tenant).await?;
-        let sql = "SELECT id, origin, kind, subject, message, created_at FROM shared.outbox
+        let sql = "SELECT id, origin, kind, subject, message, created_at, trust FROM shared.outbox
                    WHERE tenant_id = $1 AND channel = 'chat' AND intent = 'send' AND state = 'sent' AND shown_at IS NULL
                    ORDER BY seq LIMIT 50";
         let rows = lease.read(sql, &[&tenant.as_str()]).await.map_err(failed())?;
-        let note = |row: &Row| Note {
-            id: row.get(0),
-            from: row.get(1),
-            kind: row.get(2),
-            subject: row.get(3),
-            message: row.get::<_, Option<String>>(4).unwrap_or_default(),
-            at: row.get(5),
+        let note = |row: &Row| {
+            let trust = Trust::from_name(row.get(6));
+            let told = |text: Option<String>| text.map(|text| for_owner(&text, trust).into_owned());
+            Note {
+                id: row.get(0),
+                from: row.get(1),
+                kind: row.get(2),
+                subject: told(row.get(3)),
+                message: told(row.get(4)).unwrap_or_default(),
+                at: row.get(5),
+            }
         };
         Ok(rows.iter().map(note).collect())
     }

@@ -21,13 +21,26 @@ pub struct EgressTarget {
     pub to: String,
     /// Who learns of it; `None`: nobody can say.
     pub those: Option<Vec<Principal>>,
+    /// Whom it reaches, where that is somebody with an address.
+    pub recipient: Option<EgressRecipient>,
 }
 
 impl EgressTarget {
     /// It leaves the household for nobody knows whom.
     pub fn unknown() -> Self {
-        Self { outward: true, to: "somebody outside of the household".to_owned(), those: None }
+        let to = "somebody outside of the household".to_owned();
+        Self { outward: true, to, those: None, recipient: None }
     }
+}
+
+/// Whom a call reaches, as its arguments were resolved: never as its model calls them.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct EgressRecipient {
+    /// As the household calls them, where that is known.
+    pub name: Option<String>,
+    pub channel: String,
+    /// The identity there: an address, a number, an endpoint's name.
+    pub address: String,
 }
 
 /// Tells a call's aim. `None`: its arguments are such that it can't be made anyway.

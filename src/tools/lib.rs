@@ -20,7 +20,7 @@ pub use audit::{Auditor, CallRecord, EventRecord, Outcome, SessionStatements};
 pub use call::{EffectTx, ToolCall, ToolError};
 pub use core::{blob_ref, core_tools, put_blob};
 pub use definition::{ArgumentsError, Definition, Effect, Meta, SchemaError};
-pub use egress::{EgressGate, EgressTarget, EgressTargetFn, GateDecision};
+pub use egress::{EgressGate, EgressRecipient, EgressTarget, EgressTargetFn, GateDecision};
 pub use notes::{note_tools, notes_told};
 pub use registry::{DuplicateTool, Gate, Reply, ToolSet, ToolSetBuilder};
 pub use skills::{SKILL_LIST, SKILL_READ, skill_loaded, skill_tools};

@@ -61,12 +61,12 @@ fn household(model: &ScriptedModel) -> Household {
         )
 }
 
-async fn says(daemon: &Daemon, prompt: &str) {
+pub async fn says(daemon: &Daemon, prompt: &str) {
     let end = daemon.mcp("health").ok("trigger", json!({"prompt": prompt})).await;
     assert_eq!(end["success"], true, "{prompt}: {end}");
 }
 
-async fn from_stranger(daemon: &Daemon, id: &str, text: &str) -> Value {
+pub async fn from_stranger(daemon: &Daemon, id: &str, text: &str) -> Value {
     let mut envelope = message(id, id, text);
     envelope["sender"]["identity"] = json!("eve");
     envelope["control"]["pinned_target"] = json!("health");
@@ -76,13 +76,13 @@ async fn from_stranger(daemon: &Daemon, id: &str, text: &str) -> Value {
 }
 
 /// What waits and whose arguments hold this.
-async fn waiting(db: &Client, holds: &str) -> String {
+pub async fn waiting(db: &Client, holds: &str) -> String {
     let sql = "SELECT id::text FROM shared.pending_actions WHERE tool_args LIKE $1 AND status = 'pending'";
     db.query_one(sql, &[&format!("%{holds}%")]).await.expect("one that waits").get(0)
 }
 
 /// Waits until the action ended so and its butler's session about it has ended; what it was told.
-async fn told(db: &Client, id: &str, status: &str) -> Value {
+pub async fn told(db: &Client, id: &str, status: &str) -> Value {
     let sql =
         "SELECT a.status, s.prompt || coalesce(s.context::text, ''), r.route, r.state FROM shared.pending_actions a
                LEFT JOIN health.route_inbox r ON r.route #>> '{input,context,action_id}' = a.id::text
@@ -98,11 +98,11 @@ async fn told(db: &Client, id: &str, status: &str) -> Value {
     .await
 }
 
-async fn count(db: &Client, sql: &str) -> i64 {
+pub async fn count(db: &Client, sql: &str) -> i64 {
     db.query_one(sql, &[]).await.expect("a count").get(0)
 }
 
-fn json_of(household: &Household, args: &[&str]) -> Value {
+pub fn json_of(household: &Household, args: &[&str]) -> Value {
     let (code, out, err) = household.cli(&[args, &["--json"]].concat());
     assert_eq!(code, 0, "{args:?}: {out}{err}");
     serde_json::from_str(&out).expect("JSON")
@@ -130,12 +130,13 @@ async fn a_gated_call_waits_and_each_end_reaches_its_butler() {
     daemon = household.start().await;
     let db = household.owner().await;
     let (code, out, err) = household.cli(&["approvals", "approve", &ann, "--seen", &"0".repeat(64)]);
-    assert!(code == 1 && (out + &err).contains("not those that you saw"), "{err}");
-    let seen = json_of(&household, &["approvals", "show", &ann])["action"]["args_sha256"].clone();
+    assert!(code == 1 && (out + &err).contains("not what you saw"), "{err}");
+    let seen = json_of(&household, &["approvals", "show", &ann])["seen"].clone();
     json_of(&household, &["approvals", "approve", &ann, "--seen", seen.as_str().expect("a hash")]);
     let outcome = told(&db, &ann, "executed").await;
     assert_eq!(outcome["input"]["context"]["outcome"]["success"], true, "{outcome}");
-    assert_eq!(outcome["input"]["context"]["arguments"]["pin"], "***REDACTED***", "{outcome}");
+    let hidden = "hidden (7 characters, declared sensitive)";
+    assert_eq!(outcome["input"]["context"]["arguments"]["pin"], hidden, "{outcome}");
     assert_eq!(count(&db, kept).await, 1);
     let (code, _, err) = household.cli(&["approvals", "approve", &ann]);
     assert!(code == 1 && err.contains("executed already"), "{err}");
@@ -190,7 +191,7 @@ async fn a_gated_call_waits_and_each_end_reaches_its_butler() {
     ] {
         assert!(!text.contains("hunter2"), "{place}: {text}");
     }
-    assert!(message.contains("because ann asked") && message.contains("REDACTED"), "{message}");
+    assert!(message.contains("because ann asked") && message.contains(hidden), "{message}");
     household.at_rest("after all ends").await;
 }
 

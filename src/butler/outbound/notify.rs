@@ -8,7 +8,9 @@ use super::define;
 use crate::sql::{self, Words};
 use inbox::{Inbox, Lane, LiveKind};
 use outbox::{Outbox, egress_target_fn, send_called};
-use tools::{Definition, Effect, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler};
+use tools::{
+    Definition, Effect, EgressRecipient, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler,
+};
 
 /// The tool. To whom an answer goes, the session's request says, not its model.
 pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
@@ -52,8 +54,10 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
 fn answered(call: &ToolCall, inbox: &Inbox) -> EgressTarget {
     let request = call.context();
     let to = format!("{} on {}", request.source_sender_identity, request.source_channel);
+    let (channel, address) = (request.source_channel.clone(), request.source_sender_identity.clone());
+    let recipient = Some(EgressRecipient { name: None, channel, address });
     let outward = !inbox.is_own(request);
-    EgressTarget { outward, to, those: Some(outward.then(|| request.heard_by()).into_iter().collect()) }
+    EgressTarget { outward, to, recipient, those: Some(outward.then(|| request.heard_by()).into_iter().collect()) }
 }
 
 /// Names of arguments that only a message to somebody has.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::{define, id_of, moment, own_action, own_rule};
 use crate::ModuleError;
 use access::{GrantScope, Holder};
-use approvals::{ApprovalGate, Constraints, Draft, Rule};
+use approvals::{ApprovalGate, Constraints, Draft, Rule, people};
 use tools::{Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 pub(super) const NAMES: [&str; 6] = [
@@ -27,7 +27,10 @@ pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, ModuleError> {
         |most: u32, what: &str| json!({"type": "string", "minLength": 1, "maxLength": most, "description": what});
     let bounds = json!({
         "expires_at": {"type": "string", "format": "date-time", "description": "Until when the rule counts"},
-        "max_uses": {"type": "integer", "minimum": 1, "maximum": 1_000_000, "description": "For how many calls it counts"}});
+        "max_uses": {"type": "integer", "minimum": 1, "maximum": 1_000_000, "description": "For how many calls it counts"},
+        "also_influenced_by": {"type": "array", "maxItems": 50, "items": text(500, "channel:identity of a known person"),
+            "description": "People, such as email:bob@example.org, whose sessions the rule is for as well. Without it only \
+                            the owner's own; never a stranger's"}});
     let with = |mut own: Value| {
         if let (Some(own), Some(bounds)) = (own.as_object_mut(), bounds.as_object()) {
             own.extend(bounds.clone());
@@ -42,8 +45,9 @@ pub(super) fn tools(gate: &ApprovalGate) -> Result<Vec<Tool>, ModuleError> {
             gate,
             meta(),
             approve_action,
-            "Let a call through that waits. It is made once, with exactly the arguments that were shown.",
-            json!({"action_id": id_of("action"), "seen": text(64, "Only if its arguments still have this args_sha256"),
+            "Let a call through that waits. It is made once, with exactly the arguments that were shown. One of several \
+             pages has to be looked at with show_pending_action first.",
+            json!({"action_id": id_of("action"), "seen": text(64, "Only if it is still what show_pending_action gave this `seen` for"),
                    "create_rule": {"type": "boolean", "default": false,
                                    "description": "Allow calls with the same arguments from now on"}}),
             &["action_id"]
@@ -153,11 +157,18 @@ fn max_uses(call: &ToolCall) -> Option<i32> {
     call.args.get("max_uses").and_then(Value::as_i64).and_then(|n| i32::try_from(n).ok())
 }
 
+fn also_influenced_by(call: &ToolCall) -> Result<Vec<String>, ToolError> {
+    let given = call.args.get("also_influenced_by").and_then(Value::as_array).into_iter().flatten();
+    let given: Vec<String> = given.filter_map(|who| who.as_str().map(str::to_owned)).collect();
+    people(&given).map_err(|why| ToolError::refused("invalid_rule", format!("Not done: {why}.")))
+}
+
 async fn create_approval_rule(call: ToolCall, gate: ApprovalGate) -> Result<Value, ToolError> {
     let actor = person(&call)?;
     let draft = Draft {
         tool_name: call.text("tool_name").unwrap_or_default().to_owned(),
         constraints: constraints(call.args.get("arg_constraints"))?,
+        also_influenced_by: also_influenced_by(&call)?,
         description: call.text("description").unwrap_or_default().to_owned(),
         expires_at: moment(&call, "expires_at")?,
         max_uses: max_uses(&call),
@@ -170,7 +181,8 @@ async fn create_approval_rule(call: ToolCall, gate: ApprovalGate) -> Result<Valu
 async fn from_action(call: &ToolCall, gate: &ApprovalGate, action: Uuid) -> Result<Draft, ToolError> {
     let (tenant, overrides) = (&call.context().tenant_id, constraints(call.args.get("constraint_overrides"))?);
     let draft = gate.draft_like(tenant, action, overrides, call.text("description")).await?;
-    Ok(Draft { expires_at: moment(call, "expires_at")?, max_uses: max_uses(call), ..draft })
+    let also_influenced_by = also_influenced_by(call)?;
+    Ok(Draft { expires_at: moment(call, "expires_at")?, max_uses: max_uses(call), also_influenced_by, ..draft })
 }
 
 async fn create_rule_from_action(call: ToolCall, gate: ApprovalGate) -> Result<Value, ToolError> {

@@ -97,8 +97,16 @@ async fn list_pending_actions(call: ToolCall, gate: ApprovalGate) -> Result<Valu
 
 async fn show_pending_action(call: ToolCall, gate: ApprovalGate) -> Result<Value, ToolError> {
     let action = own_action(&call, &gate).await?;
-    let events = gate.actions().events(&call.context().tenant_id, action.id).await?;
+    let (tenant, pages) = (&call.context().tenant_id, action.pages());
+    let events = gate.actions().events(tenant, action.id).await?;
+    if call.session().is_none() {
+        // Whoever may decide was shown all of it.
+        let numbers: Vec<i32> = (1..).take(pages.len()).collect();
+        gate.actions().note_shown(tenant, &action, call.caller.label(), &numbers).await?;
+    }
     let mut shown = json!(action);
+    shown["pages"] = json!(pages);
+    shown["seen"] = json!(action.shown_sha256());
     shown["events"] = json!(events);
     Ok(shown)
 }

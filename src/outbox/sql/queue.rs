@@ -10,7 +10,7 @@ use uuid::Uuid;
 
 use crate::delivery::{Delivery, Intent};
 use crate::handle::Outbox;
-use base::{Priority, TenantId, crash, text};
+use base::{Priority, TenantId, Trust, crash, text};
 use conversation::Lane;
 use store::{Also, Claim, Claimed, Outlook, QueueTable, StoreError, lease_seconds};
 
@@ -24,6 +24,8 @@ pub(crate) struct Queued {
     pub lane: String,
     pub failures: i32,
     pub due_at: Timestamp,
+    /// How far what it says is believed.
+    pub trust: Trust,
     /// It was under way as its worker died; whether a repetition is known is on record from then.
     pub lost: Option<bool>,
 }
@@ -113,7 +115,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 
 const COLUMNS: &str = "q.id, q.tenant_id, q.origin, q.request_id, q.kind, q.intent, q.channel, q.endpoint, q.target, \
     q.thread, q.subject, q.message, q.emoji, q.priority, q.context, q.created_at, q.attempts, q.lane, q.failures, \
-    q.due_at, q.repeatable";
+    q.due_at, q.repeatable, q.trust";
 
 fn delivery(row: &Row) -> Delivery {
     Delivery {
@@ -143,6 +145,7 @@ fn claimed(row: &Row, id: Uuid, lost: bool) -> Claimed<Queued> {
         lane: row.get("lane"),
         failures: row.get("failures"),
         due_at: row.get("due_at"),
+        trust: Trust::from_name(row.get("trust")),
         lost: lost.then(|| row.get("repeatable")),
     };
     Claimed { claim: Claim { row: queued.delivery.id, id }, attempts: queued.delivery.attempt, row: queued }

@@ -15,7 +15,7 @@ pub(super) use shown::{
 
 use uuid::Uuid;
 
-use base::TenantId;
+use base::{TenantId, Trust};
 use store::{Lease, StoreError, Tx};
 use tools::SessionStatements;
 use tools::sql::calls;
@@ -46,6 +46,14 @@ pub async fn of_routes(
     );
     let rows = lease.read(&sql, &[&tenant.as_str(), &routes]).await;
     Ok(rows.map_err(StoreError::query("looking for the sessions of a message"))?.iter().map(|r| r.get("id")).collect())
+}
+
+/// The least trusted text that a session was shown so far. One that is not on record is not trusted.
+pub async fn trust_of(lease: &mut Lease, schema: &str, tenant: &TenantId, session: Uuid) -> Result<Trust, StoreError> {
+    let sql = format!("SELECT trust FROM \"{schema}\".sessions WHERE tenant_id = $1 AND id = $2");
+    let rows = lease.read(&sql, &[&tenant.as_str(), &session]).await;
+    let rows = rows.map_err(StoreError::query("asking what a session was shown"))?;
+    Ok(rows.first().map_or(Trust::Stranger, |row| Trust::from_name(row.get("trust"))))
 }
 
 /// The tools by which sessions that dealt with these routes may have changed something, in the order of the calls.

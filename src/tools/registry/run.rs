@@ -83,6 +83,19 @@ impl ToolSet {
         Some(self.settle(&mut span, &shadow, result, seen))
     }
 
+    /// Whom a call would reach if it were made now. `None`: it does not say, or there is no such tool.
+    pub async fn egress_target(
+        &self,
+        name: &str,
+        args: Map<String, Value>,
+        caller: &Caller,
+    ) -> Result<Option<EgressTarget>, ToolError> {
+        let Some(entry) = self.inner.entries.get(name) else { return Ok(None) };
+        let Some(egress_target) = &entry.tool.egress_target else { return Ok(None) };
+        let prepared = self.prepare(entry, args, caller, CancellationToken::new());
+        egress_target(&prepared.call).await
+    }
+
     /// Cleans and checks the arguments, and counts the call.
     fn prepare<'a>(
         &self,

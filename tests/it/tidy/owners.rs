@@ -38,7 +38,7 @@ const OWNERS: &[(&str, &[&str])] = &[
         ],
     ),
     ("outbox", &["channels", "outbox", "outbox_attempts", "notices"]),
-    ("approvals", &["approval_rules", "pending_actions", "approval_events"]),
+    ("approvals", &["approval_rules", "pending_actions", "approval_events", "approval_pages"]),
     (
         "memory",
         &[
