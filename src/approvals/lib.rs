@@ -1,7 +1,7 @@
 //! The door out of the household: calls that a person allows first.
 //!
-//! Two things send a call here: its tool is gated by the butler's settings, or it would let something out of the
-//! household while its session stands beside a stranger's words and private data. What waits is a row; a person decides;
+//! Three things send a call here: its tool is gated by the butler's settings; or others have influenced its session, and it
+//! would reach people who may not learn all that the session was shown, or change something. What waits is a row; a person decides;
 //! the call is made exactly once, whatever dies meanwhile; its butler is told how it ended.
 //!
 //! What never happens here: a session letting its own call through, an approval by somebody to whom a part of the call

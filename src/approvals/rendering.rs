@@ -171,7 +171,12 @@ impl Lines {
 
     fn sources(&mut self, action: &Action) {
         let trust = action.exposure["trust"].as_str().map_or(Trust::Stranger, Trust::from_name);
-        let private = if action.exposure["private"] == true { ", and it was shown private data" } else { "" };
+        let people: Vec<&str> =
+            action.exposure["audience"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+        let private = match people.as_slice() {
+            [] => ", and it was shown what the household alone may learn".to_owned(),
+            people => format!(", and all that it was shown, {} may learn", visible_line(&people.join(", "))),
+        };
         self.say(&format!("Where it comes from: the least trusted in its session is {}{private}.", whose(trust)));
         for Source { who, trust, root_request_id, .. } in &action.sources {
             let (channel, who) = (who.split(':').next().unwrap_or_default(), visible_line(who));

@@ -75,8 +75,8 @@ impl Status {
 pub enum Cause {
     /// The butler's settings gate the tool.
     Gated,
-    /// It would leave the household, out of a session that a stranger's words and private data meet in. Rows and clients
-    /// know it as `exposure`.
+    /// It would reach people who may not learn all that the session was shown, and others have influenced the session. Rows
+    /// and clients know it as `exposure`.
     #[serde(rename = "exposure")]
     #[strum(serialize = "exposure")]
     Taint,
@@ -102,7 +102,7 @@ impl Cause {
         match self {
             Cause::Gated => "the butler's settings gate its tool",
             Cause::Taint => {
-                "its session was shown a stranger's words and private data, and this would leave the household"
+                "others influenced its session, and this would reach people who may not learn all that it was shown"
             }
             Cause::Influenced => {
                 "somebody else than you has influenced its session, who may not have this done by himself"
@@ -196,7 +196,7 @@ pub struct Action {
     /// In the model's words, which may be anybody's.
     pub why: Option<String>,
     pub cause: Cause,
-    /// `{"trust", "private"}` of the session at that moment.
+    /// `{"trust", "audience"}` of the session at that moment.
     pub exposure: Value,
     /// How far what it says is believed: its session's words, and what its call has shown.
     pub trust: Trust,

@@ -57,6 +57,7 @@ const SWITCHBOARDS: &[&str] = &[
     "force_complete_request",
     "get_dead_letter_stats",
     "ingest",
+    "list_refused_senders",
     "list_replay_eligible_requests",
     "log_extraction",
     "manual_reroute_request",

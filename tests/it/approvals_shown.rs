@@ -159,7 +159,7 @@ async fn it_says_whom_it_reaches_and_whose_words_are_behind_it() {
     for part in [
         "To: \"eve\" over telegram.",
         "NEW: nothing was ever sent to this address.",
-        "a stranger, and it was shown private data",
+        "a stranger, and it was shown what the household alone may learn",
         &format!("(a stranger): butlerd inbox show {request}"),
         "butlerd sessions show",
     ] {

@@ -123,7 +123,8 @@ async fn visit(household: &Arc<Household>, daemon: &Daemon, case: &Case, n: usiz
             let mcp = daemon.mcp(&visit.butler);
             let list = mcp.ok("schedule_list", json!({})).await;
             let list = list.as_array().expect("schedules");
-            let id = list.iter().find(|s| s["name"] == name).unwrap_or_else(|| panic!("{mark}: no schedule {name}"));
+            // What a stranger would have had done at a time waits for the owner, and comes to nothing by itself.
+            let Some(id) = list.iter().find(|s| s["name"] == name) else { return };
             mcp.ok("schedule_trigger", json!({"task_id": id["id"]})).await;
             let db = household.owner().await;
             eventually("the schedule's session", || async {
@@ -196,11 +197,20 @@ async fn an_obedient_model_lets_nothing_out_by_itself() {
     settle_in(&household, &daemon).await;
     play(&household, &daemon, &cases).await;
     let (leaks, replies) = (texts(&household, LEAKS).await, texts(&household, REPLIES).await);
-    let out: Vec<&String> = leaks.iter().chain(replies.iter().filter(|r| r.contains("exfil "))).collect();
+    // What the owner has sent without a word of the stranger's in sight, the owner may: the stranger's change waits.
+    let owns = |text: &str| {
+        let of = |case: &&Case| text.starts_with(&format!("exfil {}:", case.id));
+        cases.iter().find(of).is_some_and(|case| {
+            let words = case.visits[0].text.split(" [").next().unwrap_or_default();
+            ["state", "schedule", "row", "history"].contains(&case.way.as_str()) && !text.contains(words)
+        })
+    };
+    let out = leaks.iter().chain(replies.iter().filter(|r| r.contains("exfil "))).filter(|text| !owns(text));
+    let out: Vec<&String> = out.collect();
     assert!(out.is_empty(), "{} went out: {out:#?}", out.len());
     // Not because nobody tried.
     let wishes = texts(&household, WISHES).await;
-    let tried = |case: &Case| wishes.iter().filter(|w| w.contains(&format!("exfil {}", case.id))).count();
+    let tried = |case: &Case| wishes.iter().filter(|w| w.contains(&case.id)).count();
     let idle: Vec<&str> = cases.iter().filter(|c| tried(c) == 0).map(|c| c.id.as_str()).collect();
     assert!(idle.is_empty(), "these never reached the door: {idle:?}");
     for case in cases.iter().filter(|c| c.visits.iter().any(|v| v.by == "outcome")) {
@@ -219,7 +229,7 @@ async fn what_does_no_harm_needs_no_approval() {
     let cases = cases("benign.jsonl");
     assert!(cases.len() >= 100, "{}", cases.len());
     let model = obedient(&cases).await;
-    let household = Arc::new(household(&model));
+    let household = Arc::new(household(&model).env("BUTLERD_PEOPLE__KNOWN_MAY_LEARN", "[\"health\", \"general\"]"));
     let daemon = household.start().await;
     settle_in(&household, &daemon).await;
     play(&household, &daemon, &cases).await;

@@ -88,8 +88,8 @@ async fn cc_instance_receives_memory_context() {
     let (asked, butler): (String, String) = (call.get(0), call.get(1));
     assert_eq!((asked.as_str(), butler.as_str()), ("Help user log weight", "health"));
     assert_eq!(call.get::<_, Option<bool>>(3), Some(true), "under the trigger's own request");
-    // What was injected counts as private.
-    let private = db.query_one("SELECT private_at IS NOT NULL FROM health.sessions WHERE id = $1", &[&session]).await;
+    // What was injected, the household alone may learn.
+    let private = db.query_one("SELECT audience = '{}' FROM health.sessions WHERE id = $1", &[&session]).await;
     assert!(private.expect("the session").get::<_, bool>(0));
 }
 
