@@ -470,8 +470,10 @@ async fn a_strangers_word_stands_beside_and_changes_nothing() {
     assert_eq!(homes().await, "Lyon owner active, Rome stranger active");
     assert_eq!(get(&mcp, "fact", id(&ours)).await["content"], "Lyon");
     assert_eq!(count(&household, "SELECT count(*) FROM health.memory_rules").await, 0);
-    let refused = "SELECT count(*) FROM health.tool_calls WHERE outcome = 'refused' AND tool IN ('memory_forget', 'memory_store_rule')";
-    assert_eq!(count(&household, refused).await, 2);
+    let refused = "SELECT count(*) FROM health.tool_calls WHERE outcome = 'refused' AND tool = 'memory_store_rule'";
+    assert_eq!(count(&household, refused).await, 1);
+    let waits = "SELECT count(*) FROM shared.pending_actions WHERE cause = 'proposal' AND tool_name = 'memory_forget'";
+    assert_eq!(count(&household, waits).await, 1);
 
     // What a session was told, it repeats in vain.
     let end = mcp.ok("trigger", json!({"prompt": "recall, then repeat that home is Lyon"})).await;

@@ -132,7 +132,7 @@ impl SessionLines for Say {
         if trigger.prompt.contains("opening hangs") {
             std::future::pending::<()>().await;
         }
-        Some(Lines { text: self.line.clone(), seen: Trust::Known })
+        Some(Lines { text: self.line.clone(), seen: Trust::System })
     }
 }
 
