@@ -114,20 +114,9 @@ impl Actions {
         let exposure = json!({"trust": new_action.request.trust, "audience": new_action.request.audience});
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
-        let sql = format!(
-            "SELECT {} FROM shared.pending_actions
-             WHERE tenant_id = $3 AND butler = $4 AND args_sha256 = $2 AND status IN ('pending', 'approved', 'executed', 'rejected')
-               AND session_id IN (SELECT earlier.id FROM \"{schema}\".sessions this JOIN \"{schema}\".sessions earlier
-                                  ON earlier.route_id = this.route_id OR earlier.run_id = this.run_id
-                                  WHERE this.id = $1 AND earlier.id <> this.id)
-             ORDER BY seq DESC LIMIT 1",
-            Action::COLUMNS
-        );
-        if let Some(row) =
-            tx.query_opt(&sql, &[&new_action.session, &hash, &tenant.as_str(), &butler]).await.map_err(failed())?
-        {
+        if let Some(action) = asked_before(&mut tx, (tenant, butler, schema), new_action.session, &hash).await? {
             tx.rollback().await.map_err(failed())?;
-            return Ok((Action::of_row(&row), false));
+            return Ok((action, false));
         }
         let recipient = match new_action.to {
             Some(to) => Some(json!(recipient(&mut tx, tenant, to).await?)),
@@ -308,6 +297,26 @@ impl Actions {
         };
         Ok(rows.iter().map(event).collect())
     }
+}
+
+/// The same call of another try at the same work, by a session that was killed.
+async fn asked_before(
+    tx: &mut Tx<'_>,
+    (tenant, butler, schema): (&TenantId, &str, &str),
+    session: Uuid,
+    hash: &str,
+) -> Result<Option<Action>, StoreError> {
+    let sql = format!(
+        "SELECT {} FROM shared.pending_actions
+         WHERE tenant_id = $3 AND butler = $4 AND args_sha256 = $2 AND status IN ('pending', 'approved', 'executed', 'rejected')
+           AND session_id IN (SELECT earlier.id FROM \"{schema}\".sessions this JOIN \"{schema}\".sessions earlier
+                              ON earlier.route_id = this.route_id OR earlier.run_id = this.run_id
+                              WHERE this.id = $1 AND earlier.id <> this.id)
+         ORDER BY seq DESC LIMIT 1",
+        Action::COLUMNS
+    );
+    let row = tx.query_opt(&sql, &[&session, &hash, &tenant.as_str(), &butler]).await.map_err(failed())?;
+    Ok(row.as_ref().map(Action::of_row))
 }
 
 /// To whom a call goes, and whether anything was sent there before.

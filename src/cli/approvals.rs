@@ -117,7 +117,7 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
             };
             match caller.got(calls.approvals_approve(id, seen.clone()).await) {
                 Err(problem) if problem.code == UNKNOWN => {
-                    caller.show(calls.approvals_approve_proposal(id, seen).await, all_decided)
+                    caller.show(calls.approvals_approve_proposal(id, seen).await, |out, all| all_decided(out, all))
                 }
                 one => caller.out.answer(&one?, decided),
             }
@@ -125,7 +125,7 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
         Approvals::Reject { id: Id(id), reason } => {
             match caller.got(calls.approvals_reject(id, reason.clone()).await) {
                 Err(problem) if problem.code == UNKNOWN => {
-                    caller.show(calls.approvals_reject_proposal(id, reason).await, all_decided)
+                    caller.show(calls.approvals_reject_proposal(id, reason).await, |out, all| all_decided(out, all))
                 }
                 one => caller.out.answer(&one?, decided),
             }
@@ -289,6 +289,6 @@ fn decided(out: &Out, action: &Action) {
     });
 }
 
-fn all_decided(out: &Out, actions: &Vec<Action>) {
+fn all_decided(out: &Out, actions: &[Action]) {
     actions.iter().for_each(|action| decided(out, action));
 }
