@@ -366,9 +366,9 @@ mod tests {
             Rule { also_influenced_by, ..plain.clone() }
         };
         let both = named(&["email:Bob <BOB@example.org>", "telegram:7", "email:eve@evil.org"]);
-        assert!(plain.fits(Trust::Owner, &[owner.clone()]) && plain.fits(Trust::System, &[]));
+        assert!(plain.fits(Trust::Owner, std::slice::from_ref(&owner)) && plain.fits(Trust::System, &[]));
         assert!(
-            both.fits(Trust::Known, &[bob.clone()])
+            both.fits(Trust::Known, std::slice::from_ref(&bob))
                 && both.fits(Trust::Known, &[owner.clone(), bob.clone(), carl.clone()])
         );
         for (rule, trust, sources) in [

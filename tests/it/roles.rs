@@ -104,7 +104,7 @@ fn no_file_of_a_foreign_roster_leaves_its_own_schema() {
         let mut household = Household::few();
         let marker = household.path().join("marker");
         // Whoever the server runs as could write there.
-        let dir = std::fs::Permissions::from(std::os::unix::fs::PermissionsExt::from_mode(0o777));
+        let dir = std::os::unix::fs::PermissionsExt::from_mode(0o777);
         std::fs::set_permissions(household.path(), dir).expect("its mode");
         for (n, sql) in files.iter().enumerate() {
             let name = format!("foreign{n}");
