@@ -230,7 +230,7 @@ fn disarm(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + text.len() / 8);
     for (at, c) in chars.iter().copied().enumerate() {
         match c {
-            '.' | '。' | '．' | '｡' | '․' | '﹒' if joins_names(&chars, at) => out.push_str("[.]"),
+            '.' | '。' | '．' | '｡' | '․' | '﹒' if joins_names(&chars, at) => bracketed("[.]", &mut out),
             ':' | '：' | '﹕' | '꞉' | '∶' if ends_scheme(&chars, at) => colon(&chars, at, &mut out),
             '<' if after(&chars, at).is_some_and(|next| next.is_ascii_alphabetic() || "/!?@#&%$⟨".contains(next)) => {
                 out.push('‹');
@@ -308,11 +308,23 @@ fn word_before(chars: &[char], at: usize) -> String {
 fn ends_scheme(chars: &[char], at: usize) -> bool {
     let Some(next) = after(chars, at).filter(|c| !c.is_whitespace()) else { return false };
     let word = word_before(chars, at);
+    // A dot of the sentence before it is no part of a scheme.
+    let word = word.trim_start_matches(['+', '-', '.']);
+    let last = word.rsplit(['+', '-', '.']).next().unwrap_or_default();
+    let known = ["http", "https", "ftp", "data", "javascript", "mailto", "tel"].contains(&last);
     let slash = "/／\\∕⁄".contains(next) || chars.get(at + 1) == Some(&'\\');
     match chars[at] {
-        ':' => word.starts_with(|c: char| c.is_ascii_alphabetic()) || slash,
-        _ => slash || ["http", "https", "ftp", "data", "javascript", "mailto", "tel"].contains(&word.as_str()),
+        ':' => [word, last].iter().any(|of| of.starts_with(|c: char| c.is_ascii_alphabetic())) || slash,
+        _ => slash || known,
     }
+}
+
+/// Puts brackets where they begin no image, reference or wiki link with what stands before them.
+fn bracketed(what: &str, out: &mut String) {
+    if out.ends_with(['[', ']', '!']) {
+        out.push(' ');
+    }
+    out.push_str(what);
 }
 
 fn colon(chars: &[char], at: usize, out: &mut String) {
@@ -328,7 +340,7 @@ fn colon(chars: &[char], at: usize, out: &mut String) {
         out.push_str(web);
         out.push(':');
     } else {
-        out.push_str("[:]");
+        bracketed("[:]", out);
     }
 }
 

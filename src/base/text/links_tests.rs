@@ -39,7 +39,8 @@ fn sees(text: &str) -> Option<String> {
                 let known = ["http", "https", "javascript", "data"].contains(&scheme.to_lowercase().as_str());
                 // A wide colon stands in Chinese sentences.
                 let begins = (at(n) == ':' || known) && scheme.starts_with(|c: char| c.is_ascii_alphabetic());
-                !dead && !at(n + 1).is_whitespace() && begins
+                // No scheme has one letter; a program takes `a:` for a list or a drive.
+                !dead && !at(n + 1).is_whitespace() && begins && length > 1
             }
             _ => false,
         };
