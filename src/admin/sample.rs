@@ -81,7 +81,7 @@ fn model(ready: bool, reason: Option<&str>) -> sessions::ModelState {
 pub fn session() -> super::SessionRow {
     serde_json::from_value(serde_json::json!({
         "butler": "health", "id": uuid::Uuid::nil(), "request_id": uuid::Uuid::nil(), "trace_id": "0af7",
-        "prompt": "hi", "trigger_source": "trigger", "state": "succeeded", "runtime": "native", "trust": "owner",
+        "prompt": "hi", "trigger_source": "trigger", "state": "succeeded", "runtime": "native", "trust": "owner", "audience": [],
         "tool_call_count": 2, "queued_at": "2026-01-01T10:00:00Z",
     }))
     .expect("a session's row")
