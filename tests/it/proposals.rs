@@ -136,7 +136,7 @@ async fn approved_hash(daemon: &Daemon, id: &str) -> String {
         let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         http.post(format!("http://{}/rpc", daemon.admin())).bearer_auth(token).json(&body).send()
     };
-    let params = json!({"label": "program", "butler": null, "tenant": null, "scopes": ["admin"], "expires_in": null});
+    let params = json!({"wanted": {"label": "program", "scopes": ["admin"]}});
     let made: Value =
         rpc(daemon.token(), "butlerd.token_create", params).await.expect("an answer").json().await.expect("JSON");
     let token = made["result"]["token"].as_str().unwrap_or_else(|| panic!("{made}")).to_owned();

@@ -38,7 +38,10 @@ impl Shared {
     fn household(&self, model: &ScriptedModel, receiver: &Receiver) -> Household {
         let gate = "\n[modules.approvals.gated_tools.state_set]\n";
         let toml = "general/butler.toml";
-        let household = Household::with_model(model).with_tally(4).with_webhook(receiver, "");
+        let household = Household::with_model(model)
+            .with_tally(4)
+            .with_webhook(receiver, "")
+            .env("BUTLERD_SCHEDULES__MIN_INTERVAL", "1s");
         let general = std::fs::read_to_string(household.roster().join(toml)).expect("the butler");
         let tally = std::fs::read_to_string(household.roster().join("tally/butler.toml")).expect("the butler");
         household
