@@ -10,7 +10,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::prior::{self, Next, Work};
+use super::prior::{self, Next, Prior, Work};
 use crate::sql::{WaitingRoute, waiting_routes};
 use approvals::ApprovalGate;
 use base::{Audience, Label, RequestContext, RequestId, SessionId, TenantId, Trust, text};
@@ -301,7 +301,7 @@ impl Worker {
             return Ok(None);
         }
         let context = &route.request_context;
-        let label = self.shown(claimed, route).await?;
+        let label = self.shown(claimed, route, ended).await?;
         if !self.parts.inbox.is_own(context) && !self.parts.gate.may_answer(&label, context) {
             let Some(session) = ended.session.filter(|_| ended.end == End::Done) else {
                 // How it failed is in words that a session's model may have chosen.
@@ -355,11 +355,13 @@ impl Worker {
         }
     }
 
-    /// The label of the request and of all that the row's sessions were shown.
-    async fn shown(&self, claimed: &Claimed<Part>, route: &Route) -> Result<Label, StoreError> {
+    /// The label of what is told: of the request, and of all that the session was shown whose words they are. The
+    /// house's words about a failure may tell of each of the row's sessions.
+    async fn shown(&self, claimed: &Claimed<Part>, route: &Route, ended: &Ended) -> Result<Label, StoreError> {
         let priors = prior::read(&self.parts.store, &claimed.row.tenant, Work::Route(claimed.claim.row)).await?;
         let request = route.request_context.clone().with_trust_at_most(claimed.row.trust).label();
-        Ok(priors.iter().fold(request, |label, prior| label.join(&prior.label)))
+        let speaks = |prior: &&Prior| ended.end == End::Dead || ended.session == Some(prior.session);
+        Ok(priors.iter().filter(speaks).fold(request, |label, prior| label.join(&prior.label)))
     }
 
     /// Whether the row's sessions have answered by themselves, or want to.
