@@ -6,6 +6,7 @@ mod handle;
 mod memory_hooks;
 mod names;
 mod outbound;
+mod quarantine;
 mod routed;
 mod services;
 mod session_start;

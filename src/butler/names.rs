@@ -4,6 +4,7 @@
 const ALL: &[&str] = &[
     "ask_butler",
     "get_attachment",
+    "inspect",
     "list_butlers",
     "message_read",
     "module.set_enabled",

@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use base::TenantId;
+use base::{Label, TenantId};
 use inbox::{End, HandedWork, Settlement, Withdrawn};
 use store::{Claim, Lease, Params, StoreError, Tx};
 use tools::{ToolCall, ToolError};
@@ -140,8 +140,9 @@ pub(super) struct Words<'a> {
     pub context: &'a Value,
 }
 
-/// Writes an answer as the call's effect. `false`: the session deals with nobody's message.
-pub(super) async fn say(call: &ToolCall, words: Words<'_>) -> Result<bool, ToolError> {
+/// Writes an answer as the call's effect. `holds`: the label of what it holds and the call was not shown. `false`: the session
+/// deals with nobody's message.
+pub(super) async fn say(call: &ToolCall, words: Words<'_>, holds: Option<&Label>) -> Result<bool, ToolError> {
     let sql = format!(
         "SELECT shared.say($1, r.id, $2, $3, $4, $5, $6, $7, $8, $9) FROM route_inbox r
          WHERE r.id = {} AND r.kind IN ('message', 'answer')",
@@ -150,7 +151,10 @@ pub(super) async fn say(call: &ToolCall, words: Words<'_>) -> Result<bool, ToolE
     let Words { session, request, lane, intent, message, emoji, trust, context } = words;
     let seal = call.store.seal();
     let said: Params<'_> = &[&request, &lane, &session, &intent, &message, &emoji, &trust, &context, seal.expose()];
-    let rows = call.effect(&sql, said).await?;
+    let rows = match holds {
+        Some(label) => call.effect_holding(label, &sql, said).await?,
+        None => call.effect(&sql, said).await?,
+    };
     Ok(!rows.is_empty())
 }
 

@@ -28,7 +28,6 @@ pub(super) fn self_tools(core: &Arc<Core>, schedules: &Scheduler) -> Vec<Tool> {
         handler(move |call| run_tick(call, schedules.clone())),
         on_core!(module_states),
         on_core!(module_set_enabled),
-        handler(message_read),
     ];
     defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
@@ -67,26 +66,7 @@ fn definitions() -> Vec<Arc<Definition>> {
             // A stranger's words could ask for it.
             Meta { operators: true, ..Meta::write(Effect::Idempotent) },
         ),
-        define(
-            "message_read",
-            "Read a message that conversation_before names and withholds. From then on this session is believed no more than \
-             whoever wrote it: what it would change or tell others waits for the owner.",
-            json!({"message_id": {"type": "string", "format": "uuid", "description": "From conversation_before"}}),
-            json!(["message_id"]),
-            // The message's own label says who may learn it.
-            Meta { reads_private: false, reads_untrusted: true, ..Meta::read() },
-        ),
     ]
-}
-
-async fn message_read(call: ToolCall) -> Result<Value, ToolError> {
-    let id = call.text("message_id").and_then(|id| id.parse().ok()).unwrap_or_default();
-    let mut lease = call.lease().await?;
-    let Some(said) = conversation::message(&mut lease, id).await? else {
-        return Err(ToolError::refused("not_found", "No message of this id was handed to this butler."));
-    };
-    Ok(json!({"message_id": id, "at": said.said_at.to_string(), "channel": said.channel, "from": said.person,
-              "trust": said.trust, "text": said.text, "attachments": said.attachments}))
 }
 
 async fn status(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {

@@ -19,6 +19,7 @@
 //! so a butler reads on by a number of its own of the same sequence, which [`Placed::place`] is.
 
 mod lane;
+mod reference;
 mod sql;
 
 use std::collections::HashMap;
@@ -31,7 +32,8 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 pub use lane::{Lane, bounded, joined};
-pub use sql::{Direction, Entry, MESSAGE_TEXT, Placed, message, written_to};
+pub use reference::{NoReference, Reference};
+pub use sql::{Direction, Entry, MESSAGE_TEXT, Placed, written_to};
 
 use base::{RequestId, TenantId};
 use store::{Database, Lease, StoreError};

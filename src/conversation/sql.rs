@@ -190,10 +190,10 @@ pub(super) async fn before(
     Ok(rows.iter().map(Entry::of).collect())
 }
 
-/// What came in as this message, if the lease's role may read it; the lease is told its label.
-pub async fn message(lease: &mut Lease, message: Uuid) -> Result<Option<Entry>, StoreError> {
-    let sql = format!("SELECT {COLUMNS} FROM shared.conversation c WHERE c.entry = $1 AND c.direction = 'in'");
-    Ok(lease.read(&sql, &[&message]).await.map_err(failed())?.first().map(Entry::of))
+/// What stands at this place of the log, if the lease's role may read it; the lease is told its label.
+pub(super) async fn at(lease: &mut Lease, place: i64) -> Result<Option<Entry>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM shared.conversation c WHERE c.id = $1");
+    Ok(lease.read(&sql, &[&place]).await.map_err(failed())?.first().map(Entry::of))
 }
 
 /// Whether the household ever wrote to this address.

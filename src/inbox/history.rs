@@ -3,7 +3,6 @@
 
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
-use uuid::Uuid;
 
 use super::handle::Inbox;
 use super::sql::replies;
@@ -24,8 +23,8 @@ const LETTERS: i64 = 100;
 /// One thing that was said.
 struct Said {
     at: Timestamp,
-    /// The message that it is; `None`: the household said it.
-    message: Option<Uuid>,
+    /// As it is named to those who are not told it.
+    announced: Value,
     /// The channel's own name of who spoke, or the butler.
     from: String,
     /// How a person calls himself, which everybody may as he likes.
@@ -40,13 +39,13 @@ impl Said {
     fn of(entry: Entry) -> Self {
         Self {
             at: entry.said_at,
-            message: entry.butler.is_none().then_some(entry.request_id),
+            announced: entry.announced(),
+            label: entry.label(),
             by_butler: entry.butler.is_some(),
             calls_himself: entry.person_name.filter(|name| entry.butler.is_none() && *name != entry.person),
             from: entry.butler.unwrap_or(entry.person),
             text: entry.text,
             emoji: entry.emoji,
-            label: Label { trust: entry.trust, audience: entry.audience },
         }
     }
 
@@ -55,8 +54,8 @@ impl Said {
         if !self.label.audience.covers(&to.audience) {
             return None;
         }
-        if self.label.trust < to.trust.min(Trust::System) {
-            return Some(self.withheld());
+        if would_lower(&self.label, to) {
+            return Some(self.announced.clone());
         }
         let words = self.text.as_ref().map(|w| text::truncate(w, MESSAGE_BYTES));
         let mut one = json!({"at": self.at.to_string(), "from": self.from, "text": words});
@@ -71,32 +70,29 @@ impl Said {
         }
         Some(one)
     }
+}
 
-    /// That somebody less trusted said something. No word of theirs stands in it, not even their name.
-    fn withheld(&self) -> Value {
-        let who = match (self.by_butler, self.label.trust) {
-            (true, _) => "one of the household's own answers, put together from other people's words",
-            (false, Trust::Known) => "a message of somebody whom the owner knows",
-            (false, _) => "a stranger's message",
-        };
-        let size = self.text.as_ref().map_or(0, |words| words.chars().count());
-        let mut one = json!({"at": self.at.to_string(), "withheld": format!("{who}, {size} characters")});
-        if let Some(message) = self.message {
-            one["message_id"] = json!(message);
-        }
-        one
-    }
+/// Whether to be told something with this label lowers how far a session with the label `to` is believed.
+fn would_lower(label: &Label, to: &Label) -> bool {
+    label.trust < to.trust.min(Trust::System)
 }
 
 impl Inbox {
     /// The conversation of this lane before the message `request`, oldest first: what those may learn who may learn what
-    /// the request says. What somebody less trusted said is named and not told; `message_read` tells it.
+    /// the request says. What somebody less trusted said comes as a reference, which costs no trust; `inspect` answers
+    /// questions about it, and `message_read` tells it.
     pub async fn history(&self, lane: &Lane, request: &RequestContext) -> Result<Vec<Value>, StoreError> {
         let (tenant, label) = (&request.tenant_id, request.label());
         let letters = request.source_channel == "email";
         let since = if letters { Timestamp::UNIX_EPOCH } else { self.clock().now() - AGE };
         let most = if letters { LETTERS } else { MESSAGES };
-        let entries = self.conversation().before(tenant, lane, request.request_id, since, most).await?;
+        let before = || self.conversation().before(tenant, lane, request.request_id, since, most);
+        let mut entries = before().await?;
+        // A reference is the entry's place, which what was said a moment ago does not have yet.
+        if entries.iter().any(|entry| entry.id.is_none() && would_lower(&entry.label(), &label)) {
+            self.conversation().order().await?;
+            entries = before().await?;
+        }
         let delivered: Vec<i64> = entries.iter().filter_map(|entry| entry.reply_seq).collect();
         let mut said: Vec<Said> = entries.into_iter().map(Said::of).collect();
         said.extend(self.on_their_way(tenant, lane, since, most, &delivered).await?);
@@ -128,7 +124,8 @@ impl Inbox {
         let spoken = replies::on_their_way(&mut lease, (tenant, &lane.0), since, most, delivered).await?;
         let said = spoken.into_iter().map(|row| Said {
             at: row.at,
-            message: None,
+            announced: json!({"at": row.at.to_string(), "kind": "reply", "from": row.butler,
+                              "withheld": "one of the household's own answers, which is on its way"}),
             from: row.butler,
             calls_himself: None,
             text: row.message,

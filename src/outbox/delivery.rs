@@ -7,7 +7,7 @@ use strum::{EnumString, IntoStaticStr};
 use uuid::Uuid;
 
 use super::recipient::Recipient;
-use base::{Priority, RequestContext, TenantId};
+use base::{Label, Priority, RequestContext, TenantId};
 
 /// What a delivery is to what came before.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, IntoStaticStr, EnumString)]
@@ -101,6 +101,8 @@ pub struct NewDelivery<'a> {
     /// Not before this time; and whether the time is why it waits.
     pub due_at: Timestamp,
     pub deferred: Option<&'static str>,
+    /// The label of what the message holds and its call was not shown: its row carries it on.
+    pub holds: Option<&'a Label>,
 }
 
 impl NewDelivery<'_> {

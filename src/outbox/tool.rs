@@ -11,7 +11,7 @@ use super::delivery::NewDelivery;
 use super::handle::{DeliveryStatus, Outbox};
 use super::quiet;
 use super::recipient::Recipient;
-use base::{Principal, Priority, crash};
+use base::{Label, Principal, Priority, crash};
 use tools::{
     self, Definition, Effect, EgressRecipient, EgressTargetFn, Meta, SchemaError, Tool, ToolCall, ToolError, handler,
 };
@@ -30,7 +30,11 @@ impl Outbox {
     /// Posts a letter in the call's own transaction. Which row it is, and whether it is new.
     pub async fn enqueue(&self, call: &ToolCall, delivery: &NewDelivery<'_>) -> Result<(Uuid, bool), ToolError> {
         let sql = "SELECT delivery, fresh FROM shared.queue_delivery($1, $2)";
-        let rows = call.effect(sql, &[&delivery.row(), call.store.seal().expose()]).await?;
+        let (row, seal) = (delivery.row(), call.store.seal());
+        let rows = match delivery.holds {
+            Some(label) => call.effect_holding(label, sql, &[&row, seal.expose()]).await?,
+            None => call.effect(sql, &[&row, seal.expose()]).await?,
+        };
         let row = rows.first().ok_or_else(|| ToolError::Internal("nothing was posted".to_owned()))?;
         crash::point("notify.committed");
         self.wake();
@@ -162,19 +166,27 @@ pub struct SendRequest<'a> {
     pub subject: Option<&'a str>,
     pub message: &'a str,
     pub priority: Option<&'a str>,
+    /// The label of what the message holds and the call was not shown. It goes to the owner alone.
+    pub holds: Option<&'a Label>,
 }
 
 /// Sends what a call's arguments say: `recipient`, `message`, `subject`, `priority`. `channel`: over which, if that is
 /// settled.
 pub async fn send_called(call: ToolCall, outbox: &Outbox, channel: Option<&str>) -> Result<Value, ToolError> {
-    let wanted = SendRequest {
-        channel,
-        recipient: call.text("recipient"),
-        subject: call.text("subject"),
-        message: call.text("message").unwrap_or_default(),
-        priority: call.text("priority"),
-    };
-    send(&call, outbox, wanted).await
+    send(&call, outbox, SendRequest { channel, ..SendRequest::of(&call) }).await
+}
+
+impl<'a> SendRequest<'a> {
+    /// As the call's arguments say it, but for the channel.
+    pub fn of(call: &'a ToolCall) -> Self {
+        Self {
+            recipient: call.text("recipient"),
+            subject: call.text("subject"),
+            message: call.text("message").unwrap_or_default(),
+            priority: call.text("priority"),
+            ..Self::default()
+        }
+    }
 }
 
 /// Sends it in the call's name.
@@ -186,6 +198,9 @@ pub async fn send(call: &ToolCall, outbox: &Outbox, wanted: SendRequest<'_>) -> 
         Err(nobody) => return nobody.answer(),
     };
     drop(lease);
+    if wanted.holds.is_some() && !recipient.own {
+        return Err(ToolError::refused("owner_only", "Nothing was sent: only the owner is shown a quote."));
+    }
     let priority = wanted.priority.map(Priority::from_name).unwrap_or_default();
     let quiet = deferred_until(outbox, priority);
     let delivery = NewDelivery {
@@ -199,6 +214,7 @@ pub async fn send(call: &ToolCall, outbox: &Outbox, wanted: SendRequest<'_>) -> 
         priority,
         due_at: quiet.unwrap_or_else(|| outbox.clock().now()),
         deferred: quiet.map(|_| "quiet_hours"),
+        holds: wanted.holds,
     };
     outbox.send(call, &delivery).await
 }

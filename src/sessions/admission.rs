@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
-use super::types::{Trigger, TriggerError};
+use super::types::{INSPECT, Trigger, TriggerError};
 use base::Trust;
 
 /// How urgent a session is; the first is the most urgent.
@@ -44,6 +44,7 @@ impl Urgency {
             _ if trigger.options.priority == Some(2) => Urgency::Others,
             s if s.starts_with(HOUSEKEEPING) => Urgency::Housekeeping,
             s if s.starts_with(SCHEDULE) => Urgency::Schedule,
+            INSPECT => Urgency::Others,
             _ => match trigger.request.trust {
                 Trust::Owner => Urgency::Owner,
                 Trust::System => Urgency::Others,

@@ -186,4 +186,9 @@ fn a_schedules_priority_is_its_urgency() {
         Urgency::of(&Trigger { options, ..Trigger::new("p", "schedule:s", Arc::new(request.clone())) })
     };
     assert_eq!([1, 2, 3].map(of), [Urgency::First, Urgency::Others, Urgency::Schedule]);
+    let strangers = Arc::new(request.with_trust_at_most(Trust::Stranger));
+    let from = |source: &str| Trigger::new("p", source, strangers.clone());
+    assert_eq!((Urgency::of(&from("route")), from("route").is_strangers()), (Urgency::Stranger, true));
+    // Whoever wrote what is inspected asked for nothing.
+    assert_eq!((Urgency::of(&from(INSPECT)), from(INSPECT).is_strangers()), (Urgency::Others, false));
 }

@@ -11,7 +11,11 @@ use store::StoreError;
 /// refusal is on record as a session that failed before it started.
 pub(super) async fn may_start(inner: &Inner, trigger: &Trigger, attempt: Attempt) -> Result<Attempt, TriggerError> {
     let parts = &inner.parts;
-    let account = parts.budgets.account(&parts.config, &trigger.request).await?.within(trigger.options.limits);
+    let account = parts
+        .budgets
+        .account(&parts.config, &trigger.request, trigger.is_strangers())
+        .await?
+        .within(trigger.options.limits);
     let Err(over) = account.check(attempt.access.model.as_deref()) else { return Ok(attempt) };
     parts.metrics.session_stopped(over.class.as_str());
     let end = Ending::failed(SessionState::Failed, over.class.as_str(), over.message.as_str());
@@ -22,7 +26,7 @@ pub(super) async fn may_start(inner: &Inner, trigger: &Trigger, attempt: Attempt
 /// Runs a session that has its slot, with a meter of its own.
 pub(super) async fn run(inner: &Inner, trigger: &Trigger, attempt: Attempt, cancel: &CancellationToken) -> Ending {
     let parts = &inner.parts;
-    let account = match parts.budgets.account(&parts.config, &trigger.request).await {
+    let account = match parts.budgets.account(&parts.config, &trigger.request, trigger.is_strangers()).await {
         Ok(account) => account.within(trigger.options.limits),
         Err(e) => return Ending::failed(SessionState::Failed, "unavailable", unread(&e)),
     };

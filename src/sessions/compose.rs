@@ -30,7 +30,7 @@ pub(super) fn invocation(
 ) -> Invocation {
     let config = &inner.parts.config;
     // Arguments and built-in tools are those of the butler's own runtime, not of a fallback.
-    let own = at == 0;
+    let own = at == 0 && trigger.options.system_prompt.is_none();
     let declared = config.env.required.iter().chain(&config.env.optional);
     let declared_env: Vec<(String, Secret<String>)> =
         declared.filter_map(|n| Some((n.clone(), std::env::var(n).ok()?.into()))).collect();
@@ -86,6 +86,10 @@ pub(super) fn instructions(
     notes: &[String],
 ) -> Result<Instructions, PromptError> {
     let parts = &inner.parts;
+    if let Some(whole) = trigger.options.system_prompt {
+        let skills = SessionSkills::new(&[], "", inner.candidate(attempt).adapter.skills(), &[]);
+        return Ok(Instructions { system_prompt: whole.to_owned(), skills });
+    }
     let plain = prompt::with_notes(&prompt::system_prompt(&parts.roster_dir, &parts.config.dir)?, notes);
     let plain = household().clean(plain);
     let reading = inner.candidate(attempt).adapter.skills();
@@ -116,10 +120,11 @@ pub(super) fn composed(
     adapter.compose(&invocation(inner, trigger, attempt, &paths, told, &token))
 }
 
-/// The REQUEST CONTEXT of triggers that come from outside, and what a caller added.
+/// The REQUEST CONTEXT of triggers that come from outside, and what a caller added. A session with a system prompt of its
+/// own is told its prompt alone.
 fn context_block(trigger: &Trigger) -> Option<serde_json::Value> {
     let from_person = !matches!(trigger.request.source_channel.as_str(), "cli" | "mcp" | "schedule");
-    if !from_person && trigger.context.is_none() {
+    if trigger.options.system_prompt.is_some() || !from_person && trigger.context.is_none() {
         return None;
     }
     let mut block = serde_json::to_value(&*trigger.request).unwrap_or_default();

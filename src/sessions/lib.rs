@@ -44,5 +44,6 @@ pub use state::SpawnerParts;
 pub use tools::{session_tools, show_end};
 pub use transcript::Transcript;
 pub use types::{
-    EventKind, MAX_PROMPT, ModelState, SessionEvent, SessionOptions, SessionResult, SessionState, Trigger, TriggerError,
+    EventKind, INSPECT, MAX_PROMPT, ModelState, SessionEvent, SessionOptions, SessionResult, SessionState, Trigger,
+    TriggerError,
 };

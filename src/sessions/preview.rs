@@ -58,7 +58,12 @@ impl Spawner {
 impl Inner {
     async fn preview(&self, trigger: &Trigger) -> Result<Preview, TriggerError> {
         let config = &self.parts.config;
-        let account = self.parts.budgets.account(config, &trigger.request).await?.within(trigger.options.limits);
+        let account = self
+            .parts
+            .budgets
+            .account(config, &trigger.request, trigger.is_strangers())
+            .await?
+            .within(trigger.options.limits);
         let model = config.sessions.model.clone();
         let mut shown = Preview {
             butler: config.name.to_string(),

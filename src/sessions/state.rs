@@ -94,7 +94,7 @@ impl Inner {
 
     /// What the butler noted for a session such as this.
     pub(super) async fn notes(&self, trigger: &Trigger) -> Vec<String> {
-        if trigger.request.audience != Audience::Household {
+        if trigger.request.audience != Audience::Household || trigger.options.system_prompt.is_some() {
             // Notes are the household's own, and what this session says may reach others.
             return Vec::new();
         }

@@ -10,9 +10,13 @@ use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::budget::Limits;
-use base::{RequestContext, SessionId, TraceContext};
+use base::{RequestContext, SessionId, TraceContext, Trust};
 use config::RuntimeKind;
 use llm_api::Usage;
+
+/// The source of sessions that read what others wrote for a session which only the owner and the house had a part in. On
+/// whose behalf such a session is, its trust does not say.
+pub const INSPECT: &str = "inspect";
 
 /// What asks for a session.
 #[derive(Clone, Debug)]
@@ -31,6 +35,9 @@ pub struct Trigger {
 pub struct SessionOptions {
     /// The tools that the session is offered, in the place of all of its butler's.
     pub tools: Option<Arc<BTreeSet<String>>>,
+    /// All that the session is told besides its prompt, in the place of its butler's own prompt, of notes and skills. It
+    /// gets no built-in tools of its runtime either.
+    pub system_prompt: Option<&'static str>,
     /// The session's work is done with the calls of the model's first answer. Runtimes that can't stop there go on.
     pub one_round: bool,
     /// The row of the butler's route inbox that the session works on.
@@ -59,6 +66,11 @@ impl Trigger {
             request,
             options: SessionOptions::default(),
         }
+    }
+
+    /// Whether a stranger asked for it, whose limits then hold.
+    pub fn is_strangers(&self) -> bool {
+        self.request.trust == Trust::Stranger && self.source != INSPECT
     }
 
     /// The same for what stands under another span of its trace.

@@ -17,6 +17,9 @@ use access::Caller;
 use base::{ButlerName, Label, RequestContext, Seen, SessionId, text};
 use store::{Lease, Params, Store, StoreError};
 
+/// The code of [`ToolError::for_trusted_sessions`].
+pub(super) const UNTRUSTED: &str = "untrusted_session";
+
 /// How a call can fail.
 #[derive(Debug, thiserror::Error)]
 pub enum ToolError {
@@ -41,6 +44,11 @@ impl ToolError {
     /// A refusal with a stable code and a sentence.
     pub fn refused(code: &'static str, message: impl Into<String>) -> Self {
         Self::Refused { code, message: message.into() }
+    }
+
+    /// What a session that others influenced may not do, whatever rows there are: the refusal shows nothing.
+    pub fn for_trusted_sessions(message: impl Into<String>) -> Self {
+        Self::refused(UNTRUSTED, message)
     }
 
     /// How the audit row names this end.
@@ -208,6 +216,14 @@ impl ToolCall {
     /// Runs one statement and writes the audit row in the same transaction, in one round trip.
     pub async fn effect(&self, sql: &str, params: Params<'_>) -> Result<Vec<Row>, ToolError> {
         let mut lease = self.lease().await?;
+        let rows = self.effect_on(&mut lease, sql, params).await.map_err(StoreError::query("writing"))?;
+        Ok(rows)
+    }
+
+    /// As [`ToolCall::effect`], for rows that hold something with this label which the call itself is not shown: they carry
+    /// it on, and the call's own label stays.
+    pub async fn effect_holding(&self, held: &Label, sql: &str, params: Params<'_>) -> Result<Vec<Row>, ToolError> {
+        let mut lease = self.store.lease(&self.context().clone().joined(held)).await?;
         let rows = self.effect_on(&mut lease, sql, params).await.map_err(StoreError::query("writing"))?;
         Ok(rows)
     }

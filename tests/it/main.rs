@@ -64,6 +64,7 @@ mod notes;
 mod notices;
 mod people;
 mod proposals;
+mod quarantine;
 mod queue;
 mod ratchet;
 mod reload;

@@ -11,6 +11,7 @@ use crate::dispatcher::{Dispatcher, Jobs, Runs};
 use crate::handle::{Butler, Core};
 use crate::memory_hooks::{EpisodeIntake, MemoryHooks};
 use crate::outbound::{Replies, deliver_tool, listen, outbound_tools};
+use crate::quarantine::quarantine_tools;
 use crate::routed::{self, RoutedParts, ask_tools, route_execute};
 use crate::services::HouseholdServices;
 use crate::session_start::SessionStart;
@@ -316,6 +317,7 @@ fn own_tools(services: &HouseholdServices, config: &ButlerConfig, started: &Star
         .chain(skill_tools(&config.skills))
         .chain(session_tools())
         .chain(schedule_tools(&started.schedules))
+        .chain(quarantine_tools(&started.core))
         .chain(self_tools(&started.core, &started.schedules))
         .chain([route_execute(wake.clone())])
         .chain(outbound_tools(&services.inbox, &services.outbox))

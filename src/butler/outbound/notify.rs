@@ -5,9 +5,10 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::define;
+use crate::quarantine::{Quoted, quoted};
 use crate::sql::{self, Words};
 use inbox::{Inbox, Lane, LiveKind};
-use outbox::{Outbox, egress_target_fn, send_called};
+use outbox::{Outbox, SendRequest, egress_target_fn, send};
 use tools::{
     Definition, Effect, EgressRecipient, EgressTarget, EgressTargetFn, Meta, Tool, ToolCall, ToolError, handler,
 };
@@ -29,6 +30,8 @@ pub fn notify_tool(inbox: &Inbox, outbox: &Outbox) -> Tool {
             "subject": {"type": "string", "minLength": 1, "maxLength": 500, "description": "For send, where the channel has one"},
             "priority": {"type": "string", "enum": ["high", "medium", "low"], "default": "medium",
                          "description": "For send: only high is delivered in the owner's quiet hours; the rest waits"},
+            "quote": {"type": "string", "maxLength": 40,
+                      "description": "untrusted:N, to the owner alone: that message is shown to them whole below yours"},
             // Of older prompts. Who is answered comes with the session.
             "request_context": {}}});
         let description = "Answer the person whose message you are dealing with, or send somebody a message. For an \
@@ -98,15 +101,30 @@ async fn notify(call: ToolCall, inbox: Inbox, outbox: Outbox) -> Result<Value, T
             return refused("invalid_arguments", &why);
         }
     }
+    if intent == "react" && call.text("quote").is_some() {
+        return refused("invalid_arguments", "react takes an emoji only; quote with intent reply.");
+    }
+    let quoted = quoted(&call).await?;
     if intent == "send" {
-        let channel = call.text("channel").map(str::to_owned);
-        return send_called(call, &outbox, channel.as_deref()).await;
+        let wanted = SendRequest { channel: call.text("channel"), ..SendRequest::of(&call) };
+        return match &quoted {
+            None => send(&call, &outbox, wanted).await,
+            Some(Quoted { message, label }) => {
+                send(&call, &outbox, SendRequest { message, holds: Some(label), ..wanted }).await
+            }
+        };
     }
     if names_somebody(&call) {
         let why = format!("{intent} goes to the person whose message you deal with; name others with intent send.");
         return refused("invalid_arguments", &why);
     }
-    answer(call, &intent, inbox, outbox).await
+    if quoted.is_some() && !inbox.is_own(call.context()) {
+        return refused(
+            "owner_only",
+            "Nothing was said: only the owner is shown a quote, and somebody else wrote here.",
+        );
+    }
+    answer(call, &intent, quoted, inbox, outbox).await
 }
 
 /// Whether the session deals with a person's message.
@@ -115,16 +133,23 @@ async fn somebody_wrote(call: &ToolCall) -> Result<bool, ToolError> {
     sql::answers_somebody(call, session.0).await
 }
 
-async fn answer(call: ToolCall, intent: &str, inbox: Inbox, outbox: Outbox) -> Result<Value, ToolError> {
+async fn answer(
+    call: ToolCall,
+    intent: &str,
+    quoted: Option<Quoted>,
+    inbox: Inbox,
+    outbox: Outbox,
+) -> Result<Value, ToolError> {
     let Some(session) = call.session() else {
         return refused("nobody_to_answer", "Only a session that deals with a person's message can answer one.");
     };
-    let (message, emoji) = (call.text("message"), call.text("emoji"));
+    let (holds, emoji) = (quoted.as_ref().map(|quoted| &quoted.label), call.text("emoji"));
+    let message = quoted.as_ref().map(|quoted| quoted.message.as_str()).or_else(|| call.text("message"));
     let ctx = call.context().clone();
     let (lane, request, trust) = (Lane::of_request(&ctx), ctx.request_id.0, ctx.trust.as_str());
     let context = json!(ctx);
     let words = Words { session: session.0, request, lane: &lane.0, intent, message, emoji, trust, context: &context };
-    if !sql::say(&call, words).await? {
+    if !sql::say(&call, words, holds).await? {
         return refused(
             "nobody_to_answer",
             "This session was not started by a person's message; send the owner a message, or end with a report.",

@@ -88,6 +88,7 @@ async fn remind(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
         priority: Priority::High,
         due_at: at,
         deferred: Some("scheduled"),
+        holds: None,
     };
     let (id, fresh) = outbox.enqueue(&call, &delivery).await?;
     let mut said = json!({"id": id, "delivery_id": id, "status": "scheduled", "remind_at": at.to_string(),

@@ -20,7 +20,7 @@ pub use outlook::{LimitLeft, PriceBound};
 pub use sum::{Limit, Sum};
 pub use watch::Watch;
 
-use base::{RequestContext, Trust};
+use base::RequestContext;
 use config::{BudgetsConfig, ButlerConfig, Pricing};
 use llm_api::Failure;
 use meter::Share;
@@ -48,10 +48,15 @@ impl Budgets {
         &self.ledger
     }
 
-    /// Today's account of a butler for a session that begins under this request.
-    pub async fn account(&self, butler: &ButlerConfig, request: &RequestContext) -> Result<Account, StoreError> {
+    /// Today's account of a butler for a session that begins under this request. `strangers`: their limits hold too.
+    pub async fn account(
+        &self,
+        butler: &ButlerConfig,
+        request: &RequestContext,
+        strangers: bool,
+    ) -> Result<Account, StoreError> {
         let (own, all) = (&butler.budgets, &*self.settings);
-        let strangers = Limit { usd: all.stranger_day_usd, tokens: all.stranger_day_tokens };
+        let of_strangers = Limit { usd: all.stranger_day_usd, tokens: all.stranger_day_tokens };
         Ok(Account {
             limits: Limits {
                 turns: Some(butler.sessions.max_turns),
@@ -68,7 +73,7 @@ impl Budgets {
                     tokens: own.day_tokens.or(all.butler_day_tokens),
                 },
                 tenant: Limit { usd: all.tenant_day_usd, tokens: all.tenant_day_tokens },
-                strangers: (request.trust == Trust::Stranger).then_some(strangers),
+                strangers: strangers.then_some(of_strangers),
             },
         })
     }

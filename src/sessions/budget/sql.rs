@@ -29,8 +29,9 @@ pub(super) struct OfButler {
     pub strangers: Sum,
 }
 
-/// Whether a stranger's message started the session: its trust may have fallen since, its request stays.
-const BY_STRANGER: &str = "context #>> '{request,trust}' = 'stranger'";
+/// Whether a stranger's message started the session: its trust may have fallen since, its request stays. The trust of what
+/// is only inspected is not that of whoever wants it inspected.
+const BY_STRANGER: &str = "(context #>> '{request,trust}' = 'stranger' AND trigger_source <> 'inspect')";
 
 /// What each butler's sessions used that got their slot between the two moments.
 pub(super) async fn sums(

@@ -11,7 +11,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::{Entry, Reply, ToolSet};
 use crate::audit::Outcome;
-use crate::call::{ToolCall, ToolError, may_be_dropped, redact};
+use crate::call::{ToolCall, ToolError, UNTRUSTED, may_be_dropped, redact};
 use crate::egress::{self, EgressTarget, GateDecision};
 use crate::taint;
 use access::Caller;
@@ -262,8 +262,8 @@ fn shown(call: &ToolCall, result: &Result<Value, ToolError>) -> Label {
     let label = call.seen.label();
     let tells = match result {
         Ok(_) => call.def.meta.reads_private,
-        // What is wrong with its arguments, a session can see without asking.
-        Err(ToolError::Refused { code: "invalid_arguments", .. }) => false,
+        // What is wrong with its arguments, and that others influenced it, a session can see without asking.
+        Err(ToolError::Refused { code: "invalid_arguments" | UNTRUSTED, .. }) => false,
         Err(_) => true,
     };
     if tells { Label { audience: Audience::Household, ..label } } else { label }
