@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 
 use access::credentials::Credentials;
 use access::{OperatorTokens, TokenBook};
@@ -50,4 +50,6 @@ pub struct HouseholdServices {
     pub outbox: Outbox,
     /// What sessions cost and may cost.
     pub budgets: Budgets,
+    /// Butlers that may boot at once, so that none waits longer for a connection than a connection is waited for.
+    pub boots: Semaphore,
 }

@@ -4,6 +4,7 @@
 //! is a database that knows versions which this binary doesn't.
 
 use std::path::{Path, PathBuf};
+use std::sync::OnceLock;
 use std::time::Instant;
 
 use include_dir::{Dir, include_dir};
@@ -117,10 +118,15 @@ pub(super) fn shipped_names(chains: &[String], kinds: &[&str]) -> Result<Vec<Str
 }
 
 /// The functions that shipped files make in butlers' schemas.
-pub(super) fn shipped_functions() -> Result<Vec<String>, MigrationError> {
+pub(super) fn shipped_functions() -> Result<&'static [String], MigrationError> {
+    static FUNCTIONS: OnceLock<Vec<String>> = OnceLock::new();
+    if let Some(known) = FUNCTIONS.get() {
+        return Ok(known);
+    }
     let chains: Vec<String> =
         SHIPPED.dirs().map(|d| d.path().display().to_string()).filter(|d| d != "shared").collect();
-    shipped_names(&chains, &["function"])
+    let found = shipped_names(&chains, &["function"])?;
+    Ok(FUNCTIONS.get_or_init(|| found))
 }
 
 /// What a statement that begins here makes.
@@ -218,7 +224,7 @@ pub(super) async fn run(
 /// Refuses what the files of a roster have left in a schema and may not stay.
 async fn refuse_stored(client: &Client, chain: &Chain, roster: &RosterOwner) -> Result<(), MigrationError> {
     let schema = roster.schema.as_str();
-    let found = stored::problem(client, schema, &roster.role(), &shipped_functions()?).await;
+    let found = stored::problem(client, schema, &roster.role(), shipped_functions()?).await;
     let found = found.map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
     let Some((relation, problem)) = found else { return Ok(()) };
     let called = relation.trim_end_matches("()");
@@ -306,7 +312,7 @@ impl RosterOwner {
         let mut client = self.log_in().await?;
         let taken = shipped_functions()?;
         for m in files {
-            self.apply_one(daemon, &mut client, chain, m, &taken).await?;
+            self.apply_one(daemon, &mut client, chain, m, taken).await?;
             base::crash::point("migration.after_commit");
             let (schema, version, name) = (&self.schema, m.version, &m.name);
             tracing::info!(schema, chain = chain.name, version, name, "migration applied");

@@ -185,7 +185,17 @@ impl Entry {
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
             self.change(|n| n.state = ButlerState::Booting);
-            let ended = match boot(&self.services, &config, self.stop.clone()).await {
+            let turn = tokio::select! {
+                () = self.stop.cancelled() => None,
+                turn = self.services.boots.acquire() => turn.ok(),
+            };
+            let Some(turn) = turn else {
+                booted.cancel();
+                break;
+            };
+            let came = boot(&self.services, &config, self.stop.clone()).await;
+            drop(turn);
+            let ended = match came {
                 Ok(running) => self.live(running, &booted).await,
                 Err(e) => Err(e),
             };

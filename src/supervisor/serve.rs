@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::broadcast;
+use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
 use super::foundation::{FoundationError, lay};
@@ -93,6 +93,8 @@ pub fn with_causes(e: &dyn std::error::Error) -> String {
     text
 }
 
+/// Butlers that boot at once: twice as many as there are connections for it.
+const BOOTS: usize = 8;
 /// Live events kept for those who read slowly.
 const EVENTS: usize = 1024;
 /// How often idle connections are looked at.
@@ -255,6 +257,7 @@ async fn run(
             false => None,
         },
         config: household.config.clone(),
+        boots: Semaphore::new(BOOTS),
     });
     services.metrics.tell_of(services.db.queue_metrics());
     if let Some(prepare) = hooks.prepare {

@@ -9,7 +9,24 @@ pub(crate) const STORED: &str = "
     WITH place AS (SELECT n.oid AS nsp, o.oid AS owner FROM pg_catalog.pg_namespace n, pg_catalog.pg_roles o
                    WHERE n.nspname = $1 AND o.rolname = $2),
     routine AS (SELECT p.* FROM pg_catalog.pg_proc p, place WHERE p.pronamespace = place.nsp AND p.proowner = place.owner),
-    relation AS (SELECT c.* FROM pg_catalog.pg_class c, place WHERE c.relnamespace = place.nsp AND c.relowner = place.owner)
+    relation AS (SELECT c.* FROM pg_catalog.pg_class c, place WHERE c.relnamespace = place.nsp AND c.relowner = place.owner),
+    -- Materialized, or each expression of the whole database is written out and searched before the schema is asked.
+    computed AS MATERIALIZED (
+        SELECT c.relname, pg_get_expr(d.adbin, d.adrelid) AS text
+          FROM pg_catalog.pg_attrdef d JOIN relation c ON c.oid = d.adrelid
+        UNION ALL SELECT c.relname, pg_get_constraintdef(k.oid)
+          FROM pg_catalog.pg_constraint k JOIN relation c ON c.oid = k.conrelid WHERE k.contype = 'c'
+        UNION ALL SELECT t.typname, pg_get_constraintdef(k.oid)
+          FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_type t ON t.oid = k.contypid JOIN place ON t.typnamespace = place.nsp
+        UNION ALL SELECT t.typname, t.typdefault
+          FROM pg_catalog.pg_type t JOIN place ON t.typnamespace = place.nsp WHERE t.typdefault IS NOT NULL
+        UNION ALL SELECT c.relname, pg_get_indexdef(i.indexrelid)
+          FROM pg_catalog.pg_index i JOIN relation c ON c.oid = i.indrelid WHERE i.indexprs IS NOT NULL OR i.indpred IS NOT NULL
+        UNION ALL SELECT c.relname, pg_get_viewdef(c.oid) FROM relation c WHERE c.relkind IN ('v', 'm')
+        UNION ALL SELECT c.relname, pg_get_triggerdef(t.oid)
+          FROM pg_catalog.pg_trigger t JOIN relation c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal
+        UNION ALL SELECT p.proname, pg_get_function_sqlbody(p.oid) FROM routine p WHERE p.prosqlbody IS NOT NULL
+        UNION ALL SELECT p.proname, pg_get_function_arguments(p.oid) FROM routine p WHERE p.pronargdefaults > 0)
     SELECT p.proname || '()' AS relation, CASE
                WHEN p.prosecdef THEN 'is SECURITY DEFINER, which would run with the owner''s rights'
                WHEN (SELECT l.lanname FROM pg_catalog.pg_language l WHERE l.oid = p.prolang) NOT IN ('sql', 'plpgsql')
@@ -45,23 +62,8 @@ pub(crate) const STORED: &str = "
     SELECT c.relname::text, 'has a trigger that can be deferred', NULL
       FROM pg_catalog.pg_trigger t JOIN relation c ON c.oid = t.tgrelid WHERE t.tgdeferrable AND NOT t.tgisinternal
     UNION ALL
-    SELECT found.relname::text, 'computes with ' || substring(found.text FROM $4) || ', which nothing stored may', NULL FROM (
-        SELECT c.relname, pg_get_expr(d.adbin, d.adrelid) AS text
-          FROM pg_catalog.pg_attrdef d JOIN relation c ON c.oid = d.adrelid
-        UNION ALL SELECT c.relname, pg_get_constraintdef(k.oid)
-          FROM pg_catalog.pg_constraint k JOIN relation c ON c.oid = k.conrelid WHERE k.contype = 'c'
-        UNION ALL SELECT t.typname, pg_get_constraintdef(k.oid)
-          FROM pg_catalog.pg_constraint k JOIN pg_catalog.pg_type t ON t.oid = k.contypid JOIN place ON t.typnamespace = place.nsp
-        UNION ALL SELECT t.typname, t.typdefault
-          FROM pg_catalog.pg_type t JOIN place ON t.typnamespace = place.nsp WHERE t.typdefault IS NOT NULL
-        UNION ALL SELECT c.relname, pg_get_indexdef(i.indexrelid)
-          FROM pg_catalog.pg_index i JOIN relation c ON c.oid = i.indrelid WHERE i.indexprs IS NOT NULL OR i.indpred IS NOT NULL
-        UNION ALL SELECT c.relname, pg_get_viewdef(c.oid) FROM relation c WHERE c.relkind IN ('v', 'm')
-        UNION ALL SELECT c.relname, pg_get_triggerdef(t.oid)
-          FROM pg_catalog.pg_trigger t JOIN relation c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal
-        UNION ALL SELECT p.proname, pg_get_function_sqlbody(p.oid) FROM routine p WHERE p.prosqlbody IS NOT NULL
-        UNION ALL SELECT p.proname, pg_get_function_arguments(p.oid) FROM routine p WHERE p.pronargdefaults > 0) found
-     WHERE found.text ~ $4
+    SELECT computed.relname::text, 'computes with ' || substring(computed.text FROM $4) || ', which nothing stored may', NULL
+      FROM computed WHERE computed.text ~ $4
     UNION ALL
     SELECT c.relname::text, CASE c.relkind WHEN 'v' THEN 'is a view with its owner''s rights; add WITH (security_invoker = true)'
                                            ELSE 'is a copy of rows that no policy guards; use a table or a view' END, NULL
