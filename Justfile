@@ -92,7 +92,9 @@ bench-recall file=env('BUTLERD_EVAL_DATA', ''):
 # 10,000 messages under 50 kills, 1,000 deliveries under 20, a database that is away for 20 s and for 5 minutes, 10,000
 # operations of memory, 10,000 days of schedules, a thousand sessions that misbehave. `STORM_MESSAGES`, `STORM_KILLS`,
 # `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` change the numbers; `STORM_TELL=1` shows the progress.
-# Run for about two hours what `cargo test` does for seconds.
+# Each flood for 8 minutes, with the promised times (`FLOOD_SECONDS`); the generators of attacks, of harmless requests and
+# of lattice programs (`BUTLERD_TEST_CASES`, `BUTLERD_TEST_BENIGN`, `BUTLERD_TEST_PROGRAMS`).
+# Run for about three hours what `cargo test` does for seconds.
 soak:
     STORM_MESSAGES=${STORM_MESSAGES:-10000} STORM_KILLS=${STORM_KILLS:-50} cargo test --test it inbound_storm -- --nocapture
     NOTIFIES=${NOTIFIES:-1000} NOTIFY_KILLS=${NOTIFY_KILLS:-20} cargo test --test it delivery_storm -- --nocapture
@@ -100,6 +102,8 @@ soak:
     CUT_SECONDS=20 cargo test --test it inbound_database
     CUT_SECONDS=300 cargo test --test it inbound_database
     SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release -p schedule due
+    FLOOD_SECONDS=${FLOOD_SECONDS:-480} cargo test --release --test it -- floods --nocapture --test-threads 1
+    BUTLERD_TEST_CASES=${BUTLERD_TEST_CASES:-300} BUTLERD_TEST_BENIGN=${BUTLERD_TEST_BENIGN:-200} BUTLERD_TEST_PROGRAMS=${BUTLERD_TEST_PROGRAMS:-10000} cargo test --test it -- ratchet injections lattice --nocapture
     BENCH_ONLY=soak cargo bench --bench house
 
 # Write config/butlerd.toml again from the settings' documentation in the code.

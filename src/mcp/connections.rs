@@ -42,10 +42,12 @@ struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            unproven: 256,
+            // As many as fill the port's queue of connections that wait to be accepted give way within a tenth of a
+            // second: that is how long whoever has a token waits behind a crowd that has none.
+            unproven: 1024,
             proven: 512,
             of_session: 64,
-            grace: Duration::from_millis(250),
+            grace: Duration::from_millis(100),
             first_head: Duration::from_secs(5),
             unproven_life: Duration::from_secs(10),
         }

@@ -1,9 +1,10 @@
-//! `tools/call` of `state_get` and `state_set` beside their floors, interleaved: a noisy minute hits all of them.
+//! `tools/call` of `state_get` and `state_set` beside their floors, and of `measurement_latest`, which a roster declares in
+//! SQL, interleaved: a noisy minute hits all of them.
 
 use serde_json::json;
 
 use crate::daemon::Daemon;
-use crate::household::{Household, MODEL};
+use crate::household::{Household, MODEL, READER};
 use crate::part::{Measured, Part, Window};
 use crate::table::{self, Verdict, median};
 use crate::{Failed, Plan, boot, floor_sql, load, machine};
@@ -42,7 +43,7 @@ pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
     let daemon = Daemon::start(household, &[]).await?;
     let mut sdk = Part::start("floor-sdk", &[], None)?;
     let sdk_port = sdk.receive().await?;
-    prepare(household, daemon.ready.ports[MODEL], &daemon.ready.token).await?;
+    prepare(household, &daemon).await?;
     let window = Window {
         warm_up_ms: u64::try_from(plan.warm_up.as_millis())?,
         measured_ms: u64::try_from(plan.measured.as_millis())?,
@@ -63,7 +64,7 @@ pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
 
 impl Bench<'_> {
     async fn at(&self, plan: &Plan, connections: usize) -> Result<(), Failed> {
-        let (mut get, mut set) = (Rounds::default(), Rounds::default());
+        let (mut get, mut set, mut latest) = (Rounds::default(), Rounds::default(), Rounds::default());
         let (mut sdks, mut selects, mut upserts) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..plan.rounds {
             let bare = self.load(self.sdk_port, None, bodies(connections, |_| call("noop", &json!({"key": "bench"}))));
@@ -71,6 +72,12 @@ impl Bench<'_> {
             let select = self.sql(connections, false).await?;
             let ours = self.ours(connections, |_| call("state_get", &json!({"key": "bench"}))).await?;
             get.add(&bare, &select, ours);
+            if connections == TARGET_AT {
+                let read = bodies(connections, |_| call("measurement_latest", &json!({"kind": "weight"})));
+                let ready = &self.daemon.ready;
+                let read = self.load(ready.ports[READER], Some(ready.reader_token.clone()), read).await?;
+                latest.add(&bare, &select, read);
+            }
             let upsert = self.sql(connections, true).await?;
             let ours = self
                 .ours(connections, |n| call("state_set", &json!({"key": format!("set-{n}"), "value": {"n": n}})))
@@ -82,6 +89,9 @@ impl Bench<'_> {
         }
         get.print("state_get", connections, median(&sdks), median(&selects));
         set.print("state_set", connections, median(&sdks), median(&upserts));
+        if connections == TARGET_AT {
+            latest.print("measurement_latest", connections, median(&sdks), median(&selects));
+        }
         Ok(())
     }
 
@@ -157,17 +167,27 @@ fn call(tool: &str, arguments: &serde_json::Value) -> String {
         .to_string()
 }
 
-/// The table of the floors, and the key that is read.
-async fn prepare(household: &Household, port: u16, token: &str) -> Result<(), Failed> {
+/// The table of the floors, the key that is read, and the measurement.
+async fn prepare(household: &Household, daemon: &Daemon) -> Result<(), Failed> {
     let (client, connection) = boot::owner(household, "butlers")?.connect(tokio_postgres::NoTls).await?;
     let driver = base::task::spawn(base::task::Kind::Job, "bench", connection);
     client.batch_execute(floor_sql::TABLE).await?;
     drop(client);
     driver.await??;
+    let ready = &daemon.ready;
+    let set = call("state_set", &json!({"key": "bench", "value": {"n": 1}}));
+    once(ready.ports[MODEL], &ready.token, set).await?;
+    let log = call("measurement_log", &json!({"kind": "weight", "value": {"kg": 82}}));
+    once(ready.ports[READER], &ready.reader_token, log).await
+}
+
+/// Makes a call for what it leaves.
+async fn once(port: u16, token: &str, body: String) -> Result<(), Failed> {
     let mut part = Part::start("load", &[], None)?;
-    let bodies = vec![call("state_set", &json!({"key": "bench", "value": {"n": 1}}))];
     let window = Window { warm_up_ms: 0, measured_ms: 1 };
-    part.send(&load::Order { port, path: "/mcp".to_owned(), token: Some(token.to_owned()), window, bodies }).await?;
+    let order =
+        load::Order { port, path: "/mcp".to_owned(), token: Some(token.to_owned()), window, bodies: vec![body] };
+    part.send(&order).await?;
     let _: String = part.receive().await?;
     let _: Measured = part.receive().await?;
     part.finish().await

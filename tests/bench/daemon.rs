@@ -19,7 +19,7 @@ use modules::Catalog;
 use supervisor::{Hooks, Supervisor, serve_with};
 use telemetry::start_log;
 
-use crate::household::{Household, MODEL};
+use crate::household::{Household, MODEL, READER};
 use crate::part::Part;
 use crate::{Failed, machine, trigger};
 
@@ -30,6 +30,8 @@ pub struct Ready {
     pub ports: BTreeMap<String, u16>,
     /// A session's token for the butler that is called.
     pub token: String,
+    /// The same for the butler whose tool reads a table of its roster.
+    pub reader_token: String,
     /// Connections of each butler's pool.
     pub pool_size: u16,
     /// Which PostgreSQL.
@@ -83,7 +85,20 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
 async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
     let cpu_seconds = machine::own_cpu();
     let house = supervisor.services();
-    let butler = supervisor.butler(MODEL)?;
+    Ok(Ready {
+        butlers_up: supervisor.butlers().len(),
+        ports: supervisor.ports().into_iter().map(|(name, port)| (name.to_string(), port)).collect(),
+        token: session_token(supervisor, MODEL)?,
+        reader_token: session_token(supervisor, READER)?,
+        pool_size: house.config.database.pool_size,
+        server: supervisor.status().await.database.server,
+        cpu_seconds,
+    })
+}
+
+/// A token as a session of the owner's has it at this butler.
+fn session_token(supervisor: &Supervisor, butler: &str) -> Result<String, Failed> {
+    let butler = supervisor.butler(butler)?;
     let clock: &Clock = supervisor.clock();
     let token = Token::generate().map_err(|e| e.to_string())?;
     let context = RequestContext::root(clock, TenantId::owner(), "cli", "bench", "owner", Trust::Owner);
@@ -102,15 +117,8 @@ async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
         ends: access::ChannelEnds::default(),
         expires_at: None,
     };
-    house.book.insert(token.sha256(), grant);
-    Ok(Ready {
-        butlers_up: supervisor.butlers().len(),
-        ports: supervisor.ports().into_iter().map(|(name, port)| (name.to_string(), port)).collect(),
-        token: token.expose().to_owned(),
-        pool_size: house.config.database.pool_size,
-        server: supervisor.status().await.database.server,
-        cpu_seconds,
-    })
+    supervisor.services().book.insert(token.sha256(), grant);
+    Ok(token.expose().to_owned())
 }
 
 /// A running daemon. Dropped, it is told to end and waited for, so that its database ends with it.

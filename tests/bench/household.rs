@@ -8,6 +8,9 @@ use crate::{Failed, soak};
 /// The butler that is measured, and the one that the others are copies of: it has no tools or tables of its own.
 pub const MODEL: &str = "general";
 
+/// The butler whose tool `measurement_latest` reads a table that its roster made.
+pub const READER: &str = "health";
+
 /// The butler whose sessions misbehave.
 pub const FAKE: &str = "faker";
 

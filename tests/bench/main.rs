@@ -4,7 +4,7 @@
 //! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
 //! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,memory,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
+//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,memory,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
 //! sessions of the child that misbehaves, and whether anything is left of them. In it, and in the overhead, this program
 //! plays that child as well.
 //!
@@ -38,6 +38,7 @@ mod routing_score;
 #[path = "../soak/mod.rs"]
 mod soak;
 mod soaking;
+mod strangers;
 mod table;
 mod trade;
 mod trigger;
@@ -156,6 +157,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("trigger") {
         trigger::measure(&plan, &seven).await?;
+    }
+    if wanted("strangers") {
+        strangers::measure(&plan, &seven).await?;
     }
     if wanted("memory") {
         memory::measure(&plan).await?;

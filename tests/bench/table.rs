@@ -127,6 +127,11 @@ pub fn trigger(times: usize, first_request: f64, model: f64, end: f64) {
     );
 }
 
+pub fn strangers(times: usize, calls: usize, owner: f64, stranger: f64, verdict: Verdict) {
+    println!("\nA session of {calls} calls, from its trigger to its closed row, p50 of {times}");
+    println!("  the owner's: {owner:.1} ms; a stranger's: {stranger:.1} ms   {verdict}");
+}
+
 pub fn overhead_head() {
     println!("\nbutlerd's own share of a session, p50: the child tells when it began and when it gave its final event");
 }

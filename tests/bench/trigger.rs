@@ -24,7 +24,7 @@ use testkit::model::{Script, ScriptedModel};
 use crate::daemon::Daemon;
 use crate::household::{Household, MODEL};
 use crate::table::{self, median};
-use crate::{Failed, Plan, machine, overhead};
+use crate::{Failed, Plan, machine, overhead, strangers};
 
 /// When the protocol library first got a request since it was last armed; 0 while it has not.
 #[derive(Clone, Default)]
@@ -62,6 +62,8 @@ struct Times {
 pub enum Order {
     /// One session of the native agent.
     Native,
+    /// One session of somebody who is believed so far: see [`strangers`].
+    Believed(Trust),
     /// Sessions of the child that misbehaves: see [`overhead`].
     Fake(overhead::Load),
 }
@@ -70,9 +72,16 @@ pub enum Order {
 pub async fn obey(supervisor: &Supervisor, probe: &Probe) -> Result<(), Failed> {
     let mut lines = BufReader::new(tokio::io::stdin()).lines();
     while let Some(line) = lines.next_line().await? {
-        if let Order::Fake(load) = serde_json::from_str(&line)? {
-            println!("{}", serde_json::to_string(&overhead::carry_out(supervisor, load).await?)?);
-            continue;
+        match serde_json::from_str(&line)? {
+            Order::Native => {}
+            Order::Believed(trust) => {
+                println!("{}", serde_json::to_string(&strangers::carry_out(supervisor, trust).await?)?);
+                continue;
+            }
+            Order::Fake(load) => {
+                println!("{}", serde_json::to_string(&overhead::carry_out(supervisor, load).await?)?);
+                continue;
+            }
         }
         let butler = supervisor.butler(MODEL)?;
         probe.0.store(0, Ordering::Release);

@@ -16,7 +16,7 @@ const SLOW: usize = 200;
 const PROMPT: Duration = Duration::from_secs(8);
 
 /// Both ends of each connection are descriptors; the other one is the daemon's.
-fn more_descriptors() {
+pub fn more_descriptors() {
     let mut limit = libc::rlimit { rlim_cur: 0, rlim_max: 0 };
     unsafe {
         assert_eq!(libc::getrlimit(libc::RLIMIT_NOFILE, &mut limit), 0);

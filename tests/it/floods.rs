@@ -1,0 +1,213 @@
+//! Attackers flood the household, and the owner goes on: his messages are taken, and their sessions begin.
+//!
+//! For a few seconds here, with generous bounds: what counts then is the order. `FLOOD_SECONDS=480` is the long form
+//! (`just soak`), on a machine that nobody else uses: it holds the promised 200 ms and 5 s, and tells what it saw.
+
+mod attackers;
+mod owner;
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+use tokio_postgres::Client;
+
+use crate::idle_sockets::more_descriptors;
+use crate::inbound::message;
+use crate::soak::proc;
+use crate::support::{Daemon, Household, child_environment, http, model};
+use attackers::{Attack, Body};
+use owner::Owner;
+
+/// So much more memory a flood may cost the daemon, in KiB.
+const MEMORY: u64 = 400 * 1024;
+
+/// How long each flood lasts, and whether somebody asked for that.
+fn length() -> (Duration, bool) {
+    let asked = std::env::var("FLOOD_SECONDS").ok().and_then(|seconds| seconds.parse().ok());
+    (Duration::from_secs(asked.unwrap_or(4)), asked.is_some())
+}
+
+/// The owner's messages are answered at once; what strangers send keeps a model busy for ever.
+fn conversations() -> Value {
+    json!([
+        {"when": "FLOOD", "steps": [{"hang": true}]},
+        {"when": "(?s)weigh.*Route the message in", "steps": [
+            {"call": {"tool": "route_to_butler", "arguments": {"butler": "health", "prompt": "I weigh 82 kg"}}}]},
+        {"when": "weigh", "steps": [{"say": "Noted."}]},
+    ])
+}
+
+/// A message of a sender of whom nobody has proven anything.
+fn strangers(sender: &str, id: &str, text: &str) -> Value {
+    let mut envelope = message(id, &format!("thread {id}"), text);
+    envelope["sender"] = json!({"identity": sender, "authenticated": {"result": "none", "method": "platform"}});
+    envelope["control"]["policy_tier"] = json!("high_priority");
+    envelope
+}
+
+/// The token of a connector that is believed about nobody.
+fn connector(household: &Household) -> String {
+    let (code, out, err) = household.cli(&["token", "new", "--json", "--scope", "ingest"]);
+    assert_eq!(code, 0, "{out}{err}");
+    let made: Value = serde_json::from_str(&out).expect("JSON");
+    made["token"].as_str().expect("a token").to_owned()
+}
+
+async fn count(db: &Client, sql: &str) -> i64 {
+    db.query_one(sql, &[]).await.expect("a count").get(0)
+}
+
+/// Lets the owner write for as long as a flood lasts, and demands what he is promised. The attack that came to its end.
+async fn beside(name: &str, household: &Household, daemon: &Daemon, attack: Attack) -> attackers::Done {
+    let db = household.owner().await;
+    let (length, asked) = length();
+    let before = proc::memory(daemon.pid(), "VmRSS");
+    let mut owner = Owner::new(daemon);
+    let most = owner.write_for(length, || proc::memory(daemon.pid(), "VmRSS")).await;
+    let done = attack.end().await;
+    let seen = owner.heard(&db).await;
+    println!("{name}, {} s: {seen}; {done}; {before} KiB before, at most {most}", length.as_secs());
+    assert!(done.tried > 0, "nobody attacked");
+    assert!(most < before + MEMORY, "{name}: {most} KiB, and {before} before");
+    // A shared machine may stand still for a while; whoever asked for a length says that this one does not.
+    let (accept, start) = if asked { (200, 5000) } else { (10_000, 30_000) };
+    assert!(seen.accepts.p99() <= Duration::from_millis(accept), "{name}: {seen}");
+    assert!(seen.starts.p99() <= Duration::from_millis(start), "{name}: {seen}");
+    done
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn strangers_who_flood_with_messages_keep_the_owner_from_nothing() {
+    let model = model(conversations()).await;
+    let (_, asked) = length();
+    let mut household = Household::with_model(&model);
+    if !asked {
+        // Small, so that a few seconds fill what is theirs of it.
+        household =
+            household.replace("switchboard/butler.toml", "worker_count = 3", "worker_count = 3\nmax_backlog = 400");
+    }
+    let daemon = household.start().await;
+    let token = connector(&household);
+    // Each message has a sender of its own, whom the connector names and nobody proves: no limit of one sender counts them.
+    let envelope = |n: usize| {
+        let mut envelope = strangers(&format!("eve-{n}"), &format!("flood {n}"), &format!("FLOOD {n}"));
+        if n.is_multiple_of(2) {
+            envelope["control"]["pinned_target"] = json!("health");
+        }
+        envelope.to_string()
+    };
+    let url = format!("http://{}/api/ingest", daemon.admin());
+    let done = beside("messages", &household, &daemon, Attack::messages(8, &url, &token, envelope)).await;
+    let db = household.owner().await;
+    let taken = "SELECT count(*) FROM switchboard.message_inbox WHERE trust = 'stranger'";
+    let taken = count(&db, taken).await;
+    assert!(taken >= i64::try_from(done.of(202)).expect("a number"), "{taken} on record, and acknowledged: {done}");
+    if !asked {
+        assert!(done.of(429) > 0, "their share was never used up: {done}");
+        // Two writers look at the room side by side: what one takes in a statement the other may not have seen.
+        assert!(taken <= 300 + 8, "{taken} of 400 are waiting; a quarter is the owner's");
+    }
+    let waiting = "SELECT count(*) FROM switchboard.message_inbox WHERE trust = 'stranger' AND settled_at IS NULL";
+    assert!(count(&db, waiting).await > 100, "the owner went before them");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sockets_without_a_token_keep_the_owner_from_nothing() {
+    more_descriptors();
+    let model = model(conversations()).await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let admin: u16 = daemon.admin().rsplit_once(':').expect("a port").1.parse().expect("a port");
+    let ports = [admin, daemon.port("health"), daemon.port("switchboard")];
+    let done = beside("sockets", &household, &daemon, Attack::sockets(&ports)).await;
+    assert!(done.tried > 3 * attackers::SOCKETS, "those that were closed were replaced: {done}");
+    let called = daemon.mcp("health").ok("status", json!({})).await;
+    assert!(called.is_object(), "{called}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_session_that_makes_costly_schedules_keeps_the_owner_from_nothing() {
+    let model = model(conversations()).await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let mut held = message("held", "held", "FLOOD with schedules");
+    held["control"]["pinned_target"] = json!("health");
+    let (status, said) = crate::inbound::ingest(&daemon, &held).await;
+    assert_eq!(status, 202, "{said}");
+    // The session itself hangs; somebody else calls with its token.
+    let (environment, _) = child_environment(&household).await;
+    let servers: Value = serde_json::from_str(&environment["MCP_SERVERS"]).expect("JSON");
+    let server = servers["mcpServers"].as_object().and_then(|all| all.values().next()).expect("a server").clone();
+    let text = |value: &Value| value.as_str().expect("a text").to_owned();
+    let url = text(&server["url"]);
+    let authorization = text(&server["headers"]["Authorization"]);
+    let token = authorization.strip_prefix("Bearer ").expect("a token").to_owned();
+    let patterns =
+        ["* * 30 2 *", "* * * 31 2,4,6,9,11 *", "* * 31 4 +1", "0 0 29 2 +1", "59 59 23 29 2 +6", "0 0 1 1 +L"];
+    let call = move |n: usize| {
+        let wish = json!({"name": format!("flood {n}"), "cron": patterns[n % patterns.len()], "prompt": "x"});
+        json!({"jsonrpc": "2.0", "id": n, "method": "tools/call",
+               "params": {"name": "schedule_create", "arguments": wish}})
+        .to_string()
+    };
+    let done = beside("cron", &household, &daemon, Attack::messages(4, &url, &token, call)).await;
+    assert!(done.of(200) > 10, "they were answered: {done}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn big_bodies_keep_the_owner_from_nothing() {
+    let model = model(conversations()).await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let token = connector(&household);
+    let admin: u16 = daemon.admin().rsplit_once(':').expect("a port").1.parse().expect("a port");
+    let health = daemon.port("health");
+    let bodies = [
+        Body { port: admin, path: "/api/ingest", token: token.clone() },
+        Body { port: health, path: "/mcp", token: daemon.token() },
+        Body { port: health, path: "/mcp", token: "nobody's".to_owned() },
+    ];
+    let done = beside("bodies", &household, &daemon, Attack::bodies(&bodies)).await;
+    assert!(done.of(413) > 0 && done.of(401) > 0, "what was too big or nobody's was refused: {done}");
+}
+
+/// What bounds strangers who take a new name for each message is what strangers have together.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn new_names_for_each_message_get_strangers_no_more_than_their_share() {
+    let model = model(conversations()).await;
+    let household = Household::with_model(&model).replace(
+        "switchboard/butler.toml",
+        "worker_count = 3",
+        "worker_count = 3\nmax_backlog = 40",
+    );
+    let daemon = household.start().await;
+    let token = connector(&household);
+    let send = async |envelope: &Value, token: &str| {
+        let request = http().post(format!("http://{}/api/ingest", daemon.admin())).bearer_auth(token);
+        let answer = request.json(envelope).send().await.expect("an answer");
+        let after = answer.headers().contains_key("retry-after");
+        (answer.status().as_u16(), after, answer.json::<Value>().await.expect("JSON"))
+    };
+    for n in 0..60 {
+        let mut envelope = strangers(&format!("name-{n}"), &n.to_string(), &format!("FLOOD {n}"));
+        // Some call themselves by the owner's name, which nobody proves.
+        if n % 10 == 0 {
+            envelope["sender"]["identity"] = json!("4711");
+        }
+        let (status, after, said) = send(&envelope, &token).await;
+        let wanted = if n < 30 { 202 } else { 429 };
+        assert_eq!((status, after), (wanted, n >= 30), "{n}: {said}");
+    }
+    let db = household.owner().await;
+    let of = |trust: &str| format!("SELECT count(*) FROM switchboard.message_inbox WHERE trust = '{trust}'");
+    assert_eq!(count(&db, &of("stranger")).await, 30, "three of four parts, whatever they are called");
+    for n in 0..5 {
+        let mut own = message(&format!("own {n}"), &format!("chat {n}"), "I weigh 82 kg");
+        own["control"]["pinned_target"] = json!("health");
+        let (status, _, said) = send(&own, &daemon.token()).await;
+        assert_eq!(status, 202, "a quarter is kept for those whom the household knows: {said}");
+        let entry = crate::inbound::ended(&daemon, said["request_id"].as_str().expect("an id")).await;
+        assert_eq!(entry["state"], "done", "{entry}");
+    }
+    assert!(count(&db, &of("owner")).await == 5, "he was believed");
+}
