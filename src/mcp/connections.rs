@@ -6,7 +6,7 @@
 //! next request give way as well. A session's token opens only so many requests at a time: one session that was led
 //! astray takes no butler away from the others.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::pin::Pin;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -85,6 +85,8 @@ struct Open {
     seats: BTreeMap<u64, Seat>,
     next: u64,
     unproven: usize,
+    /// The unproven ones of which no request is being answered: who gives way is looked up for each one that comes.
+    quiet: BTreeSet<u64>,
     /// How many requests of each session are being answered.
     sessions: HashMap<SessionId, u32>,
 }
@@ -109,13 +111,15 @@ impl Open {
     fn remove(&mut self, number: u64) -> Option<Seat> {
         let seat = self.seats.remove(&number)?;
         self.unproven -= usize::from(!seat.proven);
+        self.quiet.remove(&number);
         Some(seat)
     }
 
     /// The unproven connection that has been here longest; those whose request is being answered come last.
     fn oldest_unproven(&self) -> Option<(u64, Instant)> {
-        let unproven = self.seats.iter().filter(|(_, seat)| !seat.proven);
-        unproven.min_by_key(|(number, seat)| (seat.busy > 0, **number)).map(|(number, seat)| (*number, seat.since))
+        let quiet = self.quiet.first().copied();
+        let number = quiet.or_else(|| self.seats.iter().find(|(_, seat)| !seat.proven).map(|(number, _)| *number))?;
+        self.seats.get(&number).map(|seat| (number, seat.since))
     }
 
     /// The proven connection that has waited longest for its next request.
@@ -162,6 +166,7 @@ impl Connections {
         let (number, since, leaves) = (open.next, Instant::now(), CancellationToken::new());
         open.next += 1;
         open.unproven += 1;
+        open.quiet.insert(number);
         open.seats.insert(number, Seat { proven: false, busy: 0, since, leaves: leaves.clone() });
         Connection { shared: self.shared.clone(), number, since, leaves, flags: Arc::default() }
     }
@@ -240,9 +245,12 @@ impl Connection {
     /// A request's head has come. Its answer is over when the last of what this returns is dropped.
     pub fn begin(&self) -> Busy {
         self.flags.asked.store(true, Ordering::Relaxed);
-        if let Some(seat) = self.shared.lock().seats.get_mut(&self.number) {
+        let mut open = self.shared.lock();
+        if let Some(seat) = open.seats.get_mut(&self.number) {
             seat.busy += 1;
+            open.quiet.remove(&self.number);
         }
+        drop(open);
         let (shared, flags) = (self.shared.clone(), self.flags.clone());
         Busy { answering: Arc::new(Answering { shared, number: self.number, session: Mutex::default(), flags }) }
     }
@@ -312,6 +320,9 @@ impl Drop for Answering {
         if let Some(seat) = open.seats.get_mut(&self.number) {
             seat.busy = seat.busy.saturating_sub(1);
             seat.since = if seat.proven { Instant::now() } else { seat.since };
+            if !seat.proven && seat.busy == 0 {
+                open.quiet.insert(self.number);
+            }
         }
         let session = self.session.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         if let Some(session) = session
