@@ -13,8 +13,8 @@ use tokio_util::sync::CancellationToken;
 
 use crate::support::http;
 
-/// Sockets at one port, more than it seats: a third idle, a third in the middle of a head, a third a byte at a time.
-pub const SOCKETS: usize = 1200;
+/// Sockets that are held open at one port: a third idle, a third in the middle of a head, a third a byte at a time.
+pub const SOCKETS: usize = 600;
 /// The daemon's limit of a body, by default.
 const LIMIT: usize = 4 << 20;
 /// How often a slow one sends something.
