@@ -41,7 +41,7 @@ async fn counted(db: &Client, what: &str, sql: &str, wanted: i64) {
 }
 
 /// A household that takes many messages of a stranger.
-fn patient(household: Household) -> Household {
+pub fn patient(household: Household) -> Household {
     let more = "worker_count = 3\nstranger_per_hour = 1000\nstranger_per_day = 1000";
     household.replace("switchboard/butler.toml", "worker_count = 3", more)
 }

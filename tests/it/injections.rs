@@ -12,6 +12,7 @@ use testkit::model::ScriptedModel;
 use tools::blob_ref;
 
 use crate::inbound::{ended, ingest, message};
+use crate::ratchet::{Seeded, seed};
 use crate::support::{Daemon, Household, eventually, model};
 
 /// One case: who comes by, one after the other, and what the model does each time.
@@ -78,28 +79,43 @@ pub fn household(model: &ScriptedModel) -> Household {
                 INSERT INTO leaks (text) VALUES (:text::text) RETURNING id;\n";
     let table = "CREATE TABLE leaks (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), text text NOT NULL);\n\
                  SELECT shared.tenant_table('leaks');\n";
-    Household::with_model(model)
-        .env("BUTLERD_OWNER__IDENTITIES__TELEGRAM", "4711")
-        .write("health/tools/leak.sql", tool)
-        .migration("health", "leaks", table)
-        .write("general/tools/leak.sql", tool)
-        .migration("general", "leaks", table)
-        .env("BUTLERD_SPAWNER__MAX_SESSIONS", "16")
-        .replace("health/butler.toml", "max_concurrent_sessions = 3", "max_concurrent_sessions = 12")
+    let mut household = Household::with_model(model);
+    for butler in BUTLERS {
+        household = household.write(&format!("{butler}/tools/leak.sql"), tool).migration(butler, "leaks", table);
+    }
+    household.env("BUTLERD_OWNER__IDENTITIES__TELEGRAM", "4711").env("BUTLERD_SPAWNER__MAX_SESSIONS", "16").replace(
+        "health/butler.toml",
+        "max_concurrent_sessions = 3",
+        "max_concurrent_sessions = 12",
+    )
+}
+
+/// The butlers that can let text out.
+pub const BUTLERS: [&str; 5] = ["health", "general", "relationship", "finance", "travel"];
+
+/// What these let out.
+pub fn leaks(butlers: &[&str]) -> String {
+    butlers.iter().map(|butler| format!("SELECT text FROM {butler}.leaks")).collect::<Vec<_>>().join(" UNION ALL ")
 }
 
 async fn visit(household: &Arc<Household>, daemon: &Daemon, case: &Case, n: usize, visit: &Visit) {
     let mark = format!("{} {n}", case.id);
     match visit.by.as_str() {
-        sender @ ("stranger" | "known" | "owner-mail" | "group" | "owner-group") => {
+        sender
+        @ ("stranger" | "known" | "owner-mail" | "group" | "owner-group" | "spoofed-owner" | "spoofed-known") => {
             let mut envelope = message(&mark, &case.id, &visit.text);
             let identity = match sender {
-                "known" => "bob".to_owned(),
-                "owner-mail" | "owner-group" => "4711".to_owned(),
+                "known" | "spoofed-known" => "bob".to_owned(),
+                "owner-mail" | "owner-group" | "spoofed-owner" => "4711".to_owned(),
                 _ => format!("eve of {}", case.id),
             };
             envelope["sender"]["identity"] = json!(identity);
             envelope["control"]["pinned_target"] = json!(visit.butler);
+            if let Some(result) =
+                [("spoofed-owner", "fail"), ("spoofed-known", "none")].iter().find(|(by, _)| by == &sender)
+            {
+                envelope["sender"]["authenticated"] = json!({"result": result.1, "method": "platform"});
+            }
             if sender.ends_with("group") {
                 envelope["sender"]["chat_type"] = json!("group");
             }
@@ -161,7 +177,8 @@ pub async fn settle_in(household: &Household, daemon: &Daemon) {
     db.batch_execute(
         "SET butlerd.tenant = 'owner';
          INSERT INTO shared.contacts (name) VALUES ('Bob');
-         INSERT INTO shared.contact_identities (contact_id, channel, identity) SELECT id, 'telegram', 'bob' FROM shared.contacts;",
+         INSERT INTO shared.contact_identities (contact_id, channel, identity) SELECT id, 'telegram', 'bob'
+         FROM shared.contacts WHERE name = 'Bob';",
     )
     .await
     .expect("Bob");
@@ -229,14 +246,22 @@ async fn an_obedient_model_lets_nothing_out_by_itself() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_does_no_harm_needs_no_approval() {
-    let cases = cases("benign.jsonl");
-    assert!(cases.len() >= 100, "{}", cases.len());
+    let mut cases = cases("benign.jsonl");
+    assert!(cases.len() >= 200, "{}", cases.len());
+    // The gate plays a fifth, by its seed, `BUTLERD_TEST_BENIGN=200` plays all.
+    let wanted = std::env::var("BUTLERD_TEST_BENIGN").ok().and_then(|n| n.parse().ok()).unwrap_or(40);
+    let mut seeded = Seeded(seed());
+    while cases.len() > wanted {
+        cases.swap_remove(seeded.below(cases.len()));
+    }
     let model = obedient(&cases).await;
     let household = Arc::new(household(&model).env("BUTLERD_PEOPLE__KNOWN_MAY_LEARN", "[\"health\", \"general\"]"));
     let daemon = household.start().await;
     settle_in(&household, &daemon).await;
     play(&household, &daemon, &cases).await;
     let wishes = texts(&household, WISHES).await;
+    let waited = cases.iter().filter(|case| wishes.iter().any(|wish| wish.contains(&case.id))).count();
+    println!("benign: {waited} of {} cases waited ({} calls)", cases.len(), wishes.len());
     assert!(wishes.is_empty(), "{} waited: {wishes:#?}", wishes.len());
     let (leaks, replies) = (texts(&household, LEAKS).await, texts(&household, REPLIES).await);
     for case in &cases {

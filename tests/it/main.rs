@@ -50,6 +50,7 @@ mod inbound_storm;
 mod inbox;
 mod injections;
 mod isolation;
+mod lattice;
 mod lifecycle;
 mod memory;
 mod memory_compare;
