@@ -26,7 +26,14 @@ pub(crate) const STORED: &str = "
         UNION ALL SELECT c.relname, pg_get_triggerdef(t.oid)
           FROM pg_catalog.pg_trigger t JOIN relation c ON c.oid = t.tgrelid WHERE NOT t.tgisinternal
         UNION ALL SELECT p.proname, pg_get_function_sqlbody(p.oid) FROM routine p WHERE p.prosqlbody IS NOT NULL
-        UNION ALL SELECT p.proname, pg_get_function_arguments(p.oid) FROM routine p WHERE p.pronargdefaults > 0)
+        UNION ALL SELECT p.proname, pg_get_function_arguments(p.oid) FROM routine p WHERE p.pronargdefaults > 0),
+    policy AS MATERIALIZED (
+        SELECT t.relname, t.is_house, p.polcmd, p.polpermissive, p.polroles,
+               pg_get_expr(p.polqual, p.polrelid) AS qual, pg_get_expr(p.polwithcheck, p.polrelid) AS withcheck
+          FROM (SELECT c.oid, c.relname, false AS is_house FROM relation c
+                UNION ALL SELECT s.oid, s.relname, true FROM pg_catalog.pg_class s, place
+                           WHERE s.relnamespace = place.nsp AND s.relname = 'state' AND s.relowner <> place.owner) t
+          JOIN pg_catalog.pg_policy p ON p.polrelid = t.oid)
     SELECT p.proname || '()' AS relation, CASE
                WHEN p.prosecdef THEN 'is SECURITY DEFINER, which would run with the owner''s rights'
                WHEN (SELECT l.lanname FROM pg_catalog.pg_language l WHERE l.oid = p.prolang) NOT IN ('sql', 'plpgsql')
@@ -76,11 +83,8 @@ pub(crate) const STORED: &str = "
            AND (SELECT count(*) FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid) = 1
            AND EXISTS (SELECT 1 FROM pg_catalog.pg_policy p WHERE p.polrelid = c.oid AND p.polname = 'tenant'))
     UNION ALL
-    SELECT c.relname::text, 'has a policy of its own; SELECT shared.tenant_table makes the only one', NULL
-      FROM relation c JOIN pg_catalog.pg_policy p ON p.polrelid = c.oid, pg_catalog.pg_policy house, place
-     WHERE house.polrelid = (SELECT s.oid FROM pg_catalog.pg_class s WHERE s.relnamespace = place.nsp AND s.relname = 'state'
-                             AND s.relowner <> place.owner)
-       AND (p.polcmd, p.polpermissive, p.polroles, pg_get_expr(p.polqual, p.polrelid),
-            pg_get_expr(p.polwithcheck, p.polrelid))
-           IS DISTINCT FROM (house.polcmd, house.polpermissive, house.polroles, pg_get_expr(house.polqual, house.polrelid),
-                             pg_get_expr(house.polwithcheck, house.polrelid))";
+    SELECT p.relname::text, 'has a policy of its own; SELECT shared.tenant_table makes the only one', NULL
+      FROM policy p, policy house
+     WHERE house.is_house AND NOT p.is_house
+       AND (p.polcmd, p.polpermissive, p.polroles, p.qual, p.withcheck)
+           IS DISTINCT FROM (house.polcmd, house.polpermissive, house.polroles, house.qual, house.withcheck)";
