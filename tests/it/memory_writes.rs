@@ -485,3 +485,19 @@ async fn a_strangers_word_stands_beside_and_changes_nothing() {
     assert_eq!(homes().await, "Lyon owner superseded, Rome stranger superseded, Paris owner active");
     household.at_rest("after a stranger").await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn what_one_butler_forgets_leaves_the_others_memory_at_work() {
+    let household = household();
+    let daemon = household.start().await;
+    let (health, general) = (daemon.mcp("health"), daemon.mcp("general"));
+    let search = |words: &'static str| general.ok("memory_search", json!({"query": words}));
+    let told = fact(&health, "Ada", "plans", "a week in Lyon").await;
+    assert!(search("Lyon").await.to_string().contains("a week in Lyon"), "it is published");
+    health.ok("memory_forget", json!({"memory_type": "fact", "memory_id": id(&told)})).await;
+    // Of what is published, a number is left; whoever catches up with it goes on.
+    let own = fact(&general, "Bea", "likes", "green tea").await;
+    assert_eq!(own["status"], "stored", "{own}");
+    assert!(search("green tea").await.to_string().contains("green tea"), "its own");
+    assert!(!search("Lyon").await.to_string().contains("a week in Lyon"), "it is forgotten");
+}

@@ -150,12 +150,13 @@ const OWN: &str = "
          FROM memory_rules WHERE tenant_id = shared.tenant() AND change > $1 ORDER BY change LIMIT $2)
     ) changed ORDER BY change LIMIT $2";
 
-/// What has changed of what other butlers than `$3` have published.
+/// What has changed of what other butlers than `$3` have published. What was withdrawn is a number and nothing else.
 const PUBLISHED: &str = "
-    SELECT 'fact' AS kind, memory_id AS id, change, change AS seq, live, NULL::uuid AS thread, subject AS about, predicate, content,
-           embedding, embedding_model, coalesce(valid_from, learned_at) AS at, importance, confidence, decay_rate AS decay,
+    SELECT 'fact' AS kind, memory_id AS id, change, change AS seq, live, NULL::uuid AS thread, subject AS about, predicate,
+           coalesce(content, '') AS content, embedding, embedding_model, coalesce(valid_from, learned_at, 'epoch') AS at,
+           coalesce(importance, 0) AS importance, coalesce(confidence, 0) AS confidence, coalesce(decay_rate, 0) AS decay,
            last_confirmed_at AS confirmed_at, NULL::timestamptz AS used_at, 'global' AS scope, butler,
-           retention_class AS class, entity_id AS entity, object_entity_id AS object, valid_to, 'normal' AS sensitivity,
-           trust
+           coalesce(retention_class, '') AS class, entity_id AS entity, object_entity_id AS object, valid_to,
+           'normal' AS sensitivity, trust
     FROM shared.memory_catalog
     WHERE tenant_id = shared.tenant() AND change > $1 AND butler <> $3 ORDER BY change LIMIT $2";
