@@ -27,8 +27,11 @@ pub fn start_log(config: &TelemetryConfig) -> Result<(), LogError> {
     let filter = filter(&config.log)?;
     let terminal = std::io::stderr().is_terminal();
     let journal = std::env::var_os("JOURNAL_STREAM").is_some();
-    let base =
-        tracing_subscriber::fmt().with_env_filter(filter).with_writer(BoxMakeWriter::new(|| Clean(std::io::stderr())));
+    let base = tracing_subscriber::fmt()
+        .with_env_filter(filter)
+        // It would be written where nothing can be written just now, which ends the task that logs.
+        .log_internal_errors(false)
+        .with_writer(BoxMakeWriter::new(|| Clean(std::io::stderr())));
     let started = match config.format {
         LogFormat::Json => base.json().flatten_event(true).try_init(),
         _ if journal => base.without_time().with_ansi(false).try_init(),
@@ -37,20 +40,22 @@ pub fn start_log(config: &TelemetryConfig) -> Result<(), LogError> {
     started.map_err(|_| LogError::Twice)
 }
 
-/// Takes secrets out of what is written. The log writes each line as a whole, so none can hide between two writes.
+/// Takes secrets out of what is written. The log writes each line as a whole, so none can hide between two writes. A line
+/// that can't be written (its disk is full, its terminal or reader is gone) is lost, and whoever logs it goes on.
 struct Clean<W>(W);
 
 impl<W: Write> Write for Clean<W> {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        match household().cleaned(line) {
-            Some(clean) => self.0.write_all(&clean)?,
-            None => self.0.write_all(line)?,
-        }
+        let _lost = match household().cleaned(line) {
+            Some(clean) => self.0.write_all(&clean),
+            None => self.0.write_all(line),
+        };
         Ok(line.len())
     }
 
     fn flush(&mut self) -> std::io::Result<()> {
-        self.0.flush()
+        let _lost = self.0.flush();
+        Ok(())
     }
 }
 
@@ -106,6 +111,22 @@ mod tests {
         let text = String::from_utf8(lines.lock().unwrap().clone()).unwrap();
         assert_eq!(text.matches("[hidden]").count(), 6, "{text}");
         assert!(!text.contains("secret-1"), "{text}");
+    }
+
+    #[test]
+    fn a_line_that_cannot_be_written_stops_nobody() {
+        struct Gone;
+        impl Write for Gone {
+            fn write(&mut self, _: &[u8]) -> std::io::Result<usize> {
+                Err(std::io::ErrorKind::BrokenPipe.into())
+            }
+            fn flush(&mut self) -> std::io::Result<()> {
+                Err(std::io::ErrorKind::StorageFull.into())
+            }
+        }
+        let mut log = Clean(Gone);
+        assert_eq!(log.write(b"a line\n").ok(), Some(7));
+        assert!(log.flush().is_ok());
     }
 
     #[test]
