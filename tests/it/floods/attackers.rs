@@ -14,7 +14,7 @@ use tokio_util::sync::CancellationToken;
 use crate::support::http;
 
 /// Sockets that are held open at one port: a third idle, a third in the middle of a head, a third a byte at a time.
-pub const SOCKETS: usize = 600;
+pub const SOCKETS: usize = 1200;
 /// The daemon's limit of a body, by default.
 const LIMIT: usize = 4 << 20;
 /// How often a slow one sends something.
