@@ -99,7 +99,7 @@ impl Bench<'_> {
         let order = load::Order {
             port: self.admin,
             path: "/api/ingest".to_owned(),
-            token: Some(self.token.clone()),
+            tokens: vec![self.token.clone()],
             window: self.window.clone(),
             bodies: (0..connections).map(|n| body(n).to_string()).collect(),
         };

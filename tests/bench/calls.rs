@@ -67,7 +67,7 @@ impl Bench<'_> {
         let (mut get, mut set, mut latest) = (Rounds::default(), Rounds::default(), Rounds::default());
         let (mut sdks, mut selects, mut upserts) = (Vec::new(), Vec::new(), Vec::new());
         for _ in 0..plan.rounds {
-            let bare = self.load(self.sdk_port, None, bodies(connections, |_| call("noop", &json!({"key": "bench"}))));
+            let bare = self.load(self.sdk_port, &[], bodies(connections, |_| call("noop", &json!({"key": "bench"}))));
             let bare = bare.await?.load;
             let select = self.sql(connections, false).await?;
             let ours = self.ours(connections, |_| call("state_get", &json!({"key": "bench"}))).await?;
@@ -75,7 +75,7 @@ impl Bench<'_> {
             if connections == TARGET_AT {
                 let read = bodies(connections, |_| call("measurement_latest", &json!({"kind": "weight"})));
                 let ready = &self.daemon.ready;
-                let read = self.load(ready.ports[READER], Some(ready.reader_token.clone()), read).await?;
+                let read = self.load(ready.ports[READER], &ready.reader_tokens, read).await?;
                 latest.add(&bare, &select, read);
             }
             let upsert = self.sql(connections, true).await?;
@@ -97,13 +97,20 @@ impl Bench<'_> {
 
     async fn ours(&self, connections: usize, body: impl Fn(usize) -> String) -> Result<Sample, Failed> {
         let ready = &self.daemon.ready;
-        self.load(ready.ports[MODEL], Some(ready.token.clone()), bodies(connections, body)).await
+        self.load(ready.ports[MODEL], &ready.tokens, bodies(connections, body)).await
     }
 
     /// One window of load over HTTP.
-    async fn load(&self, port: u16, token: Option<String>, bodies: Vec<String>) -> Result<Sample, Failed> {
+    async fn load(&self, port: u16, tokens: &[String], bodies: Vec<String>) -> Result<Sample, Failed> {
         let mut part = Part::start("load", &[], None)?;
-        part.send(&load::Order { port, path: "/mcp".to_owned(), token, window: self.window.clone(), bodies }).await?;
+        part.send(&load::Order {
+            port,
+            path: "/mcp".to_owned(),
+            tokens: tokens.to_vec(),
+            window: self.window.clone(),
+            bodies,
+        })
+        .await?;
         let _: String = part.receive().await?;
         let before = (machine::cpu(self.daemon.pid()), machine::cpu_of_server(self.postmaster));
         let load: Measured = part.receive().await?;
@@ -176,17 +183,16 @@ async fn prepare(household: &Household, daemon: &Daemon) -> Result<(), Failed> {
     driver.await??;
     let ready = &daemon.ready;
     let set = call("state_set", &json!({"key": "bench", "value": {"n": 1}}));
-    once(ready.ports[MODEL], &ready.token, set).await?;
+    once(ready.ports[MODEL], &ready.tokens, set).await?;
     let log = call("measurement_log", &json!({"kind": "weight", "value": {"kg": 82}}));
-    once(ready.ports[READER], &ready.reader_token, log).await
+    once(ready.ports[READER], &ready.reader_tokens, log).await
 }
 
 /// Makes a call for what it leaves.
-async fn once(port: u16, token: &str, body: String) -> Result<(), Failed> {
+async fn once(port: u16, tokens: &[String], body: String) -> Result<(), Failed> {
     let mut part = Part::start("load", &[], None)?;
     let window = Window { warm_up_ms: 0, measured_ms: 1 };
-    let order =
-        load::Order { port, path: "/mcp".to_owned(), token: Some(token.to_owned()), window, bodies: vec![body] };
+    let order = load::Order { port, path: "/mcp".to_owned(), tokens: tokens.to_vec(), window, bodies: vec![body] };
     part.send(&order).await?;
     let _: String = part.receive().await?;
     let _: Measured = part.receive().await?;

@@ -8,6 +8,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
@@ -28,10 +29,10 @@ use crate::{Failed, machine, trigger};
 pub struct Ready {
     pub butlers_up: usize,
     pub ports: BTreeMap<String, u16>,
-    /// A session's token for the butler that is called.
-    pub token: String,
+    /// Tokens of sessions of the butler that is called: as many as its connections need, of which each has a share.
+    pub tokens: Vec<String>,
     /// The same for the butler whose tool reads a table of its roster.
-    pub reader_token: String,
+    pub reader_tokens: Vec<String>,
     /// Connections of each butler's pool.
     pub pool_size: u16,
     /// Which PostgreSQL.
@@ -70,13 +71,22 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
     let (tell, told) = oneshot::channel();
     let ready = Box::new(move |supervisor: Supervisor| drop(tell.send(supervisor)));
     let hooks = Hooks { ready: Some(ready), ..Hooks::default() };
+    let broken = stop.clone();
     let speaking = task::spawn(task::Kind::Job, "bench", async move {
-        let Ok(supervisor) = told.await else { return Err(Failed::from("the household did not start")) };
-        println!("{}", serde_json::to_string(&ready_line(&supervisor).await?)?);
-        if let Some(probe) = probe {
-            trigger::obey(&supervisor, &probe).await?;
+        let speak = async {
+            let Ok(supervisor) = told.await else { return Err(Failed::from("the household did not start")) };
+            println!("{}", serde_json::to_string(&ready_line(&supervisor).await?)?);
+            if let Some(probe) = probe {
+                trigger::obey(&supervisor, &probe).await?;
+            }
+            Ok(())
+        };
+        let spoken = speak.await;
+        if spoken.is_err() {
+            // Else whoever waits for the next line waits for ever.
+            broken.cancel();
         }
-        Ok(())
+        spoken
     });
     serve_with(household, Catalog::default(), stop, admin::spawn, hooks).await?;
     speaking.await?
@@ -88,12 +98,19 @@ async fn ready_line(supervisor: &Supervisor) -> Result<Ready, Failed> {
     Ok(Ready {
         butlers_up: supervisor.butlers().len(),
         ports: supervisor.ports().into_iter().map(|(name, port)| (name.to_string(), port)).collect(),
-        token: session_token(supervisor, MODEL)?,
-        reader_token: session_token(supervisor, READER)?,
+        tokens: session_tokens(supervisor, MODEL)?,
+        reader_tokens: session_tokens(supervisor, READER)?,
         pool_size: house.config.database.pool_size,
         server: supervisor.status().await.database.server,
         cpu_seconds,
     })
+}
+
+/// Sessions that call at once: one has no more than 64 requests under way.
+const CALLERS: usize = 8;
+
+fn session_tokens(supervisor: &Supervisor, butler: &str) -> Result<Vec<String>, Failed> {
+    (0..CALLERS).map(|_| session_token(supervisor, butler)).collect()
 }
 
 /// A token as a session of the owner's has it at this butler.
@@ -129,6 +146,7 @@ pub struct Daemon {
     pub wall: Duration,
     /// Of that, the time that starting PostgreSQL took, where there is a log that tells it.
     pub postgres: Option<Duration>,
+    log: PathBuf,
     stopped: bool,
 }
 
@@ -147,7 +165,7 @@ impl Daemon {
         let log = std::fs::read_to_string(household.log())?;
         let ready: Ready = ready.map_err(|e: Failed| format!("{e}; its log ends: {}", tail(&log)))?;
         let postgres = database_up_ms(&log).map(Duration::from_millis);
-        let daemon = Self { part, ready, wall, postgres, stopped: false };
+        let daemon = Self { part, ready, wall, postgres, log: household.log(), stopped: false };
         let expected = std::fs::read_dir(household.roster())?.count() - 1;
         if daemon.ready.butlers_up != expected {
             let up = daemon.ready.butlers_up;
@@ -158,6 +176,15 @@ impl Daemon {
 
     pub fn pid(&self) -> u32 {
         self.part.pid()
+    }
+
+    /// What it answers an order with; where it failed, its log says why.
+    pub async fn answer<T: DeserializeOwned>(&mut self) -> Result<T, Failed> {
+        let answer = self.part.receive().await;
+        answer.map_err(|e| match std::fs::read_to_string(&self.log) {
+            Ok(log) => format!("{e}; its log ends: {}", tail(&log)).into(),
+            Err(_) => e,
+        })
     }
 
     fn signal(&self, signal: i32) {

@@ -22,7 +22,8 @@ pub struct Order {
     pub port: u16,
     /// `/mcp`, or where messages are handed in.
     pub path: String,
-    pub token: Option<String>,
+    /// The connections take turns with them; none: there is nothing to show.
+    pub tokens: Vec<String>,
     pub window: Window,
     /// One connection for each: the body of its requests.
     pub bodies: Vec<String>,
@@ -44,11 +45,12 @@ pub fn run() -> Result<(), Failed> {
     io::stdin().read_line(&mut line)?;
     let order: Order = serde_json::from_str(&line)?;
     let mut connections = Vec::new();
-    for body in &order.bodies {
+    for (n, body) in order.bodies.iter().enumerate() {
         let stream = TcpStream::connect(("127.0.0.1", order.port))?;
         stream.set_nodelay(true)?;
         stream.set_nonblocking(true)?;
-        let request = render(&order, body);
+        let token = order.tokens.get(n % order.tokens.len().max(1));
+        let request = render(&order, token, body);
         let unique = find(&request, UNIQUE.as_bytes());
         // The rounds of one run follow one another, and none repeats another's numbers.
         let number = started_at();
@@ -72,8 +74,8 @@ pub fn run() -> Result<(), Failed> {
     Ok(())
 }
 
-fn render(order: &Order, body: &str) -> Vec<u8> {
-    let token = order.token.as_ref().map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
+fn render(order: &Order, token: Option<&String>, body: &str) -> Vec<u8> {
+    let token = token.map(|t| format!("Authorization: Bearer {t}\r\n")).unwrap_or_default();
     format!(
         "POST {} HTTP/1.1\r\nHost: 127.0.0.1:{}\r\n{token}Content-Type: application/json\r\n\
          Accept: application/json, text/event-stream\r\nMCP-Protocol-Version: 2025-11-25\r\n\

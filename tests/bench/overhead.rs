@@ -72,7 +72,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
         let mut shares: Vec<Shares> = Vec::new();
         for load in [warm, load] {
             daemon.part.send(&Order::Fake(load)).await?;
-            shares = daemon.part.receive().await?;
+            shares = daemon.answer().await?;
         }
         let begin = median(&shares.iter().map(|s| s.begin).collect::<Vec<_>>());
         let settle = median(&shares.iter().map(|s| s.settle).collect::<Vec<_>>());

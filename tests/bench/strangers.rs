@@ -5,7 +5,7 @@
 
 use std::sync::Arc;
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use base::{RequestContext, TenantId, Trust};
 use sessions::{SessionState, Trigger};
@@ -19,8 +19,9 @@ use crate::trigger::Order;
 use crate::{Failed, Plan, machine};
 
 const CALLS: usize = 5;
-/// Of the owner's session.
-const MOST: f64 = 1.1;
+const KINDS: [&str; 2] = ["weight", "heart_rate"];
+/// Percent of the owner's session.
+const MOST: f64 = 110.0;
 
 /// In the daemon: one session, and how long it took in milliseconds.
 pub async fn carry_out(supervisor: &Supervisor, trust: Trust) -> Result<f64, Failed> {
@@ -38,7 +39,10 @@ pub async fn carry_out(supervisor: &Supervisor, trust: Trust) -> Result<f64, Fai
 }
 
 pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
-    let mut steps = vec![json!({"call": {"tool": "measurement_latest", "arguments": {"kind": "weight"}}}); CALLS];
+    // The same call again and again would end the session.
+    let read =
+        |n: usize| json!({"call": {"tool": "measurement_latest", "arguments": {"kind": KINDS[n % KINDS.len()]}}});
+    let mut steps: Vec<Value> = (0..CALLS).map(read).collect();
     steps.push(json!({"say": "read"}));
     let script = json!({"conversations": [{"when": "read five times", "steps": steps}]});
     let model = ScriptedModel::start(Script::from_value(script)?).await?;
@@ -49,7 +53,7 @@ pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
     for round in 0..=plan.triggers {
         for trust in [Trust::Owner, Trust::Stranger] {
             daemon.part.send(&Order::Believed(trust)).await?;
-            let took: f64 = daemon.part.receive().await?;
+            let took: f64 = daemon.answer().await?;
             let times = if trust == Trust::Owner { &mut owners } else { &mut strangers };
             if round > 0 {
                 times.push(took);
@@ -57,7 +61,7 @@ pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
         }
     }
     let (owner, stranger) = (median(&owners), median(&strangers));
-    let verdict = Verdict::at_most(stranger / owner * 100.0, MOST * 100.0, "% of the owner's");
+    let verdict = Verdict::at_most(stranger / owner * 100.0, MOST, "% of the owner's");
     table::strangers(plan.triggers, CALLS, owner, stranger, verdict);
     daemon.stop().await?;
     model.shutdown().await;

@@ -116,7 +116,7 @@ pub async fn measure(plan: &Plan, household: &Household) -> Result<(), Failed> {
         let asked = model.wait_for(|seen| seen.len() > round);
         tokio::time::timeout(Duration::from_secs(30), asked).await.map_err(|_| "no session asked the model")?;
         let model_asked = machine::monotonic_ns();
-        let times: Times = daemon.part.receive().await?;
+        let times: Times = daemon.answer().await?;
         if times.first_request == 0 {
             return Err("the daemon saw no request of the child".into());
         }
