@@ -317,7 +317,7 @@ async fn run(
 /// Runs until `stop`: gives idle connections back, notes how the database is, and ends what a daemon that is gone left.
 async fn housekeep(supervisor: &Supervisor, presence: &mut Presence, stop: &CancellationToken) {
     let services = supervisor.services();
-    let mut owed = false;
+    let (mut owed, mut lost) = (false, 0);
     // By then whoever looks for what the last run left has looked.
     tokio::select! {
         () = stop.cancelled() => return,
@@ -335,9 +335,21 @@ async fn housekeep(supervisor: &Supervisor, presence: &mut Presence, stop: &Canc
                     owed = inherit(supervisor, presence, owed).await;
                 }
                 services.metrics.database(up, services.db.connections().await);
+                lost = tell_of_lost_lines(lost);
             }
         }
     }
+}
+
+/// Says in the log that lines of it are missing, once it can be written again. `told`: of how many was told before.
+fn tell_of_lost_lines(told: u64) -> u64 {
+    let lost = telemetry::lost_lines();
+    if lost == told {
+        return told;
+    }
+    tracing::warn!(lines = lost - told, "the log could not be written for a while; these lines are missing");
+    // If this one is lost as well, all of them are told of the next time.
+    if telemetry::lost_lines() == lost { lost } else { told }
 }
 
 /// Ends the sessions of daemons that are gone. `owed`: some are known to be, and their sessions are open yet. Returns

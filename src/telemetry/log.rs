@@ -2,6 +2,10 @@
 //! line of it holds a secret that butlerd handed out.
 
 use std::io::{IsTerminal, Write};
+use std::sync::LazyLock;
+use std::sync::atomic::AtomicU64;
+
+use prometheus_client::metrics::counter::Counter;
 
 use tracing_subscriber::EnvFilter;
 use tracing_subscriber::fmt::writer::BoxMakeWriter;
@@ -40,22 +44,33 @@ pub fn start_log(config: &TelemetryConfig) -> Result<(), LogError> {
     started.map_err(|_| LogError::Twice)
 }
 
+/// Lines that could not be written.
+pub(crate) static LOST: LazyLock<Counter<u64, AtomicU64>> = LazyLock::new(Counter::default);
+
+/// How many lines of the log could not be written since the process began.
+pub fn lost_lines() -> u64 {
+    LOST.get()
+}
+
 /// Takes secrets out of what is written. The log writes each line as a whole, so none can hide between two writes. A line
-/// that can't be written (its disk is full, its terminal or reader is gone) is lost, and whoever logs it goes on.
+/// that can't be written (its disk is full, its terminal or reader is gone) is counted, and whoever logs it goes on.
 struct Clean<W>(W);
 
 impl<W: Write> Write for Clean<W> {
     fn write(&mut self, line: &[u8]) -> std::io::Result<usize> {
-        let _lost = match household().cleaned(line) {
+        let written = match household().cleaned(line) {
             Some(clean) => self.0.write_all(&clean),
             None => self.0.write_all(line),
         };
+        if written.is_err() {
+            LOST.inc();
+        }
         Ok(line.len())
     }
 
+    /// Each line was written through: what is left to flush was counted as it was lost.
     fn flush(&mut self) -> std::io::Result<()> {
-        let _lost = self.0.flush();
-        Ok(())
+        self.0.flush().or(Ok(()))
     }
 }
 
@@ -124,9 +139,10 @@ mod tests {
                 Err(std::io::ErrorKind::StorageFull.into())
             }
         }
-        let mut log = Clean(Gone);
+        let (mut log, before) = (Clean(Gone), lost_lines());
         assert_eq!(log.write(b"a line\n").ok(), Some(7));
         assert!(log.flush().is_ok());
+        assert_eq!(lost_lines(), before + 1);
     }
 
     #[test]

@@ -11,6 +11,7 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
 use prometheus_client::registry::{Registry, Unit};
 
+use super::log::LOST;
 use super::queue::QueueMetrics;
 use super::trace::{Counts, Tracer};
 
@@ -98,6 +99,7 @@ impl Default for Metrics {
             r.register("butlerd_butler_restarts", "Restarts of a butler since the daemon started", m.restarts.clone());
             r.register("butlerd_spans_exported", "Spans that a collector took", m.spans.exported.clone());
             r.register("butlerd_spans_dropped", "Spans that no collector took", m.spans.dropped.clone());
+            r.register("butlerd_log_lines_lost", "Lines of the log that could not be written", LOST.clone());
             r.register("butlerd_database_up", "Whether the database answers", m.database_up.clone());
             r.register("butlerd_database_connections", "Connections to the database", m.connections.clone());
         }
