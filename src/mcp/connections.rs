@@ -42,8 +42,8 @@ struct Limits {
 impl Default for Limits {
     fn default() -> Self {
         Self {
-            // As many as fill the port's queue of connections that wait to be accepted give way within a tenth of a
-            // second: that is how long whoever has a token waits behind a crowd that has none.
+            // A new connection waits for the grace of the oldest at most, however large the crowd without a token is: a
+            // queue of the kernel's that is as long as this gives way within one grace.
             unproven: 1024,
             proven: 512,
             of_session: 64,

@@ -58,16 +58,13 @@ impl AnswerForm {
         if properties.is_empty() || properties.len() > MAX_FIELDS {
             return Err(format!("answer_schema.properties has 1 to {MAX_FIELDS} fields."));
         }
-        let required = match schema.get("required") {
-            None => Vec::new(),
-            Some(Value::Array(names)) => {
-                names.iter().map(Value::as_str).collect::<Option<Vec<_>>>().unwrap_or(vec![""])
-            }
-            Some(_) => vec![""],
+        let required: Option<Vec<&str>> = match schema.get("required") {
+            None => Some(Vec::new()),
+            Some(names) => names.as_array().and_then(|names| names.iter().map(Value::as_str).collect()),
         };
-        if required.iter().any(|name| !properties.contains_key(*name)) {
-            return Err("answer_schema.required lists names of its properties.".to_owned());
-        }
+        let required = required
+            .filter(|names| names.iter().all(|name| properties.contains_key(*name)))
+            .ok_or("answer_schema.required lists names of its properties.")?;
         let field = |(name, of): (&String, &Value)| {
             let plain = |c: char| c.is_ascii_alphanumeric() || c == '_';
             if name.is_empty() || name.len() > MAX_NAME || !name.chars().all(plain) {
