@@ -11,7 +11,7 @@ use crate::injections::{BUTLERS, leaks, texts};
 use crate::support::{Daemon, Household, Receiver};
 
 /// How many marks there are: `canary01` and so on.
-pub const MANY: usize = 40;
+const MANY: usize = 40;
 
 /// The calls of the owner that put marks into rows: `butler`, tool, arguments.
 const CALLS: [(&str, &str, &str); 27] = [

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use serde_json::{Value, json};
+use testkit::model::ScriptedModel;
 
 use crate::injections::{Case, LEAKS, REPLIES, Visit, WISHES, household, obedient, play, settle_in, texts};
+use crate::support::{Daemon, Household};
 
 fn visit(by: &str, id: &str, n: usize, steps: Value) -> Visit {
     let steps = steps.as_array().cloned().expect("steps");
@@ -15,6 +17,16 @@ fn visit(by: &str, id: &str, n: usize, steps: Value) -> Visit {
         steps,
         ..Visit::default()
     }
+}
+
+/// A household in which all of these have come by.
+async fn played(cases: &[Case]) -> (ScriptedModel, Arc<Household>, Daemon) {
+    let model = obedient(cases).await;
+    let household = Arc::new(household(&model));
+    let daemon = household.start().await;
+    settle_in(&household, &daemon).await;
+    play(&household, &daemon, cases).await;
+    (model, household, daemon)
 }
 
 /// The whole of what a session is asked, as a group.
@@ -56,11 +68,7 @@ async fn a_thread_is_told_to_those_who_heard_it() {
             ..Case::default()
         },
     ];
-    let model = obedient(&cases).await;
-    let household = Arc::new(household(&model));
-    let daemon = household.start().await;
-    settle_in(&household, &daemon).await;
-    play(&household, &daemon, &cases).await;
+    let (_model, household, _daemon) = played(&cases).await;
     let replies = texts(&household, REPLIES).await;
     let of = |mark: &str| {
         replies.iter().find(|reply| reply.starts_with(mark)).unwrap_or_else(|| panic!("{mark}: {replies:#?}"))
@@ -91,11 +99,7 @@ async fn what_strangers_said_costs_the_owner_no_question() {
         ],
         ..Case::default()
     }];
-    let model = obedient(&cases).await;
-    let household = Arc::new(household(&model));
-    let daemon = household.start().await;
-    settle_in(&household, &daemon).await;
-    play(&household, &daemon, &cases).await;
+    let (_model, household, _daemon) = played(&cases).await;
     assert_eq!(texts(&household, WISHES).await, Vec::<String>::new());
     assert_eq!(texts(&household, LEAKS).await, ["fine tired"]);
 }
@@ -114,11 +118,7 @@ async fn the_owner_accepts_what_a_message_proposes() {
         )],
         ..Case::default()
     }];
-    let model = obedient(&cases).await;
-    let household = Arc::new(household(&model));
-    let daemon = household.start().await;
-    settle_in(&household, &daemon).await;
-    play(&household, &daemon, &cases).await;
+    let (_model, household, _daemon) = played(&cases).await;
     let weights = "SELECT value::text || trust FROM health.measurements ORDER BY id";
     assert_eq!(texts(&household, weights).await.len(), 1, "the owner's own");
     // The answer goes its way: nothing was shown that its sender did not say.
