@@ -8,11 +8,12 @@ use jsonrpsee::proc_macros::rpc;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
-use super::failure::{Failure, capital};
+use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
 use access::Grant;
 use approvals::{Action, Actions, Constraint, Constraints, DecideError, Draft, Event, Filter, Rule, Status, people};
+use base::text::capital;
 
 const MOST: u32 = 200;
 const USUAL: u32 = 50;

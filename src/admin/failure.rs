@@ -5,6 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use access::TokenError;
 use access::credentials::CredentialError;
+use base::text::capital;
 use sessions::TriggerError;
 
 /// The number that JSON-RPC wants; what counts is the name in the error's data.
@@ -79,12 +80,15 @@ impl From<supervisor::ReloadError> for Failure {
 }
 
 const DATABASE_AWAY: &str = "The database can't be reached. Nothing was changed; try again later.";
+const MACHINE_FAILS: &str = "The database can't do this just now, because the machine is short of something (`butlerd status` \
+                             and `butlerd doctor` say of what). Nothing was changed; try again later.";
 
 impl From<store::StoreError> for Failure {
     fn from(e: store::StoreError) -> Self {
-        match e.is_connection() {
-            true => Self::new("unavailable", DATABASE_AWAY),
-            false => Self::internal("The database's part of this", &e),
+        match e.fault() {
+            Some(_) if e.is_connection() => Self::new("unavailable", DATABASE_AWAY),
+            Some(_) => Self::new("unavailable", MACHINE_FAILS),
+            None => Self::internal("The database's part of this", &e),
         }
     }
 }
@@ -124,16 +128,11 @@ impl From<TriggerError> for Failure {
             e @ (TriggerError::NoModel(_)
             | TriggerError::Budget(_)
             | TriggerError::Capacity { .. }
-            | TriggerError::Stopping(_)) => Self::new(e.code(), format!("{}.", e.to_string().trim_end_matches('.'))),
+            | TriggerError::Stopping(_)
+            | TriggerError::Unavailable(_)) => Self::new(e.code(), format!("{}.", e.to_string().trim_end_matches('.'))),
             e => Self::new(e.code(), format!("{}.", capital(e.to_string().trim_end_matches('.')))),
         }
     }
-}
-
-/// The sentence with a capital at its start.
-pub(super) fn capital(text: &str) -> String {
-    let mut chars = text.chars();
-    chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
 }
 
 #[cfg(test)]

@@ -102,7 +102,7 @@ pub(super) fn refusal_of(e: &AcceptError) -> Response<Body> {
         AcceptError::Invalid(_) => StatusCode::BAD_REQUEST,
         AcceptError::Foreign { .. } | AcceptError::Unproven { .. } => StatusCode::FORBIDDEN,
         AcceptError::Full { .. } | AcceptError::TooMany { .. } => StatusCode::TOO_MANY_REQUESTS,
-        AcceptError::Unavailable | AcceptError::NotUp => StatusCode::SERVICE_UNAVAILABLE,
+        AcceptError::Unavailable | AcceptError::Machine(_) | AcceptError::NotUp => StatusCode::SERVICE_UNAVAILABLE,
     };
     let mut response = said(status, e.code(), &e.to_string());
     if let Some(seconds) = e.retry_after() {

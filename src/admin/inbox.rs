@@ -5,10 +5,11 @@ use jsonrpsee::Extensions;
 use jsonrpsee::proc_macros::rpc;
 use uuid::Uuid;
 
-use super::failure::{Failure, capital};
+use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, limited, may, to_its_end};
 use access::{Grant, Holder};
+use base::text::capital;
 use inbox::messages::Entry;
 use inbox::{Operator, OperatorActionError, Reopened, SWITCHBOARD};
 

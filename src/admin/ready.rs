@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 use butler::HouseholdStatus;
 use modules::Health;
 
-/// 200 once the core butlers are up and the database answers, else 503; and each butler's and module's state.
+/// 200 once the core butlers are up and nothing of the machine fails, else 503 with what does; and each butler's and
+/// module's state. Nothing is waited for.
 pub(super) fn readiness(status: &HouseholdStatus) -> (StatusCode, Value) {
     let butlers: Map<String, Value> = status
         .butlers
@@ -32,7 +33,8 @@ pub(super) fn readiness(status: &HouseholdStatus) -> (StatusCode, Value) {
         .collect();
     let code = if status.ready { StatusCode::OK } else { StatusCode::SERVICE_UNAVAILABLE };
     let database = json!({"kind": status.database.kind, "up": status.database.up});
-    (code, json!({"ready": status.ready, "database": database, "butlers": butlers}))
+    let reasons: Vec<&str> = status.troubles.iter().map(|trouble| trouble.what.as_str()).collect();
+    (code, json!({"ready": status.ready, "reasons": reasons, "database": database, "butlers": butlers}))
 }
 
 #[cfg(test)]

@@ -56,6 +56,7 @@ pub fn household() -> HouseholdStatus {
         started_at: at,
         uptime_seconds: 7384.5,
         ready: true,
+        troubles: Vec::new(),
         admin: "127.0.0.1:40200".to_owned(),
         database: DatabaseStatus {
             kind: "embedded".to_owned(),

@@ -5,6 +5,12 @@ pub mod visible;
 
 use serde_json::Value;
 
+/// The sentence with a capital at its start.
+pub fn capital(text: &str) -> String {
+    let mut chars = text.chars();
+    chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
+}
+
 /// Cuts to at most `max` bytes on a character boundary and says how much is gone.
 pub fn truncate(text: &str, max: usize) -> String {
     if text.len() <= max {

@@ -84,12 +84,12 @@ trait Failure: std::fmt::Display {
 impl Failure for String {}
 impl Failure for store::StoreError {
     fn transient(&self) -> bool {
-        self.is_connection()
+        self.fault().is_some()
     }
 }
 impl Failure for schedule::SyncError {
     fn transient(&self) -> bool {
-        matches!(self, schedule::SyncError::Store(e) if e.is_connection())
+        matches!(self, schedule::SyncError::Store(e) if e.fault().is_some())
     }
 }
 impl Failure for mcp::BindError {}

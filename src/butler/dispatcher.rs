@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use jiff::Timestamp;
 use serde_json::{Map, Value, json};
 use tokio::sync::oneshot;
 use uuid::Uuid;
@@ -17,7 +18,7 @@ use base::{Audience, RequestContext, SessionId, TenantId, Trust, task};
 use modules::{AskModel, AskModelError, JobCall, JobFailure, NamedJob};
 use outbox::OwnerNote;
 use schedule::{Begun, Dispatch, Earlier, Ended, Firing, How, is_built_in};
-use sessions::{SCHEDULE, SessionOptions, SessionResult, SessionState, Trigger, TriggerError};
+use sessions::{Remedy, SCHEDULE, SessionOptions, SessionResult, SessionState, Trigger, TriggerError, wait_for};
 use store::{Store, StoreError};
 use tools::sql::{JobError, Notify, SqlJob, Then};
 
@@ -104,13 +105,17 @@ impl Runs {
         match self.0.core.spawner.begin(trigger, own).await {
             Ok((session, end)) => {
                 let (this, tenant, run) = (self.clone(), firing.tenant.clone(), firing.run);
-                let end = Box::pin(async move { this.of_session(&tenant, run, session, end).await });
+                let fire_at = firing.fire_at;
+                let end = Box::pin(async move { this.of_session(&tenant, (run, fire_at), session, end).await });
                 Begun { session: Some(session), end }
             }
             Err(TriggerError::Capacity { .. } | TriggerError::Stopping(_)) if own.is_none() => {
                 Begun::ended(How::Later(BUSY))
             }
-            Err(TriggerError::Store(e)) if e.is_connection() => Begun::ended(How::Later(AWAY)),
+            Err(TriggerError::Store(e)) if e.fault().is_some() => Begun::ended(How::Later(AWAY)),
+            Err(e @ TriggerError::Unavailable(_)) if own.is_none() => {
+                Begun::ended(How::Wait { after: AWAY, why: e.to_string() })
+            }
             Err(e) => Begun::ended(How::Failed(e.to_string())),
         }
     }
@@ -118,7 +123,7 @@ impl Runs {
     async fn of_session(
         &self,
         tenant: &TenantId,
-        run: Uuid,
+        (run, fire_at): (Uuid, Timestamp),
         session: SessionId,
         end: oneshot::Receiver<Result<SessionResult, TriggerError>>,
     ) -> Ended {
@@ -135,6 +140,15 @@ impl Runs {
                 Ok(Earlier::Broken { why, .. }) => How::Failed(why),
                 _ => How::Later(BUSY),
             },
+            SessionState::Failed if Remedy::of(result.error_class.as_deref()) == Remedy::Wait => {
+                let patience = wait_for(fire_at, self.0.core.services.clock.now());
+                match (self.earlier(tenant, run).await, patience) {
+                    (Ok(Earlier::Nothing), Some(after)) => How::Wait { after, why },
+                    (Ok(Earlier::Broken { why, .. }), _) => How::Failed(why),
+                    (Err(_), Some(_)) => How::Later(AWAY),
+                    _ => How::Failed(why),
+                }
+            }
             _ => How::Failed(why),
         };
         // A session that another took the place of is not the last one.
@@ -158,7 +172,7 @@ impl Runs {
         };
         let (rows, seen) = match job.rows(&self.0.store, &firing.tenant, firing.job_args.as_ref()).await {
             Ok(found) => found,
-            Err(JobError::Store(e)) if e.is_connection() => return Ended::without_session(How::Later(AWAY)),
+            Err(JobError::Store(e)) if e.fault().is_some() => return Ended::without_session(How::Later(AWAY)),
             Err(e) => return Ended::without_session(How::Failed(e.to_string())),
         };
         if rows.is_empty() {
@@ -194,7 +208,7 @@ impl Runs {
         let said = format!("{} found, {} sent", counted(rows.len(), "row"), counted(notes.len(), "message"));
         match self.0.core.services.outbox.tell_owner_all(&request.tenant_id, &notes).await {
             Ok(()) => How::Done(Some(said)),
-            Err(e) if e.is_connection() => How::Later(AWAY),
+            Err(e) if e.fault().is_some() => How::Later(AWAY),
             Err(e) => How::Failed(e.to_string()),
         }
     }
@@ -210,7 +224,7 @@ impl Runs {
         });
         Ended::without_session(match work.await {
             Ok(Ok(done)) => How::Done(Some(done)),
-            Ok(Err(TidyError::Store(e))) if e.is_connection() => How::Later(AWAY),
+            Ok(Err(TidyError::Store(e))) if e.fault().is_some() => How::Later(AWAY),
             Ok(Err(e)) => How::Failed(e.to_string()),
             Err(_) => How::Failed(PANICKED.to_owned()),
         })
@@ -244,7 +258,7 @@ impl Runs {
         });
         Ended::without_session(match work.await {
             Ok(Ok(done)) => How::Done(Some(done)),
-            Ok(Err(JobFailure::Store(e))) if e.is_connection() => How::Later(AWAY),
+            Ok(Err(JobFailure::Store(e))) if e.fault().is_some() => How::Later(AWAY),
             Ok(Err(e)) => How::Failed(e.to_string()),
             Err(_) => How::Failed(PANICKED.to_owned()),
         })
@@ -287,7 +301,7 @@ impl AskModel for SessionModel<'_> {
             }
             (_, Some("crashed")) => AskModelError::Failed(why),
             (_, Some("auth" | "program_missing")) => AskModelError::Unreachable(why),
-            (_, class) if prior::may_pass(class) => AskModelError::Unreachable(why),
+            (_, class) if Remedy::of(class) != Remedy::GiveUp => AskModelError::Unreachable(why),
             _ => AskModelError::Failed(why),
         })
     }

@@ -64,6 +64,21 @@ pub struct ButlerStatus {
     pub boot_phases: Vec<PhaseTime>,
 }
 
+/// What keeps the household from its work.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct Trouble {
+    /// `disk`, `descriptors`, `memory`, `database`, `butlers` or `watch`; `/readyz` shows this alone.
+    pub what: String,
+    /// A sentence without its full stop, for people.
+    pub why: String,
+}
+
+impl Trouble {
+    pub fn new(what: &str, why: impl Into<String>) -> Self {
+        Self { what: what.to_owned(), why: why.into() }
+    }
+}
+
 /// The household as `status` shows it.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct HouseholdStatus {
@@ -71,8 +86,11 @@ pub struct HouseholdStatus {
     pub pid: u32,
     pub started_at: Timestamp,
     pub uptime_seconds: f64,
-    /// The core butlers are up and the database answers.
+    /// The core butlers are up, and nothing of the machine fails that they need.
     pub ready: bool,
+    /// Why it is not ready.
+    #[serde(default)]
+    pub troubles: Vec<Trouble>,
     pub admin: String,
     pub database: DatabaseStatus,
     pub butlers: Vec<ButlerStatus>,

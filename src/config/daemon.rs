@@ -65,6 +65,10 @@ pub struct DaemonConfig {
     /// How long the whole household may take to stop before what is left is killed.
     #[schemars(range(min = 1, max = 3600), extend("default" = "30s"))]
     pub shutdown_timeout: HumanDuration,
+    /// With less free space than this where `data_dir` is, no work is begun and no message is taken until there is more:
+    /// the database needs the rest to stay whole.
+    #[schemars(extend("default" = "64 MiB"))]
+    pub disk_floor: ByteSize,
 }
 
 /// The people whom the owner knows: those in the household's contacts.

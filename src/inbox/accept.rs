@@ -168,7 +168,7 @@ async fn write(parts: Arc<Parts>, waiting: Arc<tokio::sync::Mutex<mpsc::Receiver
             let (own, others): (Vec<_>, Vec<_>) = drafts.into_iter().partition(|d| d.tenant == tenant);
             drafts = others;
             let Err((e, own)) = parts.take(&tenant, own).await else { continue };
-            if e.is_connection() || own.len() == 1 {
+            if e.fault().is_some() || own.len() == 1 {
                 turn_away(&e, own);
                 continue;
             }

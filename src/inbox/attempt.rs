@@ -23,6 +23,8 @@ pub(super) struct Message {
     pub context: Arc<RequestContext>,
     pub triage: Option<Triage>,
     pub classified: bool,
+    /// Its tries, this one included.
+    pub attempts: i32,
     /// Why the last try failed.
     pub last_error: Option<String>,
 }
@@ -33,6 +35,8 @@ pub(super) enum Tried {
     HandedOn,
     /// Nothing of it is at fault; the same again after a while.
     Later(Duration),
+    /// The machine or the model's side is at fault; the same again after a while.
+    Wait { after: Duration, why: String },
     /// It failed; again, unless it has failed too often.
     Failed(String),
     /// Somebody else holds it by now.

@@ -187,6 +187,7 @@ impl Handler for Worker {
         match tried {
             // Its lane stays taken until its parts are at their end.
             Tried::HandedOn => Verdict::Gone,
+            Tried::Wait { after, why } => Verdict::Wait { after, why },
             Tried::Later(after) => Verdict::Later { after, counts: false },
             Tried::Lost => Verdict::Later { after: Duration::ZERO, counts: false },
             Tried::Failed(why) => Verdict::Retry { dead: DeadLetter(why.clone()), why },
@@ -239,6 +240,7 @@ impl Worker {
                 context: Arc::new(context),
                 triage: row.triage.and_then(|t| serde_json::from_value(t).ok()),
                 classified: row.classified,
+                attempts: row.attempts,
                 last_error: row.last_error,
             }),
             Err(_) => {

@@ -118,8 +118,7 @@ impl Inbox {
     ) -> Result<Accepted, AcceptError> {
         let envelope = super::envelope::read(envelope)?;
         by.may(&envelope)?;
-        let up = self.up().ok_or(AcceptError::NotUp)?;
-        up.acceptor.accept(tenant, envelope, None).await
+        self.acceptor()?.accept(tenant, envelope, None).await
     }
 
     /// Takes in a message of one of the house's own channels, whose door knows how far the sender is believed.
@@ -130,8 +129,15 @@ impl Inbox {
         trust: Trust,
     ) -> Result<Accepted, AcceptError> {
         super::envelope::tidy(&mut envelope)?;
-        let up = self.up().ok_or(AcceptError::NotUp)?;
-        up.acceptor.accept(tenant, envelope, Some(trust)).await
+        self.acceptor()?.accept(tenant, envelope, Some(trust)).await
+    }
+
+    /// The way in, while there is one.
+    fn acceptor(&self) -> Result<Acceptor, AcceptError> {
+        match self.db().machine().why() {
+            Some(why) => Err(AcceptError::Machine(why)),
+            None => Ok(self.up().ok_or(AcceptError::NotUp)?.acceptor),
+        }
     }
 
     pub(super) fn up(&self) -> Option<Up> {

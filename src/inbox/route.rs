@@ -27,6 +27,9 @@ const AFFINITY: SignedDuration = SignedDuration::from_hours(14 * 24);
 /// How long the answer to what a butler wrote first goes back to that butler.
 const REPLY: SignedDuration = SignedDuration::from_hours(72);
 
+/// What a butler answers that has no database just now.
+const AWAY: [&str; 2] = ["unavailable", "outcome_unknown"];
+
 /// A part whose butler is being started anew is handed over this much later.
 const UNTIL_BACK: Duration = Duration::from_millis(300);
 
@@ -37,6 +40,9 @@ pub enum RouteError {
     Unavailable(String),
     #[error("{butler} understands versions {min} to {max} of the routing contract, and this is version {ours}")]
     Contract { butler: String, min: i32, max: i32, ours: i32 },
+    /// The database or the machine fails just now.
+    #[error("{butler} can't store it just now: {why}")]
+    Away { butler: String, why: String },
     #[error("{butler}: {why}")]
     Refused { butler: String, why: String },
 }
@@ -171,6 +177,7 @@ impl Pass<'_> {
                     crash::point("route.noted");
                     self.inbox.tell(request, LiveKind::Routed { butler: part.butler, segment: part.id });
                 }
+                Err(RouteError::Away { .. }) => waits = true,
                 Err(e) => first_failure = first_failure.or(Some(e.to_string())),
             }
         }
@@ -222,7 +229,7 @@ impl Pass<'_> {
 
 /// The database is away, which is no fault of the message.
 fn away(e: &StoreError) -> Tried {
-    if e.is_connection() { Tried::Later(Duration::from_secs(1)) } else { Tried::Failed(e.to_string()) }
+    if e.fault().is_some() { Tried::Later(Duration::from_secs(1)) } else { Tried::Failed(e.to_string()) }
 }
 
 impl Inbox {
@@ -245,6 +252,10 @@ impl Inbox {
         let reply = target.tools.call(ROUTE_EXECUTE, args, caller, CancellationToken::new()).await;
         match reply {
             Some(reply) if reply.json["status"] == json!("accepted") => Ok(()),
+            // What was stored all the same is known when it is handed over again.
+            Some(reply) if AWAY.iter().any(|code| reply.json["code"] == json!(code)) => {
+                Err(RouteError::Away { butler, why: reply.json["error"].to_string() })
+            }
             Some(reply) => Err(refused(reply.json["error"].to_string())),
             None => Err(refused("it has no route.execute".to_owned())),
         }

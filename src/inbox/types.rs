@@ -289,6 +289,9 @@ pub enum AcceptError {
          again later"
     )]
     TooMany { sender: String, sent: u64, within: &'static str, setting: &'static str, retry_after: u32 },
+    /// The machine fails; the sentence says how.
+    #[error("{0}; send it again later: nothing is taken until that is over")]
+    Machine(String),
     #[error(
         "the database can't be reached just now; send it again in a moment: a message that was taken is known again"
     )]
@@ -305,7 +308,7 @@ impl AcceptError {
             AcceptError::Foreign { .. } => "foreign_channel",
             AcceptError::Unproven { .. } => "not_authenticated",
             AcceptError::TooMany { .. } => "sender_limit",
-            AcceptError::Unavailable => "unavailable",
+            AcceptError::Unavailable | AcceptError::Machine(_) => "unavailable",
             AcceptError::NotUp => "switchboard_unavailable",
         }
     }
@@ -316,7 +319,7 @@ impl AcceptError {
             AcceptError::Invalid(_) | AcceptError::Foreign { .. } | AcceptError::Unproven { .. } => None,
             AcceptError::Full { .. } => Some(10),
             AcceptError::TooMany { retry_after, .. } => Some(*retry_after),
-            AcceptError::Unavailable | AcceptError::NotUp => Some(2),
+            AcceptError::Unavailable | AcceptError::Machine(_) | AcceptError::NotUp => Some(2),
         }
     }
 }

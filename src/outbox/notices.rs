@@ -223,14 +223,22 @@ impl Outbox {
     pub async fn note_parked(&self, butler: &str, why: &str) -> Result<(), StoreError> {
         let now = self.clock().now().to_zoned(self.owner().zone.clone());
         let day = now.start_of_day().map_or_else(|_| now.timestamp(), |day| day.timestamp());
-        let told = text::truncate(&format!("The butler {butler} is parked: {why}"), 500);
-        let tenant = TenantId::owner();
+        self.note("butler_parked", butler, day, &format!("The butler {butler} is parked: {why}")).await
+    }
+
+    /// Notes that the machine began to fail, or does not fail any more.
+    pub async fn note_machine(&self, fault: &str, at: Timestamp, told: &str) -> Result<(), StoreError> {
+        self.note("machine", fault, at, &text::capital(told)).await
+    }
+
+    async fn note(&self, kind: &str, subject: &str, at: Timestamp, told: &str) -> Result<(), StoreError> {
+        let (tenant, told) = (TenantId::owner(), text::truncate(told, 500));
         let mut lease = self.db().shared(&tenant).await?;
         lease
             .execute(
                 "INSERT INTO shared.notices (tenant_id, kind, subject, happened_at, told)
-                 SELECT $1, 'butler_parked', $2 || ' ' || md5($4), $3, $4 ON CONFLICT DO NOTHING",
-                &[&tenant.as_str(), &butler, &day, &told],
+                 SELECT $1, $2, $3 || ' ' || md5($5), $4, $5 ON CONFLICT DO NOTHING",
+                &[&tenant.as_str(), &kind, &subject, &at, &told],
             )
             .await
             .map_err(failed())?;

@@ -147,8 +147,11 @@ impl Handler for Worker {
 
     async fn run(&self, claimed: &Claimed<Run>, lost: &CancellationToken) -> Verdict<Ended> {
         let ended = self.attempt(claimed, lost).await;
-        match ended.how {
-            How::Later(after) if !claimed.row.manual => Verdict::Later { after, counts: ended.session.is_some() },
+        match &ended.how {
+            How::Later(after) if !claimed.row.manual => {
+                Verdict::Later { after: *after, counts: ended.session.is_some() }
+            }
+            How::Wait { after, why } if !claimed.row.manual => Verdict::Wait { after: *after, why: why.clone() },
             _ => Verdict::Settle(ended),
         }
     }

@@ -58,6 +58,11 @@ pub enum How {
     Failed(String),
     /// It could not begin, or was interrupted before it changed anything.
     Later(Duration),
+    /// The machine or the model's side let it down before it changed anything; that was no try.
+    Wait {
+        after: Duration,
+        why: String,
+    },
 }
 
 impl Ended {

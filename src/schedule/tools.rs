@@ -156,7 +156,7 @@ async fn trigger(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolErro
                 json!({"id": id, "status": "triggered", "name": name, "session_id": ended.session, "result": note}),
             );
         }
-        How::Failed(why) => why,
+        How::Failed(why) | How::Wait { why, .. } => why,
         How::Later(_) => NOT_NOW.to_owned(),
     };
     Ok(json!({"id": id, "status": "error", "error": why, "session_id": ended.session}))

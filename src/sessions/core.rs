@@ -13,6 +13,7 @@ use super::attempts::{Candidates, Next, next};
 use super::log::{Ending, SessionLog};
 use super::memory::Memory;
 use super::model::NoModel;
+use super::remedy::UNAVAILABLE;
 use super::state::{Attempt, Inner, SpawnerParts, check_trigger};
 use super::transcript::Transcript;
 use super::types::{EventKind, ModelState, SessionResult, SessionState, Trigger, TriggerError};
@@ -171,6 +172,9 @@ impl Spawner {
     async fn admit(&self, trigger: Trigger, own_session: Option<SessionId>) -> Result<Begun, TriggerError> {
         let inner = &self.inner;
         check_trigger(&trigger)?;
+        if let Some(why) = inner.parts.db.machine().why() {
+            return Err(TriggerError::Unavailable(why));
+        }
         let trigger = redacted(trigger);
         let mut span = trace::trigger(inner, &trigger);
         let trigger = trigger.under(span.context());
@@ -186,7 +190,7 @@ impl Spawner {
         if let Err(e) = inner.open(&first, &trigger, None).await {
             // The row may be there all the same; then it must not stay open.
             let inner = inner.clone();
-            let end = Ending::failed(SessionState::Failed, "unavailable", "the database went away as this began");
+            let end = Ending::failed(SessionState::Failed, UNAVAILABLE, "the database went away as this began");
             task::spawn(task::Kind::Job, "close-lost-row", async move { inner.close(id, &trigger, end).await });
             return Err(e.into());
         }

@@ -1,5 +1,7 @@
 //! One session at work, stage by stage: what the model is told, the workspace and the token; the child; its run; its end.
 
+use std::time::Instant;
+
 use tokio_util::sync::CancellationToken;
 
 use super::adapters::{Adapter, AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
@@ -10,6 +12,7 @@ use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::gateway::Link;
 use super::log::Ending;
 use super::memory::Recalled;
+use super::remedy::{blamed, broken};
 use super::session_token::SessionToken;
 use super::skills::watched;
 use super::state::{Attempt, Inner};
@@ -33,7 +36,9 @@ pub(super) async fn run(
 ) -> Ending {
     let mut span = trace::session(inner, trigger, &attempt);
     let session = Session { inner, trigger: &trigger.under(span.context()), id: attempt.id, cancel, meter };
+    let begun = Instant::now();
     let end = session.run(attempt).await.unwrap_or_else(|end| end);
+    let end = blamed(end, inner.parts.db.machine(), begun).await;
     trace::ending(&mut span, &end);
     end
 }
@@ -242,14 +247,6 @@ fn clear_away(inner: &Inner, workspace: Workspace, files: &[SessionFile], ending
     if let Err(e) = done {
         tracing::warn!(error = %e, "a workspace could not be removed");
     }
-}
-
-fn broken(what: &str, e: &dyn std::error::Error) -> Ending {
-    let mut message = format!("{what}: {e}");
-    if let Some(cause) = e.source() {
-        message = format!("{message}: {cause}");
-    }
-    Ending::failed(SessionState::Failed, ErrorClass::InvalidRequest.as_str(), message)
 }
 
 fn not_composed(e: &AdapterError) -> Ending {

@@ -194,7 +194,7 @@ impl Inner {
             self.transcript.flush().await;
             match self.log.close(&trigger.request, id, &end).await {
                 Ok(closed) => break closed,
-                Err(e) if (e.is_connection() || tries < 10) && !self.killing.is_cancelled() => {
+                Err(e) if (e.fault().is_some() || tries < 10) && !self.killing.is_cancelled() => {
                     tracing::warn!(session = %id, error = %e, "the session's row can't be closed yet");
                     tokio::time::sleep(backoff.next_delay()).await;
                 }

@@ -108,6 +108,9 @@ pub enum TriggerError {
     PromptEmpty,
     #[error("{0} is stopping and takes no new work")]
     Stopping(String),
+    /// The machine fails; the sentence says how.
+    #[error("{0}; nothing is begun until that is over")]
+    Unavailable(String),
     #[error(transparent)]
     #[strum(serialize = "unavailable")]
     Store(#[from] store::StoreError),

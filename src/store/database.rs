@@ -14,7 +14,7 @@ use super::role_keeper::RoleKeeper;
 use super::roles::{role_name, role_password};
 use super::roster::RosterOwner;
 use super::sql;
-use base::{ButlerName, Clock, RequestContext, Secret, TenantId};
+use base::{ButlerName, Clock, Machine, RequestContext, Secret, TenantId};
 use telemetry::QueueMetrics;
 
 /// The database that butlerd keeps on a server that is all its own.
@@ -42,8 +42,11 @@ pub struct DatabaseOptions {
 pub struct Database {
     options: DatabaseOptions,
     owner: Pool,
+    /// One connection of the owner that nobody waits for: it shows how the server is.
+    probe: Pool,
     stores: Mutex<HashMap<ButlerName, Store>>,
     queues: QueueMetrics,
+    machine: Machine,
 }
 
 /// One butler's part of the database, under its own role.
@@ -64,7 +67,15 @@ impl Database {
         }
         options.owner.application_name("butlerd");
         let owner = Pool::new(options.owner.clone(), &zone_name(&options.time_zone), OWNER_POOL);
-        let db = Self { options, owner, stores: Mutex::default(), queues: QueueMetrics::default() };
+        let probe = Pool::new(options.owner.clone(), &zone_name(&options.time_zone), 1);
+        let db = Self {
+            options,
+            owner,
+            probe,
+            stores: Mutex::default(),
+            queues: QueueMetrics::default(),
+            machine: Machine::default(),
+        };
         let mut lease = db.owner.unscoped().await?;
         let fresh = lease
             .query_opt(sql::SHARED_EXISTS, &[])
@@ -84,10 +95,20 @@ impl Database {
         &self.queues
     }
 
-    /// Whether the server answers.
-    pub async fn ping(&self) -> Result<(), StoreError> {
-        self.owner.unscoped().await?.read("SELECT 1", &[]).await.map_err(StoreError::query("asking the database"))?;
-        Ok(())
+    /// The state of the machine that the household runs on.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
+    /// Whether the server answers and takes writes; `write`: it is made to show that.
+    pub async fn ping(&self, write: bool) -> Result<(), StoreError> {
+        let sql = if write { sql::TRY_WRITE } else { sql::MAY_WRITE };
+        let mut lease = self.probe.unscoped().await?;
+        let rows = lease.read(sql, &[]).await.map_err(StoreError::query("asking the database"))?;
+        match rows.first().is_some_and(|row| row.get(0)) {
+            true => Ok(()),
+            false => Err(StoreError::Unreachable("it takes no writes just now".to_owned())),
+        }
     }
 
     /// All butlers that ever had a schema here, each with it.
@@ -156,7 +177,7 @@ impl Database {
 
     /// Open connections, over all pools.
     pub async fn connections(&self) -> usize {
-        self.owner.size() + self.stores.lock().await.values().map(|s| s.pool.size()).sum::<usize>()
+        self.owner.size() + self.probe.size() + self.stores.lock().await.values().map(|s| s.pool.size()).sum::<usize>()
     }
 
     /// Closes connections that nobody used lately.
@@ -189,6 +210,7 @@ impl Database {
             store.pool.close();
         }
         self.owner.close();
+        self.probe.close();
     }
 
     fn role_password(&self, butler: &ButlerName) -> Secret<String> {

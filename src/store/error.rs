@@ -2,6 +2,7 @@
 
 use std::error::Error as _;
 
+use base::Fault;
 use tokio_postgres::error::SqlState;
 
 /// A failed step of the store, named by the step.
@@ -51,7 +52,24 @@ impl StoreError {
             || matches!(self, StoreError::Query { step: "setting the tenant", .. })
     }
 
-    /// Whether the connection or the server is gone, so that trying again later may help.
+    /// What of the machine or the server failed, so that the same may go well later; `None`: the statement itself is at
+    /// fault.
+    pub fn fault(&self) -> Option<Fault> {
+        if self.is_connection() {
+            return Some(Fault::Database);
+        }
+        let code = self.db()?.code();
+        Some(match code {
+            c if *c == SqlState::OUT_OF_MEMORY => Fault::Memory,
+            c if *c == SqlState::DISK_FULL || *c == SqlState::IO_ERROR => Fault::Disk,
+            c if *c == SqlState::READ_ONLY_SQL_TRANSACTION => Fault::Database,
+            // Resources, the operator's hand, the server's system.
+            c if ["53", "57P", "58"].iter().any(|class| c.code().starts_with(class)) => Fault::Database,
+            _ => return None,
+        })
+    }
+
+    /// Whether the connection or the server is gone.
     pub fn is_connection(&self) -> bool {
         match self {
             StoreError::Unreachable(_) | StoreError::PoolTimeout(_) => true,
@@ -129,6 +147,18 @@ fn is_shutdown(code: &SqlState) -> bool {
         &SqlState::CONNECTION_EXCEPTION,
     ]
     .contains(&code)
+}
+
+/// As [`StoreError::fault`], of any error: by what caused it, in files as in the database.
+pub fn fault_of(error: &(dyn std::error::Error + 'static)) -> Option<Fault> {
+    let mut at = Some(error);
+    while let Some(error) = at {
+        if let Some(fault) = error.downcast_ref::<StoreError>().and_then(StoreError::fault) {
+            return Some(fault);
+        }
+        at = error.source();
+    }
+    Fault::of(error)
 }
 
 /// The server's own words (`tokio_postgres::Error` prints only "db error").

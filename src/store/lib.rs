@@ -22,7 +22,7 @@ mod stored;
 mod tls;
 
 pub use database::{Database, DatabaseOptions, Store, owner_connection};
-pub use error::{MigrationError, StoreError, describe};
+pub use error::{MigrationError, StoreError, describe, fault_of};
 pub use nodes::Presence;
 pub use pool::{Lease, Params, Scope, Tx};
 pub use queue::{

@@ -12,6 +12,8 @@ use base::Backoff;
 use butler::{BootError, BootedButler, Butler, ButlerState, ButlerStatus, HouseholdServices, PhaseTime, boot};
 use config::{BrokenButler, ButlerConfig};
 
+/// How long a butler's model is asked after for its status.
+const MODEL: Duration = Duration::from_millis(300);
 /// More restarts than this within the period, and the butler is parked.
 const INTENSITY: usize = 5;
 const PERIOD: Duration = Duration::from_secs(60);
@@ -205,6 +207,27 @@ impl Entry {
                 Err(e) => e,
             };
             self.services.db.release(&config.name).await;
+            let machine = self.services.db.machine();
+            machine.ask();
+            // A machine that fails takes every boot along, and that says nothing of the butler.
+            if failure.transient && !machine.is_up() {
+                tracing::warn!(
+                    butler = self.name,
+                    phase = failure.phase,
+                    error = failure.error,
+                    "butler failed and is started again when the machine works"
+                );
+                self.change(|n| {
+                    n.state = ButlerState::Booting;
+                    n.butler = None;
+                    n.failed_phase = Some(failure.phase.to_owned());
+                    n.error = Some(failure.error);
+                });
+                tokio::select! {
+                    () = self.stop.cancelled() => break,
+                    () = machine.up() => continue,
+                }
+            }
             failures.push_back(Instant::now());
             while failures.front().is_some_and(|t| t.elapsed() > PERIOD) {
                 failures.pop_front();
@@ -288,7 +311,8 @@ impl Entry {
     pub async fn status(&self) -> ButlerStatus {
         let butler = self.read(|n| n.butler.clone());
         let model = match &butler {
-            Some(b) => Some(b.spawner().model_state().await),
+            // What the database does not say in time is not known.
+            Some(b) => tokio::time::timeout(MODEL, b.spawner().model_state()).await.ok(),
             None => None,
         };
         self.read(|n| ButlerStatus {

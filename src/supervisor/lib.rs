@@ -6,6 +6,7 @@
 mod embedded;
 mod entry;
 mod foundation;
+mod health;
 mod notify;
 mod place;
 mod rehearsal;
@@ -16,6 +17,7 @@ mod tree;
 pub use embedded::{Embedded, EmbeddedError};
 pub use entry::ButlerLookupError;
 pub use foundation::{FoundationError, cache_dir, on_ground, owner_login};
+pub use health::Health;
 pub use rehearsal::{RehearsalError, rehearse};
 pub use reload::{Change, ReloadError, Reloaded, ReloadedButler};
 pub use serve::{AdminDoor, Hooks, Prepare, ServeError, StartAdmin, serve, serve_with, with_causes};

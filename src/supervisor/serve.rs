@@ -268,6 +268,10 @@ async fn run(
     // Before a butler has a session: another daemon that starts now must not take it for nobody's.
     let mut presence = Presence::new(services.db.clone(), services.inbox.node());
     presence.renew().await.map_err(FoundationError::from)?;
+    let watch_stop = CancellationToken::new();
+    let watching = supervisor.inner.health.clone().keep(services.outbox.clone(), watch_stop.clone());
+    task::spawn(task::Kind::Actor, "health", watching);
+    let _unwatched = watch_stop.drop_guard();
     let run_dir = data_dir.join("run");
     operator_token(&services, &run_dir.join("operator.token"))?;
     let a = &services.config.admin;

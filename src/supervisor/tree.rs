@@ -9,10 +9,10 @@ use tokio_util::task::TaskTracker;
 
 use super::entry::{ButlerLookupError, Entry};
 use super::foundation::DatabaseKind;
-use base::{ButlerName, Clock, task};
-use butler::{Butler, ButlerState, DatabaseStatus, HouseholdServices, HouseholdStatus};
+use super::health::Health;
+use base::{ButlerName, Clock, Fault, task};
+use butler::{Butler, ButlerState, DatabaseStatus, HouseholdServices, HouseholdStatus, Trouble};
 use config::{CORE_BUTLERS, Household, Origin, Pricing};
-use store::Database;
 
 /// All butlers under supervision. Cheap to clone.
 #[derive(Clone)]
@@ -25,6 +25,7 @@ pub(super) struct Inner {
     /// In the order of their start.
     entries: RwLock<Vec<Arc<Entry>>>,
     database: DatabaseKind,
+    pub health: Health,
     admin: String,
     started_at: Timestamp,
     started: Instant,
@@ -49,11 +50,14 @@ impl Supervisor {
         let mut entries: Vec<Arc<Entry>> = butlers.into_iter().map(|b| Entry::new(&services, b)).collect();
         entries.extend(broken.iter().map(|b| Entry::broken(&services, b)));
         sort(&mut entries);
+        let daemon = &services.config.daemon;
+        let health = Health::new(services.db.clone(), &services.data_dir, daemon.disk_floor);
         let inner = Inner {
             started_at: services.clock.now(),
             services,
             entries: RwLock::new(entries),
             database,
+            health,
             admin,
             started: Instant::now(),
             tasks: TaskTracker::new(),
@@ -188,18 +192,27 @@ impl Supervisor {
     /// The household as `status` shows it.
     pub async fn status(&self) -> HouseholdStatus {
         let inner = &self.inner;
-        let database = database_status(&inner.services.db, &inner.database).await;
         let entries = self.entries();
-        let mut butlers = Vec::with_capacity(entries.len());
-        for entry in &entries {
-            butlers.push(entry.status().await);
+        let butlers = futures_util::future::join_all(entries.iter().map(|entry| entry.status())).await;
+        let mut troubles = inner.health.troubles();
+        if !self.core_up() {
+            troubles.push(Trouble::new("butlers", "a core butler is not up"));
         }
+        let error = troubles.iter().find(|t| t.what == Fault::Database.as_str()).map(|t| t.why.clone());
+        let database = DatabaseStatus {
+            kind: inner.database.name().to_owned(),
+            server: inner.database.server().to_owned(),
+            up: error.is_none(),
+            error,
+            connections: inner.services.db.connections().await,
+        };
         HouseholdStatus {
             version: env!("CARGO_PKG_VERSION").to_owned(),
             pid: std::process::id(),
             started_at: inner.started_at,
             uptime_seconds: inner.started.elapsed().as_secs_f64(),
-            ready: self.core_up() && database.up,
+            ready: troubles.is_empty(),
+            troubles,
             admin: inner.admin.clone(),
             database,
             butlers,
@@ -240,19 +253,4 @@ impl Supervisor {
 /// The core butlers start first and stop last; the others by name.
 fn sort(entries: &mut [Arc<Entry>]) {
     entries.sort_by_key(|e| (CORE_BUTLERS.iter().position(|c| *c == e.name).unwrap_or(usize::MAX), e.name.clone()));
-}
-
-async fn database_status(db: &Database, kind: &DatabaseKind) -> DatabaseStatus {
-    let error = match tokio::time::timeout(Duration::from_secs(2), db.ping()).await {
-        Ok(Ok(())) => None,
-        Ok(Err(e)) => Some(e.to_string()),
-        Err(_) => Some("it did not answer within 2 s".to_owned()),
-    };
-    DatabaseStatus {
-        kind: kind.name().to_owned(),
-        server: kind.server().to_owned(),
-        up: error.is_none(),
-        error,
-        connections: db.connections().await,
-    }
 }

@@ -233,7 +233,7 @@ impl Shared {
         }
         for (tenant, rows) in rows.into_iter().filter(|(_, rows)| rows.len() > 0) {
             if let Err(e) = self.insert(&tenant, &rows.calls, &rows.events).await {
-                if !e.is_connection() {
+                if e.fault().is_none() {
                     self.one_by_one(&tenant, &rows).await;
                     continue;
                 }

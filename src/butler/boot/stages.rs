@@ -351,7 +351,7 @@ async fn butler_migrations(
         Err(e) => Err(e.into()),
     };
     match result {
-        Err(e) if !e.is_connection() && modules.has(name) => {
+        Err(e) if e.fault().is_none() && modules.has(name) => {
             modules.blame(name, Phase::Migration, e.to_string());
             Ok(())
         }

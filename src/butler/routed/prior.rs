@@ -47,22 +47,6 @@ pub fn next(priors: &[Prior]) -> Next {
     Next::Stop { session: last.session, why, done }
 }
 
-/// Whether a failure of this class may pass by itself.
-pub fn may_pass(class: Option<&str>) -> bool {
-    matches!(
-        class,
-        None | Some(
-            "model_unreachable"
-                | "overloaded"
-                | "rate_limited"
-                | "mcp_unreachable"
-                | "crashed"
-                | "unavailable"
-                | "interrupted"
-        )
-    )
-}
-
 /// What sessions worked on.
 #[derive(Clone, Copy, Debug)]
 pub enum Work {

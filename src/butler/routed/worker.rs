@@ -16,7 +16,7 @@ use approvals::ApprovalGate;
 use base::{Audience, Label, RequestContext, RequestId, SessionId, TenantId, Trust, text};
 use config::ButlerConfig;
 use inbox::{Answer, Candidate, End, Inbox, Lane, LiveKind, OwnersHand, RETRY, Route, RouteKind, Settlement, Turns};
-use sessions::{SessionOptions, SessionResult, SessionState, Spawner, Trigger, TriggerError};
+use sessions::{Remedy, SessionOptions, SessionResult, SessionState, Spawner, Trigger, TriggerError, wait_for};
 use store::{
     Also, Claim, Claimed, Database, Handler, Lease, Left, Queue, QueueOptions, QueueTable, RunningQueue, Store,
     StoreError, Verdict,
@@ -200,6 +200,9 @@ impl Handler for Worker {
                 later(500)
             }
             Some(Err(TriggerError::Store(_) | TriggerError::Stopping(_))) | None => later(1000),
+            Some(Err(e @ TriggerError::Unavailable(_))) => {
+                Verdict::Wait { after: Duration::from_secs(1), why: e.to_string() }
+            }
             // What the household may spend is nobody's business outside.
             Some(Err(TriggerError::Budget(why))) if part.trust == Trust::Stranger => {
                 Verdict::Settle(Ended { text: Some(SPENT_FOR_OTHERS.to_owned()), ..Ended::dead(None, why, &[]) })
@@ -335,9 +338,24 @@ impl Worker {
         match prior::next(&priors) {
             Next::Stop { session, why, done } => Verdict::Settle(Ended::dead(Some(session), why, &done)),
             _ if result.state == SessionState::Interrupted => later(200),
-            _ if result.state == SessionState::Failed && prior::may_pass(result.error_class.as_deref()) => retry(why),
-            _ => Verdict::Settle(Ended::dead(Some(result.session_id.0), why, &[])),
+            _ => {
+                let remedy = match result.state {
+                    SessionState::Failed => Remedy::of(result.error_class.as_deref()),
+                    _ => Remedy::GiveUp,
+                };
+                match (remedy, self.patience(claimed)) {
+                    (Remedy::Wait, Some(after)) => Verdict::Wait { after, why },
+                    (Remedy::Wait | Remedy::Retry, _) => retry(why),
+                    (Remedy::GiveUp, _) => Verdict::Settle(Ended::dead(Some(result.session_id.0), why, &[])),
+                }
+            }
         }
+    }
+
+    /// How long the row waits now for what is not its own fault.
+    fn patience(&self, claimed: &Claimed<Part>) -> Option<Duration> {
+        let since = claimed.row.route.as_ref().ok()?.request_context.received_at;
+        wait_for(since, self.parts.inbox.clock().now())
     }
 
     async fn began(&self, claimed: &Claimed<Part>, session: SessionId) {

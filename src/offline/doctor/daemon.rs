@@ -119,9 +119,7 @@ async fn ask(data_dir: &Path) -> Result<(HouseholdStatus, Vec<String>), ClientEr
 /// Whatever in the household needs a hand, in sentences.
 pub fn complaints(house: &HouseholdStatus) -> Vec<(Level, String)> {
     let mut told = Vec::new();
-    if let Some(error) = &house.database.error {
-        told.push((Level::Problem, format!("the database is away: {}", short(error))));
-    }
+    told.extend(house.troubles.iter().map(|trouble| (Level::Problem, short(&trouble.why))));
     for b in &house.butlers {
         if let Some(error) = &b.error {
             let phase = b.failed_phase.as_deref().map(|p| format!(" (phase: {p})")).unwrap_or_default();

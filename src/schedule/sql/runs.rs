@@ -220,7 +220,7 @@ impl RunRows {
         let session = ended.session.map(|s| s.0);
         let (state, reason) = match &ended.how {
             How::Done(note) => ("done", note.as_deref()),
-            How::Failed(why) => ("failed", Some(why.as_str())),
+            How::Failed(why) | How::Wait { why, .. } => ("failed", Some(why.as_str())),
             // Whoever asked for it is told that it was not begun.
             How::Later(_) => ("failed", Some(NOT_NOW)),
         };

@@ -30,6 +30,8 @@ pub enum Verdict<E> {
     Retry { why: String, dead: E },
     /// Nothing of it is at fault; the same again after this long. `counts`: as a try.
     Later { after: Duration, counts: bool },
+    /// As [`Verdict::Later`] of the machine or the other side, uncounted; its row says what is waited for.
+    Wait { after: Duration, why: String },
     /// The handler has let it go itself.
     Gone,
 }

@@ -178,8 +178,8 @@ impl QueueTable {
         format!("UPDATE {} SET {set}{UNCLAIMED} WHERE {} = {rows} AND claim_id = $2", self.table, self.key)
     }
 
-    /// Puts a row back for a later try; with a reason, or if it `counts`, this one is counted. `false`: the claim does not
-    /// hold it any more.
+    /// Puts a row back for a later try, with the reason if there is one; this one is a try only if it `counts`. `false`: the
+    /// claim does not hold it any more.
     pub async fn put_back(
         &self,
         db: &Database,
@@ -197,7 +197,7 @@ impl QueueTable {
              {error} = coalesce($5, {error})",
             first(self.give)
         ));
-        let uncounted = i32::from(!counts && why.is_none());
+        let uncounted = i32::from(!counts);
         let params: Params<'_> = &[&claim.row, &claim.id, &after.as_secs_f64(), &uncounted, &why];
         Ok(execute(db, STEP, &sql, params).await? > 0)
     }

@@ -227,7 +227,8 @@ impl<H: Handler> Inner<H> {
         if first {
             self.handler.prepare(&self.held()).await?;
         }
-        while !self.stop.is_cancelled() {
+        // While the machine fails nothing is begun; what is under way comes to its end.
+        while !self.stop.is_cancelled() && self.handler.db().machine().is_up() {
             // Where none is free, whoever ends rings.
             let Ok(slot) = self.slots.clone().try_acquire_owned() else { break };
             self.give_back_strays().await?;
@@ -248,6 +249,9 @@ impl<H: Handler> Inner<H> {
         }
         let outlook = self.handler.outlook().await?;
         self.meter.oldest(outlook.oldest.unwrap_or_default());
+        if !self.handler.db().machine().is_up() {
+            return Ok(AGAIN);
+        }
         Ok(outlook.next.unwrap_or(self.options.longest).clamp(SHORTEST, self.options.longest))
     }
 
@@ -314,7 +318,7 @@ impl<H: Handler> Inner<H> {
             }
         };
         self.pass("tried");
-        if let (Verdict::Later { after, .. }, None) = (&verdict, table.retry) {
+        if let (Verdict::Later { after, .. } | Verdict::Wait { after, .. }, None) = (&verdict, table.retry) {
             // Its table has no time to come again: it waits in these hands.
             tokio::select! {
                 () = self.stop.cancelled() => {}
@@ -348,7 +352,13 @@ impl<H: Handler> Inner<H> {
             Verdict::Gone => Ok(Left::Gone),
             Verdict::Settle(end) => Ok(written(self.handler.settle(claimed, end).await?, Left::Settled)),
             Verdict::Later { after, counts } => {
-                let put_back = table.put_back(self.handler.db(), claimed.claim, (*after, *counts), panicked);
+                let counts = *counts || panicked.is_some();
+                let put_back = table.put_back(self.handler.db(), claimed.claim, (*after, counts), panicked);
+                Ok(written(put_back.await?, Left::PutBack))
+            }
+            Verdict::Wait { after, why } => {
+                tracing::info!(queue = H::NAME, row = %claimed.claim.row, error = why, "a row waits for what it needs");
+                let put_back = table.put_back(self.handler.db(), claimed.claim, (*after, false), Some(why));
                 Ok(written(put_back.await?, Left::PutBack))
             }
             Verdict::Retry { why, dead } => match table.retry {

@@ -23,6 +23,14 @@ pub(super) const RECORD_ROLE: &str =
 /// Roles and the database's own rights are rows that all butlers change: one at a time.
 pub(super) const LOCK_ROLES: &str = "SELECT pg_advisory_xact_lock(hashtext('butlerd.roles'))";
 
+/// Whether the server takes writes, as far as it says.
+pub(super) const MAY_WRITE: &str = "SELECT NOT pg_catalog.pg_is_in_recovery() AND pg_catalog.current_setting('transaction_read_only') = 'off' AS writes";
+
+/// As [`MAY_WRITE`], and makes it commit a transaction of its own to disk.
+pub(super) const TRY_WRITE: &str =
+    "SELECT NOT pg_catalog.pg_is_in_recovery() AND pg_catalog.current_setting('transaction_read_only') = 'off'
+        AND pg_catalog.pg_current_xact_id() IS NOT NULL AS writes";
+
 pub(super) const SHARED_EXISTS: &str = "SELECT 1 FROM pg_namespace WHERE nspname = 'shared'";
 
 pub(super) const DATABASE_EXISTS: &str = "SELECT 1 FROM pg_database WHERE datname = $1";

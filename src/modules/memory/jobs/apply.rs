@@ -181,7 +181,7 @@ impl Page<'_, '_> {
                 self.run("RELEASE SAVEPOINT item").await?;
                 return Ok(Some(done));
             }
-            Err(WriteError::Store(e)) if e.is_connection() => return Err(AskError::Store(e)),
+            Err(WriteError::Store(e)) if e.fault().is_some() => return Err(AskError::Store(e)),
             Err(WriteError::Store(e)) => {
                 tracing::warn!(error = %e, "a learned fact could not be stored");
                 "that the database refused"

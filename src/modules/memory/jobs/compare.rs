@@ -148,7 +148,7 @@ impl Comparing<'_> {
             let done = merge_facts(&mut tx, &origin, &fact.judged(), &other.judged()).await;
             match done {
                 Ok(one) => merged += usize::from(one),
-                Err(WriteError::Store(e)) if e.is_connection() => return Err(AskError::Store(e)),
+                Err(WriteError::Store(e)) if e.fault().is_some() => return Err(AskError::Store(e)),
                 // They stay two.
                 Err(e) => {
                     tracing::warn!(butler = %self.memory.butler, error = %e, "two facts could not be merged");

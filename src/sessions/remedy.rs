@@ -1,0 +1,90 @@
+//! What a session's failure asks for: patience, another try, or none.
+
+use std::time::Duration;
+
+use jiff::{SignedDuration, Timestamp};
+
+use super::log::Ending;
+use super::types::SessionState;
+use base::Machine;
+use llm_api::ErrorClass;
+use store::fault_of;
+
+/// The class of what the machine or the database was to blame for.
+pub const UNAVAILABLE: &str = "unavailable";
+
+/// What waits for the machine or a model's side waits no longer than this after it came; then each try counts.
+const PATIENCE: SignedDuration = SignedDuration::from_hours(24);
+const SHORTEST: Duration = Duration::from_secs(2);
+const LONGEST: Duration = Duration::from_secs(120);
+
+/// What a failure asks for. Work that changed something is never begun again, whatever this says.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Remedy {
+    /// The machine, the database or the model's side let it down: the same later, and that was no try.
+    Wait,
+    /// It may pass: another try, of which there are few.
+    Retry,
+    /// It stays.
+    GiveUp,
+}
+
+impl Remedy {
+    /// Of a failure of this class.
+    pub fn of(class: Option<&str>) -> Self {
+        match class {
+            Some(UNAVAILABLE | "model_unreachable" | "overloaded" | "rate_limited") => Remedy::Wait,
+            None | Some("mcp_unreachable" | "crashed" | "interrupted") => Remedy::Retry,
+            _ => Remedy::GiveUp,
+        }
+    }
+}
+
+/// How long work that came at `since` waits before its next try: a quarter of the time that it has waited, within bounds.
+/// `None`: it has waited long enough, and a try counts.
+pub fn wait_for(since: Timestamp, now: Timestamp) -> Option<Duration> {
+    let age = now.duration_since(since);
+    let age = (age <= PATIENCE).then(|| age.unsigned_abs())?;
+    Some((age / 4).clamp(SHORTEST, LONGEST))
+}
+
+/// How a session ends for which something could not be made. By its cause it is the machine's fault, or the request's.
+pub(super) fn broken(what: &str, e: &(dyn std::error::Error + 'static)) -> Ending {
+    let mut message = format!("{what}: {e}");
+    if let Some(cause) = e.source() {
+        message = format!("{message}: {cause}");
+    }
+    let class = if fault_of(e).is_some() { UNAVAILABLE } else { ErrorClass::InvalidRequest.as_str() };
+    Ending::failed(SessionState::Failed, class, message)
+}
+
+/// The ending of a session that began at `begun`. What failed in a way that a failing machine makes programs fail, while it
+/// did fail, is the machine's fault.
+pub(super) async fn blamed(end: Ending, machine: &Machine, begun: std::time::Instant) -> Ending {
+    let class = end.error_class.as_deref();
+    let may_be = end.state == SessionState::Failed
+        && (class == Some(UNAVAILABLE) || Remedy::of(class) == Remedy::Retry || class == Some("invalid_request"));
+    if !may_be || !machine.failed_since(begun).await {
+        return end;
+    }
+    let why = machine.why().unwrap_or_else(|| "the machine was short of something for a moment".to_owned());
+    let said = end.error.map(|said| format!(" ({said})")).unwrap_or_default();
+    Ending { error_class: Some(UNAVAILABLE.to_owned()), error: Some(format!("{why}{said}")), ..end }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn patience_grows_with_the_time_that_has_passed_and_ends_after_a_day() {
+        let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
+        let wait = |seconds| wait_for(at(0), at(seconds)).map(|d| d.as_secs());
+        assert_eq!(wait(0), Some(2));
+        assert_eq!(wait(40), Some(10));
+        assert_eq!(wait(3600), Some(120));
+        assert_eq!(wait(25 * 3600), None);
+        // A clock that was put back waits no longer for it.
+        assert_eq!(wait(-60), Some(15));
+    }
+}
