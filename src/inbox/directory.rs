@@ -103,6 +103,11 @@ impl ButlerDirectory {
         self.targets.read().unwrap_or_else(|e| e.into_inner()).get(butler).cloned()
     }
 
+    /// The schemas of all butlers that are up.
+    pub(super) fn schemas(&self) -> Vec<String> {
+        self.targets.read().unwrap_or_else(|e| e.into_inner()).values().map(|target| target.schema.clone()).collect()
+    }
+
     /// The butlers that messages can go to now, with what they are for.
     pub fn routable(&self) -> Vec<(String, String)> {
         let eligible = |(name, registration): (String, ButlerRegistration)| {

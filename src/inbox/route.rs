@@ -194,7 +194,7 @@ impl Pass<'_> {
         Ok(Tried::HandedOn)
     }
 
-    /// Gives the butler its own copy of what came with the message, believed as far as its sender.
+    /// Gives the butler its own copy of what came with the message, believed no more than its sender.
     async fn hand_attachments(&self, route: &Route) -> Result<(), StoreError> {
         let named = route.input.attachments.iter().filter_map(|a| a["storage_ref"].as_str()?.rsplit(':').next());
         let named: Vec<&str> = named.collect();
@@ -202,7 +202,8 @@ impl Pass<'_> {
         let Some(target) = target.filter(|_| !named.is_empty()) else { return Ok(()) };
         let mut lease = self.inbox.db().shared(self.tenant()).await?;
         let way = (self.inbox.schema(), target.schema.as_str());
-        blobs::hand_over(&mut lease, way, self.tenant(), &named, route.request_context.trust).await
+        let all = self.inbox.butlers().schemas();
+        blobs::hand_over(&mut lease, way, &all, self.tenant(), &named, route.request_context.trust).await
     }
 
     fn route(&self, segment: &OpenPart, history: Vec<Value>) -> Route {

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
+use crate::fairness::patient;
 use crate::support::tally::{counting_model, envelope, insist, random, rule};
 use crate::support::{Daemon, Household};
 
@@ -62,7 +63,7 @@ async fn every_acknowledged_message_ends_once_while_the_daemon_is_killed() {
     let seed = setting("STORM_SEED", u64::from(std::process::id()));
     let model = counting_model(0).await;
     // One session at a time, so that a kill finds at most one that has acted and is not on record.
-    let household = Household::few_with_model(&model).with_tally(1);
+    let household = patient(Household::few_with_model(&model).with_tally(1));
     let mut daemon: Daemon = household.start().await;
     rule(&household.owner().await, "count: ", "tally").await;
     let begun = Instant::now();

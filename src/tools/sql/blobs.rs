@@ -37,21 +37,34 @@ pub(crate) async fn get(call: &ToolCall, sha256: &str, most: i32) -> Result<Opti
     Ok(call.query(sql, &[&sha256, &most]).await?.first().map(Blob::from))
 }
 
-/// Copies attachments of a tenant from one butler to another, over a lease of the owner's role. They are believed as far as
-/// whoever sent them now; what the owner sent stays the owner's.
+/// Copies attachments of a tenant from one butler to another, over a lease of the owner's role. `schemas`: of all butlers
+/// that have been handed some. A content is believed as far as the least trusted of those who had sent it before, because the
+/// owner who sends it on did not write it. What the target has already stays as it is: nobody wrote it who sends it again.
 pub async fn hand_over(
     lease: &mut Lease,
     (from, to): (&str, &str),
+    schemas: &[String],
     tenant: &TenantId,
     hashes: &[&str],
     trust: Trust,
 ) -> Result<(), StoreError> {
+    // Its own rows say nothing: who sent them was not known when they were written.
+    let others = schemas.iter().filter(|schema| *schema != from);
+    let before: String = others
+        .map(|schema| {
+            format!(
+                " UNION ALL SELECT b.trust FROM \"{schema}\".blobs b
+                  WHERE (b.tenant_id, b.sha256) = (s.tenant_id, s.sha256) AND b.trust IN ('known', 'stranger')"
+            )
+        })
+        .collect();
     let sql = format!(
         "INSERT INTO \"{to}\".blobs (tenant_id, sha256, media_type, filename, content, trust)
-         SELECT tenant_id, sha256, media_type, filename, content, $3 FROM \"{from}\".blobs
-         WHERE tenant_id = $1 AND sha256 = ANY($2)
-         ON CONFLICT (tenant_id, sha256) DO UPDATE SET trust = excluded.trust, filename = excluded.filename
-         WHERE excluded.trust = 'owner' AND blobs.trust <> 'owner'"
+         SELECT tenant_id, sha256, media_type, filename, content,
+                (SELECT a.trust FROM (SELECT $3::text AS trust{before}) a
+                 ORDER BY array_position(ARRAY['stranger', 'known'], a.trust) LIMIT 1)
+         FROM \"{from}\".blobs s WHERE tenant_id = $1 AND sha256 = ANY($2)
+         ON CONFLICT (tenant_id, sha256) DO NOTHING"
     );
     let done = lease.execute(&sql, &[&tenant.as_str(), &hashes, &trust.as_str()]).await;
     done.map(drop).map_err(StoreError::query("handing over attachments"))

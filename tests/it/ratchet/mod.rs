@@ -4,7 +4,9 @@
 //! `BUTLERD_TEST_CASES` says how many cases (the whole is 300), `BUTLERD_TEST_SEED` which.
 
 mod canaries;
+mod forwarded;
 mod generator;
+mod names;
 mod threads;
 
 use std::sync::Arc;
