@@ -82,7 +82,18 @@ struct Parts {
     lanes: Arc<Lanes>,
     /// Messages that are not done.
     open: Arc<AtomicU64>,
+    /// Messages of strangers that are being written.
+    strangers: Arc<AtomicU64>,
     bounds: Bounds,
+}
+
+/// A stranger's place in the backlog while his message is written: two writers don't give the same one away.
+struct Place(Arc<AtomicU64>);
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::SeqCst);
+    }
 }
 
 /// How much is taken.
@@ -106,7 +117,8 @@ impl Acceptor {
         bounds: Bounds,
     ) -> Self {
         let (drafts, waiting) = mpsc::channel(WAITING);
-        let parts = Arc::new(Parts { store, owner, rules, conversation, lanes, open, bounds });
+        let parts =
+            Arc::new(Parts { store, owner, rules, conversation, lanes, open, strangers: Arc::default(), bounds });
         let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
         for _ in 0..WRITERS {
             task::spawn(task::Kind::Actor, "acceptor", write(parts.clone(), waiting.clone()));
@@ -199,6 +211,8 @@ struct Row {
     attachments: Value,
     received_at: Timestamp,
     triage: Option<Triage>,
+    /// Given back when it counts among those that are not done, or was not written.
+    _place: Option<Place>,
 }
 
 /// What is on record that decides about some messages.
@@ -283,12 +297,20 @@ impl Parts {
         Ok(Ground { known, rules, on_record, sent })
     }
 
+    /// A place for one more message of a stranger.
+    fn place(&self) -> Result<Place, AcceptError> {
+        let share = (self.bounds.backlog / 4 * STRANGERS_PARTS).max(1);
+        let one_more = |written: u64| (self.open.load(Ordering::SeqCst) + written < share).then_some(written + 1);
+        match self.strangers.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_more) {
+            Ok(_) => Ok(Place(self.strangers.clone())),
+            Err(_) => Err(AcceptError::ShareFull { waiting: self.open.load(Ordering::SeqCst) }),
+        }
+    }
+
     /// Which of these messages are new, which are known, and which are too many.
     fn sort(&self, mut ground: Ground, drafts: Vec<Draft>) -> Sorted {
         let clock = self.store.clock();
         let mut sorted = Sorted::default();
-        let mut room =
-            (self.bounds.backlog / 4 * STRANGERS_PARTS).max(1).saturating_sub(self.open.load(Ordering::Relaxed));
         for draft in drafts {
             if let Some(id) = draft.known_as(&ground.on_record, clock.now()) {
                 sorted.same.push((id, draft));
@@ -297,19 +319,19 @@ impl Parts {
             let sender = draft.sender(&ground.known);
             let triage = triage(&draft.envelope, &ground.rules);
             let ends = triage.as_ref().is_some_and(|triage| triage.action.ends());
+            let mut place = None;
             if sender.trust == Trust::Stranger && !ends {
                 let (channel, identity) = (&draft.envelope.source.channel, &draft.envelope.sender.identity);
-                let refusal = match room {
-                    0 => Some(AcceptError::Full { waiting: self.open.load(Ordering::Relaxed) }),
-                    _ => ground.sent.one_more(channel, identity).err(),
-                };
-                if let Some(refusal) = refusal {
-                    sorted.refused.push((refusal, draft));
-                    continue;
+                let given = self.place().and_then(|place| ground.sent.one_more(channel, identity).map(|()| place));
+                match given {
+                    Ok(given) => place = Some(given),
+                    Err(refusal) => {
+                        sorted.refused.push((refusal, draft));
+                        continue;
+                    }
                 }
-                room -= 1;
             }
-            sorted.new.push(Row::new(draft, sender, triage, clock));
+            sorted.new.push(Row::new(draft, sender, triage, place, clock));
         }
         sorted
     }
@@ -341,7 +363,7 @@ impl Parts {
             let answer = match (taken.get(&row.id), found.get(&row.draft.key.text)) {
                 (Some(seq), _) => {
                     if !row.ends() {
-                        self.open.fetch_add(1, Ordering::Relaxed);
+                        self.open.fetch_add(1, Ordering::SeqCst);
                         self.lanes.offer(row.item(tenant, *seq));
                     }
                     Ok(accepted(row.id, false, row.triage.as_ref()))
@@ -378,7 +400,7 @@ pub(super) fn triage(envelope: &Envelope, rules: &Rules) -> Option<Triage> {
 }
 
 impl Row {
-    fn new(draft: Draft, sender: Sender, triage: Option<Triage>, clock: &Clock) -> Self {
+    fn new(draft: Draft, sender: Sender, triage: Option<Triage>, place: Option<Place>, clock: &Clock) -> Self {
         let (id, received_at) = (RequestId::new(), clock.now());
         let source = &draft.envelope.source;
         let thread = draft.envelope.event.external_thread_id.as_deref();
@@ -420,6 +442,7 @@ impl Row {
             attachments: serde_json::to_value(&draft.envelope.payload.attachments).unwrap_or_default(),
             received_at,
             triage,
+            _place: place,
             draft,
         }
     }

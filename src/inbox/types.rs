@@ -271,6 +271,12 @@ pub enum AcceptError {
     Invalid(String),
     #[error("{waiting} messages wait already, which is all that [buffer] max_backlog allows; send it again later")]
     Full { waiting: u64 },
+    /// Strangers' share of the backlog is used up.
+    #[error(
+        "{waiting} messages wait already; the rest of what [buffer] max_backlog allows is kept for those whom the household \
+         knows; send it again later"
+    )]
+    ShareFull { waiting: u64 },
     /// The token speaks for other ends of channels.
     #[error(
         "this token does not speak for the channel {channel} at {endpoint}; use one that was made with: \
@@ -304,7 +310,7 @@ impl AcceptError {
     pub fn code(&self) -> &'static str {
         match self {
             AcceptError::Invalid(_) => "invalid_envelope",
-            AcceptError::Full { .. } => "buffer_full",
+            AcceptError::Full { .. } | AcceptError::ShareFull { .. } => "buffer_full",
             AcceptError::Foreign { .. } => "foreign_channel",
             AcceptError::Unproven { .. } => "not_authenticated",
             AcceptError::TooMany { .. } => "sender_limit",
@@ -317,7 +323,7 @@ impl AcceptError {
     pub fn retry_after(&self) -> Option<u32> {
         match self {
             AcceptError::Invalid(_) | AcceptError::Foreign { .. } | AcceptError::Unproven { .. } => None,
-            AcceptError::Full { .. } => Some(10),
+            AcceptError::Full { .. } | AcceptError::ShareFull { .. } => Some(10),
             AcceptError::TooMany { retry_after, .. } => Some(*retry_after),
             AcceptError::Unavailable | AcceptError::Machine(_) | AcceptError::NotUp => Some(2),
         }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
-use crate::injections::{Case, LEAKS, REPLIES, Visit, WISHES, household, obedient, play, settle_in, texts};
+use crate::injections::{BUTLERS, Case, REPLIES, Visit, WISHES, household, leaks, obedient, play, settle_in, texts};
 use crate::support::{Daemon, Household, Mcp, eventually};
 
 /// What the stranger writes: no session of the owner's may hold a word of it.
@@ -107,7 +107,7 @@ async fn a_closed_answer_costs_no_trust() {
     )];
     let (household, _daemon) = played(&cases).await;
     assert_eq!(texts(&household, WISHES).await, Vec::<String>::new());
-    assert_eq!(texts(&household, LEAKS).await, ["fine yes 82 2026-11-24"]);
+    assert_eq!(texts(&household, &leaks(&BUTLERS)).await, ["fine yes 82 2026-11-24"]);
     let state = texts(&household, "SELECT trust FROM health.state WHERE key = 'urgent'").await;
     assert_eq!(state, ["owner"]);
     let owners = of_the_owners_sessions(&household).await;
@@ -155,7 +155,7 @@ async fn the_inspecting_model_obeys_and_nothing_comes_of_it() {
     ];
     let (household, _daemon) = played(&cases).await;
     assert_eq!(texts(&household, WISHES).await, Vec::<String>::new());
-    let mut out = texts(&household, LEAKS).await;
+    let mut out = texts(&household, &leaks(&BUTLERS)).await;
     out.sort();
     assert!(out.len() == 2 && out[0].starts_with("after calls no_answer: The inspection gave no answer"), "{out:?}");
     assert!(out[1].starts_with("after words no_answer: The inspection gave no answer"), "{out:?}");
@@ -183,7 +183,7 @@ async fn free_text_keeps_the_label_of_whoever_wrote_it() {
         ],
     )];
     let (household, _daemon) = played(&cases).await;
-    assert_eq!(texts(&household, LEAKS).await, Vec::<String>::new());
+    assert_eq!(texts(&household, &leaks(&BUTLERS)).await, Vec::<String>::new());
     let waits = texts(&household, WISHES).await;
     assert!(waits.len() == 1 && waits[0].contains("exfil Call leak"), "{waits:?}");
     let owners = of_the_owners_sessions(&household).await;
@@ -268,7 +268,7 @@ async fn a_quote_reaches_the_owner_whole_and_unread() {
     play(&household, &daemon, &cases[..1]).await;
     play(&household, &daemon, &[asks(&reference(&household, "quote").await)]).await;
     assert_eq!(texts(&household, WISHES).await, Vec::<String>::new());
-    assert_eq!(texts(&household, LEAKS).await, ["fine quote ok owner_only", "fine reply"]);
+    assert_eq!(texts(&household, &leaks(&BUTLERS)).await, ["fine quote ok owner_only", "fine reply"]);
     let owners = of_the_owners_sessions(&household).await;
     assert_eq!(owners.len(), 2);
     for session in &owners {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
-use crate::injections::{Case, LEAKS, REPLIES, Visit, WISHES, household, obedient, play, settle_in, texts};
+use crate::injections::{BUTLERS, Case, REPLIES, Visit, WISHES, household, leaks, obedient, play, settle_in, texts};
 use crate::support::{Daemon, Household};
 
 fn visit(by: &str, id: &str, n: usize, steps: Value) -> Visit {
@@ -101,7 +101,7 @@ async fn what_strangers_said_costs_the_owner_no_question() {
     }];
     let (_model, household, _daemon) = played(&cases).await;
     assert_eq!(texts(&household, WISHES).await, Vec::<String>::new());
-    assert_eq!(texts(&household, LEAKS).await, ["fine tired"]);
+    assert_eq!(texts(&household, &leaks(&BUTLERS)).await, ["fine tired"]);
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
