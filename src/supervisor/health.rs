@@ -246,7 +246,8 @@ impl News {
                 match tokio::time::timeout(SILENT, noted).await {
                     Ok(Ok(())) => drop(untold.remove(0)),
                     // The next round tries again.
-                    _ => break,
+                    Ok(Err(e)) => return tracing::warn!(error = %e, "the owner can't be told of the machine yet"),
+                    Err(_) => return,
                 }
             }
         });

@@ -13,18 +13,18 @@ fn cut() -> Duration {
 }
 
 /// The server's first process.
-fn postmaster(household: &Household) -> i32 {
+pub(crate) fn postmaster(household: &Household) -> i32 {
     let pid = std::fs::read_to_string(household.data().join("postgres/postmaster.pid")).expect("the pid file");
     pid.lines().next().and_then(|l| l.parse().ok()).expect("a pid")
 }
 
 /// All of the server.
-fn server(postmaster: i32) -> Vec<i32> {
+pub(crate) fn server(postmaster: i32) -> Vec<i32> {
     let own = proc::processes().filter(|p| p.pid == postmaster || p.parent == postmaster);
     own.map(|p| p.pid).collect()
 }
 
-fn signal(pids: &[i32], signal: i32) {
+pub(crate) fn signal(pids: &[i32], signal: i32) {
     for pid in pids {
         unsafe { libc::kill(*pid, signal) };
     }

@@ -52,6 +52,7 @@ mod injections;
 mod isolation;
 mod lattice;
 mod lifecycle;
+mod machine;
 mod memory;
 mod memory_compare;
 mod memory_jobs;
