@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Map, Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinHandle;
-use tokio_util::sync::CancellationToken;
+use tokio_util::sync::{CancellationToken, DropGuard};
 use uuid::Uuid;
 
 use access::Caller;
@@ -107,7 +107,8 @@ impl MemoryHooks {
 
 /// Takes in the ends of sessions, until it is stopped.
 pub(super) struct EpisodeIntake {
-    stop: CancellationToken,
+    /// A boot that fails after this, and a butler that dies, end it too.
+    stop: DropGuard,
     task: JoinHandle<()>,
 }
 
@@ -138,12 +139,12 @@ impl EpisodeIntake {
                 }
             }
         });
-        Self { stop, task }
+        Self { stop: stop.drop_guard(), task }
     }
 
     /// After the sessions are over: takes in what is left, within this time.
     pub async fn stop(self, within: Duration) {
-        self.stop.cancel();
+        drop(self.stop);
         let mut task = self.task;
         if tokio::time::timeout(within, &mut task).await.is_err() {
             // The rows stay pending for the next start.

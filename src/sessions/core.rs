@@ -1,6 +1,6 @@
 //! The spawner of one butler: takes triggers, admits them, runs their sessions, drains.
 
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -94,8 +94,9 @@ impl Spawner {
         let _ = self.inner.tools.set(names);
     }
 
-    /// Tells who remembers for the butler; called once, before the first trigger.
-    pub fn set_memory(&self, memory: Arc<dyn Memory>) {
+    /// Tells who remembers for the butler; called once, before the first trigger. The caller keeps it as long as sessions
+    /// are to have it.
+    pub fn set_memory(&self, memory: Weak<dyn Memory>) {
         let _ = self.inner.memory.set(memory);
     }
 

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
 use tokio::sync::broadcast;
@@ -70,8 +70,9 @@ pub(super) struct Inner {
     pub tasks: TaskTracker,
     /// Names of the butler's tools, once they are all there.
     pub tools: OnceLock<Vec<String>>,
-    /// Who remembers for the butler, if somebody does.
-    pub memory: OnceLock<Arc<dyn Memory>>,
+    /// Who remembers for the butler, if somebody does. Weak, because it asks the butler's tools, and they hold the spawner:
+    /// each would keep the other, and the memory's index, for ever.
+    pub memory: OnceLock<Weak<dyn Memory>>,
 }
 
 /// One session of a trigger: in which runtime, and with what.
@@ -114,8 +115,8 @@ impl Inner {
     }
 
     /// Who remembers what comes of this trigger, if somebody does.
-    pub(super) fn memory(&self, trigger: &Trigger) -> Option<&Arc<dyn Memory>> {
-        self.memory.get().filter(|_| !trigger.options.apart_from_memory)
+    pub(super) fn memory(&self, trigger: &Trigger) -> Option<Arc<dyn Memory>> {
+        self.memory.get().filter(|_| !trigger.options.apart_from_memory)?.upgrade()
     }
 
     /// Puts what happens in a session on record, and tells whoever watches.

@@ -72,6 +72,7 @@ mod quarantine;
 mod queue;
 mod ratchet;
 mod reload;
+mod reload_memory;
 mod roles;
 mod rosters;
 mod routing;

@@ -36,7 +36,7 @@ fn of<'a>(done: &'a Value, butler: &str) -> &'a Value {
 }
 
 /// The butler's server where it is now.
-async fn mcp(daemon: &Daemon, butler: &str) -> Mcp {
+pub async fn mcp(daemon: &Daemon, butler: &str) -> Mcp {
     let port = daemon.butler(butler).await["port"].as_u64().and_then(|p| u16::try_from(p).ok());
     Mcp::new(port.unwrap_or_else(|| panic!("{butler} has no port")), Some(daemon.token()))
 }

@@ -54,7 +54,7 @@ impl RunningButler {
         }
         self.draining.cancel();
         let core = &self.butler.core;
-        let Workers { routed, approvals, schedule_loop, buffer, pump, episode_intake } = self.workers;
+        let Workers { routed, approvals, schedule_loop, buffer, pump, memory } = self.workers;
         routed.close();
         schedule_loop.close();
         core.services.inbox.butlers().withdraw(name.as_str());
@@ -75,8 +75,8 @@ impl RunningButler {
             pump.close();
             pump.ended(core.config.shutdown.timeout.0).await;
         }
-        if let Some(episode_intake) = episode_intake {
-            episode_intake.stop(LAST_REQUESTS).await;
+        if let Some(intake) = memory.intake {
+            intake.stop(LAST_REQUESTS).await;
         }
         server_stop.cancel();
         if tokio::time::timeout(LAST_REQUESTS, &mut server).await.is_err() {

@@ -1,7 +1,7 @@
 //! The stages of a butler's boot. Each takes what the one before has made.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::Arc;
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -75,7 +75,14 @@ pub(super) struct Workers {
     pub schedule_loop: RunningQueue,
     pub buffer: Option<Buffer>,
     pub pump: Option<Pump>,
-    pub episode_intake: Option<EpisodeIntake>,
+    pub memory: RunningMemory,
+}
+
+/// What remembers for a butler, for as long as it runs.
+pub(super) struct RunningMemory {
+    pub intake: Option<EpisodeIntake>,
+    /// The spawner only points to it.
+    _start: Option<Arc<SessionStart>>,
 }
 
 impl Booting<'_> {
@@ -163,10 +170,10 @@ impl Booting<'_> {
         let started = self.start_modules(prepared, &bound, port).await?;
         let wake = Arc::new(Notify::new());
         let tools = self.build_tools(prepared, &bound, &started, &wake).await?;
-        let episode_intake = self.start_memory(prepared, &started.core, &tools);
+        let memory = self.start_memory(prepared, &started.core, &tools);
         let Started { core, schedules, channels, interrupted } = started;
         let butler = Butler { core, tools, interrupted, schedules };
-        let workers = self.start_workers(prepared, &butler, (channels, episode_intake), wake).await?;
+        let workers = self.start_workers(prepared, &butler, (channels, memory), wake).await?;
         Ok(Booted { butler, listener: bound.listener, workers })
     }
 
@@ -247,14 +254,17 @@ impl Booting<'_> {
     }
 
     /// Tells the spawner what speaks at the start of sessions, and begins to take in their ends.
-    fn start_memory(&self, prepared: &Prepared, core: &Core, tools: &ToolSet) -> Option<EpisodeIntake> {
+    fn start_memory(&self, prepared: &Prepared, core: &Core, tools: &ToolSet) -> RunningMemory {
         let (name, within) = (&self.config.name, recall_within(self.config));
         let memory = MemoryHooks::of(name, tools, within, &self.services.metrics.of(name.as_str()));
         let start = SessionStart::of(name, memory.clone(), prepared.modules.openings(), within);
-        if let Some(start) = start {
-            core.spawner.set_memory(start);
-        }
-        memory.map(|memory| EpisodeIntake::start(memory, self.services.db.clone(), prepared.store.clone()))
+        let start = start.inspect(|start| {
+            let told: Weak<SessionStart> = Arc::downgrade(start);
+            core.spawner.set_memory(told);
+        });
+        let intake =
+            memory.map(|memory| EpisodeIntake::start(memory, self.services.db.clone(), prepared.store.clone()));
+        RunningMemory { intake, _start: start }
     }
 
     /// Starts what works through the butler's rows, the recovery of each first.
@@ -262,7 +272,7 @@ impl Booting<'_> {
         &mut self,
         prepared: &Prepared,
         butler: &Butler,
-        (channels, episode_intake): (Vec<Arc<dyn Channel>>, Option<EpisodeIntake>),
+        (channels, memory): (Vec<Arc<dyn Channel>>, RunningMemory),
         wake: Arc<Notify>,
     ) -> Result<Workers, BootError> {
         let Self { services, config, phases } = self;
@@ -300,7 +310,7 @@ impl Booting<'_> {
             }
             false => None,
         };
-        Ok(Workers { routed, approvals, schedule_loop, buffer, pump, episode_intake })
+        Ok(Workers { routed, approvals, schedule_loop, buffer, pump, memory })
     }
 }
 
