@@ -34,6 +34,8 @@ pub enum ModelError {
     InStream { url: String, failure: Failure },
     #[error("the model at {url}: {0}", url = .1)]
     BadAnswer(String, String),
+    #[error("the model at {url}: {0} (max_output_tokens)", url = .1)]
+    Endless(String, String),
     #[error("{error}; it asks to wait {asked}, longer than this run waits")]
     TooLong { error: Box<ModelError>, asked: HumanDuration },
 }
@@ -46,6 +48,7 @@ impl ModelError {
             ModelError::TimedOut { .. } => ErrorClass::TimedOut,
             ModelError::Refused { failure, .. } | ModelError::InStream { failure, .. } => failure.class,
             ModelError::BadAnswer(..) => ErrorClass::Crashed,
+            ModelError::Endless(..) => ErrorClass::OutputLimit,
             ModelError::TooLong { error, .. } => error.class(),
         }
     }
@@ -89,6 +92,7 @@ pub struct ModelClient {
     api: Api,
     url: String,
     headers: HeaderMap,
+    max_output_tokens: u32,
     request_timeout: HumanDuration,
     max_retries: u32,
     retry_delay: Duration,
@@ -121,6 +125,7 @@ impl ModelClient {
             api: config.api,
             url,
             headers,
+            max_output_tokens: config.max_output_tokens,
             request_timeout: config.request_timeout,
             max_retries: config.max_retries,
             retry_delay: config.retry_delay.0,
@@ -189,7 +194,7 @@ impl ModelClient {
 
     async fn stream(&self, mut response: reqwest::Response) -> Result<Turn, ModelError> {
         let mut sse = SseReader::default();
-        let mut reader = AnswerReader::new(self.api);
+        let mut reader = AnswerReader::new(self.api, self.max_output_tokens);
         loop {
             let chunk = response
                 .chunk()
@@ -223,6 +228,7 @@ impl ModelClient {
         match bad {
             BadAnswer::Incomplete => ModelError::Cut { url, reason: "the stream ended too early".to_owned() },
             BadAnswer::Failure(failure) => ModelError::InStream { url, failure },
+            BadAnswer::Endless { .. } => ModelError::Endless(bad.to_string(), url),
             BadAnswer::Malformed(_) => ModelError::BadAnswer(bad.to_string(), url),
         }
     }

@@ -157,9 +157,10 @@ impl Block {
             return;
         }
         for key in ["text", "thinking", "signature"] {
-            if let Some(piece) = delta.get(key).and_then(Value::as_str) {
-                let whole = text_at(&self.value, key) + piece;
-                self.value[key] = Value::String(whole);
+            let Some(piece) = delta.get(key).and_then(Value::as_str) else { continue };
+            match self.value.get_mut(key) {
+                Some(Value::String(whole)) => whole.push_str(piece),
+                _ => self.value[key] = Value::String(piece.to_owned()),
             }
         }
     }

@@ -94,6 +94,9 @@ pub enum BadAnswer {
     Incomplete,
     #[error("the answer is not what the API promises: {0}")]
     Malformed(String),
+    /// More events than so many tokens can take.
+    #[error("the answer had no end: it went on after {mib} MiB, more than {tokens} tokens take")]
+    Endless { mib: usize, tokens: u32 },
     #[error(transparent)]
     Failure(#[from] Failure),
 }
@@ -150,7 +153,7 @@ impl Api {
 
     /// Reads an answer that came as one JSON document, from servers that don't stream.
     pub fn whole(self, answer: &Value) -> Result<Turn, BadAnswer> {
-        let mut reader = AnswerReader::new(self);
+        let mut reader = AnswerReader::new(self, 0);
         reader.note(answer)?;
         reader.said.done();
         match &mut reader.content {
@@ -168,10 +171,21 @@ impl Api {
     }
 }
 
+const MIB: usize = 1024 * 1024;
+
+/// How many bytes the events of an answer of so many tokens take at most: servers that send each token by itself and
+/// repeat the model's name with it need a quarter of that.
+fn largest(max_tokens: u32) -> usize {
+    2 * MIB + 1024 * usize::try_from(max_tokens).unwrap_or(usize::MAX / 2048)
+}
+
 /// Puts a streamed answer together.
 #[derive(Debug)]
 pub struct AnswerReader {
     api: Api,
+    /// Bytes of events that may still come.
+    left: usize,
+    max_tokens: u32,
     said: Reading,
     content: Content,
 }
@@ -183,16 +197,18 @@ enum Content {
 }
 
 impl AnswerReader {
-    pub fn new(api: Api) -> Self {
+    /// `max_tokens`: what the model was told that its answer may take. Its events may take [`largest`] then.
+    pub fn new(api: Api, max_tokens: u32) -> Self {
         let content = match api {
             Api::Anthropic => Content::Messages(anthropic::Content::default()),
             Api::Openai => Content::Chat(openai::Content::default()),
         };
-        Self { api, said: Reading::default(), content }
+        Self { api, left: largest(max_tokens), max_tokens, said: Reading::default(), content }
     }
 
     /// Takes the next event.
     pub fn event(&mut self, event: &SseEvent) -> Result<(), BadAnswer> {
+        self.left = self.left.checked_sub(event.data.len()).ok_or_else(|| self.endless())?;
         if event.data == "[DONE]" {
             if self.api == Api::Openai {
                 self.said.done();
@@ -207,6 +223,10 @@ impl AnswerReader {
             Content::Chat(content) => content.event(&data),
         }
         Ok(())
+    }
+
+    fn endless(&self) -> BadAnswer {
+        BadAnswer::Endless { mib: largest(self.max_tokens) / MIB, tokens: self.max_tokens }
     }
 
     /// Notes what a document tells beside its content.

@@ -5,7 +5,7 @@ use base::SseReader;
 
 fn read(api: Api, stream: &str) -> Result<Turn, BadAnswer> {
     let mut sse = SseReader::default();
-    let mut reader = AnswerReader::new(api);
+    let mut reader = AnswerReader::new(api, 4096);
     let mut events = sse.push(stream.as_bytes()).unwrap();
     events.extend(sse.finish());
     for event in &events {

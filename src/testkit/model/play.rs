@@ -17,9 +17,15 @@ use super::script::{Hurdle, Script, ScriptCall, Step, StepUsage};
 #[derive(Debug, Clone)]
 pub enum Reply {
     Turn(TurnReply),
-    Fail { status: u16, body: Option<Value>, headers: Vec<(String, String)> },
+    Fail {
+        status: u16,
+        body: Option<Value>,
+        headers: Vec<(String, String)>,
+    },
     Hang,
     Cut(TurnReply),
+    /// A text without end.
+    Endless(TurnReply),
 }
 
 /// One turn of the model.
@@ -113,6 +119,10 @@ impl Player {
                 let headers = fail.headers.iter().map(|(name, value)| (name.clone(), value.clone())).collect();
                 let label = format!("fail {}", fail.status);
                 (Reply::Fail { status: fail.status, body: fail.body.clone(), headers }, label)
+            }
+            (Some(Hurdle::Endless), _) => {
+                let turn = self.turn(Some("and so on, ".repeat(400)), Vec::new(), None);
+                (Reply::Endless(turn), "endless".to_owned())
             }
             (Some(Hurdle::Cut), turn) => {
                 let turn = turn.unwrap_or_else(|_| self.turn(Some("Cut".to_owned()), Vec::new(), None));

@@ -93,6 +93,8 @@ pub enum Hurdle {
     Hang,
     /// The connection closes in the middle of the answer.
     Cut,
+    /// The answer begins and never ends.
+    Endless,
 }
 
 /// An answer with an error status.
@@ -132,6 +134,7 @@ struct StepForm {
     fail: Option<Fail>,
     hang: Option<Often>,
     cut: Option<Often>,
+    endless: Option<Often>,
 }
 
 #[derive(Deserialize)]
@@ -145,12 +148,12 @@ impl TryFrom<StepForm> for Step {
     type Error = String;
 
     fn try_from(form: StepForm) -> Result<Self, String> {
-        let StepForm { say, call, calls, usage, fail, hang, cut } = form;
+        let StepForm { say, call, calls, usage, fail, hang, cut, endless } = form;
         let calls: Vec<ScriptCall> = call.into_iter().chain(calls).collect();
         let is_turn = say.is_some() || !calls.is_empty();
         let often = |often: Often| match often {
             Often::Always(true) => Ok(None),
-            Often::Always(false) => Err("`hang` and `cut` are true or {\"times\": n}".to_owned()),
+            Often::Always(false) => Err("`hang`, `cut` and `endless` are true or {\"times\": n}".to_owned()),
             Often::Times { times } => Ok(Some(times)),
         };
         let mut hurdles = Vec::new();
@@ -163,14 +166,15 @@ impl TryFrom<StepForm> for Step {
         if let Some(cut) = cut {
             hurdles.push((often(cut)?, Hurdle::Cut));
         }
+        if let Some(endless) = endless {
+            hurdles.push((often(endless)?, Hurdle::Endless));
+        }
         match (is_turn, hurdles.len(), hurdles.pop()) {
             (true, 0, _) => Ok(Step::Turn { say, calls, usage }),
             (false, 1, Some((times, kind))) if usage.is_none() => Ok(Step::Hurdle { kind, times }),
-            _ => {
-                Err("a step is either `say`, `call` or `calls` (with `usage` if wanted), or one of `fail`, `hang` and \
-                      `cut`"
-                    .to_owned())
-            }
+            _ => Err("a step is either `say`, `call` or `calls` (with `usage` if wanted), or one of `fail`, `hang`, \
+                      `cut` and `endless`"
+                .to_owned()),
         }
     }
 }

@@ -157,6 +157,7 @@ async fn answer(request: Request<Incoming>, shared: &Shared) -> Response<Body> {
             None => json(200, &route.document(&turn, &dialog)),
         },
         Reply::Cut(turn) => cut(&route, &turn, &dialog),
+        Reply::Endless(turn) => endless(route.events(&turn, &dialog).unwrap_or_default()),
         Reply::Hang => std::future::pending().await,
         Reply::Fail { status, body, headers } => {
             let body = match body {
@@ -194,6 +195,18 @@ fn streamed(events: Vec<String>, broken: bool) -> Response<Body> {
     let body =
         if broken { StreamBody::new(frames.chain(end)).boxed_unsync() } else { StreamBody::new(frames).boxed_unsync() };
     let mut response = Response::new(body);
+    response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
+    response
+}
+
+/// The events up to the first that holds words, and that one for ever. Nothing of a client that does not ask for a stream.
+fn endless(mut events: Vec<String>) -> Response<Body> {
+    let word = events.iter().position(|event| event.contains("and so on")).map_or(0, |at| at + 1);
+    events.truncate(word);
+    let more = events.last().cloned().map_or_else(Bytes::new, Bytes::from);
+    let frames = stream::iter(events).map(|event| Frame::data(Bytes::from(event)));
+    let body = frames.chain(stream::repeat_with(move || Frame::data(more.clone()))).map(Ok);
+    let mut response = Response::new(StreamBody::new(body).boxed_unsync());
     response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/event-stream"));
     response
 }
