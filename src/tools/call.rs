@@ -14,7 +14,7 @@ use super::audit::{CallRecord, Outcome};
 use super::definition::{Definition, Effect};
 use super::sql::record::{INSERT_WITH_EFFECT, objects};
 use access::Caller;
-use base::{ButlerName, Label, RequestContext, Seen, SessionId, text};
+use base::{ButlerName, Fault, Label, RequestContext, Seen, SessionId, text};
 use store::{Lease, Params, Store, StoreError};
 
 /// The code of [`ToolError::for_trusted_sessions`].
@@ -78,6 +78,14 @@ impl ToolError {
             ),
             ToolError::Store(e) if e.is_connection() => {
                 ("unavailable", "The database can't be reached just now. Nothing was changed; try again later.".into())
+            }
+            ToolError::Store(e) if e.fault().is_some() => {
+                let what = match e.fault() {
+                    Some(Fault::Disk) => "The household's storage is full or can't be written",
+                    Some(Fault::Memory) => "The database is out of memory",
+                    _ => "The database's machine has run out of something that it needs",
+                };
+                ("unavailable", format!("{what}. Nothing was changed; try again later, or ask the owner to look."))
             }
             ToolError::Store(_) | ToolError::Internal(_) => {
                 ("internal", "The tool failed. Nothing was changed; the daemon's log says why.".to_owned())
