@@ -58,6 +58,7 @@ pub fn household() -> HouseholdStatus {
         ready: true,
         troubles: Vec::new(),
         admin: "127.0.0.1:40200".to_owned(),
+        log_lines_lost: 0,
         database: DatabaseStatus {
             kind: "embedded".to_owned(),
             server: "PostgreSQL 15.18, found on this system (/usr/lib/postgresql/15/bin)".to_owned(),

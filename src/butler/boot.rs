@@ -135,7 +135,7 @@ async fn boot_stages(
     let butler = booted.butler.clone();
     let life = RunningButler::new(booted, modules, stop);
     let serving =
-        phases.run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Actor, "butler", life.run())) });
+        phases.run("mcp server", async { Ok::<_, String>(task::spawn(task::Kind::Job, "butler", life.run())) });
     let task = serving.await?;
     Ok(BootedButler { butler, phases: phases.done, task })
 }

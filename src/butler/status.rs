@@ -92,6 +92,9 @@ pub struct HouseholdStatus {
     #[serde(default)]
     pub troubles: Vec<Trouble>,
     pub admin: String,
+    /// Lines of the log that could not be written since the start.
+    #[serde(default)]
+    pub log_lines_lost: u64,
     pub database: DatabaseStatus,
     pub butlers: Vec<ButlerStatus>,
 }

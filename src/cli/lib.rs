@@ -70,7 +70,10 @@ pub fn main() -> i32 {
         }
     };
     let out = Out::new(cli.common.json);
-    match dispatch(cli, out.clone()) {
+    let done = dispatch(cli, out.clone());
+    // Its reader may stand still.
+    telemetry::flush_log(std::time::Duration::from_millis(500));
+    match done {
         Ok(code) => code,
         Err(problem) => {
             problem.tell(&out);

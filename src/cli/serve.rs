@@ -72,7 +72,9 @@ impl From<ServeError> for Problem {
         match error {
             ServeError::Config(refused) => refused.into(),
             // A whole sentence, with what to do.
-            port @ ServeError::Admin(_) => Problem::new(FAILED, "serve", port.to_string(), ""),
+            port @ (ServeError::Admin(_) | ServeError::Serving { .. }) => {
+                Problem::new(FAILED, "serve", port.to_string(), "")
+            }
             other => {
                 let why = with_causes(&other);
                 let message = format!("The household can't be served: {}.", why.trim_end_matches('.'));

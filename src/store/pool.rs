@@ -75,7 +75,7 @@ impl managed::Manager for Manager {
         let seen = Arc::new(Seen::default());
         let noted = seen.clone();
         // Messages come in order: what is said of a statement is noted before its rows are handed on.
-        let driver = task::spawn(task::Kind::Actor, "connection", async move {
+        let driver = task::spawn(task::Kind::Job, "connection", async move {
             while let Some(message) = std::future::poll_fn(|cx| connection.poll_message(cx)).await {
                 match message {
                     Ok(AsyncMessage::Notice(notice)) if notice.code().code() == SAW => {

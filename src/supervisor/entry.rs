@@ -9,6 +9,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 
 use base::Backoff;
+use base::task::Group;
 use butler::{BootError, BootedButler, Butler, ButlerState, ButlerStatus, HouseholdServices, PhaseTime, boot};
 use config::{BrokenButler, ButlerConfig};
 
@@ -186,47 +187,15 @@ impl Entry {
         let mut failures: VecDeque<Instant> = VecDeque::new();
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
-            self.change(|n| n.state = ButlerState::Booting);
-            let turn = tokio::select! {
-                () = self.stop.cancelled() => None,
-                turn = self.services.boots.acquire() => turn.ok(),
-            };
-            let Some(turn) = turn else {
-                booted.cancel();
-                break;
-            };
-            let came = boot(&self.services, &config, self.stop.clone()).await;
-            drop(turn);
-            let ended = match came {
-                Ok(running) => self.live(running, &booted).await,
-                Err(e) => Err(e),
-            };
+            let ended = self.once(&config, &booted).await;
             booted.cancel();
             let failure = match ended {
                 Ok(()) => break,
                 Err(e) => e,
             };
             self.services.db.release(&config.name).await;
-            let machine = self.services.db.machine();
-            machine.ask();
-            // A machine that fails takes every boot along, and that says nothing of the butler.
-            if failure.transient && !machine.is_up() {
-                tracing::warn!(
-                    butler = self.name,
-                    phase = failure.phase,
-                    error = failure.error,
-                    "butler failed and is started again when the machine works"
-                );
-                self.change(|n| {
-                    n.state = ButlerState::Booting;
-                    n.butler = None;
-                    n.failed_phase = Some(failure.phase.to_owned());
-                    n.error = Some(failure.error);
-                });
-                tokio::select! {
-                    () = self.stop.cancelled() => break,
-                    () = machine.up() => continue,
-                }
+            if failure.transient && self.waits_for_machine(&failure).await {
+                continue;
             }
             failures.push_back(Instant::now());
             while failures.front().is_some_and(|t| t.elapsed() > PERIOD) {
@@ -270,6 +239,46 @@ impl Entry {
         });
     }
 
+    /// Boots the butler when it is its turn, and serves it to its end.
+    async fn once(&self, config: &Arc<ButlerConfig>, booted: &CancellationToken) -> Result<(), BootError> {
+        self.change(|n| n.state = ButlerState::Booting);
+        let turn = tokio::select! {
+            () = self.stop.cancelled() => return Ok(()),
+            turn = self.services.boots.acquire() => turn,
+        };
+        let (group, stop) = (Group::default(), self.stop.child_token());
+        let running = group.around(boot(&self.services, config, stop.clone())).await?;
+        drop(turn);
+        self.live(running, booted, (&group, stop)).await
+    }
+
+    /// A machine that fails takes every boot along, and that says nothing of the butler. Returns whether it was that, once
+    /// it is over or the butler is to stop.
+    async fn waits_for_machine(&self, failure: &BootError) -> bool {
+        let machine = self.services.db.machine();
+        machine.ask();
+        if machine.is_up() {
+            return false;
+        }
+        tracing::warn!(
+            butler = self.name,
+            phase = failure.phase,
+            error = failure.error,
+            "butler failed and is started again when the machine works"
+        );
+        self.change(|n| {
+            n.state = ButlerState::Booting;
+            n.butler = None;
+            n.failed_phase = Some(failure.phase.to_owned());
+            n.error = Some(failure.error.clone());
+        });
+        tokio::select! {
+            () = self.stop.cancelled() => {}
+            () = machine.up() => {}
+        }
+        true
+    }
+
     /// The owner is told that the butler is parked.
     async fn tell_owner(&self) {
         let why = self.read(|n| n.error.clone()).unwrap_or_default();
@@ -279,7 +288,14 @@ impl Entry {
     }
 
     /// Publishes a butler that is up and waits for its end.
-    async fn live(&self, mut running: BootedButler, booted: &CancellationToken) -> Result<(), BootError> {
+    ///
+    /// A butler whose loop has panicked is ended in order, by `stop`, so that another takes its place.
+    async fn live(
+        &self,
+        mut running: BootedButler,
+        booted: &CancellationToken,
+        (group, stop): (&Group, CancellationToken),
+    ) -> Result<(), BootError> {
         let phases = running.phases.clone();
         self.change(|n| {
             n.state = ButlerState::Up;
@@ -293,6 +309,13 @@ impl Entry {
         booted.cancel();
         let ended = tokio::select! {
             ended = running.ended() => ended,
+            name = group.failed() => {
+                self.change(|n| n.state = ButlerState::Draining);
+                stop.cancel();
+                let _ = running.ended().await;
+                let error = format!("its task {name} panicked; the daemon's log says where");
+                return Err(BootError { phase: "running", error, transient: true, phases });
+            }
             () = self.stop.cancelled() => {
                 self.change(|n| n.state = ButlerState::Draining);
                 running.ended().await

@@ -209,12 +209,15 @@ fn try_write(dir: &Path) -> io::Result<()> {
     written.and(removed)
 }
 
+/// When something happened, to what, and what is told of it.
+type Sentence = (jiff::Timestamp, &'static str, String);
+
 /// Says once that a fault began and once that it ended: in the log, and to the owner when that can be written.
 #[derive(Default)]
 struct News {
     lasting: Vec<Lasting>,
-    /// What the owner is not told yet: when it happened, of what, and the sentence.
-    untold: Arc<tokio::sync::Mutex<Vec<(jiff::Timestamp, &'static str, String)>>>,
+    /// What the owner is not told yet.
+    untold: Arc<tokio::sync::Mutex<Vec<Sentence>>>,
 }
 
 impl News {

@@ -12,6 +12,7 @@ mod place;
 mod rehearsal;
 mod reload;
 mod serve;
+mod signals;
 mod tree;
 
 pub use embedded::{Embedded, EmbeddedError};

@@ -36,6 +36,10 @@ pub(super) fn start_watchdog(supervisor: Supervisor) {
         let mut tick = tokio::time::interval(every);
         loop {
             tick.tick().await;
+            // A household that nobody watches does no work that could be relied on.
+            if !supervisor.inner.health.is_watched() {
+                continue;
+            }
             let text = supervisor.summary();
             send(&[NotifyState::Watchdog, NotifyState::Status(&text)]);
         }

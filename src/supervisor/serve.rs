@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -16,6 +16,7 @@ use super::notify;
 use super::place::{tell_place, write_private};
 use super::tree::Supervisor;
 use access::{Edge, Grant, GrantScope, Holder, Token};
+use base::task::Group;
 use base::{Clock, TenantId, memory, task};
 use butler::{HandedRows, HouseholdServices};
 use config::{Environment, Household, Overrides, Refused, SandboxMode, load};
@@ -45,6 +46,14 @@ pub enum ServeError {
     /// The admin port can't be had. The message is a whole sentence.
     #[error("{}", admin_port(.0))]
     Admin(BindError),
+    /// A whole sentence, too.
+    #[error(
+        "A butlerd, process {pid}, already serves {} on {addr}: `butlerd status` asks it, `butlerd reload` lets it take up \
+         changes. End it first if this one is to serve instead, or name another data directory and port.", data_dir.display()
+    )]
+    Serving { pid: i32, data_dir: PathBuf, addr: std::net::SocketAddr },
+    #[error("its task {0} panicked, and the household ended in order; the log says where")]
+    TaskEnded(&'static str),
     #[error("the model gateway: {0}")]
     Gateway(BindError),
     #[error("children can't be started: {0}")]
@@ -59,11 +68,23 @@ pub enum ServeError {
     },
 }
 
+/// The butlerd that has the data directory and listens there, by what it tells of itself.
+fn serving(data_dir: &Path, addr: std::net::SocketAddr) -> Option<i32> {
+    let text = std::fs::read_to_string(data_dir.join("run/daemon.json")).ok()?;
+    let told: serde_json::Value = serde_json::from_str(&text).ok()?;
+    let pid = i32::try_from(told["pid"].as_i64()?).ok()?;
+    let there = std::fs::exists(format!("/proc/{pid}")).unwrap_or(false);
+    (there && told["admin"].as_str() == Some(&addr.to_string())).then_some(pid)
+}
+
 fn admin_port(e: &BindError) -> String {
     let addr = e.addr;
     match e.source.kind() {
         io::ErrorKind::AddrInUse => {
-            format!("The admin port {addr} is taken by another program; stop it, or set [admin] listen to a free one.")
+            format!(
+                "The admin port {addr} is taken by another program, or by a butlerd with another data directory; stop it, \
+                 or set [admin] listen to a free one."
+            )
         }
         io::ErrorKind::PermissionDenied => {
             format!("The admin port {addr} can't be opened: {}; set [admin] listen to one from 1024 on.", e.source)
@@ -107,18 +128,18 @@ pub async fn serve(overrides: &Overrides, environment: &Environment, admin: Star
     start_log(&household.config.telemetry)?;
     process::raise_open_files();
     let stop = CancellationToken::new();
-    let signals = stop.clone();
     let io = |source| ServeError::Io { what: "signals can't be received", source };
-    let (mut term, mut int) =
-        (signal(SignalKind::terminate()).map_err(io)?, signal(SignalKind::interrupt()).map_err(io)?);
+    super::signals::listen(stop.clone(), household.config.daemon.shutdown_timeout.0).map_err(io)?;
     // Received from now on: one that comes early is not the end of the process, and is answered once all is up.
     let hangups = Some(signal(SignalKind::hangup()).map_err(io)?);
-    task::spawn(task::Kind::Actor, "signals", async move {
-        let name = tokio::select! { _ = term.recv() => "SIGTERM", _ = int.recv() => "SIGINT" };
-        tracing::info!(signal = name, "stopping");
-        signals.cancel();
-    });
-    serve_with(household, catalog, stop, admin, Hooks { hangups, ..Hooks::default() }).await
+    serve_with(
+        household,
+        catalog,
+        stop,
+        admin,
+        Hooks { hangups, watchdog: Some(super::signals::end_when_hung), ..Hooks::default() },
+    )
+    .await
 }
 
 /// Takes up the roster as it is now whenever somebody asks by SIGHUP. The log says what came of it.
@@ -134,6 +155,9 @@ async fn on_hangups(mut hangups: Signal, supervisor: Supervisor, stop: Cancellat
 /// Work on the house before its first butler.
 pub type Prepare = Box<dyn FnOnce(Arc<HouseholdServices>) -> BoxFuture<'static, ()> + Send>;
 
+/// Starts to look at whether the household is watched.
+pub type Watchdog = fn(Box<dyn Fn() -> bool + Send>) -> io::Result<()>;
+
 /// What whoever embeds the daemon wants to do on the way.
 #[derive(Default)]
 pub struct Hooks {
@@ -143,6 +167,8 @@ pub struct Hooks {
     pub ready: Option<Box<dyn FnOnce(Supervisor) + Send>>,
     /// Each asks for a reload.
     pub hangups: Option<Signal>,
+    /// Ends the process when the household is without its watch.
+    pub watchdog: Option<Watchdog>,
 }
 
 /// The desk of this household. It claims rows under a name that is the same after a restart and another one elsewhere.
@@ -190,7 +216,25 @@ pub fn serve_with(
     admin: StartAdmin,
     hooks: Hooks,
 ) -> BoxFuture<'static, Result<(), ServeError>> {
-    Box::pin(run(household, catalog, stop, admin, hooks))
+    let group = Group::default();
+    Box::pin(async move {
+        let watch = group.clone();
+        let failing = async move {
+            let name = watch.failed().await;
+            tracing::error!(task = name, "the household can't go on without this task and ends in order");
+            name
+        };
+        let running = group.around(run(household, catalog, stop.clone(), admin, hooks));
+        tokio::pin!(running, failing);
+        tokio::select! {
+            done = &mut running => done,
+            name = &mut failing => {
+                stop.cancel();
+                running.await?;
+                Err(ServeError::TaskEnded(name))
+            }
+        }
+    })
 }
 
 #[allow(clippy::too_many_lines, reason = "the daemon's parts in the order in which they come and go")]
@@ -211,7 +255,10 @@ async fn run(
         config::Ports::Roster => config.admin.listen,
         config::Ports::Auto => std::net::SocketAddr::new(config.admin.listen.ip(), 0),
     })
-    .map_err(ServeError::Admin)?;
+    .map_err(|e| match serving(&data_dir, e.addr) {
+        Some(pid) => ServeError::Serving { pid, data_dir: data_dir.clone(), addr: e.addr },
+        None => ServeError::Admin(e),
+    })?;
     // Before the database is started, which would stay behind.
     let groups = claim_groups();
     let ground = lay(config, household.butlers.len(), &clock, &|text| {
@@ -272,6 +319,11 @@ async fn run(
     let watching = supervisor.inner.health.clone().keep(services.outbox.clone(), watch_stop.clone());
     task::spawn(task::Kind::Actor, "health", watching);
     let _unwatched = watch_stop.drop_guard();
+    if let Some(watchdog) = hooks.watchdog {
+        let health = supervisor.inner.health.clone();
+        watchdog(Box::new(move || health.is_watched()))
+            .map_err(|source| ServeError::Io { what: "the watchdog's thread can't be started", source })?;
+    }
     let run_dir = data_dir.join("run");
     operator_token(&services, &run_dir.join("operator.token"))?;
     let a = &services.config.admin;
@@ -321,7 +373,7 @@ async fn run(
 /// Runs until `stop`: gives idle connections back, notes how the database is, and ends what a daemon that is gone left.
 async fn housekeep(supervisor: &Supervisor, presence: &mut Presence, stop: &CancellationToken) {
     let services = supervisor.services();
-    let (mut owed, mut lost) = (false, 0);
+    let (mut owed, mut lost) = (false, LostLines::default());
     // By then whoever looks for what the last run left has looked.
     tokio::select! {
         () = stop.cancelled() => return,
@@ -339,21 +391,32 @@ async fn housekeep(supervisor: &Supervisor, presence: &mut Presence, stop: &Canc
                     owed = inherit(supervisor, presence, owed).await;
                 }
                 services.metrics.database(up, services.db.connections().await);
-                lost = tell_of_lost_lines(lost);
+                lost.tell();
             }
         }
     }
 }
 
-/// Says in the log that lines of it are missing, once it can be written again. `told`: of how many was told before.
-fn tell_of_lost_lines(told: u64) -> u64 {
-    let lost = telemetry::lost_lines();
-    if lost == told {
-        return told;
+/// What the log said of lines of it that are missing.
+#[derive(Default)]
+struct LostLines {
+    told: u64,
+    /// What the last line about it was to say: it counts as told once nothing was lost after it.
+    said: u64,
+}
+
+impl LostLines {
+    /// Says how many lines are missing, again and again until that line is there.
+    fn tell(&mut self) {
+        let lost = telemetry::lost_lines();
+        if lost == self.said {
+            self.told = lost;
+        } else {
+            self.said = lost;
+            let lines = lost - self.told;
+            tracing::warn!(lines, "the log could not be written for a while; these lines are missing");
+        }
     }
-    tracing::warn!(lines = lost - told, "the log could not be written for a while; these lines are missing");
-    // If this one is lost as well, all of them are told of the next time.
-    if telemetry::lost_lines() == lost { lost } else { told }
 }
 
 /// Ends the sessions of daemons that are gone. `owed`: some are known to be, and their sessions are open yet. Returns

@@ -214,6 +214,7 @@ impl Supervisor {
             ready: troubles.is_empty(),
             troubles,
             admin: inner.admin.clone(),
+            log_lines_lost: telemetry::lost_lines(),
             database,
             butlers,
         }

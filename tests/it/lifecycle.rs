@@ -113,7 +113,11 @@ async fn the_daemon_outlives_its_database() {
     })
     .await;
     assert_eq!(general.ok("state_get", json!({"key": "before"})).await["value"], 1);
-    assert_eq!(daemon.status().await["ready"], true);
+    eventually("the household is ready again", || async {
+        let status = daemon.status().await;
+        if status["ready"] == true { Ok(()) } else { Err(status["troubles"].to_string()) }
+    })
+    .await;
     let log = general.ok("state_list", json!({})).await;
     assert_eq!(log, json!(["after", "before"]));
 }
@@ -127,7 +131,7 @@ async fn systemd_is_told_ready_status_watchdog_and_stopping() {
     let household = household.env("NOTIFY_SOCKET", path.to_str().expect("a path")).env("WATCHDOG_USEC", "400000");
     let daemon = household.start().await;
     let pid = daemon.pid();
-    let (messages, daemon) = tokio::task::spawn_blocking(move || {
+    let (messages, mut daemon) = tokio::task::spawn_blocking(move || {
         let mut seen = String::new();
         let mut buffer = [0u8; 4096];
         let mut stopping = false;
@@ -148,7 +152,8 @@ async fn systemd_is_told_ready_status_watchdog_and_stopping() {
     assert!(messages.contains("STATUS=7 of 7 butlers up"), "{messages}");
     assert!(messages.find("READY=1") < messages.find("WATCHDOG=1"), "{messages}");
     assert_eq!(daemon.pid(), pid);
-    assert_eq!(exited(daemon).await, 0);
+    // A second signal would end it at once.
+    tokio::task::spawn_blocking(move || daemon.wait_end()).await.expect("its end");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -159,4 +164,60 @@ async fn a_second_daemon_on_the_same_data_is_refused_with_a_sentence() {
     assert_eq!(code, 1, "{out}{err}");
     assert!(err.contains(&daemon.pid().to_string()), "it names the other: {err}");
     assert_eq!(daemon.mcp("general").call("status", json!({})).await.status, 200);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_butler_whose_loop_panics_is_started_again() {
+    let model = model(json!([{"when": "anything", "steps": [{"say": "done"}]}])).await;
+    let household = Household::with_model(&model).env("BUTLERD_PANIC_POINT", "queue.routed.general:1");
+    let daemon = household.start().await;
+    eventually("it is up again", || async {
+        let general = daemon.butler("general").await;
+        match (general["state"].as_str(), general["restarts"].as_u64()) {
+            (Some("up"), Some(1)) => Ok(()),
+            _ => Err(general.to_string()),
+        }
+    })
+    .await;
+    assert!(daemon.log().contains("its task routed panicked"), "{}", daemon.log());
+    let port =
+        daemon.butler("general").await["port"].as_u64().and_then(|port| u16::try_from(port).ok()).expect("a port");
+    let general = crate::support::Mcp::new(port, Some(daemon.token()));
+    let ended = general.ok("trigger", json!({"prompt": "anything"})).await;
+    assert_eq!(ended["success"], true, "{ended}");
+    assert_eq!(exited(daemon).await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_signal_ends_the_daemon_at_once() {
+    let model = model(json!([{"when": "forever", "steps": [{"hang": true}]}])).await;
+    let household = Household::with_model(&model);
+    let mut daemon = household.start().await;
+    let general = daemon.mcp("general");
+    let hangs = tokio::spawn(async move {
+        let call = std::panic::AssertUnwindSafe(general.call("trigger", json!({"prompt": "forever"})));
+        drop(futures_util::FutureExt::catch_unwind(call).await);
+    });
+    eventually("it runs", || async {
+        let running = daemon.butler("general").await["sessions_running"].clone();
+        if running == 1 { Ok(()) } else { Err(running.to_string()) }
+    })
+    .await;
+    daemon.signal(libc::SIGTERM);
+    eventually("it has heard", || async {
+        let heard = daemon.log().contains("stopping");
+        if heard { Ok(()) } else { Err("not yet".to_owned()) }
+    })
+    .await;
+    let asked = Instant::now();
+    daemon.signal(libc::SIGTERM);
+    let (code, log) = tokio::task::spawn_blocking(move || (daemon.wait_end(), daemon.log())).await.expect("its end");
+    assert!(asked.elapsed() < Duration::from_secs(5), "it took {:?}", asked.elapsed());
+    assert!(code == 1 && log.contains("a second signal"), "{code} {log}");
+    hangs.await.expect("the caller");
+    // The next start makes it right.
+    let daemon = household.start().await;
+    let sessions = daemon.mcp("general").ok("sessions_list", json!({})).await;
+    assert_eq!(sessions[0]["state"], "interrupted", "{sessions}");
+    assert_eq!(exited(daemon).await, 0);
 }

@@ -120,6 +120,12 @@ async fn ask(data_dir: &Path) -> Result<(HouseholdStatus, Vec<String>), ClientEr
 pub fn complaints(house: &HouseholdStatus) -> Vec<(Level, String)> {
     let mut told = Vec::new();
     told.extend(house.troubles.iter().map(|trouble| (Level::Problem, short(&trouble.why))));
+    if house.log_lines_lost > 0 {
+        let lines = house.log_lines_lost;
+        let text =
+            format!("{lines} lines of the log were lost: its disk was full, or its reader stood still or went away");
+        told.push((Level::Warning, text));
+    }
     for b in &house.butlers {
         if let Some(error) = &b.error {
             let phase = b.failed_phase.as_deref().map(|p| format!(" (phase: {p})")).unwrap_or_default();

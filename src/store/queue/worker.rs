@@ -208,6 +208,9 @@ impl<H: Handler> Inner<H> {
 
     async fn run(self: Arc<Self>, first: bool) {
         while !self.stop.is_cancelled() {
+            if cfg!(debug_assertions) {
+                crash::panic_point(&format!("queue.{}.{}", H::NAME, self.options.butler));
+            }
             let sleep = self.round(first).await.unwrap_or_else(|e| {
                 tracing::warn!(butler = self.options.butler, queue = H::NAME, error = %e, "the queue can't be looked at");
                 AGAIN

@@ -1,6 +1,7 @@
 //! The running daemon.
 
 use std::fs::File;
+use std::os::fd::OwnedFd;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
@@ -24,6 +25,15 @@ impl Daemon {
     pub fn spawn(household: &Household) -> Self {
         let log = household.path().join(format!("daemon-{}.log", uuid::Uuid::now_v7()));
         let file = File::create(&log).expect("the log file");
+        Self::spawn_into(household, log, file.into())
+    }
+
+    /// As [`Daemon::spawn`], with a log of the test's own.
+    pub fn spawn_with_log(household: &Household, log: OwnedFd) -> Self {
+        Self::spawn_into(household, household.path().join("elsewhere.log"), log)
+    }
+
+    fn spawn_into(household: &Household, log: PathBuf, file: OwnedFd) -> Self {
         let child = Command::new(env!("CARGO_BIN_EXE_butlerd"))
             .arg("serve")
             .arg("--data-dir")
@@ -121,6 +131,11 @@ impl Daemon {
     pub fn stop_blocking(&mut self) -> i32 {
         self.check();
         self.signal(libc::SIGTERM);
+        self.wait_end()
+    }
+
+    /// Waits until it has ended and returns its exit code.
+    pub fn wait_end(&mut self) -> i32 {
         self.child.wait().expect("its end").code().unwrap_or(-1)
     }
 
