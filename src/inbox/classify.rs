@@ -69,8 +69,7 @@ pub(super) async fn parts(pass: &Pass<'_>) -> Result<Result<Vec<Part>, Tried>, S
                     ended.await
                 }
             };
-            let ended = ended.unwrap_or_else(|_| Err(TriggerError::Stopping(super::SWITCHBOARD.to_owned())));
-            ended
+            ended.unwrap_or_else(|_| Err(TriggerError::Stopping(super::SWITCHBOARD.to_owned())))
         }
         Err(e) => Err(e),
     };
