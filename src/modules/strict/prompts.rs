@@ -1,5 +1,6 @@
 //! What a model is told of a butler: `CLAUDE.md`, `AGENTS.md` and what they include.
 
+use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use super::{ButlerContents, finding};
@@ -7,6 +8,8 @@ use base::text::truncate;
 use config::{Finding, Place};
 use sessions::prompt::{PromptError, system_prompt};
 
+/// So much of a file is looked at: more than any prompt may have.
+const LONGEST: u64 = 2 << 20;
 /// What `CLAUDE.md` says, and nothing else.
 const ENTRY: &str = "@AGENTS.md";
 /// With what `AGENTS.md` begins.
@@ -56,8 +59,12 @@ pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
 }
 
 /// A missing file was told; bytes that are no text are told with the includes.
-fn text(file: &Path) -> String {
-    std::fs::read_to_string(file).unwrap_or_default().trim_start_matches('\u{feff}').to_owned()
+pub(super) fn text(file: &Path) -> String {
+    let mut text = String::new();
+    // What is longer is no prompt, and is told with the includes.
+    let read = std::fs::File::open(file).and_then(|file| file.take(LONGEST).read_to_string(&mut text));
+    let text = if read.is_ok() { text } else { String::new() };
+    text.trim_start_matches('\u{feff}').to_owned()
 }
 
 /// What belongs in a skill, which is read when it is wanted.

@@ -157,7 +157,7 @@ struct Judge {
 
 impl Judge {
     fn file(&self, file: &Path) -> Vec<Finding> {
-        let text = std::fs::read_to_string(file).unwrap_or_default();
+        let text = super::prompts::text(file);
         let mut told: BTreeSet<&str> = BTreeSet::new();
         let mut found = Vec::new();
         for (line, word, how) in words(&text) {
