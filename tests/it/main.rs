@@ -28,6 +28,7 @@ mod clients;
 mod connectors;
 mod conversation;
 mod crash;
+mod damage;
 mod days;
 mod defanged;
 mod deliveries;

@@ -8,6 +8,7 @@ mod place;
 mod ports;
 mod postgres;
 mod programs;
+mod server_log;
 mod settings;
 
 use serde::Serialize;
@@ -104,6 +105,9 @@ pub async fn examine(overrides: &Overrides, environment: &Environment) -> Report
     findings.extend(daemon.findings());
     findings.extend(place::findings(config));
     findings.extend(postgres::findings(config).await);
+    if config.database.url.is_none() {
+        findings.extend(server_log::findings(&config.daemon.data_dir));
+    }
     findings.extend(programs::findings(Some(config), butlers).await);
     findings.extend(settings::keys(config, butlers, &daemon));
     findings.extend(ports::findings(config, butlers, &daemon));

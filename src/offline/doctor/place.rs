@@ -15,6 +15,8 @@ const MIB: u64 = 1 << 20;
 /// Below this PostgreSQL may refuse to write.
 const LITTLE: u64 = 200 * MIB;
 const TIGHT: u64 = 1024 * MIB;
+/// Each session and each table needs files of its own.
+const FEW_INODES: u64 = 1000;
 
 pub(super) fn findings(config: &Config) -> Vec<Finding> {
     let data_dir = &config.daemon.data_dir;
@@ -181,12 +183,18 @@ fn master_key(data_dir: &Path) -> Finding {
 fn space(data_dir: &Path) -> Option<Finding> {
     const TOPIC: &str = "disk space";
     let dir = nearest(data_dir)?;
-    let free = match nix::sys::statvfs::statvfs(dir) {
-        Ok(stat) => stat.blocks_available().saturating_mul(stat.fragment_size()),
+    let (free, inodes) = match nix::sys::statvfs::statvfs(dir) {
+        Ok(stat) => {
+            // Some file systems count none.
+            let inodes = (stat.files() > 0).then(|| stat.files_available());
+            (stat.blocks_available().saturating_mul(stat.fragment_size()), inodes)
+        }
         Err(e) => return Some(Finding::warning(TOPIC, format!("{} can't be measured: {e}", dir.display()))),
     };
-    let text = format!("{} MiB free under {}", free / MIB, dir.display());
-    let level = room(free);
+    let few = inodes.filter(|n| *n < FEW_INODES);
+    let files = few.map(|n| format!(", and room for {n} files")).unwrap_or_default();
+    let text = format!("{} MiB free under {}{files}", free / MIB, dir.display());
+    let level = room(free).max(if few.is_some() { Level::Problem } else { Level::Ok });
     let finding = Finding { level, ..Finding::ok(TOPIC, text) };
     Some(if level == Level::Ok { finding } else { finding.so("Make room; a full disk stops the database.") })
 }
