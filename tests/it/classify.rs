@@ -116,3 +116,30 @@ async fn a_butler_asks_another_and_a_late_answer_comes_as_a_session() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_model_that_fails_for_a_while_decides_nothing_and_costs_no_try() {
+    // Two sessions of four tries each fail, for the classification and for the part; then it answers.
+    let overloaded = json!({"fail": {"status": 529, "times": 9, "headers": {"retry-after": "0"}}});
+    let model = model(json!([
+        {"when": "(?s)I weigh 80 kg.*Route the message in", "steps": [overloaded.clone(),
+            {"call": {"tool": "route_to_butler", "arguments": {"butler": "health", "prompt": "I weigh 80 kg"}}}]},
+        {"when": "I weigh 80 kg", "steps": [overloaded, {"say": "Noted."}]},
+    ]))
+    .await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let entry = sent(&daemon, "1", "I weigh 80 kg").await;
+    assert_eq!(entry["state"], "done", "{entry}");
+    assert_eq!(parts(&entry), [("health", "model", "I weigh 80 kg")], "{entry}");
+    assert_eq!(entry["replies"][0]["message"], "Noted.", "{entry}");
+    let client = household.owner().await;
+    let failed = "count(*) FILTER (WHERE error_class = 'overloaded')";
+    let sql = format!(
+        "SELECT (SELECT attempts FROM switchboard.message_inbox), (SELECT {failed} FROM switchboard.sessions),
+                (SELECT attempts FROM health.route_inbox), (SELECT {failed} FROM health.sessions)"
+    );
+    let row = client.query_one(&sql, &[]).await.expect("the rows");
+    let seen: (i32, i64, i32, i64) = (row.get(0), row.get(1), row.get(2), row.get(3));
+    assert_eq!(seen, (1, 2, 1, 2), "one try each, and two sessions that failed");
+}
