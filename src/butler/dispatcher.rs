@@ -141,7 +141,8 @@ impl Runs {
                 _ => How::Later(BUSY),
             },
             SessionState::Failed if Remedy::of(result.error_class.as_deref()) == Remedy::Wait => {
-                let patience = wait_for(fire_at, self.0.core.services.clock.now());
+                let class = result.error_class.as_deref();
+                let patience = wait_for(class, false, fire_at, self.0.core.services.clock.now());
                 match (self.earlier(tenant, run).await, patience) {
                     (Ok(Earlier::Nothing), Some(after)) => How::Wait { after, why },
                     (Ok(Earlier::Broken { why, .. }), _) => How::Failed(why),

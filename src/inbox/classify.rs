@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
-use super::attempt::{Part, Pass, Tried, busy, sender_shown};
+use super::attempt::{Part, Pass, Tried, busy, interactive, sender_shown};
 use super::handle::Up;
 use super::sql::segments::{self, DraftRow};
 use super::types::{FALLBACK, LiveKind, ROUTE_TO_BUTLER};
@@ -115,7 +115,8 @@ fn no_answer(pass: &Pass<'_>, result: &SessionResult) -> Option<Tried> {
         _ => return None,
     };
     let why = || result.error.clone().unwrap_or_else(|| result.state.as_str().replace('_', " "));
-    match (remedy, wait_for(claimed.context.received_at, pass.inbox.clock().now())) {
+    let (class, since) = (result.error_class.as_deref(), claimed.context.received_at);
+    match (remedy, wait_for(class, interactive(claimed), since, pass.inbox.clock().now())) {
         (Remedy::GiveUp, _) => None,
         (Remedy::Wait, Some(after)) => Some(Tried::Wait { after, why: why() }),
         _ if claimed.attempts < ASKED => Some(Tried::Failed(why())),

@@ -15,8 +15,10 @@ pub const UNAVAILABLE: &str = "unavailable";
 
 /// What waits for the machine or a model's side waits no longer than this after it came; then each try counts.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(24);
+/// The same of a model's side while a person waits for the answer: they are told what is wrong.
+const OF_A_PERSON: SignedDuration = SignedDuration::from_mins(5);
 const SHORTEST: Duration = Duration::from_secs(2);
-const LONGEST: Duration = Duration::from_secs(120);
+const LONGEST: Duration = Duration::from_mins(15);
 
 /// What a failure asks for. Work that changed something is never begun again, whatever this says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -40,11 +42,12 @@ impl Remedy {
     }
 }
 
-/// How long work that came at `since` waits before its next try: a quarter of the time that it has waited, within bounds.
-/// `None`: it has waited long enough, and a try counts.
-pub fn wait_for(since: Timestamp, now: Timestamp) -> Option<Duration> {
+/// How long work that came at `since` waits for what failed with this class before its next try: a quarter of the time that
+/// it has waited, within bounds. `None`: it has waited long enough, and a try counts. `answered`: a person waits for it.
+pub fn wait_for(class: Option<&str>, answered: bool, since: Timestamp, now: Timestamp) -> Option<Duration> {
     let age = now.duration_since(since);
-    let age = (age <= PATIENCE).then(|| age.unsigned_abs())?;
+    let patience = if answered && class != Some(UNAVAILABLE) { OF_A_PERSON } else { PATIENCE };
+    let age = (age <= patience).then(|| age.unsigned_abs())?;
     Some((age / 4).clamp(SHORTEST, LONGEST))
 }
 
@@ -79,12 +82,16 @@ mod tests {
     #[test]
     fn patience_grows_with_the_time_that_has_passed_and_ends_after_a_day() {
         let at = |seconds: i64| Timestamp::from_second(1_800_000_000 + seconds).unwrap();
-        let wait = |seconds| wait_for(at(0), at(seconds)).map(|d| d.as_secs());
+        let of = |class, answered, seconds| wait_for(Some(class), answered, at(0), at(seconds)).map(|d| d.as_secs());
+        let wait = |seconds| of("overloaded", false, seconds);
         assert_eq!(wait(0), Some(2));
         assert_eq!(wait(40), Some(10));
-        assert_eq!(wait(3600), Some(120));
+        assert_eq!(wait(10 * 3600), Some(900));
         assert_eq!(wait(25 * 3600), None);
         // A clock that was put back waits no longer for it.
         assert_eq!(wait(-60), Some(15));
+        // A person is told soon that the model can't be had; a machine that fails tells nobody.
+        assert_eq!((of("overloaded", true, 240), of("overloaded", true, 400)), (Some(60), None));
+        assert_eq!(of(UNAVAILABLE, true, 400), Some(100));
     }
 }

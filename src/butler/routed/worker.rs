@@ -343,7 +343,7 @@ impl Worker {
                     SessionState::Failed => Remedy::of(result.error_class.as_deref()),
                     _ => Remedy::GiveUp,
                 };
-                match (remedy, self.patience(claimed)) {
+                match (remedy, self.patience(claimed, result.error_class.as_deref())) {
                     (Remedy::Wait, Some(after)) => Verdict::Wait { after, why },
                     (Remedy::Wait | Remedy::Retry, _) => retry(why),
                     (Remedy::GiveUp, _) => Verdict::Settle(Ended::dead(Some(result.session_id.0), why, &[])),
@@ -353,9 +353,9 @@ impl Worker {
     }
 
     /// How long the row waits now for what is not its own fault.
-    fn patience(&self, claimed: &Claimed<Part>) -> Option<Duration> {
-        let since = claimed.row.route.as_ref().ok()?.request_context.received_at;
-        wait_for(since, self.parts.inbox.clock().now())
+    fn patience(&self, claimed: &Claimed<Part>, class: Option<&str>) -> Option<Duration> {
+        let route = claimed.row.route.as_ref().ok()?;
+        wait_for(class, route.interactive, route.request_context.received_at, self.parts.inbox.clock().now())
     }
 
     async fn began(&self, claimed: &Claimed<Part>, session: SessionId) {
