@@ -78,12 +78,14 @@ async fn all_done(household: &Household, messages: i64) {
     let client = household.owner().await;
     let sql = "SELECT count(*) FILTER (WHERE m.state = 'done'), count(*),
                       (SELECT count(*) FROM switchboard.route_segments s WHERE s.butler <> 'tally'),
-                      string_agg(DISTINCT m.last_error, '; ')
+                      string_agg(DISTINCT m.last_error, '; '), max(m.attempts), (SELECT max(attempts) FROM tally.route_inbox)
                FROM switchboard.message_inbox m";
     let row = client.query_one(sql, &[]).await.expect("the messages");
     let (done, all, elsewhere): (i64, i64, i64) = (row.get(0), row.get(1), row.get(2));
     let errors: Option<String> = row.get(3);
     assert_eq!((done, all, elsewhere), (messages, messages, 0), "{errors:?}");
+    let tries: (i32, i32) = (row.get(4), row.get(5));
+    assert_eq!(tries, (1, 1), "{errors:?}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -59,10 +59,11 @@ fn end_of(path: &Path) -> std::io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes).into_owned())
 }
 
-/// Why the last start came to nothing, if it did.
+/// Why the last start came to nothing, if it did. A start that is not among these lines was long enough ago to have gone
+/// well: the next one would begin another try.
 fn no_start(text: &str) -> Option<String> {
     let lines: Vec<&str> = text.lines().collect();
-    let start = lines.iter().rposition(|line| line.contains("starting PostgreSQL")).map_or(0, |at| at + 1);
+    let start = lines.iter().rposition(|line| line.contains("starting PostgreSQL"))?;
     let last = &lines[start..];
     if last.iter().any(|line| line.contains("is ready to accept connections")) {
         return None;
@@ -96,5 +97,8 @@ mod tests {
         let mended = format!("{broken}{STARTED}2026 UTC [4] LOG:  database system is ready to accept connections\n");
         assert_eq!(no_start(&mended), None);
         assert_eq!(no_start(STARTED), None, "nothing is known yet");
+        let busy = "2026 UTC [5] FATAL:  sorry, too many clients already\n";
+        assert_eq!(no_start(busy), None, "its start is further back");
+        assert_eq!(no_start(&format!("{mended}{busy}")), None);
     }
 }
