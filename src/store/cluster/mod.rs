@@ -62,7 +62,10 @@ const SOCKET_FILE: &str = ".s.PGSQL.5432";
 
 /// What PostgreSQL says while a process of a killed server still holds its shared memory.
 const SEGMENT_IN_USE: &str = "pre-existing shared memory block";
-const SEGMENT_PATIENCE: Duration = Duration::from_secs(10);
+/// What PostgreSQL says where the server of a daemon that was killed as it began has only now written its pid file.
+const IN_THE_WAY: &str = "lock file \"postmaster.pid\" already exists";
+/// How long what a killed server left may stand in the way.
+const LEFTOVER_PATIENCE: Duration = Duration::from_secs(10);
 
 /// What [`Cluster::start`] needs to know.
 #[derive(Clone, Debug)]
@@ -181,10 +184,11 @@ impl Cluster {
         let closer = Closer(slot);
         let mut run = parts.launch().await?;
         let mut start = run.until_ready(&parts.owner, start_timeout).await;
-        // The kernel may take its time over the memory of a server that was killed a moment ago.
+        // The kernel may take its time over the memory of a server that was killed a moment ago, and one that was being
+        // started then may show itself only now.
         while let Start::Ended(reason) = &start
-            && reason.contains(SEGMENT_IN_USE)
-            && began.elapsed() < SEGMENT_PATIENCE
+            && [SEGMENT_IN_USE, IN_THE_WAY].iter().any(|words| reason.contains(words))
+            && began.elapsed() < LEFTOVER_PATIENCE
         {
             tokio::time::sleep(Duration::from_millis(20)).await;
             parts.clear().await?;
