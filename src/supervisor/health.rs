@@ -120,6 +120,9 @@ impl Health {
             (disk, database) = tokio::join!(self.answer(disk_out, NAMES[0]), self.answer(database_out, NAMES[1]));
             *lock(&self.inner.out) = [&disk, &database].map(|out| out.as_ref().map(|out| out.begun));
             self.machine().probed();
+            if stop.is_cancelled() {
+                return;
+            }
             news.tell(self.machine().faults(), &outbox);
         }
     }

@@ -318,7 +318,7 @@ async fn run(
     let watch_stop = CancellationToken::new();
     let watching = supervisor.inner.health.clone().keep(services.outbox.clone(), watch_stop.clone());
     task::spawn(task::Kind::Actor, "health", watching);
-    let _unwatched = watch_stop.drop_guard();
+    let watch = watch_stop.drop_guard();
     if let Some(watchdog) = hooks.watchdog {
         let health = supervisor.inner.health.clone();
         watchdog(Box::new(move || health.is_watched()))
@@ -364,6 +364,8 @@ async fn run(
     if let Err(e) = presence.leave().await {
         tracing::debug!(error = %e, "this node could not sign off; other daemons will notice that it is gone");
     }
+    // What goes away from here on does so as it should.
+    drop(watch);
     services.db.close().await;
     stop_cluster(ground.cluster).await;
     tracing::info!("stopped");
