@@ -90,7 +90,8 @@ bench-recall file=env('BUTLERD_EVAL_DATA', ''):
     cargo bench --bench house -- recall '{{file}}'
 
 # 10,000 messages under 50 kills, 1,000 deliveries under 20, a database that is away for 20 s and for 5 minutes, 10,000
-# operations of memory, 1,000 reloads of a butler with 20,000 memories, 10,000 days of schedules, a thousand sessions that misbehave. `STORM_MESSAGES`, `STORM_KILLS`,
+# operations of memory, 1,000 reloads of a butler with 20,000 memories, 10,000 days of schedules, a thousand sessions that
+# misbehave. `STORM_MESSAGES`, `STORM_KILLS`,
 # `NOTIFIES`, `NOTIFY_KILLS` and `STORM_SEED` change the numbers; `STORM_TELL=1` shows the progress.
 # Each flood for 8 minutes, with the promised times (`FLOOD_SECONDS`); the generators of attacks, of harmless requests and
 # of lattice programs (`BUTLERD_TEST_CASES`, `BUTLERD_TEST_BENIGN`, `BUTLERD_TEST_PROGRAMS`).

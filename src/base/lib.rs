@@ -28,7 +28,7 @@ pub use context::{Lineage, MAX_LINEAGE_DEPTH, RequestContext};
 pub use http_client::{http_client, innermost};
 pub use ids::{ButlerName, InvalidName, RequestId, SessionId, TenantId, TraceContext};
 pub use label::{Audience, Label, Principal, Seen, Trust};
-pub use machine::{Fault, Lasting, Machine};
+pub use machine::{ActiveFault, Fault, Machine};
 pub use money::Money;
 pub use priority::Priority;
 pub use scratch::Scratch;

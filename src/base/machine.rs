@@ -4,7 +4,6 @@
 //! with [`Machine::tell`] what it found. Nobody guesses from the place where something failed.
 
 use std::collections::BTreeMap;
-use std::error::Error;
 use std::io;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -40,27 +39,15 @@ impl Fault {
         })
     }
 
-    /// The same of an error that an error of the operating system caused.
-    pub fn of(error: &(dyn Error + 'static)) -> Option<Self> {
-        let mut at = Some(error);
-        while let Some(error) = at {
-            if let Some(fault) = error.downcast_ref::<io::Error>().and_then(Fault::of_io) {
-                return Some(fault);
-            }
-            at = error.source();
-        }
-        None
-    }
-
     /// As people and programs are shown it.
     pub fn as_str(self) -> &'static str {
         self.into()
     }
 }
 
-/// A fault that lasts.
+/// A fault that is there now.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lasting {
+pub struct ActiveFault {
     pub fault: Fault,
     pub since: Instant,
     /// A sentence without its full stop, for people.
@@ -98,9 +85,12 @@ impl Machine {
     }
 
     /// What fails now.
-    pub fn faults(&self) -> Vec<Lasting> {
+    pub fn faults(&self) -> Vec<ActiveFault> {
         let lasting = lock(&self.inner.lasting);
-        lasting.iter().map(|(fault, (since, why))| Lasting { fault: *fault, since: *since, why: why.clone() }).collect()
+        lasting
+            .iter()
+            .map(|(fault, (since, why))| ActiveFault { fault: *fault, since: *since, why: why.clone() })
+            .collect()
     }
 
     /// What fails now, in one sentence without its full stop; `None`: nothing does.
@@ -165,19 +155,6 @@ impl Machine {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[derive(Debug, thiserror::Error)]
-    #[error("the workspace can't be made")]
-    struct Wrapped(#[source] io::Error);
-
-    #[test]
-    fn an_error_is_known_by_its_cause() {
-        let of = |code| Fault::of(&Wrapped(io::Error::from_raw_os_error(code)));
-        assert_eq!(of(libc::ENOSPC), Some(Fault::Disk));
-        assert_eq!(of(libc::EMFILE), Some(Fault::Descriptors));
-        assert_eq!(of(libc::ENOENT), None);
-        assert_eq!(Fault::of(&io::Error::other("no code")), None);
-    }
 
     #[tokio::test]
     async fn a_fault_lasts_from_the_first_probe_that_saw_it_to_the_first_that_did_not() {

@@ -43,10 +43,10 @@ impl Remedy {
 }
 
 /// How long work that came at `since` waits for what failed with this class before its next try: a quarter of the time that
-/// it has waited, within bounds. `None`: it has waited long enough, and a try counts. `answered`: a person waits for it.
-pub fn wait_for(class: Option<&str>, answered: bool, since: Timestamp, now: Timestamp) -> Option<Duration> {
+/// it has waited, within bounds. `None`: it has waited long enough, and a try counts. `interactive`: a person waits for it.
+pub fn wait_for(class: Option<&str>, interactive: bool, since: Timestamp, now: Timestamp) -> Option<Duration> {
     let age = now.duration_since(since);
-    let patience = if answered && class != Some(UNAVAILABLE) { OF_A_PERSON } else { PATIENCE };
+    let patience = if interactive && class != Some(UNAVAILABLE) { OF_A_PERSON } else { PATIENCE };
     let age = (age <= patience).then(|| age.unsigned_abs())?;
     Some((age / 4).clamp(SHORTEST, LONGEST))
 }

@@ -151,14 +151,9 @@ fn is_shutdown(code: &SqlState) -> bool {
 
 /// As [`StoreError::fault`], of any error: by what caused it, in files as in the database.
 pub fn fault_of(error: &(dyn std::error::Error + 'static)) -> Option<Fault> {
-    let mut at = Some(error);
-    while let Some(error) = at {
-        if let Some(fault) = error.downcast_ref::<StoreError>().and_then(StoreError::fault) {
-            return Some(fault);
-        }
-        at = error.source();
-    }
-    Fault::of(error)
+    let of_store = error.downcast_ref::<StoreError>().and_then(StoreError::fault);
+    let own = of_store.or_else(|| error.downcast_ref::<std::io::Error>().and_then(Fault::of_io));
+    own.or_else(|| fault_of(error.source()?))
 }
 
 /// The server's own words (`tokio_postgres::Error` prints only "db error").
@@ -177,5 +172,26 @@ pub fn describe(e: &tokio_postgres::Error) -> String {
             Some(source) => format!("{e}: {source}"),
             None => e.to_string(),
         },
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io;
+
+    use super::*;
+
+    #[derive(Debug, thiserror::Error)]
+    #[error("the workspace can't be made")]
+    struct Wrapped(#[source] io::Error);
+
+    #[test]
+    fn an_error_is_known_by_its_cause() {
+        let of = |code| fault_of(&Wrapped(io::Error::from_raw_os_error(code)));
+        assert_eq!(of(28), Some(Fault::Disk), "ENOSPC");
+        assert_eq!(of(24), Some(Fault::Descriptors), "EMFILE");
+        assert_eq!(of(2), None, "ENOENT");
+        assert_eq!(fault_of(&Wrapped(io::Error::other("no code"))), None);
+        assert_eq!(fault_of(&StoreError::Unreachable("gone".to_owned())), Some(Fault::Database));
     }
 }

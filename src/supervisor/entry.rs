@@ -13,6 +13,8 @@ use base::task::Group;
 use butler::{BootError, BootedButler, Butler, ButlerState, ButlerStatus, HouseholdServices, PhaseTime, boot};
 use config::{BrokenButler, ButlerConfig};
 
+/// The phase of a butler that had booted.
+const RUNNING: &str = "running";
 /// How long a butler's model is asked after for its status.
 const MODEL: Duration = Duration::from_millis(300);
 /// More restarts than this within the period, and the butler is parked.
@@ -187,6 +189,7 @@ impl Entry {
         let mut failures: VecDeque<Instant> = VecDeque::new();
         let mut backoff = Backoff::new(Duration::from_millis(100), Duration::from_secs(5));
         loop {
+            let begun = Instant::now();
             let ended = self.once(&config, &booted).await;
             booted.cancel();
             let failure = match ended {
@@ -194,7 +197,7 @@ impl Entry {
                 Err(e) => e,
             };
             self.services.db.release(&config.name).await;
-            if failure.transient && self.waits_for_machine(&failure).await {
+            if failure.transient && failure.phase != RUNNING && self.waits_for_machine(&failure, begun).await {
                 continue;
             }
             failures.push_back(Instant::now());
@@ -254,10 +257,9 @@ impl Entry {
 
     /// A machine that fails takes every boot along, and that says nothing of the butler. Returns whether it was that, once
     /// it is over or the butler is to stop.
-    async fn waits_for_machine(&self, failure: &BootError) -> bool {
+    async fn waits_for_machine(&self, failure: &BootError, begun: Instant) -> bool {
         let machine = self.services.db.machine();
-        machine.ask();
-        if machine.is_up() {
+        if !machine.failed_since(begun).await {
             return false;
         }
         tracing::warn!(
@@ -314,7 +316,7 @@ impl Entry {
                 stop.cancel();
                 let _ = running.ended().await;
                 let error = format!("its task {name} panicked; the daemon's log says where");
-                return Err(BootError { phase: "running", error, transient: true, phases });
+                return Err(BootError { phase: RUNNING, error, transient: true, phases });
             }
             () = self.stop.cancelled() => {
                 self.change(|n| n.state = ButlerState::Draining);
@@ -325,7 +327,7 @@ impl Entry {
             Ok(()) => Ok(()),
             Err(e) => {
                 let error = format!("the butler's task ended: {e}");
-                Err(BootError { phase: "running", error, transient: true, phases })
+                Err(BootError { phase: RUNNING, error, transient: true, phases })
             }
         }
     }

@@ -11,7 +11,7 @@ use nix::sys::statvfs::{FsFlags, statvfs};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use base::{ByteSize, Fault, HumanDuration, Lasting, Machine, task};
+use base::{ActiveFault, ByteSize, Fault, HumanDuration, Machine, task};
 use butler::Trouble;
 use outbox::Outbox;
 use store::Database;
@@ -102,7 +102,7 @@ impl Health {
         tick.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         let (mut disk, mut database) = (None, None);
         let mut written = Instant::now();
-        let mut news = News::default();
+        let mut notices = FaultNotices::default();
         loop {
             let asked = tokio::select! {
                 () = stop.cancelled() => return,
@@ -123,7 +123,7 @@ impl Health {
             if stop.is_cancelled() {
                 return;
             }
-            news.tell(self.machine().faults(), &outbox);
+            notices.tell(self.machine().faults(), &outbox);
         }
     }
 
@@ -217,14 +217,14 @@ type Sentence = (jiff::Timestamp, &'static str, String);
 
 /// Says once that a fault began and once that it ended: in the log, and to the owner when that can be written.
 #[derive(Default)]
-struct News {
-    lasting: Vec<Lasting>,
+struct FaultNotices {
+    lasting: Vec<ActiveFault>,
     /// What the owner is not told yet.
     untold: Arc<tokio::sync::Mutex<Vec<Sentence>>>,
 }
 
-impl News {
-    fn tell(&mut self, now: Vec<Lasting>, outbox: &Outbox) {
+impl FaultNotices {
+    fn tell(&mut self, now: Vec<ActiveFault>, outbox: &Outbox) {
         let mut sentences = Vec::new();
         for begun in now.iter().filter(|n| self.lasting.iter().all(|l| l.fault != n.fault)) {
             tracing::error!(fault = begun.fault.as_str(), "{}; no work is begun until that is over", begun.why);

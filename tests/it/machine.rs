@@ -10,6 +10,7 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::inbound_database::{postmaster, server, signal};
+use crate::left_out::left_out;
 use crate::support::tally::{counting_model, envelope, hand_in, insist, rule};
 use crate::support::{Daemon, Household, eventually, http};
 
@@ -26,11 +27,11 @@ impl<'a> SmallDisk<'a> {
         match mounted {
             Ok(done) if done.status.success() => Some(Self(dir)),
             Ok(done) => {
-                println!("left out: no file system may be mounted here: {}", String::from_utf8_lossy(&done.stderr));
+                left_out("machine", &format!("no mount: {}", String::from_utf8_lossy(&done.stderr).trim()));
                 None
             }
             Err(e) => {
-                println!("left out: there is no `mount`: {e}");
+                left_out("machine", &format!("there is no `mount`: {e}"));
                 None
             }
         }

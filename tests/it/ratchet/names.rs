@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Value, json};
 
+use super::threads::visit;
 use crate::injections::{Case, REPLIES, Visit, WISHES, household, obedient, play, settle_in, texts};
 use crate::support::{Daemon, Household, Receiver};
 
@@ -17,17 +18,6 @@ const PEOPLE: &str = "SET butlerd.tenant = 'owner'; SET butlerd.trust = 'owner';
      INSERT INTO shared.contacts (name, entity_id) VALUES ('Dr. Kestrel', '00000000-0000-4000-8000-0000000000d0');
      INSERT INTO shared.contact_identities (contact_id, channel, identity)
      SELECT id, 'webhook', CASE name WHEN 'Bob' THEN 'wise' ELSE 'door' END FROM shared.contacts;";
-
-fn visit(by: &str, id: &str, n: usize, steps: Value) -> Visit {
-    let steps = steps.as_array().cloned().expect("steps");
-    Visit {
-        by: by.to_owned(),
-        butler: "health".to_owned(),
-        text: format!("Do so. [{id} {n}]"),
-        steps,
-        ..Visit::default()
-    }
-}
 
 /// A household that knows Bob and the doctor, in which this has come by.
 async fn played(case: Case, more: impl FnOnce(Household) -> Household) -> (Arc<Household>, Daemon, Receiver) {

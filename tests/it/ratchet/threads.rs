@@ -8,7 +8,7 @@ use testkit::model::ScriptedModel;
 use crate::injections::{BUTLERS, Case, REPLIES, Visit, WISHES, household, leaks, obedient, play, settle_in, texts};
 use crate::support::{Daemon, Household};
 
-fn visit(by: &str, id: &str, n: usize, steps: Value) -> Visit {
+pub(super) fn visit(by: &str, id: &str, n: usize, steps: Value) -> Visit {
     let steps = steps.as_array().cloned().expect("steps");
     Visit {
         by: by.to_owned(),
