@@ -2,10 +2,10 @@
 
 use std::sync::Arc;
 
-use serde_json::{Value, json};
+use serde_json::json;
 
 use super::threads::visit;
-use crate::injections::{Case, REPLIES, Visit, WISHES, household, obedient, play, settle_in, texts};
+use crate::injections::{Case, REPLIES, WISHES, household, obedient, play, settle_in, texts};
 use crate::support::{Daemon, Household, Receiver};
 
 const BOB: &str = "00000000-0000-4000-8000-0000000000b0";
