@@ -2,7 +2,7 @@
 //! too.
 
 use super::adapters::{AdapterError, Composed, Invocation};
-use super::prompt::{self, PromptError};
+use super::prompt::{self, PromptError, SystemPrompt};
 use super::skills::SessionSkills;
 use super::state::{Attempt, Inner};
 use super::types::Trigger;
@@ -15,7 +15,7 @@ use tools::SKILL_READ;
 
 /// What the model of a session is told before it is asked.
 pub(super) struct Instructions {
-    pub system_prompt: String,
+    pub system_prompt: SystemPrompt,
     pub skills: SessionSkills,
 }
 
@@ -41,7 +41,7 @@ pub(super) fn invocation(
         session_id: id,
         butler: config.name.clone(),
         prompt: user_prompt(trigger),
-        system_prompt: told.system_prompt.clone(),
+        system_prompt: told.system_prompt.text(),
         model: access.model,
         mcp_url: mcp_url(inner.parts.port),
         token: token.expose().to_owned().into(),
@@ -88,10 +88,10 @@ pub(super) fn instructions(
     let parts = &inner.parts;
     if let Some(whole) = trigger.options.system_prompt {
         let skills = SessionSkills::new(&[], "", inner.candidate(attempt).adapter.skills(), &[]);
-        return Ok(Instructions { system_prompt: whole.to_owned(), skills });
+        return Ok(Instructions { system_prompt: SystemPrompt::plain(whole.to_owned()), skills });
     }
-    let plain = prompt::with_notes(&prompt::system_prompt(&parts.roster_dir, &parts.config.dir)?, notes);
-    let plain = household().clean(plain);
+    let files = prompt::system_prompt(&parts.roster_dir, &parts.config.dir)?;
+    let mut system_prompt = SystemPrompt::with_notes(files, notes).map(|text| household().clean(text));
     let reading = inner.candidate(attempt).adapter.skills();
     // Built-in tools are those of the butler's own runtime, not of a fallback.
     let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };
@@ -101,7 +101,8 @@ pub(super) fn instructions(
         _ => &parts.config.skills,
     };
     let skills = SessionSkills::new(own, &trigger.prompt, reading, granted);
-    Ok(Instructions { system_prompt: skills.announced(plain), skills })
+    system_prompt.after = skills.announced(system_prompt.after);
+    Ok(Instructions { system_prompt, skills })
 }
 
 /// What would be started for this, with a token that opens nothing and a workspace that does not exist.

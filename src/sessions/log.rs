@@ -7,6 +7,7 @@ use rust_decimal::Decimal;
 
 use super::budget::{Bill, Meter};
 use super::memory::Recalled;
+use super::prompt::SystemPrompt;
 use super::sql::{self, ClosedRow, OpenRow};
 use super::types::{SessionState, Trigger};
 use base::redact::household;
@@ -202,9 +203,10 @@ impl SessionLog {
         &self,
         ctx: &RequestContext,
         id: SessionId,
-        system_prompt: &str,
+        system_prompt: &SystemPrompt,
         told: &Recalled,
     ) -> Result<(), StoreError> {
+        let SystemPrompt { before, notes, after, memory } = system_prompt;
         let label = ctx.label().join(&told.label());
         let mut lease = self.store.lease(ctx).await?;
         lease
@@ -213,10 +215,13 @@ impl SessionLog {
                 &[
                     &id.0,
                     &self.store.clock().now(),
-                    &system_prompt,
+                    memory,
                     &told.row,
                     &label.trust.as_str(),
                     &label.audience.names(),
+                    &[before, after].map(String::as_str).as_slice(),
+                    self.store.seal().expose(),
+                    notes,
                 ],
             )
             .await

@@ -111,7 +111,7 @@ impl Inner {
             Ok(told) => told,
             Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),
         };
-        shown.system_prompt = Some(told.system_prompt.clone());
+        shown.system_prompt = Some(told.system_prompt.text());
         shown.tools.retain(|name| !told.skills.needless_tools().contains(&name.as_str()));
         match compose::composed(self, trigger, attempt, &told) {
             Ok(composed) => {

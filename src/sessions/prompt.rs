@@ -70,28 +70,58 @@ pub fn system_prompt(roster: &Path, butler_dir: &Path) -> Result<String, PromptE
 /// The heading of what a butler noted for its own sessions.
 const NOTES: &str = "# Notes to self";
 
-/// The system prompt with the butler's notes: below their heading, which stands last in a prompt that has it.
-pub fn with_notes(system_prompt: &str, notes: &[String]) -> String {
-    if notes.is_empty() {
-        return system_prompt.to_owned();
-    }
-    let notes = notes.join("\n");
-    let mut lines: Vec<&str> = system_prompt.lines().collect();
-    match lines.iter().rposition(|line| line.trim() == NOTES) {
-        Some(at) => {
-            lines.insert(at + 1, "");
-            lines.insert(at + 2, &notes);
-        }
-        None => lines.extend(["", NOTES, "", &notes]),
-    }
-    lines.join("\n")
+/// A system prompt in pieces: what the roster's files make of it is kept once for all sessions, the rest in each one's row.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct SystemPrompt {
+    pub before: String,
+    /// The butler's notes to itself, between the files' text.
+    pub notes: String,
+    pub after: String,
+    /// What memory adds at the end.
+    pub memory: String,
 }
 
-/// The system prompt with what memory adds, after a blank line; without memory it stays as it is.
-pub fn with_memory(system_prompt: &str, memory: Option<&str>) -> String {
-    match memory.map(str::trim).filter(|m| !m.is_empty()) {
-        Some(memory) => format!("{system_prompt}\n\n{memory}"),
-        None => system_prompt.to_owned(),
+impl SystemPrompt {
+    /// A prompt that nothing was put into.
+    pub fn plain(text: String) -> Self {
+        Self { before: text, ..Self::default() }
+    }
+
+    /// The system prompt with the butler's notes: below their heading, which stands last in a prompt that has it.
+    pub fn with_notes(text: String, notes: &[String]) -> Self {
+        if notes.is_empty() {
+            return Self::plain(text);
+        }
+        let notes = notes.join("\n");
+        let lines: Vec<&str> = text.lines().collect();
+        let Some(at) = lines.iter().rposition(|line| line.trim() == NOTES) else {
+            return Self {
+                before: lines.join("\n"),
+                notes: format!("\n\n{NOTES}\n\n{notes}"),
+                ..Self::default()
+            };
+        };
+        let after = lines[at + 1..].iter().fold(String::new(), |text, line| text + "\n" + line);
+        Self { before: lines[..=at].join("\n"), notes: format!("\n\n{notes}"), after, ..Self::default() }
+    }
+
+    /// With what memory adds, after a blank line; without memory it stays as it is.
+    pub fn remember(&mut self, memory: Option<&str>) {
+        if let Some(memory) = memory.map(str::trim).filter(|m| !m.is_empty()) {
+            self.memory = format!("\n\n{memory}");
+        }
+    }
+
+    /// What the model is told.
+    pub fn text(&self) -> String {
+        [&*self.before, &self.notes, &self.after, &self.memory].concat()
+    }
+
+    /// The same with each piece changed: what was put in stays apart.
+    #[must_use]
+    pub fn map(self, change: impl Fn(String) -> String) -> Self {
+        let Self { before, notes, after, memory } = self;
+        Self { before: change(before), notes: change(notes), after: change(after), memory: change(memory) }
     }
 }
 

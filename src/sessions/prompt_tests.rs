@@ -133,9 +133,26 @@ fn a_prompt_has_a_largest_size() {
 
 #[test]
 fn memory_comes_after_a_blank_line() {
-    assert_eq!(with_memory("system", Some("\n- fact\n")), "system\n\n- fact");
-    assert_eq!(with_memory("system", Some(" \n")), "system");
-    assert_eq!(with_memory("system", None), "system");
+    let with_memory = |memory| {
+        let mut prompt = SystemPrompt::plain("system".to_owned());
+        prompt.remember(memory);
+        prompt.text()
+    };
+    assert_eq!(with_memory(Some("\n- fact\n")), "system\n\n- fact");
+    assert_eq!(with_memory(Some(" \n")), "system");
+    assert_eq!(with_memory(None), "system");
+}
+
+#[test]
+fn notes_stand_below_their_heading_and_leave_the_files_text_alone() {
+    let notes = ["- one".to_owned(), "- two".to_owned()];
+    let with = |text: &str| SystemPrompt::with_notes(text.to_owned(), &notes);
+    let own = with("You.\n\n# Notes to self\nof mine");
+    assert_eq!(own.text(), "You.\n\n# Notes to self\n\n- one\n- two\nof mine");
+    assert_eq!((&*own.before, &*own.after), ("You.\n\n# Notes to self", "\nof mine"));
+    let none = with("You.");
+    assert_eq!(none.text(), "You.\n\n# Notes to self\n\n- one\n- two");
+    assert_eq!((&*none.before, &*none.after), ("You.", ""));
 }
 
 #[test]

@@ -18,7 +18,7 @@ use super::skills::watched;
 use super::state::{Attempt, Inner};
 use super::types::{EventKind, SessionState, Trigger};
 use super::workspace::{SessionFile, Workspace};
-use super::{budget_row, model_calls, prompt, trace};
+use super::{budget_row, model_calls, trace};
 use base::redact::household;
 use base::{SessionId, crash, text};
 use process::{Child, ChildSpec, ExitInfo};
@@ -97,7 +97,7 @@ impl Session<'_> {
             Some(memory) => memory.recall(trigger).await,
             None => Recalled::unasked(),
         };
-        told.system_prompt = prompt::with_memory(&told.system_prompt, recalled.block.as_deref());
+        told.system_prompt.remember(recalled.block.as_deref());
         if let Some(row) = &recalled.row {
             inner.tell(id, EventKind::Memory { recalled: row.clone() });
         }

@@ -43,6 +43,7 @@ mod first_light;
 mod floods;
 mod foreign_roster;
 mod gateway;
+mod growth;
 mod idle_sockets;
 mod inbound;
 mod inbound_claims;

@@ -118,8 +118,9 @@ async fn a_closed_answer_costs_no_trust() {
     let read = texts(
         &household,
         "SELECT concat_ws(' ', s.trust, cardinality(s.audience), s.parent_session_id IS NOT NULL, s.prompt LIKE '%evil.org%',
-                s.prompt LIKE '%REQUEST CONTEXT%', s.system_prompt LIKE 'You answer a question about a text%', s.state)
-         FROM health.sessions s WHERE s.trigger_source = 'inspect'",
+                s.prompt LIKE '%REQUEST CONTEXT%', p.parts[1] LIKE 'You answer a question about a text%', s.state)
+         FROM health.sessions s JOIN health.system_prompts p ON p.sha256 = s.prompt_sha256
+         WHERE s.trigger_source = 'inspect'",
     );
     assert_eq!(read.await, ["stranger 1 t t f t succeeded"]);
 }

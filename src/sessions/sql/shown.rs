@@ -24,7 +24,10 @@ store::row! {
     }
 }
 
-pub const PROMPT: &str = "SELECT system_prompt, context FROM sessions WHERE id = $1";
+pub const PROMPT: &str = "SELECT CASE WHEN s.prompt_sha256 IS NULL THEN s.system_prompt
+        ELSE concat(p.parts[1], s.prompt_notes, p.parts[2], s.system_prompt) END AS system_prompt, s.context
+    FROM sessions s LEFT JOIN system_prompts p ON p.tenant_id = s.tenant_id AND p.sha256 = s.prompt_sha256
+    WHERE s.id = $1";
 
 /// The traces of an id: a session's, a request's, a trace's own (`$2`), or those of a schedule's last sessions.
 pub const TRACES: &str = "SELECT trace_id FROM sessions WHERE id = $1 OR request_id = $1 OR trace_id = $2
