@@ -12,7 +12,7 @@ use uuid::Uuid;
 
 use super::handle::Core;
 use super::routed::prior::{self, Next, Work};
-use super::tidy::{TidyError, tidy};
+use super::tidy::{Of, tidy};
 use access::Caller;
 use base::{Audience, RequestContext, SessionId, TenantId, Trust, task};
 use modules::{AskModel, AskModelError, JobCall, JobFailure, NamedJob};
@@ -216,16 +216,20 @@ impl Runs {
 
     async fn tidy(&self, firing: &Firing) -> Ended {
         let core = self.0.core.clone();
+        if firing.job_args.as_ref().is_some_and(|args| args.as_object().is_none_or(|args| !args.is_empty())) {
+            let why = "job_args: `tidy` takes none; [retention] in butlerd.toml says how long rows are kept";
+            return Ended::without_session(How::Failed(why.to_owned()));
+        }
         let (schema, tenant) = (self.0.store.schema().to_owned(), firing.tenant.clone());
-        let args = firing.job_args.clone();
         // A task of its own, so that a panic is this run's failure and nobody else's.
         let work = task::spawn(task::Kind::Job, "built-in-job", async move {
-            let (db, now) = (&*core.services.db, core.services.clock.now());
-            tidy(db, (&schema, &tenant), args.as_ref(), now).await
+            let (services, butler) = (&core.services, core.config.name.as_str());
+            tidy(&services.db, Of { butler, schema: &schema, tenant: &tenant }, &services.config, services.clock.now())
+                .await
         });
         Ended::without_session(match work.await {
             Ok(Ok(done)) => How::Done(Some(done)),
-            Ok(Err(TidyError::Store(e))) if e.fault().is_some() => How::Later(AWAY),
+            Ok(Err(e)) if e.fault().is_some() => How::Later(AWAY),
             Ok(Err(e)) => How::Failed(e.to_string()),
             Err(_) => How::Failed(PANICKED.to_owned()),
         })

@@ -7,8 +7,14 @@ use uuid::Uuid;
 
 use base::{Label, TenantId};
 use inbox::{End, HandedWork, Settlement, Withdrawn};
-use store::{Claim, Lease, Params, StoreError, Tx};
+use store::{Aged, Claim, Lease, Params, StoreError, Tx};
 use tools::{ToolCall, ToolError};
+
+/// What was handed to a butler and what it asked, once it is dealt with.
+pub(super) const OLD_ROUTES: &[Aged] = &[
+    Aged { table: "route_inbox", old: "settled_at < $1" },
+    Aged { table: "asks", old: "asked_at < $1 AND state NOT IN ('open', 'late')" },
+];
 
 /// What butlers keep of what was handed to them, and of what they asked.
 pub struct HandedRows;

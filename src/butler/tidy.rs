@@ -1,66 +1,70 @@
-//! The job `tidy`: deletes what is only kept for looking back.
+//! The job `tidy`: deletes what is only kept for looking back, as `[retention]` says.
 
-use jiff::{SignedDuration, Timestamp};
-use serde_json::Value;
+use jiff::Timestamp;
 
 use base::TenantId;
-use store::{Database, StoreError};
+use config::{Config, Retention};
+use inbox::SWITCHBOARD;
+use store::{Aged, Database, StoreError};
 use tools::undo::delete_changes_older_than;
 
-/// How long transcripts, the runs of schedules, and the rows before for `undo` are kept, if the job's arguments don't say
-/// otherwise.
-const TRANSCRIPT_DAYS: i64 = 90;
-const RUN_DAYS: i64 = 400;
-const UNDO_DAYS: i64 = 90;
-/// So many rows go in one statement, so that nobody waits for it.
-const AT_ONCE: i64 = 5000;
+use super::sql::OLD_ROUTES;
 
-/// Why nothing, or not everything, was deleted.
-#[derive(Debug, thiserror::Error)]
-pub enum TidyError {
-    #[error("job_args.{key}: a number of days from 1 to 36500 is expected, not {found}")]
-    Days { key: &'static str, found: Value },
-    #[error(transparent)]
-    Store(#[from] StoreError),
+/// Where rows stand that belong to no butler.
+const SHARED: &str = "shared";
+
+/// Whose old rows a run deletes.
+pub(super) struct Of<'a> {
+    pub butler: &'a str,
+    pub schema: &'a str,
+    /// The owner's run deletes those of every tenant.
+    pub tenant: &'a TenantId,
 }
 
-/// Deletes the tenant's old rows, those of every tenant if it is the owner's, and says what it did.
-pub(super) async fn tidy(
-    db: &Database,
-    of: (&str, &TenantId),
-    args: Option<&Value>,
-    now: Timestamp,
-) -> Result<String, TidyError> {
-    let days = |key: &'static str, default: i64| match args.and_then(|args| args.get(key)) {
-        None => Ok(default),
-        Some(found) => found
-            .as_i64()
-            .filter(|days| (1..=36_500).contains(days))
-            .ok_or_else(|| TidyError::Days { key, found: found.clone() }),
+/// Deletes old rows in a butler's schema, and says what it did. The switchboard's run takes those with it that the household
+/// has as a whole.
+pub(super) async fn tidy(db: &Database, of: Of<'_>, config: &Config, now: Timestamp) -> Result<String, StoreError> {
+    let Of { butler, schema, tenant } = of;
+    let kept = &config.retention;
+    let (transcripts, sessions) = (kept.transcripts.limit(now), kept.sessions.limit(now));
+    // No transcript stays longer than its session.
+    let events = delete(db, (schema, tenant), &[sessions::OLD_EVENTS], transcripts.max(sessions)).await?;
+    let mut ended = 0;
+    if let Some(before) = sessions {
+        ended = sessions::delete_before(db, (schema, tenant), before, config.owner.time_zone.time_zone()).await?;
+        sessions::delete_unused_prompts(db, schema, before).await?;
+    }
+    let calls = delete(db, (schema, tenant), &[tools::sql::calls::OLD], sessions).await?;
+    let runs = delete(db, (schema, tenant), &[schedule::OLD_RUNS], kept.runs.limit(now)).await?;
+    let old = kept.messages.limit(now);
+    let mut messages = delete(db, (schema, tenant), OLD_ROUTES, old).await?;
+    if butler == SWITCHBOARD {
+        messages += delete(db, (schema, tenant), inbox::OLD, old).await?;
+        for tables in [inbox::OLD_SHARED, conversation::OLD, outbox::OLD] {
+            messages += delete(db, (SHARED, tenant), tables, old).await?;
+        }
+    }
+    let undo = match kept.undo {
+        Retention::Days(days) => delete_changes_older_than(db, (schema, tenant), days.into()).await?,
+        Retention::Forever => 0,
     };
-    let before = |days: i64| now.checked_sub(SignedDuration::from_hours(days * 24)).unwrap_or(Timestamp::MIN);
-    let events = before(days("transcript_days", TRANSCRIPT_DAYS)?);
-    let runs = before(days("run_days", RUN_DAYS)?);
-    let undo = days("undo_days", UNDO_DAYS)?;
-    let events = in_parts(|| sessions::delete_events_before(db, of, events, AT_ONCE)).await?;
-    let runs = in_parts(|| schedule::delete_runs_before(db, of, runs, AT_ONCE)).await?;
-    let rows = in_parts(|| delete_changes_older_than(db, of, undo, AT_ONCE)).await?;
     Ok(format!(
-        "took away {events} lines of old transcripts, {runs} old runs of schedules and {rows} old rows kept for undo"
+        "took away {events} lines of old transcripts, {ended} old sessions, {calls} old calls of tools, {runs} old runs of \
+         schedules, {messages} rows of old messages and {undo} old rows kept for undo"
     ))
 }
 
-/// Deletes a part at a time, until a part is not full. Returns how many rows.
-async fn in_parts<F>(mut delete: impl FnMut() -> F) -> Result<u64, StoreError>
-where
-    F: Future<Output = Result<u64, StoreError>>,
-{
-    let mut all = 0;
-    loop {
-        let n = delete().await?;
-        all += n;
-        if n < u64::try_from(AT_ONCE).unwrap_or(0) {
-            return Ok(all);
-        }
+/// Deletes from each of these tables what is from before a moment; without one, nothing.
+async fn delete(
+    db: &Database,
+    of: (&str, &TenantId),
+    tables: &[Aged],
+    before: Option<Timestamp>,
+) -> Result<u64, StoreError> {
+    let Some(before) = before else { return Ok(0) };
+    let mut rows = 0;
+    for table in tables {
+        rows += table.delete(db, of, before).await?;
     }
+    Ok(rows)
 }

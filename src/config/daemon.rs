@@ -15,7 +15,7 @@ use serde::{Deserialize, Deserializer};
 use base::{ByteSize, HumanDuration, Money, Secret};
 
 use super::schema::{MAX_TOKENS, Table, keys};
-use super::values::{Api, LogFormat, Ports, QuietHours, RuntimeKind, SandboxMode, Zone};
+use super::values::{Api, LogFormat, Ports, QuietHours, Retention, RuntimeKind, SandboxMode, Zone};
 
 const KIB: u64 = 1 << 10;
 const GIB: u64 = 1 << 30;
@@ -42,6 +42,8 @@ pub struct Config {
     pub spawner: SpawnerConfig,
     /// What butlers do by themselves, and how often they may.
     pub schedules: SchedulesConfig,
+    /// How long is kept what has happened. Each butler takes away what is older, once a day at about four in the morning.
+    pub retention: RetentionConfig,
     /// What the daemon tells about itself.
     pub telemetry: TelemetryConfig,
 }
@@ -297,6 +299,29 @@ pub struct SchedulesConfig {
     /// come closer together are refused. A schedule that was there before runs this often and no more.
     #[schemars(range(min = 1, max = 86_400), extend("default" = "1m"))]
     pub min_interval: HumanDuration,
+}
+
+/// How long is kept what has happened: days such as `"90d"`, or `"forever"`.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct RetentionConfig {
+    /// What sessions did, line by line.
+    #[schemars(extend("default" = "90d"))]
+    pub transcripts: Retention,
+    /// The sessions themselves, with their prompts, results and calls of tools. Their number, tokens and cost are kept for
+    /// ever, by day.
+    #[schemars(extend("default" = "365d"))]
+    pub sessions: Retention,
+    /// Which time of a schedule came to what.
+    #[schemars(extend("default" = "400d"))]
+    pub runs: Retention,
+    /// Messages that came in and went out, with what became of them. One that comes a second time, after its first was taken
+    /// away, is a new one.
+    #[schemars(extend("default" = "forever"))]
+    pub messages: Retention,
+    /// What rows held before tools changed them, for `butlerd undo`.
+    #[schemars(extend("default" = "90d"))]
+    pub undo: Retention,
 }
 
 /// What the daemon tells about itself.

@@ -43,7 +43,7 @@ pub use check::nearest;
 pub use cron::{CronExpression, CronExpressionError};
 pub use daemon::{
     AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
-    OwnerConfig, SchedulesConfig, SpawnerConfig, TelemetryConfig,
+    OwnerConfig, RetentionConfig, SchedulesConfig, SpawnerConfig, TelemetryConfig,
 };
 pub use editor::{butler_schema, pricing_schema, settings_schema};
 pub use environment::{Environment, Overrides};
@@ -54,8 +54,8 @@ pub use schema::keys;
 pub use section::{KeyMistake, Section};
 pub use skills::Skill;
 pub use values::{
-    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, RuntimeKind, SandboxMode, VendorTool,
-    Zone,
+    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, Retention, RuntimeKind, SandboxMode,
+    VendorTool, Zone,
 };
 
 /// The directory of the roster that holds what butlers share; no butler.

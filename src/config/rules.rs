@@ -3,7 +3,7 @@
 use std::net::SocketAddr;
 
 use super::cron::CronExpression;
-use super::values::{Moment, QuietHours, RuntimeKind, Zone};
+use super::values::{Moment, QuietHours, Retention, RuntimeKind, Zone};
 use base::ButlerName;
 
 /// What texts of one format must be.
@@ -39,7 +39,7 @@ const fn rule(format: &'static str, expected: &'static str, check: fn(&str) -> R
     Rule { format, expected, check }
 }
 
-static RULES: [Rule; 23] = [
+static RULES: [Rule; 24] = [
     rule("any", "a text", |_| Ok(())),
     rule("filled", "a text that is not empty", |s| held(!s.trim().is_empty())),
     rule("name", "a lower-case letter, then at most 30 of a-z, 0-9, `_` and `-`", |s| held(ButlerName::new(s).is_ok())),
@@ -56,6 +56,7 @@ static RULES: [Rule; 23] = [
     rule("variable", "the name of an environment variable: A-Z or `_`, then A-Z, 0-9 and `_`", variable),
     rule("time-zone", "an IANA time zone such as \"Europe/Berlin\" or \"UTC\"", zone),
     rule("quiet-hours", "two different times such as \"22:00-07:00\"", |s| held(QuietHours::parse(s).is_some())),
+    rule("retention", "a number of days such as \"90d\", or \"forever\"", |s| held(Retention::parse(s).is_some())),
     rule("socket", "an IP address and a port such as \"127.0.0.1:40200\"", |s| held(s.parse::<SocketAddr>().is_ok())),
     rule("host", "a host name, with or without port, such as \"butler.home\" or \"butler.home:40200\"", |s| {
         held(is_host(s))

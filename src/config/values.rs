@@ -204,6 +204,42 @@ impl<'de> Deserialize<'de> for Zone {
     }
 }
 
+/// How long rows are kept: so many days of 24 hours, or for ever.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema)]
+#[schemars(with = "String", extend("format" = "retention"))]
+pub enum Retention {
+    Days(u16),
+    Forever,
+}
+
+impl Retention {
+    /// Reads `90d` and `forever`; `None` for anything else, and for no day at all.
+    pub fn parse(text: &str) -> Option<Self> {
+        match text.trim() {
+            "forever" => Some(Self::Forever),
+            days => days.strip_suffix('d')?.trim().parse().ok().filter(|days| *days > 0).map(Self::Days),
+        }
+    }
+
+    /// What is older than this is not kept; `None`: all is.
+    pub fn limit(self, now: Timestamp) -> Option<Timestamp> {
+        match self {
+            Self::Days(days) => {
+                let kept = jiff::SignedDuration::from_hours(24 * i64::from(days));
+                Some(now.checked_sub(kept).unwrap_or(Timestamp::MIN))
+            }
+            Self::Forever => None,
+        }
+    }
+}
+
+impl<'de> Deserialize<'de> for Retention {
+    fn deserialize<D: Deserializer<'de>>(d: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(d)?;
+        Retention::parse(&text).ok_or_else(|| de::Error::custom(format!("`{text}` is not a number of days")))
+    }
+}
+
 /// Hours of the owner's day in which nothing but the urgent disturbs: from (included) to (excluded), over midnight
 /// if the end is the earlier.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, JsonSchema)]

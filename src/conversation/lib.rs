@@ -33,7 +33,7 @@ use uuid::Uuid;
 
 pub use lane::{Lane, bounded, joined};
 pub use reference::{NoReference, Reference};
-pub use sql::{Direction, Entry, MESSAGE_TEXT, Placed, written_to};
+pub use sql::{Direction, Entry, MESSAGE_TEXT, OLD, Placed, written_to};
 
 use base::{RequestId, TenantId};
 use store::{Database, Lease, StoreError};

@@ -9,7 +9,10 @@ use uuid::Uuid;
 
 use super::lane::Lane;
 use base::{Audience, RequestId, TenantId, Trust};
-use store::{Lease, StoreError, Tx};
+use store::{Aged, Lease, StoreError, Tx};
+
+/// What was said long ago. Who it concerned goes with it.
+pub const OLD: &[Aged] = &[Aged { table: "conversation", old: "said_at < $1" }];
 
 /// Who spoke to whom.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]

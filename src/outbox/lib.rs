@@ -51,6 +51,7 @@ pub use operator_tools::messenger_tools;
 pub use owner::OwnerNote;
 pub use pump::{DeliveryHooks, Pump};
 pub use recipient::{Recipient, RecipientError};
+pub use sql::OLD;
 pub use tool::{
     SendRequest, deferred_until, egress_target, egress_target_fn, send, send_called, send_tool, send_tool_name,
 };

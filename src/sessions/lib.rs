@@ -41,7 +41,7 @@ pub use memory::{Memory, RECALL_WITHIN, Recalled};
 pub use model::{NoModel, wanted_keys};
 pub use preview::{Preview, Refusal};
 pub use remedy::{Remedy, UNAVAILABLE, wait_for};
-pub use sql::delete_events_before;
+pub use sql::{EVENTS as OLD_EVENTS, delete_before, delete_unused_prompts};
 pub use state::SpawnerParts;
 pub use tools::{session_tools, show_end};
 pub use transcript::Transcript;

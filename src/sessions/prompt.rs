@@ -95,11 +95,7 @@ impl SystemPrompt {
         let notes = notes.join("\n");
         let lines: Vec<&str> = text.lines().collect();
         let Some(at) = lines.iter().rposition(|line| line.trim() == NOTES) else {
-            return Self {
-                before: lines.join("\n"),
-                notes: format!("\n\n{NOTES}\n\n{notes}"),
-                ..Self::default()
-            };
+            return Self { before: lines.join("\n"), notes: format!("\n\n{NOTES}\n\n{notes}"), ..Self::default() };
         };
         let after = lines[at + 1..].iter().fold(String::new(), |text, line| text + "\n" + line);
         Self { before: lines[..=at].join("\n"), notes: format!("\n\n{notes}"), after, ..Self::default() }

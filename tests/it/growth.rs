@@ -1,7 +1,8 @@
 //! What the database grows by: no text is stored twice that does not change, and what is old goes.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::support::tally::{counting_model, envelope, insist, rule};
 use crate::support::{Household, model};
 
 /// Bytes of a session's row as the server stores it, with the prompt that it refers to, and with all of it in the row.
@@ -24,7 +25,9 @@ async fn sessions_share_one_copy_of_the_system_prompt() {
     let row = db.query_one(ROWS, &[]).await.expect("the rows");
     let figures: [i64; 5] = std::array::from_fn(|i| row.get(i));
     let [sessions, prompts, row, own, shared] = figures;
-    println!("{sessions} sessions, {prompts} prompts: {row} bytes a row, of them {own} of memory; {shared} bytes shared");
+    println!(
+        "{sessions} sessions, {prompts} prompts: {row} bytes a row, of them {own} of memory; {shared} bytes shared"
+    );
     assert_eq!((sessions, prompts), (12, 1), "{figures:?}");
     assert!(shared > 1000 && row < 2000, "{figures:?}");
 
@@ -48,4 +51,72 @@ async fn sessions_share_one_copy_of_the_system_prompt() {
         FROM shared.butler_roles WHERE butler = 'health'";
     let may_write: bool = db.query_one(denied, &[]).await.expect("the rights").get(0);
     assert!(!may_write);
+}
+
+/// Ten days ago, for all that has happened so far.
+const AGE: &str = "UPDATE tally.sessions SET queued_at = queued_at - interval '10 days', started_at = started_at - interval '10 days',
+        completed_at = completed_at - interval '10 days', cost_usd = 0.25, input_tokens = 1000, output_tokens = NULL;
+    UPDATE tally.session_events SET at = at - interval '10 days';
+    UPDATE tally.tool_calls SET called_at = called_at - interval '10 days';
+    UPDATE tally.route_inbox SET settled_at = settled_at - interval '10 days';
+    UPDATE switchboard.message_inbox SET settled_at = settled_at - interval '10 days';
+    UPDATE shared.conversation SET said_at = said_at - interval '10 days';
+    UPDATE shared.outbox SET settled_at = settled_at - interval '10 days';
+    UPDATE shared.replies SET at = at - interval '10 days'";
+
+/// How many rows are left of each.
+const LEFT: &str = "SELECT ARRAY[(SELECT count(*) FROM tally.sessions), (SELECT count(DISTINCT session_id) FROM tally.session_events),
+        (SELECT count(*) FROM tally.route_inbox), (SELECT count(*) FROM switchboard.message_inbox),
+        (SELECT count(*) FROM switchboard.route_segments), (SELECT count(*) FROM shared.conversation WHERE direction = 'in'),
+        (SELECT count(*) FROM shared.conversation WHERE direction = 'out'), (SELECT count(*) FROM shared.outbox),
+        (SELECT count(DISTINCT session_id) FROM tally.tool_calls WHERE session_id IS NOT NULL)]";
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_old_goes_and_its_sums_stay() {
+    let model = counting_model(0).await;
+    let household = Household::few_with_model(&model)
+        .with_tally(1)
+        .env("BUTLERD_RETENTION__SESSIONS", "5d")
+        .env("BUTLERD_RETENTION__TRANSCRIPTS", "forever")
+        .env("BUTLERD_RETENTION__MESSAGES", "5d");
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    rule(&db, "count: ", "tally").await;
+    let send = async |mark: &str| {
+        insist(&household.data(), &envelope(mark, "chat", &format!("count: {mark}"), "interactive")).await;
+        household.at_rest(mark).await;
+    };
+    for mark in ["one", "two", "three"] {
+        send(mark).await;
+    }
+    db.batch_execute(AGE).await.expect("older rows");
+    send("four").await;
+
+    let json_of = |args: &[&str]| {
+        let (code, out, err) = tokio::task::block_in_place(|| household.cli(args));
+        assert_eq!(code, 0, "{out}{err}");
+        serde_json::from_str::<Value>(&out).unwrap_or_else(|e| panic!("{e}: {out}"))
+    };
+    let today = jiff::Zoned::now().date();
+    let days = json!({"from_date": (today - jiff::Span::new().days(30)).to_string(), "to_date": today.to_string()});
+    let tally = daemon.mcp("tally");
+    let sums = async || {
+        let of = |by: &str| json_of(&["costs", "--json", "--days", "30", "--by", by]);
+        let daily = tally.ok("sessions_daily", days.clone()).await;
+        let summary = tally.ok("sessions_summary", json!({"period": "30d"})).await;
+        json!({"butler": of("butler"), "schedule": of("schedule"), "model": of("model"), "daily": daily, "summary": summary})
+    };
+    let left = async || db.query_one(LEFT, &[]).await.expect("what is left").get::<_, Vec<i64>>(0);
+    let before = sums().await;
+    assert!(before["summary"]["total_cost_usd"].to_string().contains("0.75"), "{before:#}");
+    assert_eq!(left().await, [4; 9]);
+    for again in [false, true] {
+        for butler in ["tally", "switchboard"] {
+            let ran = json_of(&["schedule", "run", "house-tidy", "--butler", butler, "--json"]);
+            let said = ran["result"].as_str().unwrap_or_default();
+            assert_eq!(said.contains(" 3 old sessions"), butler == "tally" && !again, "{ran}");
+        }
+        assert_eq!(left().await, [1; 9]);
+        assert_eq!(sums().await, before, "the sums of what is gone");
+    }
 }

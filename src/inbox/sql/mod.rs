@@ -15,3 +15,16 @@ pub(super) mod replies;
 pub(super) mod rules;
 pub(super) mod segments;
 pub(super) mod shown;
+
+use store::Aged;
+
+/// Messages that are dealt with, and what was done with them, in the switchboard's schema. A message's parts go with it.
+pub const OLD: &[Aged] = &[
+    Aged { table: "message_inbox", old: "settled_at < $1" },
+    Aged { table: "request_actions", old: "at < $1" },
+    Aged { table: "mail", old: "created_at < $1" },
+    Aged { table: "extraction_log", old: "created_at < $1" },
+];
+
+/// What was answered to them.
+pub const OLD_SHARED: &[Aged] = &[Aged { table: "replies", old: "at < $1" }];

@@ -5,3 +5,15 @@ mod queue;
 mod recipients;
 
 pub(super) use queue::{DeliveryRows, End, Queued, Settled};
+
+use store::Aged;
+
+/// What the owner was told of, and what has left or never will, with its tries.
+pub const OLD: &[Aged] = &[
+    Aged { table: "notices", old: "created_at < $1" },
+    Aged {
+        table: "outbox",
+        old: "settled_at < $1 AND followed_at IS NOT NULL
+              AND NOT EXISTS (SELECT FROM shared.notices n WHERE n.delivery_id = outbox.id)",
+    },
+];

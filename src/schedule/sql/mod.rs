@@ -1,6 +1,5 @@
 //! The SQL on `scheduled_tasks` and `schedule_runs`: as the owner role with the schema's name, as a butler's role without.
 
-mod cleanup;
 mod declared;
 mod edit;
 mod manual;
@@ -10,7 +9,6 @@ mod runs;
 mod shown;
 mod task;
 
-pub use cleanup::delete_runs_before;
 pub(super) use declared::{store_declared, stored, switch_off_others};
 pub(super) use edit::{change, delete, insert, locked, name_is_taken, source_of, switch};
 pub use manual::{RequestedRun, request_run};
@@ -18,3 +16,8 @@ pub(super) use pause::{pause, resume};
 pub(super) use runs::{Run, RunRows, TRIES};
 pub(super) use shown::{RunShown, costs, listed, runs_of, with_last_runs};
 pub(super) use task::TaskRow;
+
+use store::Aged;
+
+/// Runs that are kept for looking back.
+pub const OLD_RUNS: Aged = Aged { table: "schedule_runs", old: "finished_at < $1" };

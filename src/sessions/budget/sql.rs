@@ -15,6 +15,10 @@ use store::{Database, Lease, StoreError};
 const TOKENS: &str = "coalesce(input_tokens, 0) + coalesce(output_tokens, 0) + coalesce(cached_input_tokens, 0)
                       + coalesce(cache_creation_tokens, 0)";
 
+/// The same of a day whose sessions are gone.
+const DAY_TOKENS: &str =
+    "coalesce(input, 0) + coalesce(output, 0) + coalesce(cached_input, 0) + coalesce(cache_creation, 0)";
+
 /// The butlers that have session rows, each with its schema.
 async fn schemas(lease: &mut Lease) -> Result<Vec<(ButlerName, String)>, StoreError> {
     let places = store::places_with(lease, "sessions").await?;
@@ -86,7 +90,7 @@ pub(super) struct Entry {
 }
 
 /// A row's models. Where the program alone knew the price, all is its row's model.
-const MODELS: &str = "jsonb_to_recordset(
+pub(crate) const MODELS: &str = "jsonb_to_recordset(
         CASE WHEN s.usage_by_model IS NULL
                OR (s.cost_usd IS NOT NULL AND jsonb_path_exists(s.usage_by_model, '$[*] ? (@.usd == null)'))
              THEN jsonb_build_array(jsonb_build_object('model', s.model, 'usd', s.cost_usd,
@@ -106,9 +110,9 @@ pub(super) async fn entries(
     by_model: bool,
 ) -> Result<Vec<Entry>, StoreError> {
     let mut lease = db.every_tenant().await?;
-    let (what, source, usd) = match by_model {
-        true => ("u.model", format!(", LATERAL {MODELS}"), "u.usd"),
-        false => ("s.trigger_source", String::new(), "s.cost_usd"),
+    let (what, source, usd, cut) = match by_model {
+        true => ("u.model", format!(", LATERAL {MODELS}"), "u.usd", "model"),
+        false => ("s.trigger_source", String::new(), "s.cost_usd", "source"),
     };
     let tokens = TOKENS.replace("coalesce(", if by_model { "coalesce(u." } else { "coalesce(s." });
     let parts: Vec<String> = schemas(&mut lease)
@@ -117,11 +121,16 @@ pub(super) async fn entries(
         .filter(|(butler, _)| only.is_none_or(|o| o == butler))
         .map(|(butler, schema)| {
             format!(
-                "SELECT '{butler}', (s.started_at AT TIME ZONE $4)::date, {what}, count(*),
-                        count(*) FILTER (WHERE {usd} IS NULL AND s.completed_at IS NOT NULL), sum({tokens})::bigint,
-                        sum({usd})
+                "SELECT '{butler}' AS butler, (s.started_at AT TIME ZONE $4)::date AS day, {what} AS what, count(*) AS sessions,
+                        count(*) FILTER (WHERE {usd} IS NULL AND s.completed_at IS NOT NULL) AS unknown,
+                        sum({tokens})::bigint AS tokens, sum({usd}) AS usd
                  FROM \"{schema}\".sessions s{source}
-                 WHERE s.tenant_id = $1 AND s.started_at >= $2 AND s.started_at < $3 GROUP BY 2, 3"
+                 WHERE s.tenant_id = $1 AND s.started_at >= $2 AND s.started_at < $3 GROUP BY 2, 3
+                 UNION ALL
+                 SELECT '{butler}', day, nullif(what, ''), sessions, unknown_cost, {DAY_TOKENS}, cost_usd
+                 FROM \"{schema}\".session_days
+                 WHERE tenant_id = $1 AND cut = '{cut}' AND day >= ($2 AT TIME ZONE $4)::date
+                   AND day < ($3 AT TIME ZONE $4)::date"
             )
         })
         .collect();
@@ -129,8 +138,13 @@ pub(super) async fn entries(
         return Ok(Vec::new());
     }
     let name = zone.iana_name().unwrap_or("UTC");
+    let sql = format!(
+        "SELECT butler, day, what, sum(sessions)::bigint, sum(unknown)::bigint, sum(tokens)::bigint, sum(usd)
+         FROM ({}) e GROUP BY butler, day, what",
+        parts.join(" UNION ALL ")
+    );
     let rows = lease
-        .read(&parts.join(" UNION ALL "), &[&tenant.as_str(), &from, &until, &name])
+        .read(&sql, &[&tenant.as_str(), &from, &until, &name])
         .await
         .map_err(StoreError::query("adding up what sessions cost"))?;
     let count =

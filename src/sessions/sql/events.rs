@@ -8,7 +8,7 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use base::TenantId;
-use store::{Database, Lease, StoreError};
+use store::{Lease, StoreError};
 use tools::sql::calls;
 
 /// Stores a batch. One that is written again does no harm.
@@ -78,21 +78,4 @@ static END: LazyLock<String> = LazyLock::new(|| {
 pub async fn end_of(lease: &mut Lease, session: Uuid) -> Result<Option<SessionEnd>, StoreError> {
     let rows = lease.read(&END, &[&session]).await.map_err(StoreError::query("reading a session's events"))?;
     Ok(rows.first().map(SessionEnd::from))
-}
-
-/// Deletes lines of transcripts from before a time, at most so many, of one tenant; of all, if it is the owner. Returns
-/// how many.
-pub async fn delete_events_before(
-    db: &Database,
-    (schema, tenant): (&str, &TenantId),
-    before: Timestamp,
-    most: i64,
-) -> Result<u64, StoreError> {
-    let sql = format!(
-        "DELETE FROM \"{schema}\".session_events WHERE ctid = ANY(ARRAY(
-             SELECT ctid FROM \"{schema}\".session_events WHERE at < $1 AND ($2 = 'owner' OR tenant_id = $2) LIMIT $3))"
-    );
-    let mut lease = db.every_tenant().await?;
-    let deleted = lease.execute(&sql, &[&before, &tenant.as_str(), &most]).await;
-    deleted.map_err(StoreError::query("deleting old transcripts"))
 }

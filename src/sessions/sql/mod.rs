@@ -3,12 +3,14 @@
 mod ended;
 mod events;
 mod log;
+mod old;
 mod shown;
 
 pub use ended::{EndedRow, ended, remembered};
-pub use events::{EventRow, delete_events_before, events_of};
+pub use events::{EventRow, events_of};
 pub(super) use events::{PART_OF_EVENTS, SessionEnd, end_of};
 pub(super) use log::{CHILD, CLOSE, ClosedRow, INTERRUPT, OPEN, OpenRow, RUNNING, SPENT};
+pub use old::{EVENTS, delete_before, delete_unused_prompts};
 pub(super) use shown::{
     PROMPT, PromptRow, RUNS, RunRow, Sums, TRACES, TRUST, all_sums, by_day, by_model, newest, of_traces, one, top,
 };

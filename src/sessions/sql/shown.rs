@@ -119,24 +119,45 @@ const SUMS: &str = "count(*) AS sessions, count(*) FILTER (WHERE state = 'succee
     sum(cached_input_tokens)::bigint AS cached_input, sum(cache_creation_tokens)::bigint AS cache_creation,
     sum(cost_usd) AS cost_usd, count(*) FILTER (WHERE cost_usd IS NULL AND completed_at IS NOT NULL) AS unknown_cost";
 
+/// The same of sums: of sessions that are there, and of days whose sessions are gone.
+const SUMS_OF_SUMS: &str = "sum(sessions)::bigint AS sessions, sum(succeeded)::bigint AS succeeded,
+    sum(input)::bigint AS input, sum(output)::bigint AS output, sum(cached_input)::bigint AS cached_input,
+    sum(cache_creation)::bigint AS cache_creation, sum(cost_usd) AS cost_usd, sum(unknown_cost)::bigint AS unknown_cost";
+
+/// What a day whose sessions are gone has of these.
+const DAYS: &str =
+    "sessions, succeeded, input, output, cached_input, cache_creation, cost_usd, unknown_cost FROM session_days";
+
 /// From the start of the owner's day, `$1` days back, today included.
 const SINCE: &str =
     "queued_at >= ((shared.today() - ($1::int - 1))::timestamp AT TIME ZONE current_setting('TimeZone'))";
+const DAY_SINCE: &str = "day >= shared.today() - ($1::int - 1)";
 
 /// The sums of the last days.
 pub async fn all_sums(call: &ToolCall, days: i32) -> Result<Option<Sums>, ToolError> {
-    let rows = call.query(&format!("SELECT {SUMS} FROM sessions WHERE {SINCE}"), &[&days]).await?;
+    let sql = format!(
+        "SELECT {SUMS_OF_SUMS} FROM (SELECT {SUMS} FROM sessions WHERE {SINCE}
+         UNION ALL SELECT {DAYS} WHERE cut = 'source' AND {DAY_SINCE}) parts"
+    );
+    let rows = call.query(&sql, &[&days]).await?;
     Ok(rows.first().map(Sums::from))
 }
 
 /// The sums of the last days by model.
 pub async fn by_model(call: &ToolCall, days: i32) -> Result<Vec<(Option<String>, Sums)>, ToolError> {
-    let sql = format!("SELECT model, {SUMS} FROM sessions WHERE {SINCE} GROUP BY model ORDER BY model");
+    let sql = format!(
+        "SELECT model, {SUMS_OF_SUMS} FROM (SELECT model, {SUMS} FROM sessions WHERE {SINCE} GROUP BY model
+         UNION ALL SELECT nullif(what, ''), {DAYS} WHERE cut = 'model' AND {DAY_SINCE}) parts GROUP BY model ORDER BY model"
+    );
     Ok(call.query(&sql, &[&days]).await?.iter().map(|row| (row.get("model"), row.into())).collect())
 }
 
 /// The sums of each day between two, both included.
 pub async fn by_day(call: &ToolCall, from: Option<Date>, to: Option<Date>) -> Result<Vec<(Date, Sums)>, ToolError> {
-    let sql = format!("SELECT {DAY} AS day, {SUMS} FROM sessions WHERE {DAY} BETWEEN $1 AND $2 GROUP BY 1 ORDER BY 1");
+    let sql = format!(
+        "SELECT day, {SUMS_OF_SUMS} FROM (
+             SELECT {DAY} AS day, {SUMS} FROM sessions WHERE {DAY} BETWEEN $1 AND $2 GROUP BY 1
+             UNION ALL SELECT day, {DAYS} WHERE cut = 'source' AND day BETWEEN $1 AND $2) parts GROUP BY 1 ORDER BY 1"
+    );
     Ok(call.query(&sql, &[&from, &to]).await?.iter().map(|row| (row.get("day"), row.into())).collect())
 }

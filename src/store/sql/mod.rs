@@ -1,9 +1,11 @@
 //! The statements on the house's own ground: which butlers, daemons and schemas there are, and what schemas are made of.
 
+mod aged;
 mod places;
 mod roles;
 mod stored;
 
+pub use aged::{Aged, in_parts};
 pub use places::{places_in, places_of, places_with};
 pub(super) use roles::{
     BEGIN_FILE, DEFERRED, END_FILE, GIVE, GRANT, GROUND, MAKE_ROLES, ROSTER_TABLES, SERVERS_OWN, chains_of, drop_hand,

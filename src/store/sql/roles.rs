@@ -80,6 +80,7 @@ BEGIN
             WHEN 'blobs' THEN 'SELECT, INSERT'
             WHEN 'notes_to_self' THEN 'SELECT, INSERT, UPDATE (dropped_at)'
             WHEN 'system_prompts' THEN 'SELECT'
+            WHEN 'session_days' THEN 'SELECT'
             WHEN 'asks' THEN 'SELECT, INSERT, UPDATE (state)'
             WHEN 'route_inbox' THEN 'SELECT, UPDATE (session_id)'
             WHEN 'schedule_runs' THEN 'SELECT, INSERT, UPDATE (state, reason, finished_at)'

@@ -5,7 +5,13 @@ use serde_json::Value;
 use uuid::Uuid;
 
 use crate::call::{ToolCall, ToolError};
-use store::{Lease, StoreError};
+use store::{Aged, Lease, StoreError};
+
+/// Calls that are kept for looking back. One that was let through stays: by its row it has its effect once.
+pub const OLD: Aged = Aged {
+    table: "tool_calls",
+    old: "called_at < $1 AND NOT (outcome = 'ok' AND effect <> 'none' AND caller LIKE 'approval %')",
+};
 
 /// How many calls a row of `sessions` has.
 pub const COUNT: &str = "(SELECT count(*) FROM tool_calls c WHERE c.session_id = sessions.id)";

@@ -9,7 +9,7 @@ use tokio_postgres::error::SqlState;
 use uuid::Uuid;
 
 use base::{RequestContext, TenantId};
-use store::{Database, Lease, StoreError, Tx};
+use store::{Database, Lease, StoreError, Tx, in_parts};
 
 /// A call with an effect.
 #[derive(Clone, Debug)]
@@ -167,13 +167,15 @@ pub async fn maker(
     Ok(rows.map_err(StoreError::query("looking for a call"))?.first().map(ChangingCall::of))
 }
 
-/// Deletes what calls changed longer than so many days ago, at most so many calls, of one tenant; of all, if it is the
-/// owner. The database stamps the rows, so its clock counts the days. A call's rows go together. Returns how many rows.
+/// So many calls' rows go in one statement.
+const CALLS_AT_ONCE: i64 = 5000;
+
+/// Deletes what calls changed longer than so many days ago, of one tenant; of all, if it is the owner. The database stamps
+/// the rows, so its clock counts the days. A call's rows go together. Returns how many rows.
 pub async fn delete_changes_older_than(
     db: &Database,
     (schema, tenant): (&str, &TenantId),
     days: i64,
-    most: i64,
 ) -> Result<u64, StoreError> {
     let sql = "DELETE FROM shared.row_changes c USING (
                    SELECT tx_at, txid FROM shared.row_changes
@@ -181,7 +183,5 @@ pub async fn delete_changes_older_than(
                      AND schema = $4 AND ($2 = 'owner' OR tenant_id = $2)
                    GROUP BY tx_at, txid LIMIT $3) old
                WHERE c.tx_at = old.tx_at AND c.txid = old.txid AND c.schema = $4";
-    let mut lease = db.every_tenant().await?;
-    let deleted = lease.execute(sql, &[&days, &tenant.as_str(), &most, &schema]).await;
-    deleted.map_err(StoreError::query("deleting old rows kept for undo"))
+    in_parts(db, sql, &[&days, &tenant.as_str(), &CALLS_AT_ONCE, &schema], "deleting old rows kept for undo").await
 }

@@ -16,7 +16,7 @@ const OWNERS: &[(&str, &[&str])] = &[
     ("conversation", &["conversation", "conversation_readers"]),
     ("tools", &["tool_calls", "state", "notes_to_self", "row_changes", "blobs"]),
     ("schedule", &["scheduled_tasks", "schedule_runs"]),
-    ("sessions", &["sessions", "session_events"]),
+    ("sessions", &["sessions", "session_events", "session_days", "system_prompts"]),
     (
         "inbox",
         &[
