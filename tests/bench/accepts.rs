@@ -58,7 +58,7 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
 }
 
 /// The file is written when the daemon is ready, a moment after it has said so here.
-async fn admin_port(run: &std::path::Path) -> Result<u16, Failed> {
+pub async fn admin_port(run: &std::path::Path) -> Result<u16, Failed> {
     for _ in 0..1000 {
         let text = std::fs::read_to_string(run.join("daemon.json")).unwrap_or_default();
         let info: Value = serde_json::from_str(&text).unwrap_or_default();

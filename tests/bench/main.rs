@@ -4,7 +4,7 @@
 //! one's CPU time can be told apart: the daemon (`daemon`), the bare protocol library (`floor-sdk`), the bare database
 //! pool (`floor-sql`), the model gateway (`gateway`), the generator of load (`load`), and the children of sessions (`agent`, which the daemon starts).
 //!
-//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,memory,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
+//! `BENCH_ONLY=boot,calls,accepts,gateway,trigger,strangers,drain,memory,overhead` names parts. `BENCH_ONLY=soak` is one that nobody else asks for: a thousand
 //! sessions of the child that misbehaves, and whether anything is left of them. In it, and in the overhead, this program
 //! plays that child as well.
 //!
@@ -20,6 +20,7 @@ mod accepts;
 mod boot;
 mod calls;
 mod daemon;
+mod drain;
 #[path = "../bin/fake_cli.rs"]
 mod fake_cli;
 mod floor_sdk;
@@ -160,6 +161,9 @@ async fn measure(plan: Plan) -> Result<(), Failed> {
     }
     if wanted("strangers") {
         strangers::measure(&plan, &seven).await?;
+    }
+    if wanted("drain") {
+        drain::measure(&plan).await?;
     }
     if wanted("memory") {
         memory::measure(&plan).await?;

@@ -132,6 +132,15 @@ pub fn strangers(times: usize, calls: usize, owner: f64, stranger: f64, verdict:
     println!("  the owner's: {owner:.1} ms; a stranger's: {stranger:.1} ms   {verdict}");
 }
 
+pub fn drain(messages: usize, floor: f64, drained: f64, verdict: Verdict) {
+    println!("\n{messages} waiting messages of two sessions each, whose model answers at once");
+    println!("  children alone: {floor:.1} messages/s; drained: {drained:.1} messages/s   {verdict}");
+}
+
+pub fn alone(times: usize, message: f64, pair: f64, verdict: Verdict) {
+    println!("  one alone, p50 of {times}: {message:.1} ms from its sending to its end; its two children alone {pair:.1} ms   {verdict}");
+}
+
 pub fn overhead_head() {
     println!("\nbutlerd's own share of a session, p50: the child tells when it began and when it gave its final event");
 }
