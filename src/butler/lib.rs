@@ -20,4 +20,4 @@ pub use handle::Butler;
 pub use names::own_tools;
 pub use services::HouseholdServices;
 pub use sql::HandedRows;
-pub use status::{ButlerState, ButlerStatus, DatabaseStatus, HouseholdStatus, PhaseTime, Trouble};
+pub use status::{BackupStatus, ButlerState, ButlerStatus, DatabaseStatus, HouseholdStatus, PhaseTime, Trouble};

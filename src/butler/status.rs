@@ -95,8 +95,28 @@ pub struct HouseholdStatus {
     /// Lines of the log that could not be written since the start.
     #[serde(default)]
     pub log_lines_lost: u64,
+    /// Backups that the daemon makes by itself; `None`: it makes none.
+    #[serde(default)]
+    pub backup: Option<BackupStatus>,
     pub database: DatabaseStatus,
     pub butlers: Vec<ButlerStatus>,
+}
+
+/// The backups that the daemon makes by itself, as `status` shows them.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+pub struct BackupStatus {
+    /// When the newest good one was made, and where it is.
+    pub newest: Option<Timestamp>,
+    pub file: Option<String>,
+    /// When the next one is made.
+    pub due_at: Option<Timestamp>,
+    /// The newest is half as old again as it should be, or there is none although it was due.
+    pub overdue: bool,
+    /// Why the last try made none.
+    pub error: Option<String>,
+    /// The owner was told that it is overdue, and not yet that this is over.
+    #[serde(skip)]
+    pub told: bool,
 }
 
 /// The database as `status` shows it.

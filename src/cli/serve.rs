@@ -48,7 +48,8 @@ pub fn run(place: Place, args: ServeArgs) -> Outcome {
     if place.out.json {
         overrides.set.push(("telemetry.format".to_owned(), "json".to_owned()));
     }
-    let served = on_all_cores(supervisor::serve(&overrides, &place.environment, admin::spawn))?;
+    let served =
+        on_all_cores(supervisor::serve(&overrides, &place.environment, admin::spawn, offline::backup::scheduled))?;
     served?;
     Ok(0)
 }

@@ -4,7 +4,7 @@ use super::doctor::mark;
 use super::out::{Out, Tone};
 use super::table::Table;
 use super::text::{count, span};
-use butler::{ButlerState, ButlerStatus, HouseholdStatus};
+use butler::{BackupStatus, ButlerState, ButlerStatus, HouseholdStatus};
 use modules::Health;
 use offline::doctor::complaints;
 
@@ -16,7 +16,11 @@ pub fn show(out: &Out, house: &HouseholdStatus) {
     let db = &house.database;
     let state = if db.up { out.paint(Tone::Good, "up") } else { out.paint(Tone::Bad, "down") };
     out.line(&format!("database  {}, {}, {state}, {}", db.kind, db.server, count(db.connections, "connection")));
-    out.line(&format!("admin     {}\n", house.admin));
+    out.line(&format!("admin     {}", house.admin));
+    if let Some(line) = house.backup.as_ref().map(backup) {
+        out.line(&format!("backup    {line}"));
+    }
+    out.line("");
     butlers(out, &house.butlers).print("No butlers");
     let complaints = complaints(house);
     if !complaints.is_empty() {
@@ -26,6 +30,17 @@ pub fn show(out: &Out, house: &HouseholdStatus) {
         let (tone, word) = mark(level);
         out.line(&format!("{}  {text}", out.paint(tone, &format!("{word:<7}"))));
     }
+}
+
+/// The newest backup that the daemon made, and when the next one comes.
+fn backup(of: &BackupStatus) -> String {
+    let time = |at: jiff::Timestamp| at.strftime("%Y-%m-%d %H:%M UTC").to_string();
+    let newest = match (&of.file, of.newest) {
+        (Some(file), Some(at)) => format!("{}, {file}", time(at)),
+        _ => "none yet".to_owned(),
+    };
+    let next = of.due_at.map(|at| format!(", the next one after {}", time(at))).unwrap_or_default();
+    format!("{newest}{next}")
 }
 
 fn butlers<'a>(out: &'a Out, list: &'a [ButlerStatus]) -> Table<'a, ButlerStatus> {

@@ -44,6 +44,9 @@ pub struct Config {
     pub schedules: SchedulesConfig,
     /// How long is kept what has happened. Each butler takes away what is older, once a day at about four in the morning.
     pub retention: RetentionConfig,
+    /// Backups that the daemon makes by itself, as `butlerd backup` does: encrypted under the master key, which is not in
+    /// them. Keep a copy of that key elsewhere.
+    pub backup: BackupConfig,
     /// What the daemon tells about itself.
     pub telemetry: TelemetryConfig,
 }
@@ -322,6 +325,21 @@ pub struct RetentionConfig {
     /// What rows held before tools changed them, for `butlerd undo`.
     #[schemars(extend("default" = "90d"))]
     pub undo: Retention,
+}
+
+/// Backups that the daemon makes by itself.
+#[derive(Debug, Clone, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct BackupConfig {
+    /// How often one is made; `0s` makes none. The owner is told when the last good one is half as old again.
+    #[schemars(range(max = 31_536_000), extend("default" = "1d"))]
+    pub every: HumanDuration,
+    /// How many are kept. The oldest goes once a newer one was read back whole.
+    #[schemars(range(min = 1, max = 10_000), extend("default" = 7))]
+    pub keep: u32,
+    /// Where they are kept, best on another disk. If not set: `backups` in the data directory.
+    #[schemars(extend("format" = "path", "examples" = ["/mnt/nas/butlerd"]))]
+    pub dir: Option<PathBuf>,
 }
 
 /// What the daemon tells about itself.

@@ -42,8 +42,8 @@ pub use catalog::{Catalog, Finding, Place};
 pub use check::nearest;
 pub use cron::{CronExpression, CronExpressionError};
 pub use daemon::{
-    AdminConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig, LimitsConfig,
-    OwnerConfig, RetentionConfig, SchedulesConfig, SpawnerConfig, TelemetryConfig,
+    AdminConfig, BackupConfig, BudgetsConfig, ClisConfig, Config, DaemonConfig, DatabaseConfig, EndpointsConfig,
+    LimitsConfig, OwnerConfig, RetentionConfig, SchedulesConfig, SpawnerConfig, TelemetryConfig,
 };
 pub use editor::{butler_schema, pricing_schema, settings_schema};
 pub use environment::{Environment, Overrides};

@@ -231,6 +231,11 @@ impl Outbox {
         self.note("machine", fault, at, &text::capital(told)).await
     }
 
+    /// Notes that backups are missing, or are made again.
+    pub async fn note_backup(&self, at: Timestamp, told: &str) -> Result<(), StoreError> {
+        self.note("backup_missing", "backup", at, &text::capital(told)).await
+    }
+
     async fn note(&self, kind: &str, subject: &str, at: Timestamp, told: &str) -> Result<(), StoreError> {
         let (tenant, told) = (TenantId::owner(), text::truncate(told, 500));
         let mut lease = self.db().shared(&tenant).await?;

@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use tokio::sync::Mutex;
 
@@ -166,6 +167,13 @@ impl Database {
     /// A connection of the owner role that sees the rows of every tenant: for recovery and reconcilers alone.
     pub async fn every_tenant(&self) -> Result<Lease, StoreError> {
         self.owner.unscoped().await
+    }
+
+    /// When this household's database was made, by its server's clock.
+    pub async fn made_at(&self) -> Result<Timestamp, StoreError> {
+        let mut lease = self.every_tenant().await?;
+        let rows = lease.read(sql::MADE_AT, &[]).await.map_err(StoreError::query("asking how old the household is"))?;
+        Ok(rows.first().and_then(|row| row.get(0)).unwrap_or(Timestamp::UNIX_EPOCH))
     }
 
     /// How to connect as the butler's role: the settings and the password apart.

@@ -3,6 +3,7 @@
 //! What never happens here: a butler that fails taking another along, a failure that no status names, a stop that
 //! leaves a child behind.
 
+mod backups;
 mod embedded;
 mod entry;
 mod foundation;
@@ -15,6 +16,7 @@ mod serve;
 mod signals;
 mod tree;
 
+pub use backups::{BackupOrder, Backups, NoBackup, WriteBackup};
 pub use embedded::{Embedded, EmbeddedError};
 pub use entry::ButlerLookupError;
 pub use foundation::{FoundationError, cache_dir, on_ground, owner_login};

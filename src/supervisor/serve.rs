@@ -11,6 +11,7 @@ use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{Semaphore, broadcast};
 use tokio_util::sync::CancellationToken;
 
+use super::backups::WriteBackup;
 use super::foundation::{FoundationError, lay};
 use super::notify;
 use super::place::{tell_place, write_private};
@@ -122,7 +123,13 @@ const EVENTS: usize = 1024;
 const HOUSEKEEPING: Duration = Duration::from_secs(10);
 
 /// Loads the configuration, starts the log and runs until SIGTERM or SIGINT. `admin` starts the admin server.
-pub async fn serve(overrides: &Overrides, environment: &Environment, admin: StartAdmin) -> Result<(), ServeError> {
+/// `backup` writes backups.
+pub async fn serve(
+    overrides: &Overrides,
+    environment: &Environment,
+    admin: StartAdmin,
+    backup: WriteBackup,
+) -> Result<(), ServeError> {
     let catalog = Catalog::default();
     let household = load(overrides, environment, &catalog).map_err(ServeError::Config)?;
     start_log(&household.config.telemetry)?;
@@ -137,7 +144,7 @@ pub async fn serve(overrides: &Overrides, environment: &Environment, admin: Star
         catalog,
         stop,
         admin,
-        Hooks { hangups, watchdog: Some(super::signals::end_when_hung), ..Hooks::default() },
+        Hooks { hangups, watchdog: Some(super::signals::end_when_hung), backup: Some(backup), ..Hooks::default() },
     )
     .await
 }
@@ -169,6 +176,8 @@ pub struct Hooks {
     pub hangups: Option<Signal>,
     /// Ends the process when the household is without its watch.
     pub watchdog: Option<Watchdog>,
+    /// Writes backups; without it none are made.
+    pub backup: Option<WriteBackup>,
 }
 
 /// The desk of this household. It claims rows under a name that is the same after a restart and another one elsewhere.
@@ -345,6 +354,9 @@ async fn run(
     }
     if let Some(hangups) = hooks.hangups {
         task::spawn(task::Kind::Actor, "hangups", on_hangups(hangups, supervisor.clone(), stop.clone()));
+    }
+    if let (Some(write), Some(backups)) = (hooks.backup, supervisor.inner.backups.clone()) {
+        task::spawn(task::Kind::Actor, "backups", backups.keep(write, stop.clone()));
     }
     housekeep(&supervisor, &mut presence, &stop).await;
     notify::stopping();

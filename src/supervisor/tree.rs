@@ -7,6 +7,7 @@ use jiff::Timestamp;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use super::backups::Backups;
 use super::entry::{ButlerLookupError, Entry};
 use super::foundation::DatabaseKind;
 use super::health::Health;
@@ -26,6 +27,8 @@ pub(super) struct Inner {
     entries: RwLock<Vec<Arc<Entry>>>,
     database: DatabaseKind,
     pub health: Health,
+    /// Where the daemon makes backups by itself.
+    pub backups: Option<Backups>,
     admin: String,
     started_at: Timestamp,
     started: Instant,
@@ -52,12 +55,14 @@ impl Supervisor {
         sort(&mut entries);
         let daemon = &services.config.daemon;
         let health = Health::new(services.db.clone(), &services.data_dir, daemon.disk_floor);
+        let backups = Backups::of(&services);
         let inner = Inner {
             started_at: services.clock.now(),
             services,
             entries: RwLock::new(entries),
             database,
             health,
+            backups,
             admin,
             started: Instant::now(),
             tasks: TaskTracker::new(),
@@ -215,6 +220,7 @@ impl Supervisor {
             troubles,
             admin: inner.admin.clone(),
             log_lines_lost: telemetry::lost_lines(),
+            backup: inner.backups.as_ref().map(Backups::status),
             database,
             butlers,
         }

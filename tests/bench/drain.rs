@@ -80,7 +80,12 @@ pub async fn measure(plan: &Plan) -> Result<(), Failed> {
     settled(&client, alone + 1 + waiting).await?;
     let drained = per_second(left, begun);
     let (message, pair) = (median(&messages), median(&pairs));
-    table::drain(waiting, floor, drained, Verdict::at_least(drained / floor * 100.0, LEAST, "% of the children's rate"));
+    table::drain(
+        waiting,
+        floor,
+        drained,
+        Verdict::at_least(drained / floor * 100.0, LEAST, "% of the children's rate"),
+    );
     table::alone(alone, message, pair, Verdict::at_most(message - pair, SHARE_MS, "ms of the house's own"));
     daemon.stop().await?;
     model.shutdown().await;
@@ -126,7 +131,8 @@ impl Children {
             return Ok(());
         }
         let said = String::from_utf8_lossy(&done.stdout);
-        Err(format!("a bare child ended with {}: {}{}", done.status, said, String::from_utf8_lossy(&done.stderr)).into())
+        Err(format!("a bare child ended with {}: {}{}", done.status, said, String::from_utf8_lossy(&done.stderr))
+            .into())
     }
 
     /// So many pairs, some at once.

@@ -138,7 +138,9 @@ pub fn drain(messages: usize, floor: f64, drained: f64, verdict: Verdict) {
 }
 
 pub fn alone(times: usize, message: f64, pair: f64, verdict: Verdict) {
-    println!("  one alone, p50 of {times}: {message:.1} ms from its sending to its end; its two children alone {pair:.1} ms   {verdict}");
+    println!(
+        "  one alone, p50 of {times}: {message:.1} ms from its sending to its end; its two children alone {pair:.1} ms   {verdict}"
+    );
 }
 
 pub fn overhead_head() {

@@ -16,6 +16,7 @@ mod approvals_crash;
 mod approvals_shown;
 mod attempts;
 mod backup;
+mod backup_schedule;
 mod broken;
 mod budgets;
 mod calls;

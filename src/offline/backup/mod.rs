@@ -14,6 +14,7 @@ mod file;
 mod fill;
 mod place;
 mod records;
+mod scheduled;
 mod sealed;
 
 use std::fs::File;
@@ -25,6 +26,7 @@ use serde::Serialize;
 
 pub use error::BackupError;
 pub use place::Where;
+pub use scheduled::scheduled;
 pub use sealed::{Head, SealError};
 
 use access::credentials::MasterKey;

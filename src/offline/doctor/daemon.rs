@@ -126,6 +126,16 @@ pub fn complaints(house: &HouseholdStatus) -> Vec<(Level, String)> {
             format!("{lines} lines of the log were lost: its disk was full, or its reader stood still or went away");
         told.push((Level::Warning, text));
     }
+    if let Some(backup) = &house.backup {
+        let last = backup.newest.map(|at| format!("the last good one is of {}", at.strftime("%Y-%m-%d %H:%M UTC")));
+        let last = last.unwrap_or_else(|| "there is no good one".to_owned());
+        let why = backup.error.as_ref().map(|why| format!(": {}", short(why))).unwrap_or_default();
+        if backup.overdue {
+            told.push((Level::Problem, format!("a backup is missing, {last}{why}")));
+        } else if backup.error.is_some() {
+            told.push((Level::Warning, format!("the last try to make a backup failed, {last}{why}")));
+        }
+    }
     for b in &house.butlers {
         if let Some(error) = &b.error {
             let phase = b.failed_phase.as_deref().map(|p| format!(" (phase: {p})")).unwrap_or_default();

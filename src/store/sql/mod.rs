@@ -22,6 +22,9 @@ pub(super) const RECORD_ROLE: &str =
     "INSERT INTO shared.butler_roles (butler, schema, role, key_id, owner, seal) VALUES ($1, $2, $3, $4, $5, $6)
     ON CONFLICT (butler) DO UPDATE SET schema = $2, role = $3, key_id = $4, owner = $5, seal = $6";
 
+/// When the household's database was made: its first migration.
+pub(super) const MADE_AT: &str = "SELECT min(applied_at) FROM shared.schema_migrations";
+
 /// Roles and the database's own rights are rows that all butlers change: one at a time.
 pub(super) const LOCK_ROLES: &str = "SELECT pg_advisory_xact_lock(hashtext('butlerd.roles'))";
 
