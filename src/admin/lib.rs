@@ -31,6 +31,7 @@ mod sessions;
 mod timeline;
 mod tokens;
 mod undo;
+mod usage;
 mod work;
 
 /// The calls, for clients: one trait for each part of the daemon.
@@ -64,6 +65,7 @@ pub use services::DbLogin;
 pub use timeline::{Timeline, TracedRun, TracedSession};
 pub use tokens::{MadeToken, Revoked, WantedToken};
 pub use undo::{TakenBack, UndoableCall, Undone};
+pub use usage::{DirectoryUsage, DiskUsage, Usage};
 pub use work::{Started, ToolAnswer, ToolInfo};
 
 /// Starts the admin server as a task: what the supervisor is handed for it.

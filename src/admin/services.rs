@@ -9,10 +9,11 @@ use super::failure::Failure;
 use super::rights::{self, Need};
 use super::rpc::{Rpc, may, to_its_end};
 use super::sealed::Sealed;
+use super::usage::{Usage, usage};
 use base::TenantId;
 use butler::HouseholdStatus;
 use sessions::budget::{By, Costs, Period};
-use supervisor::Reloaded;
+use supervisor::{Reloaded, backup_dir};
 
 /// The household.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -34,6 +35,10 @@ pub trait HouseApi {
     /// How to connect to the database as a butler's role. Scope `admin`.
     #[method(name = "db_login", param_kind = map, with_extensions)]
     async fn db_login(&self, butler: String) -> Result<DbLogin, Failure>;
+
+    /// What the tables and the data directory take, and what they grow by. Scope `admin`.
+    #[method(name = "db_usage", param_kind = map, with_extensions)]
+    async fn db_usage(&self) -> Result<Usage, Failure>;
 }
 
 /// A role's way into the database.
@@ -106,6 +111,14 @@ impl HouseApiServer for Rpc {
         let zone = services.config.owner.time_zone.name();
         let options = format!("-c butlerd.tenant={} -c TimeZone={zone}", grant.tenant);
         Ok(DbLogin::of(&config, password.into(), options))
+    }
+
+    async fn db_usage(&self, ext: &Extensions) -> Result<Usage, Failure> {
+        may(ext, Need::Household)?;
+        let services = self.supervisor.services();
+        let (settings, data_dir) = (&services.config, &services.data_dir);
+        let backups = backup_dir(settings, data_dir);
+        Ok(usage(&services.db, services.clock.now(), data_dir, backups, settings.daemon.disk_floor).await?)
     }
 }
 

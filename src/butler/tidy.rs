@@ -5,7 +5,7 @@ use jiff::Timestamp;
 use base::TenantId;
 use config::{Config, Retention};
 use inbox::SWITCHBOARD;
-use store::{Aged, Database, StoreError};
+use store::{Aged, Database, StoreError, note_sizes};
 use tools::undo::delete_changes_older_than;
 
 use super::sql::OLD_ROUTES;
@@ -39,6 +39,7 @@ pub(super) async fn tidy(db: &Database, of: Of<'_>, config: &Config, now: Timest
     let old = kept.messages.limit(now);
     let mut messages = delete(db, (schema, tenant), OLD_ROUTES, old).await?;
     if butler == SWITCHBOARD {
+        note_sizes(db, now).await?;
         messages += delete(db, (schema, tenant), inbox::OLD, old).await?;
         for tables in [inbox::OLD_SHARED, conversation::OLD, outbox::OLD] {
             messages += delete(db, (SHARED, tenant), tables, old).await?;

@@ -9,9 +9,9 @@ use serde_json::json;
 use super::common::PostgresArgs;
 use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
-use super::text::{count, sentence};
+use super::text::{count, sentence, size};
 use super::{Outcome, Place, runtime};
-use base::{ByteSize, Clock};
+use base::Clock;
 use config::{Config, Overrides, load_config};
 use offline::backup::{BackupError, Summary, Where};
 use supervisor::cache_dir;
@@ -130,16 +130,6 @@ fn told(summary: &Summary) -> String {
     format!("{file} ({size}), {rows} in {tables} of {butlers}, as of {at}.")
 }
 
-/// A size as people say it.
-fn size(bytes: u64) -> String {
-    let (kib, mib) = (1 << 10, 1 << 20);
-    match bytes {
-        ..10_240 => ByteSize(bytes).to_string(),
-        10_240..10_485_760 => format!("{} KiB", bytes.div_ceil(kib)),
-        _ => format!("{} MiB", bytes.div_ceil(mib)),
-    }
-}
-
 fn settings(place: Place, postgres: PostgresArgs) -> Result<(Config, Out), Problem> {
     let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..place.overrides };
     Ok((load_config(&overrides, &place.environment)?, place.out))
@@ -188,10 +178,5 @@ mod tests {
         let problem = Problem::from(broken);
         assert_eq!(problem.message, "a.backup is cut off after 7 bytes; nothing was restored.");
         assert!(!problem.next.is_empty());
-    }
-
-    #[test]
-    fn sizes_are_short() {
-        assert_eq!((size(2048 * 20).as_str(), size(1 << 30).as_str()), ("40 KiB", "1024 MiB"));
     }
 }

@@ -7,10 +7,12 @@ use std::process::Command;
 use clap::Subcommand;
 use serde::Serialize;
 
+use super::out::Out;
 use super::problem::{FAILED, Problem};
+use super::text::{count, size};
 use super::{Caller, Outcome};
-use admin::DbLogin;
 use admin::api::HouseApiClient;
+use admin::{DbLogin, Usage};
 
 /// `db`
 #[derive(Debug, Subcommand)]
@@ -19,6 +21,12 @@ pub enum Db {
     Url {
         #[arg(long, value_name = "NAME")]
         butler: String,
+    },
+    /// Show what tables and directories take, what they grow by, and when the disk is full at this pace
+    Usage {
+        /// Every table, not only the largest
+        #[arg(long)]
+        all: bool,
     },
     /// Run psql as the butler's role
     Psql {
@@ -39,14 +47,57 @@ struct Connection<'a> {
 }
 
 pub async fn run(caller: Caller, what: Db) -> Outcome {
-    let (Db::Url { butler } | Db::Psql { butler, .. }) = &what;
-    let login = caller.got(caller.quick()?.db_login(butler.clone()).await)?;
+    let login = async |butler: String| caller.got(caller.quick()?.db_login(butler).await);
     match what {
-        Db::Url { .. } => {
+        Db::Url { butler } => {
+            let login = login(butler).await?;
             caller.out.answer(&Connection { url: url(&login), login: &login }, |out, shown| out.line(&shown.url))
         }
-        Db::Psql { args, .. } => Err(become_psql(&login, &args)),
+        Db::Psql { butler, args } => Err(become_psql(&login(butler).await?, &args)),
+        Db::Usage { all } => {
+            let usage = caller.got(caller.quick()?.db_usage().await)?;
+            caller.out.answer(&usage, |out, usage| show(out, usage, if all { usize::MAX } else { LARGEST }))
+        }
     }
+}
+
+/// So many tables are shown.
+const LARGEST: usize = 15;
+
+fn show(out: &Out, usage: &Usage, most: usize) {
+    let day = |grows: f64| match grows < 0.0 {
+        true => format!("-{}", size(-grows as u64)),
+        false => size(grows as u64),
+    };
+    let (shown, others) = usage.tables.split_at(usage.tables.len().min(most));
+    out.table(shown)
+        .column("TABLE", |t| format!("{}.{}", t.schema, t.name))
+        .column("SIZE", |t| size(t.bytes as u64))
+        .column("ROWS (ABOUT)", |t| t.rows)
+        .column("A DAY", move |t| t.grows.map_or_else(|| "unknown".to_owned(), day))
+        .print("No tables");
+    if !others.is_empty() {
+        let bytes = others.iter().map(|t| t.bytes as u64).sum();
+        out.line(&format!("and {} of together {}; --all shows them", count(others.len(), "table"), size(bytes)));
+    }
+    out.line("");
+    out.table(&usage.directories)
+        .column("PATH", |d| d.path.display().to_string())
+        .column("SIZE", |d| size(d.bytes))
+        .print("No directories");
+    let all = usage.tables.iter().map(|t| t.bytes as u64).sum();
+    let grows = usage.grows.map_or_else(
+        || "how fast they grow is known in a day".to_owned(),
+        |g| format!("they grow by {} a day", day(g)),
+    );
+    out.line(&format!("\nAll tables have {}; {grows}.", size(all)));
+    let free = usage.disk.free.map_or_else(|| "an unknown amount".to_owned(), size);
+    let full = match (usage.full_in_days, usage.grows) {
+        (Some(days), _) => format!("full in about {} at this pace", count(days as usize, "day")),
+        (None, Some(_)) => "at this pace never full".to_owned(),
+        (None, None) => "when it is full is not known yet".to_owned(),
+    };
+    out.line(&format!("The disk has {free} left: {full}. No work is begun below {}.", size(usage.disk.floor)));
 }
 
 /// A connection URL. A socket's directory stands in the query, because it can't stand in the authority.

@@ -4,6 +4,8 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde_json::Value;
 
+use base::ByteSize;
+
 /// Foreign text on one line and of bounded length. What a terminal would obey is taken out.
 pub fn one_line(text: &str, most: usize) -> String {
     let words: Vec<String> = text.split_whitespace().map(base::text::clean).collect();
@@ -67,6 +69,17 @@ pub fn sentence(text: &str) -> String {
     }
 }
 
+/// A size as people say it.
+pub fn size(bytes: u64) -> String {
+    let (kib, mib) = (1 << 10, 1 << 20);
+    match bytes {
+        ..10_240 => ByteSize(bytes).to_string(),
+        10_240..10_485_760 => format!("{} KiB", bytes.div_ceil(kib)),
+        10_485_760..10_737_418_240 => format!("{} MiB", bytes.div_ceil(mib)),
+        _ => format!("{} GiB", bytes >> 30),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -96,5 +109,10 @@ mod tests {
     fn counts_have_their_plural() {
         assert_eq!((count(1, "butler"), count(0, "butler")), ("1 butler".into(), "0 butlers".into()));
         assert_eq!(count(2, "process"), "2 processes");
+    }
+
+    #[test]
+    fn sizes_are_short() {
+        assert_eq!((size(2048 * 20).as_str(), size(1 << 30).as_str()), ("40 KiB", "1024 MiB"));
     }
 }

@@ -67,7 +67,7 @@ impl Backups {
     pub(super) fn of(services: &Arc<HouseholdServices>) -> Option<Self> {
         let settings = &services.config.backup;
         let every = SignedDuration::try_from(settings.every.0).ok().filter(|every| !every.is_zero())?;
-        let dir = services.data_dir.join(settings.dir.as_deref().unwrap_or(Path::new("backups")));
+        let dir = backup_dir(&services.config, &services.data_dir);
         Some(Self { services: services.clone(), dir, every, state: Arc::default() })
     }
 
@@ -182,6 +182,11 @@ impl Backups {
             Err(e) => tracing::debug!(error = %e, "the notice about backups waits"),
         }
     }
+}
+
+/// Where the daemon's own backups are.
+pub fn backup_dir(config: &Config, data_dir: &Path) -> PathBuf {
+    data_dir.join(config.backup.dir.as_deref().unwrap_or(Path::new("backups")))
 }
 
 /// The backups of ours in a directory, the oldest first; those of a time to come before all others.

@@ -32,7 +32,7 @@ use sessions::budget::{Budgets, Ledger};
 use sessions::gateway::Gateway;
 use sessions::workspace::Workspaces;
 use store::cluster::Cluster;
-use store::{Database, Presence, renew_every};
+use store::{Database, Presence, note_sizes, renew_every};
 use telemetry::{LogError, Metrics, start_log};
 
 /// Why the daemon did not start, or ended.
@@ -354,6 +354,9 @@ async fn run(
     }
     if let Some(hangups) = hooks.hangups {
         task::spawn(task::Kind::Actor, "hangups", on_hangups(hangups, supervisor.clone(), stop.clone()));
+    }
+    if let Err(e) = note_sizes(&services.db, services.clock.now()).await {
+        tracing::debug!(error = %e, "the sizes of tables were not noted");
     }
     if let (Some(write), Some(backups)) = (hooks.backup, supervisor.inner.backups.clone()) {
         task::spawn(task::Kind::Actor, "backups", backups.keep(write, stop.clone()));

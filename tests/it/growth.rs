@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::tally::{counting_model, envelope, insist, rule};
-use crate::support::{Household, model};
+use crate::support::{Household, eventually, model};
 
 /// Bytes of a session's row as the server stores it, with the prompt that it refers to, and with all of it in the row.
 const ROWS: &str = "SELECT count(*), count(DISTINCT s.prompt_sha256), avg(pg_column_size(s))::bigint,
@@ -119,4 +119,41 @@ async fn what_is_old_goes_and_its_sums_stay() {
         assert_eq!(left().await, [1; 9]);
         assert_eq!(sums().await, before, "the sums of what is gone");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn usage_says_what_grows_and_when_the_disk_is_full() {
+    let household = Household::few();
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    let usage = || {
+        let (code, out, err) = tokio::task::block_in_place(|| household.cli(&["db", "usage", "--json"]));
+        assert_eq!(code, 0, "{out}{err}");
+        serde_json::from_str::<Value>(&out).expect("JSON")
+    };
+    let noted = eventually("the sizes are noted", || async {
+        let row = db.query_one("SELECT count(*) FROM shared.table_sizes", &[]).await.expect("the sizes");
+        let noted: i64 = row.get(0);
+        if noted > 0 { Ok(noted) } else { Err(daemon.log()) }
+    })
+    .await;
+    // Of the first day nothing is said that is not known.
+    let first = usage();
+    let tables = first["tables"].as_array().expect("tables");
+    assert_eq!(i64::try_from(tables.len()).unwrap(), noted);
+    assert!(first["grows"].is_null() && first["full_in_days"].is_null() && tables[0]["grows"].is_null(), "{first:#}");
+    let (_, out, _) = tokio::task::block_in_place(|| household.cli(&["db", "usage"]));
+    assert!(out.contains("known in a day") && out.contains("pg_wal") && out.contains("messenger."), "{out}");
+
+    // Two days ago the largest table was half as large.
+    let older = "UPDATE shared.table_sizes s SET taken_at = taken_at - interval '2 days',
+                        bytes = CASE WHEN bytes = (SELECT max(bytes) FROM shared.table_sizes) THEN bytes / 2 ELSE bytes END";
+    db.execute(older, &[]).await.expect("older sizes");
+    let then = usage();
+    let (largest, grows) = (&then["tables"][0], then["grows"].as_f64().expect("a growth"));
+    let half_a_day = largest["bytes"].as_f64().unwrap() / 4.0;
+    assert!((largest["grows"].as_f64().unwrap() / half_a_day - 1.0).abs() < 0.1, "{largest}");
+    assert!(grows >= half_a_day * 0.9, "{grows}");
+    let left = then["disk"]["free"].as_f64().unwrap() - then["disk"]["floor"].as_f64().unwrap();
+    assert!((then["full_in_days"].as_f64().unwrap() / (left / grows) - 1.0).abs() < 0.01, "{then:#}");
 }

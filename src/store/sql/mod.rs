@@ -4,6 +4,7 @@ mod aged;
 mod places;
 mod roles;
 mod stored;
+mod usage;
 
 pub use aged::{Aged, in_parts};
 pub use places::{places_in, places_of, places_with};
@@ -12,6 +13,7 @@ pub(super) use roles::{
     forsaken, make_hand, use_hand,
 };
 pub(super) use stored::STORED;
+pub use usage::{TableUsage, note_sizes, table_usage};
 
 /// The names of the daemons that are there, for the `IN` of a statement.
 pub const NODES: &str = "(SELECT name FROM shared.nodes)";

@@ -11,7 +11,7 @@ use super::{demand_nothing, root};
 
 /// Which crate owns which tables. A new table of `sql/` gets its line here.
 const OWNERS: &[(&str, &[&str])] = &[
-    ("store", &["nodes", "butler_roles", "schema_migrations"]),
+    ("store", &["table_sizes", "nodes", "butler_roles", "schema_migrations"]),
     ("access", &["tokens", "secrets"]),
     ("conversation", &["conversation", "conversation_readers"]),
     ("tools", &["tool_calls", "state", "notes_to_self", "row_changes", "blobs"]),
