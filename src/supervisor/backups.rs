@@ -184,6 +184,12 @@ impl Backups {
     }
 }
 
+/// The daemon's own newest backup, and of when it is.
+pub fn newest_backup(config: &Config, now: Timestamp) -> Option<(Timestamp, PathBuf)> {
+    let newest = list(&backup_dir(config, &config.daemon.data_dir), now).pop()?;
+    (newest.at <= now).then_some((newest.at, newest.file))
+}
+
 /// Where the daemon's own backups are.
 pub fn backup_dir(config: &Config, data_dir: &Path) -> PathBuf {
     data_dir.join(config.backup.dir.as_deref().unwrap_or(Path::new("backups")))

@@ -16,7 +16,7 @@ mod serve;
 mod signals;
 mod tree;
 
-pub use backups::{BackupOrder, Backups, NoBackup, WriteBackup, backup_dir};
+pub use backups::{BackupOrder, Backups, NoBackup, WriteBackup, backup_dir, newest_backup};
 pub use embedded::{Embedded, EmbeddedError};
 pub use entry::ButlerLookupError;
 pub use foundation::{FoundationError, cache_dir, on_ground, owner_login};

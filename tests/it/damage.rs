@@ -1,11 +1,18 @@
 //! Damaged files of the database: `doctor` says what is broken, what to do, and what would be lost.
 
-use crate::support::Household;
+use crate::support::{Household, eventually};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn doctor_names_a_log_of_the_database_that_is_broken() {
-    let household = Household::new();
+    let household = Household::few().env("BUTLERD_BACKUP__EVERY", "2s").env("BUTLERD_BACKUP__KEEP", "1");
+    let backups = household.data().join("backups");
+    let newest = || {
+        let names =
+            std::fs::read_dir(&backups).ok()?.flatten().filter_map(|entry| entry.file_name().into_string().ok());
+        names.filter(|name| name.starts_with("butlerd-") && name.ends_with(".backup")).max()
+    };
     let mut daemon = household.start().await;
+    eventually("a backup", || async { newest().ok_or_else(|| daemon.log()) }).await;
     assert_eq!(tokio::task::block_in_place(|| daemon.stop_blocking()), 0);
     let (_, report, _) = household.cli(&["doctor"]);
     assert!(report.contains("tells of no damage"), "{report}");
@@ -20,7 +27,22 @@ async fn doctor_names_a_log_of_the_database_that_is_broken() {
     assert_ne!(code, 0, "{out}{err}");
     let (code, report, err) = household.cli(&["doctor"]);
     assert_ne!(code, 0, "{report}{err}");
-    for told in ["the last start of the database failed", "checkpoint record", "butlerd restore", "is lost"] {
+    let backup = backups.join(newest().expect("a backup")).display().to_string();
+    let cluster = household.data().join("postgres");
+    let aside = household.data().join("postgres.broken");
+    let (restore, moved) =
+        (format!("butlerd restore {backup}"), format!("mv {} {}", cluster.display(), aside.display()));
+    for told in ["the last start of the database failed", "checkpoint record", &restore, &moved, "is lost"] {
         assert!(report.contains(told), "{told}: {report}{err}");
     }
+
+    // What it says helps.
+    std::fs::rename(&cluster, &aside).expect("the damaged cluster");
+    let (code, out, err) = household.cli(&["restore", &backup]);
+    assert_eq!(code, 0, "{out}{err}");
+    let mut daemon = household.start().await;
+    assert_eq!(daemon.get("/readyz").await.0, 200);
+    assert_eq!(tokio::task::block_in_place(|| daemon.stop_blocking()), 0);
+    let (_, report, _) = household.cli(&["doctor"]);
+    assert!(report.contains("tells of no damage"), "{report}");
 }

@@ -2,6 +2,7 @@
 //!
 //! This room stands above the admin room, because it asks a running daemon, and below the command line, which prints.
 
+mod backups;
 mod daemon;
 mod machine;
 mod place;
@@ -13,6 +14,7 @@ mod settings;
 
 use serde::Serialize;
 
+use base::Clock;
 use config::{Environment, Overrides};
 
 pub use daemon::complaints;
@@ -100,14 +102,15 @@ pub async fn examine(overrides: &Overrides, environment: &Environment) -> Report
         findings.extend(machine::findings(None));
         return Report::new(findings);
     };
-    let butlers = look.butlers();
+    let (butlers, now) = (look.butlers(), Clock::of_environment().now());
     let daemon = daemon::Daemon::find(&config.daemon.data_dir).await;
     findings.extend(daemon.findings());
     findings.extend(place::findings(config));
     findings.extend(postgres::findings(config).await);
     if config.database.url.is_none() {
-        findings.extend(server_log::findings(&config.daemon.data_dir));
+        findings.extend(server_log::findings(config, now));
     }
+    findings.extend(backups::findings(config, now));
     findings.extend(programs::findings(Some(config), butlers).await);
     findings.extend(settings::keys(config, butlers, &daemon));
     findings.extend(ports::findings(config, butlers, &daemon));

@@ -10,6 +10,7 @@ use access::credentials::MasterKey;
 use config::Config;
 use process::ChildUsers;
 use store::cluster::RunAs;
+use supervisor::backup_dir;
 
 const MIB: u64 = 1 << 20;
 /// Below this PostgreSQL may refuse to write.
@@ -23,7 +24,16 @@ pub(super) fn findings(config: &Config) -> Vec<Finding> {
     let mut found = users(config);
     found.push(directory(data_dir));
     found.push(master_key(data_dir));
-    found.extend(space(data_dir));
+    let backups = backup_dir(config, data_dir);
+    let mut disks = Vec::new();
+    for dir in [data_dir, &backups, &config.daemon.roster] {
+        // One file system is told once.
+        let disk = nearest(dir).and_then(|dir| Some(std::fs::metadata(dir).ok()?.dev()));
+        if !disks.contains(&disk) {
+            disks.push(disk);
+            found.extend(space(dir));
+        }
+    }
     found
 }
 

@@ -4,8 +4,14 @@ use std::fs::File;
 use std::io::{Read, Seek, SeekFrom};
 use std::path::Path;
 
+use jiff::Timestamp;
+use jiff::civil::DateTime;
+use jiff::tz::TimeZone;
+
 use super::Finding;
+use super::backups::how_to_restore;
 use base::text::truncate;
+use config::Config;
 
 const TOPIC: &str = "PostgreSQL log";
 /// So much of the log's end is read: some hundred lines.
@@ -17,7 +23,8 @@ const DAMAGE: [&str; 4] =
 /// What a server that is being started or stopped says to whoever comes too early or too late.
 const PASSING: [&str; 3] = ["is starting up", "is shutting down", "terminating connection"];
 
-pub(super) fn findings(data_dir: &Path) -> Vec<Finding> {
+pub(super) fn findings(config: &Config, now: Timestamp) -> Vec<Finding> {
+    let data_dir = &config.daemon.data_dir;
     let log = data_dir.join("postgres.log");
     let text = match end_of(&log) {
         Ok(text) => text,
@@ -31,22 +38,36 @@ pub(super) fn findings(data_dir: &Path) -> Vec<Finding> {
         let aside = format!("{}.broken", cluster.display());
         let advice = format!(
             "If memory, disk or rights are at fault, mend that and start again. If its files are damaged, end butlerd, run: mv {} \
-             {aside}, then restore the newest backup: butlerd restore FILE. What came after that backup is lost, but for what \
-             can be read out of {aside}.",
-            cluster.display()
+             {aside}, then {}, but for what can be read out of {aside}.",
+            cluster.display(),
+            how_to_restore(config, now)
         );
         found.push(Finding::problem(TOPIC, format!("the last start of the database failed: {why}")).so(advice));
     }
-    if let Some(line) = text.lines().rev().find(|line| DAMAGE.iter().any(|words| line.contains(words))) {
+    let made = std::fs::metadata(cluster.join("PG_VERSION")).and_then(|meta| meta.modified()).ok();
+    let made = made.and_then(|at| Timestamp::try_from(at).ok()).unwrap_or(Timestamp::MIN);
+    let damage = |line: &&str| DAMAGE.iter().any(|words| line.contains(words)) && !is_before(line, made);
+    if let Some(line) = text.lines().rev().find(damage) {
         let text = format!("a file of the database is damaged: {}", said(line));
-        let advice = "Look at the disk itself (dmesg, smartctl). Make a backup now (butlerd backup FILE): it tells which table \
-                      can't be read whole. Then restore the newest backup that is whole; the damaged page's rows are lost.";
+        let advice = format!(
+            "Look at the disk itself (dmesg, smartctl). Make a backup now (butlerd backup FILE): it tells which table can't be \
+             read whole. Where one can't, end butlerd, move {} aside, and {}.",
+            cluster.display(),
+            how_to_restore(config, now)
+        );
         found.push(Finding::problem(TOPIC, text).so(advice));
     }
     if found.is_empty() {
         found.push(Finding::ok(TOPIC, format!("{} tells of no damage", log.display())));
     }
     found
+}
+
+/// Whether a line is of a cluster that was here before this one was made.
+fn is_before(line: &str, made: Timestamp) -> bool {
+    let time = line.get(.."2026-11-23 17:59:34.455".len());
+    let at = time.and_then(|time| time.parse::<DateTime>().ok()).and_then(|at| at.to_zoned(TimeZone::UTC).ok());
+    line.contains(" UTC ") && at.is_some_and(|at| at.timestamp() < made)
 }
 
 /// The end of a file, as text.
@@ -86,6 +107,15 @@ mod tests {
     use super::*;
 
     const STARTED: &str = "2026-11-23 17:59:34.455 UTC [1] LOG:  starting PostgreSQL 15.18\n";
+
+    #[test]
+    fn damage_of_an_earlier_cluster_is_past() {
+        let line = "2026-11-23 17:59:34.455 UTC [7] ERROR:  invalid page in block 3 of relation base/5/16400";
+        let at = |text: &str| text.parse::<Timestamp>().unwrap();
+        assert!(is_before(line, at("2026-11-23T18:00:00Z")));
+        assert!(!is_before(line, at("2026-11-23T17:00:00Z")));
+        assert!(!is_before("ERROR:  invalid page in block 3", at("2026-11-23T18:00:00Z")), "nobody knows when");
+    }
 
     #[test]
     fn the_last_start_is_what_counts() {
