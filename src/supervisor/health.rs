@@ -20,8 +20,9 @@ use store::Database;
 const EVERY: Duration = Duration::from_secs(1);
 /// How often a file is written although nothing seems wrong: a disk that sleeps is left alone in between.
 const WRITE_EVERY: Duration = Duration::from_secs(10);
-/// A probe that is out for so long makes the household not ready: people are told early.
-const SLOW: Duration = Duration::from_secs(1);
+/// A probe that is out for so long makes the household not ready: people are told within two seconds, one of which may
+/// pass before the probe is sent.
+const SLOW: Duration = Duration::from_millis(750);
 /// A probe that is out for so long is a fault: work is begun no more. A machine under load answers late, too.
 const SILENT: Duration = Duration::from_secs(5);
 /// A question to the database is given up after so long, and asked over a new connection.

@@ -18,10 +18,10 @@ use crate::support::{Daemon, Household, eventually, http};
 const SOON: Duration = Duration::from_secs(6);
 
 /// A small file system of its own over a directory, until dropped.
-struct SmallDisk<'a>(&'a Path);
+pub struct SmallDisk<'a>(&'a Path);
 
 impl<'a> SmallDisk<'a> {
-    fn over(dir: &'a Path, options: &str) -> Option<Self> {
+    pub fn over(dir: &'a Path, options: &str) -> Option<Self> {
         std::fs::create_dir_all(dir).expect("the directory");
         let mounted = Command::new("mount").args(["-t", "tmpfs", "-o", options, "tmpfs"]).arg(dir).output();
         match mounted {
@@ -55,7 +55,7 @@ async fn readiness(daemon: &Daemon) -> (u16, Vec<String>) {
 }
 
 /// Waits until `/readyz` gives this reason alone, or none.
-async fn turns(daemon: &Daemon, reason: Option<&str>) {
+pub async fn turns(daemon: &Daemon, reason: Option<&str>) {
     let (wanted, begun) = (if reason.is_some() { 503 } else { 200 }, Instant::now());
     eventually("readyz tells it", || async {
         let (code, reasons) = readiness(daemon).await;

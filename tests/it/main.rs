@@ -21,6 +21,7 @@ mod broken;
 mod budgets;
 mod calls;
 mod canary;
+mod chaos;
 mod chat;
 mod child_users;
 mod classify;

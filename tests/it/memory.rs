@@ -43,7 +43,10 @@ async fn trigger(daemon: &Daemon, butler: &str, prompt: &str) -> Uuid {
 
 /// What the session was told before it began.
 async fn told(db: &Client, butler: &str, session: Uuid) -> (String, Value) {
-    let sql = format!("SELECT system_prompt, memory FROM {butler}.sessions WHERE id = $1");
+    let sql = format!(
+        "SELECT concat(p.parts[1], s.prompt_notes, p.parts[2], s.system_prompt), s.memory
+         FROM {butler}.sessions s LEFT JOIN {butler}.system_prompts p ON p.sha256 = s.prompt_sha256 WHERE s.id = $1"
+    );
     let row = db.query_one(&sql, &[&session]).await.expect("the session");
     (row.get::<_, Option<String>>(0).unwrap_or_default(), row.get::<_, Option<Value>>(1).unwrap_or_default())
 }
