@@ -64,7 +64,7 @@ impl Dispatch for Runs {
         Ok(match prior::next(&priors) {
             Next::Run => Earlier::Nothing,
             Next::Finished { session, .. } => Earlier::Finished(session),
-            Next::Stop { session, why, mut done } => {
+            Next::Stop { session, why, mut done, .. } => {
                 done.dedup();
                 let why = why.trim_end_matches('.');
                 let why = format!("{why}; it had called {}, and is not begun again", done.join(", "));

@@ -1,5 +1,6 @@
 //! The spawner of one butler: takes triggers, admits them, runs their sessions, drains.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -89,9 +90,9 @@ impl Spawner {
         self.inner.admission.queued()
     }
 
-    /// Tells the names of the butler's tools; called once, before the first trigger.
-    pub fn set_tools(&self, names: Vec<String>) {
-        let _ = self.inner.tools.set(names);
+    /// Tells the names of the butler's tools, and of those that change nothing; called once, before the first trigger.
+    pub fn set_tools(&self, names: Vec<String>, readers: BTreeSet<String>) {
+        let _ = self.inner.tools.set((names, readers));
     }
 
     /// Tells who remembers for the butler; called once, before the first trigger. The caller keeps it as long as sessions

@@ -32,7 +32,9 @@ impl<'a> SessionToken<'a> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
         let named = trigger.options.tools.as_deref();
-        let offers = |name: &&String| named.is_none_or(|n| n.contains(*name)) && !needless.contains(&name.as_str());
+        let may = |name: &String| !trigger.options.reads_only || inner.reads(name);
+        let offers =
+            |name: &&String| named.is_none_or(|n| n.contains(*name)) && !needless.contains(&name.as_str()) && may(name);
         let offered = inner.tool_names().iter().filter(offers);
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {

@@ -35,6 +35,8 @@ pub struct Trigger {
 pub struct SessionOptions {
     /// The tools that the session is offered, in the place of all of its butler's.
     pub tools: Option<Arc<BTreeSet<String>>>,
+    /// The session can look and speak, and change nothing: it is offered no tool with an effect.
+    pub reads_only: bool,
     /// All that the session is told besides its prompt, in the place of its butler's own prompt, of notes and skills. It
     /// gets no built-in tools of its runtime either.
     pub system_prompt: Option<&'static str>,

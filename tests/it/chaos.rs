@@ -219,30 +219,24 @@ async fn all_ended(household: &Household, accepted: &[String], what: &str) {
                               WHERE s.request_id = m.request_id AND c.outcome <> 'ok'),
                       (SELECT string_agg(DISTINCT s.butler, ' ') FROM switchboard.route_segments s
                        WHERE s.request_id = m.request_id AND s.state NOT IN ('draft', 'rerouted')),
-                      EXISTS (SELECT 1 FROM tally.sessions s JOIN tally.tool_calls c ON c.session_id = s.id
-                              WHERE s.request_id = m.request_id AND c.outcome = 'ok' AND c.effect <> 'none')
+                      EXISTS (SELECT 1 FROM tally.sessions s WHERE s.request_id = m.request_id AND s.context #> '{context,cut_off}' IS NOT NULL)
                FROM switchboard.message_inbox m WHERE m.external_event_id = $1";
-    let mut after_its_effect = 0;
+    let mut closed = 0;
     for mark in accepted {
         let row = client.query_opt(sql, &[mark]).await.expect("a message");
         let row = row.unwrap_or_else(|| panic!("{what}: {mark} was accepted and is lost"));
         let (state, error): (String, Option<String>) = (row.get(0), row.get(1));
-        let (counted, failed, butler, acted): (i64, bool, Option<String>, bool) =
-            (row.get(2), row.get(3), row.get(4), row.get(5));
+        let (counted, failed, butler): (i64, bool, Option<String>) = (row.get(2), row.get(3), row.get(4));
+        closed += usize::from(row.get::<_, bool>(5));
         assert_eq!(butler.as_deref(), Some("tally"), "{what}: {mark} is {state}, {error:?}");
         let well = match (state.as_str(), counted) {
             ("done", 1) => true,
             ("done", 0) => failed,
-            // What has had its effect is not begun again: its session was killed after it.
-            ("dead", 1) if acted => {
-                after_its_effect += 1;
-                true
-            }
             _ => false,
         };
         assert!(well, "{what}: {mark} is {state}, counted {counted} times, a failed call: {failed}, {error:?}");
     }
-    println!("{what}: {} accepted, all at their end; {after_its_effect} cut after their effect", accepted.len());
+    println!("{what}: {} accepted, all at their end; {closed} were told the end of by another session", accepted.len());
 }
 
 fn number(name: &str, usual: u64) -> u64 {

@@ -28,7 +28,7 @@ use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
 use store::migrate::Chain;
 use store::{RunningQueue, Store};
 use tools::sql::{SqlToolError, prepare_jobs};
-use tools::{Auditor, Tool, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
+use tools::{Auditor, Effect, Tool, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
 
 /// A boot under way.
 pub(super) struct Booting<'a> {
@@ -248,8 +248,9 @@ impl Booting<'_> {
         let metrics = services.metrics.of(config.name.as_str());
         let auditor = bound.auditor.clone();
         let tools = builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(gate.clone()));
-        let told = tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators).map(|d| d.name.clone());
-        bound.spawner.set_tools(told.collect());
+        let told = || tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators);
+        let readers = told().filter(|d| d.effect() == Effect::None).map(|d| d.name.clone());
+        bound.spawner.set_tools(told().map(|d| d.name.clone()).collect(), readers.collect());
         Ok(tools)
     }
 

@@ -3,7 +3,7 @@
 use uuid::Uuid;
 
 use base::{Audience, Label, TenantId, Trust};
-use sessions::SessionState;
+use sessions::{Remedy, SessionState};
 use store::{Store, StoreError};
 
 /// One session of an earlier try.
@@ -13,6 +13,7 @@ pub struct Prior {
     pub state: SessionState,
     pub result: Option<String>,
     pub error: Option<String>,
+    pub error_class: Option<String>,
     /// The join of all that it was shown.
     pub label: Label,
     /// Tools that it called and that may have changed something, in order.
@@ -26,8 +27,24 @@ pub enum Next {
     Run,
     /// The work is finished; only its end is not on record.
     Finished { session: Uuid, result: Option<String> },
-    /// It broke off after it had changed something, and doing that twice could be worse than not finishing.
-    Stop { session: Uuid, why: String, done: Vec<String> },
+    /// It broke off after it had changed something, and doing that twice could be worse than not finishing. `closing`: what cut
+    /// it off was no fault of its own, so a session that can change nothing may tell what was done; all that the earlier ones
+    /// were shown may speak out of which tools they chose, so it begins with this label.
+    Stop { session: Uuid, why: String, done: Vec<String>, closing: Option<Label> },
+}
+
+/// So many sessions may try to tell the end of what was cut off.
+const CLOSINGS: usize = 3;
+
+impl Prior {
+    /// Whether it ended by what may pass: the daemon, the machine or the model's side went away.
+    fn was_cut(&self) -> bool {
+        match self.state {
+            SessionState::Interrupted => true,
+            SessionState::Failed => Remedy::of(self.error_class.as_deref()) != Remedy::GiveUp,
+            _ => false,
+        }
+    }
 }
 
 /// Decides, without looking at anything else.
@@ -44,7 +61,10 @@ pub fn next(priors: &[Prior]) -> Next {
         (Some(error), _) => error.clone(),
         (None, state) => state.as_str().to_owned(),
     };
-    Next::Stop { session: last.session, why, done }
+    let closings = priors.iter().rev().take_while(|p| p.done.is_empty()).count();
+    let label = || priors.iter().fold(Label::NOTHING, |label, prior| label.join(&prior.label));
+    let closing = (last.was_cut() && closings < CLOSINGS).then(label);
+    Next::Stop { session: last.session, why, done, closing }
 }
 
 /// What sessions worked on.
@@ -67,7 +87,7 @@ pub async fn read(store: &Store, tenant: &TenantId, work: Work) -> Result<Vec<Pr
         "SELECT s.id, s.state, s.result, s.error,
                     coalesce((SELECT array_agg(c.tool ORDER BY c.id) FROM tool_calls c
                               WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome <> 'refused'), '{{}}'),
-                    s.trust, s.audience
+                    s.trust, s.audience, s.error_class
              FROM sessions s WHERE s.{column} = $1 ORDER BY s.queued_at, s.id"
     );
     let rows = lease.read(&sql, &[&id]).await.map_err(StoreError::query("looking at earlier tries"))?;
@@ -77,6 +97,7 @@ pub async fn read(store: &Store, tenant: &TenantId, work: Work) -> Result<Vec<Pr
         state: serde_json::from_value(r.get::<_, String>(1).into()).unwrap_or(SessionState::Interrupted),
         result: r.get(2),
         error: r.get(3),
+        error_class: r.get(7),
         done: r.get(4),
         label: Label { trust: Trust::from_name(r.get(5)), audience: Audience::from_names(r.get::<_, Vec<String>>(6)) },
     };
@@ -89,7 +110,8 @@ mod tests {
 
     fn prior(state: SessionState, done: &[&str]) -> Prior {
         let done = done.iter().map(|d| (*d).to_owned()).collect();
-        Prior { session: Uuid::nil(), state, result: Some("r".into()), error: None, done, label: Label::NOTHING }
+        let (session, result) = (Uuid::nil(), Some("r".into()));
+        Prior { session, state, result, error: None, error_class: None, done, label: Label::NOTHING }
     }
 
     #[test]
@@ -99,6 +121,23 @@ mod tests {
         assert_eq!(next(&[prior(Interrupted, &[])]), Next::Run);
         let stop = next(&[prior(Interrupted, &["spend"]), prior(Failed, &[])]);
         assert!(matches!(stop, Next::Stop { ref done, .. } if done == &["spend"]), "{stop:?}");
+        let closes = |priors: &[Prior]| matches!(next(priors), Next::Stop { closing: Some(_), .. });
+        let cut = prior(Interrupted, &["spend"]);
+        assert!(
+            closes(std::slice::from_ref(&cut)) && closes(&[cut.clone(), prior(Interrupted, &[]), prior(Failed, &[])])
+        );
+        assert!(
+            !closes(&[cut.clone(), prior(Failed, &[]), prior(Failed, &[]), prior(Failed, &[])]),
+            "there were enough"
+        );
+        assert!(!closes(&[prior(SessionState::TimedOut, &["spend"])]), "it had its time");
+        let shown = Prior { label: Label { trust: Trust::Stranger, ..Label::NOTHING }, ..cut.clone() };
+        let Next::Stop { closing: Some(label), .. } = next(&[shown, prior(Interrupted, &[])]) else {
+            panic!("it closes")
+        };
+        assert_eq!(label.trust, Trust::Stranger, "the choice of tools speaks of what it was shown");
+        let own_fault = Prior { error_class: Some("budget".to_owned()), ..prior(Failed, &["spend"]) };
+        assert!(!closes(&[own_fault]));
         let finished = next(&[prior(Failed, &["spend"]), prior(Succeeded, &["spend"])]);
         assert_eq!(finished, Next::Finished { session: Uuid::nil(), result: Some("r".into()) });
     }

@@ -169,17 +169,20 @@ impl Handler for Worker {
             return Verdict::Settle(Ended::dead(None, UNREAD.to_owned(), &[]));
         };
         let store = &self.parts.store;
-        match prior::read(store, &part.tenant, Work::Route(id)).await.map(|priors| prior::next(&priors)) {
-            Ok(Next::Run) => {}
+        let done = match prior::read(store, &part.tenant, Work::Route(id)).await.map(|priors| prior::next(&priors)) {
+            Ok(Next::Run) => None,
             Ok(Next::Finished { session, result }) => return Verdict::Settle(Ended::done(session, result)),
-            Ok(Next::Stop { session, why, done }) => return Verdict::Settle(Ended::dead(Some(session), why, &done)),
+            Ok(Next::Stop { done, closing: Some(label), .. }) => Some((done, label)),
+            Ok(Next::Stop { session, why, done, .. }) => {
+                return Verdict::Settle(Ended::dead(Some(session), why, &done));
+            }
             Err(e) => return self.unread(claimed, &e),
-        }
+        };
         if claimed.attempts > RETRY.tries {
             // Tries that ended without a word count as well: each of them may have been the daemon's own end.
             return retry("none of its tries came to an end".to_owned());
         }
-        let ended = match self.parts.spawner.begin(trigger_of(claimed, route), None).await {
+        let ended = match self.parts.spawner.begin(trigger_of(claimed, route, done.as_ref()), None).await {
             Ok((session, ended)) => {
                 self.began(claimed, session).await;
                 tokio::pin!(ended);
@@ -335,20 +338,29 @@ impl Worker {
             Err(e) => return self.unread(claimed, &e),
         };
         let why = result.error.clone().unwrap_or_else(|| result.state.as_str().to_owned());
-        match prior::next(&priors) {
-            Next::Stop { session, why, done } => Verdict::Settle(Ended::dead(Some(session), why, &done)),
-            _ if result.state == SessionState::Interrupted => later(200),
-            _ => {
-                let remedy = match result.state {
-                    SessionState::Failed => Remedy::of(result.error_class.as_deref()),
-                    _ => Remedy::GiveUp,
-                };
-                match (remedy, self.patience(claimed, result.error_class.as_deref())) {
-                    (Remedy::Wait, Some(after)) => Verdict::Wait { after, why },
-                    (Remedy::Wait | Remedy::Retry, _) => retry(why),
-                    (Remedy::GiveUp, _) => Verdict::Settle(Ended::dead(Some(result.session_id.0), why, &[])),
-                }
+        let (session, done) = match prior::next(&priors) {
+            Next::Stop { session, why, done, closing: None } => {
+                return Verdict::Settle(Ended::dead(Some(session), why, &done));
             }
+            Next::Stop { session, done, .. } => (Some(session), done),
+            _ => (None, Vec::new()),
+        };
+        if result.state == SessionState::Interrupted {
+            return later(200);
+        }
+        let remedy = match result.state {
+            SessionState::Failed => Remedy::of(result.error_class.as_deref()),
+            _ => Remedy::GiveUp,
+        };
+        match (remedy, self.patience(claimed, result.error_class.as_deref())) {
+            (Remedy::Wait, Some(after)) => Verdict::Wait { after, why },
+            (Remedy::Wait | Remedy::Retry, _) => match retry(why) {
+                Verdict::Retry { why, dead } => {
+                    Verdict::Retry { dead: session.map_or(dead, |s| Ended::dead(Some(s), why.clone(), &done)), why }
+                }
+                other => other,
+            },
+            (Remedy::GiveUp, _) => Verdict::Settle(Ended::dead(Some(result.session_id.0), why, &done)),
         }
     }
 
@@ -394,8 +406,9 @@ impl Worker {
     }
 }
 
-/// The session's request: where it comes from, what was said before, and how its answer reaches somebody.
-fn trigger_of(claimed: &Claimed<Part>, route: &Route) -> Trigger {
+/// The session's request: where it comes from, what was said before, and how its answer reaches somebody. `cut_off`: what
+/// an earlier session did before that, and what it was shown; this one can change nothing, and tells that.
+fn trigger_of(claimed: &Claimed<Part>, route: &Route, cut_off: Option<&(Vec<String>, Label)>) -> Trigger {
     let Route { input, kind, interactive, subrequest, .. } = route;
     let mut context = json!({"conversation_before": input.conversation_history, "interactive": interactive});
     let mut add = |name: &str, value: Value| {
@@ -427,13 +440,23 @@ fn trigger_of(claimed: &Claimed<Part>, route: &Route) -> Trigger {
         request.audience = Audience::Household;
     }
     let source = if *kind == RouteKind::Ask { "ask" } else { "route" };
-    let options = SessionOptions { route: Some(claimed.claim.row), ..SessionOptions::default() };
+    if let Some((done, label)) = cut_off {
+        context["cut_off"] = json!({"done": done});
+        context["how_to_answer"] = json!(HOW_TO_CLOSE);
+        request = request.joined(label);
+    }
+    let reads_only = cut_off.is_some();
+    let options = SessionOptions { route: Some(claimed.claim.row), reads_only, ..SessionOptions::default() };
     Trigger { context: Some(context), options, ..Trigger::new(prompt, source, Arc::new(request)) }
 }
 
 /// How an interactive session is told to answer. The styles stand in the shared AGENTS.md.
 const HOW_TO_ANSWER: &str = "A person waits for your answer. Answer with `notify`: intent `reply` with a message, \
 intent `react` with an emoji, or both. If you end without it, your last message is sent for you.";
+/// How a session is told to tell the end of what was cut off.
+const HOW_TO_CLOSE: &str = "An earlier session dealt with this and was cut off. The tools that it had called to change \
+something are in `cut_off`; what they did stands and is not done again. You can look, and change nothing. Your last message is \
+the answer: say what was done, and what is still open.";
 /// Why a row that is in no form that is known here comes to nothing.
 const UNREAD: &str = "this version of butlerd can't read it";
 /// What somebody who is not the owner is told of a failure, where its cause may be told to the owner only.

@@ -194,12 +194,13 @@ const BUTLERS: [(&str, &str); 10] = [
         "work that more than one session has done",
         "SELECT s.route_id::text FROM {b}.sessions s
          WHERE s.route_id IS NOT NULL AND '{name}' <> 'switchboard'
-           AND (s.state = 'succeeded'
-                OR EXISTS (SELECT 1 FROM {b}.tool_calls c
-                           WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'
-                            -- What a person let through was made by no session.
-                            AND c.caller NOT LIKE 'approval %'))
-         GROUP BY s.route_id HAVING count(*) > 1",
+         GROUP BY s.route_id
+         HAVING count(*) FILTER (WHERE s.state = 'succeeded') > 1
+             OR count(*) FILTER (WHERE EXISTS (
+                    SELECT 1 FROM {b}.tool_calls c
+                    WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome = 'ok'
+                      -- What a person let through was made by no session.
+                      AND c.caller NOT LIKE 'approval %')) > 1",
     ),
     (
         "a session at work for a row that is at its end",
