@@ -167,7 +167,7 @@ impl EgressGate for ApprovalGate {
             // What only the owner gets, the owner need not be asked for.
             return Ok(GateDecision::Allow);
         };
-        let args = Value::Object(call.args.clone());
+        let args = Value::Object((*call.args).clone());
         // More may have been shown since the call came in.
         let request = call.context().clone().joined(&label);
         let new_action = NewAction {

@@ -51,7 +51,7 @@ async fn ingest(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
         return Err(ToolError::refused("forbidden", "Messages come in from outside, not out of a session."));
     }
     let by = HandedInBy::Token(&call.caller.grant);
-    match inbox.ingest(&call.context().tenant_id, call.args.clone(), by).await {
+    match inbox.ingest(&call.context().tenant_id, (*call.args).clone(), by).await {
         Ok(accepted) => Ok(json!(accepted)),
         Err(e) if e.retry_after().is_none() => Err(ToolError::refused(e.code(), e.to_string())),
         Err(e) => {

@@ -58,6 +58,7 @@ pub struct Store {
     clock: Clock,
     schema: Arc<str>,
     time_zone: TimeZone,
+    machine: Machine,
 }
 
 impl Database {
@@ -148,6 +149,7 @@ impl Database {
             clock: self.options.clock.clone(),
             schema: schema.into(),
             time_zone: self.options.time_zone.clone(),
+            machine: self.machine.clone(),
         }
     }
 
@@ -284,6 +286,11 @@ async fn create_database(owner: &tokio_postgres::Config) -> Result<(), StoreErro
 }
 
 impl Store {
+    /// The state of the machine that the database runs on.
+    pub fn machine(&self) -> &Machine {
+        &self.machine
+    }
+
     /// A connection that speaks for the request's tenant.
     pub async fn lease(&self, ctx: &RequestContext) -> Result<Lease, StoreError> {
         self.lease_as(&Scope::of(ctx, &self.clock)).await

@@ -60,6 +60,19 @@ impl ToolError {
         }
     }
 
+    /// Whether the machine below failed, and the call can be made again without doing anything twice.
+    pub(super) fn may_be_waited_out(&self, effect: Effect) -> bool {
+        match self {
+            ToolError::Store(e) => e.fault().is_some() && !Self::may_have_changed(e, effect),
+            _ => false,
+        }
+    }
+
+    /// Whether the database may have made the change of a call whose answer is this.
+    fn may_have_changed(e: &StoreError, effect: Effect) -> bool {
+        e.is_connection() && effect != Effect::None && !e.before_any_change()
+    }
+
     /// What the client sees: a status, a sentence and a code. Inner workings stay in the log.
     ///
     /// `effect`: what the call may have changed, for the case that the database went away in its middle. `committed`: its
@@ -72,7 +85,7 @@ impl ToolError {
             ),
             ToolError::Refused { code, message } => (*code, message.clone()),
             ToolError::Ended(why) => ("session_ended", format!("Not done: {why}.")),
-            ToolError::Store(e) if e.is_connection() && effect != Effect::None && !e.before_any_change() => (
+            ToolError::Store(e) if Self::may_have_changed(e, effect) => (
                 "outcome_unknown",
                 "The database went away during the call. Look whether it was done before you try again.".to_owned(),
             ),
@@ -96,9 +109,10 @@ impl ToolError {
     }
 }
 
-/// A validated call on its way through a handler.
+/// A validated call on its way through a handler. Clones are the same call.
+#[derive(Clone)]
 pub struct ToolCall {
-    pub args: Map<String, Value>,
+    pub args: Arc<Map<String, Value>>,
     pub caller: Caller,
     pub butler: ButlerName,
     pub store: Store,
@@ -152,7 +166,7 @@ impl ToolCall {
 
     /// The arguments as a type. They were checked against the schema, so a mismatch is the tool's own bug.
     pub fn parse<T: DeserializeOwned>(&self) -> Result<T, ToolError> {
-        serde_json::from_value(Value::Object(self.args.clone()))
+        serde_json::from_value(Value::Object((*self.args).clone()))
             .map_err(|e| ToolError::Internal(format!("{}: schema and handler disagree: {e}", self.def.name)))
     }
 

@@ -14,6 +14,7 @@ use crate::audit::Outcome;
 use crate::call::{ToolCall, ToolError, UNTRUSTED, may_be_dropped, redact};
 use crate::egress::{self, EgressTarget, GateDecision};
 use crate::taint;
+use crate::tool::Tool;
 use access::Caller;
 use base::redact::household;
 use base::{Audience, Label, Seen, text};
@@ -21,6 +22,10 @@ use telemetry::{Span, SpanKind};
 
 /// By then a session that is being ended has ended.
 const ENDED_WITHIN: Duration = Duration::from_secs(10);
+
+/// How long a session's call waits for the machine: clients give up after a minute.
+const PATIENCE: Duration = Duration::from_secs(30);
+const FIRST_PAUSE: Duration = Duration::from_millis(100);
 
 /// What a call came to.
 enum Ran {
@@ -115,7 +120,7 @@ impl ToolSet {
         let (audited, seen) = (Arc::new(AtomicBool::new(false)), Arc::new(Seen::default()));
         let redacted = Arc::new(redact(def, &args));
         let make = |args: Map<String, Value>| ToolCall {
-            args,
+            args: Arc::new(args),
             caller: caller.clone(),
             butler: self.inner.butler.clone(),
             store: self.inner.store.clone(),
@@ -199,7 +204,7 @@ impl ToolSet {
         }
         // Whether it was the first call of its kind, or whom it reached, would tell of rows that the session was not shown.
         let silent = influenced && call.def.meta.carries_label && !call.def.meta.reads_private;
-        let answer = (entry.tool.handler)(call).await?;
+        let answer = wait_out(&entry.tool, call).await?;
         Ok(if silent { Ran::Constant(json!({"status": "ok"})) } else { Ran::Answered(answer) })
     }
 
@@ -253,6 +258,32 @@ impl ToolSet {
         };
         household().clean_json(&mut json);
         Reply { json, is_error, seen }
+    }
+}
+
+/// Runs the handler, and again once the machine is well where that failed before anything was changed. Only for sessions:
+/// their models would have to try again themselves, and don't; people are told at once.
+async fn wait_out(tool: &Tool, call: ToolCall) -> Result<Value, ToolError> {
+    let (machine, deadline, mut pause) = (call.store.machine(), Instant::now() + PATIENCE, FIRST_PAUSE);
+    loop {
+        let result = (tool.handler)(call.clone()).await;
+        let again = call.session().is_some()
+            && !call.audited.load(Ordering::Acquire)
+            && Instant::now() + pause < deadline
+            && result.as_ref().is_err_and(|e| e.may_be_waited_out(call.def.effect()));
+        if !again {
+            return result;
+        }
+        machine.ask();
+        let wait = async {
+            tokio::time::sleep(pause).await;
+            // Whatever comes first: the last try is made all the same.
+            let _ = tokio::time::timeout_at(deadline.into(), machine.up()).await;
+        };
+        if call.cancelled.run_until_cancelled(wait).await.is_none() {
+            return result;
+        }
+        pause *= 2;
     }
 }
 
