@@ -233,7 +233,7 @@ async fn refuse_stored(client: &Client, chain: &Chain, roster: &RosterOwner) -> 
     Err(MigrationError::Leak { file, relation, problem })
 }
 
-/// What of the chain is still to do; refuses a changed text and a newer database.
+/// What of the chain is still to do; refuses a changed file and a newer database, and rights a kept text that was changed.
 async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Migration>, MigrationError> {
     let rows = client
         .query(&sql::applied(schema), &[&chain.name])
@@ -248,6 +248,16 @@ async fn pending(client: &Client, schema: &str, chain: &Chain) -> Result<Vec<Mig
         };
         if row.get::<_, Vec<u8>>("sha256") != digest(&m.sql) {
             return Err(MigrationError::Changed { file: m.file.clone(), schema: schema.to_owned() });
+        }
+        if !row.get::<_, bool>("whole") {
+            // A backup makes its tables by the text that is kept.
+            let kept = client.execute(&sql::keep_text(schema), &[&chain.name, &version, &m.sql]).await;
+            kept.map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
+            tracing::warn!(
+                schema,
+                file = m.file,
+                "the text kept of an applied migration had been changed; it is right again"
+            );
         }
     }
     let done: Vec<i32> = rows.iter().map(|r| r.get("version")).collect();

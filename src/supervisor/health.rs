@@ -1,4 +1,4 @@
-//! Whether the household can do its work: one loop probes the disk, the descriptors and the database, tells
+//! Whether the household can do its work: one loop probes the disk, descriptors, memory and the database, tells
 //! `base::Machine`, the log and the owner what it found, and answers at any time without waiting for anything.
 
 use std::fs::{self, File};
@@ -7,11 +7,10 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use nix::sys::statvfs::{FsFlags, statvfs};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use base::{ActiveFault, ByteSize, Fault, HumanDuration, Machine, task};
+use base::{ActiveFault, ByteSize, DiskSpace, Fault, HumanDuration, Machine, memory, task};
 use butler::Trouble;
 use outbox::Outbox;
 use store::Database;
@@ -170,7 +169,7 @@ impl Health {
     }
 }
 
-/// Looks at the file system of `dir`. A short look opens no file there.
+/// Looks at the file system of `dir` and at what this process may still get. A short look opens no file there.
 fn look(dir: &Path, floor: ByteSize, write: bool) -> Found {
     let descriptors = match File::open("/dev/null") {
         Err(e) if Fault::of_io(&e) == Some(Fault::Descriptors) => {
@@ -183,26 +182,24 @@ fn look(dir: &Path, floor: ByteSize, write: bool) -> Found {
         true => try_write(dir).err().map(|e| format!("no file can be written in {}: {e}", dir.display())),
         false => None,
     });
-    vec![(Fault::Disk, disk), (Fault::Descriptors, descriptors)]
+    vec![(Fault::Disk, disk), (Fault::Descriptors, descriptors), (Fault::Memory, memory::shortage())]
 }
 
 /// What the file system says of itself; `None`: there is room.
 fn no_room(dir: &Path, floor: ByteSize) -> Option<String> {
     let shown = dir.parent().unwrap_or(dir).display();
-    let stat = match statvfs(dir) {
-        Ok(stat) => stat,
-        Err(e) => return Some(format!("the disk of {shown} can't be looked at: {}", e.desc())),
+    let space = match DiskSpace::of(dir) {
+        Ok(space) => space,
+        Err(e) => return Some(format!("the disk of {shown} can't be looked at: {e}")),
     };
-    if stat.flags().contains(FsFlags::ST_RDONLY) {
+    if space.read_only {
         return Some(format!("the disk of {shown} is read-only"));
     }
-    let free = stat.blocks_available().saturating_mul(stat.fragment_size());
-    if free < floor.0 {
-        let free = free >> 20;
+    if space.free < floor.0 {
+        let free = space.free >> 20;
         return Some(format!("the disk of {shown} has {free} MiB left, less than [daemon] disk_floor ({floor})"));
     }
-    // Some file systems count no inodes.
-    let few = stat.files() > 0 && stat.files_available() < FEW_INODES;
+    let few = space.free_files.is_some_and(|files| files < FEW_INODES);
     few.then(|| format!("the disk of {shown} has no inodes left: too many files"))
 }
 

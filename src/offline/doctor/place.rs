@@ -7,6 +7,7 @@ use nix::unistd::{Uid, User};
 
 use super::{Finding, Level};
 use access::credentials::MasterKey;
+use base::DiskSpace;
 use config::Config;
 use process::ChildUsers;
 use store::cluster::RunAs;
@@ -193,15 +194,12 @@ fn master_key(data_dir: &Path) -> Finding {
 fn space(data_dir: &Path) -> Option<Finding> {
     const TOPIC: &str = "disk space";
     let dir = nearest(data_dir)?;
-    let (free, inodes) = match nix::sys::statvfs::statvfs(dir) {
-        Ok(stat) => {
-            // Some file systems count none.
-            let inodes = (stat.files() > 0).then(|| stat.files_available());
-            (stat.blocks_available().saturating_mul(stat.fragment_size()), inodes)
-        }
+    let space = match DiskSpace::of(dir) {
+        Ok(space) => space,
         Err(e) => return Some(Finding::warning(TOPIC, format!("{} can't be measured: {e}", dir.display()))),
     };
-    let few = inodes.filter(|n| *n < FEW_INODES);
+    let free = space.free;
+    let few = space.free_files.filter(|n| *n < FEW_INODES);
     let files = few.map(|n| format!(", and room for {n} files")).unwrap_or_default();
     let text = format!("{} MiB free under {}{files}", free / MIB, dir.display());
     let level = room(free).max(if few.is_some() { Level::Problem } else { Level::Ok });

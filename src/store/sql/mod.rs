@@ -33,10 +33,11 @@ pub(super) const LOCK_ROLES: &str = "SELECT pg_advisory_xact_lock(hashtext('butl
 /// Whether the server takes writes, as far as it says.
 pub(super) const MAY_WRITE: &str = "SELECT NOT pg_catalog.pg_is_in_recovery() AND pg_catalog.current_setting('transaction_read_only') = 'off' AS writes";
 
-/// As [`MAY_WRITE`], and makes it commit a transaction of its own to disk.
+/// As [`MAY_WRITE`], and makes it commit a transaction of its own to disk, and take some megabytes of memory.
 pub(super) const TRY_WRITE: &str =
     "SELECT NOT pg_catalog.pg_is_in_recovery() AND pg_catalog.current_setting('transaction_read_only') = 'off'
-        AND pg_catalog.pg_current_xact_id() IS NOT NULL AS writes";
+        AND pg_catalog.pg_current_xact_id() IS NOT NULL
+        AND pg_catalog.octet_length(pg_catalog.repeat('x', 4194304)) > 0 AS writes";
 
 pub(super) const SHARED_EXISTS: &str = "SELECT 1 FROM pg_namespace WHERE nspname = 'shared'";
 
@@ -77,9 +78,16 @@ pub(super) const SCHEMAS: &str = "SELECT schema FROM shared.butler_roles UNION
     JOIN pg_catalog.pg_attribute a ON a.attrelid = c.oid AND a.attname = 'after_shared'
     WHERE c.relname = 'schema_migrations' AND c.relkind = 'r' AND n.nspname <> 'shared' ORDER BY 1";
 
-/// The files of a chain that were applied to a schema.
+/// The files of a chain that were applied to a schema, and whether the text that is kept of each is what was applied.
 pub(super) fn applied(schema: &str) -> String {
-    format!("SELECT version, sha256 FROM \"{schema}\".schema_migrations WHERE chain = $1 ORDER BY version")
+    format!(
+        "SELECT version, sha256, sha256 = pg_catalog.sha256(convert_to(sql, 'UTF8')) AS whole FROM \"{schema}\".schema_migrations WHERE chain = $1 ORDER BY version"
+    )
+}
+
+/// Keeps the text of an applied file again.
+pub(super) fn keep_text(schema: &str) -> String {
+    format!("UPDATE \"{schema}\".schema_migrations SET sql = $3 WHERE chain = $1 AND version = $2")
 }
 
 /// All files that were applied to a schema.
