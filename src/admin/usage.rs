@@ -1,11 +1,12 @@
 //! What the household takes of its disk, and when that is full at this pace.
 
+use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use nix::sys::statvfs::statvfs;
 use serde::{Deserialize, Serialize};
 
-use base::ByteSize;
+use base::{ByteSize, DiskSpace};
 use store::{Database, StoreError, TableUsage, table_usage};
 
 /// What the household takes.
@@ -27,11 +28,14 @@ pub struct Usage {
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DirectoryUsage {
     pub path: PathBuf,
+    /// What was counted; with `unreadable`, there is more.
     pub bytes: u64,
+    /// How many files and directories in it could not be looked at.
+    pub unreadable: u64,
 }
 
 /// A disk; `None` where it does not say.
-#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct DiskUsage {
     pub bytes: Option<u64>,
     pub free: Option<u64>,
@@ -50,7 +54,7 @@ pub async fn usage(
     let tables = table_usage(db, now).await?;
     let dir = data_dir.to_owned();
     let looked = tokio::task::spawn_blocking(move || (directories(&dir, &backups), disk(&dir, floor))).await;
-    let (directories, disk) = looked.unwrap_or_default();
+    let (directories, disk) = looked.map_err(|_| StoreError::Unexpected("the look at the disk panicked".to_owned()))?;
     // A table that came later has no growth of its own yet.
     let known: Vec<f64> = tables.iter().filter_map(|table| table.grows).collect();
     let grows = (!known.is_empty()).then(|| known.iter().sum::<f64>());
@@ -60,12 +64,8 @@ pub async fn usage(
 }
 
 fn disk(dir: &Path, floor: ByteSize) -> DiskUsage {
-    let stat = statvfs(dir).ok();
-    DiskUsage {
-        bytes: stat.map(|stat| stat.blocks().saturating_mul(stat.fragment_size())),
-        free: stat.map(|stat| stat.blocks_available().saturating_mul(stat.fragment_size())),
-        floor: floor.0,
-    }
+    let space = DiskSpace::of(dir).ok();
+    DiskUsage { bytes: space.map(|space| space.bytes), free: space.map(|space| space.free), floor: floor.0 }
 }
 
 /// Each thing in the data directory, the parts of the database's directory that grow apart from it, and the backups.
@@ -82,21 +82,37 @@ fn directories(data_dir: &Path, backups: &Path) -> Vec<DirectoryUsage> {
     }
     let mut found: Vec<DirectoryUsage> = paths
         .into_iter()
-        .map(|path| DirectoryUsage { bytes: size(&path, (path == cluster).then_some(&wal)), path })
-        .filter(|found| found.bytes > 0)
+        .map(|path| {
+            let mut found = DirectoryUsage { path: path.clone(), bytes: 0, unreadable: 0 };
+            found.add(&path, (path == cluster).then_some(&wal));
+            found
+        })
+        .filter(|found| found.bytes > 0 || found.unreadable > 0)
         .collect();
     found.sort_by_key(|found| std::cmp::Reverse(found.bytes));
     found
 }
 
-/// Bytes on the disk of a file, or of all that is in a directory, except `without`. What can't be looked at counts nothing.
-fn size(path: &Path, without: Option<&PathBuf>) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let Ok(meta) = path.symlink_metadata() else { return 0 };
-    let own = meta.blocks() * 512;
-    if !meta.is_dir() {
-        return own;
+impl DirectoryUsage {
+    /// Adds a file, or all that is in a directory, except `without`. What went away meanwhile counts nothing.
+    fn add(&mut self, path: &Path, without: Option<&PathBuf>) {
+        let looked = path.symlink_metadata().and_then(|meta| {
+            self.bytes += meta.blocks() * 512;
+            if meta.is_dir() { std::fs::read_dir(path).map(Some) } else { Ok(None) }
+        });
+        let entries = match looked {
+            Ok(entries) => entries.into_iter().flatten(),
+            Err(e) => {
+                self.unreadable += u64::from(e.kind() != io::ErrorKind::NotFound);
+                return;
+            }
+        };
+        for entry in entries {
+            match entry.map(|entry| entry.path()) {
+                Ok(path) if without == Some(&path) => {}
+                Ok(path) => self.add(&path, None),
+                Err(_) => self.unreadable += 1,
+            }
+        }
     }
-    let entries = std::fs::read_dir(path).into_iter().flatten().filter_map(Result::ok);
-    own + entries.map(|e| e.path()).filter(|path| without != Some(path)).map(|path| size(&path, None)).sum::<u64>()
 }

@@ -114,9 +114,6 @@ pub struct BackupStatus {
     pub overdue: bool,
     /// Why the last try made none.
     pub error: Option<String>,
-    /// The owner was told that it is overdue, and not yet that this is over.
-    #[serde(skip)]
-    pub told: bool,
 }
 
 /// The database as `status` shows it.

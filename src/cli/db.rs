@@ -83,7 +83,10 @@ fn show(out: &Out, usage: &Usage, most: usize) {
     out.line("");
     out.table(&usage.directories)
         .column("PATH", |d| d.path.display().to_string())
-        .column("SIZE", |d| size(d.bytes))
+        .column("SIZE", |d| match d.unreadable {
+            0 => size(d.bytes),
+            n => format!("{} and {} that can't be looked at", size(d.bytes), count(n as usize, "file")),
+        })
         .print("No directories");
     let all = usage.tables.iter().map(|t| t.bytes as u64).sum();
     let grows = usage.grows.map_or_else(

@@ -13,10 +13,9 @@ use std::time::{Duration, Instant};
 use futures_util::future::BoxFuture;
 use jiff::civil::DateTime;
 use jiff::{SignedDuration, Timestamp, tz::TimeZone};
-use nix::sys::statvfs::statvfs;
 use tokio_util::sync::CancellationToken;
 
-use base::{Clock, HumanDuration};
+use base::{Clock, DiskSpace, HumanDuration};
 use butler::{BackupStatus, HouseholdServices};
 use config::Config;
 
@@ -85,6 +84,7 @@ impl Backups {
         let every = self.every.unsigned_abs();
         let (look, again) = (LOOK.min(every / 4).max(Duration::from_millis(100)), AGAIN.min(every / 4));
         let mut not_before = Instant::now();
+        let mut told = false;
         loop {
             // A disk that fails is a fault of its own, which is told elsewhere; without the database nothing is known.
             if self.services.db.machine().is_up()
@@ -104,7 +104,7 @@ impl Backups {
                     kept = self.look(made_at).await;
                     self.rotate(&kept);
                 }
-                self.tell(made_at).await;
+                told = self.tell(made_at, told).await;
             }
             if stop.run_until_cancelled(tokio::time::sleep(look)).await.is_none() {
                 return;
@@ -158,11 +158,12 @@ impl Backups {
         }
     }
 
-    /// Tells the owner once that the last good one is too old, and once that this is over.
-    async fn tell(&self, made_at: Timestamp) {
+    /// Tells the owner once that the last good one is too old, and once that this is over. `told`: he was told that it is;
+    /// whether he is now is returned.
+    async fn tell(&self, made_at: Timestamp, told: bool) -> bool {
         let (state, now) = (self.status(), self.now());
         let every = HumanDuration(self.every.unsigned_abs());
-        let told = if state.overdue {
+        let news = if state.overdue {
             let last = match state.newest {
                 Some(at) => format!("the last good one is of {}", at.strftime("%Y-%m-%d %H:%M UTC")),
                 None => "there is no good one".to_owned(),
@@ -171,15 +172,18 @@ impl Backups {
                 state.newest.unwrap_or(made_at),
                 format!("a backup is missing: one is made every {every}, and {last}; see butlerd status"),
             ))
-        } else if state.told {
+        } else if told {
             Some((now, "backups are made again".to_owned()))
         } else {
             None
         };
-        let Some((at, told)) = told.filter(|_| state.overdue != state.told) else { return };
-        match self.services.outbox.note_backup(at, &told).await {
-            Ok(()) => self.state().told = state.overdue,
-            Err(e) => tracing::debug!(error = %e, "the notice about backups waits"),
+        let Some((at, news)) = news.filter(|_| state.overdue != told) else { return told };
+        match self.services.outbox.note_backup(at, &news).await {
+            Ok(()) => state.overdue,
+            Err(e) => {
+                tracing::debug!(error = %e, "the notice about backups waits");
+                told
+            }
         }
     }
 }
@@ -227,9 +231,8 @@ fn prepare(dir: &Path) -> io::Result<()> {
 }
 
 fn room(dir: &Path, needed: u64) -> Result<(), NoBackup> {
-    let stat = statvfs(dir)
-        .map_err(|e| NoBackup(format!("the disk of {} can't be looked at: {}", dir.display(), e.desc())))?;
-    let free = stat.blocks_available().saturating_mul(stat.fragment_size());
+    let unknown = |e| NoBackup(format!("the disk of {} can't be looked at: {e}", dir.display()));
+    let free = DiskSpace::of(dir).map_err(unknown)?.free;
     if free >= needed {
         return Ok(());
     }
