@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, RwLock};
+use std::time::{Duration, Instant};
 
 use base64::Engine;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD as BASE64;
@@ -48,8 +49,14 @@ impl Token {
 /// All live tokens of this process, by hash.
 #[derive(Clone, Default)]
 pub struct TokenBook {
-    grants: Arc<RwLock<HashMap<[u8; 32], Arc<Grant>>>>,
+    grants: Arc<RwLock<HashMap<[u8; 32], Entry>>>,
     clock: Clock,
+}
+
+struct Entry {
+    grant: Arc<Grant>,
+    /// The end of what lives for a while, whatever is done to the clock meanwhile.
+    until: Option<Instant>,
 }
 
 impl TokenBook {
@@ -59,7 +66,13 @@ impl TokenBook {
 
     /// Lets the token with this hash in, with this grant.
     pub fn insert(&self, sha256: [u8; 32], grant: Grant) {
-        self.write().insert(sha256, Arc::new(grant));
+        self.write().insert(sha256, Entry { grant: Arc::new(grant), until: None });
+    }
+
+    /// As [`TokenBook::insert`], for no longer than `life`.
+    pub fn insert_for(&self, life: Duration, sha256: [u8; 32], grant: Grant) {
+        let until = Instant::now().checked_add(life);
+        self.write().insert(sha256, Entry { grant: Arc::new(grant), until });
     }
 
     /// From now on the token is unknown.
@@ -72,8 +85,10 @@ impl TokenBook {
         let hash: [u8; 32] = Sha256::digest(text.as_bytes()).into();
         let grants = self.grants.read().unwrap_or_else(|e| e.into_inner());
         // The map compares hashes, whose timing tells nothing of the token; the last comparison is constant in time.
-        let (key, grant) = grants.get_key_value(&hash)?;
-        if !bool::from(key.ct_eq(&hash)) || grant.expires_at.is_some_and(|t| t <= self.clock.now()) {
+        let (key, Entry { grant, until }) = grants.get_key_value(&hash)?;
+        let expired = until.is_some_and(|until| until <= Instant::now())
+            || grant.expires_at.is_some_and(|at| at <= self.clock.now());
+        if !bool::from(key.ct_eq(&hash)) || expired {
             return None;
         }
         // The book knows an operator's token by its hash alone, so this is the first chance to know it in clear. That
@@ -84,7 +99,7 @@ impl TokenBook {
         Some(grant.clone())
     }
 
-    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<[u8; 32], Arc<Grant>>> {
+    fn write(&self) -> std::sync::RwLockWriteGuard<'_, HashMap<[u8; 32], Entry>> {
         self.grants.write().unwrap_or_else(|e| e.into_inner())
     }
 }

@@ -50,10 +50,10 @@ impl<'a> SessionToken<'a> {
             tools: Some(Arc::new(offered.cloned().collect())),
             scopes: [GrantScope::Tools].into(),
             ends: access::ChannelEnds::default(),
-            expires_at: jiff::SignedDuration::try_from(life).ok().and_then(|d| parts.clock.now().checked_add(d).ok()),
+            expires_at: None,
         };
         let hidden = household().hide_while(&Secret::new(token.expose().to_owned()));
-        parts.book.insert(token.sha256(), grant);
+        parts.book.insert_for(life, token.sha256(), grant);
         Ok(Self { inner, token, _hidden: hidden, tools_seen })
     }
 }
