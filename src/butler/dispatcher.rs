@@ -304,7 +304,7 @@ impl AskModel for SessionModel<'_> {
             (SessionState::Interrupted | SessionState::Cancelled, _) | (_, Some("budget")) => {
                 AskModelError::NotNow(why)
             }
-            (_, Some("crashed")) => AskModelError::Failed(why),
+            (_, Some("crashed" | "killed")) => AskModelError::Failed(why),
             (_, Some("auth" | "program_missing")) => AskModelError::Unreachable(why),
             (_, class) if Remedy::of(class) != Remedy::GiveUp => AskModelError::Unreachable(why),
             _ => AskModelError::Failed(why),

@@ -38,6 +38,8 @@ pub enum ErrorClass {
     ProgramMissing,
     /// The program failed by its own fault, ended without a final event, or not as it should.
     Crashed,
+    /// SIGKILL ended it, and not from here: the kernel's, where memory ran out, or a person's.
+    Killed,
     /// It took longer than it may.
     TimedOut,
     /// Somebody stopped it.

@@ -13,10 +13,15 @@ use store::fault_of;
 /// The class of what the machine or the database was to blame for.
 pub const UNAVAILABLE: &str = "unavailable";
 
+/// The class of sessions whose program was killed from outside.
+const KILLED: &str = "killed";
+
 /// What waits for the machine or a model's side waits no longer than this after it came; then each try counts.
 const PATIENCE: SignedDuration = SignedDuration::from_hours(24);
 /// The same of a model's side while a person waits for the answer: they are told what is wrong.
 const OF_A_PERSON: SignedDuration = SignedDuration::from_mins(5);
+/// The same of what is killed: it may be its own size that the machine can't bear, and each try costs.
+const OF_THE_KILLED: SignedDuration = SignedDuration::from_mins(10);
 const SHORTEST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_mins(15);
 
@@ -35,7 +40,7 @@ impl Remedy {
     /// Of a failure of this class.
     pub fn of(class: Option<&str>) -> Self {
         match class {
-            Some(UNAVAILABLE | "model_unreachable" | "overloaded" | "rate_limited") => Remedy::Wait,
+            Some(UNAVAILABLE | KILLED | "model_unreachable" | "overloaded" | "rate_limited") => Remedy::Wait,
             None | Some("mcp_unreachable" | "crashed" | "interrupted") => Remedy::Retry,
             _ => Remedy::GiveUp,
         }
@@ -46,7 +51,11 @@ impl Remedy {
 /// it has waited, within bounds. `None`: it has waited long enough, and a try counts. `interactive`: a person waits for it.
 pub fn wait_for(class: Option<&str>, interactive: bool, since: Timestamp, now: Timestamp) -> Option<Duration> {
     let age = now.duration_since(since);
-    let patience = if interactive && class != Some(UNAVAILABLE) { OF_A_PERSON } else { PATIENCE };
+    let patience = match class {
+        Some(KILLED) => OF_THE_KILLED,
+        class if interactive && class != Some(UNAVAILABLE) => OF_A_PERSON,
+        _ => PATIENCE,
+    };
     let age = (age <= patience).then(|| age.unsigned_abs())?;
     Some((age / 4).clamp(SHORTEST, LONGEST))
 }
@@ -66,7 +75,9 @@ pub(super) fn broken(what: &str, e: &(dyn std::error::Error + 'static)) -> Endin
 pub(super) async fn blamed(end: Ending, machine: &Machine, begun: std::time::Instant) -> Ending {
     let class = end.error_class.as_deref();
     let may_be = end.state == SessionState::Failed
-        && (class == Some(UNAVAILABLE) || Remedy::of(class) == Remedy::Retry || class == Some("invalid_request"));
+        && (matches!(class, Some(UNAVAILABLE | KILLED))
+            || Remedy::of(class) == Remedy::Retry
+            || class == Some("invalid_request"));
     if !may_be || !machine.failed_since(begun).await {
         return end;
     }
@@ -93,5 +104,6 @@ mod tests {
         // A person is told soon that the model can't be had; a machine that fails tells nobody.
         assert_eq!((of("overloaded", true, 240), of("overloaded", true, 400)), (Some(60), None));
         assert_eq!(of(UNAVAILABLE, true, 400), Some(100));
+        assert_eq!((of(KILLED, true, 400), of(KILLED, false, 700)), (Some(100), None));
     }
 }

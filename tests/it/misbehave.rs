@@ -93,7 +93,7 @@ async fn each_end_has_its_state() {
     let ways: &[Way<'_>] = &[
         ("start; exit 0", "failed", Some("crashed"), "ended (exit 0) without its final event", soon),
         ("start; half; exit 0", "failed", Some("crashed"), "(exit 0) without its final event", soon),
-        ("start; half; die 9", "failed", Some("crashed"), "ended (SIGKILL)", soon),
+        ("start; half; die 9", "failed", Some("killed"), "ended (SIGKILL)", soon),
         ("start; die 11", "failed", Some("crashed"), "ended (SIGSEGV)", soon),
         ("start; finish done; exit 3", "succeeded", None, "", soon),
         ("start; finish done; mute; exit 3", "succeeded", None, "", soon),
@@ -119,7 +119,7 @@ async fn no_descendant_outlives_its_session() {
     for kind in ["plain", "setsid", "double", "hidden"] {
         ways.push((format!("start; fork {kind}; finish done"), "succeeded", None, soon));
         ways.push((format!("start; fork {kind}; exit 0"), "failed", Some("crashed"), soon));
-        ways.push((format!("start; fork {kind}; die 9"), "failed", Some("crashed"), soon));
+        ways.push((format!("start; fork {kind}; die 9"), "failed", Some("killed"), soon));
     }
     for kind in ["setsid", "double", "hidden", "unmarked", "hopper"] {
         ways.push((format!("start; deaf; fork {kind}; hang"), "timed_out", Some("timed_out"), late));

@@ -40,7 +40,7 @@ const WAYS: [(&str, &str, Option<&str>); 17] = [
     ("start; call state_set {\"key\":\"k\",\"value\":1}; finish done", "succeeded", None),
     ("start; fork setsid; finish done", "succeeded", None),
     ("start; deaf; hang", "timed_out", Some("timed_out")),
-    ("start; half; die 9", "failed", Some("crashed")),
+    ("start; half; die 9", "failed", Some("killed")),
     ("start; flood both 100000000 words; hang", "failed", Some("crashed")),
     ("start; exit 0", "failed", Some("crashed")),
     ("start; fork double; fork hidden; exit 0", "failed", Some("crashed")),

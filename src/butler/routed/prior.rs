@@ -45,6 +45,11 @@ impl Prior {
             _ => false,
         }
     }
+
+    /// Whether it ended by what is waited out: that is no try of its own, however often it comes.
+    fn is_waited_out(&self) -> bool {
+        self.state == SessionState::Failed && Remedy::of(self.error_class.as_deref()) == Remedy::Wait
+    }
 }
 
 /// Decides, without looking at anything else.
@@ -61,7 +66,7 @@ pub fn next(priors: &[Prior]) -> Next {
         (Some(error), _) => error.clone(),
         (None, state) => state.as_str().to_owned(),
     };
-    let closings = priors.iter().rev().take_while(|p| p.done.is_empty()).count();
+    let closings = priors.iter().rev().take_while(|p| p.done.is_empty()).filter(|p| !p.is_waited_out()).count();
     let label = || priors.iter().fold(Label::NOTHING, |label, prior| label.join(&prior.label));
     let closing = (last.was_cut() && closings < CLOSINGS).then(label);
     Next::Stop { session: last.session, why, done, closing }
@@ -130,6 +135,9 @@ mod tests {
             !closes(&[cut.clone(), prior(Failed, &[]), prior(Failed, &[]), prior(Failed, &[])]),
             "there were enough"
         );
+        let full_disk = Prior { error_class: Some("unavailable".to_owned()), ..prior(Failed, &[]) };
+        let waited = [[cut.clone()].as_slice(), &vec![full_disk; 9]].concat();
+        assert!(closes(&waited), "what the machine does counts for nothing");
         assert!(!closes(&[prior(SessionState::TimedOut, &["spend"])]), "it had its time");
         let shown = Prior { label: Label { trust: Trust::Stranger, ..Label::NOTHING }, ..cut.clone() };
         let Next::Stop { closing: Some(label), .. } = next(&[shown, prior(Interrupted, &[])]) else {

@@ -137,7 +137,9 @@ pub(super) fn no_final_event(program: &str, exit: ExitInfo, stderr_tail: &str) -
         message.push_str("; its last words: ");
         message.push_str(&last_words(words));
     }
-    Failure::new(ErrorClass::Crashed, message)
+    // Where the daemon itself killed it, what it killed it for is the reason, whatever stands here.
+    let killed = exit.signal == Some(libc::SIGKILL);
+    Failure::new(if killed { ErrorClass::Killed } else { ErrorClass::Crashed }, message)
 }
 
 /// At most the last 500 bytes.

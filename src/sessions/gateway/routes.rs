@@ -220,6 +220,7 @@ fn of_the_model(class: ErrorClass) -> bool {
         | ErrorClass::Refused
         | ErrorClass::McpUnreachable
         | ErrorClass::ProgramMissing
+        | ErrorClass::Killed
         | ErrorClass::Cancelled => false,
     }
 }
