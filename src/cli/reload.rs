@@ -11,7 +11,12 @@ use supervisor::{Change, Reloaded};
 pub async fn run(caller: Caller) -> Outcome {
     let done = caller.got(caller.patient()?.reload().await)?;
     caller.out.answer(&done, show)?;
-    Ok(if done.butlers.iter().any(|b| b.error.is_some()) { FAILED } else { 0 })
+    let mut code = 0;
+    for (b, error) in done.butlers.iter().filter_map(|b| Some((b, b.error.as_ref()?))) {
+        caller.out.aside(&format!("{}: {error}", b.name));
+        code = FAILED;
+    }
+    Ok(code)
 }
 
 fn show(out: &Out, done: &Reloaded) {
@@ -37,9 +42,6 @@ fn show(out: &Out, done: &Reloaded) {
     for b in &touched {
         if let Some(note) = &b.note {
             out.line(&format!("{}: {note}.", b.name));
-        }
-        if let Some(error) = &b.error {
-            out.line(&format!("{}: {error}", b.name));
         }
     }
     if !done.restart_for.is_empty() {
