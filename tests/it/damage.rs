@@ -46,3 +46,36 @@ async fn doctor_names_a_log_of_the_database_that_is_broken() {
     let (_, report, _) = household.cli(&["doctor"]);
     assert!(report.contains("tells of no damage"), "{report}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn doctor_finds_a_damaged_page_and_the_start_rights_a_changed_text() {
+    let household = Household::few();
+    let mut daemon = household.start().await;
+    let (_, report, _) = tokio::task::block_in_place(|| household.cli(&["doctor"]));
+    assert!(report.contains("not checked, for the database runs"), "{report}");
+    let client = household.owner().await;
+    let sql = "SELECT pg_relation_filepath('switchboard.schema_migrations')";
+    let file: String = client.query_one(sql, &[]).await.expect("a path").get(0);
+    let changed = client.execute("UPDATE shared.schema_migrations SET sql = 'SELECT 1' WHERE version = 2", &[]).await;
+    assert!(changed.expect("a change") > 0);
+    drop(client);
+    assert_eq!(tokio::task::block_in_place(|| daemon.stop_blocking()), 0);
+
+    let mut daemon = household.start().await;
+    assert!(daemon.log().contains("the text kept of an applied migration had been changed"), "{}", daemon.log());
+    let wrong = "SELECT count(*) FROM shared.schema_migrations WHERE sha256 <> sha256(convert_to(sql, 'UTF8'))";
+    assert_eq!(household.owner().await.query_one(wrong, &[]).await.expect("a count").get::<_, i64>(0), 0);
+    assert_eq!(tokio::task::block_in_place(|| daemon.stop_blocking()), 0);
+
+    let (_, report, _) = household.cli(&["doctor"]);
+    assert!(report.contains("all pages are as they were written"), "{report}");
+    let path = household.data().join("postgres").join(&file);
+    let mut bytes = std::fs::read(&path).expect("the table's file");
+    bytes[4000] ^= 0xff;
+    std::fs::write(&path, bytes).expect("a damaged page");
+    let (code, report, err) = household.cli(&["doctor"]);
+    assert_ne!(code, 0, "{report}{err}");
+    for told in ["1 damaged: ", &file, "butlerd backup FILE", "restore the newest backup"] {
+        assert!(report.contains(told), "{told}: {report}{err}");
+    }
+}

@@ -5,6 +5,7 @@
 mod backups;
 mod daemon;
 mod machine;
+mod pages;
 mod place;
 mod ports;
 mod postgres;
@@ -92,7 +93,8 @@ impl Report {
     }
 }
 
-/// Looks at everything. Takes a few seconds at most: programs are asked for their versions, the daemon for its state.
+/// Looks at everything. Takes a few seconds, and where the database stands still a second more for each gigabyte of it:
+/// programs are asked for their versions, the daemon for its state.
 pub async fn examine(overrides: &Overrides, environment: &Environment) -> Report {
     let look = settings::Look::at(overrides, environment);
     let mut findings = look.findings();
@@ -109,6 +111,7 @@ pub async fn examine(overrides: &Overrides, environment: &Environment) -> Report
     findings.extend(postgres::findings(config).await);
     if config.database.url.is_none() {
         findings.extend(server_log::findings(config, now));
+        findings.extend(pages::finding(config, now));
     }
     findings.extend(backups::findings(config, now));
     findings.extend(programs::findings(Some(config), butlers).await);

@@ -8,7 +8,7 @@ use super::Finding;
 use crate::sql;
 use base::{Secret, task};
 use config::Config;
-use store::cluster::{Binaries, BundleOptions, MIN_MAJOR, RunAs};
+use store::cluster::{Binaries, BundleOptions, ClusterError, MIN_MAJOR, RunAs};
 use supervisor::cache_dir;
 
 const TOPIC: &str = "PostgreSQL";
@@ -36,9 +36,15 @@ fn major(data_dir: &Path) -> Option<u32> {
     std::fs::read_to_string(data_dir.join("postgres/PG_VERSION")).ok()?.trim().parse().ok()
 }
 
+/// Those that would run the private server.
+pub(super) fn binaries(config: &Config) -> Result<Binaries, ClusterError> {
+    let existing = major(&config.daemon.data_dir);
+    Binaries::find(config.database.pg_bin.as_deref(), existing, bundle_without_fetching(config))
+}
+
 fn embedded(config: &Config) -> Finding {
     let existing = major(&config.daemon.data_dir);
-    match Binaries::find(config.database.pg_bin.as_deref(), existing, bundle_without_fetching(config)) {
+    match binaries(config) {
         Ok(binaries) => {
             let of = existing.map(|m| format!("; the cluster here is of version {m}")).unwrap_or_default();
             Finding::ok(TOPIC, format!("{binaries}{of}"))

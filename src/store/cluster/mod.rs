@@ -17,6 +17,7 @@ mod initdb;
 mod layout;
 mod leftover;
 mod log;
+mod pages;
 mod process;
 mod scram;
 mod server;
@@ -36,6 +37,7 @@ use tokio::sync::watch;
 pub use binaries::{Binaries, Origin, OtherMajor};
 pub use bundle::BundleOptions;
 pub use error::ClusterError;
+pub use pages::{PageCheck, check_pages};
 pub use scram::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 pub use user::RunAs;
 
