@@ -89,7 +89,7 @@ bench-route file='tests/data/routing.jsonl':
 bench-recall file=env('BUTLERD_EVAL_DATA', ''):
     cargo bench --bench house -- recall '{{file}}'
 
-# 200 rounds of a random fault of the machine or the model (`CHAOS_SEED`),
+# 200 rounds of a random fault of the machine or the model (`CHAOS_SEED`), a day of 50,000 messages under a moved clock,
 # 10,000 messages under 50 kills, 1,000 deliveries under 20, a database that is away for 20 s and for 5 minutes, 10,000
 # operations of memory, 1,000 reloads of a butler with 20,000 memories, 10,000 days of schedules, a thousand sessions that
 # misbehave. `STORM_MESSAGES`, `STORM_KILLS`,
@@ -103,6 +103,7 @@ soak:
     MEMORY_OPS=${MEMORY_OPS:-10000} cargo test --test it memory_tenants
     RELOADS=${RELOADS:-1000} MEMORIES=${MEMORIES:-20000} cargo test --test it reload_memory -- --nocapture
     CHAOS_ROUNDS=${CHAOS_ROUNDS:-200} CHAOS_SECONDS=${CHAOS_SECONDS:-60} cargo test --test it chaos -- --nocapture
+    DAY_MESSAGES=${DAY_MESSAGES:-50000} cargo test --test it day_of_messages -- --nocapture
     CUT_SECONDS=20 cargo test --test it inbound_database
     CUT_SECONDS=300 cargo test --test it inbound_database
     SCHEDULE_DAYS=${SCHEDULE_DAYS:-10000} cargo test --release -p schedule due

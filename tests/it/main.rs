@@ -31,6 +31,7 @@ mod connectors;
 mod conversation;
 mod crash;
 mod damage;
+mod day_of_messages;
 mod days;
 mod defanged;
 mod deliveries;

@@ -1,14 +1,13 @@
 //! A way to the scripted model that can be shut, slow or silent.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU8, Ordering};
 use std::time::Duration;
 
 use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::watch;
 
 /// How it treats connections from now on.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, PartialEq, Eq)]
 pub enum Mood {
     Well,
     /// It hangs up at once.
@@ -21,18 +20,18 @@ pub enum Mood {
 
 pub struct ModelDoor {
     url: String,
-    mood: Arc<AtomicU8>,
+    mood: watch::Sender<Mood>,
 }
 
 impl ModelDoor {
     pub async fn before(model: &str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
         let url = format!("http://{}", listener.local_addr().expect("its address"));
-        let (mood, to) = (Arc::new(AtomicU8::new(Mood::Well as u8)), model.trim_start_matches("http://").to_owned());
+        let (mood, to) = (watch::Sender::new(Mood::Well), model.trim_start_matches("http://").to_owned());
         let seen = mood.clone();
         tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(pass(stream, to.clone(), seen.clone()));
+                tokio::spawn(pass(stream, to.clone(), seen.subscribe()));
             }
         });
         Self { url, mood }
@@ -42,26 +41,27 @@ impl ModelDoor {
         self.url.clone()
     }
 
+    /// Treats what connects from now on so, and hangs up on all that are connected.
     pub fn turn(&self, mood: Mood) {
-        self.mood.store(mood as u8, Ordering::Release);
+        self.mood.send_replace(mood);
     }
 }
 
-async fn pass(mut from: TcpStream, to: String, mood: Arc<AtomicU8>) {
-    let now = || mood.load(Ordering::Acquire);
-    if now() == Mood::Down as u8 {
-        return;
-    }
-    while now() == Mood::Silent as u8 {
-        tokio::time::sleep(Duration::from_millis(20)).await;
-        if now() != Mood::Silent as u8 {
-            return;
+async fn pass(from: TcpStream, to: String, mut mood: watch::Receiver<Mood>) {
+    let now = *mood.borrow_and_update();
+    let serve = async {
+        match now {
+            Mood::Well => {}
+            Mood::Down => return,
+            Mood::Slow => tokio::time::sleep(Duration::from_millis(500)).await,
+            Mood::Silent => std::future::pending().await,
         }
+        let (mut from, Ok(mut to)) = (from, TcpStream::connect(to.as_str()).await) else { return };
+        // Either end may hang up.
+        let _ = copy_bidirectional(&mut from, &mut to).await;
+    };
+    tokio::select! {
+        () = serve => {}
+        _ = mood.changed() => {}
     }
-    if now() == Mood::Slow as u8 {
-        tokio::time::sleep(Duration::from_millis(500)).await;
-    }
-    let Ok(mut to) = TcpStream::connect(to.as_str()).await else { return };
-    // Either end may hang up.
-    let _ = copy_bidirectional(&mut from, &mut to).await;
 }
