@@ -1,8 +1,8 @@
 //! What a token allows, and what that makes its holder.
 
-use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
@@ -59,6 +59,47 @@ impl ToolsSeen {
     }
 }
 
+/// How much of a tool its client is told. The checks of a call know all of it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Detail {
+    Whole,
+    /// Two sentences of its description.
+    Brief,
+    /// One sentence, and its arguments by name and type.
+    Terse,
+}
+
+/// Which of the tools that it may call a session's child is told of: all, as long as none were chosen. All clones know the
+/// same.
+#[derive(Clone, Debug, Default)]
+pub struct ToolsShown(Arc<RwLock<Option<BTreeMap<String, Detail>>>>);
+
+impl ToolsShown {
+    /// From now on it is told of these alone.
+    pub fn only(&self, chosen: impl IntoIterator<Item = (String, Detail)>) {
+        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(chosen.into_iter().collect());
+    }
+
+    /// It is told all of these as well.
+    pub fn add(&self, names: impl IntoIterator<Item = String>) {
+        if let Some(shown) = &mut *self.0.write().unwrap_or_else(PoisonError::into_inner) {
+            shown.extend(names.into_iter().map(|name| (name, Detail::Whole)));
+        }
+    }
+
+    /// How much it is told of this one; `None`: nothing.
+    pub fn detail(&self, name: &str) -> Option<Detail> {
+        let shown = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        shown.as_ref().map_or(Some(Detail::Whole), |shown| shown.get(name).copied())
+    }
+
+    /// Those that were chosen; `None`: all.
+    pub fn chosen(&self) -> Option<BTreeMap<String, Detail>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+}
+
 /// Who holds a token.
 #[derive(Clone, Debug)]
 pub enum Holder {
@@ -71,6 +112,7 @@ pub enum Holder {
         calls: Arc<CallGuard>,
         /// Set as the butler's server tells its tools under this token.
         tools_seen: ToolsSeen,
+        tools_shown: ToolsShown,
         /// What the session was shown so far.
         taint: Arc<Taint>,
     },
@@ -122,6 +164,14 @@ impl Grant {
     pub fn sees_tools(&self) {
         if let Holder::Session { tools_seen, .. } = &self.holder {
             tools_seen.set();
+        }
+    }
+
+    /// What its holder is told of.
+    pub fn shown(&self) -> ToolsShown {
+        match &self.holder {
+            Holder::Session { tools_shown, .. } => tools_shown.clone(),
+            _ => ToolsShown::default(),
         }
     }
 

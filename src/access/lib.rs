@@ -16,7 +16,7 @@ mod token;
 pub use calls::{CallGuard, CallRefused, IDENTICAL_CALLS};
 pub use edge::{Edge, Refusal};
 pub use ends::ChannelEnds;
-pub use grant::{Caller, Grant, GrantScope, Holder, ToolsSeen, approval_label};
+pub use grant::{Caller, Detail, Grant, GrantScope, Holder, ToolsSeen, ToolsShown, approval_label};
 pub use operator::{NewToken, OperatorTokens, TokenError, TokenInfo};
 pub use taint::{Taint, may_tell};
 pub use token::{Token, TokenBook};

@@ -133,6 +133,7 @@ mod tests {
             context: Arc::new(context),
             calls,
             tools_seen: ToolsSeen::default(),
+            tools_shown: Default::default(),
             taint: Default::default(),
         };
         let session = Grant { holder, ..grant(GrantScope::ALL) };

@@ -23,6 +23,14 @@ const CONNECT_LIMIT: Duration = Duration::from_secs(15);
 /// Of one result, as the model reads it.
 const LONGEST_RESULT: usize = 256 * 1024;
 
+/// A server that lists some of its tools alone is asked for the others by this one: a model may know them from its prompt.
+const TOOL_CALL: &str = "tool_call";
+
+fn through(tool: &str, arguments: Map<String, Value>) -> Map<String, Value> {
+    let parts = [("name", tool.into()), ("arguments", arguments.into())];
+    parts.into_iter().map(|(name, value)| (name.to_owned(), value)).collect()
+}
+
 /// Why no tool can be called.
 #[derive(Debug, thiserror::Error)]
 pub enum McpError {
@@ -102,9 +110,12 @@ impl Mcp {
 
     /// Calls a tool. A refusal or a fault of the tool is an answer; only a lost connection is an error.
     pub async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<Answer, McpError> {
-        let Some(connection) = self.by_tool.get(tool).map(|at| &self.connections[*at]) else {
-            return Ok(Answer::failed(format!("There is no tool named `{tool}`.")));
+        let (at, tool, arguments) = match (self.by_tool.get(tool), self.by_tool.get(TOOL_CALL)) {
+            (Some(at), _) => (*at, tool, arguments),
+            (None, Some(at)) => (*at, TOOL_CALL, through(tool, arguments)),
+            (None, None) => return Ok(Answer::failed(format!("There is no tool named `{tool}`."))),
         };
+        let connection = &self.connections[at];
         let mut params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
         if let Some(traceparent) = &self.traceparent {
             params.set_traceparent(traceparent);

@@ -1,5 +1,7 @@
 //! The names of the tools that butlers have by themselves, for who looks at a roster that is not served.
 
+use tools::{TOOL_CALL, TOOL_FIND};
+
 /// Of every butler. A test holds them against a butler that is up.
 const ALL: &[&str] = &[
     "ask_butler",
@@ -97,5 +99,5 @@ pub fn own_tools(butler: &str) -> Vec<&'static str> {
         outbox::MESSENGER => MESSENGERS,
         _ => &[],
     };
-    [ALL, more].concat()
+    [ALL, &[TOOL_CALL, TOOL_FIND], more].concat()
 }

@@ -10,6 +10,7 @@ use admin::LiveEvent;
 use base::Money;
 use sessions::adapters::Usage;
 use sessions::{EventKind, SessionEvent, SessionResult, SessionState};
+use tools::{Reason, ShownTool};
 
 /// How much of a tool's arguments and results is shown to those who watch.
 pub const SHOWN: usize = 400;
@@ -66,6 +67,17 @@ impl Printer<'_> {
     }
 }
 
+/// The tools that a session is told of, each with the reason.
+pub(super) fn tools(shown: &[ShownTool], more: usize, tokens: u32) -> String {
+    let of = |reason: Reason| {
+        let names: Vec<&str> = shown.iter().filter(|t| t.reason == reason).map(|t| t.name.as_str()).collect();
+        (!names.is_empty()).then(|| format!("{}: {}", reason.as_str(), names.join(", ")))
+    };
+    let reasons = [Reason::Always, Reason::Skill, Reason::Conversation, Reason::Prompt];
+    let all: Vec<String> = reasons.into_iter().filter_map(of).collect();
+    format!("{} of about {tokens} tokens, {more} more to be found\n{}", count(shown.len(), "tool"), all.join("\n"))
+}
+
 /// An event's word and text.
 fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str, String) {
     let maybe = |what: Option<String>| what.map(|w| format!(", {w}")).unwrap_or_default();
@@ -82,6 +94,7 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
             (Tone::Plain, "starts", format!("{}{model}, process {pid}", one_line(runtime, 40)))
         }
         EventKind::Memory { recalled } => (Tone::Faint, "memory", memory(recalled)),
+        EventKind::Tools { shown, more, tokens } => (Tone::Faint, "tools", tools(shown, *more, *tokens)),
         EventKind::Connected { connected: true } => (Tone::Faint, "tools", "connected".to_owned()),
         EventKind::Connected { connected: false } => (Tone::Bad, "tools", "not connected".to_owned()),
         EventKind::Text { text } => (Tone::Plain, "says", block(text)),

@@ -146,6 +146,10 @@ pub struct RuntimeSection {
     /// Where `native` finds the model; if not set, the household's endpoint for the protocol.
     #[schemars(extend("format" = "url", "examples" = ["http://127.0.0.1:11434/v1"]))]
     pub endpoint: Option<String>,
+    /// How much the tools that a session is told of may cost, in tokens; if not set, what `[spawner] tool_budget` says,
+    /// and a twelfth less with `native`.
+    #[schemars(range(max = 1_000_000), extend("examples" = [2500]))]
+    pub tool_budget: Option<u32>,
     /// Built-in tools of the program (shell, files, web) that sessions may use. Each one widens what a session
     /// that was led astray can do.
     #[schemars(inner(length(min = 1)), extend("default" = []))]

@@ -162,6 +162,10 @@ pub struct SpawnerConfig {
     /// How many sessions run at a time in the whole household; further ones wait in their butler's queue.
     #[schemars(range(min = 1, max = 1000), extend("default" = 6))]
     pub max_sessions: u32,
+    /// How much the tools that a session is told of may cost its model, in tokens of their names, descriptions and schemas.
+    /// Those that fit its prompt best are shown, and it can find and call the others. `0` shows all of them always.
+    #[schemars(range(max = 1_000_000), extend("default" = 6000))]
+    pub tool_budget: u32,
     /// How long a child that was told to end may take before its process group is killed.
     #[schemars(range(min = 0, max = 600), extend("default" = "5s"))]
     pub kill_grace: HumanDuration,

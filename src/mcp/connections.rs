@@ -405,6 +405,7 @@ mod tests {
             session: SessionId::new(),
             context: Arc::new(context),
             tools_seen: Default::default(),
+            tools_shown: Default::default(),
             calls: Arc::new(access::CallGuard::new(100, |_| {})),
             taint: Default::default(),
         })

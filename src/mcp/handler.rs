@@ -14,35 +14,33 @@ use rmcp::service::{RequestContext, RoleServer};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use access::Caller;
+use access::{Caller, Detail};
 use base::task;
-use tools::{Effect, Reply, ToolSet};
+use tools::{Definition, Effect, Reply, ToolError, ToolSet, meant};
 
 /// What all requests to one butler share.
 pub(super) struct Face {
     pub tools: ToolSet,
-    pub listing: Vec<McpTool>,
     /// Names of tools that no token opens.
     pub internal: Vec<String>,
 }
 
 impl Face {
     pub fn new(tools: ToolSet) -> Self {
-        let listing = tools
-            .definitions()
-            .filter(|def| !def.meta.internal)
-            .map(|def| {
-                let hints = ToolAnnotations::new()
-                    .read_only(def.effect() == Effect::None)
-                    .idempotent(def.effect() != Effect::Once)
-                    .destructive(def.meta.destructive)
-                    .open_world(def.meta.sends_out);
-                McpTool::new(def.name.clone(), def.description.clone(), def.schema.clone()).with_annotations(hints)
-            })
-            .collect();
         let internal = tools.definitions().filter(|def| def.meta.internal).map(|def| def.name.clone()).collect();
-        Self { tools, listing, internal }
+        Self { tools, internal }
     }
+}
+
+/// A tool as a client lists it.
+fn listed(def: &Definition, detail: Detail) -> McpTool {
+    let hints = ToolAnnotations::new()
+        .read_only(def.effect() == Effect::None)
+        .idempotent(def.effect() != Effect::Once)
+        .destructive(def.meta.destructive)
+        .open_world(def.meta.sends_out);
+    let description = def.told_description(detail).to_owned();
+    McpTool::new(def.name.clone(), description, Arc::new(def.told_schema(detail))).with_annotations(hints)
 }
 
 /// One request's view of a butler.
@@ -57,6 +55,11 @@ fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
         .and_then(|parts| parts.extensions.get::<Caller>())
         .cloned()
         .ok_or_else(|| ErrorData::internal_error("the request came in without an identity", None))
+}
+
+/// What the client is told of a call that stands for no other.
+pub(super) fn told(error: &ToolError) -> Value {
+    error.to_json(Effect::None, false)
 }
 
 /// How a call ended.
@@ -104,7 +107,8 @@ impl ServerHandler for Conn {
     }
 
     fn get_tool(&self, name: &str) -> Option<McpTool> {
-        self.0.listing.iter().find(|t| t.name == name).cloned()
+        let all = self.0.tools.definitions();
+        all.filter(|def| !def.meta.internal).find(|def| def.name == name).map(|def| listed(def, Detail::Whole))
     }
 
     async fn list_tools(
@@ -114,8 +118,11 @@ impl ServerHandler for Conn {
     ) -> Result<ListToolsResult, ErrorData> {
         let caller = caller(&context)?;
         caller.grant.sees_tools();
-        let allowed = self.0.listing.iter().filter(|t| caller.grant.allows(&t.name)).cloned().collect();
-        Ok(ListToolsResult::with_all_items(allowed))
+        let shown = caller.grant.shown();
+        let may = |def: &&Arc<Definition>| !def.meta.internal && caller.grant.allows(&def.name);
+        let told = |def: &Arc<Definition>| Some(listed(def, shown.detail(&def.name)?));
+        let all = self.0.tools.definitions().filter(may).filter_map(told);
+        Ok(ListToolsResult::with_all_items(all.collect()))
     }
 
     async fn call_tool(
@@ -124,12 +131,16 @@ impl ServerHandler for Conn {
         context: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
         let caller = caller(&context)?.from_span(context.meta.get_traceparent());
-        let name = params.name.into_owned();
+        let may = |name: &str| caller.grant.allows(name) && !self.0.tools.is_internal(name);
         // The door turns such a call away with 403; this holds for a body that the door read differently.
-        if !caller.grant.allows(&name) || self.0.tools.is_internal(&name) {
-            return Err(ErrorData::invalid_params(format!("there is no tool `{name}`"), None));
+        if !may(&params.name) {
+            return Err(ErrorData::invalid_params(format!("there is no tool `{}`", params.name), None));
         }
-        let args = params.arguments.unwrap_or_default();
+        let known = |name: &str| may(name) && self.0.tools.has(name);
+        let (name, args) = match meant(params.name.into_owned(), params.arguments.unwrap_or_default(), known) {
+            Ok(meant) => meant,
+            Err(e) => return Ok(CallToolResult::error(vec![ContentBlock::text(told(&e).to_string())]).into()),
+        };
         match self.run(name, args, caller, context.ct.clone()).await {
             Ended::Replied(reply) => {
                 let content = vec![ContentBlock::text(reply.json.to_string())];

@@ -22,12 +22,12 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connections::{AnswerBody, Connection, Connections, Leave, prove};
-use super::handler::{Conn, Ended, Face};
+use super::handler::{Conn, Ended, Face, told};
 use super::http::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use super::quick;
 use access::{Caller, Edge, Refusal};
 use base::{Clock, task};
-use tools::ToolSet;
+use tools::{ToolSet, meant};
 
 /// Connections that wait to be accepted; the kernel refuses more. A client that is refused tries again after a second.
 const BACKLOG: u32 = 1024;
@@ -245,14 +245,20 @@ impl Served {
     /// Makes a plain call without the library, which is asked only to say what is wrong with one.
     async fn plain_call(
         &self,
-        call: quick::Call,
+        mut call: quick::Call,
         caller: Caller,
         mut parts: Parts,
         bytes: Bytes,
     ) -> Result<Response<Body>, Refusal> {
-        if !caller.grant.allows(&call.tool) || self.face.tools.is_internal(&call.tool) {
+        let may = |name: &str| caller.grant.allows(name) && !self.face.tools.is_internal(name);
+        if !may(&call.tool) {
             return Err(WRONG_TOOL);
         }
+        let known = |name: &str| may(name) && self.face.tools.has(name);
+        (call.tool, call.arguments) = match meant(call.tool, call.arguments, known) {
+            Ok(meant) => meant,
+            Err(e) => return Ok(quick::answer(&call.id, &told(&e), true)),
+        };
         if !self.face.tools.has(&call.tool) {
             parts.extensions.insert(caller);
             return Ok(self.through_library(parts, bytes).await);

@@ -15,6 +15,7 @@ use super::log::{Ending, SessionLog};
 use super::memory::Memory;
 use super::model::NoModel;
 use super::remedy::UNAVAILABLE;
+use super::shown::{ButlerTools, ShownBefore};
 use super::state::{Attempt, Inner, SpawnerParts, check_trigger};
 use super::transcript::Transcript;
 use super::types::{EventKind, ModelState, SessionResult, SessionState, Trigger, TriggerError};
@@ -24,6 +25,7 @@ use base::{Backoff, SessionId, crash, task};
 use config::RuntimeKind;
 use process::Leftover;
 use store::{Store, StoreError};
+use tools::Finder;
 
 /// One butler's spawner. Cheap to clone.
 #[derive(Clone)]
@@ -59,6 +61,7 @@ impl Spawner {
             killing: CancellationToken::new(),
             tasks: TaskTracker::new(),
             tools: OnceLock::new(),
+            shown: ShownBefore::default(),
             memory: OnceLock::new(),
             parts,
         };
@@ -90,9 +93,10 @@ impl Spawner {
         self.inner.admission.queued()
     }
 
-    /// Tells the names of the butler's tools, and of those that change nothing; called once, before the first trigger.
-    pub fn set_tools(&self, names: Vec<String>, readers: BTreeSet<String>) {
-        let _ = self.inner.tools.set((names, readers));
+    /// Tells which tools sessions may have, and which of them change nothing; called once, before the first trigger.
+    pub fn set_tools(&self, finder: Arc<Finder>, readers: BTreeSet<String>) {
+        let names = finder.names().map(str::to_owned).collect();
+        let _ = self.inner.tools.set(ButlerTools { names, finder, readers });
     }
 
     /// Tells who remembers for the butler; called once, before the first trigger. The caller keeps it as long as sessions

@@ -10,6 +10,7 @@ use super::compose;
 use super::state::{Attempt, Inner, check_trigger};
 use super::types::{Trigger, TriggerError};
 use base::{HumanDuration, SessionId};
+use tools::ShownTool;
 
 /// Why a trigger would come to nothing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -33,8 +34,14 @@ pub struct Preview {
     pub system_prompt: Option<String>,
     /// What the model is asked, with the context of the request. The delimiter in it is another one each time.
     pub user_prompt: String,
-    /// The butler's tools.
+    /// The butler's tools that the session is told of.
     pub tools: Vec<String>,
+    /// Why each of them, where not all fit `tool_budget`.
+    pub chosen_tools: Option<Vec<ShownTool>>,
+    /// How many it may find and call besides.
+    pub more_tools: usize,
+    /// What their schemas cost the model, in tokens, about.
+    pub tool_tokens: u32,
     /// Built-in tools of the program that the butler's configuration grants.
     pub built_in_tools: Vec<String>,
     /// Names of the child's variables, never their values.
@@ -74,7 +81,10 @@ impl Inner {
             program: None,
             system_prompt: None,
             user_prompt: compose::user_prompt(trigger),
-            tools: self.tool_names().to_vec(),
+            tools: Vec::new(),
+            chosen_tools: None,
+            more_tools: 0,
+            tool_tokens: 0,
             built_in_tools: config.runtime.tools.clone(),
             environment: Vec::new(),
             max_turns: trigger
@@ -112,7 +122,13 @@ impl Inner {
             Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),
         };
         shown.system_prompt = Some(told.system_prompt.text());
-        shown.tools.retain(|name| !told.skills.needless_tools().contains(&name.as_str()));
+        let tools = self.session_tools(trigger, told.skills.needless_tools());
+        (shown.more_tools, shown.tool_tokens) = (tools.more(), tools.tokens);
+        shown.tools = match &tools.shown {
+            Some(chosen) => chosen.iter().map(|tool| tool.name.clone()).collect(),
+            None => tools.offered.into_iter().collect(),
+        };
+        shown.chosen_tools = tools.shown;
         match compose::composed(self, trigger, attempt, &told) {
             Ok(composed) => {
                 shown.program = Some(composed.program);

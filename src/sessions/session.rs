@@ -69,16 +69,22 @@ impl Session<'_> {
         let created = workspaces.create(self.id, told.skills.in_workspace());
         let mut workspace = created.map_err(|e| broken("the workspace", &e))?;
         // The token lives as long as this guard: exactly as long as the child.
-        let needless = told.skills.needless_tools();
-        let token = SessionToken::new(self.inner, self.id, self.trigger, needless, self.meter, &recalled)
+        let tools = self.inner.session_tools(self.trigger, told.skills.needless_tools());
+        let token = SessionToken::new(self.inner, self.id, self.trigger, &tools, self.meter, &recalled)
             .map_err(|e| broken("the session's token", &e))?;
         drop(composing);
+        if let Some(shown) = &tools.shown {
+            let (shown, more, tokens) = (shown.clone(), tools.more(), tools.tokens);
+            self.inner.tell(self.id, EventKind::Tools { shown, more, tokens });
+        }
         let mut files = Vec::new();
         let ending = match self.start(attempt, &told, &mut workspace, &mut files, &token).await {
             Ok(started) => self.attend(started, &token).await,
             Err(ending) => ending,
         };
         self.inner.parts.book.remove(&token.token.sha256());
+        // With what it found by itself.
+        self.inner.has_shown(self.trigger, token.tools_shown.chosen());
         let ending = ending.redacted();
         clear_away(self.inner, workspace, &files, &ending);
         // Until here what is written of the session is cleaned of its token.

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::budget::Meter;
+use super::choice::SessionTools;
 use super::memory::Recalled;
 use super::state::Inner;
 use super::types::Trigger;
-use access::{Grant, GrantScope, Holder, Taint, Token, ToolsSeen};
+use access::{Grant, GrantScope, Holder, Taint, Token, ToolsSeen, ToolsShown};
 use base::redact::{Passing, household};
 use base::{Secret, SessionId};
 
@@ -17,25 +18,25 @@ pub(super) struct SessionToken<'a> {
     pub token: Token,
     _hidden: Passing,
     pub tools_seen: ToolsSeen,
+    pub tools_shown: ToolsShown,
 }
 
 impl<'a> SessionToken<'a> {
-    /// `needless`: tools that the session is not offered. `told`: what memory told it.
+    /// `tools`: what the session may call and is told of. `told`: what memory told it.
     pub fn new(
         inner: &'a Inner,
         id: SessionId,
         trigger: &Trigger,
-        needless: &[&str],
+        tools: &SessionTools,
         meter: &Meter,
         told: &Recalled,
     ) -> Result<Self, getrandom::Error> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
-        let named = trigger.options.tools.as_deref();
-        let may = |name: &String| !trigger.options.reads_only || inner.reads(name);
-        let offers =
-            |name: &&String| named.is_none_or(|n| n.contains(*name)) && !needless.contains(&name.as_str()) && may(name);
-        let offered = inner.tool_names().iter().filter(offers);
+        let tools_shown = ToolsShown::default();
+        if let Some(shown) = &tools.shown {
+            tools_shown.only(shown.iter().map(|tool| (tool.name.clone(), tool.detail)));
+        }
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {
             holder: Holder::Session {
@@ -43,18 +44,19 @@ impl<'a> SessionToken<'a> {
                 context: trigger.request.clone(),
                 calls: meter.calls().clone(),
                 tools_seen: tools_seen.clone(),
+                tools_shown: tools_shown.clone(),
                 taint: Arc::new(Taint::of(&trigger.request.label().join(&told.label()))),
             },
             tenant: trigger.request.tenant_id.clone(),
             butler: Some(parts.config.name.clone()),
-            tools: Some(Arc::new(offered.cloned().collect())),
+            tools: Some(Arc::new(tools.offered.clone())),
             scopes: [GrantScope::Tools].into(),
             ends: access::ChannelEnds::default(),
             expires_at: None,
         };
         let hidden = household().hide_while(&Secret::new(token.expose().to_owned()));
         parts.book.insert_for(life, token.sha256(), grant);
-        Ok(Self { inner, token, _hidden: hidden, tools_seen })
+        Ok(Self { inner, token, _hidden: hidden, tools_seen, tools_shown })
     }
 }
 

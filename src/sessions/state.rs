@@ -1,6 +1,6 @@
 //! What one butler's spawner has and knows, for all that a session goes through.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::ops::Range;
 use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
@@ -17,6 +17,7 @@ use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::memory::Memory;
 use super::model::{ModelAccess, NoModel, resolve};
+use super::shown::{ButlerTools, ShownBefore};
 use super::transcript::Transcript;
 use super::types::{EventKind, MAX_PROMPT, SessionEvent, SessionResult, Trigger, TriggerError};
 use super::workspace::Workspaces;
@@ -68,8 +69,10 @@ pub(super) struct Inner {
     /// What still runs ends now.
     pub killing: CancellationToken,
     pub tasks: TaskTracker,
-    /// Names of the butler's tools, once they are all there; and of those without an effect.
-    pub tools: OnceLock<(Vec<String>, BTreeSet<String>)>,
+    /// The butler's tools, once they are all there.
+    pub tools: OnceLock<ButlerTools>,
+    /// Which tools conversations were shown.
+    pub shown: ShownBefore,
     /// Who remembers for the butler, if somebody does. Weak, because it asks the butler's tools, and they hold the spawner:
     /// each would keep the other, and the memory's index, for ever.
     pub memory: OnceLock<Weak<dyn Memory>>,
@@ -111,12 +114,12 @@ impl Inner {
     }
 
     pub(super) fn tool_names(&self) -> &[String] {
-        self.tools.get().map(|(all, _)| all.as_slice()).unwrap_or_default()
+        self.tools.get().map(|tools| tools.names.as_slice()).unwrap_or_default()
     }
 
     /// Whether a tool changes nothing.
     pub(super) fn reads(&self, tool: &str) -> bool {
-        self.tools.get().is_some_and(|(_, readers)| readers.contains(tool))
+        self.tools.get().is_some_and(|tools| tools.readers.contains(tool))
     }
 
     /// Who remembers what comes of this trigger, if somebody does.

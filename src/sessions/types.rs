@@ -13,6 +13,7 @@ use super::budget::Limits;
 use base::{RequestContext, SessionId, TraceContext, Trust};
 use config::RuntimeKind;
 use llm_api::Usage;
+use tools::ShownTool;
 
 /// The source of sessions that read what others wrote for a session which only the owner and the house had a part in. On
 /// whose behalf such a session is, its trust does not say.
@@ -196,6 +197,14 @@ pub enum EventKind {
     /// What memory told the session before it began, as its row has it.
     Memory {
         recalled: Value,
+    },
+    /// Which tools the session is told of, where not all fit `tool_budget`.
+    Tools {
+        shown: Vec<ShownTool>,
+        /// How many it may call besides.
+        more: usize,
+        /// What their schemas cost, about.
+        tokens: u32,
     },
     Started {
         runtime: String,

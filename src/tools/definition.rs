@@ -93,9 +93,17 @@ pub struct Definition {
     /// JSON Schema of the arguments, an object.
     pub schema: Arc<Map<String, Value>>,
     pub meta: Meta,
+    /// What people say when they need it.
+    pub examples: Vec<String>,
     /// Compiled at the first call: a household has hundreds of tools, and a day calls few of them.
     validator: OnceLock<jsonschema::Validator>,
     optional: Vec<String>,
+}
+
+impl std::fmt::Debug for Definition {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("Definition").field("name", &self.name).field("meta", &self.meta).finish_non_exhaustive()
+    }
 }
 
 /// The schema of a tool's arguments is wrong: a sentence for the tool's author.
@@ -163,9 +171,15 @@ impl Definition {
             description: description.to_owned(),
             schema: Arc::new(schema),
             meta,
+            examples: Vec::new(),
             validator,
             optional,
         })
+    }
+
+    #[must_use]
+    pub fn with_examples(self, examples: Vec<String>) -> Self {
+        Self { examples, ..self }
     }
 
     /// What a call may change; the worst case when nobody declared it.

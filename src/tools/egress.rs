@@ -81,5 +81,6 @@ pub(super) fn with_reason(def: &Definition) -> Result<Definition, SchemaError> {
     let mut schema = Value::Object((*def.schema).clone());
     schema["properties"][WHY] = json!({"type": "string",
         "description": "Why you do this; the owner is shown it where the call has to be approved"});
-    Definition::new(&def.name, &def.description, schema, def.meta.clone())
+    let made = Definition::new(&def.name, &def.description, schema, def.meta.clone())?;
+    Ok(made.with_examples(def.examples.clone()))
 }

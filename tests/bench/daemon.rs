@@ -124,6 +124,7 @@ fn session_token(supervisor: &Supervisor, butler: &str) -> Result<String, Failed
             session: SessionId::new(),
             context: Arc::new(context),
             tools_seen: ToolsSeen::default(),
+            tools_shown: Default::default(),
             taint: Default::default(),
             calls: Arc::new(CallGuard::open()),
         },

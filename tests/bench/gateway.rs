@@ -39,6 +39,7 @@ pub async fn run(args: &[String]) -> Result<(), Failed> {
             session,
             context: request.into(),
             tools_seen: Default::default(),
+            tools_shown: Default::default(),
             taint: Default::default(),
             calls: Arc::new(CallGuard::open()),
         },

@@ -4,6 +4,12 @@ description: >-
   category (unusual_for_category) usually costs, or among the largest at a merchant never seen before
   (large_at_new_merchant). compared_with is on how many earlier transactions it rests; where there are too few nothing
   is said. Unusual is not wrong: the anomaly-triage skill says how to go on.
+examples:
+  - Scan the last week for any anomalies in our payments.
+  - Was there unusual spending on my card in the past fortnight?
+  - I have a nagging feeling somebody misused my credit card on holiday.
+  - Did any shop charge us way more than it normally does?
+  - Something smells fishy about our money lately; spot weird huge purchases.
 args:
   days_back: {type: integer, default: 7, minimum: 1, maximum: 365, description: "How many days back to look."}
   sensitivity: {type: number, default: 2.5, minimum: 1, maximum: 20, description: "How far above the usual; smaller

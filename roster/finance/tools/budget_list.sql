@@ -1,6 +1,12 @@
 /*---
 description: >-
   The budgets that are set. For how much of each is spent use budget_status.
+examples:
+  - List all the budgets we have.
+  - Which budgets are currently set up, weekly and yearly?
+  - What ceilings did my husband and I agree on for eating out?
+  - Remind me of the limits we put in place last January.
+  - I forgot how much we allow ourselves for clothes each quarter.
 args:
   currency: {type: string, description: "Only this currency, ISO 4217."}
   removed: {type: boolean, default: false, description: "True lists the removed ones instead, for budget_restore."}

@@ -2,6 +2,12 @@
 description: >-
   Remove the budget of a category. Transactions stay as they are; budget_restore brings the budget back. changed is
   false if it was removed already.
+examples:
+  - Remove the dining budget.
+  - Delete our monthly budget for pets, please.
+  - The dog died, so the limit for vet costs can go.
+  - We no longer want any cap on restaurant visits.
+  - Stop nagging me about that hobby allowance; scrap it for good.
 args:
   category: {type: string, required: true, description: "The category of the budget, from budget_list."}
   period: {type: string, enum: [weekly, monthly, quarterly, yearly], required: true, description: "Its period."}

@@ -2,6 +2,12 @@
 description: >-
   Bring back a budget that was removed, with its amount and thresholds. budget_list with removed set to true lists
   them.
+examples:
+  - Restore the travel budget I removed.
+  - Bring the grocery budget back with its old thresholds.
+  - Scrapping the coffee limit was hasty, I want it again.
+  - Reinstate the clothing cap we threw out last spring.
+  - Without that ceiling I overspend on games, so undo its abolition.
 args:
   category: {type: string, required: true, description: "The category of the budget."}
   period: {type: string, enum: [weekly, monthly, quarterly, yearly], required: true, description: "Its period."}

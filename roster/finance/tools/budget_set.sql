@@ -3,6 +3,12 @@ description: >-
   Set how much may be spent on a category in each week, month, quarter or year. The same category, period and currency
   again changes it (previous_amount says what it was). From its thresholds on the owner is told by itself. It stops no
   payment.
+examples:
+  - Set a monthly grocery budget of 400 euros.
+  - Raise the transport budget to 150 dollars per month.
+  - We shouldn't blow more than ninety a week on takeaways.
+  - From now on allow the kids' toys fifty pounds each quarter.
+  - Warn me once furniture shopping passes two thousand this year.
 args:
   category: {type: string, required: true, maxLength: 60, description: 'The category, as transactions have it, or
     "all" for all spending.'}

@@ -2,6 +2,12 @@
 description: >-
   How each budget stands in its running period: spent (refunds of the category taken off), remaining (below zero if it
   is exceeded), percent, state (ok, warn, over) and days_left, the fullest first. Transfers never count.
+examples:
+  - How do our budgets stand right now?
+  - What's the status of the entertainment budget?
+  - Can I still afford sushi tonight, or is the dining allowance exhausted?
+  - How much is left for shoes until the thirty-first?
+  - Did we overshoot what we'd planned for petrol this month?
 args:
   category: {type: string, description: "Only the budgets of this category."}
   currency: {type: string, description: "Only this currency, ISO 4217."}

@@ -3,6 +3,12 @@ description: >-
   Put all transactions of the merchants that fit a pattern into one category, and if wanted keep that as a rule for
   the future. Call it with dry_run first and tell the person which merchants are meant. It returns how many change and
   the merchants' names.
+examples:
+  - Recategorize all Amazon purchases as shopping.
+  - Change the category of every Shell payment to transport in one go.
+  - Everything from the pharmacy chain belongs under health, past ones too.
+  - All those bakery visits sit in groceries; shift the lot to dining.
+  - Every Ikea entry should count as housing, now and in future.
 args:
   merchant_pattern: {type: string, required: true, maxLength: 100, description: "Any part of the merchant's name,
     upper or lower case; * stands for any text."}

@@ -2,6 +2,12 @@
 description: >-
   Income, spending and what is left (net) by week, month or quarter, newest first, for each currency. The running
   period has complete false. Transfers between own accounts are left out. With breakdown also by category.
+examples:
+  - Show the cash flow for the last quarter.
+  - What is our weekly cash flow, income against spending?
+  - Do we earn more than we burn through every month?
+  - What remains of our wages after rent, food and everything?
+  - Did we live beyond our means last autumn, salaries versus costs?
 args:
   period: {type: string, enum: [weekly, monthly, quarterly], default: monthly, description: "How long a period is."}
   months: {type: integer, default: 6, minimum: 1, maximum: 60, description: "How many months back; of weeks and

@@ -3,6 +3,12 @@ description: >-
   Pairs of transactions that may be one purchase recorded twice: same amount, currency and direction, and the same
   merchant within three days, or the same reference of the bank. Two purchases recorded as such on purpose are left
   out. It changes nothing; merge_duplicates with keep_id and duplicate_id makes one of them.
+examples:
+  - Detect duplicates in last month's entries.
+  - Are there any duplicate transactions on record?
+  - Was I perhaps charged twice for the same pizza?
+  - I fear my petrol receipts got entered double, from mail and bank.
+  - See whether identical purchases crept in more than once.
 args:
   days_back: {type: integer, default: 30, minimum: 1, maximum: 730, description: "How many days back the later one
     lies."}

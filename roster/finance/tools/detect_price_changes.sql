@@ -3,6 +3,12 @@ description: >-
   What became dearer or cheaper: regular charges whose price was steady and then changed (found_in transactions), and
   subscriptions whose price was changed on record (found_in subscription), newest first. Bills that differ every time
   are no price change.
+examples:
+  - Detect price changes in our regular charges.
+  - Which subscriptions changed their price recently?
+  - Has streaming quietly become more expensive since spring?
+  - Who has been raising fees on us behind our backs?
+  - Is my phone plan dearer or cheaper than before Christmas?
 args:
   days_back: {type: integer, default: 60, minimum: 1, maximum: 730, description: "How many days back the change lies
     at most."}

@@ -4,6 +4,12 @@ description: >-
   amount, next expected day. active is false if the last one is long past. tracked says whether a subscription or bill
   of that name is tracked. It changes nothing; offer track_subscription or track_bill for what the person wants
   reminders of.
+examples:
+  - Detect recurring payments in the ledger.
+  - Which merchants charge us on a recurring basis?
+  - Who takes money from us every month like clockwork?
+  - What regular debits am I overlooking, maybe old donations or clubs?
+  - On which day does my salary usually land, judging by past ones?
 args:
   min_occurrences: {type: integer, default: 3, minimum: 2, maximum: 100, description: "How often at least it must have
     happened."}

@@ -2,6 +2,12 @@
 description: >-
   The accounts that are known, with their ids, how many transactions each has and the day of the latest. For what
   stands on them use net_worth_history.
+examples:
+  - List all our accounts, even closed ones.
+  - Which bank accounts and cards do you know?
+  - At which banks are we customers, savings and loans included?
+  - Is my Revolut card registered with you already?
+  - I lost the overview of our credit cards and deposits, name them.
 args:
   type: {type: string, enum: [checking, savings, credit, investment, loan, cash, other], description: "Only this
     kind."}

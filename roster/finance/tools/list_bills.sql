@@ -2,6 +2,12 @@
 description: >-
   Bills of any state, latest due date first: to see when something was paid, how an amount developed, or to find the
   id of a bill to correct. For what is due next use upcoming_bills.
+examples:
+  - List all bills from last year.
+  - Show me the paid bills of the electric company.
+  - When did we settle the plumber's invoice?
+  - How has what the waterworks demand developed over the years?
+  - Did I ever pay the dentist for the crown in February?
 args:
   payee: {type: string, maxLength: 100, description: "Any part of the payee's name; * stands for any text."}
   status: {type: string, enum: [pending, overdue, paid, cancelled], description: "Only this state. overdue is pending

@@ -2,6 +2,12 @@
 description: >-
   The merchants on record, most frequent first: how their name is written, how many transactions in which currencies,
   first and last day, their most common category, and the category that new transactions would get (mapped_category).
+examples:
+  - List all distinct merchants with their counts.
+  - Which merchants appear in more than one spelling?
+  - In which shops do we buy most often?
+  - Give me an overview of every store and firm we ever paid.
+  - Where was I a customer between May and July, each name once?
 args:
   start_date: {type: string, description: "First day, YYYY-MM-DD. Leave it out for no lower end."}
   end_date: {type: string, description: "Last day, which counts whole. Leave it out for no upper end."}

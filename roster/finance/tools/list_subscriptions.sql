@@ -2,6 +2,12 @@
 description: >-
   The subscriptions with their ids, price, next renewal (soonest first) and earlier prices. For what they cost in a
   year, and whether they are still charged, use subscription_audit.
+examples:
+  - List my active subscriptions.
+  - Which subscriptions renew within the next thirty days?
+  - What memberships and streaming services have we signed up for?
+  - When does my antivirus licence run out?
+  - Is the meal kit on pause at the moment or still running?
 args:
   status: {type: string, enum: [active, paused, cancelled], description: "Only this state. Leave it out for all but
     the cancelled ones."}

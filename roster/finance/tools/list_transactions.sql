@@ -2,6 +2,12 @@
 description: >-
   Transactions, newest first, narrowed by whatever is given. Use it to find single entries and their ids; for sums use
   spending_summary. If as many rows come back as limit allows there may be more: ask again with offset.
+examples:
+  - List the transactions of last Tuesday.
+  - Show every transaction above 200 euros in March.
+  - What exactly did I buy at the hardware store yesterday?
+  - Has the refund for the boots arrived on our giro yet?
+  - Find the payment for the concert tickets, sometime around Easter.
 args:
   start_date: {type: string, description: "First day, YYYY-MM-DD in the owner's time zone, or a moment in RFC 3339.
     Leave it out for no lower end."}

@@ -3,6 +3,12 @@ description: >-
   Note that a bill was paid. If it comes again the next one is made, with its date and the expected amount
   (next_bill). With transaction_id the transaction that paid it is linked. already_paid is true if it was paid before;
   nothing is doubled then. To find out which bills the ledger shows as paid use reconcile_bills. It moves no money.
+examples:
+  - Mark the electricity bill as paid.
+  - I paid the phone bill this morning.
+  - The rent went out by transfer today, tick it off.
+  - I just settled the chimney sweep's invoice in cash.
+  - The kindergarten got its money on Friday, slightly more than asked.
 args:
   bill_id: {type: string, format: uuid, required: true, description: "From upcoming_bills or list_bills."}
   paid_at: {type: string, description: "When: a day or a moment, not in the future. Left out: the transaction's time,

@@ -2,6 +2,12 @@
 description: >-
   Write down what stands on an account on a day, for the course of the net worth. The same account and day again is
   corrected (previous_balance says what it was). It returns the stored row.
+examples:
+  - "Take a net worth snapshot: savings at ING, 12,000 euros."
+  - Write down today's balance of my depot for the net worth.
+  - My nest egg at Barclays stands at eight thousand three hundred.
+  - We still owe 140,000 on the mortgage as of New Year's Eve.
+  - After payday the current balance is 3,250, please keep that figure.
 args:
   account: {type: string, required: true, maxLength: 120, description: "The account by name, the same each time. No
     account number; the last four digits at most."}

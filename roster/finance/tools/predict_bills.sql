@@ -3,6 +3,12 @@ description: >-
   Payments to expect that no tracked bill covers yet: later dates of recurring bills (basis bill), and charges that
   come again by the ledger without being tracked as a bill or subscription (basis history). The amounts are
   expectations. Offer track_bill for what the person wants to be reminded of.
+examples:
+  - Predict the bills for the next two months.
+  - Which bills can you predict that aren't tracked yet?
+  - What costs will probably hit us in autumn that I haven't noted?
+  - Any invoices likely to turn up that nobody has told you about?
+  - I'm dreading surprises; guess which payments come again before summer.
 args:
   days_ahead: {type: integer, default: 30, minimum: 1, maximum: 400, description: "How many days ahead to look."}
   currency: {type: string, description: "Only this currency, ISO 4217."}

@@ -2,6 +2,12 @@
 description: >-
   Which category new transactions of a merchant get: rules of the person and what was learned. Use it to explain a
   category or to find a mapping to forget.
+examples:
+  - Recall the merchant mappings for supermarkets.
+  - Which mappings put a merchant under travel?
+  - Why does Uber always end up as transport?
+  - What rules have you got for sorting new purchases?
+  - Explain how you decide that Decathlon counts as leisure.
 args:
   merchant_pattern: {type: string, maxLength: 100, description: "Any part of the merchant's name; * stands for any
     text."}

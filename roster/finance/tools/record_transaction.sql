@@ -5,6 +5,12 @@ description: >-
   track_bill. It returns the stored row; already_recorded is true if the very same one was there before, which is then
   kept once. Left without category it takes the one learned for the merchant (category_from is mapping) or
   "uncategorized".
+examples:
+  - Record a transaction of 23 euros at Rewe today.
+  - Please record that grandma gave me a hundred in cash.
+  - I just had lunch for 14 euros at the noodle bar.
+  - The garage took 380 for new brakes, I paid by card.
+  - My sister gave back the sixty pounds for the festival.
 args:
   posted_at: {type: string, description: "When it was booked: a day (2026-03-31) or a moment in RFC 3339 with its
     offset, not in the future. Left out: today."}

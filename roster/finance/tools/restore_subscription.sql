@@ -2,6 +2,12 @@
 description: >-
   Take the cancellation of a subscription back: it is active again, with its price and dates as they were.
   list_subscriptions with status cancelled lists them.
+examples:
+  - Restore the Audible subscription.
+  - Undo the cancellation of my gym subscription.
+  - I changed my mind about quitting the newspaper, keep it going.
+  - They talked me into staying with Netflix, so it's active again.
+  - I told you the cloud storage had ended, but it hasn't.
 args:
   subscription_id: {type: string, format: uuid, required: true, description: "The id of the cancelled subscription."}
 returns: row

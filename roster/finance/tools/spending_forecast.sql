@@ -4,6 +4,12 @@ description: >-
   of the last three months on record (usual_rest), or what is known to be due (known_due: unpaid bills and renewals)
   if that is more. projected is null with no earlier month on record: then nothing can be said. Name based_on_months
   with it; it is an estimate.
+examples:
+  - Forecast our spending for this month.
+  - Give me a spending forecast till the end of the month.
+  - Where will we end up by the thirtieth if things go on so?
+  - Roughly how much is this month going to cost us altogether?
+  - At this pace, will our expenses exceed three thousand in the end?
 args:
   currency: {type: string, description: "Only this currency, ISO 4217."}
 returns: rows

@@ -4,6 +4,12 @@ description: >-
   first. Currencies are never added up. Transfers between own accounts are left out (ask for category_filter transfer
   to see them), and refunds stand under received. Use it for "what did we spend on …"; the entries behind a sum are in
   list_transactions.
+examples:
+  - Give me a spending summary for March.
+  - Sum up how much we spent on groceries this week.
+  - What did the Italy trip devour in total last August?
+  - How much money went to restaurants since New Year?
+  - Break down where last month's salary disappeared to, shop by shop.
 args:
   start_date: {type: string, description: "First day, YYYY-MM-DD. Left out: the first of the month of end_date."}
   end_date: {type: string, description: "Last day, which counts whole. Left out: today."}

@@ -5,6 +5,12 @@ description: >-
   not_charged_lately, charged_though_paused, charged_though_cancelled); and untracked, the regular charges of the
   ledger that look like subscriptions but are not tracked. Use it for "what do I pay for all that" and before advising
   what could be cancelled.
+examples:
+  - Do a subscription audit.
+  - Audit my subscriptions and tell me the yearly total.
+  - What do I pay for all that streaming and software stuff annually?
+  - Which memberships could I drop to save some money?
+  - Am I still being charged for anything I quit or paused?
 args:
   currency: {type: string, description: "Only this currency, ISO 4217."}
 returns: value

@@ -3,6 +3,12 @@ description: >-
   Suggest a category for transactions: by the person's rule or what was learned for the merchant (mapping), else by
   what the same merchant mostly had (history). suggestion is null where neither knows: decide from the merchant and
   description, or ask. It changes nothing; update_transaction does.
+examples:
+  - Suggest categories for the uncategorized entries.
+  - Which category would you suggest for this payment?
+  - Where would you file the purchases that have no label yet?
+  - A strange charge from SumUp came in, what kind might it be?
+  - Help me sort the leftover unassigned bookings, propose something.
 args:
   transaction_ids: {type: array, items: {type: string, format: uuid}, description: "From list_transactions. Leave it
     out for the newest that are uncategorized."}

@@ -3,6 +3,12 @@ description: >-
   Name an account (a bank account, card, loan or purse), so that transactions, bills and subscriptions can refer to
   it. It returns the row with its id; already_tracked is true if it was known, and is then kept once. With account_id
   it corrects that account or closes it.
+examples:
+  - Track my new savings account at ING.
+  - Track our account at the credit union, it's a checking one.
+  - I opened a giro with N26, so please know about it.
+  - My wife has a fresh Mastercard ending in 4417.
+  - We closed the building loan at Sparkasse, it is history now.
 args:
   institution: {type: string, required: true, maxLength: 120, description: "The bank or provider."}
   type: {type: string, enum: [checking, savings, credit, investment, loan, cash, other], required: true, description:

@@ -4,6 +4,12 @@ description: >-
   correct one. The same payee and due date again corrects the one there (already_tracked is true, previous_amount and
   previous_due_date say what changed); a recurring bill that was only expected about then becomes the real one. When
   it has been paid use mark_bill_paid. It pays nothing.
+examples:
+  - Track the water bill, 85 euros due on the 15th.
+  - "Add a bill: 240 to the dentist by Friday."
+  - The roofer sent an invoice, 310 euros to pay before June ends.
+  - Rent of 950 must go out on the first of each month.
+  - The speeding fine is forty and they want it within two weeks.
 args:
   payee: {type: string, required: true, maxLength: 200, description: "Who is to be paid."}
   amount: {type: number, required: true, description: "How much, above zero."}

@@ -4,6 +4,12 @@ description: >-
   and when its price or date changed: the same service again corrects the one there (already_tracked is true,
   previous_amount says an earlier price, which is kept). When it ends use cancel_subscription. It cancels and buys
   nothing.
+examples:
+  - Track my Netflix subscription, 13 euros monthly.
+  - Add a subscription to the Guardian, 120 pounds a year.
+  - I signed up for online yoga, nineteen a month, renewing on the 3rd.
+  - Spotify now costs 12.99 instead of 10.99, from May.
+  - I started a free trial of a language app that ends Sunday.
 args:
   service: {type: string, required: true, maxLength: 200, description: "The service, by name. Two subscriptions of one
     service need two names."}

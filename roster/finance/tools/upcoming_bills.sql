@@ -3,6 +3,12 @@ description: >-
   The unpaid bills that are due from today on, soonest first. days_until is below zero and state overdue for those
   past their date. currency_total is the sum of all rows of that currency. For paid bills use list_bills, for what is
   not tracked yet but may come predict_bills.
+examples:
+  - Show the upcoming bills.
+  - Which unpaid bills are due in the next two weeks?
+  - What do I have to pay before the weekend?
+  - Am I late with any payment, is something overdue?
+  - How much must I keep ready for invoices until payday?
 args:
   days_ahead: {type: integer, default: 14, minimum: 0, maximum: 730, description: "How many days ahead to look."}
   include_overdue: {type: boolean, default: false, description: "True lists those too whose date is past."}

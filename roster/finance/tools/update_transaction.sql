@@ -2,6 +2,12 @@
 description: >-
   Correct a transaction. Give only what changes; the rest stays. What it said before comes back as previous and is
   kept. For many transactions of one merchant use bulk_recategorize; for one that never happened delete_transaction.
+examples:
+  - Update that transaction, it was 45 euros, not 54.
+  - Correct the date of the pharmacy transaction to Monday.
+  - The bike repair wasn't leisure, file it under transport.
+  - I mistyped the florist's name, it should be Blossom.
+  - The cinema tickets were in dollars rather than euros, fix that.
 args:
   transaction_id: {type: string, format: uuid, required: true, description: "From list_transactions."}
   category: {type: string, maxLength: 60, description: "The right category."}

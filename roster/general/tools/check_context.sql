@@ -3,6 +3,12 @@ description: >-
   The context signals that hold now: what the person's days are like (travelling, ill, on leave, guests), what was said
   about each, and until when. Look here before you suggest or plan something. An empty list: nothing out of the
   ordinary.
+examples:
+  - Check my context before planning anything.
+  - Which context signals hold at the moment?
+  - Do you know whether I'm supposed to be off sick or away?
+  - Is anything out of the ordinary going on with me these days?
+  - Before you suggest dinner, are visitors staying with us now?
 args:
   at: {type: string, description: "What will still hold then: a day, YYYY-MM-DD, or a moment that lies ahead. Leave it
     out for now."}

@@ -3,6 +3,12 @@ description: >-
   Make a collection: a named place for items of one sort, such as groceries, wines or garden ideas. Look with
   collection_list first. A name that is there already gives that collection (already_there true); a new description
   replaces its old one.
+examples:
+  - Create a collection for wines.
+  - Make a new collection named garden ideas.
+  - I want a place to keep the recipes of my grandmother.
+  - Start a packing list for camping trips.
+  - From now on I'd like to jot down films worth watching somewhere.
 args:
   name: {type: string, required: true, minLength: 1, maxLength: 100, description: "What the person calls it. Capitals
     make no difference."}

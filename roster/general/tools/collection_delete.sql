@@ -2,6 +2,12 @@
 description: >-
   Delete a collection with all items in it. If the person did not name it exactly, or it has items they may not think
   of, ask first. collection_restore with the same id brings everything back. To delete one item use item_delete.
+examples:
+  - Delete the collection of board games.
+  - Throw away the whole wedding collection with everything in it.
+  - The renovation is over, the entire list of paint ideas can go.
+  - I've sold my vinyl records, wipe out that complete catalogue.
+  - We don't need the baby names any more, bin them all.
 args:
   collection_id: {type: string, format: uuid, required: true, description: "The id that collection_list gave."}
 returns: row

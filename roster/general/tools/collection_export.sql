@@ -2,6 +2,12 @@
 description: >-
   All items of one collection as they are, oldest first: to show a whole list, or to hand it on. item_search finds
   single ones.
+examples:
+  - Export my book collection.
+  - Give me the whole collection of recipes to hand on.
+  - Read out everything on the shopping list.
+  - I want to send my brother the full inventory of our tools.
+  - Print all my cheese tasting notes from first to last.
 args:
   collection_name: {type: string, required: true, minLength: 1, maxLength: 100, description: "Its name."}
   limit: {type: integer, default: 500, minimum: 1, maximum: 500, description: "At most so many rows. As many as that

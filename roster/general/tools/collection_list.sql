@@ -1,6 +1,12 @@
 /*---
 description: >-
   The collections, by name, each with the number of its items and when one last changed. item_search looks into them.
+examples:
+  - List my collections by name.
+  - Which collections do you keep, and how many items in each?
+  - What sorts of things have I been jotting down with you so far?
+  - Do we already have somewhere for gift ideas?
+  - Which of my notebooks and catalogues got touched since Monday?
 args:
   changed_since: {type: string, description: "Only those in which an item was added or changed since this day
     (YYYY-MM-DD) or moment."}

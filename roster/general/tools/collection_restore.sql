@@ -1,6 +1,12 @@
 /*---
 description: >-
   Bring back a deleted collection with its items. collection_list with deleted set to true lists them.
+examples:
+  - Restore the deleted wine collection.
+  - Bring the garden collection back with all its items.
+  - I shouldn't have thrown out the whole packing list, retrieve it.
+  - My wife still needs those baby names we binned, all of them.
+  - Wiping the stamp catalogue was premature, get everything back.
 args:
   collection_id: {type: string, format: uuid, required: true, description: "The id of the deleted collection."}
 returns: row

@@ -1,6 +1,12 @@
 /*---
 description: >-
   One item whole, with the number of its earlier versions and the last of them.
+examples:
+  - Get the item on the Barolo with all its details.
+  - Show that one item whole, with its earlier version.
+  - What did my note about the boiler say before I changed it?
+  - Open the lasagne recipe completely, ingredients, steps and all.
+  - Tell me everything you stored on that blue sofa.
 args:
   item_id: {type: string, format: uuid, required: true, description: "The id that item_search or item_create gave."}
 returns: row

@@ -1,6 +1,12 @@
 /*---
 description: >-
   Bring back a deleted item. item_search with deleted set to true finds them.
+examples:
+  - Restore the item I deleted this morning.
+  - Bring back the deleted item about the lawnmower.
+  - I struck off cheese too early, undo that on the shopping list.
+  - That pancake recipe I tossed out, I'd like it returned.
+  - Oops, the tent entry should not have been removed, recover it.
 args:
   item_id: {type: string, format: uuid, required: true, description: "The id of the deleted item."}
 returns: row

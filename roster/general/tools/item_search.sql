@@ -3,6 +3,12 @@ description: >-
   Find items, newest first, in one collection or in all. Conditions go together: query (the item's data contains this
   object exactly), tags (it has all of them), text (all these words occur somewhere in it), due_by (it is due on or
   before that day and not done; then the earliest is first). Begin with text; use query where keys and values are known.
+examples:
+  - Search the items for anything about plumbing.
+  - Find all items tagged birthday.
+  - What's still open on my to-do list by Friday?
+  - Did I ever write down a red wine from Portugal?
+  - Where did I note the size of the curtains?
 args:
   collection_name: {type: string, minLength: 1, maxLength: 100, description: "Only in this one."}
   query: {type: object, description: 'What data contains, such as {"done": false} or {"room": {"floor": 2}}.'}

@@ -3,6 +3,12 @@ description: >-
   Note what the person's days are like just now, so that plans and messages fit. Use it when they say so (ill, on leave,
   travelling, guests, in an exam week), not for what holds for good: that goes to memory. A signal of the same type is
   replaced. It ends by itself.
+examples:
+  - Set my context to travelling until Sunday.
+  - "Set a context signal: exam week for the next five days."
+  - I'm down with the flu, lying in bed today.
+  - My parents are visiting us over the weekend.
+  - I'm on leave from tomorrow, beach and no work till the twentieth.
 args:
   signal_type: {type: string, required: true, pattern: "^[a-z][a-z0-9_]{1,39}$", description: "A word for it:
     travelling, ill, on_leave, busy, focus, guests, sleeping, celebrating, or another of that form. Take the same word

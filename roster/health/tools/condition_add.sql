@@ -3,6 +3,12 @@ description: >-
   Put a condition on record: a diagnosis, an allergy, an injury, a pregnancy. Only what the person says that they have
   or had; never conclude one from symptoms or measurements. Returns the row with its id; already_listed is true if it
   was on record before, which is then kept once.
+examples:
+  - Please add asthma to my health conditions
+  - Put my peanut allergy on record as a condition
+  - My dermatologist says these flaky elbows are psoriasis
+  - Turns out I'm expecting, twelve weeks along already
+  - The X-ray showed I broke my wrist skiing
 args:
   name: {type: string, required: true, description: "What it is called, in the person's words: migraine."}
   status: {type: string, enum: [active, managed, resolved], description: "active: it troubles them; managed: under

@@ -1,6 +1,12 @@
 /*---
 description: >-
   The person's conditions by name, with how many symptoms of the last 30 days belong to each and when the last one was.
+examples:
+  - List all my health conditions
+  - Which conditions of mine are currently active?
+  - What diagnoses do you have on file for me?
+  - A new dentist asks which illnesses and allergies I've got
+  - Which chronic problems am I supposed to be dealing with at the moment?
 args:
   status: {type: string, enum: [active, managed, resolved], description: "Leave it out for all."}
   name: {type: string, description: "Only those with this text in their name."}

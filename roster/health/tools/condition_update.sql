@@ -2,6 +2,12 @@
 description: >-
   Change the state of a condition, or correct what is on record about it. Give only what changes; the rest stays. What
   it said before comes back as previous and is kept.
+examples:
+  - Update my asthma condition to managed
+  - Change the status of my tendonitis condition to resolved
+  - My sprained ankle has fully healed, mark it as over
+  - Doctor says my high cholesterol is now well under control
+  - The arthritis was actually diagnosed in 2019, correct that
 args:
   condition_id: {type: string, format: uuid, required: true, description: "The id that condition_add or condition_list
     gave."}

@@ -4,6 +4,12 @@ description: >-
   days, the active and managed conditions, the symptoms and meals of the last days. Use it to prepare a check-in or a
   visit to the doctor; for how something develops use trend_report or measurement_trend. None found: nothing of what was
   asked for is on record.
+examples:
+  - Give me a summary of my health this week
+  - Show my overall health status at a glance
+  - I'm seeing my GP tomorrow, what should I tell her about my body?
+  - How am I doing overall, vitals, pills, complaints, food and all?
+  - Prepare me an overview for Thursday's check-up with the cardiologist
 args:
   days: {type: integer, default: 7, minimum: 1, maximum: 90, description: "How many days, today included, count for
     adherence, symptoms and meals."}

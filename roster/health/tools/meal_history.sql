@@ -2,6 +2,12 @@
 description: >-
   Meals, newest first, of one type or all, within a span of days. For sums and averages use nutrition_summary. If as
   many rows come back as limit allows there may be more: ask again with offset.
+examples:
+  - Show my meal history for last week
+  - List every meal with pasta this month
+  - What did I have for supper on Tuesday?
+  - When was the last time I ate sushi?
+  - Which breakfasts have I eaten since Sunday?
 args:
   type: {type: string, enum: [breakfast, lunch, dinner, snack], description: "Leave it out for all."}
   start_date: {type: string, description: "First day, YYYY-MM-DD in the owner's time zone, or a moment in RFC 3339

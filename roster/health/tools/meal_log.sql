@@ -2,6 +2,12 @@
 description: >-
   Log one meal or snack, or a drink that counts. Use it whenever the person says what they ate. Returns the stored row
   with its id; already_logged is true if the same meal at the same moment was there before, which is then kept once.
+examples:
+  - Log my meal, chicken salad with rice
+  - "Record a meal: lentil soup and bread for dinner"
+  - Had two slices of toast and an egg this morning
+  - Just grabbed a banana and a latte between appointments
+  - We ordered pepperoni pizza tonight and I finished four pieces
 args:
   type: {type: string, enum: [breakfast, lunch, dinner, snack], required: true, description: "Which meal; what is
     between meals, drinks too, is snack."}

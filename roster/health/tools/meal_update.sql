@@ -2,6 +2,12 @@
 description: >-
   Correct a meal, or add to it what was learned later (its nutrition, how it agreed with them). Give only what changes;
   the rest stays. What it said before comes back as previous and is kept.
+examples:
+  - Update my lunch meal, it was turkey not ham
+  - Correct the calories of that meal to 640
+  - The sandwich I told you about was actually eaten at three
+  - That stew left me bloated and gassy, note it with yesterday's dinner
+  - It was brown rice and a smaller portion of salmon than I said
 args:
   meal_id: {type: string, format: uuid, required: true, description: "The id that meal_log or meal_history gave."}
   type: {type: string, enum: [breakfast, lunch, dinner, snack], description: "The right type."}

@@ -2,6 +2,12 @@
 description: >-
   Measurements, newest first, of one kind or of all, within a span of days. If as many rows come back as limit allows
   there may be more: ask again with offset.
+examples:
+  - Show the history of my glucose measurements
+  - List all measurements taken in March
+  - What did my blood sugar readings look like each day last week?
+  - Print every pressure value since I changed cuffs, one by one
+  - How many hours did I sleep on each night of the holidays?
 args:
   kind: {type: string, enum: [weight, blood_pressure, heart_rate, temperature, glucose, steps, sleep],
     description: "What was measured. Leave it out for all kinds."}

@@ -1,6 +1,12 @@
 /*---
 description: >-
   The most recent measurement of one kind: its value, unit, moment and id.
+examples:
+  - What is my latest weight measurement?
+  - Give me the latest blood pressure measurement
+  - How heavy was I when I last stepped on the scale?
+  - The nurse wants my most recent pulse
+  - What did the glucose meter say last time?
 args:
   kind: {type: string, enum: [weight, blood_pressure, heart_rate, temperature, glucose, steps, sleep], required: true,
     description: "What was measured."}

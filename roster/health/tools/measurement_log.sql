@@ -3,6 +3,12 @@ description: >-
   Log one measurement of the person's body. Use it whenever the person reports a number they measured. It returns the
   stored row with its id; already_logged is true if the very same reading at the same moment was there before, which
   is then kept once.
+examples:
+  - Log a measurement, weight 81.4 kilos
+  - Record my blood pressure measurement, 128 over 82
+  - The scale said 76 and a half this morning
+  - I've got a fever, thermometer shows 38.7
+  - Slept six hours and walked eleven thousand steps yesterday
 args:
   kind: {type: string, enum: [weight, blood_pressure, heart_rate, temperature, glucose, steps, sleep], required: true,
     description: "What was measured."}

@@ -5,6 +5,12 @@ description: >-
   For blood_pressure the numbers are the systolic ones, and diastolic_average stands beside them. A direction is steady
   while the line stays within the scatter of ordinary days. direction is null for a single reading and slope_per_week
   for readings less than three days apart: that is not known then, and should not be claimed.
+examples:
+  - Show the trend of my weight measurements over three months
+  - What is the trend in my blood pressure measurements?
+  - Am I getting slimmer or heavier since I started jogging?
+  - Has my pulse at rest been going down with the training?
+  - Is my sleep getting shorter these past six weeks?
 args:
   kind: {type: string, enum: [weight, blood_pressure, heart_rate, temperature, glucose, steps, sleep], required: true,
     description: "What was measured."}

@@ -2,6 +2,12 @@
 description: >-
   Correct a measurement that was logged wrongly. Give only what changes; the rest stays. What it said before its
   latest correction comes back as previous and is kept.
+examples:
+  - Update that measurement, I weigh 82 not 28
+  - Correct yesterday's glucose measurement to 6.1
+  - I mistyped, the upper pressure number was 135 instead of 153
+  - The step count I gave you belongs to Saturday, not Sunday
+  - Note with that pulse reading that I'd just climbed stairs
 args:
   measurement_id: {type: string, format: uuid, required: true, description: "The id that measurement_log,
     measurement_latest or measurement_history gave."}

@@ -5,6 +5,12 @@ description: >-
   and adherence can be told later. Returns the row with its id; already_listed is true if the same medication in the
   same strength was on the list before, which is then kept once. A changed strength or timing of what is on the list is
   medication_update.
+examples:
+  - Add Metformin 500 mg twice daily to my medications
+  - Put a new medication on my list, lisinopril every morning
+  - From today I'm on antibiotics three times a day for a week
+  - The doctor prescribed an asthma inhaler, two puffs at bedtime
+  - I've started taking vitamin D capsules with breakfast
 args:
   name: {type: string, required: true, description: "What it is called, as on the box: Metformin."}
   dosage: {type: string, required: true, description: 'How much one dose is, with its unit: "500 mg", "2 puffs". Ask

@@ -2,6 +2,12 @@
 description: >-
   Take a dose out of the record that was not taken at all, or logged twice. medication_dose_restore with the same id
   brings it back. A dose that was left out on purpose is medication_log_dose with skipped instead.
+examples:
+  - Delete the medication dose recorded at eight
+  - Remove the duplicate dose of ibuprofen medication
+  - I told you I swallowed my statin, but it's still in the box
+  - You counted tonight's insulin injection twice, drop one
+  - Cancel that noon aspirin entry, I never actually took it
 args:
   dose_id: {type: string, format: uuid, required: true, description: "The id that medication_log_dose or
     medication_history gave."}

@@ -4,6 +4,12 @@ description: >-
   adherence counts what was due: taken, skipped on purpose, missed (due more than two hours ago and not logged), percent
   of what was due. Without one (basis logged) it only tells taken from skipped, and due and missed are null: not known,
   and not to be claimed. If as many doses come back as limit allows there may be more: ask again with offset.
+examples:
+  - Show the medication history for my blood thinner
+  - How was my adherence to the thyroid medication last month?
+  - How often did I forget my evening pill in April?
+  - When did I take paracetamol over the past few days?
+  - Have I been good about using my nasal spray regularly?
 args:
   medication_id: {type: string, format: uuid, required: true, description: "The id that medication_list gave."}
   start_date: {type: string, description: "First day, YYYY-MM-DD in the owner's time zone, or a moment in RFC 3339

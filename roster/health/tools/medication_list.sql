@@ -2,6 +2,12 @@
 description: >-
   The person's medications by name: dosage, frequency, schedule, the next dose that is due, and what is left of the
   stock (stock_left, runs_out_on: a past day is since when it is empty; null where none was counted). For what was really taken use medication_history.
+examples:
+  - List all my current medications
+  - Show my medication list with dosages
+  - Which pills am I on and when is the next one due?
+  - How many antidepressant tablets have I got left in the box?
+  - The pharmacist asks what I'm taking these days
 args:
   active_only: {type: boolean, default: true, description: "False lists the stopped ones too, for example for
     medication_restore."}

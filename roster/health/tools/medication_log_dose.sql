@@ -4,6 +4,12 @@ description: >-
   with its id. already_logged is true if a dose of that moment was there before (without taken_at: of the last five
   minutes), which is then kept once and takes over what is said now. taken_before lists other doses of the last four
   hours, not skipped: tell the person if there is one.
+examples:
+  - Log a dose of my medication now
+  - Record that I took my medication dose at seven
+  - Just swallowed an ibuprofen with a glass of water
+  - I left out my water pill today because I felt dizzy
+  - Gave myself the insulin shot right before supper
 args:
   medication_id: {type: string, format: uuid, required: true, description: "The id that medication_list gave."}
   taken_at: {type: string, format: date-time, description: "When, RFC 3339 with the offset. Leave it out if it was just

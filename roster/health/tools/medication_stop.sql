@@ -2,6 +2,12 @@
 description: >-
   The person takes a medication no longer. It leaves the list and nothing of it is due any more; its history stays, and
   medication_restore puts it back. One that was stopped before stays as it was. Never call it on your own judgement.
+examples:
+  - Stop my cortisone medication
+  - I no longer take that medication, end it
+  - I've finished the course of penicillin, no more of those
+  - The doctor took me off the sleeping pills for good
+  - These statins gave me muscle cramps so I quit them
 args:
   medication_id: {type: string, format: uuid, required: true, description: "The id that medication_add or
     medication_list gave."}

@@ -4,6 +4,12 @@ description: >-
   active and managed conditions, and, for a span of days, how many doses and units fall into it and whether the stock is
   enough (enough is null where the stock or the schedule isn't known). Times of day are those of the owner's zone at
   home. None found: nothing is taken and no condition is on record.
+examples:
+  - Make a medication snapshot for my travel to Spain
+  - Prepare a travel list of my medications for doctors abroad
+  - How many tablets must I pack for ten days in Greece?
+  - Customs may ask about my syringes, give me a sheet of what I take
+  - Will my inhaler last through three weeks of backpacking?
 args:
   start_date: {type: string, description: "First day away, YYYY-MM-DD. Leave it out, with end_date, for a list without
     amounts."}

@@ -3,6 +3,12 @@ description: >-
   Change how a medication is taken, or correct what is on record about it. Give only what changes; the rest stays. A new
   schedule holds from now on; what was due before stays as it was. What the row said before comes back as previous and
   is kept. To end a medication use medication_stop.
+examples:
+  - Update my medication dosage to 1000 mg
+  - Change the schedule of my blood pressure medication to evenings
+  - My doctor doubled the thyroid tablets starting tomorrow
+  - I bought another box, so there are sixty capsules now
+  - Quit nagging me when I forget the magnesium, no more reminders for it
 args:
   medication_id: {type: string, format: uuid, required: true, description: "The id that medication_add or
     medication_list gave."}

@@ -3,6 +3,12 @@ description: >-
   What the meals of a span of days come to: totals, the average of the days that have numbers, totals by type of meal
   and by day. meals_without_numbers says how many meals the sums leave out: say so whenever it isn't 0. None found: no
   meal was logged then.
+examples:
+  - Give me a nutrition summary for this week
+  - Summarize my nutrition from Monday to Friday
+  - How many calories did I eat in total yesterday?
+  - Am I getting enough protein and fiber on an average day?
+  - How much sugar and salt did my food add up to last month?
 args:
   start_date: {type: string, required: true, description: "First day, YYYY-MM-DD in the owner's time zone."}
   end_date: {type: string, required: true, description: "Last day, which counts whole. At most 366 days."}

@@ -3,6 +3,12 @@ description: >-
   Keep a note of what was read or told about health: an article, what the doctor explained, a leaflet. Returns the row
   with its id; already_saved is true if the same note was there before, which is then kept once. Facts about the person
   belong to conditions, medications and memory instead.
+examples:
+  - Save this research article on vitamin B12
+  - Keep a research note about the caffeine study
+  - I read that magnesium may ease migraines, write down what the paper says
+  - My doctor explained how statins work, hold on to that for later
+  - Here's a link about tinnitus therapy, store it with my reading
 args:
   title: {type: string, required: true, description: "What it is about, short and unlike the other titles."}
   content: {type: string, required: true, description: "What it says, as the source says it, with its limits: how many

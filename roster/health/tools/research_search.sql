@@ -2,6 +2,12 @@
 description: >-
   Notes of research that match everything that is given, newest first, with the beginning of each. With research_id:
   that one note, whole. What a note says is its source's word, not established and not about this person.
+examples:
+  - Search my research notes for turmeric
+  - Find the research I saved about insomnia
+  - Where was that article I read about gluten and joint pain?
+  - Which clinical studies on acupuncture have I kept?
+  - Pull up the leaflet on cortisone side effects I filed away
 args:
   query: {type: string, description: "Words that all occur in title, content or tags; beginnings of words find more."}
   tags: {type: array, items: {type: string}, description: "Only notes with all of these tags."}

@@ -3,6 +3,12 @@ description: >-
   The notes of research about a condition or with some tags, to be summed up: how many there are, their tags with
   counts, and the newest with as much text as fits. You write the summary, naming titles and sources; left_out says how
   many notes are not among the texts. None found: there is no such note.
+examples:
+  - Summarize my research about migraine
+  - Sum up all the research notes tagged diet
+  - What does everything I've read about reflux boil down to?
+  - Condense my collected articles on menopause into a few paragraphs
+  - Draw the key points together from all those papers on back pain
 args:
   condition_id: {type: string, format: uuid, description: "Only notes about this condition. Leave it out for all."}
   tags: {type: array, items: {type: string}, description: "Only notes with all of these tags."}

@@ -2,6 +2,12 @@
 description: >-
   Correct a note of research, or add to it. Give only what changes; the rest stays. What it said before comes back as
   previous and is kept.
+examples:
+  - Update the research note on tinnitus
+  - Correct the title of my sleep research
+  - Append the second half of the article to what I saved about cholesterol
+  - The web link on that vaccine leaflet is wrong, swap it
+  - Tag the ginger study with nausea and file it under my pregnancy
 args:
   research_id: {type: string, format: uuid, required: true, description: "The id that research_save or research_search
     gave."}

@@ -2,6 +2,12 @@
 description: >-
   Delete a symptom that should not have been logged. It no longer counts anywhere; symptom_restore with the same id
   brings it back. For a wrong severity or time use symptom_update instead.
+examples:
+  - Delete the headache symptom from this morning
+  - Remove that symptom, I logged it by mistake
+  - I wasn't really nauseous on Monday, strike that from the record
+  - The rash was just lipstick, forget I complained about it
+  - You put down my toothache twice, take one away
 args:
   symptom_id: {type: string, format: uuid, required: true, description: "The id that symptom_log, symptom_history or
     symptom_search gave."}

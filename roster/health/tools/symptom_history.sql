@@ -2,6 +2,12 @@
 description: >-
   All symptoms, newest first, within a span of days. By name or severity use symptom_search. If as many rows come back
   as limit allows there may be more: ask again with offset.
+examples:
+  - Show my symptom history for the past month
+  - List all symptoms since the first of June
+  - What ailments have I complained about lately?
+  - Run through everything that hurt or itched during our holiday
+  - How did I feel day by day last week, every ache included?
 args:
   start_date: {type: string, description: "First day, YYYY-MM-DD in the owner's time zone, or a moment in RFC 3339
     with its offset. Leave it out for no lower end."}

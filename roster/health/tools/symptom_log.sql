@@ -2,6 +2,12 @@
 description: >-
   Log one symptom of the person: a complaint, how severe, when. Call it once for each symptom. Returns the stored row
   with its id; already_logged is true if the same symptom at the same moment was there before, which is then kept once.
+examples:
+  - Log a symptom, headache severity six
+  - Record the symptom dizziness, moderate, since noon
+  - My throat is scratchy and swallowing hurts quite badly
+  - I've had a pounding pain behind my eyes since lunch
+  - Woke up with a stiff neck, about four out of ten
 args:
   name: {type: string, required: true, description: "What it is, short, and the same words each time: headache. Look
     with symptom_search how it was called before."}

@@ -1,6 +1,12 @@
 /*---
 description: >-
   Bring back a deleted symptom. symptom_history with deleted set to true lists them.
+examples:
+  - Restore the symptom I deleted
+  - Bring back the deleted cough symptom from Tuesday
+  - My heartburn entry shouldn't have been erased, put it back
+  - I was feverish that night after all, recover the chills you removed
+  - Undo taking out my knee pain from Sunday
 args:
   symptom_id: {type: string, format: uuid, required: true, description: "The id of the deleted symptom."}
 returns: row

@@ -2,6 +2,12 @@
 description: >-
   Symptoms that match everything that is given, newest first: by name, severity, condition, days. Use it for "how often
   did I have headaches above 6 since June" and to find how a symptom was called before.
+examples:
+  - Search my symptoms for nausea above six
+  - Find every back pain symptom since June
+  - How many times did I have migraines this spring?
+  - Which of my really bad cramps were related to endometriosis?
+  - Has my chest ever felt tight before, and when?
 args:
   name: {type: string, description: "Text within the name: head finds headache."}
   min_severity: {type: integer, minimum: 1, maximum: 10, description: "At least so severe."}

@@ -2,6 +2,12 @@
 description: >-
   Correct a symptom that was logged wrongly. Give only what changes; the rest stays. What it said before comes back as
   previous and is kept. A symptom that grew worse later is a new symptom_log.
+examples:
+  - Update the severity of that symptom to eight
+  - Correct the symptom time to yesterday evening
+  - The earache I reported was in the left ear, fix that
+  - I exaggerated the stomach cramps, make it three rather than seven
+  - That wheezing belongs with my asthma, connect the two
 args:
   symptom_id: {type: string, format: uuid, required: true, description: "The id that symptom_log, symptom_history or
     symptom_search gave."}

@@ -5,6 +5,12 @@ description: >-
   that ends now, `before` the same number of days before it. A kind that is missing has no readings there: that is not
   known, not zero. For one kind over other days use measurement_trend. None found: neither period has anything on
   record.
+examples:
+  - Give me the monthly trend report
+  - Show a weekly report of health trends
+  - Was this month better for me than the previous one?
+  - Compare my last quarter with the one before, everything included
+  - What got worse and what improved since last week, body and habits?
 args:
   period: {type: string, enum: [week, month, quarter], default: week, description: "7, 30 or 90 days, today included."}
 returns: row

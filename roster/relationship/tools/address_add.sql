@@ -2,6 +2,12 @@
 description: >-
   Note a postal address of a contact. The same street, postal code and town of the same contact is one address: it
   comes back with already_there true and takes over what is new.
+examples:
+  - "Add a new home address for Martina: Lindenweg 12 in Bern."
+  - Please note Jonas's work address, Hafenstrasse 4, Hamburg.
+  - Grandma moved into the retirement home at Rosengarten 8, Zurich last week.
+  - Parcels for Felix now go to 22 Maple Avenue, third floor.
+  - The Keller family bought a chalet at Dorfstrasse 5, Grindelwald, for their holidays.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

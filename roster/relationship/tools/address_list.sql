@@ -1,6 +1,12 @@
 /*---
 description: >-
   The postal addresses of a contact, the current ones first.
+examples:
+  - What addresses do we have for Aunt Heidi?
+  - Show me the postal address of the Bergers.
+  - Where does Nadia live these days, I want to mail her a parcel?
+  - Which street do I write on the wedding invitation envelope for Oscar?
+  - I am driving to Paul's, what should I type into the navigation?
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

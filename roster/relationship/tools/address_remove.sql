@@ -2,6 +2,12 @@
 description: >-
   Take away an address that is wrong. address_restore with the same id brings it back. One they moved away from stays:
   it only is no longer current.
+examples:
+  - Remove that old wrong address of Stefan's.
+  - Delete the Basel address from Julia's entry.
+  - Peter never lived on Elm Street, take that street out.
+  - Her holiday flat in Nice was a mix-up, scrap it.
+  - The postcard bounced because that house number belongs to a total stranger, drop it.
 args:
   address_id: {type: string, format: uuid, required: true, description: "The id that address_list or contact_get
     gave."}

@@ -3,6 +3,12 @@ description: >-
   Correct an address. Give only what changes; an empty text takes a value away. What it said before comes back as
   previous and is kept. When somebody moved, use address_add for the new one with is_current true, so that the old one
   stays known.
+examples:
+  - Correct the address of Simon, the postal code is 8032.
+  - Update Vera's home address, the flat is on the fourth floor.
+  - The house number for Ivan is 17, not 71.
+  - I misspelled the town where my cousin lives, it is Winterthur.
+  - Our godmother's street lacks the c/o Baumann line for her mailbox.
 args:
   address_id: {type: string, format: uuid, required: true, description: "The id that address_list or contact_get
     gave."}

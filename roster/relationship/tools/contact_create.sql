@@ -3,6 +3,12 @@ description: >-
   Note a person in the register. Look with contact_resolve first. A name that is on record already comes back as that
   contact with already_there true; if you gave something beyond what is on record it is refused, and contact_update is
   the tool. Give what you were told and nothing guessed.
+examples:
+  - Create a new contact for Lea Hofmann, a graphic designer.
+  - Add a contact called Dr. Ruben Stein, our vet.
+  - I met a guy named Marco at the gym, remember who he is.
+  - The new nanny is called Sophie Lang, she is not on record yet.
+  - "Our neighbours upstairs since Monday: Daniel Petrov, an architect from Sofia."
 args:
   name: {type: string, description: "How the person calls them. Left out, it is made of first and last name."}
   first_name: {type: string, description: "First name."}

@@ -3,6 +3,12 @@ description: >-
   Note an e-mail address, a number or an account of a contact. The same value of the same contact stands once:
   already_there is true then. also_of names others who have it too. messages_reach true means that the household's
   messages now reach them there, and that what they write from there is theirs.
+examples:
+  - "Add contact info for Sarah: her mobile is +41 79 555 12 34."
+  - Save the new e-mail contact of Gustav, gustav@posteo.de.
+  - Nina switched to Telegram, she is called ninabee there.
+  - Dad finally has a cell phone, the number ends in 4471.
+  - From today the piano teacher writes from his Signal account instead.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

@@ -1,6 +1,12 @@
 /*---
 description: >-
   How a contact is reached: e-mail addresses, numbers, accounts, the primary one of each type first.
+examples:
+  - List all contact info we have for Carla.
+  - Which contact numbers and e-mails do you know of Uncle Bruno?
+  - How can I reach Miriam, does she use WhatsApp?
+  - What is the babysitter's phone number, I am running late?
+  - I want to text Leo a photo, what is his Instagram?
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

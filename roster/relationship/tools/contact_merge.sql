@@ -4,6 +4,12 @@ description: >-
   takes over what it does not say itself; the source is archived. moved tells how many rows went over, stayed_behind
   how many both had. contact_restore with the source's id takes it back. Ask the person first, unless they said
   themselves that the two are one.
+examples:
+  - Merge the two contacts named Chris Miller.
+  - Combine the duplicate contacts Liz and Elisabeth Brunner.
+  - Bobby and Robert Schmid are the same guy, make him one.
+  - My hairdresser is in there twice, once with her maiden name.
+  - It turns out Doc Weber and Thomas Weber are a single person.
 args:
   source_id: {type: string, format: uuid, required: true, description: "The contact that goes."}
   target_id: {type: string, format: uuid, required: true, description: "The contact that stays."}

@@ -4,6 +4,12 @@ description: >-
   contact_id. match is exact or likely (take contact_id; say the full name in the answer if it is only likely),
   ambiguous (several fit: ask the person, naming the candidates), or none (nobody is on record: ask, or
   contact_create). Each candidate says why.
+examples:
+  - Which contact do I mean by Tom from the chess club?
+  - Resolve whom the name Alex refers to.
+  - Who is my sister according to your records?
+  - I said Maria from the bakery, do you know which one?
+  - Do you understand who I am talking about when I say my boss?
 args:
   name: {type: string, required: true, description: "The name, nickname, or word for a relative or friend, in
     English."}

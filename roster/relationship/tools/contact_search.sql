@@ -3,6 +3,12 @@ description: >-
   Contacts in which every word of the query stands somewhere: in names, work, details, facts, labels, groups, towns or
   ways to reach them. For whom a name means in a sentence take contact_resolve, for a number or an address
   contact_search_by_info.
+examples:
+  - Search my contacts for architects in Vienna.
+  - Find all contacts who work at Siemens.
+  - Whom do I know that speaks Portuguese or lives near Lisbon?
+  - Is there any lawyer among my acquaintances?
+  - Who of my people could fix a leaking roof or is a roofer?
 args:
   query: {type: string, description: "One or more words or beginnings of words. Leave it out for all contacts by
     name."}

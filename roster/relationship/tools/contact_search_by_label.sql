@@ -1,6 +1,12 @@
 /*---
 description: >-
   The contacts that have a label, by name. label_list shows the labels.
+examples:
+  - Search all contacts with the label wine lovers.
+  - Show the contacts that carry the label university.
+  - Who is tagged as Christmas cards this year?
+  - Give me everybody I marked as tennis partner.
+  - I am planning the barbecue, who has the vegetarian tag?
 args:
   label_name: {type: string, required: true, description: "What the label says; small and capital letters are one."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}

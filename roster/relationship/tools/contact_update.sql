@@ -3,6 +3,12 @@ description: >-
   Change what is on record of a contact. Give only what changes; an empty text takes a value away, and in details and
   metadata a key with null goes. What it said before comes back as previous and is kept; changed false means that it
   was so already.
+examples:
+  - Update the contact of Johanna, she now works for Novartis.
+  - Change the contact name from Fischer to Fischer-Lang.
+  - Rahul got promoted, his job title is head of sales now.
+  - Everyone calls Maximilian Maxi, put that as his nickname.
+  - I spelled Cathrine wrong, it begins with a K.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

@@ -2,6 +2,12 @@
 description: >-
   With whom the person has been out of touch for longer than they wanted (stay_in_touch_set), the longest first. No
   rows: nobody is overdue.
+examples:
+  - Which contacts are overdue for a call?
+  - Show me the overdue contacts in my family.
+  - Whom have I neglected lately and should finally ring?
+  - Is there a friend I have not spoken to for too long?
+  - I have a free evening, with whom is catching up most pressing?
 args:
   group_id: {type: string, format: uuid, description: "Only members of this group."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}

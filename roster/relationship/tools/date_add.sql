@@ -3,6 +3,12 @@ description: >-
   Note a day that comes again each year: a birthday, an anniversary, the day of a death. The same once more is one row
   and may bring the year. A person has one birthday: another day is refused. For something that is once,
   reminder_create.
+examples:
+  - "Add a yearly date for Elena: wedding anniversary on 14 June."
+  - Save the birthday date of little Noah, 3 March 2021.
+  - Mum was born on the ninth of November 1952.
+  - Grandfather passed away on 2 February, I light a candle every year.
+  - My goddaughter celebrates her name day on Saint Lucia, 13 December.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

@@ -2,6 +2,12 @@
 description: >-
   The days of a contact that come again each year, in the order of the calendar, each with the next time it comes. For
   all contacts together, upcoming_dates.
+examples:
+  - List the special dates of Ursula.
+  - What yearly dates do you have for my husband?
+  - When is Philipp's birthday?
+  - On which day did Rosa and her hubby marry?
+  - How old will my nephew Tim be and when does he celebrate?
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

@@ -2,6 +2,12 @@
 description: >-
   The people around somebody by the relationships on record, over up to four ties, the nearest first; way says how:
   "sister > husband". For ties that memory knows from facts take memory_entity_neighbors.
+examples:
+  - Show the neighbors of the entity Charlotte up to three ties.
+  - Which entities are neighbors of my cousin Viktor?
+  - Who surrounds Aunt Gerda, with her in-laws and their children?
+  - How am I connected to Fabian, through whose husband or sister?
+  - Draw me the extended family web around my grandmother.
 args:
   entity_id: {type: string, format: uuid, required: true, description: "The entity, or the contact, to begin at."}
   max_depth: {type: integer, default: 2, minimum: 1, maximum: 4, description: "Over how many ties."}

@@ -1,6 +1,12 @@
 /*---
 description: >-
   The facts that are noted of a contact, by key.
+examples:
+  - List the facts we know about Yvonne.
+  - What facts are stored for my colleague Henrik?
+  - Does Lukas have allergies, I am cooking tonight?
+  - What shoe size and favourite wine does my mother-in-law have?
+  - Remind me of her tastes and hobbies before I book a restaurant.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

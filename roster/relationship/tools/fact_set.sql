@@ -4,6 +4,12 @@ description: >-
   what was noted under the same key; previous says what that was, changed false that it was the same. Birthdays go to
   date_add, addresses and numbers to address_add and contact_info_add, what happened to life_event_log, and longer
   thoughts to note_create.
+examples:
+  - Set as a fact that Amelie's favourite flower is the peony.
+  - Store the fact that Dirk is left-handed.
+  - My brother cannot stand coriander.
+  - Judith wears size 38 shoes and takes her tea without milk.
+  - The twins are lactose intolerant, keep that in mind for their visits.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

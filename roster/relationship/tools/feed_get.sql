@@ -3,6 +3,12 @@ description: >-
   All that is on record about a contact in one row of time, newest first: interactions, notes, life events, gifts, loans,
   tasks. Look here before the person meets somebody or asks how things stand with them. Without contact_id it goes over
   everybody. If as many rows come back as limit allows there may be more: ask again with offset.
+examples:
+  - Get the feed for Manuela.
+  - Show me the feed of everything lately about all my people.
+  - I am meeting Christoph tonight, bring me up to speed on him.
+  - What has been going on between me and Linda this past year?
+  - How do things stand with my old roommate, in chronological order?
 args:
   contact_id: {type: string, format: uuid, description: "About whom; from contact_search or contact_resolve."}
   kind: {type: string, enum: [interaction, note, life_event, gift, gift_given, loan, loan_settled, task, task_completed],

@@ -3,6 +3,12 @@ description: >-
   Note a gift for a contact, as an idea at first; gift_update_status moves it on. Use it for every idea that the person
   names or that the contact lets slip. It returns the row with its id; already_there is true if it was planned already,
   which is then kept once, and given_before is the day on which they were given the same thing.
+examples:
+  - "Add a gift idea for Laura: a pottery course."
+  - Save a gift for Dad's birthday, the red toolbox for 80 euros.
+  - Emma mentioned she would love a book about stargazing.
+  - A handmade scarf might be lovely for my aunt at Christmas.
+  - For their wedding we could give the newlyweds a cast iron pot.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "For whom; from contact_search or
     contact_resolve."}

@@ -2,6 +2,12 @@
 description: >-
   Gifts for a contact or for all, with their status, newest first: what is planned and what was given before. Look here
   before you suggest one. If as many rows come back as limit allows there may be more: ask again with offset.
+examples:
+  - List all gift ideas for my wife.
+  - Which gifts have I given Konrad so far?
+  - What did we buy the kids last Christmas?
+  - I need inspiration for Mum's birthday, what had I thought of?
+  - Which presents are already purchased but still unwrapped?
 args:
   contact_id: {type: string, format: uuid, description: "For whom. Leave it out for all."}
   status: {type: string, enum: [idea, purchased, wrapped, given, thanked], description: "Only of this status."}

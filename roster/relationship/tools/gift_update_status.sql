@@ -2,6 +2,12 @@
 description: >-
   Move a gift on: idea, purchased, wrapped, given, thanked; steps may be left out. Going back is refused unless it
   corrects a mistake. given notes the day.
+examples:
+  - Update the gift for Theo to wrapped.
+  - Change the status of the earrings gift to purchased.
+  - I bought the chess board for Grandpa this afternoon.
+  - Valerie unpacked the vase yesterday and was delighted.
+  - Aunt Ruth sent a thank-you card for the slippers.
 args:
   gift_id: {type: string, format: uuid, required: true, description: "The id that gift_add or gift_list gave."}
   status: {type: string, enum: [idea, purchased, wrapped, given, thanked], required: true, description: "What it is now."}

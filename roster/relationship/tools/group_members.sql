@@ -1,6 +1,12 @@
 /*---
 description: >-
   Who is in a group, by name, with their roles.
+examples:
+  - Who are the members of the sailing group?
+  - Show the group members of the band with their roles.
+  - Who all sings with us in the choir?
+  - Who is the captain of our handball team again?
+  - Name everybody belonging to the Rossi family.
 args:
   group_id: {type: string, format: uuid, required: true, description: "The group, by the id that group_list gave."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}

@@ -2,6 +2,12 @@
 description: >-
   When and how the person was in touch with a contact, newest first. If as many rows come back as limit allows there may
   be more: ask again with offset. For everything about a contact in one row of time take feed_get.
+examples:
+  - List my recent interactions with Magdalena.
+  - Show all interactions of the type call with my father.
+  - When did I last speak to Sebastian?
+  - How often did we meet up with the Grubers this summer?
+  - Has Nils written me any emails since Easter?
 args:
   contact_id: {type: string, format: uuid, required: true, description: "With whom; from contact_search or
     contact_resolve."}

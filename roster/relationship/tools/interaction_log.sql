@@ -4,6 +4,12 @@ description: >-
   the contact's last contact follows by itself. It returns the stored row with its id; already_logged is true if the same
   one was on record, which is then kept once and only filled in. For a whole group take interaction_log_group; for what
   is only planned take reminder_create or task_create.
+examples:
+  - "Log an interaction: I called Martha for twenty minutes."
+  - Please log that I met Dennis for coffee.
+  - I just hung up with my mother, she told me about her knee.
+  - Bumped into Ferdinand at the supermarket yesterday, we chatted about school days.
+  - Zoe wrote me a long letter from Canada.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "With whom; from contact_search or
     contact_resolve."}

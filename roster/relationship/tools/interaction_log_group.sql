@@ -3,6 +3,12 @@ description: >-
   Log that the person was in touch with a whole group, such as a dinner with the chess club: one interaction for every
   member, whose last contact follows. It returns how many were logged, with an id for each; already_logged counts members
   for whom the same one was on record. If only some of the group were there, take interaction_log for each of them.
+examples:
+  - Log a group interaction, dinner with the whole chess club.
+  - Log that I met the entire book group last night.
+  - The whole choir sang together and had beers afterwards on Saturday.
+  - All the cousins were at our picnic on Sunday.
+  - Tonight I had bowling with everybody from the office team.
 args:
   group_id: {type: string, format: uuid, required: true, description: "The group; from group_list."}
   type: {type: string, default: group_interaction, description: "How, in one word, such as dinner or meeting."}

@@ -1,6 +1,12 @@
 /*---
 description: >-
   Give a contact a label. changed false means that it had it already.
+examples:
+  - Assign the label Christmas cards to the Zimmermanns.
+  - Give Leonie the label vegetarian.
+  - Mark Patrick as one of my running buddies.
+  - Tag Yuki with university, we studied together.
+  - The electrician should be flagged under craftsmen.
 args:
   label_id: {type: string, format: uuid, required: true, description: "The label, by the id that label_list or
     label_create gave."}

@@ -2,6 +2,12 @@
 description: >-
   What changed in the lives of the contacts, of one or of all, newest first; events without a day come last. If as many
   rows come back as limit allows there may be more: ask again with offset.
+examples:
+  - List the life events of my cousin Astrid.
+  - Which life events happened among my friends this year?
+  - What big changes has Jonathan gone through, jobs, moves, children?
+  - Who of my people got married or had babies lately?
+  - Tell me the milestones in the career and family of Mr. Tanaka.
 args:
   contact_id: {type: string, format: uuid, description: "In whose life. Leave it out for all."}
   type_name: {type: string, description: "Only of this type; life_event_types_list shows the types."}

@@ -3,6 +3,12 @@ description: >-
   Log something that changed in a contact's life: a new job, a wedding, a child, a move, a loss. Use it when the person
   tells of one. It returns the stored row with its id; already_logged is true if the same event was on record, which is
   then kept once. A birthday or an anniversary belongs into date_add, a trait or a taste into fact_set.
+examples:
+  - "Log a life event: Franziska got married on Saturday."
+  - Record as life event that Ken moved to Toronto.
+  - Natalie gave birth to a healthy boy this morning.
+  - My uncle retired from the railway after forty years.
+  - Elias passed his final exams and graduated in medicine.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "In whose life; from contact_search or
     contact_resolve."}

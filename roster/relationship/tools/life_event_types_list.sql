@@ -1,6 +1,12 @@
 /*---
 description: >-
   The types that life_event_log takes, by category, each with how many events of it are on record.
+examples:
+  - List the types of life events there are.
+  - Which life event types exist in the health category?
+  - What kinds of milestones can you record for people?
+  - Can you keep track of things like surgeries, graduations or adoptions?
+  - Which categories do you sort big changes such as weddings and moves into?
 args:
   category: {type: string, description: "Only this category: family, work, education, home, health or social."}
 returns: rows

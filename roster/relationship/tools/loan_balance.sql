@@ -3,6 +3,12 @@ description: >-
   What is still owed between the owner and each contact, by currency: owed_to_owner, owed_by_owner and the balance of the
   two, which is above zero if the contact owes the owner. Amounts of different currencies are never added. Loans between
   two contacts don't count here.
+examples:
+  - What is my loan balance with Tom?
+  - Show the balance of loans with everyone.
+  - How much does Vincent owe me altogether?
+  - Am I in debt to my sister or is she to me?
+  - Are Kathrin and I quits, money-wise?
 args:
   contact_id: {type: string, format: uuid, description: "With whom. Leave it out for all."}
   limit: {type: integer, default: 50, minimum: 1, maximum: 500, description: "At most so many rows."}

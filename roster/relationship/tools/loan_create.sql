@@ -5,6 +5,12 @@ description: >-
   already_there is true if the same loan of the same day was open, which is then kept once: if it really is a second one,
   give it another description. A thing that was lent is a task_create or a note_create; a bill or a debt to a bank belongs
   to another butler.
+examples:
+  - "Create a loan: I lent Ahmed 50 euros."
+  - Record a loan of 200 francs I got from Dad.
+  - Tom still owes me thirty dollars for the concert.
+  - I paid the taxi for Lara, 18 euros, she pays me back Friday.
+  - My brother covered my train ticket, that makes 45 francs I owe him.
 args:
   contact_id: {type: string, format: uuid, description: "With whom; from contact_search or contact_resolve."}
   direction: {type: string, enum: [lent, borrowed], description: "lent: the owner gave the money; borrowed: the owner got

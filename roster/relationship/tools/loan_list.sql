@@ -3,6 +3,12 @@ description: >-
   Loans with a contact, or all: the open ones first, then the newest. direction is lent if the owner gave the money,
   borrowed if the owner got it. For what is owed altogether take loan_balance. If as many rows come back as limit allows
   there may be more: ask again with offset.
+examples:
+  - List all open loans.
+  - Show me the loans with Stephanie that were paid back.
+  - For what things did I ever advance cash to Kevin?
+  - Which debts are still unpaid, one by one with what they were for?
+  - Who borrowed money from me this spring and when?
 args:
   contact_id: {type: string, format: uuid, description: "With whom. Leave it out for all."}
   settled: {type: boolean, description: "True: only those paid back; false: only the open ones. Left out: both."}

@@ -2,6 +2,12 @@
 description: >-
   The notes about a contact, newest first. If as many rows come back as limit allows there may be more: ask again with
   offset. To find a note by its words take note_search.
+examples:
+  - List all notes about Annika.
+  - Show me the latest notes on my therapist.
+  - Read me what I have written down about Georg over the months.
+  - What thoughts did I jot down concerning my daughter's teacher?
+  - Before the reunion, let me reread my scribbles on Thea.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "About whom; from contact_search or
     contact_resolve."}

@@ -3,6 +3,12 @@ description: >-
   Notes in which every word of the query stands, in any order, in their title, text or emotion, newest first; parts of
   words count too. Without contact_id it looks through the notes about everybody. If nothing comes back, try fewer or
   other words before you say that there is none.
+examples:
+  - Search my notes for the word sailing.
+  - Find the note where somebody mentioned a violin.
+  - Did I ever write down something about a burnout, whoever it was?
+  - Look through what I jotted for anything on the Norway trip.
+  - Somebody told me of a cheap kitchen builder, where did I write that?
 args:
   query: {type: string, required: true, minLength: 1, description: "One or a few words."}
   contact_id: {type: string, format: uuid, description: "Only the notes about this contact."}

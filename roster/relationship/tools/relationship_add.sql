@@ -4,6 +4,12 @@ description: >-
   type sister, and no contact_a. The other side follows by itself. The same tie said again, or from the other side, is
   one, and becomes more exact (sibling, then brother); already_there tells. sentence says what is on record now: check
   it. Ties to the person are what contact_resolve, memory and messages know "my sister" by.
+examples:
+  - Add the relationship that Anna is my sister.
+  - "Record a relationship: Dominic is the boss of Ella."
+  - Lorenz is married to my cousin Hedwig.
+  - Mr. Sato is the father of my flatmate.
+  - Wanda and Quentin have been a couple since the summer.
 args:
   contact_a: {type: string, format: uuid, description: "The one whom it is said of: in Ben's sister, Ben. Leave it out
     for the person themself: my sister."}

@@ -2,6 +2,12 @@
 description: >-
   To whom a contact is tied: is_their says what the other one is to this contact, who_is_their what this contact is to
   the other one. Over more than one tie, entity_neighbors.
+examples:
+  - List the relationships of Benedikt.
+  - What relationships does Friederike have to others?
+  - Who are Josef's siblings and wife?
+  - What are the names of Carmen's children?
+  - Whose godfather or colleague is Mr. Novak?
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact. For the person themself resolve
     me."}

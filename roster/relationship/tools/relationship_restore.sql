@@ -1,6 +1,12 @@
 /*---
 description: >-
   Tie two people again who were untied last, as they were.
+examples:
+  - Restore the relationship between Harald and Susanne.
+  - Bring back the relationship I removed with my uncle.
+  - Ute and Gerhard are together again, tie them as they were.
+  - Liam was her brother all along, reverse the untying.
+  - We cut him off as my godfather wrongly, reconnect us as before.
 args:
   contact_a: {type: string, format: uuid, description: "One of the two. Leave it out for the person themself."}
   contact_b: {type: string, format: uuid, required: true, description: "The other one."}

@@ -2,6 +2,12 @@
 description: >-
   The types of relationship: forward_label is what contact_b is to contact_a, reverse_label what contact_a is to
   contact_b then.
+examples:
+  - List all relationship types you know.
+  - Which relationship types are in the family group?
+  - What kinds of ties between people can you record?
+  - Can you distinguish stepbrother, half-brother and foster child?
+  - Which words for romantic or business connections do you understand?
 args:
   group: {type: string, description: "Only of one group: love, family, friend, work or other."}
 returns: rows

@@ -4,6 +4,12 @@ description: >-
   minutes after its time, as a message. For a birthday or an anniversary take date_add, which is told ahead of the day;
   for what has no fixed time take task_create. already_there is true if the same reminder was there, which is then kept
   once. next_trigger_at is when it comes next.
+examples:
+  - Create a reminder to call Gisela on Friday at six.
+  - Set a reminder every month to water Olga's plants.
+  - Tell me tomorrow at nine to wish Pablo luck for his interview.
+  - Every Sunday evening nudge me to ring my parents.
+  - Ping me at noon so I do not forget picking up Finn from daycare.
 args:
   contact_id: {type: string, format: uuid, description: "About whom; from contact_search or contact_resolve."}
   message: {type: string, description: "What to be reminded of, understandable on its own."}

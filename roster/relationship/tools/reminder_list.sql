@@ -3,6 +3,12 @@ description: >-
   The reminders about a contact, or all: those that come next at the top. due is true for one that has come and was not
   dismissed yet; next_trigger_at is null if it does not come again. If as many rows come back as limit allows there may be
   more: ask again with offset.
+examples:
+  - List all my reminders.
+  - Which reminders are there about Rebecca?
+  - What are you going to alert me to this week?
+  - Did I ask you to nudge me about the christening?
+  - Which pings are still pending or came and were ignored?
 args:
   contact_id: {type: string, format: uuid, description: "About whom. Leave it out for all, also those without a contact."}
   include_dismissed: {type: boolean, default: false, description: "True shows the dismissed ones as well, at the end."}

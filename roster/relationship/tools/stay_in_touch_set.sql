@@ -2,6 +2,12 @@
 description: >-
   After how many days without contact the person wants to be told. due_on is the last day on which it is not too long
   yet. The days run from the last interaction, which interaction_log notes.
+examples:
+  - Set stay in touch with Roland to every thirty days.
+  - I want to stay in touch with Aunt Elfriede monthly.
+  - Warn me whenever I have not spoken to my godson for two weeks.
+  - I never want to go longer than a quarter without calling Hannah.
+  - Every seven days is the right rhythm for hearing from my mum.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}

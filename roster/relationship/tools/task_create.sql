@@ -3,6 +3,12 @@ description: >-
   Note something that the person wants to do for or about a contact, without a fixed hour: send the photos, ask about the
   exam. With a moment at which to be told, take reminder_create. already_there is true if a task of that title was open
   for the contact, which is then kept once.
+examples:
+  - Create a task to send Ida the photos.
+  - "Add a task: ask Marcel about his exam."
+  - I ought to return the ladder to Norbert sometime.
+  - I promised Agnes to bake her a cake.
+  - At some point I want to introduce Yannick to my accountant.
 args:
   contact_id: {type: string, format: uuid, required: true, description: "For whom; from contact_search or
     contact_resolve."}

@@ -2,6 +2,12 @@
 description: >-
   The tasks for a contact or for all: the open ones, those that are due first at the top. If as many rows come back as
   limit allows there may be more: ask again with offset.
+examples:
+  - List my open tasks.
+  - Which tasks do I have for Marcel?
+  - What have I promised people and not yet done?
+  - What did I still want to do for my grandmother?
+  - I have a spare hour, any chores or favours waiting for friends?
 args:
   contact_id: {type: string, format: uuid, description: "For whom. Leave it out for all."}
   include_completed: {type: boolean, default: false, description: "True shows those that are done as well, at the end."}

@@ -2,6 +2,12 @@
 description: >-
   Birthdays, anniversaries and other days of all contacts that come within the next days, the next first, today
   included. turns is how many years it will be, where the year is known. No rows: nothing comes in that time.
+examples:
+  - Which dates are upcoming in the next two weeks?
+  - Show the upcoming birthday dates this month.
+  - Whose birthday is next?
+  - Do I have to buy a card for anyone soon?
+  - Is anybody among family and friends celebrating an anniversary this week?
 args:
   days_ahead: {type: integer, default: 30, description: "How many days ahead, 0 to 366."}
   label: {type: string, description: "Only days of this label, such as birthday."}

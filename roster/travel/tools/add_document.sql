@@ -3,6 +3,12 @@ description: >-
   Note a travel document and when it expires. With a trip_id it belongs to that trip (visa, ticket, insurance); without
   one it is good for every trip (passport, id card). It returns the document; already_there is true if the same was on
   record, which is then kept once. The owner is told 90, 30 and 7 days before it expires, and trips check against it.
+examples:
+  - Add my passport as a travel document
+  - Add the visa document to my Vietnam trip
+  - My new driving licence is valid until August 2034
+  - I got the yellow fever jab, put the certificate on file
+  - Here is our ski insurance policy for the Austria week, it ends in March
 args:
   trip_id: {type: string, format: uuid, description: "The trip it belongs to. Leave it out for a document that is good
     for every trip."}

@@ -2,6 +2,12 @@
 description: >-
   Take one booking out of its trip because it was cancelled or recorded by mistake. Nothing is cancelled with the
   provider. booking_restore takes it back. The dates of the trip stay; update_itinerary changes them.
+examples:
+  - Cancel the hotel booking in Lisbon
+  - Remove the car booking from my trip
+  - We won't be dining at that restaurant in Porto, take it out
+  - The airline scrapped our return flight, it's no longer happening
+  - I gave back the museum tickets, drop them from the Paris plan
 args:
   booking_id: {type: string, format: uuid, required: true, description: "The id that trip_summary gave."}
   reason: {type: string, maxLength: 500, description: "Why, in the person's words."}

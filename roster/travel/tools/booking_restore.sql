@@ -1,6 +1,12 @@
 /*---
 description: >-
   Bring back a cancelled booking. trip_summary with include_cancelled shows them.
+examples:
+  - Restore the cancelled hotel booking
+  - Bring back the train booking I cancelled
+  - The ferry is running after all, put it back in the plan
+  - I want the rental car again that you took off the itinerary
+  - Undo dropping the apartment in Seville, we are staying there anyway
 args:
   booking_id: {type: string, format: uuid, required: true, description: "The id of the cancelled booking."}
 returns: row

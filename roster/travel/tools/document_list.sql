@@ -2,6 +2,12 @@
 description: >-
   Travel documents on record, those that expire first at the top. Of a trip: its own and those that are good for every
   trip. Use it for "is my passport still valid", and to find the id for document_remove.
+examples:
+  - List my travel documents
+  - Which documents expire within the next six months?
+  - Is my passport still valid in October?
+  - Which papers do I hold for crossing the border into Turkey?
+  - When does the kids' insurance abroad run out?
 args:
   trip_id: {type: string, format: uuid, description: "Only what counts for this trip."}
   type: {type: string, enum: [passport, id_card, visa, driving_licence, insurance, vaccination, boarding_pass, ticket,

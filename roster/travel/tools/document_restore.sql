@@ -1,6 +1,12 @@
 /*---
 description: >-
   Bring back a removed document. document_list with deleted set to true lists them.
+examples:
+  - Restore the removed passport document
+  - Bring back the insurance document I removed
+  - You took my vaccination card off the record, I still need it
+  - The visa I had you discard is valid after all, reinstate it
+  - Undo throwing out my identity card, I found it under the sofa
 args:
   document_id: {type: string, format: uuid, required: true, description: "The id of the removed document."}
 returns: row

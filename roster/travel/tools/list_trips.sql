@@ -2,6 +2,12 @@
 description: >-
   Trips, the latest first, all or by status or time, with the number of their bookings. Use it to find the id of a
   trip; trip_summary shows one whole, upcoming_travel what comes next. A trip's status follows from its dates.
+examples:
+  - List all my trips this year
+  - Show trips I have completed
+  - Where did I go on vacation in 2023?
+  - Which journeys have I called off so far?
+  - How many times was I away between March and September?
 args:
   status: {type: string, enum: [planned, active, completed, cancelled], description: "Only these. Without it all but
     the cancelled ones."}

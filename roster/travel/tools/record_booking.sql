@@ -6,6 +6,12 @@ description: >-
   (trip_made), and makes the trip longer where needed. The same booking told again is kept once (already_recorded); what
   its provider changed is taken over, and previous says what it was. warnings are clashes to tell the person. It books
   nothing.
+examples:
+  - Record this hotel booking in Vienna
+  - Record my flight booking LH232 to Rome
+  - I've reserved a table at the harbour bistro on Saturday evening
+  - We got seats on the night train to Zurich, leaving at nine
+  - The campsite by the lake confirmed our pitch from Friday until Monday
 args:
   payload:
     type: object

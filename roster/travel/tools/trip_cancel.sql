@@ -3,6 +3,12 @@ description: >-
   Cancel a trip: it is no longer listed, warned of or checked. Its bookings stay as they are on record, and nothing is
   cancelled with an airline or a hotel: tell the person which bookings they still have to cancel themselves
   (still_booked). trip_restore takes it back.
+examples:
+  - Cancel my trip to Iceland
+  - Call off the whole Barcelona trip
+  - We aren't going to Crete anymore, grandma is in hospital
+  - The conference in Berlin fell through, so I'm staying home
+  - Forget the honeymoon in Bali, the wedding is postponed
 args:
   trip_id: {type: string, format: uuid, required: true, description: "The id that list_trips gave."}
   reason: {type: string, maxLength: 500, description: "Why, in the person's words."}

@@ -3,6 +3,12 @@ description: >-
   Put things on a trip's checklist: what is to be packed, arranged or bought before leaving. Each is there once, however
   often it is added; one that was done or dropped stays so. It returns the items with their ids. Bookings and documents
   have tools of their own.
+examples:
+  - Add sunscreen to my trip checklist
+  - Put charger and adapter on the checklist for the trip
+  - I mustn't forget to pack swimsuits and flip flops for Mallorca
+  - Before flying off I have to exchange money and water the plants
+  - Buy mosquito repellent and a neck pillow before we leave for Kenya
 args:
   trip_id: {type: string, format: uuid, required: true, description: "The id that list_trips gave."}
   items: {type: array, required: true, items: {type: string, minLength: 1, maxLength: 200}, description: "What is to be

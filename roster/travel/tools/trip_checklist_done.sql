@@ -2,6 +2,12 @@
 description: >-
   Tick an item of a checklist off, or with state dropped say that it isn't needed after all, or with state open take
   either back.
+examples:
+  - Tick off the charger on my trip checklist
+  - Mark toothbrush as done on the trip checklist
+  - The suitcase is packed with the hiking boots now
+  - We don't need the umbrella in Egypt, skip that packing item
+  - I've arranged the cat sitter for our vacation, so that's settled
 args:
   item_id: {type: string, format: uuid, required: true, description: "The id that trip_checklist_list gave."}
   state: {type: string, enum: [done, dropped, open], default: done, description: "What it is from now on."}

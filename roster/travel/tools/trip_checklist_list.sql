@@ -1,6 +1,12 @@
 /*---
 description: >-
   The checklist of a trip: what is open, done and dropped, by due date.
+examples:
+  - Show the checklist for my Norway trip
+  - What is still open on the trip checklist?
+  - What do I still have to pack for Tenerife?
+  - Which errands remain before we set off to Scotland?
+  - Have I put my raincoat and camera into the suitcase yet?
 args:
   trip_id: {type: string, format: uuid, required: true, description: "The id that list_trips gave."}
   state: {type: string, enum: [open, done, dropped], description: "Only these. Without it all."}

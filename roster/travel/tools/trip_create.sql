@@ -2,6 +2,12 @@
 description: >-
   Note a trip before anything is booked for it. Not needed for a booking: record_booking makes or finds its trip. It
   returns the trip; already_there is true if one of that name and first day was on record, which is then kept.
+examples:
+  - Create a trip to Japan in April
+  - Note a new trip called Rome in May
+  - We're planning a week in Croatia in July, nothing reserved yet
+  - I'll be visiting my cousin in Toronto from the third to the tenth
+  - Pencil in a long weekend in Amsterdam for our anniversary
 args:
   name: {type: string, required: true, minLength: 1, maxLength: 200, description: "What the person calls it, such as
     Rome in May."}

@@ -1,6 +1,12 @@
 /*---
 description: >-
   Bring back a cancelled trip with everything that belongs to it. list_trips with status cancelled shows them.
+examples:
+  - Restore the cancelled trip to Morocco
+  - Bring back my Iceland trip
+  - We're flying to Crete after all, revive that vacation
+  - The fair in Milan was called off but now takes place again
+  - Undo scrapping the honeymoon, the Maldives are on again
 args:
   trip_id: {type: string, format: uuid, required: true, description: "The id of the cancelled trip."}
 returns: row

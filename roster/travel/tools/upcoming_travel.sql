@@ -3,6 +3,12 @@ description: >-
   The trips that are under way or begin within the next days, soonest first: dates, days until departure, the next
   booking, and pretrip_actions, the sentences on what is missing, clashes or is to be done before leaving. Use it for
   "what is coming up"; trip_summary shows one trip whole. An empty list: nothing is planned in that time.
+examples:
+  - What upcoming travel do I have?
+  - Show my upcoming travel in the next two weeks
+  - Am I going anywhere this month?
+  - When is my next departure and what's missing for it?
+  - How many days until we're off on holiday?
 args:
   within_days: {type: integer, default: 14, minimum: 0, description: "How many days ahead a trip may begin, up to
     two years."}

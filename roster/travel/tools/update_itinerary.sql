@@ -3,6 +3,12 @@ description: >-
   Change a trip or bookings of it: only what the patch names, the rest stays, null takes a value away. What it said
   before comes back as previous and is kept. Look at trip_summary first. To cancel use trip_cancel or booking_cancel,
   for a new booking record_booking. warnings are clashes that the person should know.
+examples:
+  - Update the itinerary of my Madrid trip
+  - Change the dates in the itinerary to June
+  - The airline moved our flight to half past six in the morning
+  - We're staying two nights longer in Florence, extend the vacation
+  - My seat changed to 14A and the hotel room costs less now
 args:
   trip_id: {type: string, format: uuid, required: true, description: "The id that list_trips gave."}
   patch:

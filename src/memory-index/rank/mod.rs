@@ -11,6 +11,7 @@ pub mod score;
 mod search;
 #[cfg(test)]
 mod tests;
+mod texts;
 mod time;
 mod types;
 mod varint;
@@ -23,6 +24,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use uuid::Uuid;
 
+pub use texts::Texts;
 pub use types::{Entry, Facets, Filter, Hit, Kind, Mode, Parts, Query, Weights};
 
 use lexical::Lexical;

@@ -130,6 +130,7 @@ impl Stage {
                     context: Arc::new(RequestContext { request_id: RequestId(request), ..root }),
                     calls: Arc::new(CallGuard::open()),
                     tools_seen: ToolsSeen::default(),
+                    tools_shown: Default::default(),
                     taint: Arc::new(Taint::of(&Label::household(Trust::Owner))),
                 }
             }

@@ -35,6 +35,7 @@ impl Scene {
                 session,
                 context: Arc::new(context),
                 tools_seen: Default::default(),
+                tools_shown: Default::default(),
                 calls,
                 taint: Default::default(),
             },

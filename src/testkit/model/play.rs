@@ -214,16 +214,27 @@ struct Said<'a> {
 }
 
 fn reply_call(call: &ScriptCall, number: usize, dialog: &Dialog, said: &Said<'_>) -> ReplyCall {
-    let (name, namespace) = offered(&call.tool, dialog);
-    let arguments = match fill_value(&call.arguments, said) {
+    let mut arguments = match fill_value(&call.arguments, said) {
         Value::Object(map) => map,
         _ => Map::new(),
+    };
+    let (name, namespace) = match (offered(&call.tool, dialog), offered(TOOL_CALL, dialog)) {
+        (Some(tool), _) => tool,
+        (None, Some(through)) => {
+            let inner = [("name", call.tool.clone().into()), ("arguments", arguments.into())];
+            arguments = inner.into_iter().map(|(name, value)| (name.to_owned(), value)).collect();
+            through
+        }
+        (None, None) => (call.tool.clone(), None),
     };
     ReplyCall { id: format!("{:02}x{number}", dialog.turns()), name, namespace, arguments }
 }
 
-/// The offered tool of this name or end. One that is not offered is called by its own name, as a model might.
-fn offered(wanted: &str, dialog: &Dialog) -> (String, Option<String>) {
+/// The way to tools that are not offered. One is called by its own name, as a model might, only where there is no such way.
+const TOOL_CALL: &str = "tool_call";
+
+/// The offered tool of this name or end.
+fn offered(wanted: &str, dialog: &Dialog) -> Option<(String, Option<String>)> {
     // Names of MCP tools may hold characters that some clients replace.
     let plain = wanted.replace(|c: char| !c.is_ascii_alphanumeric() && c != '-', "_");
     let forms = [wanted, plain.as_str()];
@@ -233,7 +244,7 @@ fn offered(wanted: &str, dialog: &Dialog) -> (String, Option<String>) {
     let tests: [&dyn Fn(&str) -> bool; 3] =
         [&|name| forms.contains(&name), &|name| fits(name, "_"), &|name| fits(name, "")];
     let found = tests.iter().find_map(|test| dialog.tools.iter().find(|tool| test(&tool.name)));
-    found.map_or((wanted.to_owned(), None), |tool| (tool.name.clone(), tool.namespace.clone()))
+    found.map(|tool| (tool.name.clone(), tool.namespace.clone()))
 }
 
 /// `{{last_result}}`, `{{result.0}}`, `{{result.0./json/pointer}}`, and `{{match.1}}` for a group of the conversation's
@@ -360,12 +371,13 @@ mod tests {
     }
 
     #[test]
-    fn tools_are_found_by_their_end_and_absent_ones_keep_their_name() {
-        let with = |tools: &[&str], wanted: &str| offered(wanted, &dialog(&[], tools)).0;
+    fn tools_are_found_by_their_end() {
+        let with =
+            |tools: &[&str], wanted: &str| offered(wanted, &dialog(&[], tools)).map_or_else(String::new, |t| t.0);
         assert_eq!(with(&["reset_state_set", "state_set"], "state_set"), "state_set");
         assert_eq!(with(&["mcp__butler__module_states"], "module.states"), "mcp__butler__module_states");
         assert_eq!(with(&["mcp_butler_module.states"], "module.states"), "mcp_butler_module.states");
         assert_eq!(with(&["unstate_set", "mcp_state_set"], "state_set"), "mcp_state_set");
-        assert_eq!(with(&["a"], "shell"), "shell");
+        assert_eq!(with(&["a"], "shell"), "");
     }
 }

@@ -197,6 +197,7 @@ fn grant(context: RequestContext) -> Arc<Grant> {
             context: Arc::new(context),
             calls: Arc::new(CallGuard::open()),
             tools_seen: ToolsSeen::default(),
+            tools_shown: Default::default(),
             taint,
         },
         tenant: TenantId::owner(),

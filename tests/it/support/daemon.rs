@@ -112,7 +112,13 @@ impl Daemon {
 
     /// The household's status.
     pub async fn status(&self) -> Value {
-        let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "butlerd.status", "params": {}});
+        self.rpc("status", serde_json::json!({})).await
+    }
+
+    /// Calls a method of the admin API with the operator's token; panics where it fails.
+    pub async fn rpc(&self, method: &str, params: Value) -> Value {
+        let method = format!("butlerd.{method}");
+        let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
         let client = http();
         let request = client.post(format!("http://{}/rpc", self.admin())).bearer_auth(self.token()).json(&body);
         let answer: Value = request.send().await.expect("an answer").json().await.expect("JSON");

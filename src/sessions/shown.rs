@@ -1,0 +1,71 @@
+//! What a butler's tools are, and which of them its conversations were told of.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+
+use access::Detail;
+use tools::Finder;
+
+/// So many conversations are remembered.
+const CONVERSATIONS: usize = 500;
+
+/// A butler's tools, as far as sessions may have them.
+pub(super) struct ButlerTools {
+    pub names: Vec<String>,
+    pub finder: Arc<Finder>,
+    /// The names of those that change nothing.
+    pub readers: BTreeSet<String>,
+}
+
+/// How much of which tools.
+pub(super) type Shown = BTreeMap<String, Detail>;
+
+/// What the last conversations were shown, so that the next session of each is shown it, too: the model knows it, and the
+/// vendor's cache has it.
+#[derive(Default)]
+pub(super) struct ShownBefore(Mutex<Remembered>);
+
+#[derive(Default)]
+struct Remembered {
+    of: HashMap<String, Shown>,
+    /// The oldest first.
+    order: VecDeque<String>,
+}
+
+impl ShownBefore {
+    fn lock(&self) -> MutexGuard<'_, Remembered> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    pub fn of(&self, conversation: &str) -> Option<Shown> {
+        self.lock().of.get(conversation).cloned()
+    }
+
+    pub fn keep(&self, conversation: String, shown: Shown) {
+        let mut kept = self.lock();
+        if kept.of.insert(conversation.clone(), shown).is_none() {
+            kept.order.push_back(conversation);
+        }
+        while kept.order.len() > CONVERSATIONS {
+            if let Some(oldest) = kept.order.pop_front() {
+                kept.of.remove(&oldest);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_oldest_conversation_is_forgotten_first() {
+        let before = ShownBefore::default();
+        let of = |n: usize| Shown::from([(format!("tool_{n}"), Detail::Brief)]);
+        (0..=CONVERSATIONS).for_each(|n| before.keep(n.to_string(), of(n)));
+        assert_eq!((before.of("0"), before.of("1")), (None, Some(of(1))));
+        before.keep("1".to_owned(), of(7));
+        assert_eq!(before.of("1"), Some(of(7)));
+        assert_eq!(before.lock().order.len(), CONVERSATIONS);
+    }
+}

@@ -1,0 +1,316 @@
+//! Which of a butler's tools a session is shown: those that it needs for certain, then those that fit its prompt best,
+//! until what their schemas cost is used up. The others are one call of `tool_find` away.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::{Arc, LazyLock, OnceLock};
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value, json};
+
+use super::definition::Definition;
+use access::Detail;
+use memory_index::embed::EmbedError;
+use memory_index::rank::Texts;
+
+/// The tool that looks for others.
+pub const TOOL_FIND: &str = "tool_find";
+/// The tool that calls one that is not shown.
+pub const TOOL_CALL: &str = "tool_call";
+
+/// What every session has: it answers, reads what it is pointed to, and finds the rest.
+const ALWAYS: [&str; 6] = [TOOL_FIND, TOOL_CALL, "notify", "message_read", "skill_read", "memory_search"];
+
+/// So many that fit the prompt best are told of in more than a sentence.
+const BRIEF: usize = 10;
+/// So many of those are shown whatever the conversation had.
+const FIRST: usize = 3;
+
+/// Bytes of JSON a token, about, as vendors count schemas.
+const BYTES_A_TOKEN: f64 = 3.5;
+/// Bytes that runtimes add to each tool: their name of the server before the tool's, and a comma.
+const PREFIX: usize = 14;
+
+/// Why a tool is shown.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Reason {
+    /// Every session has it.
+    Always,
+    /// A skill that the prompt calls for names it.
+    Skill,
+    /// The conversation had it before.
+    Conversation,
+    /// It fits the prompt.
+    Prompt,
+}
+
+impl Reason {
+    /// As people are told it.
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Always => "always",
+            Self::Skill => "by a skill",
+            Self::Conversation => "had before",
+            Self::Prompt => "for the prompt",
+        }
+    }
+}
+
+/// A tool that is shown, and what that costs.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct ShownTool {
+    pub name: String,
+    pub reason: Reason,
+    pub detail: Detail,
+    /// Tokens of its name, description and schema, about.
+    pub tokens: u32,
+}
+
+/// What speaks for tools in one session.
+#[derive(Clone, Copy, Default)]
+pub struct Wanted<'a> {
+    /// What is asked.
+    pub prompt: &'a str,
+    /// The texts of skills that the prompt calls for.
+    pub skills: &'a [String],
+    /// What the conversation was shown before.
+    pub before: Option<&'a BTreeMap<String, Detail>>,
+}
+
+/// A butler's tools, to be looked for. What it needs for that is made at the first look.
+pub struct Finder {
+    tools: Vec<Arc<Definition>>,
+    texts: OnceLock<Texts>,
+}
+
+impl Finder {
+    pub fn new(tools: Vec<Arc<Definition>>) -> Self {
+        Self { tools, texts: OnceLock::new() }
+    }
+
+    /// The names of all, in their order.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.tools.iter().map(|tool| tool.name.as_str())
+    }
+
+    /// What it costs to tell all of these, in tokens.
+    pub fn cost<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> u32 {
+        let names: BTreeSet<&str> = names.into_iter().collect();
+        self.tools
+            .iter()
+            .filter(|tool| names.contains(tool.name.as_str()))
+            .map(|tool| tokens(tool, Detail::Whole))
+            .sum()
+    }
+
+    /// What a session is shown of the tools that it may call, in the order of the names. `None`: all of them cost no more
+    /// than `budget` tokens, without those that look for others.
+    ///
+    /// # Errors
+    /// The embedding model compiled in can't be read.
+    pub fn choose(
+        &self,
+        may_call: &dyn Fn(&str) -> bool,
+        budget: u32,
+        wanted: Wanted<'_>,
+    ) -> Result<Option<Vec<ShownTool>>, EmbedError> {
+        let offered: Vec<usize> = (0..self.tools.len()).filter(|at| may_call(&self.tools[*at].name)).collect();
+        let plain = offered.iter().filter(|at| !finds(&self.tools[**at].name));
+        if plain.map(|at| tokens(&self.tools[*at], Detail::Whole)).sum::<u32>() <= budget {
+            return Ok(None);
+        }
+        let scores = self.scores(wanted.prompt)?;
+        let reason = |at: usize| {
+            let name = self.tools[at].name.as_str();
+            match name {
+                _ if ALWAYS.contains(&name) => Reason::Always,
+                _ if wanted.skills.iter().any(|text| speaks_of(text, name)) => Reason::Skill,
+                _ if wanted.before.is_some_and(|before| before.contains_key(name)) => Reason::Conversation,
+                _ => Reason::Prompt,
+            }
+        };
+        let mut best = offered.clone();
+        best.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
+        let mut ranked: Vec<(usize, Reason, usize)> =
+            best.into_iter().enumerate().map(|(rank, at)| (at, reason(at), rank)).collect();
+        // What fits the prompt best comes before what the conversation had: it may speak of something else now.
+        ranked.sort_by_key(|(_, reason, rank)| match reason {
+            Reason::Always | Reason::Skill => (*reason as u8, *rank),
+            _ if *rank < FIRST => (Reason::Skill as u8 + 1, *rank),
+            _ => (*reason as u8 + 2, *rank),
+        });
+        let mut left = budget;
+        let mut shown = Vec::new();
+        for (at, reason, rank) in ranked {
+            let name = &self.tools[at].name;
+            let had = wanted.before.and_then(|before| before.get(name)).copied();
+            let detail = match reason {
+                _ if rank < BRIEF => Detail::Brief,
+                Reason::Skill => Detail::Brief,
+                _ => Detail::Terse,
+            };
+            // One that is too large for what is left makes way for a smaller one.
+            let fits =
+                had.into_iter().chain([detail, Detail::Terse]).map(|detail| (detail, tokens(&self.tools[at], detail)));
+            let fits =
+                fits.clone().find(|(_, tokens)| *tokens <= left).or(fits.last().filter(|_| reason == Reason::Always));
+            if let Some((detail, tokens)) = fits {
+                left = left.saturating_sub(tokens);
+                shown.push((at, ShownTool { name: name.clone(), reason, detail, tokens }));
+            }
+        }
+        // The order stays the same whatever fits best, so that vendors' caches of prompts hold.
+        shown.sort_by_key(|(at, _)| *at);
+        Ok(Some(shown.into_iter().map(|(_, tool)| tool).collect()))
+    }
+
+    /// The tools that fit a question best, of those that `may` be found, the best first; at most `most`. `may` is asked
+    /// with whether the question says the tool's name.
+    ///
+    /// # Errors
+    /// The embedding model compiled in can't be read.
+    pub fn find(
+        &self,
+        may: &dyn Fn(&str, bool) -> bool,
+        question: &str,
+        most: usize,
+    ) -> Result<Vec<&Arc<Definition>>, EmbedError> {
+        let scores = self.scores(question)?;
+        let named = |at: usize| speaks_of(question, &self.tools[at].name);
+        let may = |at: &usize| !finds(&self.tools[*at].name) && may(&self.tools[*at].name, named(*at));
+        // A name that is said in full is meant.
+        let score = |at: usize| scores[at] + if named(at) { 10.0 } else { 0.0 };
+        let mut ranked: Vec<usize> = (0..self.tools.len()).filter(may).collect();
+        ranked.sort_by(|a, b| score(*b).total_cmp(&score(*a)).then(a.cmp(b)));
+        Ok(ranked.into_iter().take(most).map(|at| &self.tools[at]).collect())
+    }
+
+    /// How well each tool fits a question.
+    fn scores(&self, question: &str) -> Result<Vec<f32>, EmbedError> {
+        self.texts()?.scores(question)
+    }
+
+    fn texts(&self) -> Result<&Texts, EmbedError> {
+        if let Some(texts) = self.texts.get() {
+            return Ok(texts);
+        }
+        let spoken: Vec<String> = self.tools.iter().map(|tool| spoken(tool)).collect();
+        let said = self.tools.iter().map(|tool| examples(tool));
+        let made = Texts::new(spoken.iter().map(String::as_str).zip(said))?;
+        Ok(self.texts.get_or_init(|| made))
+    }
+}
+
+/// Whether a tool only leads to others.
+pub(super) fn finds(name: &str) -> bool {
+    matches!(name, TOOL_FIND | TOOL_CALL)
+}
+
+/// A tool as a client is told of it.
+pub(super) fn as_told(tool: &Definition, detail: Detail) -> Value {
+    json!({"name": tool.name, "description": tool.told_description(detail), "inputSchema": tool.told_schema(detail)})
+}
+
+fn tokens(tool: &Definition, detail: Detail) -> u32 {
+    ((as_told(tool, detail).to_string().len() + PREFIX) as f64 / BYTES_A_TOKEN).ceil() as u32
+}
+
+/// Whether a text has this name as a word.
+fn speaks_of(text: &str, name: &str) -> bool {
+    let part = |c: char| c.is_alphanumeric() || c == '_' || c == '.';
+    text.match_indices(name).any(|(at, _)| {
+        let before = text[..at].chars().next_back().is_none_or(|c| !part(c));
+        before && text[at + name.len()..].chars().next().is_none_or(|c| !part(c) || c == '.')
+    })
+}
+
+/// What people say when they need a tool: of a roster's tool its header tells, of the house's own a file beside this one.
+fn examples(tool: &Definition) -> &[String] {
+    static HOUSE: LazyLock<HashMap<&str, Vec<String>>> = LazyLock::new(|| {
+        let line = |line: &'static str| {
+            let (name, said) = line.split_once(": ")?;
+            Some((name, said.split(" | ").map(str::to_owned).collect()))
+        };
+        include_str!("examples.txt").lines().filter_map(line).collect()
+    });
+    if tool.examples.is_empty() { HOUSE.get(tool.name.as_str()).map_or(&[], Vec::as_slice) } else { &tool.examples }
+}
+
+/// What is looked for in a tool: its name as words, twice, because it is short; what it does, and what it takes.
+fn spoken(tool: &Definition) -> String {
+    let name = tool.name.replace(['_', '.'], " ");
+    let mut text = format!("{name}. {name}. {}", tool.description);
+    for (name, about) in tool.schema.get("properties").and_then(Value::as_object).into_iter().flatten() {
+        text.push('\n');
+        text.push_str(&name.replace('_', " "));
+        if let Some(about) = about.get("description").and_then(Value::as_str) {
+            text.push_str(": ");
+            text.push_str(about);
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Meta;
+
+    fn finder() -> Finder {
+        let tool = |name: &str, about: &str| {
+            let schema = json!({"type": "object", "additionalProperties": false,
+                                "properties": {"note": {"type": "string", "description": "A word"}}});
+            Arc::new(Definition::new(name, about, schema, Meta::read()).unwrap())
+        };
+        Finder::new(vec![
+            tool("meal_log", "Log what somebody ate."),
+            tool("medication_add", "Put a medicine on the list."),
+            tool("notify", "Send a message to the owner."),
+            tool("sleep_log", "Log how long somebody slept."),
+            tool(TOOL_CALL, "Call a tool that is not shown."),
+            tool(TOOL_FIND, "Find a tool."),
+        ])
+    }
+
+    fn names(shown: &[ShownTool]) -> Vec<&str> {
+        shown.iter().map(|tool| tool.name.as_str()).collect()
+    }
+
+    #[test]
+    fn what_fits_the_budget_is_shown_whole_without_the_way_to_more() {
+        let all = finder();
+        assert_eq!(all.choose(&|_| true, 10_000, Wanted::default()).unwrap(), None);
+        assert_eq!(all.choose(&|name| name == "notify", 60, Wanted::default()).unwrap(), None);
+    }
+
+    #[test]
+    fn a_small_budget_shows_what_is_always_needed_and_what_fits_best_in_one_order() {
+        let all = finder();
+        let budget = all.cost([TOOL_FIND, TOOL_CALL, "notify", "meal_log"]) + 2;
+        let of = |prompt: &str, skills: &[String]| {
+            let shown = all.choose(&|_| true, budget, Wanted { prompt, skills, before: None }).unwrap().unwrap();
+            assert!(shown.iter().map(|tool| tool.tokens).sum::<u32>() <= budget);
+            names(&shown).join(" ")
+        };
+        assert_eq!(of("I had soup for lunch", &[]), "meal_log notify tool_call tool_find");
+        assert_eq!(of("I slept badly", &[]), "notify sleep_log tool_call tool_find");
+        let skill = ["Then call `meal_log` with it.".to_owned()];
+        assert_eq!(of("I slept badly", &skill), "meal_log notify tool_call tool_find");
+    }
+
+    #[test]
+    fn others_are_found_by_what_they_are_for_and_by_name() {
+        let all = finder();
+        let found = |question: &str| all.find(&|_, _| true, question, 1).unwrap()[0].name.clone();
+        assert_eq!(found("note a pill that I take"), "medication_add");
+        assert_eq!(found("sleep_log"), "sleep_log");
+        assert!(all.find(&|name, _| finds(name), "anything", 9).unwrap().is_empty());
+    }
+
+    #[test]
+    fn a_name_is_a_word_of_its_own() {
+        assert!(speaks_of("call `meal_log`.", "meal_log") && speaks_of("meal_log", "meal_log"));
+        assert!(!speaks_of("meal_log_all", "meal_log") && !speaks_of("a_meal_log", "meal_log"));
+        assert!(!speaks_of("call module.status now", "status"));
+    }
+}

@@ -1,0 +1,179 @@
+//! A session is told of the tools that it needs, within what `tool_budget` gives; the others it finds and calls.
+
+use serde_json::{Value, json};
+use testkit::model::LoggedRequest;
+
+use crate::support::{Household, Runtime, http, installed, model};
+
+/// Tokens of what a model is told of tools, as vendors count JSON, about.
+fn tokens(told: &Value) -> usize {
+    told.to_string().len() * 2 / 7
+}
+
+/// The names of the tools of a request to Anthropic's API.
+fn names(request: &LoggedRequest) -> Vec<&str> {
+    request.body["tools"].as_array().expect("tools").iter().filter_map(|t| t["name"].as_str()).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_shipped_butler_stays_within_the_budget() {
+    let model = model(json!([{"when": "hello", "steps": [{"say": "good day"}]}])).await;
+    let household = Household::with_model(&model);
+    let household = household.replace("travel/butler.toml", "[runtime]\n", "[runtime]\ntool_budget = 2500\n");
+    let daemon = household.start().await;
+    for (butler, budget) in
+        [("general", 6000), ("health", 6000), ("relationship", 6000), ("finance", 6000), ("travel", 2500)]
+    {
+        let done = daemon.mcp(butler).ok("trigger", json!({"prompt": "hello"})).await;
+        assert_eq!(done["success"], true, "{done}");
+        let asked = model.requests();
+        let first = asked.last().expect("a request");
+        let (tools, whole) = (tokens(&first.body["tools"]), tokens(&first.body));
+        println!("{butler}: {} tools of {tools} tokens, the whole request {whole}", names(first).len());
+        assert!(tools <= budget, "{butler}: {tools} tokens of tools");
+        assert!(whole <= 9000, "{butler}: {whole} tokens in all");
+        assert!(names(first).iter().any(|name| name.ends_with("tool_find")), "{:?}", names(first));
+    }
+    let (code, out, err) =
+        tokio::task::block_in_place(|| household.cli(&["trigger", "health", "I weighed 81.4 kg today", "--dry-run"]));
+    assert_eq!(code, 0, "{out}{err}");
+    for told in ["more to be found", "always: ", "for the prompt: ", "measurement_log"] {
+        assert!(out.contains(told), "{told}: {out}");
+    }
+}
+
+/// Looks for a tool that it was not told of, calls it, and then one that no session may have.
+fn finds(query: &str) -> Value {
+    json!([{"when": "Look around", "steps": [
+        {"call": {"tool": "tool_find", "arguments": {"query": query}}},
+        {"call": {"tool": "tool_call", "arguments": {"name": "schedule_costs", "arguments": {}}}},
+        {"say": "FINAL"}]}])
+}
+
+async fn found_and_called(runtime: Runtime) {
+    let model = model(finds("what do the schedules cost")).await;
+    let household =
+        Household::with_model(&model).with_runtimes(&[runtime], "").env("BUTLERD_SPAWNER__TOOL_BUDGET", "1500");
+    let daemon = household.start().await;
+    let butler = daemon.mcp(runtime.kind);
+    let done = butler.ok("trigger", json!({"prompt": "Look around and write down what you see"})).await;
+    assert_eq!(done["success"], true, "{}: {done}\n{}", runtime.kind, daemon.log());
+    let asked = model.requests();
+    let told = |r: &&LoggedRequest| r.body["tools"].to_string().contains("tool_find");
+    let first = asked.iter().find(told).unwrap_or_else(|| panic!("{}: tool_find was not told", runtime.kind));
+    assert!(!first.body["tools"].to_string().contains("schedule_costs"), "{}: it was told at once", runtime.kind);
+    let session = butler.ok("sessions_get", json!({"session_id": done["session_id"]})).await;
+    let calls = session["tool_calls"].as_array().expect("calls").iter();
+    let calls: Vec<(&Value, &Value)> = calls.map(|call| (&call["tool"], &call["outcome"])).collect();
+    // On record is what was meant.
+    let expected = [(&json!("tool_find"), &json!("ok")), (&json!("schedule_costs"), &json!("ok"))];
+    assert_eq!(calls, expected, "{}: {session}", runtime.kind);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_runtime_finds_and_calls_a_tool_that_it_was_not_told_of() {
+    let runtimes = installed("tool_budget::every_runtime_finds_and_calls_a_tool_that_it_was_not_told_of");
+    let running: Vec<_> =
+        runtimes.into_iter().map(|runtime| (runtime.kind, tokio::spawn(found_and_called(runtime)))).collect();
+    for (kind, run) in running {
+        run.await.unwrap_or_else(|e| panic!("{kind}: {e}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_call_in_disguise_has_no_more_rights_and_a_conversation_keeps_its_tools() {
+    let call = |arguments: Value| json!({"call": {"tool": "tool_call", "arguments": arguments}});
+    let model = model(json!([
+        {"when": "in disguise", "steps": [
+            call(json!({"name": "memory_purge", "arguments": {"before": "2030-01-01"}})),
+            call(json!({"name": "tool_call", "arguments": {"name": "state_list"}})),
+            call(json!({"arguments": {}})),
+            call(json!({"name": "state_set", "arguments": "{\"key\": \"colour\", \"value\": \"teal\"}"})),
+            {"say": "{{last_result}}"}]},
+        {"when": "(weigh|slept)", "steps": [{"say": "noted"}]},
+    ]))
+    .await;
+    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__TOOL_BUDGET", "4000");
+    let daemon = household.start().await;
+    let health = daemon.mcp("health");
+    let done = health.ok("trigger", json!({"prompt": "do it in disguise"})).await;
+    assert_eq!(done["success"], true, "{done}");
+    assert_eq!(health.ok("state_get", json!({"key": "colour"})).await["value"], "teal");
+    let session = health.ok("sessions_get", json!({"session_id": done["session_id"]})).await;
+    let calls = session["tool_calls"].as_array().expect("calls").iter();
+    let calls: Vec<&Value> = calls.map(|call| &call["tool"]).collect();
+    assert_eq!(calls, ["state_set"], "{session}");
+
+    // The second message of a conversation has what the first one had.
+    let say = async |text: &str| {
+        let request = http().post(format!("http://{}/api/chat", daemon.admin())).bearer_auth(daemon.token());
+        let body = json!({"text": text, "butler": "health", "thread": "body"});
+        request.json(&body).send().await.expect("an answer").text().await.expect("a stream");
+        let asked = model.requests();
+        let last = asked.iter().rev().find(|r| r.body.to_string().contains(text)).expect("a request");
+        names(last).into_iter().map(str::to_owned).collect::<Vec<_>>()
+    };
+    let first = say("I weigh 81.4 kg").await;
+    let second = say("and I slept badly").await;
+    assert!(first.iter().any(|name| name.ends_with("measurement_log")), "{first:?}");
+    // But for what fits the new words best, and what their skills name.
+    let kept = first.iter().filter(|name| second.contains(name)).count();
+    println!("{kept} of {} tools were kept", first.len());
+    assert!(kept * 2 >= first.len(), "{first:?} {second:?}");
+    assert!(second.iter().any(|name| name.ends_with("measurement_log")), "{second:?}");
+}
+
+/// One labelled prompt of `tests/data/tool_prompts.jsonl`: which tool answers it.
+#[derive(serde::Deserialize)]
+struct Labelled {
+    butler: String,
+    tool: String,
+    prompt: String,
+    /// `direct`, or `indirect`: it has none of the tool's own words.
+    kind: String,
+    /// Kept apart: nothing is tuned by it.
+    held: bool,
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_needed_tool_is_shown_or_found() {
+    let model = model(json!([])).await;
+    let household = Household::with_model(&model);
+    let daemon = household.start().await;
+    let prompts: Vec<Labelled> = include_str!("../data/tool_prompts.jsonl")
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
+        .collect();
+    let mut missed = Vec::new();
+    let (mut shown_in, mut all, mut found_in, mut most) = ([0; 4], [0; 4], 0, 0);
+    for p in &prompts {
+        let preview = daemon.rpc("trigger_preview", json!({"butler": p.butler, "prompt": p.prompt})).await;
+        most = most.max(preview["tool_tokens"].as_u64().expect("tokens"));
+        let shown = preview["tools"].as_array().expect("tools");
+        let at = usize::from(p.held) * 2 + usize::from(p.kind == "indirect");
+        all[at] += 1;
+        if shown.iter().any(|tool| *tool == p.tool) {
+            shown_in[at] += 1;
+            continue;
+        }
+        let found = daemon.mcp(&p.butler).ok("tool_find", json!({"query": p.prompt})).await;
+        found_in += usize::from(found["tools"].as_array().expect("tools").iter().any(|tool| tool["name"] == p.tool));
+        missed.push(format!("{} {}: {} for {:?}", if p.held { "held" } else { "" }, p.butler, p.tool, p.prompt));
+    }
+    println!(
+        "shown: direct {} of {}, indirect {} of {}; held apart: direct {} of {}, indirect {} of {}; of {} others {found_in} are found; at most {most} tokens\n{}",
+        shown_in[0],
+        all[0],
+        shown_in[1],
+        all[1],
+        shown_in[2],
+        all[2],
+        shown_in[3],
+        all[3],
+        missed.len(),
+        missed.join("\n")
+    );
+    assert!(most <= 6000, "{most} tokens");
+    let sum = |of: [usize; 4]| of.into_iter().sum::<usize>();
+    assert!(sum(shown_in) * 100 >= sum(all) * 97, "{} of {}", sum(shown_in), sum(all));
+}
