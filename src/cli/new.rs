@@ -13,7 +13,13 @@ pub enum New {
     /// A butler with one table, tool, skill, schedule and file of tests
     Butler { name: String },
     /// A tool of a butler: SQL with its header, and tests
-    Tool { butler: String, name: String },
+    Tool {
+        butler: String,
+        name: String,
+        /// One that asks a web service
+        #[arg(long)]
+        http: bool,
+    },
 }
 
 impl From<SetupError> for Problem {
@@ -37,13 +43,16 @@ pub fn run(place: &Place, what: New) -> Outcome {
                 "\nIt works as it is. Make it yours, then: butlerd check · butlerd test {name} · butlerd reload"
             ));
         }),
-        New::Tool { butler, name } => out.answer(&new_tool(overrides, environment, &butler, &name)?, |out, made| {
-            out.toned(Tone::Good, "Made:");
-            made.files.iter().for_each(|file| out.line(&format!("  {}", file.display())));
-            let table = &made.table;
-            out.line(&format!(
-                "\nIt counts the rows of {table}. Make it yours, then: butlerd test {butler} · butlerd reload"
-            ));
-        }),
+        New::Tool { butler, name, http } => {
+            out.answer(&new_tool(overrides, environment, &butler, &name, http)?, |out, made| {
+                out.toned(Tone::Good, "Made:");
+                made.files.iter().for_each(|file| out.line(&format!("  {}", file.display())));
+                let does = match &made.table {
+                    Some(table) => format!("It counts the rows of {table}"),
+                    None => "It asks for the weather, and is answered with a recording in tests".to_owned(),
+                };
+                out.line(&format!("\n{does}. Make it yours, then: butlerd test {butler} · butlerd reload"));
+            })
+        }
     }
 }

@@ -21,10 +21,14 @@ pub struct TestArgs {
     /// Only scenarios whose name contains this
     #[arg(long, value_name = "TEXT")]
     pub only: Option<String>,
+    /// Let HTTP tools ask the network for what no recording answers, and record it in the butler's tests/http/
+    #[arg(long)]
+    pub record: bool,
 }
 
 pub fn run(place: &Place, args: &TestArgs) -> Outcome {
-    let played = on_all_cores(play(&place.overrides, &place.environment, &args.butlers, args.only.as_deref()))?;
+    let played =
+        on_all_cores(play(&place.overrides, &place.environment, &args.butlers, args.only.as_deref(), args.record))?;
     let reports = played.map_err(|why| Problem::new(FAILED, "test", format!("Nothing was tested: {why}"), ""))?;
     Ok(show(&place.out, &reports))
 }

@@ -74,6 +74,8 @@ pub(super) const NEW_TOOL: &str = r#"/*---
 description: >-
   How many rows of @table@ there are@since_said@. Say here for a model what the tool does, when to use it, what comes
   back, and which tool to use instead.
+examples:
+  - What people say when they need it, in their words; by these a session is told of it.
 args:
   since: {type: string, description: "The first day that counts, YYYY-MM-DD in the person's time zone."}
 returns: row

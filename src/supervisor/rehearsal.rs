@@ -11,7 +11,8 @@ use config::{ButlerConfig, Config, Mistake};
 use modules::{Catalog, Modules};
 use store::migrate::Chain;
 use store::{Database, MigrationError, Store, StoreError, describe};
-use tools::sql::{self, SqlToolError, Use};
+use tools::ToolFileError;
+use tools::sql::{self, Use};
 
 /// How long the scratch database may take to stop.
 const STOPPING: Duration = Duration::from_secs(20);
@@ -81,7 +82,7 @@ async fn tables(db: &Database, butler: &ButlerConfig) -> Result<Result<Store, Op
 /// What is wrong with the butler's tools and jobs.
 async fn statements(store: &Store, butler: &ButlerConfig) -> Result<Vec<Mistake>, StoreError> {
     let mut lease = store.tenant(&TenantId::owner()).await?;
-    let mut wrong: Vec<SqlToolError> = Vec::new();
+    let mut wrong: Vec<ToolFileError> = Vec::new();
     let tools = butler.dir.join("tools");
     if butler.modules.contains_key(butler.name.as_str())
         && let Ok(files) = sql::load_dir(&tools, Use::Tool)

@@ -1,7 +1,7 @@
 //! The stages of a butler's boot. Each takes what the one before has made.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, Weak};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -27,8 +27,11 @@ use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
 use store::migrate::Chain;
 use store::{RunningQueue, Store};
-use tools::sql::{SqlToolError, prepare_jobs};
-use tools::{Auditor, Effect, Tool, ToolSet, ToolSetBuilder, core_tools, note_tools, skill_tools};
+use tools::sql::prepare_jobs;
+use tools::{
+    Auditor, Effect, Finder, Tool, ToolFileError, ToolSet, ToolSetBuilder, core_tools, finding_tools, note_tools,
+    skill_tools,
+};
 
 /// A boot under way.
 pub(super) struct Booting<'a> {
@@ -231,10 +234,11 @@ impl Booting<'_> {
         let Self { services, config, phases } = self;
         let Prepared { modules, store, gate } = prepared;
         let mut builder = ToolSetBuilder::default();
+        let found = Arc::new(OnceLock::new());
         phases
             .run("tools", async {
-                let own = own_tools(services, config, started, wake);
-                own.into_iter().try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
+                let mut own = own_tools(services, config, started, wake).into_iter().chain(finding_tools(&found));
+                own.try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
                 let absent = |tool: &&str| builder.owner(tool).is_none() && !modules.declare(tool);
                 let unknown: Vec<&str> = gate.gated_tools().filter(absent).collect();
                 if !unknown.is_empty() {
@@ -250,7 +254,10 @@ impl Booting<'_> {
         let tools = builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(gate.clone()));
         let told = || tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators);
         let readers = told().filter(|d| d.effect() == Effect::None).map(|d| d.name.clone());
-        bound.spawner.set_tools(told().map(|d| d.name.clone()).collect(), readers.collect());
+        let finder = Arc::new(Finder::new(told().cloned().collect()));
+        // Nothing has set it before.
+        let _ = found.set(finder.clone());
+        bound.spawner.set_tools(finder, readers.collect());
         Ok(tools)
     }
 
@@ -411,7 +418,7 @@ async fn jobs(config: &ButlerConfig, store: &store::Store, modules: &mut Modules
     let name = config.name.as_str();
     let prepared = async {
         let mut lease = store.tenant(&TenantId::owner()).await.map_err(|e| e.to_string())?;
-        let wrong = |list: Vec<SqlToolError>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
+        let wrong = |list: Vec<ToolFileError>| list.iter().map(ToString::to_string).collect::<Vec<_>>().join("; ");
         prepare_jobs(&mut lease, &config.dir.join("jobs")).await.map_err(wrong)
     };
     prepared.await.inspect_err(|why| {

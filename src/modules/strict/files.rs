@@ -4,9 +4,15 @@ use std::path::Path;
 
 use super::{ButlerContents, finding, key};
 use config::{Finding, Place};
+use tools::http::RECORDINGS;
 
-/// The directories whose files have one ending, and what such a file is.
-const OF_SQL: [(&str, &str); 3] = [("tools", "a tool"), ("jobs", "a job"), ("migrations", "a migration")];
+/// The directories whose files are read by their endings, and what such a file is.
+const READ: [(&str, &[&str], &str); 4] = [
+    ("tools", &["sql", "http"], "a tool"),
+    ("jobs", &["sql"], "a job"),
+    ("migrations", &["sql"], "a migration"),
+    ("tests", &["toml"], "a test"),
+];
 
 pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
     let mut found = strays(known);
@@ -27,21 +33,34 @@ pub(super) fn names(dir: &Path) -> Vec<String> {
 
 /// The names of a directory's files with this ending, without it.
 pub(super) fn stems(dir: &Path, ending: &str) -> Vec<String> {
-    let stem = |name: String| name.strip_suffix(ending)?.strip_suffix('.').map(str::to_owned);
-    names(dir).into_iter().filter_map(stem).collect()
+    names(dir).iter().filter_map(|name| stem(name, ending).map(str::to_owned)).collect()
+}
+
+fn stem<'a>(name: &'a str, ending: &str) -> Option<&'a str> {
+    name.strip_suffix(ending)?.strip_suffix('.')
+}
+
+/// The names of the tools in a butler's directory, and the ending of each one's file.
+pub(super) fn tool_files(butler: &Path) -> Vec<(String, &'static str)> {
+    let dir = butler.join("tools");
+    let of = |ending: &'static str| stems(&dir, ending).into_iter().map(move |stem| (stem, ending));
+    of("sql").chain(of("http")).collect()
 }
 
 /// A file that nobody reads is a slip of the pen.
 fn strays(known: &ButlerContents<'_>) -> Vec<Finding> {
-    let endings = OF_SQL.into_iter().map(|(dir, what)| (dir, "sql", what)).chain([("tests", "toml", "a test")]);
     let mut found = Vec::new();
-    for (dir, ending, what) in endings {
-        let dir = known.butler.dir.join(dir);
-        for name in names(&dir).into_iter().filter(|name| !name.ends_with(".md")) {
-            let path = dir.join(&name);
-            if name.strip_suffix(ending).is_none_or(|stem| !stem.ends_with('.')) || !path.is_file() {
-                let problem = "found what nobody reads";
-                found.push(finding(Place::Line(path, 1), problem, format!("{what}, `NAME.{ending}`")));
+    for (dir, endings, what) in READ {
+        let within = known.butler.dir.join(dir);
+        for name in names(&within).into_iter().filter(|name| !name.ends_with(".md")) {
+            let path = within.join(&name);
+            let ends = endings.iter().any(|ending| stem(&name, ending).is_some());
+            // What HTTP tools are answered with in scenarios.
+            let recorded = dir == "tests" && name == RECORDINGS && path.is_dir();
+            if !(ends && path.is_file() || recorded) {
+                let forms: Vec<String> = endings.iter().map(|ending| format!("`NAME.{ending}`")).collect();
+                let expected = format!("{what}, {}", forms.join(" or "));
+                found.push(finding(Place::Line(path, 1), "found what nobody reads", expected));
             }
         }
     }
@@ -51,11 +70,12 @@ fn strays(known: &ButlerContents<'_>) -> Vec<Finding> {
 /// Tools that no module loads.
 fn unloaded(known: &ButlerContents<'_>) -> Option<Finding> {
     let (butler, name) = (known.butler, known.butler.name.as_str());
-    let tools = stems(&butler.dir.join("tools"), "sql");
+    let tools = tool_files(&butler.dir);
     if tools.is_empty() || butler.modules.contains_key(name) {
         return None;
     }
-    let place = Place::Line(butler.dir.join(format!("tools/{}.sql", tools.first()?)), 1);
+    let (tool, ending) = tools.first()?;
+    let place = Place::Line(butler.dir.join(format!("tools/{tool}.{ending}")), 1);
     let problem = format!("found tools that nothing loads ({} in all)", tools.len());
     Some(finding(place, problem, format!("the line `[modules.{name}]` in butler.toml")))
 }
@@ -63,13 +83,17 @@ fn unloaded(known: &ButlerContents<'_>) -> Option<Finding> {
 /// Tools that are called like others.
 fn taken_names(known: &ButlerContents<'_>) -> Vec<Finding> {
     let Some(tools) = &known.tools else { return Vec::new() };
-    let told = tools.own.iter().filter_map(|tool| {
+    let mut files = tool_files(&known.butler.dir);
+    files.sort();
+    let twice: Vec<String> = files.windows(2).filter(|two| two[0].0 == two[1].0).map(|two| two[0].0.clone()).collect();
+    let told = files.iter().filter_map(|(tool, ending)| {
         let whose = match tool {
             tool if tools.house.contains(tool) => "every butler has already",
             tool if tools.modules.contains(tool) => "another module has already",
+            tool if *ending == "http" && twice.contains(tool) => "a file of SQL makes already",
             _ => return None,
         };
-        let place = Place::Line(known.butler.dir.join(format!("tools/{tool}.sql")), 1);
+        let place = Place::Line(known.butler.dir.join(format!("tools/{tool}.{ending}")), 1);
         Some(finding(place, format!("found `{tool}`, a tool that {whose}"), "a name of its own"))
     });
     told.collect()

@@ -18,8 +18,7 @@ use super::catalog::Catalog;
 use super::contract::Module;
 use config::{self, ButlerConfig, Finding, KeyMistake, Place};
 use scenarios::ReadScenarios;
-use tools::skill_tools;
-use tools::sql::SqlToolError;
+use tools::{ToolFileError, skill_tools};
 
 pub use scenarios::Mentions;
 
@@ -86,7 +85,7 @@ impl<'a> ButlerContents<'a> {
         let skills = skill_tools(&butler.skills);
         let house = own_tools(butler.name.as_str()).into_iter().map(str::to_owned);
         let house = house.chain(skills.iter().map(|tool| tool.def.name.clone())).collect();
-        let own: BTreeSet<String> = files::stems(&butler.dir.join("tools"), "sql").into_iter().collect();
+        let own: BTreeSet<String> = files::tool_files(&butler.dir).into_iter().map(|(tool, _)| tool).collect();
         let names = butler.modules.keys();
         let others = modules.map(|all| names.zip(all).filter(|(name, _)| **name != *butler.name.as_str()));
         let declared: Option<Vec<_>> = others.and_then(|all| all.map(|(_, m)| m.manifest().ok()).collect());
@@ -107,7 +106,7 @@ fn finding(place: Place, problem: impl Into<String>, expected: impl Into<String>
     Finding { place, problem: problem.into(), expected: expected.into() }
 }
 
-fn in_file(e: SqlToolError) -> Finding {
+fn in_file(e: ToolFileError) -> Finding {
     finding(Place::Line(e.file, e.line), e.problem, "")
 }
 

@@ -1,14 +1,15 @@
-//! The roster's SQL, as far as it can be judged without a database.
+//! The roster's SQL and requests, as far as they can be judged without a database or a network.
 
 use super::{ButlerContents, finding, in_file};
 use config::{Finding, Place};
 use store::rules;
-use tools::sql;
+use tools::{http, sql};
 
 pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
     let dir = &known.butler.dir;
     let wrong = sql::load_dir(&dir.join("tools"), sql::Use::Tool).err();
-    let tools = wrong.into_iter().flatten().map(in_file);
+    let asking = http::load_dir(&dir.join("tools")).err();
+    let tools = wrong.into_iter().chain(asking).flatten().map(in_file);
     let migrations = rules::broken(&dir.join("migrations")).into_iter();
     tools.chain(migrations.map(|b| finding(Place::Line(b.file, b.line), b.problem, b.expected))).collect()
 }

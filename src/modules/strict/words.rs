@@ -11,6 +11,7 @@ use serde_json::Value;
 use super::{ButlerContents, Tools, files, finding};
 use config::{Finding, Place, SHARED_DIR};
 use store::lexer::{Token, name, tokens};
+use tools::http;
 use tools::sql::{Use, load_dir};
 
 /// With these a tool's name begins or ends.
@@ -65,7 +66,7 @@ fn everybodys(known: &ButlerContents<'_>, roster: &Path, tools: &Tools) -> BTree
     let mut all: BTreeSet<String> = tools.all().map(str::to_owned).collect();
     for butler in files::names(roster) {
         all.extend((known.own_tools)(&butler).into_iter().map(str::to_owned));
-        all.extend(files::stems(&roster.join(&butler).join("tools"), "sql"));
+        all.extend(files::tool_files(&roster.join(&butler)).into_iter().map(|(tool, _)| tool));
     }
     all.extend(super::super::catalog::Catalog::default().declared());
     all
@@ -82,6 +83,9 @@ fn vocabulary(known: &ButlerContents<'_>) -> BTreeSet<String> {
         for file in load_dir(&butler.dir.join(dir), of).unwrap_or_default() {
             of_schema(file.schema(), &mut words);
         }
+    }
+    for tool in http::load_dir(&butler.dir.join("tools")).unwrap_or_default() {
+        of_schema(&tool.schema(), &mut words);
     }
     for dir in ["tools", "jobs", "migrations"] {
         let dir = butler.dir.join(dir);

@@ -1,6 +1,7 @@
 //! Which tools have which evidence.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
@@ -12,6 +13,8 @@ use tools::{Definition, Effect};
 #[derive(Debug, Default)]
 pub struct Coverage {
     shown: BTreeMap<String, BTreeSet<Proves>>,
+    /// Those that ask a web service: they keep nothing that another tenant could find.
+    keepless: BTreeSet<String>,
 }
 
 impl Coverage {
@@ -19,14 +22,22 @@ impl Coverage {
     /// those that the house gives to it and to no other butler.
     pub fn of(butler: &Butler, all: &[Butler]) -> Self {
         let name = butler.name().as_str();
-        let own = butler.tools().definitions().filter(|def| {
-            !def.meta.internal
-                && match butler.tools().module(&def.name) {
-                    Some(module) => module == name,
-                    None => !all.iter().any(|other| other.name() != butler.name() && other.tools().has(&def.name)),
-                }
-        });
-        Self { shown: own.map(|def| (def.name.clone(), BTreeSet::new())).collect() }
+        let own: Vec<_> = butler
+            .tools()
+            .definitions()
+            .filter(|def| {
+                !def.meta.internal
+                    && match butler.tools().module(&def.name) {
+                        Some(module) => module == name,
+                        None => !all.iter().any(|other| other.name() != butler.name() && other.tools().has(&def.name)),
+                    }
+            })
+            .collect();
+        let asks = |def: &&&Arc<Definition>| def.meta.sends_out && def.meta.reads_untrusted;
+        Self {
+            shown: own.iter().map(|def| (def.name.clone(), BTreeSet::new())).collect(),
+            keepless: own.iter().filter(asks).map(|def| def.name.clone()).collect(),
+        }
     }
 
     /// Counts a scenario that passed.
@@ -46,13 +57,14 @@ impl Coverage {
 
     /// The tools with every kind of evidence.
     pub fn complete(&self) -> usize {
-        self.shown.values().filter(|shown| shown.len() == Proves::ALL.len()).count()
+        self.shown.len() - self.lacking().len()
     }
 
     /// The tools that lack some, with what they lack.
     pub fn lacking(&self) -> Vec<(String, Vec<&'static str>)> {
         let lacking = self.shown.iter().map(|(tool, shown)| {
-            let lacks = Proves::ALL.iter().copied().filter(|p| !shown.contains(p)).map(Proves::as_str);
+            let needed = |p: &Proves| *p != Proves::Tenant || !self.keepless.contains(tool);
+            let lacks = Proves::ALL.iter().copied().filter(|p| needed(p) && !shown.contains(p)).map(Proves::as_str);
             (tool.clone(), lacks.collect::<Vec<_>>())
         });
         lacking.filter(|(_, lacks)| !lacks.is_empty()).collect()

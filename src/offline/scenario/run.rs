@@ -17,6 +17,7 @@ use config::{Environment, Household, Overrides, Ports, Zone, load};
 use modules::Catalog;
 use supervisor::{Embedded, Supervisor};
 use telemetry::start_log;
+use tools::http::{Source, answer_from};
 use tools::sql::prepare_jobs;
 
 /// What went wrong where.
@@ -53,13 +54,16 @@ impl Report {
 /// Where the owner of scenarios lives.
 const ZONE: &str = "Europe/Berlin";
 
-/// Plays the scenarios of these butlers (none named: all), only those whose name contains `only`.
+/// Plays the scenarios of these butlers (none named: all), only those whose name contains `only`. `record`: HTTP tools ask the
+/// network for what no recording answers, and record it; else nothing is asked outside.
 pub async fn run(
     overrides: &Overrides,
     environment: &Environment,
     butlers: &[String],
     only: Option<&str>,
+    record: bool,
 ) -> Result<Vec<Report>, ScenarioError> {
+    answer_from(if record { Source::Record } else { Source::Recordings });
     let scratch = Scratch::new("test").map_err(ScenarioError::Scratch)?;
     // The machine's settings say where the roster is and where PostgreSQL's programs are; nothing of theirs is touched.
     let overrides = Overrides {

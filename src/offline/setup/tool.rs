@@ -12,15 +12,16 @@ use super::place::{is_there, write_new};
 use crate::sql::NEW_TOOL;
 use butler::own_tools;
 use config::{Environment, Overrides};
+use tools::http::RECORDINGS;
 
 /// A tool that was made.
 #[derive(Debug, Serialize)]
 pub struct NewTool {
     pub butler: String,
     pub tool: String,
-    /// The table that it reads.
-    pub table: String,
-    pub files: [PathBuf; 2],
+    /// The table that it reads; `None`: it asks a web service.
+    pub table: Option<String>,
+    pub files: Vec<PathBuf>,
 }
 
 const TESTS: &str = r#"# Run by `butlerd test @butler@`, each scenario as a tenant of its own that has nothing yet. Fill the table first, with the
@@ -58,12 +59,71 @@ call = "@tool@"
 expect = { found = 0 }
 "#;
 
-/// Makes a tool of a butler that is there, with its scenarios.
+/// A tool that asks a web service which needs no key.
+const HTTP_TOOL: &str = r#"---
+description: >-
+  The temperature and the wind at a place right now. Say here for a model what the tool does, when to use it, and what
+  comes back.
+examples:
+  - Is it cold outside?
+  - Do I need a jacket this morning?
+args:
+  latitude: {type: number, required: true, minimum: -90, maximum: 90, description: "Degrees north."}
+  longitude: {type: number, required: true, minimum: -180, maximum: 180, description: "Degrees east."}
+# Arguments stand in braces. Where it leads is fixed: redirects go to no other host, unless `allow_hosts` names it.
+url: https://api.open-meteo.com/v1/forecast?latitude={latitude}&longitude={longitude}&current=temperature_2m,wind_speed_10m
+# method: POST, headers: {Authorization: "Bearer {secret.NAME}"}, secrets: [NAME] and body: {...} are there as well.
+returns: {celsius: /current/temperature_2m, wind_kmh: /current/wind_speed_10m}
+timeout: 10s
+cache: 10m
+---
+"#;
+
+const HTTP_TESTS: &str = r#"# Run by `butlerd test @butler@`, with the answers in http/@tool@.json; `butlerd test @butler@ --record` adds what is missing.
+
+[[scenario]]
+name = "@tool@ tells the temperature"
+proves = "success"
+tools = ["@tool@"]
+
+[[scenario.step]]
+call = "@tool@"
+args = { latitude = 52.5, longitude = 13.4 }
+expect = { celsius = 3.4, wind_kmh = 11.2 }
+
+[[scenario]]
+name = "@tool@ tells what the service says of a wrong request"
+proves = "refusal"
+tools = ["@tool@"]
+
+[[scenario.step]]
+call = "@tool@"
+args = { latitude = 89.5, longitude = 179.5 }
+refused = "answered 400 Bad Request"
+"#;
+
+const HTTP_RECORDING: &str = r#"[
+  {
+    "method": "GET",
+    "url": "https://api.open-meteo.com/v1/forecast?latitude=52.5&longitude=13.4&current=temperature_2m,wind_speed_10m",
+    "content_type": "application/json; charset=utf-8",
+    "json": { "current": { "temperature_2m": 3.4, "wind_speed_10m": 11.2 } }
+  },
+  {
+    "method": "GET",
+    "url": "https://api.open-meteo.com/v1/forecast?latitude=89.5&longitude=179.5&current=temperature_2m,wind_speed_10m",
+    "failed": "api.open-meteo.com answered 400 Bad Request: this is made up, to show how a refusal looks"
+  }
+]
+"#;
+
+/// Makes a tool of a butler that is there, with its scenarios. `http`: one that asks a web service.
 pub fn new_tool(
     overrides: &Overrides,
     environment: &Environment,
     butler: &str,
     tool: &str,
+    http: bool,
 ) -> Result<NewTool, SetupError> {
     let right = tool.bytes().next().is_some_and(|b| b.is_ascii_lowercase())
         && tool.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_')
@@ -92,12 +152,23 @@ pub fn new_tool(
         let sentence = format!("Every butler, or {butler} itself, has a tool `{tool}` that is built in.");
         return Err(SetupError::request(sentence, "Choose another name."));
     }
-    let files = [dir.join("tools").join(format!("{tool}.sql")), dir.join("tests").join(format!("{tool}.toml"))];
+    let (tools, tests) = (dir.join("tools"), dir.join("tests"));
+    let mut files = vec![tools.join(format!("{tool}.sql")), tests.join(format!("{tool}.toml"))];
+    let mut contents = vec![NEW_TOOL, TESTS];
+    if http {
+        files = vec![
+            tools.join(format!("{tool}.http")),
+            files.remove(1),
+            tests.join(RECORDINGS).join(format!("{tool}.json")),
+        ];
+        contents = vec![HTTP_TOOL, HTTP_TESTS, HTTP_RECORDING];
+    }
     if let Some(there) = files.iter().find(|file| is_there(file)) {
         let sentence = format!("{} exists already and is not changed.", there.display());
         return Err(SetupError::failed(sentence, "Choose another name."));
     }
-    let Some((table, dated)) = own_table(&dir.join("migrations")) else {
+    let table = if http { Some((String::new(), false)) } else { own_table(&dir.join("migrations")) };
+    let Some((table, dated)) = table else {
         let sentence = format!("{butler} has no table yet, and a tool reads or writes tables.");
         let next = format!("Make one in {}/migrations/, with SELECT shared.tenant_table('…').", dir.display());
         return Err(SetupError::failed(sentence, next));
@@ -112,7 +183,7 @@ pub fn new_tool(
         text.replace("@join@", join).replace("@since_said@", since_said)
     };
     let before = mistakes(overrides, environment, butler);
-    for (file, text) in files.iter().zip([NEW_TOOL, TESTS]) {
+    for (file, text) in files.iter().zip(contents) {
         if let Err(e) = write_new(file, &fill(text), 0o644) {
             take_back(&files, file);
             return Err(SetupError::failed(format!("{} can't be written: {e}.", file.display()), ""));
@@ -122,11 +193,12 @@ pub fn new_tool(
         files.iter().for_each(|file| drop(fs::remove_file(file)));
         return Err(SetupError::failed(format!("No tool was made, because it would not pass the check: {why}"), ""));
     }
+    let table = Some(table).filter(|table| !table.is_empty());
     Ok(NewTool { butler: butler.to_owned(), tool: tool.to_owned(), table, files })
 }
 
 /// Removes what was written before `failed`, which may be somebody else's.
-fn take_back(files: &[PathBuf; 2], failed: &Path) {
+fn take_back(files: &[PathBuf], failed: &Path) {
     for file in files.iter().take_while(|file| *file != failed) {
         let _ = fs::remove_file(file);
     }

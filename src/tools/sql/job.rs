@@ -8,8 +8,9 @@ use serde_json::{Map, Value};
 use tokio_postgres::types::{ToSql, Type};
 
 use super::header::{Notify, Then, Use};
-use super::tool::{Functions, MAX_ROWS, SqlTool, SqlToolError, functions, load_dir};
+use super::tool::{Functions, MAX_ROWS, SqlTool, functions, load_dir};
 use super::values::{TextParam, row_object, shows};
+use crate::ToolFileError;
 use crate::definition::{ArgumentsError, Definition, Meta};
 use base::{Label, Seen, TenantId};
 use store::{Lease, Store, StoreError, describe};
@@ -34,14 +35,14 @@ pub enum JobError {
 }
 
 /// Reads the jobs of a directory and prepares them on a connection of the butler's role.
-pub async fn prepare_jobs(lease: &mut Lease, dir: &Path) -> Result<BTreeMap<String, SqlJob>, Vec<SqlToolError>> {
+pub async fn prepare_jobs(lease: &mut Lease, dir: &Path) -> Result<BTreeMap<String, SqlJob>, Vec<ToolFileError>> {
     let files = load_dir(dir, Use::Job)?;
     if files.is_empty() {
         return Ok(BTreeMap::new());
     }
     let functions = functions(lease)
         .await
-        .map_err(|e| vec![SqlToolError { file: dir.to_owned(), line: 1, problem: describe(&e) }])?;
+        .map_err(|e| vec![ToolFileError { file: dir.to_owned(), line: 1, problem: describe(&e) }])?;
     let (mut ready, mut wrong) = (BTreeMap::new(), Vec::new());
     for file in files {
         let name = file.name.clone();
@@ -57,7 +58,7 @@ pub async fn prepare_jobs(lease: &mut Lease, dir: &Path) -> Result<BTreeMap<Stri
 
 /// The jobs of a directory with what they take as arguments, and what is wrong with the others: as far as that is known
 /// without a database.
-pub fn check_jobs(dir: &Path) -> Result<BTreeMap<String, Definition>, Vec<SqlToolError>> {
+pub fn check_jobs(dir: &Path) -> Result<BTreeMap<String, Definition>, Vec<ToolFileError>> {
     let mut wrong = Vec::new();
     let mut jobs = BTreeMap::new();
     for file in load_dir(dir, Use::Job)? {
@@ -71,7 +72,7 @@ pub fn check_jobs(dir: &Path) -> Result<BTreeMap<String, Definition>, Vec<SqlToo
 
 impl SqlTool {
     /// What holds of every job, whatever tables there are. `calls_writer`: a function that it calls may write.
-    fn checked(&self, calls_writer: bool) -> Result<(), SqlToolError> {
+    fn checked(&self, calls_writer: bool) -> Result<(), ToolFileError> {
         if self.statement.writes || calls_writer {
             return Err(
                 self.fail(self.header.begin(), "a job only reads; what it finds goes to a message or a session")
@@ -88,14 +89,14 @@ impl SqlTool {
         Ok(())
     }
 
-    fn arguments(&self) -> Result<Definition, SqlToolError> {
+    fn arguments(&self) -> Result<Definition, ToolFileError> {
         let header = &self.header;
         Definition::new(&self.name, &header.description, header.schema.clone(), Meta::read())
             .map_err(|e| self.fail(1, e.to_string()))
     }
 }
 
-async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Result<SqlJob, SqlToolError> {
+async fn prepare(lease: &mut Lease, file: SqlTool, functions: &Functions) -> Result<SqlJob, ToolFileError> {
     file.checked(file.statement.functions.iter().any(|f| functions.volatile.contains(f)))?;
     let statement = lease.prepare(&file.statement.sql).await.map_err(|e| file.db_error(&e))?;
     for column in statement.columns() {

@@ -22,4 +22,4 @@ pub use job::{JobError, SqlJob, check_jobs, prepare_jobs};
 pub use record::objects;
 pub use rights::refused;
 pub use statement::Statement;
-pub use tool::{SqlToolError, load_dir, prepare};
+pub use tool::{load_dir, prepare};

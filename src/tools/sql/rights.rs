@@ -2,7 +2,8 @@
 
 use tokio_postgres::error::SqlState;
 
-use super::tool::{SqlTool, SqlToolError};
+use super::tool::SqlTool;
+use crate::ToolFileError;
 use store::lexer::line_of;
 use store::{Lease, describe};
 
@@ -11,7 +12,7 @@ const NAME: &str = "butlerd_rights";
 
 /// The files whose statements the role of this connection may not run. They are planned with nothing for each argument,
 /// never run; whatever else is wrong with one is told by preparing it.
-pub async fn refused(lease: &mut Lease, files: &[SqlTool]) -> Vec<SqlToolError> {
+pub async fn refused(lease: &mut Lease, files: &[SqlTool]) -> Vec<ToolFileError> {
     let mut found = Vec::new();
     for file in files {
         let statement = &file.statement;

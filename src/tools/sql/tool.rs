@@ -10,20 +10,12 @@ use tokio_postgres::types::{ToSql, Type};
 use super::header::{Header, Returns, Use};
 use super::statement::Statement;
 use super::values::{TextParam, row_object, row_value, shows};
+use crate::ToolFileError;
 use crate::call::{ToolCall, ToolError};
 use crate::definition::{Definition, Effect};
 use crate::tool::{Tool, handler};
 use store::lexer::{forbidden, line_of};
 use store::{Lease, StoreError, describe};
-
-/// What is wrong with an SQL tool, for its author.
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{}:{line}: {problem}", .file.display())]
-pub struct SqlToolError {
-    pub file: PathBuf,
-    pub line: usize,
-    pub problem: String,
-}
 
 /// A tool's file, read and checked as far as that goes without a database.
 #[derive(Debug)]
@@ -39,8 +31,8 @@ pub(super) const MAX_ROWS: usize = 1000;
 
 impl SqlTool {
     /// Reads one file's text.
-    fn parse(file: &Path, text: &str, of: Use) -> Result<Self, SqlToolError> {
-        let fail = |line: usize, problem: String| SqlToolError { file: file.to_owned(), line, problem };
+    fn parse(file: &Path, text: &str, of: Use) -> Result<Self, ToolFileError> {
+        let fail = |line: usize, problem: String| ToolFileError { file: file.to_owned(), line, problem };
         let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
         let ok = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
         if !ok || name.is_empty() || name.len() > 64 {
@@ -70,11 +62,11 @@ impl SqlTool {
         &self.header.schema
     }
 
-    pub(super) fn fail(&self, line: usize, problem: impl Into<String>) -> SqlToolError {
-        SqlToolError { file: self.file.clone(), line, problem: problem.into() }
+    pub(super) fn fail(&self, line: usize, problem: impl Into<String>) -> ToolFileError {
+        ToolFileError { file: self.file.clone(), line, problem: problem.into() }
     }
 
-    pub(super) fn db_error(&self, e: &tokio_postgres::Error) -> SqlToolError {
+    pub(super) fn db_error(&self, e: &tokio_postgres::Error) -> ToolFileError {
         let line = match e.as_db_error().and_then(DbError::position) {
             Some(ErrorPosition::Original(at)) => {
                 let at = usize::try_from(*at).unwrap_or(1).saturating_sub(1);
@@ -87,17 +79,17 @@ impl SqlTool {
 }
 
 /// Reads every `*.sql` of a tools directory, in the order of the names. All mistakes are returned, not only the first.
-pub fn load_dir(dir: &Path, of: Use) -> Result<Vec<SqlTool>, Vec<SqlToolError>> {
+pub fn load_dir(dir: &Path, of: Use) -> Result<Vec<SqlTool>, Vec<ToolFileError>> {
     let mut files: Vec<PathBuf> = match std::fs::read_dir(dir) {
         Ok(entries) => entries.filter_map(|e| e.ok().map(|e| e.path())).collect(),
         Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(e) => return Err(vec![SqlToolError { file: dir.to_owned(), line: 1, problem: e.to_string() }]),
+        Err(e) => return Err(vec![ToolFileError { file: dir.to_owned(), line: 1, problem: e.to_string() }]),
     };
     files.retain(|p| p.extension().is_some_and(|e| e == "sql"));
     files.sort();
     let (mut tools, mut wrong) = (Vec::new(), Vec::new());
     for file in files {
-        let read = std::fs::read_to_string(&file).map_err(|e| SqlToolError {
+        let read = std::fs::read_to_string(&file).map_err(|e| ToolFileError {
             file: file.clone(),
             line: 1,
             problem: e.to_string(),
@@ -111,10 +103,10 @@ pub fn load_dir(dir: &Path, of: Use) -> Result<Vec<SqlTool>, Vec<SqlToolError>> 
 }
 
 /// Prepares the tools on a connection of the butler's role and gives them their definitions.
-pub async fn prepare(lease: &mut Lease, tools: Vec<SqlTool>) -> Result<Vec<Tool>, Vec<SqlToolError>> {
+pub async fn prepare(lease: &mut Lease, tools: Vec<SqlTool>) -> Result<Vec<Tool>, Vec<ToolFileError>> {
     let functions = functions(lease).await.map_err(|e| {
         let file = tools.first().map(|t| t.file.clone()).unwrap_or_default();
-        vec![SqlToolError { file, line: 1, problem: describe(&e) }]
+        vec![ToolFileError { file, line: 1, problem: describe(&e) }]
     })?;
     let (mut ready, mut wrong) = (Vec::new(), Vec::new());
     for tool in tools {
@@ -150,7 +142,7 @@ pub(super) async fn functions(lease: &mut Lease) -> Result<Functions, tokio_post
     Ok(Functions { volatile: pick(1), own: pick(2) })
 }
 
-async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions) -> Result<Tool, SqlToolError> {
+async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions) -> Result<Tool, ToolFileError> {
     let statement = lease.prepare(&tool.statement.sql).await.map_err(|e| tool.db_error(&e))?;
     let columns = statement.columns();
     if tool.header.returns != Returns::None && columns.is_empty() {
@@ -180,7 +172,8 @@ async fn prepare_one(lease: &mut Lease, mut tool: SqlTool, functions: &Functions
     tool.header.meta.effect = Some(effect);
     let def =
         Definition::new(&tool.name, &tool.header.description, tool.header.schema.clone(), tool.header.meta.clone())
-            .map_err(|e| tool.fail(1, e.to_string()))?;
+            .map_err(|e| tool.fail(1, e.to_string()))?
+            .with_examples(std::mem::take(&mut tool.header.examples));
     let run = Arc::new(Runner {
         sql: tool.statement.sql,
         params: tool

@@ -2,6 +2,9 @@
 description: >-
   Note one thing that is to be done. Use it whenever the person asks to remember a task of this domain. It returns the
   stored row with its id; already_there is true if a thing of this title was noted before, which then gets the new day.
+examples:
+  - Put milk on my list.
+  - I must not forget to call the plumber on Friday.
 args:
   title: {type: string, required: true, minLength: 1, maxLength: 200, description: "What is to be done, in a few words."}
   due_on: {type: string, description: "The day it is due, YYYY-MM-DD in the person's time zone. Leave it out if none was

@@ -1,0 +1,124 @@
+//! What the headers of all tools in files have alike: arguments, and where a mistake stands.
+
+use std::path::PathBuf;
+
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+
+/// What is wrong with a tool's file, for its author.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{}:{line}: {problem}", .file.display())]
+pub struct ToolFileError {
+    pub file: PathBuf,
+    pub line: usize,
+    pub problem: String,
+}
+
+#[derive(Debug, Deserialize)]
+#[serde(deny_unknown_fields)]
+struct RawArg {
+    #[serde(rename = "type")]
+    kind: Kind,
+    #[serde(default)]
+    required: bool,
+    description: Option<String>,
+    format: Option<String>,
+    #[serde(rename = "enum")]
+    one_of: Option<Vec<Value>>,
+    default: Option<Value>,
+    minimum: Option<Value>,
+    maximum: Option<Value>,
+    #[serde(rename = "minLength")]
+    min_length: Option<u64>,
+    #[serde(rename = "maxLength")]
+    max_length: Option<u64>,
+    pattern: Option<String>,
+    items: Option<Value>,
+    properties: Option<Value>,
+}
+
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Kind {
+    String,
+    Integer,
+    Number,
+    Boolean,
+    Object,
+    Array,
+    /// Any JSON value.
+    Any,
+}
+
+/// The arguments' names in their order, with their defaults.
+pub(super) type Args = Vec<(String, Option<Value>)>;
+
+/// The schema that the `args` of a header declare.
+///
+/// # Errors
+/// The argument that is wrong, and what about it.
+pub(super) fn schema(args: Map<String, Value>) -> Result<(Value, Args), (String, String)> {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    let mut names = Vec::new();
+    for (name, value) in args {
+        let arg: RawArg = serde_json::from_value(value).map_err(|e| (name.clone(), e.to_string()))?;
+        let word = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
+        if !word || name.starts_with(|c: char| c.is_ascii_digit()) {
+            return Err((name, "names have lower-case letters, digits and `_`".to_owned()));
+        }
+        if arg.required && arg.default.is_some() {
+            return Err((name, "a required argument has no default".to_owned()));
+        }
+        let mut p = Map::new();
+        let kind = match arg.kind {
+            Kind::Any => None,
+            Kind::String => Some("string"),
+            Kind::Integer => Some("integer"),
+            Kind::Number => Some("number"),
+            Kind::Boolean => Some("boolean"),
+            Kind::Object => Some("object"),
+            Kind::Array => Some("array"),
+        };
+        let entries = [
+            ("type", kind.map(Value::from)),
+            ("description", arg.description.map(Value::from)),
+            ("format", arg.format.map(Value::from)),
+            ("enum", arg.one_of.map(Value::from)),
+            ("default", arg.default.clone()),
+            ("minimum", arg.minimum),
+            ("maximum", arg.maximum),
+            ("minLength", arg.min_length.map(Value::from)),
+            ("maxLength", arg.max_length.map(Value::from)),
+            ("pattern", arg.pattern.map(Value::from)),
+            ("items", arg.items),
+            ("properties", arg.properties),
+        ];
+        p.extend(entries.into_iter().filter_map(|(k, v)| Some((k.to_owned(), v?))));
+        if arg.required {
+            required.push(name.clone());
+        }
+        names.push((name.clone(), arg.default));
+        properties.insert(name, Value::Object(p));
+    }
+    let schema = json!({"type": "object", "properties": properties, "required": required,
+                        "additionalProperties": false});
+    Ok((schema, names))
+}
+
+/// The line of a header where a key stands, from 1; the first one, if it doesn't.
+pub(super) fn line_of_key(header: &str, key: &str) -> usize {
+    let stands =
+        |line: &str| line.trim_start().strip_prefix(key).is_some_and(|rest| rest.trim_start().starts_with(':'));
+    header.lines().position(stands).map_or(1, |n| n + 1)
+}
+
+/// What a parser says, without where: that is told in our own way.
+pub(super) fn reason(said: &str) -> &str {
+    let first = said.lines().next().unwrap_or_default();
+    let first = first.strip_prefix("error: ").unwrap_or(first);
+    match first.strip_prefix("line ").and_then(|rest| rest.split_once(": ")) {
+        Some((place, why)) if place.contains("column") => why,
+        _ => first,
+    }
+}
