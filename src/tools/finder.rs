@@ -21,7 +21,7 @@ pub const TOOL_CALL: &str = "tool_call";
 const ALWAYS: [&str; 6] = [TOOL_FIND, TOOL_CALL, "notify", "message_read", "skill_read", "memory_search"];
 
 /// So many that fit the prompt best are told of in more than a sentence.
-const BRIEF: usize = 10;
+const BRIEF: usize = 6;
 /// So many of those are shown whatever the conversation had.
 const FIRST: usize = 3;
 
