@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use access::{Caller, Detail};
 use base::task;
-use tools::{Definition, Effect, Reply, ToolError, ToolSet, meant};
+use tools::{Definition, Effect, Reply, ToolSet, meant};
 
 /// What all requests to one butler share.
 pub(super) struct Face {
@@ -55,11 +55,6 @@ fn caller(context: &RequestContext<RoleServer>) -> Result<Caller, ErrorData> {
         .and_then(|parts| parts.extensions.get::<Caller>())
         .cloned()
         .ok_or_else(|| ErrorData::internal_error("the request came in without an identity", None))
-}
-
-/// What the client is told of a call that stands for no other.
-pub(super) fn told(error: &ToolError) -> Value {
-    error.to_json(Effect::None, false)
 }
 
 /// How a call ended.
@@ -137,10 +132,7 @@ impl ServerHandler for Conn {
             return Err(ErrorData::invalid_params(format!("there is no tool `{}`", params.name), None));
         }
         let known = |name: &str| may(name) && self.0.tools.has(name);
-        let (name, args) = match meant(params.name.into_owned(), params.arguments.unwrap_or_default(), known) {
-            Ok(meant) => meant,
-            Err(e) => return Ok(CallToolResult::error(vec![ContentBlock::text(told(&e).to_string())]).into()),
-        };
+        let (name, args) = meant(params.name.into_owned(), params.arguments.unwrap_or_default(), known);
         match self.run(name, args, caller, context.ct.clone()).await {
             Ended::Replied(reply) => {
                 let content = vec![ContentBlock::text(reply.json.to_string())];

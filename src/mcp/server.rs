@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connections::{AnswerBody, Connection, Connections, Leave, prove};
-use super::handler::{Conn, Ended, Face, told};
+use super::handler::{Conn, Ended, Face};
 use super::http::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use super::quick;
 use access::{Caller, Edge, Refusal};
@@ -255,10 +255,7 @@ impl Served {
             return Err(WRONG_TOOL);
         }
         let known = |name: &str| may(name) && self.face.tools.has(name);
-        (call.tool, call.arguments) = match meant(call.tool, call.arguments, known) {
-            Ok(meant) => meant,
-            Err(e) => return Ok(quick::answer(&call.id, &told(&e), true)),
-        };
+        (call.tool, call.arguments) = meant(call.tool, call.arguments, known);
         if !self.face.tools.has(&call.tool) {
             parts.extensions.insert(caller);
             return Ok(self.through_library(parts, bytes).await);

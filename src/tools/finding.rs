@@ -20,7 +20,7 @@ pub fn finding_tools(finder: &Arc<OnceLock<Arc<Finder>>>) -> Vec<Tool> {
     let finder = finder.clone();
     vec![
         Tool::new(find_def, handler(move |call| find(call, finder.clone()))),
-        Tool::new(call_def, handler(|_| async { Err(unnamed()) })),
+        Tool::new(call_def, handler(|call| async move { Err(no_such_tool(&call)) })),
     ]
 }
 
@@ -46,8 +46,8 @@ fn definitions() -> [Arc<Definition>; 2] {
             json!({"name": {"type": "string", "description": "Its name"},
                    "arguments": {"type": "object", "description": "Its arguments, as its inputSchema says"}}),
             json!(["name"]),
-            // The call that it stands for has the rights and effects of its own.
-            Meta { effect: Some(Effect::Once), ..public },
+            // The call that it stands for has the rights and effects of its own; one that stands for none does nothing.
+            Meta { effect: Some(Effect::Once), ..public }.labelled(),
         ),
     ]
 }
@@ -65,40 +65,54 @@ async fn find(call: ToolCall, finder: Arc<OnceLock<Arc<Finder>>>) -> Result<Valu
     Ok(json!({"tools": tools, "how": "Call one with tool_call(name, arguments)."}))
 }
 
-/// What a call of [`TOOL_CALL`] stands for; any other call stands for itself. `may`: whether the caller may call a tool.
-///
-/// # Errors
-/// It names no tool that may be called, or its arguments are no object: what the caller is told.
-pub fn meant(
-    name: String,
-    args: Map<String, Value>,
-    may: impl Fn(&str) -> bool,
-) -> Result<(String, Map<String, Value>), ToolError> {
-    if name != TOOL_CALL {
-        return Ok((name, args));
-    }
-    let named = args.get("name").and_then(Value::as_str).filter(|name| *name != TOOL_CALL).ok_or_else(unnamed)?;
-    if !may(named) {
-        let why = format!("There is no tool named `{named}`. tool_find tells which there are.");
-        return Err(ToolError::refused("no_such_tool", why));
-    }
-    let inner = match args.get("arguments") {
-        None | Some(Value::Null) => Map::new(),
-        Some(Value::Object(inner)) => inner.clone(),
-        // Some models write the object as text.
-        Some(Value::String(text)) => serde_json::from_str(text).map_err(|_| not_an_object())?,
-        Some(_) => return Err(not_an_object()),
+/// What a call of [`TOOL_CALL`] stands for; any other call stands for itself, and so does one that names no tool which `may`
+/// be called, or whose arguments are no object: the tool refuses it, so that it is counted and on record.
+pub fn meant(name: String, args: Map<String, Value>, may: impl Fn(&str) -> bool) -> (String, Map<String, Value>) {
+    let inner = || {
+        let named = args.get("name").and_then(Value::as_str).filter(|name| *name != TOOL_CALL && may(name))?;
+        let inner = match args.get("arguments") {
+            None | Some(Value::Null) => Map::new(),
+            Some(Value::Object(inner)) => inner.clone(),
+            // Some models write the object as text.
+            Some(Value::String(text)) => serde_json::from_str(text).ok()?,
+            Some(_) => return None,
+        };
+        Some((named.to_owned(), inner))
     };
-    Ok((named.to_owned(), inner))
+    let inner = if name == TOOL_CALL { inner() } else { None };
+    inner.unwrap_or((name, args))
 }
 
-fn unnamed() -> ToolError {
-    ToolError::refused(
-        "invalid_arguments",
-        "tool_call needs the name of a tool, as tool_find tells it, and its arguments.",
-    )
+fn no_such_tool(call: &ToolCall) -> ToolError {
+    let name = call.text("name").unwrap_or_default();
+    ToolError::refused("no_such_tool", format!("There is no tool named `{name}`. tool_find tells which there are."))
 }
 
-fn not_an_object() -> ToolError {
-    ToolError::refused("invalid_arguments", "The arguments of tool_call are an object, as the tool's inputSchema says.")
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_call_stands_for_the_tool_that_it_names() {
+        let of = |args: Value| {
+            let (name, args) =
+                meant(TOOL_CALL.to_owned(), args.as_object().cloned().unwrap_or_default(), |name| name == "log");
+            (name, Value::from(args))
+        };
+        assert_eq!(of(json!({"name": "log", "arguments": {"n": 1}})), ("log".to_owned(), json!({"n": 1})));
+        assert_eq!(of(json!({"name": "log", "arguments": "{\"n\": 1}"})), ("log".to_owned(), json!({"n": 1})));
+        assert_eq!(of(json!({"name": "log"})), ("log".to_owned(), json!({})));
+        for itself in [
+            json!({}),
+            json!({"name": 1}),
+            json!({"name": "purge", "arguments": {}}),
+            json!({"name": TOOL_CALL, "arguments": {"name": "log"}}),
+            json!({"name": "log", "arguments": [1]}),
+            json!({"name": "log", "arguments": "no object"}),
+        ] {
+            assert_eq!(of(itself.clone()), (TOOL_CALL.to_owned(), itself));
+        }
+        let other = meant("log".to_owned(), Map::new(), |_| false);
+        assert_eq!(other.0, "log", "others are not looked at");
+    }
 }

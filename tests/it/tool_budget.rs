@@ -101,8 +101,10 @@ async fn a_call_in_disguise_has_no_more_rights_and_a_conversation_keeps_its_tool
     assert_eq!(health.ok("state_get", json!({"key": "colour"})).await["value"], "teal");
     let session = health.ok("sessions_get", json!({"session_id": done["session_id"]})).await;
     let calls = session["tool_calls"].as_array().expect("calls").iter();
-    let calls: Vec<&Value> = calls.map(|call| &call["tool"]).collect();
-    assert_eq!(calls, ["state_set"], "{session}");
+    let calls: Vec<(&Value, &Value)> = calls.map(|call| (&call["tool"], &call["outcome"])).collect();
+    // What was refused is on record, too, and counts.
+    let (refused, done) = ((&json!("tool_call"), &json!("refused")), (&json!("state_set"), &json!("ok")));
+    assert_eq!(calls, [refused, refused, refused, done], "{session}");
 
     // The second message of a conversation has what the first one had.
     let say = async |text: &str| {
