@@ -1,6 +1,7 @@
-//! What the headers of all tools in files have alike: arguments, and where a mistake stands.
+//! What all tools in files have alike: how they are found and named, their arguments, and where a mistake stands.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
@@ -12,6 +13,43 @@ pub struct ToolFileError {
     pub file: PathBuf,
     pub line: usize,
     pub problem: String,
+}
+
+/// Reads every file of a directory with this ending, in the order of the names. All mistakes are returned, not only the first; no
+/// directory has no files.
+pub(super) fn load<T>(
+    dir: &Path,
+    ending: &str,
+    parse: impl Fn(&Path, &str) -> Result<T, ToolFileError>,
+) -> Result<Vec<T>, Vec<ToolFileError>> {
+    let unreadable =
+        |file: &Path, e: io::Error| ToolFileError { file: file.to_owned(), line: 1, problem: e.to_string() };
+    let mut files: Vec<PathBuf> = match fs::read_dir(dir) {
+        Ok(entries) => entries.filter_map(|e| e.ok().map(|e| e.path())).collect(),
+        Err(e) if e.kind() == io::ErrorKind::NotFound => Vec::new(),
+        Err(e) => return Err(vec![unreadable(dir, e)]),
+    };
+    files.retain(|path| path.extension().is_some_and(|e| e == ending));
+    files.sort();
+    let (mut read, mut wrong) = (Vec::new(), Vec::new());
+    for file in files {
+        match fs::read_to_string(&file).map_err(|e| unreadable(&file, e)).and_then(|text| parse(&file, &text)) {
+            Ok(one) => read.push(one),
+            Err(e) => wrong.push(e),
+        }
+    }
+    if wrong.is_empty() { Ok(read) } else { Err(wrong) }
+}
+
+/// The name of the tool that a file makes.
+pub(super) fn tool_name(file: &Path) -> Result<String, ToolFileError> {
+    let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default();
+    let right = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
+    if !right || name.is_empty() || name.len() > 64 {
+        let problem = "a tool's file is named like the tool: lower-case letters, digits and `_`".to_owned();
+        return Err(ToolFileError { file: file.to_owned(), line: 1, problem });
+    }
+    Ok(name.to_owned())
 }
 
 #[derive(Debug, Deserialize)]

@@ -14,7 +14,7 @@ use tools::{Definition, Effect};
 pub struct Coverage {
     shown: BTreeMap<String, BTreeSet<Proves>>,
     /// Those that ask a web service: they keep nothing that another tenant could find.
-    keepless: BTreeSet<String>,
+    asking: BTreeSet<String>,
 }
 
 impl Coverage {
@@ -36,7 +36,7 @@ impl Coverage {
         let asks = |def: &&&Arc<Definition>| def.meta.sends_out && def.meta.reads_untrusted;
         Self {
             shown: own.iter().map(|def| (def.name.clone(), BTreeSet::new())).collect(),
-            keepless: own.iter().filter(asks).map(|def| def.name.clone()).collect(),
+            asking: own.iter().filter(asks).map(|def| def.name.clone()).collect(),
         }
     }
 
@@ -63,7 +63,7 @@ impl Coverage {
     /// The tools that lack some, with what they lack.
     pub fn lacking(&self) -> Vec<(String, Vec<&'static str>)> {
         let lacking = self.shown.iter().map(|(tool, shown)| {
-            let needed = |p: &Proves| *p != Proves::Tenant || !self.keepless.contains(tool);
+            let needed = |p: &Proves| *p != Proves::Tenant || !self.asking.contains(tool);
             let lacks = Proves::ALL.iter().copied().filter(|p| needed(p) && !shown.contains(p)).map(Proves::as_str);
             (tool.clone(), lacks.collect::<Vec<_>>())
         });

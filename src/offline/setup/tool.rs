@@ -167,19 +167,23 @@ pub fn new_tool(
         let sentence = format!("{} exists already and is not changed.", there.display());
         return Err(SetupError::failed(sentence, "Choose another name."));
     }
-    let table = if http { Some((String::new(), false)) } else { own_table(&dir.join("migrations")) };
-    let Some((table, dated)) = table else {
+    let own = own_table(&dir.join("migrations")).filter(|_| !http);
+    if own.is_none() && !http {
         let sentence = format!("{butler} has no table yet, and a tool reads or writes tables.");
         let next = format!("Make one in {}/migrations/, with SELECT shared.tenant_table('…').", dir.display());
         return Err(SetupError::failed(sentence, next));
-    };
+    }
+    let (table, dated) = own.map_or((None, false), |(table, dated)| (Some(table), dated));
     let join = match dated {
         true => "t.created_at >= shared.bound('since', :since::text, false)",
         false => "true",
     };
     let since_said = if dated { ", all or those since a day" } else { "" };
     let fill = |text: &str| {
-        let text = text.replace("@tool@", tool).replace("@butler@", butler).replace("@table@", &table);
+        let text = text
+            .replace("@tool@", tool)
+            .replace("@butler@", butler)
+            .replace("@table@", table.as_deref().unwrap_or_default());
         text.replace("@join@", join).replace("@since_said@", since_said)
     };
     let before = mistakes(overrides, environment, butler);
@@ -193,7 +197,6 @@ pub fn new_tool(
         files.iter().for_each(|file| drop(fs::remove_file(file)));
         return Err(SetupError::failed(format!("No tool was made, because it would not pass the check: {why}"), ""));
     }
-    let table = Some(table).filter(|table| !table.is_empty());
     Ok(NewTool { butler: butler.to_owned(), tool: tool.to_owned(), table, files })
 }
 

@@ -1,7 +1,7 @@
 //! `tools/<tool>.http`: a tool that is one request to somebody else's API, read and checked.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue, Method};
@@ -16,7 +16,7 @@ use super::recorded::Recordings;
 use super::template::{Place, places};
 use crate::ToolFileError;
 use crate::definition::{Definition, Effect, Meta};
-use crate::header_parts::{line_of_key, reason, schema};
+use crate::header_parts::{line_of_key, load, reason, schema, tool_name};
 use base::HumanDuration;
 
 const TIMEOUT: Duration = Duration::from_secs(15);
@@ -61,12 +61,8 @@ impl HttpTool {
     /// # Errors
     /// What is wrong with it, and in which line.
     pub fn parse(file: &Path, text: &str) -> Result<Self, ToolFileError> {
-        let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
+        let name = tool_name(file)?;
         let fail = |line: usize, problem: String| ToolFileError { file: file.to_owned(), line, problem };
-        let named = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_');
-        if !named || name.is_empty() || name.len() > 64 {
-            return Err(fail(1, "a tool's file is named like the tool: lower-case letters, digits and `_`".into()));
-        }
         let inner = text.trim_start().strip_prefix("---\n");
         let inner = inner.ok_or_else(|| fail(1, "the file must begin with a line `---` and its header".into()))?;
         let (yaml, rest) = inner.split_once("\n---").ok_or_else(|| fail(1, "the header has no end: ---".into()))?;
@@ -195,17 +191,18 @@ fn uses(
     }
 }
 
-/// What the file says of it may only be stricter than what it is.
+/// That it sends something out and shows a stranger's words, no file can deny. What a request changes its author knows best: some
+/// services are asked by POST.
 fn meta(mut declared: Map<String, Value>, method: &Method, has_secrets: bool) -> Result<Meta, Wrong> {
     // What somebody's account shows is theirs.
     declared.entry("reads_private").or_insert(has_secrets.into());
     let read: Meta = serde_json::from_value(declared.into()).map_err(|e| ("meta", format!("meta: {e}")))?;
-    let least = match *method {
+    let usual = match *method {
         Method::GET | Method::HEAD => Effect::None,
         Method::PUT | Method::DELETE => Effect::Idempotent,
         _ => Effect::Once,
     };
-    Ok(Meta { sends_out: true, reads_untrusted: true, effect: Some(read.effect.unwrap_or(least)), ..read })
+    Ok(Meta { sends_out: true, reads_untrusted: true, effect: Some(read.effect.unwrap_or(usual)), ..read })
 }
 
 /// Reads every `*.http` of a tools directory, in the order of the names. All mistakes are returned, not only the first.
@@ -213,19 +210,7 @@ fn meta(mut declared: Map<String, Value>, method: &Method, has_secrets: bool) ->
 /// # Errors
 /// What is wrong, by file and line.
 pub fn load_dir(dir: &Path) -> Result<Vec<HttpTool>, Vec<ToolFileError>> {
-    let entries = std::fs::read_dir(dir).into_iter().flatten();
-    let mut files: Vec<PathBuf> = entries.filter_map(|e| e.ok().map(|e| e.path())).collect();
-    files.retain(|path| path.extension().is_some_and(|e| e == "http"));
-    files.sort();
-    let (mut tools, mut wrong) = (Vec::new(), Vec::new());
-    for file in files {
-        let unreadable = |e: std::io::Error| ToolFileError { file: file.clone(), line: 1, problem: e.to_string() };
-        match std::fs::read_to_string(&file).map_err(unreadable).and_then(|text| HttpTool::parse(&file, &text)) {
-            Ok(tool) => tools.push(tool),
-            Err(e) => wrong.push(e),
-        }
-    }
-    if wrong.is_empty() { Ok(tools) } else { Err(wrong) }
+    load(dir, "http", HttpTool::parse)
 }
 
 #[cfg(test)]

@@ -52,6 +52,9 @@ impl Guard {
                 guard.hosts.push((bracketed(network.0), None));
                 continue;
             }
+            if let Ok(at) = entry.parse::<SocketAddr>() {
+                guard.networks.push((plain(at.ip()), if at.is_ipv4() { 32 } else { 128 }));
+            }
             // As the URL's own parser reads it, so that both mean the same host.
             let read = Url::parse(&format!("https://{entry}/")).ok();
             let plain = read.filter(|url| url.path() == "/" && url.username().is_empty() && url.query().is_none());
@@ -324,6 +327,9 @@ mod tests {
         }
         let named = guard("http://home.local:8123/", &["192.168.1.0/24", "fd00::/8"]);
         let may = |ip: &str| named.may_connect(ip.parse().unwrap());
+        let at = guard("http://127.0.0.1:9/", &["127.0.0.1:9"]);
+        assert_eq!(at.admits(&Url::parse("http://127.0.0.1:9/x").unwrap(), None), Ok(()));
+        assert!(at.admits(&Url::parse("http://127.0.0.1:10/").unwrap(), None).is_err());
         assert!(may("192.168.1.7") && may("::ffff:192.168.1.7") && may("fd00::7"));
         assert!(!may("192.168.2.7") && !may("127.0.0.1") && !may("fe80::1"));
         for wrong in ["", "a b", "https://x.org", "x.org/path", "user@x.org", "10.0.0.0/33"] {

@@ -133,7 +133,8 @@ impl Runner {
         let shape = &self.plan.returns;
         let (shown, wordless) = shape.of(&answer.body, &answer.content_type).map_err(|why| {
             call.shows(&THEIRS);
-            ToolError::refused("http_answer", format!("{}: {why}", self.plan.host))
+            let done = if effect == Effect::None { "" } else { "; what was asked for was taken all the same" };
+            ToolError::refused("http_answer", format!("{}: {why}{done}", self.plan.host))
         })?;
         if let (Some(key), Some(keeps)) = (key, self.plan.cache) {
             self.keep(key, Kept { shown: shown.clone(), wordless, until: Instant::now() + keeps });

@@ -99,6 +99,10 @@ impl Plan {
             if status == StatusCode::SEE_OTHER || !matches!(status.as_u16(), 307 | 308) && method == Method::POST {
                 (method, body) = (if method == Method::HEAD { method } else { Method::GET }, None);
             }
+            // As with headers: it may hold a secret.
+            if body.is_some() && next.origin() != origin {
+                return Err(Failure::plain(format!("{} redirects what was sent to another host", self.host)));
+            }
             url = next;
         }
         Err(Failure::plain(format!("{} redirects more than {REDIRECTS} times", self.host)))
@@ -142,7 +146,7 @@ impl Plan {
             let part = part.map_err(|e| self.failed(url, &e))?;
             if body.len() + part.len() > most {
                 let why = format!("{} answered with more than {} KiB", self.host, most >> 10);
-                return Err(Failure { wait, ..Failure::plain(why) });
+                return Err(Failure { wait, lost: !status.is_client_error(), ..Failure::plain(why) });
             }
             body.extend_from_slice(&part);
         }
@@ -151,7 +155,9 @@ impl Plan {
         }
         let words = text::truncate(String::from_utf8_lossy(&body).trim(), 300);
         let words = if words.is_empty() { words } else { format!(": {words}") };
-        Err(Failure { wait, ..Failure::plain(format!("{} answered {status}{words}", self.host)) })
+        let why = format!("{} answered {status}{words}", self.host);
+        // Who is at fault itself says nothing of what it did before.
+        Err(Failure { wait, lost: !status.is_client_error(), ..Failure::plain(why) })
     }
 
     fn failed(&self, url: &Url, e: &reqwest::Error) -> Failure {
@@ -169,13 +175,13 @@ struct Failure {
     harmless: bool,
     /// It may be tried again after this; `None`: that makes no difference.
     wait: Option<Duration>,
-    /// It was sent, and nobody knows what became of it.
+    /// It was sent, and may have been done.
     lost: bool,
     why: String,
 }
 
 impl Failure {
     fn plain(why: String) -> Self {
-        Self { harmless: false, wait: None, lost: false, why }
+        Self { harmless: false, wait: None, lost: true, why }
     }
 }

@@ -13,6 +13,7 @@ use super::values::{TextParam, row_object, row_value, shows};
 use crate::ToolFileError;
 use crate::call::{ToolCall, ToolError};
 use crate::definition::{Definition, Effect};
+use crate::header_parts::{load, tool_name};
 use crate::tool::{Tool, handler};
 use store::lexer::{forbidden, line_of};
 use store::{Lease, StoreError, describe};
@@ -33,11 +34,7 @@ impl SqlTool {
     /// Reads one file's text.
     fn parse(file: &Path, text: &str, of: Use) -> Result<Self, ToolFileError> {
         let fail = |line: usize, problem: String| ToolFileError { file: file.to_owned(), line, problem };
-        let name = file.file_stem().and_then(|s| s.to_str()).unwrap_or_default().to_owned();
-        let ok = name.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'_' || b == b'.');
-        if !ok || name.is_empty() || name.len() > 64 {
-            return Err(fail(1, "a tool's file is named like the tool: lower-case letters, digits and `_`".into()));
-        }
+        let name = tool_name(file)?;
         let header = Header::parse(text, of).map_err(|(line, p)| fail(line, p))?;
         let statement = Statement::parse(&header.sql).map_err(|(line, p)| fail(header.lines + line, p))?;
         if let Some(f) = forbidden(&header.sql, false).into_iter().next() {
@@ -80,26 +77,7 @@ impl SqlTool {
 
 /// Reads every `*.sql` of a tools directory, in the order of the names. All mistakes are returned, not only the first.
 pub fn load_dir(dir: &Path, of: Use) -> Result<Vec<SqlTool>, Vec<ToolFileError>> {
-    let mut files: Vec<PathBuf> = match std::fs::read_dir(dir) {
-        Ok(entries) => entries.filter_map(|e| e.ok().map(|e| e.path())).collect(),
-        Err(e) if e.kind() == std::io::ErrorKind::NotFound => Vec::new(),
-        Err(e) => return Err(vec![ToolFileError { file: dir.to_owned(), line: 1, problem: e.to_string() }]),
-    };
-    files.retain(|p| p.extension().is_some_and(|e| e == "sql"));
-    files.sort();
-    let (mut tools, mut wrong) = (Vec::new(), Vec::new());
-    for file in files {
-        let read = std::fs::read_to_string(&file).map_err(|e| ToolFileError {
-            file: file.clone(),
-            line: 1,
-            problem: e.to_string(),
-        });
-        match read.and_then(|text| SqlTool::parse(&file, &text, of)) {
-            Ok(tool) => tools.push(tool),
-            Err(e) => wrong.push(e),
-        }
-    }
-    if wrong.is_empty() { Ok(tools) } else { Err(wrong) }
+    load(dir, "sql", |file, text| SqlTool::parse(file, text, of))
 }
 
 /// Prepares the tools on a connection of the butler's role and gives them their definitions.
