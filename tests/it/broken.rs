@@ -29,6 +29,7 @@ async fn a_broken_butler_toml_parks_that_butler_alone() {
     others_are_up(&daemon, "travel").await;
     let travel = daemon.butler("travel").await;
     assert_eq!(travel["state"], "parked");
+    daemon.logged(&["max_queud"], 1).await;
     for told in [travel["error"].as_str().unwrap_or_default(), &daemon.log(), &household.cli(&["doctor"]).1] {
         assert!(told.contains("travel/butler.toml:3") && told.contains("butler.port"), "{told}");
         assert!(told.contains("max_queud"), "{told}");
@@ -61,7 +62,7 @@ async fn a_module_fails_alone_in_each_phase() {
         let tools = daemon.mcp("tester").tools().await;
         assert!(!tools.iter().any(|t| t.starts_with("probe")), "{phase}: {tools:?}");
         assert!(tools.contains(&"state_get".to_owned()));
-        assert!(daemon.log().contains(word), "{phase}");
+        daemon.logged(&[word], 1).await;
         let doctor = household.cli(&["doctor"]);
         assert!(doctor.1.contains("probe") && doctor.1.contains(word), "{phase}: {}{}", doctor.1, doctor.2);
         let refused = daemon.mcp("tester").ok("module.set_enabled", json!({"name": "probe", "enabled": false})).await;
@@ -95,7 +96,7 @@ async fn an_sql_tool_with_a_wrong_column_fails_the_roster_module_with_file_and_l
     assert_eq!(failed["failure_phase"], "tools", "{failed}");
     let error = failed["failure_error"].as_str().expect("an error");
     assert!(error.contains("broken_one.sql:8") && error.contains("no_such_column"), "{error}");
-    assert!(daemon.log().contains("broken_one.sql:8"));
+    daemon.logged(&["broken_one.sql:8"], 1).await;
     let tools = daemon.mcp("health").tools().await;
     assert!(!tools.iter().any(|t| t.starts_with("measurement")), "{tools:?}");
 }
@@ -130,7 +131,7 @@ async fn a_port_in_use_parks_that_butler_alone() {
     assert_eq!(travel["failed_phase"], "port");
     let error = travel["error"].as_str().expect("an error");
     assert!(error.contains(&port.to_string()) && error.contains("another program"), "{error}");
-    assert!(daemon.log().contains(error));
+    daemon.logged(&[error], 1).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

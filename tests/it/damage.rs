@@ -62,7 +62,7 @@ async fn doctor_finds_a_damaged_page_and_the_start_rights_a_changed_text() {
     assert_eq!(tokio::task::block_in_place(|| daemon.stop_blocking()), 0);
 
     let mut daemon = household.start().await;
-    assert!(daemon.log().contains("the text kept of an applied migration had been changed"), "{}", daemon.log());
+    daemon.logged(&["the text kept of an applied migration had been changed"], 1).await;
     let wrong = "SELECT count(*) FROM shared.schema_migrations WHERE sha256 <> sha256(convert_to(sql, 'UTF8'))";
     assert_eq!(household.owner().await.query_one(wrong, &[]).await.expect("a count").get::<_, i64>(0), 0);
     assert_eq!(tokio::task::block_in_place(|| daemon.stop_blocking()), 0);

@@ -35,11 +35,7 @@ async fn a_worker_stopped_past_its_lease_settles_nothing_and_the_one_that_took_o
     })
     .await;
     daemon.signal(libc::SIGCONT);
-    eventually("the old worker has tried to settle", || async {
-        let log = daemon.log();
-        if log.contains("another claim holds this row") { Ok(()) } else { Err("it has not".to_owned()) }
-    })
-    .await;
+    daemon.logged(&["another claim holds this row"], 1).await;
     let sql = "SELECT r.state, r.claim_id::text, s.state, m.state, (SELECT count(*) FROM shared.replies)
                FROM tally.route_inbox r JOIN switchboard.route_segments s USING (id)
                     JOIN switchboard.message_inbox m ON m.request_id = r.request_id
@@ -150,6 +146,7 @@ async fn one_that_always_fails_hurts_nobody_else_and_dies_after_five_tries() {
     let row = client.query_one(sql, &[&poison]).await.expect("the row");
     assert_eq!(row.get::<_, i32>(0), 5);
     assert!(row.get::<_, String>(1).contains("contract"), "{}", row.get::<_, String>(1));
+    daemon.logged(&["a row is tried again queue=\"message\""], 4).await;
     let claims = daemon.log().matches("a row is tried again queue=\"message\"").count();
     assert_eq!(claims, 4, "four tries again, and the fifth was its last");
     household.at_rest("poison").await;

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use crate::soak::proc;
 use crate::support::tally::{counting_model, envelope, hand_in, insist, rule};
-use crate::support::{Household, eventually, http};
+use crate::support::{Household, http};
 
 fn cut() -> Duration {
     Duration::from_secs(std::env::var("CUT_SECONDS").ok().and_then(|text| text.parse().ok()).unwrap_or(3))
@@ -107,22 +107,14 @@ async fn a_database_that_is_gone_is_waited_for() {
     let begun = Instant::now();
     std::fs::rename(&control, &aside).expect("the file");
     signal(&[postmaster(&household)], libc::SIGKILL);
-    eventually("the daemon notices", || async {
-        let log = daemon.log();
-        if log.contains("the embedded database is down") { Ok(()) } else { Err("it is not in the log".to_owned()) }
-    })
-    .await;
+    daemon.logged(&["the embedded database is down"], 1).await;
     refused(&household, "meanwhile").await;
     while begun.elapsed() < cut() {
         refused(&household, "meanwhile").await;
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     std::fs::rename(&aside, &control).expect("the file");
-    eventually("the database is back", || async {
-        let log = daemon.log();
-        if log.contains("the embedded database is up again") { Ok(()) } else { Err("it is not".to_owned()) }
-    })
-    .await;
+    daemon.logged(&["the embedded database is up again"], 1).await;
     let back = Instant::now();
     for n in 0..6 {
         let text = format!("count: after-{n}");

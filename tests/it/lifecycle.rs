@@ -96,11 +96,7 @@ async fn the_daemon_outlives_its_database() {
     let pid = std::fs::read_to_string(household.data().join("postgres/postmaster.pid")).expect("the pid file");
     let pid: i32 = pid.lines().next().and_then(|l| l.parse().ok()).expect("a pid");
     unsafe { libc::kill(pid, libc::SIGKILL) };
-    eventually("the daemon notices", || async {
-        let log = daemon.log();
-        if log.contains("the embedded database is down") { Ok(()) } else { Err("it is not in the log".to_owned()) }
-    })
-    .await;
+    daemon.logged(&["the embedded database is down"], 1).await;
     // Meanwhile a call may fail, with a sentence and without losing what it was told was done.
     eventually("the database is back", || async {
         let answer = general.call("state_set", json!({"key": "after", "value": 2})).await;
@@ -179,7 +175,7 @@ async fn a_butler_whose_loop_panics_is_started_again() {
         }
     })
     .await;
-    assert!(daemon.log().contains("its task routed panicked"), "{}", daemon.log());
+    daemon.logged(&["its task routed panicked"], 1).await;
     let port =
         daemon.butler("general").await["port"].as_u64().and_then(|port| u16::try_from(port).ok()).expect("a port");
     let general = crate::support::Mcp::new(port, Some(daemon.token()));
@@ -204,11 +200,7 @@ async fn a_second_signal_ends_the_daemon_at_once() {
     })
     .await;
     daemon.signal(libc::SIGTERM);
-    eventually("it has heard", || async {
-        let heard = daemon.log().contains("stopping");
-        if heard { Ok(()) } else { Err("not yet".to_owned()) }
-    })
-    .await;
+    daemon.logged(&["stopping"], 1).await;
     let asked = Instant::now();
     daemon.signal(libc::SIGTERM);
     let (code, log) = tokio::task::spawn_blocking(move || (daemon.wait_end(), daemon.log())).await.expect("its end");

@@ -153,11 +153,7 @@ async fn a_database_that_hangs_is_said_to() {
     let processes = server(postmaster(&household));
     signal(&processes, libc::SIGSTOP);
     turns(&daemon, Some("database")).await;
-    eventually("a fault, and no longer only a delay", || async {
-        let log = daemon.log();
-        if log.contains("no work is begun until that is over") { Ok(()) } else { Err("not in the log".to_owned()) }
-    })
-    .await;
+    daemon.logged(&["no work is begun until that is over"], 1).await;
     refused(&household, "the database has not answered").await;
     signal(&processes, libc::SIGCONT);
     turns(&daemon, None).await;
@@ -184,11 +180,7 @@ async fn a_daemon_without_descriptors_says_so_and_goes_on() {
     let before: u64 = before.split_whitespace().nth(3).and_then(|n| n.parse().ok()).expect("a number");
     // No descriptor above this is given out any more; those that are open stay.
     limit(Some(3));
-    eventually("the log tells it", || async {
-        let log = daemon.log();
-        if log.contains("has no open file left") { Ok(()) } else { Err("not yet".to_owned()) }
-    })
-    .await;
+    daemon.logged(&["has no open file left"], 1).await;
     limit(Some(before));
     turns(&daemon, None).await;
     insist(&household.data(), &envelope("after", "chat", "count: after", "interactive")).await;

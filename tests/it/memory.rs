@@ -115,7 +115,7 @@ async fn memory_context_failure_is_fail_open() {
     );
     let state = db.query_one("SELECT state FROM health.sessions WHERE id = $1", &[&session]).await.expect("a row");
     assert_eq!(state.get::<_, &str>(0), "succeeded");
-    assert!(daemon.log().contains("a session starts without memory"), "a warning is logged");
+    daemon.logged(&["a session starts without memory"], 1).await;
     let (_, metrics) = daemon.get("/metrics").await;
     assert!(metrics.contains("butlerd_memory_recalls_total{butler=\"health\",outcome=\"late\"} 1"), "{metrics}");
     // Nothing is lost: the next one is told, and this one's end is remembered.
@@ -151,7 +151,7 @@ async fn while_the_index_is_cold_sessions_start_and_end_as_usual() {
     let found = search("chamomile tea").await;
     assert_eq!((&found["answered_by"], &found["results"][0]["id"]), (&json!("full_text"), &stored["id"]), "{found}");
     // One can see it.
-    assert!(daemon.log().contains("index could not be built"), "a warning is logged");
+    daemon.logged(&["index could not be built"], 1).await;
     assert_eq!(daemon.mcp("health").ok("memory_stats", json!({})).await["index"], Value::Null);
     rename("lost", "embedding").await;
     let found = eventually("the index answers", || async {
@@ -198,10 +198,7 @@ async fn episode_write_failure_does_not_block_session_completion() {
     let row =
         db.query_one("SELECT state, remember FROM general.sessions WHERE id = $1", &[&session]).await.expect("a row");
     assert_eq!((row.get::<_, &str>(0), row.get::<_, Option<&str>>(1)), ("succeeded", Some("pending")));
-    eventually("the warning", || async {
-        daemon.log().contains("its end could not be recorded").then_some(()).ok_or_else(|| "not in the log".to_owned())
-    })
-    .await;
+    daemon.logged(&["its end could not be recorded"], 1).await;
     db.batch_execute("ALTER TABLE general.memory_episodes DROP CONSTRAINT nothing_new")
         .await
         .expect("the table as it was");
@@ -358,9 +355,5 @@ async fn a_session_whose_context_cannot_be_read_is_not_remembered_and_holds_up_n
     .await;
     let sql = "SELECT count(*) FROM general.memory_episodes WHERE session_id = $1";
     assert_eq!(db.query_one(sql, &[&first]).await.expect("a count").get::<_, i64>(0), 0);
-    let log = daemon.log();
-    assert!(
-        log.lines().any(|l| l.contains(&first.to_string()) && l.contains("nobody can say on whose behalf")),
-        "{log}"
-    );
+    daemon.logged(&[&first.to_string(), "nobody can say on whose behalf"], 1).await;
 }

@@ -48,7 +48,7 @@ async fn a_background_task_is_started_again_by_its_kind_and_its_health_is_shown(
     end("shaky", "error").await;
     let state = until(&daemon, "contract_probe", "it runs again after its error", restarted(2)).await;
     assert_eq!(state["tasks"]["shaky"]["error"], "asked to fail", "{state}");
-    assert!(daemon.log().contains("asked to fail"), "the log names it");
+    daemon.logged(&["asked to fail"], 1).await;
 
     // The more often it fails the longer it pauses, and meanwhile readyz and doctor say so.
     for _ in 0..4 {
@@ -364,5 +364,5 @@ async fn a_session_begins_without_lines_that_come_too_late() {
         assert_eq!(system.contains("The gate is open."), there, "{system}");
         assert_ne!(row.get::<_, Option<String>>(1).as_deref(), Some("pending"), "it has no memory to take this in");
     }
-    assert!(daemon.log().contains("came too late"));
+    daemon.logged(&["came too late"], 1).await;
 }

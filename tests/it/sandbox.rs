@@ -224,7 +224,7 @@ async fn the_log_and_doctor_say_what_is_on() {
     let report: Value = serde_json::from_str(&report).unwrap_or_else(|e| panic!("{e}: {report}{err}"));
     let findings = report["findings"].as_array().expect("findings");
     for line in Kernel::here().report(!is_root()) {
-        assert!(daemon.log().contains(&line.text), "not in the log: {}\n{}", line.text, daemon.log());
+        daemon.logged(&[&line.text], 1).await;
         let found = findings.iter().find(|f| f["text"] == line.text.as_str());
         let found = found.unwrap_or_else(|| panic!("not in doctor: {}", line.text));
         assert_eq!(found["level"], if line.on { "ok" } else { "warning" }, "{found}");
@@ -232,5 +232,5 @@ async fn the_log_and_doctor_say_what_is_on() {
     drop(daemon);
     let off = household.env("BUTLERD_SPAWNER__SANDBOX", "off");
     let daemon = off.start().await;
-    assert!(daemon.log().contains("spawner.sandbox is \"off\""), "{}", daemon.log());
+    daemon.logged(&["spawner.sandbox is \"off\""], 1).await;
 }

@@ -81,6 +81,16 @@ impl Daemon {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
+    /// Waits until at least `times` lines of the log have all of these words: a thread of its own writes it, behind the work.
+    pub async fn logged(&self, words: &[&str], times: usize) {
+        super::eventually("the log", || async {
+            let log = self.log();
+            let told = log.lines().filter(|l| words.iter().all(|word| l.contains(word))).count();
+            if told < times { Err(format!("{told} of {times} lines with {words:?} in\n{log}")) } else { Ok(()) }
+        })
+        .await;
+    }
+
     /// `host:port` of the admin server.
     pub fn admin(&self) -> &str {
         self.info["admin"].as_str().expect("the admin address")
