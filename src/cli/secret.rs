@@ -28,8 +28,8 @@ pub enum Secret {
     Rm { name: String },
 }
 
-/// The phase of a butler's boot that looks for its keys.
-const KEY_PHASE: &str = "core credentials";
+/// The phases of a butler's boot that look for its keys and variables.
+const KEY_PHASES: [&str; 2] = ["core credentials", "environment"];
 
 /// What is asked of the daemon, once a value was read.
 pub enum Request {
@@ -87,13 +87,19 @@ pub async fn run(caller: Caller, request: Request) -> Outcome {
     };
     match request {
         Request::Set(name, value) => {
-            let name = caller.got(calls.secret_set(name, value).await)?.name;
+            let stored = caller.got(calls.secret_set(name, value).await)?;
+            let name = stored.name;
             done("stored", &name, format!("{name} is stored, encrypted."))?;
             // The next session finds it; a butler that did not start for want of a key tries again only when told.
             if let Ok(status) = calls.status().await {
-                for b in status.butlers.iter().filter(|b| b.failed_phase.as_deref() == Some(KEY_PHASE)) {
+                let waits = |phase: &str| KEY_PHASES.contains(&phase);
+                for b in status.butlers.iter().filter(|b| b.failed_phase.as_deref().is_some_and(waits)) {
                     out.aside(&format!("{} was parked for want of a key: `butlerd reload` starts it.", b.name));
                 }
+            }
+            if !stored.read_at_start_by.is_empty() {
+                let who = stored.read_at_start_by.join(", ");
+                out.aside(&format!("Modules of {who} read it when they start: `butlerd reload` hands it to them."));
             }
             Ok(0)
         }

@@ -16,6 +16,7 @@ use super::catalog::Catalog;
 use super::contract::{Health, Manifest, Module, ModuleContext, Phase, State};
 use super::job::NamedJob;
 use super::order::sort;
+use access::credentials::Credentials;
 use base::{ButlerName, Secret};
 use schedule::BuiltInSchedule;
 use tools::Gate;
@@ -26,6 +27,8 @@ struct Slot {
     module: Option<Box<dyn Module>>,
     /// Those of its credentials that were found.
     credentials: BTreeMap<String, Secret<String>>,
+    /// Those that it asked for, with their versions then.
+    asked: BTreeMap<String, u64>,
     /// What it works with, from its start on.
     context: Option<ModuleContext>,
     manifest: Manifest,
@@ -74,6 +77,7 @@ impl Modules {
                 name: name.clone(),
                 module: None,
                 credentials: BTreeMap::new(),
+                asked: BTreeMap::new(),
                 context: None,
                 manifest: Manifest::default(),
                 gate: Gate { module: name.as_str().into(), enabled: Arc::new(true.into()), failed: Arc::default() },
@@ -166,6 +170,12 @@ impl Modules {
         self.slots.iter().any(|s| s.manifest.tools.iter().any(|own| own == tool))
     }
 
+    /// The credentials without which one of them does not start.
+    pub fn required_credentials(&self) -> Vec<String> {
+        let modules = self.slots.iter().filter_map(|s| s.module.as_ref());
+        modules.flat_map(|m| m.credentials()).filter(|want| want.required).map(|want| want.name).collect()
+    }
+
     /// Lays a failure that happened elsewhere in boot at a module's door.
     pub fn blame(&mut self, name: &str, phase: Phase, error: String) {
         self.fail(name, phase, error);
@@ -194,7 +204,13 @@ impl Modules {
     /// A view of the states that stays current.
     pub fn states(&self) -> ModuleStates {
         let gates = self.slots.iter().map(|s| (s.name.clone(), s.gate.clone())).collect();
-        ModuleStates { states: self.states.clone(), gates: Arc::new(gates), board: self.board.clone() }
+        let asked = self.slots.iter().flat_map(|s| s.asked.clone()).collect();
+        ModuleStates {
+            states: self.states.clone(),
+            gates: Arc::new(gates),
+            asked: Arc::new(asked),
+            board: self.board.clone(),
+        }
     }
 }
 
@@ -203,6 +219,7 @@ impl Modules {
 pub struct ModuleStates {
     states: Arc<Mutex<BTreeMap<String, State>>>,
     gates: Arc<BTreeMap<String, Gate>>,
+    asked: Arc<BTreeMap<String, u64>>,
     board: TaskBoard,
 }
 
@@ -218,6 +235,16 @@ impl ModuleStates {
             }
         }
         states
+    }
+
+    /// Whether a module read this credential as it started.
+    pub fn read_secret(&self, name: &str) -> bool {
+        self.asked.contains_key(name)
+    }
+
+    /// Whether a credential that a module read as it started is another one now.
+    pub fn are_outdated(&self, credentials: &Credentials) -> bool {
+        self.asked.iter().any(|(name, version)| credentials.version(name) != *version)
     }
 
     /// Turns a module's tools and routes on or off; the caller has stored the switch before.

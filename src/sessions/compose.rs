@@ -9,7 +9,7 @@ use super::types::Trigger;
 use super::workspace::{Workspace, WorkspacePaths};
 use access::Token;
 use base::redact::household;
-use base::{Secret, SessionId, crash};
+use base::{SessionId, crash};
 use process::{ChildSpec, OutputLimits, Rlimits};
 use tools::SKILL_READ;
 
@@ -31,12 +31,6 @@ pub(super) fn invocation(
     let config = &inner.parts.config;
     // Arguments and built-in tools are those of the butler's own runtime, not of a fallback.
     let own = at == 0 && trigger.options.system_prompt.is_none();
-    let declared = config.env.required.iter().chain(&config.env.optional);
-    let declared_env: Vec<(String, Secret<String>)> =
-        declared.filter_map(|n| Some((n.clone(), std::env::var(n).ok()?.into()))).collect();
-    for (name, value) in &declared_env {
-        household().hide_variable(name, value.expose());
-    }
     Invocation {
         session_id: id,
         butler: config.name.clone(),
@@ -62,7 +56,7 @@ pub(super) fn invocation(
         api: config.runtime.api,
         workspace: paths.clone(),
         skills: told.skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
-        declared_env,
+        declared_env: access.declared,
     }
 }
 

@@ -18,6 +18,8 @@ pub struct ModelAccess {
     pub key_name: String,
     /// Where the gateway finds the model.
     pub upstream: Upstream,
+    /// What `[butler.env]` names, as far as it is set.
+    pub declared: Vec<(String, Secret<String>)>,
 }
 
 impl ModelAccess {
@@ -76,6 +78,20 @@ pub fn wanted_keys(config: &ButlerConfig, settings: &SpawnerConfig) -> &'static 
     if own && kind == RuntimeKind::Native { &[] } else { key_names(config, kind) }
 }
 
+/// The variables of `[butler.env]` with their values: from the stored secrets, else from the daemon's own environment.
+async fn declared(
+    config: &ButlerConfig,
+    credentials: &Credentials,
+) -> Result<Vec<(String, Secret<String>)>, CredentialError> {
+    let mut found = Vec::new();
+    for name in config.env.required.iter().chain(&config.env.optional) {
+        if let Some(value) = credentials.variable(&TenantId::owner(), name).await? {
+            found.push((name.clone(), value));
+        }
+    }
+    Ok(found)
+}
+
 /// Looks up what a session of this butler in this runtime needs. `named`: the model that its trigger asks for, if it does.
 pub async fn resolve(
     config: &ButlerConfig,
@@ -126,6 +142,7 @@ pub async fn resolve(
         _ => key_names(config, kind).first().map(|name| (*name).to_owned()).unwrap_or_default(),
     };
     let endpoint = if by_file && !own { settings.endpoints.chatgpt.clone() } else { url.clone() };
+    let declared = declared(config, credentials).await?;
     let upstream = Upstream { family, endpoint, login, granted: granted(config) };
-    Ok(ModelAccess { model, base_url: own.then_some(url), keys, key_name, upstream })
+    Ok(ModelAccess { model, base_url: own.then_some(url), keys, key_name, upstream, declared })
 }

@@ -14,7 +14,7 @@ use super::entry::Entry;
 use super::notify;
 use super::place::tell_place;
 use super::tree::Supervisor;
-use butler::{ButlerState, own_tools};
+use butler::{ButlerState, HouseholdServices, own_tools};
 use config::{BrokenButler, ButlerConfig, Household, Mistake, Ports, Refused};
 use inbox::SWITCHBOARD;
 use modules::StrictCatalog;
@@ -119,7 +119,7 @@ impl Supervisor {
             tracing::warn!(tables = restart_for.join(", "), "settings have changed; restart butlerd to apply them");
         }
         let restart_for = restart_for.into_iter().map(str::to_owned).collect();
-        let steps = plan(&self.entries(), household, &strict, self.services().config.daemon.ports);
+        let steps = plan(&self.entries(), household, &strict, self.services());
         let leaving: Vec<Arc<Entry>> = steps.iter().filter_map(Step::stops).cloned().collect();
         let taken = join_all(steps.into_iter().map(|step| self.take(step, &leaving, started))).await;
         let mut butlers: BTreeMap<String, ReloadedButler> =
@@ -261,7 +261,13 @@ fn in_the_way(other: &Entry, config: &ButlerConfig) -> bool {
 
 /// What is to be done with each butler. `strict`: what is wrong with the files of some, so that they don't take the place
 /// of those that run.
-fn plan(entries: &[Arc<Entry>], now: Household, strict: &BTreeMap<String, String>, ports: Ports) -> Vec<Step> {
+fn plan(
+    entries: &[Arc<Entry>],
+    now: Household,
+    strict: &BTreeMap<String, String>,
+    services: &HouseholdServices,
+) -> Vec<Step> {
+    let (ports, credentials) = (services.config.daemon.ports, &services.credentials);
     let there: BTreeMap<&str, &Arc<Entry>> =
         entries.iter().filter(|e| !e.is_removed()).map(|e| (e.name.as_str(), e)).collect();
     let known: BTreeSet<String> =
@@ -281,7 +287,8 @@ fn plan(entries: &[Arc<Entry>], now: Household, strict: &BTreeMap<String, String
             steps.push(Step::Start(None, Box::new(config), Change::Added));
             continue;
         };
-        let same = old.config().is_some_and(|running| running.digest == config.digest);
+        let outdated = old.butler().is_ok_and(|butler| butler.modules().are_outdated(credentials));
+        let same = !outdated && old.config().is_some_and(|running| running.digest == config.digest);
         steps.push(match (old.state(), strict.get(config.name.as_str())) {
             (ButlerState::Parked, _) => {
                 let change = if same { Change::Retried } else { Change::Changed };

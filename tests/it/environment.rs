@@ -126,3 +126,47 @@ async fn the_native_child_sees_exactly_what_is_documented() {
     let ended = trigger.await.expect("an answer").result();
     assert_eq!(ended["error_class"], "cancelled", "{ended}");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stored_secret_is_a_variable_of_its_butler_and_goes_before_the_environment() {
+    let declared = "[butler.env]\nrequired = [\"FEED_KEY\"]\noptional = [\"HOUSE_COLOUR\"]\n\n[modules.probe]\n\n\
+                    [modules.webhook.endpoints.door]\nurl = \"http://127.0.0.1:9/\"\nsecret = \"DOOR_SECRET\"\n";
+    let household = Household::new()
+        .with_fake()
+        .replace("faker/butler.toml", "[modules.probe]", declared)
+        .env("ANTHROPIC_API_KEY", "sk-secret-of-the-owner")
+        .env("HOUSE_COLOUR", "teal-of-the-environment");
+    let daemon = household.start().await;
+    let parked = daemon.butler(FAKE).await;
+    assert_eq!((&parked["state"], &parked["failed_phase"]), (&json!("parked"), &json!("environment")), "{parked}");
+    let error = parked["error"].as_str().expect("a reason");
+    assert!(error.contains("butlerd secret set FEED_KEY"), "{error}");
+
+    let (code, out, err) = household.cli_with_input(&["secret", "set", "FEED_KEY"], "the-key-of-the-feed\n");
+    assert!(code == 0 && err.contains("`butlerd reload` starts it"), "{out}{err}");
+    assert_eq!(household.cli_with_input(&["secret", "set", "HOUSE_COLOUR"], "stored-orange\n").0, 0);
+    assert_eq!(household.cli(&["reload"]).0, 0);
+    let up = daemon.butler(FAKE).await;
+    assert_eq!(
+        (&up["state"], &up["modules"]["webhook"]["failure_phase"]),
+        (&json!("up"), &json!("credentials")),
+        "{up}"
+    );
+
+    // A module that was started without its secret, or with another one, gets it at the next reload.
+    let (code, out, err) = household.cli_with_input(&["secret", "set", "DOOR_SECRET"], "the-secret-of-the-door\n");
+    assert!(code == 0 && err.contains(&format!("Modules of {FAKE} read it when they start")), "{out}{err}");
+    let (_, out, err) = household.cli(&["reload"]);
+    assert!(out.contains(FAKE), "{out}{err}");
+    assert_eq!(daemon.butler(FAKE).await["modules"]["webhook"]["health"], "active");
+    let (_, out, _) = household.cli(&["reload", "--json"]);
+    assert!(!out.contains("\"changed\""), "nothing is left to take up: {out}");
+
+    let (code, out, err) = household.cli(&["trigger", FAKE, "do start\ndo dump\ndo finish-turned", "--json"]);
+    assert_eq!(code, 0, "{out}{err}\n{}", daemon.log());
+    let done: Value = serde_json::from_str(&out).expect("JSON");
+    let report: Value = serde_json::from_str(&turned(done["output"].as_str().expect("a report"))).expect("JSON");
+    let env = &report["steps"][0]["found"]["env"];
+    assert_eq!((&env["FEED_KEY"], &env["HOUSE_COLOUR"]), (&json!("the-key-of-the-feed"), &json!("stored-orange")));
+    assert!(!daemon.log().contains("the-key-of-the-feed"));
+}

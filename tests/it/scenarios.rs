@@ -101,3 +101,15 @@ fn every_tool_of_the_shipped_roster_has_its_scenarios_and_they_hold() {
     let numbers: Vec<usize> = last.split(|c: char| !c.is_ascii_digit()).filter_map(|n| n.parse().ok()).collect();
     assert!(numbers[0] == numbers[1] && numbers[0] >= 133, "every tool, and at least those of the trade: {last}");
 }
+
+#[test]
+fn what_a_butler_needs_from_outside_stands_in_the_way_of_no_scenario() {
+    let door = "\n[modules.webhook.endpoints.door]\nurl = \"http://127.0.0.1:9/\"\n\
+                secret = \"DOOR_SECRET_OF_NOBODY\"\n";
+    let household =
+        Household::new().replace("health/butler.toml", "required = []", "required = [\"FEED_KEY_OF_NOBODY\"]");
+    let toml = std::fs::read_to_string(household.roster().join("health/butler.toml")).expect("the file");
+    let household = household.write("health/butler.toml", &format!("{toml}{door}"));
+    let (code, said) = test(&household.roster(), &["health", "--only", "weight"]);
+    assert_eq!(code, 0, "{said}");
+}

@@ -3,7 +3,8 @@
 use chacha20poly1305::aead::{Aead, KeyInit, Payload};
 use chacha20poly1305::{XChaCha20Poly1305, XNonce};
 use sha2::{Digest, Sha256};
-use std::sync::Arc;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex};
 
 use crate::sql::{self, SealedRow};
 use base::redact::household;
@@ -54,6 +55,8 @@ struct Inner {
     cipher: XChaCha20Poly1305,
     key_id: String,
     environment: fn(&str) -> Option<String>,
+    /// How often each was stored or removed since the daemon's start.
+    changes: Mutex<BTreeMap<String, u64>>,
 }
 
 impl Credentials {
@@ -63,7 +66,7 @@ impl Credentials {
         let cipher = XChaCha20Poly1305::new(&key);
         let key_id = derive(master_key, "secrets-key-id")[..16].to_owned();
         let environment = |name: &str| std::env::var(name).ok().filter(|v| !v.is_empty());
-        Self { inner: Arc::new(Inner { db, cipher, key_id, environment }) }
+        Self { inner: Arc::new(Inner { db, cipher, key_id, environment, changes: Mutex::default() }) }
     }
 
     /// Stores `value` under `name`, replacing what was there.
@@ -84,7 +87,19 @@ impl Credentials {
             .execute(sql::SET_SECRET, &[&name, &nonce.as_slice(), &ciphertext, &self.inner.key_id])
             .await
             .map_err(StoreError::query("storing a secret"))?;
+        self.changed(name);
         Ok(())
+    }
+
+    fn changed(&self, name: &str) {
+        let mut changes = self.inner.changes.lock().unwrap_or_else(|e| e.into_inner());
+        *changes.entry(name.to_owned()).or_default() += 1;
+    }
+
+    /// Another number once `name` was stored or removed: who read it before and keeps it tells by this that it is not the
+    /// same any more.
+    pub fn version(&self, name: &str) -> u64 {
+        self.inner.changes.lock().unwrap_or_else(|e| e.into_inner()).get(name).copied().unwrap_or_default()
     }
 
     /// The credential `name`: from the database, else from the environment variable of that name.
@@ -93,16 +108,31 @@ impl Credentials {
         tenant: &TenantId,
         name: &str,
     ) -> Result<Option<(Secret<String>, Source)>, CredentialError> {
+        if let Some(value) = self.stored(tenant, name).await? {
+            return Ok(Some((value, Source::Database)));
+        }
+        let value = (self.inner.environment)(name).map(Secret::new);
+        Ok(value.inspect(|v| household().hide(v)).map(|v| (v, Source::Environment)))
+    }
+
+    /// A variable that `[butler.env]` names: the stored secret of that name, else what the daemon's environment has. The
+    /// latter may be no secret at all, and is hidden only where its name says that it is one.
+    pub async fn variable(&self, tenant: &TenantId, name: &str) -> Result<Option<Secret<String>>, CredentialError> {
+        if let Some(value) = self.stored(tenant, name).await? {
+            return Ok(Some(value));
+        }
+        let value = std::env::var(name).ok();
+        Ok(value.inspect(|v| household().hide_variable(name, v)).map(Secret::new))
+    }
+
+    async fn stored(&self, tenant: &TenantId, name: &str) -> Result<Option<Secret<String>>, CredentialError> {
         let mut lease = self.inner.db.shared(tenant).await?;
         let row = lease
             .query_opt(sql::GET_SECRET, &[&tenant.as_str(), &name])
             .await
             .map_err(StoreError::query("reading a secret"))?;
         drop(lease);
-        let Some(row) = row else {
-            let value = (self.inner.environment)(name).map(Secret::new);
-            return Ok(value.inspect(|v| household().hide(v)).map(|v| (v, Source::Environment)));
-        };
+        let Some(row) = row else { return Ok(None) };
         let wrong = || CredentialError::WrongKey(name.to_owned());
         let SealedRow { nonce, ciphertext } = SealedRow::from(&row);
         let nonce: [u8; 24] = nonce.try_into().map_err(|_| wrong())?;
@@ -112,7 +142,7 @@ impl Credentials {
         let text = String::from_utf8(clear).map_err(|_| wrong())?;
         let value = Secret::new(text);
         household().hide(&value);
-        Ok(Some((value, Source::Database)))
+        Ok(Some(value))
     }
 
     /// Names and times of the stored secrets.
@@ -130,6 +160,7 @@ impl Credentials {
             .execute(sql::REMOVE_SECRET, &[&tenant.as_str(), &name])
             .await
             .map_err(StoreError::query("removing a secret"))?;
+        self.changed(name);
         Ok(n > 0)
     }
 }

@@ -16,6 +16,7 @@ use crate::routed::{self, RoutedParts, ask_tools, route_execute};
 use crate::services::HouseholdServices;
 use crate::session_start::SessionStart;
 use crate::tools::self_tools;
+use access::credentials::Credentials;
 use approvals::{Actions, ApprovalGate, ApprovalParts, OthersMay, Settings};
 use base::TenantId;
 use config::{ButlerConfig, Ports};
@@ -96,7 +97,7 @@ impl Booting<'_> {
         // Configuration and telemetry were done for the whole household before any butler.
         let loading = async { Ok::<_, String>(Modules::load(&services.catalog, name, &config.dir, &config.modules)) };
         let mut modules = phases.run("module loading", loading).await?;
-        phases.run("environment", async { check_environment(config) }).await?;
+        phases.run("environment", check_environment(config, &services.credentials)).await?;
         let store = phases.run("database", services.db.provision(name, schema)).await?;
         let core_chain = phases.run("core migrations", async {
             let chains = core_chains(name)?;
@@ -344,14 +345,18 @@ fn own_tools(services: &HouseholdServices, config: &ButlerConfig, started: &Star
         .collect()
 }
 
-fn check_environment(config: &ButlerConfig) -> Result<(), String> {
-    let missing: Vec<&str> =
-        config.env.required.iter().map(String::as_str).filter(|n| std::env::var_os(n).is_none()).collect();
-    if missing.is_empty() {
-        return Ok(());
+/// Whether each variable that `[butler.env]` requires is a stored secret or in the daemon's own environment.
+async fn check_environment(config: &ButlerConfig, credentials: &Credentials) -> Result<(), String> {
+    let mut missing: Vec<&str> = Vec::new();
+    for name in &config.env.required {
+        if credentials.variable(&TenantId::owner(), name).await.map_err(|e| e.to_string())?.is_none() {
+            missing.push(name);
+        }
     }
+    let Some(first) = missing.first() else { return Ok(()) };
     Err(format!(
-        "{} asks in [butler.env] required for {}, which butlerd's environment does not have; set it, or make it optional",
+        "{} asks in [butler.env] required for {}, which is neither a stored secret nor in butlerd's environment; run \
+         `butlerd secret set {first}`, or make it optional",
         config.file.display(),
         missing.join(", ")
     ))

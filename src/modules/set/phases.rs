@@ -71,7 +71,10 @@ impl Modules {
             let Some(module) = &self.slots[i].module else { continue };
             let mut found = BTreeMap::new();
             let mut missing = Vec::new();
-            for want in module.credentials() {
+            let wanted = module.credentials();
+            // Before they are read: one that is stored meanwhile is read again, and not missed.
+            self.slots[i].asked = wanted.iter().map(|want| (want.name.clone(), store.version(&want.name))).collect();
+            for want in wanted {
                 match store.get(&TenantId::owner(), &want.name).await {
                     Ok(Some((value, _))) => {
                         found.insert(want.name, value);

@@ -126,6 +126,12 @@ fn variables(butlers: &[ButlerConfig], daemon: &Daemon) -> Option<Finding> {
         return None;
     }
     let list: Vec<String> = missing.into_iter().collect();
-    let text = format!("butlers ask for variables that this environment lacks: {}", list.join(", "));
-    Some(Finding::warning("keys", text).so("Set them where butlerd is started; without them these butlers stay down."))
+    let text = format!(
+        "butlers ask for variables that this environment lacks: {}; whether they are stored can be seen only while \
+         butlerd runs",
+        list.join(", ")
+    );
+    let remedy =
+        "Without them these butlers stay down. While butlerd runs: butlerd secret set NAME, then butlerd reload";
+    Some(Finding::warning("keys", text).so(remedy))
 }
