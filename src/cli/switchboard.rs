@@ -69,7 +69,14 @@ pub enum Contacts {
     /// List the people whom the household knows
     List,
     /// Add an identity of a person, such as an email address
-    Add { name: String, channel: String, identity: String },
+    Add {
+        name: String,
+        channel: String,
+        identity: String,
+        /// No message has come through this channel yet
+        #[arg(long)]
+        new_channel: bool,
+    },
     /// Remove an identity
     Rm { channel: String, identity: String },
 }
@@ -192,8 +199,8 @@ pub async fn contacts(caller: Caller, what: Contacts) -> Outcome {
                     .print("No contacts. Add one with: butlerd contacts add NAME CHANNEL IDENTITY");
             })
         }
-        Contacts::Add { name, channel, identity } => {
-            let args = json!({"name": name, "channel": channel, "identity": identity});
+        Contacts::Add { name, channel, identity, new_channel } => {
+            let args = json!({"name": name, "channel": channel, "identity": identity, "new_channel": new_channel});
             let added: Value = caller.tool(SWITCHBOARD, "contact_identity_add", args).await?;
             out.answer(&added, |out, _| out.line(&format!("{name} is known on {channel} as {identity}.")))
         }

@@ -21,7 +21,7 @@ pub fn switchboard_tools(inbox: &Inbox) -> Vec<Tool> {
         Tool::new(route_to_butler(), handler(move |call| route(call, routing.clone()))),
     ];
     tools.extend(super::triage::tools(inbox));
-    tools.extend(super::contacts::tools());
+    tools.extend(super::contacts::tools(inbox));
     tools.extend(super::connectors::tools());
     tools.extend(super::backfill::tools());
     tools.extend(super::mail::tools(inbox));

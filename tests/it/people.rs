@@ -45,6 +45,11 @@ async fn a_sender_is_a_stranger_until_somebody_says_who_it_is() {
     assert_eq!(list[0]["identity"], "bea@example.org", "{said}");
     let (code, said) = cli(&["contacts", "add", "Carl", "telegram", "@BEA"]);
     assert!(code == 1 && said.contains("is Bea already"), "{said}");
+    let (code, said) = cli(&["contacts", "add", "Carl", "telegramm", "@carl"]);
+    assert!(code == 1 && said.contains("did you mean `telegram`?"), "{said}");
+    assert!(!cli(&["contacts", "list"]).1.contains("telegramm"), "nothing was noted");
+    assert_eq!(cli(&["contacts", "add", "Carl", "pigeon", "ring 7", "--new-channel"]).0, 0);
+    assert_eq!(cli(&["contacts", "rm", "pigeon", "ring 7"]).0, 0);
     assert_eq!(cli(&["contacts", "rm", "telegram", "@bea"]).0, 0);
     assert_eq!(trust("5", "@bea").await, "stranger");
     let (code, said) = cli(&["contacts", "rm", "telegram", "@bea"]);

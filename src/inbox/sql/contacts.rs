@@ -53,6 +53,13 @@ pub async fn list(call: &ToolCall) -> Result<Vec<Value>, ToolError> {
     call.objects(sql, &[]).await
 }
 
+/// The channels that messages came through lately, or that somebody is known on.
+pub async fn channels(call: &ToolCall) -> Result<Vec<String>, ToolError> {
+    let sql = "SELECT channel FROM (SELECT channel FROM message_inbox ORDER BY seq DESC LIMIT 10000) AS lately
+               UNION SELECT channel FROM shared.contact_identities";
+    Ok(call.query(sql, &[]).await?.iter().map(|row| row.get(0)).collect())
+}
+
 /// Whether there is such a person.
 pub async fn is_there(call: &ToolCall, contact: Uuid) -> Result<bool, ToolError> {
     Ok(!call.query("SELECT 1 FROM shared.contacts WHERE id = $1", &[&contact]).await?.is_empty())
