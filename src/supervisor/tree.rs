@@ -203,6 +203,11 @@ impl Supervisor {
         if !self.core_up() {
             troubles.push(Trouble::new("butlers", "a core butler is not up"));
         }
+        let booting: Vec<&str> =
+            entries.iter().filter(|e| e.state() == ButlerState::Booting).map(|e| e.name.as_str()).collect();
+        if !booting.is_empty() {
+            troubles.push(Trouble::new("butlers", format!("still booting: {}", booting.join(", "))));
+        }
         let error = troubles.iter().find(|t| t.what == Fault::Database.as_str()).map(|t| t.why.clone());
         let database = DatabaseStatus {
             kind: inner.database.name().to_owned(),
