@@ -1,6 +1,6 @@
 //! What models cost: butlerd's own list, and the owner's `pricing.toml` beside `butlerd.toml`, whose entries win.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::LazyLock;
 
@@ -113,6 +113,8 @@ impl ModelPrice {
 #[derive(Debug, Clone)]
 pub struct Pricing {
     models: BTreeMap<String, ModelPrice>,
+    /// The ids of the owner's entries.
+    set: BTreeSet<String>,
 }
 
 impl Default for Pricing {
@@ -122,7 +124,7 @@ impl Default for Pricing {
             let mut checker = Checker::new(Path::new(FILE), &PRICES);
             read(OWN.as_bytes(), &mut checker).expect("a test reads butlerd's own list")
         });
-        Self { models: LIST.clone() }
+        Self { models: LIST.clone(), set: BTreeSet::new() }
     }
 }
 
@@ -132,11 +134,22 @@ impl Pricing {
         let mut list = Self::default();
         let mut checker = Checker::new(&shown.join(FILE), &PRICES);
         match std::fs::read(dir.join(FILE)) {
-            Ok(bytes) => list.models.extend(read(&bytes, &mut checker).unwrap_or_default()),
+            Ok(bytes) => {
+                let own = read(&bytes, &mut checker).unwrap_or_default();
+                list.set.extend(own.keys().cloned());
+                list.models.extend(own);
+            }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
             Err(e) => checker.note(None, "", format!("can't be read: {e}"), "a readable file of prices"),
         }
         (list, checker.mistakes)
+    }
+
+    /// The owner's entries alone: what a vendor asks for a model says nothing of a server at home that calls one so.
+    #[must_use]
+    pub fn of_local(&self) -> Self {
+        let models = self.models.iter().filter(|(id, _)| self.set.contains(*id));
+        Self { models: models.map(|(id, price)| (id.clone(), price.clone())).collect(), set: self.set.clone() }
     }
 
     /// What the model costs; `None` is unknown. The id as it is comes first, then without what only says which edition

@@ -60,6 +60,11 @@ fn endpoint(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) 
     (url, own)
 }
 
+/// Whether a butler's model in this runtime is on a server of one's own network, where no vendor's prices hold.
+pub(super) fn is_local(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) -> bool {
+    EndpointsConfig::is_local(&endpoint(config, kind, settings).0)
+}
+
 /// What the vendor may do besides answering: what the settings name, and what a built-in tool that they name has it do.
 fn granted(config: &ButlerConfig) -> Vec<VendorTool> {
     let named = config.runtime.vendor_tools.iter().map(|tool| match tool {

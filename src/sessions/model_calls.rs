@@ -45,7 +45,10 @@ pub async fn through_gateway(
     meter: &Meter,
 ) -> Result<(Attempt, Option<Link>), NoWay> {
     let parts = &inner.parts;
-    let Some(gateway) = &parts.gateway else { return Ok((attempt, None)) };
+    let Some(gateway) = &parts.gateway else {
+        meter.goes_unseen();
+        return Ok((attempt, None));
+    };
     let mut upstream = attempt.access.upstream.clone();
     if let Login::File(file) = &upstream.login {
         upstream.login = account::ready(file, &parts.credentials, &parts.settings.endpoints, &parts.clock).await?;

@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 use super::Spawner;
 use super::budget::{LimitLeft, PriceBound};
 use super::compose;
+use super::model::is_local;
 use super::state::{Attempt, Inner, check_trigger};
 use super::types::{Trigger, TriggerError};
 use base::{HumanDuration, SessionId};
@@ -65,10 +66,11 @@ impl Spawner {
 impl Inner {
     async fn preview(&self, trigger: &Trigger) -> Result<Preview, TriggerError> {
         let config = &self.parts.config;
+        let local = is_local(config, config.runtime.kind, &self.parts.settings);
         let account = self
             .parts
             .budgets
-            .account(config, &trigger.request, trigger.is_strangers())
+            .account(config, &trigger.request, trigger.is_strangers(), local)
             .await?
             .within(trigger.options.limits);
         let model = config.sessions.model.clone();

@@ -142,6 +142,8 @@ struct State {
     model: String,
     /// Whether the gateway counts.
     gateway: bool,
+    /// Whether the model may have been asked without anybody counting.
+    unseen: bool,
 }
 
 /// What one model was used for.
@@ -180,6 +182,11 @@ impl Meter {
             changed: Notify::new(),
         };
         Self { inner: Arc::new(inner) }
+    }
+
+    /// The session's program asks its model past the gateway: nothing counted is unknown from here on, and not nothing.
+    pub fn goes_unseen(&self) {
+        self.lock().unseen = true;
     }
 
     /// Whether one more model call may begin; if so, it is counted as a turn.
@@ -364,10 +371,12 @@ pub(super) fn unknown_price(model: Option<&str>) -> String {
 }
 
 impl State {
+    /// What the calls cost so far; `None` is unknown. No call that reached a model costs nothing.
     fn cost(&self) -> Option<Money> {
-        let mut all = self.models.values().map(|of| of.usd);
-        let first = all.next()??;
-        all.try_fold(first, |sum, usd| Some(sum + usd?))
+        if self.models.is_empty() && (self.unseen || self.turns > 0) {
+            return None;
+        }
+        self.models.values().try_fold(Money::ZERO, |sum, of| Some(sum + of.usd?))
     }
 
     fn bill(&self) -> Bill {

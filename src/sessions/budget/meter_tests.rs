@@ -58,7 +58,11 @@ fn the_call_after_the_last_is_refused() {
 #[test]
 fn money_is_counted_by_model_and_unknown_where_one_price_is() {
     let meter = Meter::new(Limits::default());
-    assert_eq!(meter.spent().cost_usd, None, "nothing was used, which is not 0 dollars");
+    assert_eq!(meter.spent().cost_usd, Some(Money::ZERO), "no model was asked");
+    meter.may_call().unwrap();
+    assert_eq!(meter.spent().cost_usd, None, "nobody knows yet what this call costs");
+    meter.take_back();
+    assert_eq!(meter.spent().cost_usd, Some(Money::ZERO), "it reached no model");
     meter.used(PRICED, usage(3300, 60));
     assert_eq!(meter.spent().cost_usd, Some(money("0.00915")));
     meter.used("gpt-5-mini", usage(1000, 100));
@@ -81,7 +85,9 @@ fn the_price_list_wins_over_the_programs_own_figure() {
     let bill = meter.close(usage(3300, 60), Some("9".parse().unwrap()));
     assert_eq!((bill.cost_usd, bill.turns), (Some(money("0.00915").0), None));
     assert_eq!(bill.usage, usage(3300, 60));
-    let silent = Meter::new(Limits::default()).close(Usage::default(), Some("9".parse().unwrap()));
+    let silent = Meter::new(Limits::default());
+    silent.goes_unseen();
+    let silent = silent.close(Usage::default(), Some("9".parse().unwrap()));
     assert_eq!(silent, Bill::default(), "a program that used nothing has no cost to tell");
 }
 

@@ -31,17 +31,16 @@ use store::StoreError;
 #[derive(Clone)]
 pub struct Budgets {
     pricing: Arc<Pricing>,
+    /// What holds for model servers of one's own network.
+    local: Arc<Pricing>,
     settings: Arc<BudgetsConfig>,
     ledger: Ledger,
 }
 
 impl Budgets {
     pub fn new(pricing: Pricing, settings: BudgetsConfig, ledger: Ledger) -> Self {
-        Self { pricing: Arc::new(pricing), settings: Arc::new(settings), ledger }
-    }
-
-    pub fn pricing(&self) -> &Pricing {
-        &self.pricing
+        let local = Arc::new(pricing.of_local());
+        Self { pricing: Arc::new(pricing), local, settings: Arc::new(settings), ledger }
     }
 
     /// The household's days.
@@ -50,11 +49,13 @@ impl Budgets {
     }
 
     /// Today's account of a butler for a session that begins under this request. `strangers`: their limits hold too.
+    /// `local`: its model is on a server of one's own network.
     pub async fn account(
         &self,
         butler: &ButlerConfig,
         request: &RequestContext,
         strangers: bool,
+        local: bool,
     ) -> Result<Account, StoreError> {
         let (own, all) = (&butler.budgets, &*self.settings);
         let of_strangers = Limit { usd: all.stranger_day_usd, tokens: all.stranger_day_tokens };
@@ -65,7 +66,7 @@ impl Budgets {
                 usd: own.session_usd.or(all.session_usd),
             },
             tool_calls: butler.sessions.max_tool_calls,
-            pricing: self.pricing.clone(),
+            pricing: if local { self.local.clone() } else { self.pricing.clone() },
             share: Share {
                 day: self.ledger.today(&request.tenant_id).await?,
                 butler: butler.name.clone(),

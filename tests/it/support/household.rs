@@ -84,6 +84,13 @@ fn far_from_night() -> &'static str {
     })
 }
 
+/// The scripted model is on this machine, where no price holds but those that the owner sets.
+fn set_prices(dir: &Path) {
+    std::fs::create_dir_all(dir.join("config")).expect("the directory");
+    let list = Path::new(env!("CARGO_MANIFEST_DIR")).join("config/pricing.toml");
+    std::fs::copy(list, dir.join("config/pricing.toml")).expect("the prices");
+}
+
 impl Household {
     /// As [`Household::with_model`], with a clock that [`Household::set_clock`] moves while the daemon runs. It was set
     /// up on the evening of [`SET_UP`], and shows that.
@@ -113,6 +120,7 @@ impl Household {
     pub fn bare() -> Self {
         let dir = scratch();
         copy(&Path::new(env!("CARGO_MANIFEST_DIR")).join("roster"), &dir.path().join("roster"));
+        set_prices(dir.path());
         let env = BTreeMap::from([
             ("BUTLERD_DAEMON__PORTS".to_owned(), "auto".to_owned()),
             ("BUTLERD_OWNER__TIME_ZONE".to_owned(), "Europe/Berlin".to_owned()),
@@ -172,6 +180,7 @@ impl Household {
     pub fn clone_of(other: &Household) -> Self {
         let dir = scratch();
         copy(&other.roster(), &dir.path().join("roster"));
+        set_prices(dir.path());
         let household = Self { dir: Arc::new(dir), env: other.env.clone() };
         let few = !other.roster().join("general").exists();
         copy(if few { template_of_few() } else { template() }, &household.data());
