@@ -111,6 +111,7 @@ async fn a_household_out_of_nothing_answers_within_three_minutes() {
     .await;
     let household = Household::bare().env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &model.base_url());
     std::fs::remove_dir_all(household.roster()).expect("no roster");
+    std::fs::remove_dir_all(household.path().join("config")).expect("no settings");
     let flags = ["init", "--owner", "Ada", "--zone", "Europe/Rome", "--butlers", "health", "--key-stdin"];
     for (args, why) in [
         (&["init"][..], "--owner NAME"),
