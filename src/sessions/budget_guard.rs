@@ -18,7 +18,7 @@ pub(super) async fn may_start(inner: &Inner, trigger: &Trigger, attempt: Attempt
         .within(trigger.options.limits);
     let Err(over) = account.check(attempt.access.model.as_deref()) else { return Ok(attempt) };
     parts.metrics.session_stopped(over.class.as_str());
-    let end = Ending::failed(SessionState::Failed, over.class.as_str(), over.message.as_str());
+    let end = Ending::unstarted(SessionState::Failed, over.class.as_str(), over.message.as_str());
     inner.refuse(attempt, trigger, end).await?;
     Err(TriggerError::Budget(over.message))
 }
@@ -29,7 +29,7 @@ pub(super) async fn run(inner: &Inner, trigger: &Trigger, attempt: Attempt, canc
     let (strangers, local) = (trigger.is_strangers(), inner.is_local(&attempt));
     let account = match parts.budgets.account(&parts.config, &trigger.request, strangers, local).await {
         Ok(account) => account.within(trigger.options.limits),
-        Err(e) => return Ending::failed(SessionState::Failed, "unavailable", unread(&e)),
+        Err(e) => return Ending::unstarted(SessionState::Failed, "unavailable", unread(&e)),
     };
     let (id, model) = (attempt.id, attempt.access.model.clone());
     let end = match account.check(model.as_deref()) {
@@ -40,7 +40,7 @@ pub(super) async fn run(inner: &Inner, trigger: &Trigger, attempt: Attempt, canc
             end
         }
         // Others used it up while this one waited.
-        Err(over) => Ending::failed(SessionState::Failed, over.class.as_str(), over.message),
+        Err(over) => Ending::unstarted(SessionState::Failed, over.class.as_str(), over.message),
     };
     // The last two have no other cause; a budget may also be the account's with the model's vendor.
     if let Some(class @ ("budget" | "turns" | "runaway")) = end.error_class.as_deref() {

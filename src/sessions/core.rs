@@ -196,7 +196,7 @@ impl Spawner {
         if let Err(e) = inner.open(&first, &trigger, None).await {
             // The row may be there all the same; then it must not stay open.
             let inner = inner.clone();
-            let end = Ending::failed(SessionState::Failed, UNAVAILABLE, "the database went away as this began");
+            let end = Ending::unstarted(SessionState::Failed, UNAVAILABLE, "the database went away as this began");
             task::spawn(task::Kind::Job, "close-lost-row", async move { inner.close(id, &trigger, end).await });
             return Err(e.into());
         }
@@ -363,7 +363,7 @@ impl Inner {
         slot: Option<Slot>,
         cancel: CancellationToken,
     ) -> (Ending, Option<Slot>) {
-        let cancelled = || Ending::failed(SessionState::Cancelled, "cancelled", "cancelled before it was started");
+        let cancelled = || Ending::unstarted(SessionState::Cancelled, "cancelled", "cancelled before it was started");
         let slot = match (slot, place) {
             (Some(slot), _) => slot,
             (None, None) => return (cancelled(), None),
@@ -372,7 +372,7 @@ impl Inner {
                 tokio::select! {
                     slot = place.wait() => match slot {
                         Ok(slot) => slot,
-                        Err(e) => return (Ending::failed(SessionState::Interrupted, "stopping", e.to_string()), None),
+                        Err(e) => return (Ending::unstarted(SessionState::Interrupted, "stopping", e.to_string()), None),
                     },
                     () = cancel.cancelled() => return (cancelled(), None),
                 }

@@ -75,6 +75,11 @@ impl Ending {
         }
     }
 
+    /// An end without a result before anything was started, so that no model was used.
+    pub fn unstarted(state: SessionState, class: &str, error: impl Into<String>) -> Self {
+        Self { cost_usd: Some(Decimal::ZERO), ..Self::failed(state, class, error) }
+    }
+
     /// Without secrets of the household's.
     #[must_use]
     pub fn redacted(mut self) -> Self {

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
-use rust_decimal::Decimal;
 use tokio::sync::broadcast;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -176,14 +175,13 @@ impl Inner {
         Ok(())
     }
 
-    /// Whether the attempt's model is on a server of one's own network.
+    /// Whether the attempt's model server is on the owner's own network.
     pub(super) fn is_local(&self, attempt: &Attempt) -> bool {
         is_local(&self.parts.config, self.candidate(attempt).kind, &self.parts.settings)
     }
 
     /// Puts on record an attempt that must not begin.
     pub(super) async fn refuse(&self, attempt: Attempt, trigger: &Trigger, end: Ending) -> Result<(), TriggerError> {
-        let end = Ending { cost_usd: Some(Decimal::ZERO), ..end };
         self.open(&attempt, trigger, None).await?;
         if let (Some(class), Some(message)) = (end.error_class.clone(), end.error.clone()) {
             self.tell(attempt.id, EventKind::Stopped { class, message });

@@ -112,7 +112,7 @@ impl Share {
 /// Counts for one session. Cheap to clone; all clones count together.
 ///
 /// Where sessions reach their models through the gateway, it asks [`Meter::may_call`] before each call and says
-/// [`Meter::used`] or [`Meter::take_back`] after it. Elsewhere [`Meter::heard`] is told what the program says itself; once the gateway has
+/// [`Meter::used`] or [`Meter::take_back`] after it; the latter with [`Meter::loses_count`] where the model may have worked. Elsewhere [`Meter::heard`] is told what the program says itself; once the gateway has
 /// asked, that counts no more.
 #[derive(Clone, Debug)]
 pub struct Meter {
@@ -142,8 +142,8 @@ struct State {
     model: String,
     /// Whether the gateway counts.
     gateway: bool,
-    /// Whether the model may have been asked without anybody counting.
-    unseen: bool,
+    /// Whether a model may have been used without its tokens being counted: past the gateway, or in a call that broke off.
+    uncounted: bool,
 }
 
 /// What one model was used for.
@@ -184,9 +184,9 @@ impl Meter {
         Self { inner: Arc::new(inner) }
     }
 
-    /// The session's program asks its model past the gateway: nothing counted is unknown from here on, and not nothing.
-    pub fn goes_unseen(&self) {
-        self.lock().unseen = true;
+    /// From here on tokens may be used that nobody counts, so that a cost of nothing can't be claimed any more.
+    pub fn loses_count(&self) {
+        self.lock().uncounted = true;
     }
 
     /// Whether one more model call may begin; if so, it is counted as a turn.
@@ -371,9 +371,9 @@ pub(super) fn unknown_price(model: Option<&str>) -> String {
 }
 
 impl State {
-    /// What the calls cost so far; `None` is unknown. No call that reached a model costs nothing.
+    /// What the calls cost so far, in US dollars; `None` is unknown. It is 0 where surely no model was used.
     fn cost(&self) -> Option<Money> {
-        if self.models.is_empty() && (self.unseen || self.turns > 0) {
+        if self.models.is_empty() && (self.uncounted || self.turns > 0) {
             return None;
         }
         self.models.values().try_fold(Money::ZERO, |sum, of| Some(sum + of.usd?))

@@ -27,6 +27,8 @@ pub(super) struct Tally {
     /// Bytes that are still to come, where the answer's head said how many.
     left: Option<u64>,
     settled: bool,
+    /// Whether the request may have reached a model that worked on it.
+    under_way: bool,
     _permit: OwnedSemaphorePermit,
 }
 
@@ -48,6 +50,7 @@ impl Tally {
             said: Reading::default(),
             left: None,
             settled: false,
+            under_way: false,
             _permit: permit,
         }
     }
@@ -61,6 +64,16 @@ impl Tally {
         self.call.model = self.call.model.take().or(model);
     }
 
+    /// The request is sent: from here on the model may work on it.
+    pub fn sent(&mut self) {
+        self.under_way = true;
+    }
+
+    /// There was no connection, and so no model that worked on it.
+    pub fn not_sent(&mut self) {
+        self.under_way = false;
+    }
+
     /// It asks for something that a session may not ask.
     pub fn not_allowed(&mut self, message: &str) {
         self.call.not_allowed = true;
@@ -71,6 +84,8 @@ impl Tally {
     pub fn head(&mut self, status: StatusCode, headers: &HeaderMap) {
         let text = |name: &str| headers.get(name).and_then(|v| v.to_str().ok());
         self.call.status = Some(status.as_u16());
+        // What an endpoint refuses no model works on.
+        self.under_way = status.is_success();
         let id = ["request-id", "x-request-id"].iter().find_map(|name| text(name));
         self.call.request_id = id.map(|id| base::text::truncate(id, 100));
         self.left = text(CONTENT_LENGTH.as_str()).and_then(|n| n.parse().ok());
@@ -146,6 +161,9 @@ impl Tally {
         // gave up is, or it could have answers that nobody counts.
         let failed = self.call.failure.as_ref().is_some_and(|f| f.class != ErrorClass::Cancelled);
         if failed && self.call.usage.total() == 0 {
+            if self.under_way {
+                self.route.meter.loses_count();
+            }
             self.route.meter.take_back();
         } else {
             self.route.meter.used(model.as_deref().unwrap_or_default(), self.call.usage);

@@ -10,7 +10,7 @@ use super::*;
 use crate::adapters::Outcome;
 use crate::budget::{Limits, Meter};
 use access::{Grant, Holder, Token, TokenBook};
-use base::{Clock, RequestContext, Secret, SessionId, TenantId, Trust, http_client, task};
+use base::{Clock, Money, RequestContext, Secret, SessionId, TenantId, Trust, http_client, task};
 use llm_api::{ErrorClass, Failure, Family, Usage};
 use testkit::model::{Script, ScriptedModel};
 
@@ -159,20 +159,30 @@ async fn an_upstream_that_fails_costs_no_turn_and_says_why() {
         connection: close\r\n\r\n{\"error\":{\"message\":\"wrong key sk-the-real-key\"}}";
     let away = "HTTP/1.1 307 Temporary Redirect\r\nlocation: http://127.0.0.1:9/\r\ncontent-length: 0\r\n\r\n";
     let cases = [
-        (raw(QUOTES, false).await, 401, ErrorClass::Auth, "answered 401: wrong key [hidden]"),
-        (raw(away, false).await, 502, ErrorClass::InvalidRequest, "redirect"),
-        (raw("", true).await, 504, ErrorClass::TimedOut, "did not answer within"),
-        (raw("", false).await, 502, ErrorClass::ModelUnreachable, "no answer from the model's endpoint"),
-        (raw("HTTP/1.1 529 x\r\nconnection: close\r\n\r\nbusy", false).await, 529, ErrorClass::Overloaded, "busy"),
+        (raw(QUOTES, false).await, 401, ErrorClass::Auth, "answered 401: wrong key [hidden]", true),
+        (raw(away, false).await, 502, ErrorClass::InvalidRequest, "redirect", true),
+        (raw("", true).await, 504, ErrorClass::TimedOut, "did not answer within", false),
+        (raw("", false).await, 502, ErrorClass::ModelUnreachable, "no answer from the model's endpoint", false),
+        (
+            raw("HTTP/1.1 529 x\r\nconnection: close\r\n\r\nbusy", false).await,
+            529,
+            ErrorClass::Overloaded,
+            "busy",
+            true,
+        ),
+        // Nobody listens there.
+        ("http://127.0.0.1:1".to_owned(), 502, ErrorClass::ModelUnreachable, "no answer", true),
     ];
-    for (upstream, status, class, words) in cases {
+    for (upstream, status, class, words, is_free) in cases {
         let mut scene = Scene::new(Family::Anthropic, &upstream, Limits::default(), quick());
         let (got, body) = scene.say("go").await;
         assert_eq!(got, status, "{body}");
         assert!(!body.contains(KEY) && !body.is_empty(), "{body}");
         let failure = scene.link.next_call().await.failure.unwrap();
         assert!(failure.class == class && failure.message.contains(words), "{failure:?}");
-        assert_eq!(scene.meter.spent().turns, 0);
+        let spent = scene.meter.spent();
+        // A model that was asked and did not answer may have worked all the same: that costs something unknown.
+        assert_eq!((spent.turns, spent.cost_usd), (0, is_free.then_some(Money::ZERO)), "{words}");
         // A program that knows only that its call failed is told why; one that failed of something else is not.
         let of = |class| Outcome::failed(Failure::new(class, "its own words"));
         let (mut crashed, mut lonely) = (of(ErrorClass::Crashed), of(ErrorClass::McpUnreachable));

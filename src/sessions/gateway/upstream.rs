@@ -109,6 +109,9 @@ pub(super) async fn forward(
     headers.extend(proof);
     let request = route.client.request(method, url).headers(headers).body(body);
     let place = || text::truncate(&route.upstream.endpoint, 200);
+    if let Some(tally) = &mut tally {
+        tally.sent();
+    }
     let answered = tokio::select! {
         biased;
         () = route.closed.cancelled() => {
@@ -120,6 +123,9 @@ pub(super) async fn forward(
     let response = match answered {
         Ok(Ok(response)) => response,
         Ok(Err(e)) => {
+            if let Some(tally) = tally.as_mut().filter(|_| e.is_connect()) {
+                tally.not_sent();
+            }
             // Without the URL: it may hold a password.
             let message = format!("no answer from the model's endpoint {}: {}", place(), innermost(&e.without_url()));
             return failed(tally, StatusCode::BAD_GATEWAY, ErrorClass::ModelUnreachable, message);
