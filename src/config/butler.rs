@@ -178,7 +178,8 @@ pub struct DbSection {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(transform = keys::<Self>)]
 pub struct EnvSection {
-    /// Variables without which the butler does not start.
+    /// Variables without which the butler does not start. A stored secret of that name goes before the daemon's own
+    /// environment.
     #[schemars(extend("items" = {"type": "string", "format": "variable"}, "default" = []))]
     pub required: Vec<String>,
     /// Variables that are handed on where they exist.

@@ -8,8 +8,9 @@ use super::state::{Attempt, Inner};
 use super::types::Trigger;
 use super::workspace::{Workspace, WorkspacePaths};
 use access::Token;
+use access::credentials::CredentialError;
 use base::redact::household;
-use base::{SessionId, crash};
+use base::{Secret, SessionId, TenantId, crash};
 use process::{ChildSpec, OutputLimits, Rlimits};
 use tools::SKILL_READ;
 
@@ -17,6 +18,18 @@ use tools::SKILL_READ;
 pub(super) struct Instructions {
     pub system_prompt: SystemPrompt,
     pub skills: SessionSkills,
+}
+
+/// The variables of `[butler.env]` with their values: from the stored secrets, else from the daemon's own environment.
+pub(super) async fn declared_env(inner: &Inner) -> Result<Vec<(String, Secret<String>)>, CredentialError> {
+    let (env, credentials) = (&inner.parts.config.env, &inner.parts.credentials);
+    let mut found = Vec::new();
+    for name in env.required.iter().chain(&env.optional) {
+        if let Some(value) = credentials.variable(&TenantId::owner(), name).await? {
+            found.push((name.clone(), value));
+        }
+    }
+    Ok(found)
 }
 
 /// What the adapter is asked to compose.
@@ -27,6 +40,7 @@ pub(super) fn invocation(
     paths: &WorkspacePaths,
     told: &Instructions,
     token: &Token,
+    declared_env: Vec<(String, Secret<String>)>,
 ) -> Invocation {
     let config = &inner.parts.config;
     // Arguments and built-in tools are those of the butler's own runtime, not of a fallback.
@@ -56,7 +70,7 @@ pub(super) fn invocation(
         api: config.runtime.api,
         workspace: paths.clone(),
         skills: told.skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
-        declared_env: access.declared,
+        declared_env,
     }
 }
 
@@ -105,6 +119,7 @@ pub(super) fn composed(
     trigger: &Trigger,
     mut attempt: Attempt,
     told: &Instructions,
+    declared_env: Vec<(String, Secret<String>)>,
 ) -> Result<Composed, AdapterError> {
     let adapter = inner.candidate(&attempt).adapter.clone();
     let paths = inner.parts.workspaces.paths(attempt.id);
@@ -112,7 +127,7 @@ pub(super) fn composed(
     if inner.parts.gateway.is_some() {
         attempt.access.put_behind("http://127.0.0.1", token.expose().to_owned().into());
     }
-    adapter.compose(&invocation(inner, trigger, attempt, &paths, told, &token))
+    adapter.compose(&invocation(inner, trigger, attempt, &paths, told, &token, declared_env))
 }
 
 /// The REQUEST CONTEXT of triggers that come from outside, and what a caller added. A session with a system prompt of its

@@ -18,8 +18,6 @@ pub struct ModelAccess {
     pub key_name: String,
     /// Where the gateway finds the model.
     pub upstream: Upstream,
-    /// What `[butler.env]` names, as far as it is set.
-    pub declared: Vec<(String, Secret<String>)>,
 }
 
 impl ModelAccess {
@@ -60,7 +58,7 @@ fn endpoint(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) 
     (url, own)
 }
 
-/// Whether a butler's model in this runtime is on a server of one's own network, where no vendor's prices hold.
+/// Whether a butler's model server for this runtime is on the owner's own network, where no vendor's prices hold.
 pub(super) fn is_local(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) -> bool {
     EndpointsConfig::is_local(&endpoint(config, kind, settings).0)
 }
@@ -81,20 +79,6 @@ pub fn wanted_keys(config: &ButlerConfig, settings: &SpawnerConfig) -> &'static 
     let kind = config.runtime.kind;
     let (_, own) = endpoint(config, kind, settings);
     if own && kind == RuntimeKind::Native { &[] } else { key_names(config, kind) }
-}
-
-/// The variables of `[butler.env]` with their values: from the stored secrets, else from the daemon's own environment.
-async fn declared(
-    config: &ButlerConfig,
-    credentials: &Credentials,
-) -> Result<Vec<(String, Secret<String>)>, CredentialError> {
-    let mut found = Vec::new();
-    for name in config.env.required.iter().chain(&config.env.optional) {
-        if let Some(value) = credentials.variable(&TenantId::owner(), name).await? {
-            found.push((name.clone(), value));
-        }
-    }
-    Ok(found)
 }
 
 /// Looks up what a session of this butler in this runtime needs. `named`: the model that its trigger asks for, if it does.
@@ -147,7 +131,6 @@ pub async fn resolve(
         _ => key_names(config, kind).first().map(|name| (*name).to_owned()).unwrap_or_default(),
     };
     let endpoint = if by_file && !own { settings.endpoints.chatgpt.clone() } else { url.clone() };
-    let declared = declared(config, credentials).await?;
     let upstream = Upstream { family, endpoint, login, granted: granted(config) };
-    Ok(ModelAccess { model, base_url: own.then_some(url), keys, key_name, upstream, declared })
+    Ok(ModelAccess { model, base_url: own.then_some(url), keys, key_name, upstream })
 }

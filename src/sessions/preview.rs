@@ -10,7 +10,7 @@ use super::compose;
 use super::model::is_local;
 use super::state::{Attempt, Inner, check_trigger};
 use super::types::{Trigger, TriggerError};
-use base::{HumanDuration, SessionId};
+use base::{HumanDuration, Secret, SessionId};
 use tools::ShownTool;
 
 /// Why a trigger would come to nothing.
@@ -66,7 +66,9 @@ impl Spawner {
 impl Inner {
     async fn preview(&self, trigger: &Trigger) -> Result<Preview, TriggerError> {
         let config = &self.parts.config;
-        let local = is_local(config, config.runtime.kind, &self.parts.settings);
+        let ready = self.first_ready(self.runtimes(trigger), trigger.options.model.as_deref()).await;
+        let kind = ready.as_ref().map_or(config.runtime.kind, |(at, _)| self.candidates.at(*at).kind);
+        let local = is_local(config, kind, &self.parts.settings);
         let account = self
             .parts
             .budgets
@@ -101,12 +103,16 @@ impl Inner {
         if let Err(e) = check_trigger(trigger) {
             shown.refuse(e.code(), e.to_string());
         }
-        match self.first_ready(self.runtimes(trigger), trigger.options.model.as_deref()).await {
+        match ready {
             Ok((at, access)) => {
                 shown.model.clone_from(&access.model);
                 shown.price_bound = account.price_bound(access.model.as_deref());
                 let notes = self.notes(trigger).await;
-                self.command(trigger, Attempt { id: SessionId::new(), at, access }, &notes, &mut shown);
+                let attempt = Attempt { id: SessionId::new(), at, access };
+                match compose::declared_env(self).await {
+                    Ok(declared) => self.command(trigger, attempt, &notes, declared, &mut shown),
+                    Err(e) => shown.refuse("invalid_request", format!("the variables of [butler.env]: {e}")),
+                }
             }
             Err(e) => shown.refuse("no_model", e.to_string()),
         }
@@ -117,7 +123,14 @@ impl Inner {
     }
 
     /// Composes prompt and command of the child, and starts nothing.
-    fn command(&self, trigger: &Trigger, attempt: Attempt, notes: &[String], shown: &mut Preview) {
+    fn command(
+        &self,
+        trigger: &Trigger,
+        attempt: Attempt,
+        notes: &[String],
+        declared: Vec<(String, Secret<String>)>,
+        shown: &mut Preview,
+    ) {
         shown.runtime = self.candidate(&attempt).kind.into_str().to_owned();
         let told = match compose::instructions(self, trigger, &attempt, notes) {
             Ok(told) => told,
@@ -131,7 +144,7 @@ impl Inner {
             None => tools.offered.into_iter().collect(),
         };
         shown.chosen_tools = tools.shown;
-        match compose::composed(self, trigger, attempt, &told) {
+        match compose::composed(self, trigger, attempt, &told, declared) {
             Ok(composed) => {
                 shown.program = Some(composed.program);
                 shown.environment = composed.env.into_iter().map(|(name, _)| name).collect();

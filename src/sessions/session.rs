@@ -128,7 +128,8 @@ impl Session<'_> {
         let (attempt, link) = through.map_err(|e| e.ending())?;
         let candidate = inner.candidate(&attempt);
         let (adapter, runtime) = (candidate.adapter.clone(), candidate.kind.into_str().to_owned());
-        let invocation = compose::invocation(inner, trigger, attempt, &workspace.paths, told, &token.token);
+        let declared = compose::declared_env(inner).await.map_err(|e| broken("the variables of [butler.env]", &e))?;
+        let invocation = compose::invocation(inner, trigger, attempt, &workspace.paths, told, &token.token, declared);
         let spawning = inner.phase(&trigger.request, "spawn");
         let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
         inner.tell(id, EventKind::Prompt { prompt, system_bytes });
