@@ -1,5 +1,6 @@
 //! Clients of model servers: what all of them have alike.
 
+use std::net::IpAddr;
 use std::time::Duration;
 
 /// A builder of an HTTP client for `url`. No redirect is followed: it would carry a key to an address that nobody
@@ -30,6 +31,21 @@ fn is_loopback(url: &str) -> bool {
     }
 }
 
+/// Whether a URL's host is this machine or on its own network: a loopback, private or link-local address, a name without a
+/// dot, or one that ends in `.local`, `.lan` or `.internal`. A URL that can't be read is not.
+pub fn is_local_network(url: &str) -> bool {
+    let Ok(url) = reqwest::Url::parse(url) else { return false };
+    let host = url.host_str().unwrap_or_default().trim_end_matches('.');
+    match host.trim_start_matches('[').trim_end_matches(']').parse::<IpAddr>().map(|ip| ip.to_canonical()) {
+        Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
+        Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
+        Err(_) => {
+            !host.is_empty() && !host.contains('.')
+                || [".local", ".lan", ".internal"].iter().any(|end| host.ends_with(end))
+        }
+    }
+}
+
 /// The innermost cause: "Connection refused" instead of three layers of "error sending request".
 pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
     let mut error = error;
@@ -42,6 +58,33 @@ pub fn innermost(error: &(dyn std::error::Error + 'static)) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn the_local_network_is_known_by_address_and_name() {
+        for url in [
+            "http://127.0.0.1:11434/v1",
+            "http://localhost:8080",
+            "http://[::1]:8000/v1",
+            "http://[::ffff:10.0.0.2]/",
+            "http://192.168.1.5/v1",
+            "http://2130706433/",
+            "http://[fd00::5]/v1",
+            "http://ollama:11434",
+            "https://Box.LAN./v1",
+        ] {
+            assert!(is_local_network(url), "{url}");
+        }
+        for url in [
+            "https://api.openai.com/v1",
+            "http://8.8.8.8",
+            "https://localhost@llm.example/",
+            "https://llm.example/?x=http://localhost/",
+            "https://192.168.1.5.llm.example/",
+            "nonsense",
+        ] {
+            assert!(!is_local_network(url), "{url}");
+        }
+    }
 
     #[test]
     fn loopback_is_known_by_address_and_name() {

@@ -3,7 +3,7 @@
 //! A field's doc comment is the user's documentation: the annotated default file is made of it.
 
 use std::collections::BTreeMap;
-use std::net::{IpAddr, SocketAddr};
+use std::net::SocketAddr;
 use std::path::PathBuf;
 
 use std::sync::LazyLock;
@@ -396,21 +396,5 @@ impl EndpointsConfig {
         let vendors =
             ["https://api.anthropic.com", "https://api.openai.com/v1", "https://generativelanguage.googleapis.com"];
         !vendors.contains(&url.trim_end_matches('/'))
-    }
-
-    /// Whether it is on this machine or in its own network, where no vendor's price list holds.
-    pub fn is_local(url: &str) -> bool {
-        let rest = url.split_once("://").map_or(url, |(_, rest)| rest);
-        let place = rest.split(['/', '?']).next().unwrap_or_default();
-        let place = place.rsplit('@').next().unwrap_or_default();
-        let host = match place.strip_prefix('[') {
-            Some(v6) => v6.split(']').next().unwrap_or_default(),
-            None => place.split(':').next().unwrap_or_default(),
-        };
-        match host.parse::<IpAddr>() {
-            Ok(IpAddr::V4(ip)) => ip.is_loopback() || ip.is_private() || ip.is_link_local(),
-            Ok(IpAddr::V6(ip)) => ip.is_loopback() || ip.is_unique_local() || ip.is_unicast_link_local(),
-            Err(_) => !host.contains('.') || [".local", ".lan", ".internal"].iter().any(|end| host.ends_with(end)),
-        }
     }
 }

@@ -113,8 +113,8 @@ impl ModelPrice {
 #[derive(Debug, Clone)]
 pub struct Pricing {
     models: BTreeMap<String, ModelPrice>,
-    /// The ids of the owner's entries.
-    set: BTreeSet<String>,
+    /// The ids of the models that the owner's file prices.
+    own: BTreeSet<String>,
 }
 
 impl Default for Pricing {
@@ -124,7 +124,7 @@ impl Default for Pricing {
             let mut checker = Checker::new(Path::new(FILE), &PRICES);
             read(OWN.as_bytes(), &mut checker).expect("a test reads butlerd's own list")
         });
-        Self { models: LIST.clone(), set: BTreeSet::new() }
+        Self { models: LIST.clone(), own: BTreeSet::new() }
     }
 }
 
@@ -136,7 +136,7 @@ impl Pricing {
         match std::fs::read(dir.join(FILE)) {
             Ok(bytes) => {
                 let own = read(&bytes, &mut checker).unwrap_or_default();
-                list.set.extend(own.keys().cloned());
+                list.own.extend(own.keys().cloned());
                 list.models.extend(own);
             }
             Err(e) if e.kind() == std::io::ErrorKind::NotFound => {}
@@ -145,11 +145,12 @@ impl Pricing {
         (list, checker.mistakes)
     }
 
-    /// The owner's entries alone: what a vendor asks for a model says nothing of a server at home that calls one so.
+    /// The owner's entries alone. They hold for local servers, where a vendor's price for a model of the same name means
+    /// nothing.
     #[must_use]
-    pub fn of_local(&self) -> Self {
-        let models = self.models.iter().filter(|(id, _)| self.set.contains(*id));
-        Self { models: models.map(|(id, price)| (id.clone(), price.clone())).collect(), set: self.set.clone() }
+    pub fn own_entries(&self) -> Self {
+        let models = self.models.iter().filter(|(id, _)| self.own.contains(*id));
+        Self { models: models.map(|(id, price)| (id.clone(), price.clone())).collect(), own: self.own.clone() }
     }
 
     /// What the model costs; `None` is unknown. The id as it is comes first, then without what only says which edition

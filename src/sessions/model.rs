@@ -3,7 +3,7 @@
 use super::gateway::Upstream;
 use super::gateway::login::{Login, family_of};
 use access::credentials::{CredentialError, Credentials};
-use base::{Secret, TenantId};
+use base::{Secret, TenantId, is_local_network};
 use config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
 use llm_api::VendorTool;
 
@@ -60,7 +60,7 @@ fn endpoint(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) 
 
 /// Whether a butler's model server for this runtime is on the owner's own network, where no vendor's prices hold.
 pub(super) fn is_local(config: &ButlerConfig, kind: RuntimeKind, settings: &SpawnerConfig) -> bool {
-    EndpointsConfig::is_local(&endpoint(config, kind, settings).0)
+    is_local_network(&endpoint(config, kind, settings).0)
 }
 
 /// What the vendor may do besides answering: what the settings name, and what a built-in tool that they name has it do.

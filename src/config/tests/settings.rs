@@ -146,24 +146,3 @@ fn the_settings_load_without_a_roster() {
     scratch.settings("[daemon]\nx = 1\n");
     assert_eq!(load_config(&scratch.overrides, &scratch.environment).unwrap_err().fatal.len(), 1);
 }
-
-#[test]
-fn local_model_servers_are_those_of_ones_own_network() {
-    for local in [
-        "http://127.0.0.1:11434/v1",
-        "http://localhost:8080",
-        "http://[::1]:8000/v1",
-        "http://192.168.1.5/v1",
-        "http://10.0.0.2:1234",
-        "http://[fd00::5]/v1",
-        "http://ollama:11434",
-        "https://box.lan/v1",
-    ] {
-        assert!(EndpointsConfig::is_local(local), "{local}");
-    }
-    for remote in
-        ["https://api.openai.com/v1", "https://openrouter.ai/api/v1", "http://8.8.8.8", "https://a@llm.example/"]
-    {
-        assert!(!EndpointsConfig::is_local(remote), "{remote}");
-    }
-}

@@ -31,16 +31,16 @@ use store::StoreError;
 #[derive(Clone)]
 pub struct Budgets {
     pricing: Arc<Pricing>,
-    /// What holds for model servers of one's own network.
-    local: Arc<Pricing>,
+    /// Prices for model servers on the owner's own network.
+    local_pricing: Arc<Pricing>,
     settings: Arc<BudgetsConfig>,
     ledger: Ledger,
 }
 
 impl Budgets {
     pub fn new(pricing: Pricing, settings: BudgetsConfig, ledger: Ledger) -> Self {
-        let local = Arc::new(pricing.of_local());
-        Self { pricing: Arc::new(pricing), local, settings: Arc::new(settings), ledger }
+        let local_pricing = Arc::new(pricing.own_entries());
+        Self { pricing: Arc::new(pricing), local_pricing, settings: Arc::new(settings), ledger }
     }
 
     /// The household's days.
@@ -49,7 +49,7 @@ impl Budgets {
     }
 
     /// Today's account of a butler for a session that begins under this request. `strangers`: their limits hold too.
-    /// `local`: its model is on a server of one's own network.
+    /// `local`: its model server is on the owner's own network.
     pub async fn account(
         &self,
         butler: &ButlerConfig,
@@ -66,7 +66,7 @@ impl Budgets {
                 usd: own.session_usd.or(all.session_usd),
             },
             tool_calls: butler.sessions.max_tool_calls,
-            pricing: if local { self.local.clone() } else { self.pricing.clone() },
+            pricing: if local { self.local_pricing.clone() } else { self.pricing.clone() },
             share: Share {
                 day: self.ledger.today(&request.tenant_id).await?,
                 butler: butler.name.clone(),
