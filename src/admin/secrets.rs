@@ -34,9 +34,15 @@ pub struct SecretName {
     /// `None` where only the name matters.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub updated_at: Option<Timestamp>,
-    /// Butlers whose modules read it as they started, and read it again at a reload.
+    /// Answer to `secret_set`: butlers whose modules read it when they started, and read it again at a reload.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub read_at_start_by: Vec<String>,
+}
+
+impl SecretName {
+    fn of(name: String) -> Self {
+        Self { name, updated_at: None, read_at_start_by: Vec::new() }
+    }
 }
 
 #[async_trait]
@@ -45,24 +51,21 @@ impl SecretsApiServer for Rpc {
         let grant = may(ext, Need::Household)?;
         self.supervisor.services().credentials.set(&grant.tenant, &name, value.secret()).await?;
         let butlers = self.supervisor.butlers();
-        let readers = butlers.iter().filter(|b| b.modules().read_secret(&name));
+        let readers = butlers.iter().filter(|b| b.modules().reads_secret(&name));
         let read_at_start_by = readers.map(|b| b.name().to_string()).collect();
-        Ok(SecretName { name, updated_at: None, read_at_start_by })
+        Ok(SecretName { read_at_start_by, ..SecretName::of(name) })
     }
 
     async fn secret_list(&self, ext: &Extensions) -> Result<Vec<SecretName>, Failure> {
         let grant = may(ext, Need::Household)?;
         let list = self.supervisor.services().credentials.list(&grant.tenant).await?;
-        Ok(list
-            .into_iter()
-            .map(|s| SecretName { name: s.name, updated_at: Some(s.updated_at), read_at_start_by: Vec::new() })
-            .collect())
+        Ok(list.into_iter().map(|s| SecretName { updated_at: Some(s.updated_at), ..SecretName::of(s.name) }).collect())
     }
 
     async fn secret_remove(&self, ext: &Extensions, name: String) -> Result<SecretName, Failure> {
         let grant = may(ext, Need::Household)?;
         match self.supervisor.services().credentials.remove(&grant.tenant, &name).await? {
-            true => Ok(SecretName { name, updated_at: None, read_at_start_by: Vec::new() }),
+            true => Ok(SecretName::of(name)),
             false => Err(Failure::new("not_found", "There is no secret of that name. See: butlerd secret list")),
         }
     }

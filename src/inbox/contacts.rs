@@ -63,7 +63,7 @@ fn argument<'a>(call: &'a ToolCall, name: &str) -> &'a str {
     call.text(name).map(str::trim).unwrap_or_default()
 }
 
-/// Refuses a channel that nobody knows: a mistyped one would make a person of whom no message ever is.
+/// Refuses an unknown channel: no message would ever match an identity on a mistyped one.
 async fn check_channel(call: &ToolCall, channel: &str, by_settings: &[String]) -> Result<(), ToolError> {
     let mut known: BTreeSet<String> = USUAL.iter().map(|usual| (*usual).to_owned()).collect();
     known.extend(by_settings.iter().cloned());

@@ -27,8 +27,8 @@ struct Slot {
     module: Option<Box<dyn Module>>,
     /// Those of its credentials that were found.
     credentials: BTreeMap<String, Secret<String>>,
-    /// Those that it asked for, with their versions then.
-    asked: BTreeMap<String, u64>,
+    /// The versions of those that it reads, as they were then.
+    secret_versions: BTreeMap<String, u64>,
     /// What it works with, from its start on.
     context: Option<ModuleContext>,
     manifest: Manifest,
@@ -77,7 +77,7 @@ impl Modules {
                 name: name.clone(),
                 module: None,
                 credentials: BTreeMap::new(),
-                asked: BTreeMap::new(),
+                secret_versions: BTreeMap::new(),
                 context: None,
                 manifest: Manifest::default(),
                 gate: Gate { module: name.as_str().into(), enabled: Arc::new(true.into()), failed: Arc::default() },
@@ -204,11 +204,11 @@ impl Modules {
     /// A view of the states that stays current.
     pub fn states(&self) -> ModuleStates {
         let gates = self.slots.iter().map(|s| (s.name.clone(), s.gate.clone())).collect();
-        let asked = self.slots.iter().flat_map(|s| s.asked.clone()).collect();
+        let secret_versions = self.slots.iter().flat_map(|s| s.secret_versions.clone()).collect();
         ModuleStates {
             states: self.states.clone(),
             gates: Arc::new(gates),
-            asked: Arc::new(asked),
+            secret_versions: Arc::new(secret_versions),
             board: self.board.clone(),
         }
     }
@@ -219,7 +219,7 @@ impl Modules {
 pub struct ModuleStates {
     states: Arc<Mutex<BTreeMap<String, State>>>,
     gates: Arc<BTreeMap<String, Gate>>,
-    asked: Arc<BTreeMap<String, u64>>,
+    secret_versions: Arc<BTreeMap<String, u64>>,
     board: TaskBoard,
 }
 
@@ -237,14 +237,14 @@ impl ModuleStates {
         states
     }
 
-    /// Whether a module read this credential as it started.
-    pub fn read_secret(&self, name: &str) -> bool {
-        self.asked.contains_key(name)
+    /// Whether a module reads this secret when it starts.
+    pub fn reads_secret(&self, name: &str) -> bool {
+        self.secret_versions.contains_key(name)
     }
 
-    /// Whether a credential that a module read as it started is another one now.
-    pub fn are_outdated(&self, credentials: &Credentials) -> bool {
-        self.asked.iter().any(|(name, version)| credentials.version(name) != *version)
+    /// Whether a secret was stored or removed since a module read it.
+    pub fn have_stale_secrets(&self, credentials: &Credentials) -> bool {
+        self.secret_versions.iter().any(|(name, version)| credentials.version(name) != *version)
     }
 
     /// Turns a module's tools and routes on or off; the caller has stored the switch before.

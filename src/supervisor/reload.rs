@@ -287,8 +287,8 @@ fn plan(
             steps.push(Step::Start(None, Box::new(config), Change::Added));
             continue;
         };
-        let outdated = old.butler().is_ok_and(|butler| butler.modules().are_outdated(credentials));
-        let same = !outdated && old.config().is_some_and(|running| running.digest == config.digest);
+        let stale = old.butler().is_ok_and(|butler| butler.modules().have_stale_secrets(credentials));
+        let same = !stale && old.config().is_some_and(|running| running.digest == config.digest);
         steps.push(match (old.state(), strict.get(config.name.as_str())) {
             (ButlerState::Parked, _) => {
                 let change = if same { Change::Retried } else { Change::Changed };

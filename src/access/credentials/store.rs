@@ -96,8 +96,8 @@ impl Credentials {
         *changes.entry(name.to_owned()).or_default() += 1;
     }
 
-    /// Another number once `name` was stored or removed: who read it before and keeps it tells by this that it is not the
-    /// same any more.
+    /// Changes whenever `name` is stored or removed, so that a reader who keeps the value can tell that it is stale. Counts
+    /// from the daemon's start.
     pub fn version(&self, name: &str) -> u64 {
         self.inner.changes.lock().unwrap_or_else(|e| e.into_inner()).get(name).copied().unwrap_or_default()
     }
@@ -160,7 +160,9 @@ impl Credentials {
             .execute(sql::REMOVE_SECRET, &[&tenant.as_str(), &name])
             .await
             .map_err(StoreError::query("removing a secret"))?;
-        self.changed(name);
+        if n > 0 {
+            self.changed(name);
+        }
         Ok(n > 0)
     }
 }

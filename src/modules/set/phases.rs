@@ -72,8 +72,9 @@ impl Modules {
             let mut found = BTreeMap::new();
             let mut missing = Vec::new();
             let wanted = module.credentials();
-            // Before they are read: one that is stored meanwhile is read again, and not missed.
-            self.slots[i].asked = wanted.iter().map(|want| (want.name.clone(), store.version(&want.name))).collect();
+            // Before they are read, so that one that is stored meanwhile counts as stale.
+            let versions = wanted.iter().map(|want| (want.name.clone(), store.version(&want.name)));
+            self.slots[i].secret_versions = versions.collect();
             for want in wanted {
                 match store.get(&TenantId::owner(), &want.name).await {
                     Ok(Some((value, _))) => {
