@@ -328,3 +328,33 @@ async fn a_stop_ends_a_reload_and_a_port_is_handed_on() {
     let daemon = household.start().await;
     assert_eq!(daemon.butler("orchard").await["state"], "up");
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_household_is_not_ready_while_a_butler_boots() {
+    let household = Household::new();
+    let daemon = household.start().await;
+    assert_eq!(daemon.get("/readyz").await.0, 200);
+    // Its boot stands still where it would write down its migrations.
+    let client = household.owner().await;
+    let hold = "BEGIN; LOCK TABLE shared.schema_migrations IN ACCESS EXCLUSIVE MODE";
+    client.batch_execute(hold).await.expect("the lock");
+    let household = with_garden(household);
+    std::thread::scope(|scope| {
+        let loading = scope.spawn(|| household.cli(&["reload", "--json"]));
+        let told = tokio::task::block_in_place(|| {
+            tokio::runtime::Handle::current().block_on(async {
+                let told = eventually("readyz says so", || async {
+                    let (status, body) = daemon.get("/readyz").await;
+                    if status == 503 { Ok(body) } else { Err(format!("{status} {body}")) }
+                })
+                .await;
+                let troubles = daemon.status().await["troubles"].to_string();
+                client.batch_execute("ROLLBACK").await.expect("the lock goes");
+                (told, troubles)
+            })
+        });
+        assert!(told.0.contains("\"butlers\"") && told.1.contains("still booting: garden"), "{told:?}");
+        assert_eq!(loading.join().expect("reload").0, 0);
+    });
+    assert_eq!(daemon.get("/readyz").await.0, 200);
+}

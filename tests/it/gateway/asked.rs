@@ -72,7 +72,8 @@ async fn a_vendor_is_asked_for_answers_alone() {
     let (_, metrics) = daemon.get("/metrics").await;
     let calls = asked.len() + 3;
     assert!(metrics.contains(&format!("butlerd_model_calls_refused_total{{butler=\"general\"}} {calls}")), "{metrics}");
-    daemon.logged(&["a session's request to its model was refused"], 2 * asked.len() + 3).await;
+    let refused = 2 * asked.len() + 3;
+    assert_eq!(daemon.logged(&["a session's request to its model was refused"], refused).await, refused);
 
     // A call that asks for an answer alone still goes, without what nobody knows.
     let plain =

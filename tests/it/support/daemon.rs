@@ -81,14 +81,15 @@ impl Daemon {
         std::fs::read_to_string(&self.log).unwrap_or_default()
     }
 
-    /// Waits until at least `times` lines of the log have all of these words: a thread of its own writes it, behind the work.
-    pub async fn logged(&self, words: &[&str], times: usize) {
+    /// Waits until at least `times` lines of the log have all of these words, and returns how many do. A thread of its own
+    /// writes the log, so that a line may come later than the answer to the request that it is about.
+    pub async fn logged(&self, words: &[&str], times: usize) -> usize {
         super::eventually("the log", || async {
             let log = self.log();
             let told = log.lines().filter(|l| words.iter().all(|word| l.contains(word))).count();
-            if told < times { Err(format!("{told} of {times} lines with {words:?} in\n{log}")) } else { Ok(()) }
+            if told < times { Err(format!("{told} of {times} lines with {words:?} in\n{log}")) } else { Ok(told) }
         })
-        .await;
+        .await
     }
 
     /// `host:port` of the admin server.
