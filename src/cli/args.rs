@@ -8,7 +8,7 @@ use super::common::{Id, PostgresArgs};
 
 /// One process that keeps a household staff of LLM agents. Without a command it serves.
 #[derive(Debug, Parser)]
-#[command(name = "butlerd", version, disable_help_subcommand = true)]
+#[command(name = "butlerd", version)]
 pub struct Cli {
     #[command(flatten)]
     pub common: Common,
@@ -118,6 +118,8 @@ pub enum Command {
     Tool(super::tool::Tool),
     /// Print every setting with its default and its meaning
     Config(super::settings::Settings),
+    /// Print the version
+    Version,
     /// butlerd's own agent; sessions start it
     #[command(hide = true)]
     Agent,

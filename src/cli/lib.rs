@@ -16,6 +16,7 @@ mod deliveries;
 mod doctor;
 mod events;
 mod follow;
+mod help;
 mod inbox;
 mod ingest;
 mod init;
@@ -42,10 +43,11 @@ mod text;
 mod timeline;
 mod token;
 mod tool;
+mod tool_args;
 mod trigger;
 mod undo;
 
-use clap::Parser;
+use clap::FromArgMatches;
 
 use admin::api::{HouseApiClient, TimelineApiClient};
 use args::{Cli, Command, Common};
@@ -61,7 +63,8 @@ type Outcome = Result<i32, Problem>;
 pub fn main() -> i32 {
     // One provider for the whole process, before anything speaks TLS; an error means that there is one already.
     let _ = rustls::crypto::ring::default_provider().install_default();
-    let cli = match Cli::try_parse() {
+    let argv = tool_args::own_flags_first(std::env::args_os().collect());
+    let cli = match help::command().try_get_matches_from(argv).and_then(|matches| Cli::from_arg_matches(&matches)) {
         Ok(cli) => cli,
         Err(e) => {
             // A closed pipe is no reason to complain.
@@ -95,6 +98,10 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
         Command::Demo(args) => serve::demo(&args),
         Command::Backup(args) => backup::backup(place, args),
         Command::Restore(args) => backup::restore(place, args),
+        Command::Version => {
+            let version = serde_json::json!({"name": "butlerd", "version": env!("CARGO_PKG_VERSION")});
+            place.out.answer(&version, |out, _| out.line(concat!("butlerd ", env!("CARGO_PKG_VERSION"))))
+        }
         Command::Config(args) => settings::run(&place.out, &args),
         command => call(place, command),
     }

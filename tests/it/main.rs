@@ -98,6 +98,7 @@ mod skills;
 mod standing_rules;
 mod tidy;
 mod tool_budget;
+mod tool_cli;
 mod trace;
 mod transcript;
 mod triage;
