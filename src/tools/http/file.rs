@@ -239,6 +239,15 @@ mod tests {
     }
 
     #[test]
+    fn the_example_of_the_docs_is_a_tool() {
+        let page = include_str!("../../../docs/http-tools.md");
+        let (_, rest) = page.split_once("```http\n").unwrap();
+        let (file, _) = rest.split_once("```").unwrap();
+        let tool = HttpTool::parse(Path::new("tools/forecast.http"), file).unwrap();
+        assert_eq!((tool.secrets(), tool.plan.timeout), (&["WEATHER_KEY".to_owned()][..], Duration::from_secs(10)));
+    }
+
+    #[test]
     fn mistakes_name_their_line() {
         for (header, line, word) in [
             ("args: {}", 1, "url"),
