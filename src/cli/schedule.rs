@@ -4,7 +4,7 @@ use clap::{Args, Subcommand};
 
 use super::out::{Out, Tone};
 use super::problem::FAILED;
-use super::text::{brief, one_line, words};
+use super::text::{brief, count, one_line, words};
 use super::{Caller, Outcome};
 use admin::api::SchedulesApiClient;
 use admin::{RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
@@ -12,11 +12,14 @@ use admin::{RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
 /// `schedule`
 #[derive(Debug, Subcommand)]
 pub enum Schedule {
-    /// List all schedules: when they are due next, and how the last run ended
+    /// List schedules: when they are due next, and how the last run ended
     List {
         /// Only this butler's
         #[arg(long, value_name = "NAME")]
         butler: Option<String>,
+        /// Also the house's own upkeep
+        #[arg(long)]
+        all: bool,
     },
     /// Show one schedule with its last runs
     Show(Which),
@@ -50,7 +53,9 @@ pub async fn run(caller: Caller, what: Schedule) -> Outcome {
     // A run is answered when it is over.
     let calls = if matches!(what, Schedule::Run(_)) { caller.patient()? } else { caller.quick()? };
     match what {
-        Schedule::List { butler } => caller.show(calls.schedule_list(butler, None).await, list),
+        Schedule::List { butler, all } => {
+            caller.show(calls.schedule_list(butler, None).await, |out, page| list(out, page, all))
+        }
         Schedule::Show(Which { schedule, butler }) => {
             caller.show(calls.schedule_show(schedule, butler, Some(5)).await, show)
         }
@@ -120,8 +125,12 @@ fn next(out: &Out, row: &ScheduleRow) -> Option<String> {
     }
 }
 
-fn list(out: &Out, page: &SchedulePage) {
-    out.table(&page.schedules)
+/// The house's own upkeep is left out as long as it is well, unless `all`.
+fn list(out: &Out, page: &SchedulePage, all: bool) {
+    let well = |s: &ScheduleRow| s.last.as_ref().is_none_or(|run| run.state != "failed");
+    let (upkeep, shown): (Vec<&ScheduleRow>, Vec<&ScheduleRow>) =
+        page.schedules.iter().partition(|s| !all && s.source == "house" && well(s));
+    out.table(&shown)
         .column("SCHEDULE", |s| (Tone::Faint, s.id))
         .column("BUTLER", |s| &s.butler)
         .column("NAME", |s| one_line(&s.name, 40))
@@ -131,6 +140,9 @@ fn list(out: &Out, page: &SchedulePage) {
         .column("OUTCOME", |s| s.last.as_ref().map(state))
         .column("COST", |s| s.last.as_ref().and_then(|run| run.cost_usd))
         .print("No schedules yet");
+    if !upkeep.is_empty() {
+        out.aside(&format!("{} of the house's own are not listed: --all", count(upkeep.len(), "schedule")));
+    }
     out.left_out(&page.unavailable);
 }
 

@@ -149,6 +149,8 @@ async fn people_look_at_schedules_and_run_pause_and_resume_them() {
     assert_eq!((&paused["paused"], &paused["next_run_at"]), (&json!(true), &Value::Null), "{paused}");
     let (code, out, err) = household.cli(&["schedule", "list"]);
     assert!(code == 0 && out.contains("paused") && out.contains("evening"), "{out}{err}");
+    assert!(!out.contains("house-tidy") && err.contains("of the house's own are not listed: --all"), "{out}{err}");
+    assert!(household.cli(&["schedule", "list", "--all"]).1.contains("house-tidy"));
     // A pause outlives a restart, and what passed in it is one row.
     daemon.kill();
     let later = Household::again(&household, "BUTLERD_CLOCK_OFFSET", "72h");
