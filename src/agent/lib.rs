@@ -10,6 +10,7 @@ mod event;
 mod mcp;
 mod model;
 mod names;
+mod probe;
 mod talk;
 #[cfg(test)]
 mod tests;
@@ -26,6 +27,7 @@ use tokio::io::AsyncWrite;
 pub use config::{AgentConfig, Api, CONFIG_ENV, ConfigError, MCP_ENV, McpServer, McpServers, TRACE_ENV};
 pub use event::{AgentEvent, RunResult};
 pub use llm_api::{ErrorClass, Failure, Usage};
+pub use probe::{Endpoint, probe, served_models};
 
 use event::Reporter;
 use mcp::{Mcp, McpError};
