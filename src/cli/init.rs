@@ -7,14 +7,16 @@ use clap::Args;
 use serde_json::json;
 
 use super::doctor;
+use super::init_model::{self, Chosen};
 use super::out::Tone;
 use super::problem::{FAILED, Problem};
 use super::prompt;
 use super::{Outcome, Place, runtime};
 use base::Secret;
-use config::{Environment, RuntimeKind, Zone, load_config};
+use config::{Api, RuntimeKind, Zone, load_config};
 use offline::setup::{
-    Begun, Found, ROSTER, SETTINGS, Service, Start, begin, install, keep_key, key_name, look, obstacle, unit,
+    Begun, Found, ROSTER, SETTINGS, Service, Start, StartRuntime, begin, install, keep_key, key_name, look, obstacle,
+    unit,
 };
 
 /// `init`
@@ -29,6 +31,15 @@ pub struct InitArgs {
     /// What runs the sessions: `claude-code`, `codex`, `gemini` or `native` [default: native]
     #[arg(long, value_name = "RUNTIME", value_parser = super::common::one_of::<RuntimeKind>())]
     pub runtime: Option<RuntimeKind>,
+    /// The address of a model server of your own, such as http://127.0.0.1:11434/v1, for `native`
+    #[arg(long, value_name = "URL")]
+    pub endpoint: Option<String>,
+    /// What it speaks: `openai` or `anthropic` [default: openai with --endpoint, else anthropic]
+    #[arg(long, value_name = "API", value_parser = super::common::one_of::<Api>())]
+    pub api: Option<Api>,
+    /// The model [default: the runtime's own]
+    #[arg(long, value_name = "NAME")]
+    pub model: Option<String>,
     /// Take the model's key from this variable of the environment
     #[arg(long, value_name = "VARIABLE", conflicts_with = "key_stdin")]
     pub key_from_env: Option<String>,
@@ -60,9 +71,11 @@ pub fn run(mut place: Place, args: InitArgs) -> Outcome {
     let found = look(&place.overrides, &place.environment);
     refuse_changes(&found, &args)?;
     let asks = std::io::stdin().is_terminal() && !out.json && !args.key_stdin;
-    let start = answers(&place.environment, &found, &args, asks)?;
-    let name = key_name(start.runtime);
-    let key = key(&args, name, asks && !(found.settings_there && found.roster_there))?;
+    let (start, typed) = answers(&place, &found, &args, asks)?;
+    let (name, key) = match typed {
+        Some((name, key)) => (name, Some(key)),
+        None => (key_name(&start.runtime), key(&args)?),
+    };
     let begun = begin(&found, &place.overrides, &start)?;
     // From now on by the files that are there.
     place.overrides.config_file = Some(found.settings.clone());
@@ -91,10 +104,11 @@ pub fn run(mut place: Place, args: InitArgs) -> Outcome {
 /// What is there is not changed: a wish that would change it is refused before anything is written.
 fn refuse_changes(found: &Found, args: &InitArgs) -> Result<(), Problem> {
     let mut there: Vec<String> = Vec::new();
-    if found.settings_there && (args.owner.is_some() || args.zone.is_some()) {
-        there.push(format!("{} is there, with owner and zone in it", found.settings.display()));
+    let of_settings = [&args.owner, &args.zone, &args.endpoint, &args.model].iter().any(|flag| flag.is_some());
+    if found.settings_there && (of_settings || args.runtime.is_some() || args.api.is_some()) {
+        there.push(format!("{} is there, with owner, zone and runtime in it", found.settings.display()));
     }
-    if found.roster_there && (args.butlers.is_some() || args.runtime.is_some()) {
+    if found.roster_there && args.butlers.is_some() {
         there.push(format!("{} is there, with its butlers", found.roster.display()));
     }
     if there.is_empty() {
@@ -106,8 +120,11 @@ fn refuse_changes(found: &Found, args: &InitArgs) -> Result<(), Problem> {
     Err(Problem::new(FAILED, "there_already", sentence, next))
 }
 
+/// A key that was typed, with the name under which sessions look for it.
+type TypedKey = Option<(&'static str, Secret<String>)>;
+
 /// What the flags say, and where they don't, the person, or what is usual.
-fn answers(environment: &Environment, found: &Found, args: &InitArgs, asks: bool) -> Result<Start, Problem> {
+fn answers(place: &Place, found: &Found, args: &InitArgs, asks: bool) -> Result<(Start, TypedKey), Problem> {
     let user = || std::env::var("USER").unwrap_or_default();
     let owner = match &args.owner {
         Some(owner) => owner.trim().to_owned(),
@@ -118,7 +135,7 @@ fn answers(environment: &Environment, found: &Found, args: &InitArgs, asks: bool
     if owner.is_empty() && !found.settings_there {
         return Err(Problem::usage("A household needs an owner's name.", "Give the name with --owner NAME."));
     }
-    let usual = environment.zone.clone().or_else(|| Zone::named("UTC"));
+    let usual = place.environment.zone.clone().or_else(|| Zone::named("UTC"));
     let usual_name = usual.as_ref().map_or("UTC", Zone::name).to_owned();
     let zone = match &args.zone {
         Some(zone) => zone.clone(),
@@ -128,13 +145,11 @@ fn answers(environment: &Environment, found: &Found, args: &InitArgs, asks: bool
     let zone = Zone::named(&zone).ok_or_else(|| {
         Problem::usage(format!("`{zone}` is not a time zone."), "Write it as Europe/Berlin, America/New_York or UTC.")
     })?;
-    let runtime = match args.runtime {
-        Some(runtime) => runtime,
-        None if asks && !found.roster_there => {
-            let typed = prompt::line("What runs the sessions (native, claude-code, codex, gemini)", "native")?;
-            typed.parse::<RuntimeKind>().map_err(|_| Problem::usage(format!("`{typed}` is not a runtime."), ""))?
-        }
-        None => RuntimeKind::Native,
+    let said = args.runtime.is_some() || args.endpoint.is_some() || args.api.is_some() || args.model.is_some();
+    let chosen = match asks && !said && !found.settings_there {
+        true => init_model::ask(&place.out)?,
+        false if found.settings_there => Chosen { runtime: runtime_there(place)?, key: None },
+        false => Chosen { runtime: runtime_of(args)?, key: None },
     };
     let butlers = match &args.butlers {
         Some(butlers) => Some(butlers.clone()),
@@ -146,24 +161,39 @@ fn answers(environment: &Environment, found: &Found, args: &InitArgs, asks: bool
         }
         None => None,
     };
-    Ok(Start { owner, zone, runtime, butlers })
+    Ok((Start { owner, zone, runtime: chosen.runtime, butlers }, chosen.key))
+}
+
+/// The runtime of the settings that are there.
+fn runtime_there(place: &Place) -> Result<StartRuntime, Problem> {
+    let there = load_config(&place.overrides, &place.environment)?.runtime;
+    Ok(StartRuntime { kind: there.kind, api: there.api, endpoint: there.endpoint, model: there.model })
+}
+
+/// The runtime that the flags say.
+fn runtime_of(args: &InitArgs) -> Result<StartRuntime, Problem> {
+    let kind = args.runtime.unwrap_or(RuntimeKind::Native);
+    if kind != RuntimeKind::Native && (args.endpoint.is_some() || args.api.is_some()) {
+        let sentence = format!("--endpoint and --api are for `native`; {kind} finds its model by itself.");
+        return Err(Problem::usage(sentence, "Leave them out, or take --runtime native."));
+    }
+    let usual = if args.endpoint.is_some() { Api::Openai } else { Api::Anthropic };
+    let api = args.api.unwrap_or(usual);
+    if api == Api::Openai && args.model.is_none() {
+        return Err(Problem::usage("OpenAI's protocol needs a model's name.", "Give it with --model NAME."));
+    }
+    Ok(StartRuntime { kind, api, endpoint: args.endpoint.clone(), model: args.model.clone() })
 }
 
 /// The model's key, from where it was said to be; never from the command line.
-fn key(args: &InitArgs, name: &str, asks: bool) -> Result<Option<Secret<String>>, Problem> {
+fn key(args: &InitArgs) -> Result<Option<Secret<String>>, Problem> {
     if let Some(variable) = &args.key_from_env {
         return match std::env::var(variable) {
             Ok(value) if !value.trim().is_empty() => Ok(Some(Secret::new(value.trim().to_owned()))),
             _ => Err(Problem::usage(format!("{variable} is not set, or is empty; nothing was changed."), "")),
         };
     }
-    if args.key_stdin {
-        return prompt::piped_secret().map(Some);
-    }
-    if !asks || prompt::line(&format!("Store {name} now (yes, no)"), "yes")? != "yes" {
-        return Ok(None);
-    }
-    prompt::secret(&format!("{name} (not shown)")).map(Some)
+    if args.key_stdin { prompt::piped_secret().map(Some) } else { Ok(None) }
 }
 
 /// Says what comes next, and lets the doctor look.

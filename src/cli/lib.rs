@@ -20,6 +20,7 @@ mod help;
 mod inbox;
 mod ingest;
 mod init;
+mod init_model;
 mod lines;
 mod memory;
 mod new;

@@ -32,6 +32,13 @@ pub fn secret(question: &str) -> Result<Secret<String>, Problem> {
     Ok(value)
 }
 
+/// Asks for a value on the terminal; `None` if just Enter is pressed.
+pub fn optional_secret(question: &str) -> Result<Option<Secret<String>>, Problem> {
+    let value =
+        typed(question).map_err(|e| Problem::new(FAILED, "interrupted", format!("Nothing was changed: {e}."), ""))?;
+    Ok(Some(value).filter(|value| !value.expose().trim().is_empty()))
+}
+
 /// Reads all of standard input, be it a terminal or not.
 pub fn piped_secret() -> Result<Secret<String>, Problem> {
     let value = piped(&mut io::stdin().lock());

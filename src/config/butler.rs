@@ -81,7 +81,7 @@ pub struct IdentitySection {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(transform = keys::<Self>)]
 pub struct SessionsSection {
-    /// The model that runs them; if not set, the runtime's own default.
+    /// The model that runs them; if not set, the household's, or the runtime's own default.
     #[schemars(length(min = 1), extend("examples" = ["claude-sonnet-4-5"]))]
     pub model: Option<String>,
     /// How many run at a time.
@@ -119,19 +119,19 @@ pub struct ButlerBudgets {
     pub day_tokens: Option<u64>,
 }
 
-/// The program that runs a butler's sessions.
+/// The program that runs a butler's sessions; what is not set is as the household's `[runtime]` says.
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(transform = keys::<Self>)]
 pub struct RuntimeSection {
     /// `native` is butlerd's own small agent; the others are vendors' command-line programs.
     #[serde(rename = "type")]
-    #[schemars(extend("default" = "native"))]
+    #[schemars(with = "Option<RuntimeKind>", extend("examples" = ["native"]))]
     pub kind: RuntimeKind,
     /// Further arguments for the program.
     #[schemars(inner(length(min = 1)), extend("default" = []))]
     pub args: Vec<String>,
     /// Runtimes to try, in this order, where the first can't start a session.
-    #[schemars(extend("default" = []))]
+    #[schemars(with = "Option<Vec<RuntimeKind>>", extend("examples" = [["claude-code"]]))]
     pub fallback: Vec<RuntimeKind>,
     /// The models of the runtimes that are not to use `[butler.runtime] model`: fallbacks of other vendors, mostly.
     #[serde(default)]
@@ -141,9 +141,9 @@ pub struct RuntimeSection {
     )]
     pub models: BTreeMap<RuntimeKind, String>,
     /// The protocol that `native` speaks to the model.
-    #[schemars(extend("default" = "anthropic"))]
+    #[schemars(with = "Option<Api>", extend("examples" = ["openai"]))]
     pub api: Api,
-    /// Where `native` finds the model; if not set, the household's endpoint for the protocol.
+    /// Where `native` finds the model; if not set by the household either, `[spawner.endpoints]` for the protocol.
     #[schemars(extend("format" = "url", "examples" = ["http://127.0.0.1:11434/v1"]))]
     pub endpoint: Option<String>,
     /// How much the tools that a session is told of may cost, in tokens; if not set, what `[spawner] tool_budget` says,

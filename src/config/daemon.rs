@@ -14,6 +14,7 @@ use serde::{Deserialize, Deserializer};
 
 use base::{ByteSize, HumanDuration, Money, Secret};
 
+use super::runtime::HouseholdRuntime;
 use super::schema::{MAX_TOKENS, Table, keys};
 use super::values::{Api, LogFormat, Ports, QuietHours, Retention, RuntimeKind, SandboxMode, Zone};
 
@@ -38,6 +39,9 @@ pub struct Config {
     pub database: DatabaseConfig,
     /// The admin port: health, metrics and the command line's calls.
     pub admin: AdminConfig,
+    /// What runs the sessions of all butlers that don't say otherwise in `[runtime]` and `[butler.runtime] model`. A butler
+    /// whose `type` or `api` is another one takes nothing from here that belongs to this one.
+    pub runtime: HouseholdRuntime,
     /// Sessions and the processes that run them.
     pub spawner: SpawnerConfig,
     /// What butlers do by themselves, and how often they may.

@@ -12,10 +12,11 @@ use super::SHARED_DIR;
 const TESTS_DIR: &str = "tests";
 const SKILLS_DIR: &str = "skills";
 
-/// Of everything in the butler's directory but its tests, of what all butlers share, and of the shared skills that it
-/// names. Hidden files don't count: editors and version control keep theirs so.
-pub(super) fn of(roster: &Path, dir: &Path, shared_skills: &[String]) -> String {
+/// Of everything in the butler's directory but its tests, of what all butlers share, of the shared skills that it names,
+/// and of the household's settings that it takes over. Hidden files don't count: editors and version control keep theirs so.
+pub(super) fn of(roster: &Path, dir: &Path, shared_skills: &[String], settings: &str) -> String {
     let mut state = Sha256::new();
+    text(&mut state, settings);
     entries(&mut state, dir, &|name| name != TESTS_DIR);
     let shared = roster.join(SHARED_DIR);
     entries(&mut state, &shared, &|name| name != SKILLS_DIR);
@@ -98,7 +99,7 @@ mod tests {
         put("garden/skills/sow/SKILL.md", "s");
         put("shared/AGENTS.md", "all");
         put("shared/skills/one/SKILL.md", "1");
-        let now = |skills: &[&str]| of(roster, &dir, &skills.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>());
+        let now = |skills: &[&str]| of(roster, &dir, &skills.iter().map(|s| (*s).to_owned()).collect::<Vec<_>>(), "");
         let before = now(&[]);
         let named = now(&["one"]);
         for (path, text) in [
@@ -131,6 +132,6 @@ mod tests {
         let top = tempfile::tempdir().unwrap();
         fs::create_dir(top.path().join("garden")).unwrap();
         std::os::unix::fs::symlink("..", top.path().join("garden/up")).unwrap();
-        assert_eq!(of(top.path(), &top.path().join("garden"), &[]).len(), 64);
+        assert_eq!(of(top.path(), &top.path().join("garden"), &[], "").len(), 64);
     }
 }

@@ -309,6 +309,9 @@ impl Layers {
             let found = format!("found \"{channel}\", on which the owner has no identity");
             self.note(checker, "owner.notice_channel", found, "a channel of owner.identities");
         }
+        for (key, problem, expected) in config.runtime.mistakes() {
+            self.note(checker, key, problem, expected);
+        }
         let (pool, server) = (config.database.pool_size, config.database.max_connections);
         if config.database.url.is_none() && pool > server {
             let found = format!("found {pool}, more than the {server} of database.max_connections");

@@ -231,6 +231,7 @@ impl Candidate {
             return;
         }
         let mut map = one.map;
+        config.runtime.hand_on(&mut map);
         if let (Some(Json::Object(butler)), Some(schema)) = (map.get_mut("butler"), &self.schema)
             && let Json::Object(db) = butler.entry("db").or_insert_with(|| Json::Object(Map::new()))
         {
@@ -242,7 +243,9 @@ impl Candidate {
         BUTLER.fill(&mut map);
         match serde_json::from_value(Json::Object(map)) {
             Ok(parsed) => {
-                let digest = |shared: &[String]| super::digest::of(&config.daemon.roster, &self.dir, shared);
+                let taken_over = format!("{:?}", config.runtime);
+                let digest =
+                    |shared: &[String]| super::digest::of(&config.daemon.roster, &self.dir, shared, &taken_over);
                 let config = ButlerConfig::new(self.dir.clone(), self.file.clone(), parsed, skills, digest);
                 for finding in one.catalog.check_butler(&config) {
                     let mistake = self.located(finding, &one.node, shown);

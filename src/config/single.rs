@@ -43,7 +43,7 @@ impl Single<'_> {
         self.check_name();
         self.check_port(config);
         self.check_schema();
-        self.check_runtime();
+        self.check_runtime(config);
         self.check_environment();
         self.check_schedule(config);
         self.check_switchboard();
@@ -166,11 +166,11 @@ impl Single<'_> {
         }
     }
 
-    fn check_runtime(&mut self) {
+    fn check_runtime(&mut self, config: &Config) {
         let own = match self.text("runtime.type") {
             // A wrong type was told; what depends on it can't be judged.
             None if self.given("runtime.type") => return,
-            given => given.unwrap_or_else(|| RuntimeKind::Native.into_str().to_owned()),
+            given => given.unwrap_or_else(|| config.runtime.kind.into_str().to_owned()),
         };
         let mut wanted = vec![("runtime.type".to_owned(), own.clone())];
         wanted
@@ -180,7 +180,10 @@ impl Single<'_> {
                 self.note(path, format!("found \"{kind}\" for the second time"), "each runtime once");
             }
         }
-        let native = wanted.iter().any(|(_, kind)| kind == RuntimeKind::Native.into_str());
+        let household = !self.given("runtime.fallback")
+            && own == config.runtime.kind.into_str()
+            && config.runtime.fallback.contains(&RuntimeKind::Native);
+        let native = household || wanted.iter().any(|(_, kind)| kind == RuntimeKind::Native.into_str());
         for path in ["runtime.api", "runtime.endpoint"] {
             if !native && self.given(path) {
                 let expected = "it only where \"native\" is the type or a fallback";

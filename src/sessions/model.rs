@@ -103,15 +103,16 @@ pub async fn resolve(
         return Err(NoModel::Missing(format!(
             "{} has no model: run `butlerd secret set {first}`{}",
             config.name,
-            if native { ", or set [runtime] endpoint to a model server of your own" } else { "" }
+            if native { ", or set [runtime] endpoint in butlerd.toml to a model server of your own" } else { "" }
         )));
     }
     let model = named.map(str::to_owned).or_else(|| model(config, kind));
     if native && model.is_none() {
         return Err(NoModel::Missing(format!(
-            "{} has no model: set [butler.runtime] model{} in {}",
+            "{} has no model: set [runtime] {} in butlerd.toml, or for it alone {} in {}",
             config.name,
-            if kind == config.runtime.kind { "" } else { ", or [runtime] models.native," },
+            if kind == config.runtime.kind { "model" } else { "models.native" },
+            if kind == config.runtime.kind { "[butler.runtime] model" } else { "[runtime] models.native" },
             config.file.display()
         )));
     }

@@ -18,11 +18,10 @@ fn field<'a>(rows: &'a [Value], name: &str) -> Vec<&'a Value> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_missing_program_is_stood_in_for_by_the_fallback() {
     let model = model(json!([{"when": "hello", "steps": [{"say": "good day"}]}])).await;
-    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__CLIS__CLAUDE", "/nowhere/claude").replace(
-        "general/butler.toml",
-        "type = \"native\"",
-        "type = \"claude-code\"\nfallback = [\"native\"]",
-    );
+    let household = Household::with_model(&model)
+        .env("BUTLERD_SPAWNER__CLIS__CLAUDE", "/nowhere/claude")
+        .model("general", "claude-sonnet-4-5")
+        .runtime("general", "type = \"claude-code\"\nfallback = [\"native\"]");
     let daemon = household.start().await;
     let (code, out, err) = household.cli(&["trigger", "general", "hello", "--json"]);
     assert_eq!(code, 0, "{out}{err}\n{}", daemon.log());
@@ -42,8 +41,7 @@ async fn a_missing_program_is_stood_in_for_by_the_fallback() {
 async fn a_runtime_without_a_key_is_passed_over() {
     let model = model(json!([{"when": "hello", "steps": [{"say": "good day"}]}])).await;
     let household = Household::with_model(&model)
-        .replace("general/butler.toml", "type = \"native\"", "type = \"codex\"\nfallback = [\"native\"]")
-        .replace("general/butler.toml", "[runtime]", "[runtime]\nmodels = { native = \"claude-sonnet-4-5\" }");
+        .runtime("general", "type = \"codex\"\nfallback = [\"native\"]\nmodels = { native = \"claude-sonnet-4-5\" }");
     let daemon = household.start().await;
     let general = daemon.mcp("general");
     // Not parked, though its own runtime has no key.
@@ -72,11 +70,7 @@ async fn an_overloaded_model_is_tried_again_by_another_session() {
 async fn nothing_follows_a_session_that_called_a_tool() {
     let call = json!({"call": {"tool": "state_get", "arguments": {"key": "a"}}});
     let model = model(json!([{"when": "hello", "steps": [call, {"fail": {"status": 529}}]}])).await;
-    let household = Household::with_model(&model).replace(
-        "general/butler.toml",
-        "type = \"native\"",
-        "type = \"native\"\nfallback = [\"claude-code\"]",
-    );
+    let household = Household::with_model(&model).runtime("general", "fallback = [\"claude-code\"]");
     let daemon = household.start().await;
     let done = daemon.mcp("general").ok("trigger", json!({"prompt": "hello"})).await;
     assert_eq!(done["success"], false, "{done}");

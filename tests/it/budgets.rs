@@ -183,8 +183,8 @@ async fn the_breaker_stops_the_endless_caller_at_its_fifth_identical_call() {
 async fn an_unknown_price_is_null_and_holds_no_limit_of_money() {
     let model = model(json!([{"when": "short", "steps": [{"say": "done"}]}])).await;
     let household = Household::with_model(&model)
-        .replace("health/butler.toml", "claude-sonnet-4-5", "nobody-knows-1")
-        .replace("general/butler.toml", "claude-sonnet-4-5", "nobody-knows-1")
+        .model("health", "nobody-knows-1")
+        .model("general", "nobody-knows-1")
         .replace("general/butler.toml", "[butler.db]", "[butler.budgets]\nday_usd = 1\n\n[butler.db]");
     let daemon = household.start().await;
     let done = trigger(&household, "health", "a short one");
@@ -259,7 +259,7 @@ async fn a_dry_run_shows_all_and_does_nothing() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn costs_are_told_by_butler_schedule_and_model() {
     let model = model(json!([long("work", 2), {"when": "short", "steps": [{"say": "done"}]}])).await;
-    let household = Household::with_model(&model).replace("travel/butler.toml", "claude-sonnet-4-5", "nobody-knows-1");
+    let household = Household::with_model(&model).model("travel", "nobody-knows-1");
     let daemon = household.start().await;
     let health = daemon.mcp("health");
     let schedule = json!({"name": "every-morning", "cron": "0 7 * * *", "prompt": "a short one"});

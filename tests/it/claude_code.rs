@@ -12,7 +12,8 @@ fn household(model: &testkit::model::ScriptedModel, test: &str) -> Option<Househ
         return None;
     };
     let household = Household::with_model(model)
-        .replace("health/butler.toml", "type = \"native\"", "type = \"claude-code\"")
+        .runtime("health", "type = \"claude-code\"")
+        .model("health", "claude-sonnet-4-5")
         .env("BUTLERD_SPAWNER__CLIS__CLAUDE", program.to_str().expect("a path"));
     Some(household)
 }
@@ -77,7 +78,7 @@ async fn the_real_program_fails_as_what_it_failed_of() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_butler_that_asks_for_it_without_a_key_does_not_start() {
-    let household = Household::new().replace("travel/butler.toml", "type = \"native\"", "type = \"claude-code\"");
+    let household = Household::new().runtime("travel", "type = \"claude-code\"").model("travel", "claude-sonnet-4-5");
     let daemon = household.start().await;
     let travel = daemon.butler("travel").await;
     assert_eq!((&travel["state"], &travel["failed_phase"]), (&json!("parked"), &json!("core credentials")), "{travel}");

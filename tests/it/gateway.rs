@@ -249,7 +249,8 @@ async fn a_subscriptions_login_stays_with_the_gateway() {
     };
     let model = model(json!([{"when": "hello", "steps": [{"say": "hi there"}]}])).await;
     let household = Household::new()
-        .replace("health/butler.toml", "type = \"native\"", "type = \"claude-code\"")
+        .runtime("health", "type = \"claude-code\"")
+        .model("health", "claude-sonnet-4-5")
         .env("BUTLERD_SPAWNER__CLIS__CLAUDE", program.to_str().expect("a path"))
         .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &model.base_url())
         .env("CLAUDE_CODE_OAUTH_TOKEN", "sk-ant-oat-canary-of-the-owner");
@@ -327,7 +328,8 @@ async fn a_login_that_ends_is_renewed_and_the_child_has_none_of_it() {
         json!({"access_token": token(json!({"exp": 1})), "refresh_token": "canary-refresh-1", "account_id": "acc-7"});
     let model = model(json!([{"when": "hello", "steps": [{"say": "hi there"}]}])).await;
     let household = Household::new()
-        .replace("health/butler.toml", "type = \"native\"", "type = \"codex\"")
+        .runtime("health", "type = \"codex\"")
+        .model("health", "claude-sonnet-4-5")
         .env("BUTLERD_SPAWNER__CLIS__CODEX", program.to_str().expect("a path"))
         .env("BUTLERD_SPAWNER__ENDPOINTS__CHATGPT", &model.openai_base_url())
         .env("BUTLERD_SPAWNER__ENDPOINTS__CHATGPT_LOGIN", &login)

@@ -42,6 +42,7 @@ mod endless_answer;
 mod environment;
 mod failures;
 mod fairness;
+mod first_hour;
 mod first_light;
 mod floods;
 mod foreign_roster;

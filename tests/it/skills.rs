@@ -65,7 +65,8 @@ async fn claude_code_reads_a_skill_by_its_own_tool_and_files_of_it_through_butle
     };
     let (model, household) = household().await;
     let household = household
-        .replace("health/butler.toml", "type = \"native\"", "type = \"claude-code\"")
+        .runtime("health", "type = \"claude-code\"")
+        .model("health", "claude-sonnet-4-5")
         .env("BUTLERD_SPAWNER__CLIS__CLAUDE", program.to_str().expect("a path"));
     let daemon = household.start().await;
     let (code, out, err) = household.cli(&["trigger", "health", "weigh me by its own tool", "--follow"]);

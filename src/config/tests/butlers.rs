@@ -519,7 +519,7 @@ fn the_least_file_has_the_defaults() {
     assert_eq!(messenger.sessions.session_timeout.0.as_secs(), 600);
     assert_eq!((messenger.sessions.max_turns, messenger.sessions.max_tool_calls), (20, 200));
     assert!(messenger.budgets.session_usd.is_none() && messenger.budgets.day_tokens.is_none());
-    assert_eq!(messenger.sessions.model, None);
+    assert_eq!(messenger.sessions.model.as_deref(), Some("claude-sonnet-4-5"));
     assert_eq!(messenger.runtime.kind, RuntimeKind::Native);
     assert!(messenger.runtime.args.is_empty() && messenger.runtime.tools.is_empty());
     assert_eq!((messenger.db.name.as_str(), messenger.db.schema.as_str()), ("butlers", "messenger"));

@@ -4,6 +4,7 @@ mod butlers;
 mod defaults;
 mod editor;
 mod layers;
+mod runtime;
 mod settings;
 
 use std::path::{Path, PathBuf};

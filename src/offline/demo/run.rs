@@ -169,9 +169,8 @@ fn lay_roster(scratch: &Scratch, runtime: RuntimeKind) -> std::io::Result<()> {
     }
 }
 
-/// Has one butler run another runtime than the roster ships it with.
+/// Has one butler run another runtime than the household.
 fn set_runtime(file: &Path, runtime: RuntimeKind) -> std::io::Result<()> {
     let text = std::fs::read_to_string(file)?;
-    let changed = text.replacen("type = \"native\"", &format!("type = \"{runtime}\""), 1);
-    std::fs::write(file, changed)
+    std::fs::write(file, format!("{text}\n[runtime]\ntype = \"{runtime}\"\n"))
 }

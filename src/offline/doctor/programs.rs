@@ -59,7 +59,7 @@ fn judge(kind: RuntimeKind, name: &str, seen: Probe, users: &[&str]) -> Finding 
     match users {
         [] => Finding::ok(TOPIC, format!("{name}: {missing}; no butler of this roster asks for it")),
         _ => Finding::problem(TOPIC, format!("{name}: {why}; asked for by {who}"))
-            .so(format!("Install it, or set [runtime] type = \"native\" in their butler.toml (`{kind}` needs it).")),
+            .so(format!("Install it, or take another [runtime] type in butlerd.toml (`{kind}` needs it).")),
     }
 }
 

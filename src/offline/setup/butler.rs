@@ -23,8 +23,6 @@ static TEMPLATE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/setup/template");
 const PORTS: std::ops::Range<u16> = 40100..40200;
 /// Shared skills that a butler wants, where the roster has them.
 const SHARED_SKILLS: [&str; 2] = ["butler-memory", "butler-notifications"];
-/// Whose runtime a new butler takes over, the first that is there.
-const LIKE: [&str; 2] = ["general", "switchboard"];
 
 /// A butler that was made.
 #[derive(Debug, Serialize)]
@@ -57,13 +55,12 @@ pub fn new_butler(overrides: &Overrides, environment: &Environment, name: &str) 
             "Choose another name.",
         ));
     }
-    let others = others(roster)?;
-    let port = free_port(&others, &config).ok_or_else(|| {
+    let claimed = claimed_ports(roster)?;
+    let port = free_port(&claimed, &config).ok_or_else(|| {
         let sentence = format!("No port from {} to {} is free.", PORTS.start, PORTS.end - 1);
         SetupError::failed(sentence, "Free one in a butler.toml of the roster.")
     })?;
-    let like = LIKE.iter().find_map(|like| others.iter().find(|other| other.name == *like));
-    let filled = Filled { name: &name, port, roster, like: like.map_or("", |other| &other.text) };
+    let filled = Filled { name: &name, port, roster };
     whole_directory(&dir, |at| filled.write(&TEMPLATE, at))?;
     if let Some(why) = mistakes(overrides, environment, name.as_str()) {
         // It is a moment old, and all of it is ours.
@@ -88,13 +85,6 @@ pub(super) fn settings(overrides: &Overrides, environment: &Environment) -> Resu
     Ok(config)
 }
 
-/// Another butler of the roster.
-struct Other {
-    name: String,
-    port: Option<i64>,
-    text: String,
-}
-
 /// What `butlerd check` says of this butler; `None`: nothing.
 pub(super) fn mistakes(overrides: &Overrides, environment: &Environment, name: &str) -> Option<String> {
     let broken = match load(overrides, environment, &StrictCatalog::new(own_tools, mentions)) {
@@ -105,22 +95,19 @@ pub(super) fn mistakes(overrides: &Overrides, environment: &Environment, name: &
     Some(broken.mistakes.iter().map(ToString::to_string).collect::<Vec<_>>().join("; "))
 }
 
-/// The other butlers' files, as far as they can be read: a port is taken by a broken one too.
-fn others(roster: &Path) -> Result<Vec<Other>, SetupError> {
+/// The other butlers' ports, as far as their files can be read: a port is taken by a broken one too.
+fn claimed_ports(roster: &Path) -> Result<BTreeSet<i64>, SetupError> {
     let list = fs::read_dir(roster)
         .map_err(|e| SetupError::failed(format!("The roster {} can't be read: {e}.", roster.display()), ""))?;
-    let document = |entry: fs::DirEntry| {
-        let text = fs::read_to_string(entry.path().join("butler.toml")).ok()?;
-        let document: DocumentMut = text.parse().ok()?;
-        let port = document.get("butler").and_then(|butler| butler.get("port")?.as_integer());
-        Some(Other { name: entry.file_name().to_string_lossy().into_owned(), port, text })
+    let port = |entry: fs::DirEntry| {
+        let document: DocumentMut = fs::read_to_string(entry.path().join("butler.toml")).ok()?.parse().ok()?;
+        document.get("butler")?.get("port")?.as_integer()
     };
-    Ok(list.flatten().filter_map(document).collect())
+    Ok(list.flatten().filter_map(port).collect())
 }
 
 /// The lowest port that no butler claims and nobody listens on.
-fn free_port(others: &[Other], config: &Config) -> Option<u16> {
-    let claimed: BTreeSet<i64> = others.iter().filter_map(|other| other.port).collect();
+fn free_port(claimed: &BTreeSet<i64>, config: &Config) -> Option<u16> {
     let free = |port: &u16| {
         !claimed.contains(&i64::from(*port))
             && config.admin.listen.port() != *port
@@ -141,8 +128,6 @@ struct Filled<'a> {
     name: &'a ButlerName,
     port: u16,
     roster: &'a Path,
-    /// The `butler.toml` of a butler that is there.
-    like: &'a str,
 }
 
 impl Filled<'_> {
@@ -167,27 +152,7 @@ impl Filled<'_> {
             .replace("@port@", &self.port.to_string())
             .replace("@schema@", &name.replace('-', "_"))
             .replace("@shared_skills@", &skills.join(", "))
-            .replace("@runtime@", &self.runtime())
-            .replace("@model@", &self.model())
     }
-
-    /// The table `[runtime]` as the other butler has it, without comments.
-    fn runtime(&self) -> String {
-        let lines: Vec<&str> = table(self.like, "[runtime]").collect();
-        let body = if lines.is_empty() { "type = \"native\"".to_owned() } else { lines.join("\n") };
-        format!("[runtime]\n{body}\n")
-    }
-
-    fn model(&self) -> String {
-        let theirs = table(self.like, "[butler.runtime]").find(|line| line.starts_with("model "));
-        theirs.map(|line| format!("{line}\n")).unwrap_or_default()
-    }
-}
-
-/// The lines of a table in a file, those that say something.
-fn table<'a>(text: &'a str, head: &'a str) -> impl Iterator<Item = &'a str> {
-    let rest = text.lines().map(str::trim).skip_while(move |line| *line != head).skip(1);
-    rest.take_while(|line| !line.starts_with('[')).filter(|line| !line.is_empty() && !line.starts_with('#'))
 }
 
 /// `wine-cellar` as a person writes it: `Wine cellar`.

@@ -1,7 +1,6 @@
 //! `butlerd init`: the first files of a household, and its key.
 
 use std::fs;
-use std::io;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
@@ -17,12 +16,44 @@ use inbox::FALLBACK;
 use sessions::adapters::key_names;
 use supervisor::{on_ground, with_causes};
 
+/// What is to run the sessions of the household.
+#[derive(Debug, Clone)]
+pub struct StartRuntime {
+    pub kind: RuntimeKind,
+    /// The protocol that `native` speaks.
+    pub api: Api,
+    /// The owner's own model server, or another one than the vendor's.
+    pub endpoint: Option<String>,
+    /// `None` leaves it to the defaults.
+    pub model: Option<String>,
+}
+
+impl StartRuntime {
+    /// A runtime that speaks to its vendor, with the model that it is used with.
+    pub fn of_vendor(kind: RuntimeKind) -> Self {
+        Self { kind, api: Api::Anthropic, endpoint: None, model: None }
+    }
+
+    /// As the table `[runtime]` of the settings says it.
+    fn lines(&self) -> String {
+        let text = |s: &str| serde_json::Value::from(s).to_string();
+        let mut lines = format!("type = \"{}\"\n", self.kind);
+        if self.api != Api::Anthropic {
+            lines.push_str(&format!("api = \"{}\"\n", self.api));
+        }
+        for (key, value) in [("endpoint", &self.endpoint), ("model", &self.model)] {
+            lines.extend(value.iter().map(|value| format!("{key} = {}\n", text(value))));
+        }
+        lines
+    }
+}
+
 /// What a person says of the household that is to be.
 #[derive(Debug, Clone)]
 pub struct Start {
     pub owner: String,
     pub zone: Zone,
-    pub runtime: RuntimeKind,
+    pub runtime: StartRuntime,
     /// The butlers besides those that every household has; `None`: all that are shipped.
     pub butlers: Option<Vec<String>>,
 }
@@ -79,10 +110,7 @@ pub fn begin(found: &Found, overrides: &Overrides, start: &Start) -> Result<Begu
         let parent = found.roster.parent().unwrap_or(Path::new("/"));
         fs::create_dir_all(parent)
             .map_err(|e| SetupError::failed(format!("{} can't be created: {e}.", parent.display()), ""))?;
-        whole_directory(&found.roster, |at| {
-            unpack(at, |name| wanted.contains(&name))?;
-            wanted.iter().try_for_each(|name| set_runtime(&at.join(name).join("butler.toml"), start.runtime))
-        })?;
+        whole_directory(&found.roster, |at| unpack(at, |name| wanted.contains(&name)))?;
         begun.made.push(found.roster.clone());
     }
     if found.settings_there {
@@ -109,28 +137,18 @@ fn settings(found: &Found, overrides: &Overrides, start: &Start) -> String {
          [daemon]\n{daemon}\n\
          [owner]\nname = {}\ntime_zone = {}\n\
          # Who you are on other channels, so that your messages from there are known as yours:\n\
-         # identities = {{ telegram = \"4711\" }}\n",
+         # identities = {{ telegram = \"4711\" }}\n\n\
+         # What runs the sessions of all butlers; one of them may have a [runtime] of its own in its butler.toml.\n\
+         [runtime]\n{}",
         text(&start.owner),
         text(start.zone.name()),
+        start.runtime.lines(),
     )
 }
 
-/// Has a butler run another runtime than it is shipped with; the model is then the program's own choice.
-fn set_runtime(file: &Path, runtime: RuntimeKind) -> io::Result<()> {
-    if runtime == RuntimeKind::Native {
-        return Ok(());
-    }
-    let before = fs::read_to_string(file)?;
-    let lines = before.lines().filter(|line| !line.starts_with("model ")).map(|line| match line {
-        "type = \"native\"" => format!("type = \"{runtime}\""),
-        other => other.to_owned(),
-    });
-    fs::write(file, lines.collect::<Vec<_>>().join("\n") + "\n")
-}
-
 /// The name under which the runtime looks for its key.
-pub fn key_name(runtime: RuntimeKind) -> &'static str {
-    key_names(runtime, Api::Anthropic).first().copied().unwrap_or_default()
+pub fn key_name(runtime: &StartRuntime) -> &'static str {
+    key_names(runtime.kind, runtime.api).first().copied().unwrap_or_default()
 }
 
 /// Stores a key, encrypted, in the household's database, which is made for it if there is none. No daemon may run.

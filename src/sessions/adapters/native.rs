@@ -72,11 +72,11 @@ impl Adapter for Native {
         let (default_url, hint) = match inv.api {
             Api::Anthropic => (
                 "https://api.anthropic.com",
-                "run `butlerd secret set ANTHROPIC_API_KEY`, or set [runtime] endpoint to a model server of your own",
+                "run `butlerd secret set ANTHROPIC_API_KEY`, or set [runtime] endpoint in butlerd.toml to a model server of your own",
             ),
             Api::Openai => (
                 "https://api.openai.com/v1",
-                "run `butlerd secret set OPENAI_API_KEY`, or set [runtime] endpoint to a model server of your own",
+                "run `butlerd secret set OPENAI_API_KEY`, or set [runtime] endpoint in butlerd.toml to a model server of your own",
             ),
         };
         let base_url = match (&inv.base_url, &key) {

@@ -12,11 +12,7 @@ async fn scene(settings: &str) -> (ScriptedModel, Household, Daemon, Waiting) {
         {"when": "hello", "steps": [{"say": "hi"}]},
     ]))
     .await;
-    let household = Household::with_model(&model).replace(
-        "general/butler.toml",
-        "type = \"native\"",
-        &format!("type = \"native\"\n{settings}"),
-    );
+    let household = Household::with_model(&model).runtime("general", settings);
     let daemon = household.start().await;
     let waiting = Waiting::start(&household, &daemon).await;
     model.wait_for(|seen| seen.len() == 1).await;

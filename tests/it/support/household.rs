@@ -220,6 +220,20 @@ impl Household {
         self.write(path, &before.replace(from, to))
     }
 
+    /// Gives a butler a `[runtime]` of its own, with these lines.
+    pub fn runtime(self, butler: &str, lines: &str) -> Self {
+        let file = format!("{butler}/butler.toml");
+        let before = std::fs::read_to_string(self.roster().join(&file)).expect("the file");
+        assert!(!before.contains("\n[runtime]"), "{butler} has a runtime already");
+        self.write(&file, &format!("{before}\n[runtime]\n{lines}\n"))
+    }
+
+    /// Gives a butler a model of its own.
+    pub fn model(self, butler: &str, name: &str) -> Self {
+        let section = "[butler.runtime]\n";
+        self.replace(&format!("{butler}/butler.toml"), section, &format!("{section}model = \"{name}\"\n"))
+    }
+
     /// Adds a butler with this `butler.toml`.
     pub fn butler(self, name: &str, toml: &str) -> Self {
         self.write(&format!("{name}/butler.toml"), toml)

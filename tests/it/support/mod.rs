@@ -9,6 +9,7 @@ pub mod memory;
 pub mod receiver;
 mod runtimes;
 pub mod tally;
+mod terminal;
 
 pub use daemon::Daemon;
 pub use fake::{FAKE, turned};
@@ -17,6 +18,7 @@ pub use mcp::Mcp;
 pub use mcp::http;
 pub use receiver::{Receiver, SECRET};
 pub use runtimes::{RUNTIMES, Runtime, installed};
+pub use terminal::Terminal;
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;

@@ -1,0 +1,94 @@
+//! What butlers take over from the household's `[runtime]`.
+
+use super::*;
+
+const OLLAMA: &str = "[runtime]\napi = \"openai\"\nendpoint = \"http://127.0.0.1:11434/v1\"\nmodel = \"qwen3:8b\"\n\
+                      fallback = [\"codex\"]\nmodels = { codex = \"gpt-5\" }\n";
+
+/// Type, protocol, address and model of `health`, whose file says this, in a household with these settings.
+fn of(settings: &str, own: &str) -> (RuntimeKind, Api, Option<String>, Option<String>) {
+    let scratch = Scratch::new();
+    scratch.settings(settings);
+    scratch.butler("health", &format!("{}{own}", butler_toml("health", 40103)));
+    let household = scratch.household();
+    let health = household.butler(&"health".parse().unwrap()).unwrap();
+    let runtime = &health.runtime;
+    (runtime.kind, runtime.api, runtime.endpoint.clone(), health.sessions.model.clone())
+}
+
+#[test]
+fn a_butler_takes_over_what_it_does_not_say_and_what_belongs_together() {
+    use RuntimeKind::{ClaudeCode, Codex, Native};
+    let (local, other) = (|| Some("http://127.0.0.1:11434/v1".to_owned()), || Some("http://10.0.0.2/v1".to_owned()));
+    let named = |name: &str| Some(name.to_owned());
+    for (settings, own, expected) in [
+        ("", "", (Native, Api::Anthropic, None, named("claude-sonnet-4-5"))),
+        ("[runtime]\nmodel = \"claude-opus-4-1\"\n", "", (Native, Api::Anthropic, None, named("claude-opus-4-1"))),
+        (OLLAMA, "", (Native, Api::Openai, local(), named("qwen3:8b"))),
+        (OLLAMA, "[butler.runtime]\nmodel = \"tiny\"", (Native, Api::Openai, local(), named("tiny"))),
+        (OLLAMA, "[runtime]\nendpoint = \"http://10.0.0.2/v1\"", (Native, Api::Openai, other(), named("qwen3:8b"))),
+        // Another runtime or protocol: neither the address nor the models of this one.
+        (OLLAMA, "[runtime]\ntype = \"claude-code\"", (ClaudeCode, Api::Anthropic, None, None)),
+        (OLLAMA, "[runtime]\napi = \"anthropic\"", (Native, Api::Anthropic, None, named("claude-sonnet-4-5"))),
+        ("[runtime]\ntype = \"codex\"\nmodel = \"gpt-5\"\n", "", (Codex, Api::Anthropic, None, named("gpt-5"))),
+        (
+            "[runtime]\ntype = \"codex\"\nmodel = \"gpt-5\"\n",
+            "[runtime]\ntype = \"native\"",
+            (Native, Api::Anthropic, None, named("claude-sonnet-4-5")),
+        ),
+        // A model server of one's own has other models than Anthropic.
+        (
+            "[runtime]\nendpoint = \"http://10.0.0.2\"\n",
+            "",
+            (Native, Api::Anthropic, Some("http://10.0.0.2".to_owned()), None),
+        ),
+    ] {
+        assert_eq!(of(settings, own), expected, "{settings}{own}");
+    }
+    let scratch = Scratch::new();
+    scratch.settings(OLLAMA);
+    let messenger = scratch.household().butler(&"messenger".parse().unwrap()).unwrap().clone();
+    assert_eq!(messenger.runtime.fallback, [RuntimeKind::Codex]);
+    assert_eq!(messenger.runtime.models[&RuntimeKind::Codex], "gpt-5");
+}
+
+#[test]
+fn another_runtime_of_the_household_is_another_butler() {
+    let scratch = Scratch::new();
+    let digest = || scratch.household().butler(&"messenger".parse().unwrap()).unwrap().digest.clone();
+    let before = digest();
+    assert_eq!(digest(), before);
+    scratch.settings("[runtime]\nmodel = \"claude-opus-4-1\"\n");
+    assert_ne!(digest(), before);
+}
+
+#[test]
+fn mistakes_in_it_are_told_once_and_with_their_line() {
+    for (settings, begin) in [
+        (
+            "[runtime]\ntype = \"codex\"\nfallback = [\"codex\"]",
+            "config/butlerd.toml:3: runtime.fallback: found \"codex\" for the second time",
+        ),
+        (
+            "[runtime]\ntype = \"codex\"\napi = \"openai\"",
+            "config/butlerd.toml:3: runtime.api: found with type \"codex\"",
+        ),
+        (
+            "[runtime]\ntype = \"codex\"\nendpoint = \"http://h/v1\"",
+            "config/butlerd.toml:3: runtime.endpoint: found with type \"codex\"",
+        ),
+        (
+            "[runtime]\nendpoint = \"h:1\"",
+            "config/butlerd.toml:2: runtime.endpoint: found \"h:1\", expected an http or https address",
+        ),
+        ("[runtime]\ntype = \"olama\"", "config/butlerd.toml:2: runtime.type: found \"olama\""),
+    ] {
+        only(&Scratch::of_settings(settings), begin);
+    }
+    // A butler's own address with the household's runtime, which has no use for one.
+    let scratch = Scratch::new();
+    scratch.settings("[runtime]\ntype = \"codex\"\n");
+    scratch.butler("health", &format!("{}[runtime]\nendpoint = \"http://h/v1\"", butler_toml("health", 40103)));
+    let told = scratch.mistakes();
+    assert!(told.len() == 1 && told[0].contains("runtime.endpoint: found with type \"codex\""), "{told:?}");
+}
