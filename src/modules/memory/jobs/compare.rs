@@ -66,13 +66,18 @@ impl Comparing<'_> {
     async fn page(&mut self, tenant: &TenantId, after: i64) -> Result<Option<i64>, AskError> {
         let new = waiting(self.call.db, self.memory.store.schema(), tenant, after).await?;
         let Some(last) = new.last().map(|f| f.row.seq) else { return Ok(None) };
+        // Each is compared with older ones, once: none of these may be missing from the index because it is behind.
+        self.memory.step(tenant).await?;
         let Some(near) = self.near(tenant, &new).await? else { return Ok(None) };
         let known = facts(self.call.db, self.memory.store.schema(), tenant, &near).await?;
         let (mut alone, mut doubts) = (Vec::new(), Vec::new());
+        let mut upto = Some(last);
         for fact in &new {
             if fact.holds() && fact.row.embedding_model.as_deref() != Some(self.memory.embedder.model()) {
+                // Nor may one without a vector: those after it wait for it.
                 make_missing(self.memory, tenant);
-                continue;
+                upto = None;
+                break;
             }
             let mut others: Vec<(f32, &Fact)> = near[&fact.row.id]
                 .iter()
@@ -102,7 +107,7 @@ impl Comparing<'_> {
                 other => other?,
             }
         }
-        Ok(Some(last))
+        Ok(upto)
     }
 
     /// Of each of these the facts that may be like it; none while there is no index.
