@@ -6,7 +6,7 @@ use std::sync::Arc;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
 
-use crate::support::{Daemon, Household, Receiver, eventually, http, model};
+use crate::support::{Daemon, Household, Receiver, eventually, http, model, owners_zone};
 use crate::webhook::settled;
 
 async fn cli(household: &Arc<Household>, args: &[&str]) -> (i32, String, String) {
@@ -22,7 +22,7 @@ fn id(answer: &Value) -> String {
 
 /// Quiet hours that hold now, in the household's zone.
 fn quiet_now() -> String {
-    let now = Timestamp::now().in_tz("Europe/Berlin").expect("a zone");
+    let now = Timestamp::now().in_tz(owners_zone()).expect("a zone");
     let (from, to) =
         (now.saturating_sub(SignedDuration::from_hours(1)), now.saturating_add(SignedDuration::from_hours(2)));
     format!("{}-{}", from.strftime("%H:%M"), to.strftime("%H:%M"))

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::support::tally::counting_model;
-use crate::support::{Household, eventually, model};
+use crate::support::{Household, eventually, model, owners_zone};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_schedule_fires_by_itself_and_rests_when_it_is_told_to() {
@@ -14,7 +14,7 @@ async fn a_schedule_fires_by_itself_and_rests_when_it_is_told_to() {
     let made = general
         .ok("schedule_create", json!({"name": "plants", "cron": "* * * * * *", "prompt": "water the plants"}))
         .await;
-    assert_eq!((&made["status"], &made["timezone"]), (&json!("created"), &json!("Europe/Berlin")), "{made}");
+    assert_eq!((&made["status"], &made["timezone"]), (&json!("created"), &json!(owners_zone())), "{made}");
     let refused = |name: &str, more: Value| {
         let mut wish = json!({"name": name, "prompt": "x"});
         wish.as_object_mut().unwrap().extend(more.as_object().cloned().unwrap());
@@ -134,7 +134,9 @@ async fn what_butler_toml_declares_is_synced_and_what_people_decide_stays() {
         entry("water", "every = \"90m\"\npriority = 2"),
         entry("dust", "at = \"2027-03-28T02:30\""),
     );
-    let household = Household::new().butler("chores", &chores(&format!("{rent}{water}{dust}")));
+    // A zone with a summer time.
+    let household = Household::new().env("BUTLERD_OWNER__TIME_ZONE", "Europe/Berlin");
+    let household = household.butler("chores", &chores(&format!("{rent}{water}{dust}")));
     let daemon = household.start().await;
     let mcp = daemon.mcp("chores");
     let of = |list: &Value, name: &str| list.as_array().unwrap().iter().find(|s| s["name"] == name).unwrap().clone();
@@ -213,4 +215,28 @@ async fn one_that_needs_its_butler_idle_waits_and_holds_up_nobody() {
                JOIN tally.schedule_runs o ON o.id <> r.id AND o.started_at < r.started_at AND o.finished_at > r.started_at
                WHERE t.name = 'idle'";
     assert_eq!(client.query_one(sql, &[]).await.unwrap().get::<_, i64>(0), 0, "it began while another was at work");
+}
+
+/// `support::owners_zone` stands on this.
+#[test]
+fn no_shipped_schedule_asks_a_model_between_eleven_and_three() {
+    let roster = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("roster");
+    let (eleven, three): (jiff::Timestamp, jiff::Timestamp) =
+        ("2026-01-01T11:00Z".parse().expect("a time"), "2026-01-01T15:00Z".parse().expect("a time"));
+    let mut seen = 0;
+    for entry in std::fs::read_dir(roster).expect("the roster").flatten() {
+        let text = std::fs::read_to_string(entry.path().join("butler.toml")).unwrap_or_default();
+        for block in text.split("[[butler.schedule]]").skip(1) {
+            let cron = block.lines().find_map(|line| line.strip_prefix("cron = \"")?.strip_suffix('"'));
+            if let (Some(cron), false) = (cron, block.contains("dispatch_mode = \"job\"")) {
+                let next = schedule::Times::cron(cron, "UTC").expect("a cron").next(eleven);
+                // Each day of the week and of the month is tried by leaving them out.
+                let daily: Vec<&str> = cron.split(' ').take(2).chain(["*", "*", "*"]).collect();
+                let today = schedule::Times::cron(&daily.join(" "), "UTC").expect("a cron").next(eleven);
+                assert!(next.is_some() && today.is_none_or(|at| at >= three), "{cron} of {}", entry.path().display());
+                seen += 1;
+            }
+        }
+    }
+    assert!(seen >= 4, "{seen} schedules with a prompt");
 }

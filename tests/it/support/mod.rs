@@ -13,7 +13,7 @@ mod terminal;
 
 pub use daemon::Daemon;
 pub use fake::{FAKE, turned};
-pub use household::{Household, SET_UP, model};
+pub use household::{Household, SET_UP, model, owners_zone};
 pub use mcp::Mcp;
 pub use mcp::http;
 pub use receiver::{Receiver, SECRET};
