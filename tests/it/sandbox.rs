@@ -106,6 +106,8 @@ fn attempts(household: &Household, daemon: &Daemon, out: &Outside, other: &(Path
         ("write own-work".to_owned(), Free),
         (format!("tcp 127.0.0.1:{}", daemon.port(FAKE)), Free),
         ("call state_list".to_owned(), Free),
+        ("read /proc/self/maps".to_owned(), Free),
+        ("read /proc/self/statm".to_owned(), Free),
         ("syscall socket-tcp".to_owned(), Free),
         ("syscall socketpair-unix".to_owned(), Free),
         // The data directory.
@@ -122,6 +124,7 @@ fn attempts(household: &Household, daemon: &Daemon, out: &Outside, other: &(Path
         (format!("write {work}/tmp/planted"), ours),
         (format!("read /proc/{pid}/environ"), ours),
         (format!("read /proc/{pid}/cmdline"), Works),
+        (format!("read /proc/{pid}/maps"), ours),
         (format!("signal {pid}"), ours),
         // The system.
         ("read /etc/shadow".to_owned(), Refused),

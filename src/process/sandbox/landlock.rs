@@ -181,8 +181,27 @@ impl Ruleset {
         if status == 0 { Ok(()) } else { Err(io::Error::last_os_error()) }
     }
 
+    /// Allows the calling process to read what the kernel tells of its own memory, and of no other's: Claude Code 2.1.197
+    /// aborts as it starts where it can't see where its stack is, and fails tool calls where it can't see how much memory
+    /// it uses. Async-signal-safe. Where there is no `/proc` there is nothing to allow.
+    fn allow_own_memory_figures(&self) {
+        for file in [c"/proc/self/maps", c"/proc/self/stat", c"/proc/self/statm"] {
+            // SAFETY: system calls on a constant and on a local that outlives them.
+            unsafe {
+                let fd = libc::open(file.as_ptr(), libc::O_PATH | libc::O_CLOEXEC);
+                if fd >= 0 {
+                    let rule = PathBeneath { allowed: fs::READ_FILE, parent: fd };
+                    let rules = self.0.as_raw_fd();
+                    libc::syscall(libc::SYS_landlock_add_rule, rules, RULE_PATH_BENEATH, &raw const rule, 0u32);
+                    libc::close(fd);
+                }
+            }
+        }
+    }
+
     /// Puts the rules on the calling thread, for good. Async-signal-safe; needs "no new privileges".
     pub fn put_on(&self) -> io::Result<()> {
+        self.allow_own_memory_figures();
         // SAFETY: a system call on plain values.
         match unsafe { libc::syscall(libc::SYS_landlock_restrict_self, self.0.as_raw_fd(), 0u32) } {
             0 => Ok(()),
