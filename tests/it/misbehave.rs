@@ -95,6 +95,9 @@ async fn each_end_has_its_state() {
         ("start; half; exit 0", "failed", Some("crashed"), "(exit 0) without its final event", soon),
         ("start; half; die 9", "failed", Some("killed"), "ended (SIGKILL)", soon),
         ("start; die 11", "failed", Some("crashed"), "ended (SIGSEGV)", soon),
+        ("start; die 6", "failed", Some("crashed"), "SIGABRT: it broke down by itself", soon),
+        ("start; exit 134", "failed", Some("crashed"), "(exit 134) without its final event", soon),
+        ("start; exit 134", "failed", Some("crashed"), "see whether it works with [spawner] sandbox = \"off\"", soon),
         ("start; finish done; exit 3", "succeeded", None, "", soon),
         ("start; finish done; mute; exit 3", "succeeded", None, "", soon),
         // A second after its final event it is killed, deaf or not.

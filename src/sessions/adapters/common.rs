@@ -137,9 +137,32 @@ pub(super) fn no_final_event(program: &str, exit: ExitInfo, stderr_tail: &str) -
         message.push_str("; its last words: ");
         message.push_str(&last_words(words));
     }
+    // A program that runs another one tells the other's signal as a number above 128.
+    let signal = exit.signal.or_else(|| exit.code?.checked_sub(128).filter(|n| (1..32).contains(n)));
+    if let Some((signal, why)) = signal.and_then(|n| Some((ExitInfo { code: None, signal: Some(n) }, of_signal(n)?))) {
+        message.push_str(&format!(". {signal}: {why}"));
+    }
     // Where the daemon itself killed it, what it killed it for is the reason, whatever stands here.
     let killed = exit.signal == Some(libc::SIGKILL);
     Failure::new(if killed { ErrorClass::Killed } else { ErrorClass::Crashed }, message)
+}
+
+/// What ends a program so, and what to try, in a sentence.
+fn of_signal(signal: i32) -> Option<&'static str> {
+    Some(match signal {
+        libc::SIGABRT | libc::SIGTRAP | libc::SIGILL | libc::SIGSEGV | libc::SIGBUS => {
+            "it broke down by itself, often an old version that misses a file which the sandbox hides, or memory that \
+             [spawner.limits] refuses. Update the program, look at `butlerd doctor`, and see whether it works with [spawner] \
+             sandbox = \"off\""
+        }
+        libc::SIGSYS => {
+            "the sandbox's filter of system calls ended it. Update the program, and see whether it works with [spawner] \
+             sandbox = \"off\""
+        }
+        libc::SIGKILL => "something outside of butlerd killed it: mostly the kernel, when memory ran out",
+        libc::SIGXFSZ => "a file that it wrote became larger than [spawner.limits] allows",
+        _ => return None,
+    })
 }
 
 /// At most the last 500 bytes.
