@@ -30,7 +30,7 @@ pub fn remembering(household: &Household) -> Result<(), Failed> {
     let file = household.roster().join(MODEL).join("butler.toml");
     let text = std::fs::read_to_string(&file)?;
     if !text.contains("[modules.memory]") {
-        std::fs::write(&file, format!("{text}\n[modules.memory]\n"))?;
+        std::fs::write(&file, format!("{text}\n[modules.memory]\nenabled = true\n"))?;
     }
     Ok(())
 }

@@ -21,8 +21,8 @@ async fn household(more: &str) -> (ScriptedModel, Household) {
     .await;
     let household = Household::with_model(&model).replace(
         "health/butler.toml",
-        "[modules.memory]",
-        &format!("[modules.memory]\n{more}"),
+        "[modules.memory]\nenabled = true\n",
+        &format!("[modules.memory]\n{}{more}", if more.contains("enabled") { "" } else { "enabled = true\n" }),
     );
     (model, household)
 }
@@ -232,8 +232,7 @@ async fn cc_instance_calls_memory_recall_mid_session() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn butler_starts_with_valid_memory_module_config() {
     let (_model, household) =
-        household("enabled = true\n[modules.memory.retrieval]\ncontext_token_budget = 800\nmin_confidence = 0.3\n")
-            .await;
+        household("[modules.memory.retrieval]\ncontext_token_budget = 800\nmin_confidence = 0.3\n").await;
     let daemon = household.start().await;
     let states = daemon.mcp("health").ok("module.states", json!({})).await;
     assert_eq!(states["memory"]["health"], "active", "{states}");

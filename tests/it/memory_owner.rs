@@ -26,8 +26,8 @@ async fn household(health: &str) -> (ScriptedModel, Household) {
     .await;
     let household = Household::with_model(&model).replace(
         "health/butler.toml",
-        "[modules.memory]",
-        &format!("[modules.memory]\n{health}"),
+        "[modules.memory]\nenabled = true\n",
+        &format!("[modules.memory]\nenabled = true\n{health}"),
     );
     (model, household)
 }

@@ -11,10 +11,10 @@ use crate::support::{Household, eventually};
 /// The health butler's memory asks this endpoint for vectors of a model `m`.
 fn asking(household: Household, url: &str) -> Household {
     let section = format!(
-        "[modules.memory]\n\n[modules.memory.embedding]\nprovider = \"endpoint\"\nurl = \"{url}\"\nmodel = \"m\"\n\
+        "[modules.memory]\nenabled = true\n\n[modules.memory.embedding]\nprovider = \"endpoint\"\nurl = \"{url}\"\nmodel = \"m\"\n\
          dimensions = 64\n"
     );
-    household.replace("health/butler.toml", "[modules.memory]", &section)
+    household.replace("health/butler.toml", "[modules.memory]\nenabled = true\n", &section)
 }
 
 /// Makes vectors out of letters, as soon as it may.

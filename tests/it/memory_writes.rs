@@ -342,7 +342,7 @@ async fn episodes_preferences_and_predicates() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn without_the_module_there_is_no_tool_and_no_table() {
     let off = "[modules.memory]\nenabled = false\n";
-    let household = Household::new().replace("health/butler.toml", "[modules.memory]", off);
+    let household = Household::new().replace("health/butler.toml", "[modules.memory]\nenabled = true\n", off);
     // The database is made anew: the one that tests begin with has the tables.
     std::fs::remove_dir_all(household.data()).expect("the data directory");
     let daemon = household.start().await;

@@ -320,7 +320,7 @@ async fn a_module_calls_tools_of_another_mcp_server() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_modules_say_stands_below_the_memory_block_of_a_session() {
     let model = sessions().await;
-    let memory = "opening = \"\"\"\nThe garden gate is open.\nThe hedge is cut.\"\"\"\n\n[modules.memory]\n\n\
+    let memory = "opening = \"\"\"\nThe garden gate is open.\nThe hedge is cut.\"\"\"\n\n[modules.memory]\nenabled = true\n\n\
                   [modules.memory.retrieval]\ndeadline = \"10s\"\n";
     let household = Household::few_with_model(&model).butler("tester", &toml("", memory));
     let daemon = household.start().await;

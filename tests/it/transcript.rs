@@ -234,7 +234,8 @@ async fn any_id_shows_its_timeline() {
     ]))
     .await;
     // What memory is asked and told would be among the calls.
-    let household = Household::with_model(&model).replace("general/butler.toml", "[modules.memory]\n", "");
+    let household =
+        Household::with_model(&model).replace("general/butler.toml", "[modules.memory]\nenabled = true\n", "");
     let daemon = household.start().await;
     let mut live = Live::start(&household, &["trigger", "general", "outer", "--follow"]);
     let followed = tokio::task::block_in_place(|| live.until("result"));

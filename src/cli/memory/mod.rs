@@ -193,7 +193,7 @@ async fn the_one(caller: &Caller, named: Option<String>) -> Result<String, Probl
             FAILED,
             "no_memory",
             "No running butler has a memory.",
-            "Write [modules.memory] into a butler's butler.toml; `butlerd status` shows which butlers run.",
+            "Write [modules.memory] with enabled = true into a butler's butler.toml; `butlerd status` shows which butlers run.",
         )),
         several => Err(Problem::usage(
             format!("Several butlers have a memory: {}.", several.join(", ")),

@@ -17,8 +17,8 @@ use sessions::RECALL_WITHIN;
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[schemars(transform = keys::<Self>)]
 pub struct Settings {
-    /// `false`: as if the section were not there.
-    #[schemars(extend("default" = true))]
+    /// Whether the butler remembers. Without it, it is as if the section were not there.
+    #[schemars(extend("default" = false))]
     pub enabled: bool,
     /// How memories are looked for, and what a session is told of them.
     pub retrieval: Retrieval,
@@ -292,7 +292,7 @@ mod tests {
     #[test]
     fn an_empty_section_has_the_documented_defaults() {
         let s = Settings::read(&json!({})).unwrap();
-        assert!(s.enabled);
+        assert!(!s.enabled, "as the specification has it");
         assert_eq!((s.retrieval.context_token_budget, s.retrieval.default_limit), (3000, 20));
         assert_eq!(s.retrieval.weights, Weights { relevance: 0.4, importance: 0.3, recency: 0.2, confidence: 0.1 });
         assert_eq!(s.consolidation_cron(), "0 */6 * * *");

@@ -19,6 +19,7 @@ pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
     found.extend(unloaded(known));
     found.extend(taken_names(known));
     found.extend(nameless(known));
+    found.extend(forgetful(known));
     found
 }
 
@@ -65,6 +66,16 @@ fn strays(known: &ButlerContents<'_>) -> Vec<Finding> {
         }
     }
     found
+}
+
+/// A section of memory that does not say whether there is one.
+fn forgetful(known: &ButlerContents<'_>) -> Option<Finding> {
+    const MEMORY: &str = "memory";
+    let section = known.butler.modules.get(MEMORY)?;
+    let expected = "the line `enabled = true`, or no such section";
+    section.get("enabled").is_none().then(|| {
+        finding(key(&["modules", MEMORY]), "found without `enabled`, so the butler does not remember", expected)
+    })
 }
 
 /// Tools that no module loads.

@@ -15,7 +15,7 @@ pub fn remembering(household: Household, more: &str) -> Household {
     let toml = std::fs::read_to_string(path).expect("the file");
     let never = |job: &str| format!("\n[modules.memory.{job}]\ncron = \"0 0 29 2 *\"\n");
     let crons = ["consolidation", "decay", "cleanup"].map(never).concat();
-    household.write("tally/butler.toml", &format!("{toml}\n[modules.memory]\n{crons}{more}"))
+    household.write("tally/butler.toml", &format!("{toml}\n[modules.memory]\nenabled = true\n{crons}{more}"))
 }
 
 /// Runs one of tally's schedules and returns what is told of it.
