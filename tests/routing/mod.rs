@@ -60,7 +60,7 @@ pub fn silence(roster: &Path) -> std::io::Result<()> {
         let file = entry?.path().join("butler.toml");
         if file.exists() && !file.parent().is_some_and(|dir| dir.ends_with("switchboard")) {
             let text = std::fs::read_to_string(&file)?;
-            std::fs::write(&file, text.replacen("[runtime]\n", "[runtime]\napi = \"openai\"\n", 1))?;
+            std::fs::write(&file, format!("{text}\n[runtime]\napi = \"openai\"\n"))?;
         }
     }
     Ok(())
