@@ -2,12 +2,13 @@
 
 use std::sync::Arc;
 
-use jiff::{SignedDuration, Timestamp};
+use jiff::SignedDuration;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::rules::{Rule, RuleError, allowing};
-use super::types::{Action, ActionRecipient, Cause, Event, NewAction, Source, Status, args_sha256, shown};
+use super::sql::{self, NewEvent, ParkedRow, failed};
+use super::types::{Action, ActionRecipient, Cause, Event, Filter, NewAction, Source, args_sha256, shown};
 use base::text::visible::visible_line;
 use base::{Clock, TenantId, crash, text};
 use conversation::written_to;
@@ -66,20 +67,6 @@ impl From<DecideError> for tools::ToolError {
     }
 }
 
-/// Which wishes to list. Nothing set: all of them.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    pub butler: Option<String>,
-    pub status: Option<Status>,
-    pub tool_name: Option<String>,
-    pub rule: Option<Uuid>,
-    pub since: Option<Timestamp>,
-}
-
-pub(super) fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    StoreError::query("looking after approvals")
-}
-
 /// Arguments that a summary shows, in characters: all of them stand on the pages.
 const SUMMARY: usize = 300;
 
@@ -98,11 +85,12 @@ impl Actions {
     }
 
     /// Puts a call on record to wait; the same wish of the same session waits once, and so does that of another try at
-    /// the same work after a session that was killed: a person is not asked twice. Returns it, and whether it is new.
+    /// the same work after a session that was killed: a person is not asked twice. `earlier_tries` is the query of those
+    /// sessions. Returns it, and whether it is new.
     pub(super) async fn park(
         &self,
         butler: &str,
-        schema: &str,
+        earlier_tries: &str,
         new_action: &NewAction<'_>,
     ) -> Result<(Action, bool), StoreError> {
         let tenant = &new_action.request.tenant_id;
@@ -114,7 +102,8 @@ impl Actions {
         let exposure = json!({"trust": new_action.request.trust, "audience": new_action.request.audience});
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
-        if let Some(action) = asked_before(&mut tx, (tenant, butler, schema), new_action.session, &hash).await? {
+        let tries = (new_action.session, earlier_tries);
+        if let Some(action) = sql::asked_before(&mut tx, (tenant, butler), tries, &hash).await? {
             tx.rollback().await.map_err(failed())?;
             return Ok((action, false));
         }
@@ -124,55 +113,34 @@ impl Actions {
         };
         // What one message asks for is decided on together.
         let together = new_action.cause == Cause::Influenced;
-        let proposal = together.then_some(new_action.request.lineage.root_request_id.0);
-        let sql = format!(
-            "INSERT INTO shared.pending_actions (id, tenant_id, butler, session_id, tool_name, tool_args, args_sha256,
-                 args_shown, agent_summary, why, cause, exposure, request, risk_tier, expires_at, requested_at, trust,
-                 recipient, sources, proposal)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12, $13, $14, $15, $16, $17, $18, $19, $20)
-             ON CONFLICT (session_id, args_sha256) WHERE status = 'pending' DO NOTHING RETURNING {}",
-            Action::COLUMNS
-        );
-        let row = tx
-            .query_opt(
-                &sql,
-                &[
-                    &Uuid::now_v7(),
-                    &tenant.as_str(),
-                    &butler,
-                    &new_action.session,
-                    &new_action.tool,
-                    &exact,
-                    &hash,
-                    &visible,
-                    &summary(butler, new_action, &visible),
-                    &new_action.why,
-                    &new_action.cause.as_str(),
-                    &exposure,
-                    &json!(new_action.request),
-                    &new_action.risk_tier.as_str(),
-                    &expires,
-                    &now,
-                    &new_action.request.trust.as_str(),
-                    &recipient,
-                    &json!([Source::of(new_action.request)]),
-                    &proposal,
-                ],
-            )
-            .await
-            .map_err(failed())?;
-        let Some(row) = row else {
-            let sql = format!(
-                "SELECT {} FROM shared.pending_actions WHERE session_id = $1 AND args_sha256 = $2 ORDER BY seq DESC LIMIT 1",
-                Action::COLUMNS
-            );
-            let row = tx.query_opt(&sql, &[&new_action.session, &hash]).await.map_err(failed())?;
+        let row = ParkedRow {
+            butler,
+            session: new_action.session,
+            tool: new_action.tool,
+            args: &exact,
+            args_sha256: &hash,
+            args_shown: &visible,
+            summary: &summary(butler, new_action, &visible),
+            why: new_action.why,
+            cause: new_action.cause,
+            exposure: &exposure,
+            request: &json!(new_action.request),
+            risk_tier: new_action.risk_tier,
+            expires_at: expires,
+            requested_at: now,
+            trust: new_action.request.trust,
+            recipient: recipient.as_ref(),
+            sources: &json!([Source::of(new_action.request)]),
+            proposal: together.then_some(new_action.request.lineage.root_request_id.0),
+        };
+        let Some(action) = sql::park(&mut tx, tenant, &row).await? else {
+            let action = sql::latest_like(&mut tx, new_action.session, &hash).await?;
             tx.rollback().await.map_err(failed())?;
             let gone = || StoreError::Unreachable("the action was decided just now".to_owned());
-            return Ok((Action::of_row(&row.ok_or_else(gone)?), false));
+            return Ok((action.ok_or_else(gone)?, false));
         };
-        let action = Action::of_row(&row);
-        note(&mut tx, tenant, Some(action.id), None, "requested", butler, new_action.why, meta(new_action)).await?;
+        let requested = NewEvent { action: Some(action.id), ..event("requested", butler, new_action) };
+        sql::note(&mut tx, tenant, &requested).await?;
         crash::point("approval.parking");
         tx.commit().await.map_err(failed())?;
         crash::point("approval.parked");
@@ -192,19 +160,9 @@ impl Actions {
         let (trust, sources) = (new_action.request.trust, [Source::of(new_action.request)]);
         for Rule { id, .. } in allowing(&rules, args, (trust, &sources), self.clock.now()) {
             let mut tx = lease.begin().await.map_err(failed())?;
-            // Asked again in the row itself: its last use may have been taken meanwhile.
-            let used = tx
-                .execute(
-                    "UPDATE shared.approval_rules SET use_count = use_count + 1
-                     WHERE id = $1 AND tenant_id = $3 AND active AND (expires_at IS NULL OR expires_at > $2)
-                       AND (max_uses IS NULL OR use_count < max_uses)",
-                    &[id, &self.clock.now(), &tenant.as_str()],
-                )
-                .await
-                .map_err(failed())?;
-            if used == 1 {
-                note(&mut tx, tenant, None, Some(*id), "auto_approved", butler, new_action.why, meta(new_action))
-                    .await?;
+            if sql::use_up(&mut tx, tenant, *id, self.clock.now()).await? {
+                let approved = NewEvent { rule: Some(*id), ..event("auto_approved", butler, new_action) };
+                sql::note(&mut tx, tenant, &approved).await?;
                 tx.commit().await.map_err(failed())?;
                 return Ok(Some(*id));
             }
@@ -217,17 +175,18 @@ impl Actions {
     pub async fn expire(&self, butler: &str) -> Result<usize, StoreError> {
         let mut lease = self.db.every_tenant().await?;
         let mut tx = lease.begin().await.map_err(failed())?;
-        let rows = tx
-            .query(
-                "UPDATE shared.pending_actions SET status = 'expired'
-                 WHERE butler = $1 AND status = 'pending' AND expires_at <= $2 RETURNING id, tenant_id",
-                &[&butler, &self.clock.now()],
-            )
-            .await
-            .map_err(failed())?;
+        let rows = sql::expire(&mut tx, butler, self.clock.now()).await?;
         for row in &rows {
-            let Ok(tenant) = TenantId::new(row.get::<_, &str>(1)) else { continue };
-            note(&mut tx, &tenant, Some(row.get(0)), None, "expired", "butlerd", None, json!({})).await?;
+            let Ok(tenant) = TenantId::new(&row.tenant_id) else { continue };
+            let expired = NewEvent {
+                action: Some(row.id),
+                rule: None,
+                what: "expired",
+                actor: "butlerd",
+                reason: None,
+                meta: json!({}),
+            };
+            sql::note(&mut tx, &tenant, &expired).await?;
         }
         tx.commit().await.map_err(failed())?;
         Ok(rows.len())
@@ -235,88 +194,28 @@ impl Actions {
 
     /// How many wait, of this butler.
     pub async fn waiting(&self, tenant: &TenantId, butler: &str) -> Result<i64, StoreError> {
-        let sql = "SELECT count(*) FROM shared.pending_actions
-                   WHERE tenant_id = $1 AND butler = $2 AND status = 'pending' AND expires_at > $3";
-        let mut lease = self.db.shared(tenant).await?;
-        let rows = lease.read(sql, &[&tenant.as_str(), &butler, &self.clock.now()]).await.map_err(failed())?;
-        Ok(rows.first().map_or(0, |row| row.get(0)))
+        sql::count_waiting(&mut self.db.shared(tenant).await?, tenant, butler, self.clock.now()).await
     }
 
     /// One wish.
     pub async fn get(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Action>, StoreError> {
-        let sql = format!("SELECT {} FROM shared.pending_actions WHERE id = $1 AND tenant_id = $2", Action::COLUMNS);
-        let mut lease = self.db.shared(tenant).await?;
-        let rows = lease.read(&sql, &[&id, &tenant.as_str()]).await.map_err(failed())?;
-        Ok(rows.first().map(Action::of_row))
+        sql::one(&mut self.db.shared(tenant).await?, tenant, id).await
     }
 
     /// Whether a call of one of these sessions waits or waited.
     pub async fn any_of(&self, tenant: &TenantId, sessions: &[Uuid]) -> Result<bool, StoreError> {
-        let sql = "SELECT 1 FROM shared.pending_actions WHERE tenant_id = $1 AND session_id = ANY($2) LIMIT 1";
-        let mut lease = self.db.shared(tenant).await?;
-        Ok(!lease.read(sql, &[&tenant.as_str(), &sessions]).await.map_err(failed())?.is_empty())
+        sql::any_of(&mut self.db.shared(tenant).await?, tenant, sessions).await
     }
 
     /// Wishes, newest first.
     pub async fn list(&self, tenant: &TenantId, filter: &Filter, limit: i64) -> Result<Vec<Action>, StoreError> {
-        let sql = format!(
-            "SELECT {} FROM shared.pending_actions
-             WHERE tenant_id = $1 AND ($2::text IS NULL OR butler = $2) AND ($3::text IS NULL OR status = $3)
-               AND ($4::text IS NULL OR tool_name = $4) AND ($5::uuid IS NULL OR approval_rule_id = $5)
-               AND ($6::timestamptz IS NULL OR requested_at >= $6)
-             ORDER BY seq DESC LIMIT $7",
-            Action::COLUMNS
-        );
-        let status = filter.status.map(Status::as_str);
-        let Filter { butler, tool_name, rule, since, .. } = filter;
-        let mut lease = self.db.shared(tenant).await?;
-        let rows = lease
-            .read(&sql, &[&tenant.as_str(), butler, &status, tool_name, rule, since, &limit])
-            .await
-            .map_err(failed())?;
-        Ok(rows.iter().map(Action::of_row).collect())
+        sql::list(&mut self.db.shared(tenant).await?, tenant, filter, limit).await
     }
 
     /// What happened to a wish, in order.
     pub async fn events(&self, tenant: &TenantId, action: Uuid) -> Result<Vec<Event>, StoreError> {
-        let mut lease = self.db.shared(tenant).await?;
-        let rows = lease
-            .read(
-                "SELECT event_type, actor, reason, event_metadata, occurred_at FROM shared.approval_events
-                 WHERE action_id = $1 AND tenant_id = $2 ORDER BY event_id",
-                &[&action, &tenant.as_str()],
-            )
-            .await
-            .map_err(failed())?;
-        let event = |row: &tokio_postgres::Row| Event {
-            event_type: row.get(0),
-            actor: row.get(1),
-            reason: row.get(2),
-            event_metadata: row.get(3),
-            occurred_at: row.get(4),
-        };
-        Ok(rows.iter().map(event).collect())
+        sql::events_of(&mut self.db.shared(tenant).await?, tenant, action).await
     }
-}
-
-/// The same call of another try at the same work, by a session that was killed.
-async fn asked_before(
-    tx: &mut Tx<'_>,
-    (tenant, butler, schema): (&TenantId, &str, &str),
-    session: Uuid,
-    hash: &str,
-) -> Result<Option<Action>, StoreError> {
-    let sql = format!(
-        "SELECT {} FROM shared.pending_actions
-         WHERE tenant_id = $3 AND butler = $4 AND args_sha256 = $2 AND status IN ('pending', 'approved', 'executed', 'rejected')
-           AND session_id IN (SELECT earlier.id FROM \"{schema}\".sessions this JOIN \"{schema}\".sessions earlier
-                              ON earlier.route_id = this.route_id OR earlier.run_id = this.run_id
-                              WHERE this.id = $1 AND earlier.id <> this.id)
-         ORDER BY seq DESC LIMIT 1",
-        Action::COLUMNS
-    );
-    let row = tx.query_opt(&sql, &[&session, &hash, &tenant.as_str(), &butler]).await.map_err(failed())?;
-    Ok(row.as_ref().map(Action::of_row))
 }
 
 /// To whom a call goes, and whether anything was sent there before.
@@ -335,26 +234,9 @@ async fn recipient(tx: &mut Tx<'_>, tenant: &TenantId, to: &EgressTarget) -> Res
     })
 }
 
-/// Writes down what happened.
-#[allow(clippy::too_many_arguments)]
-pub(super) async fn note(
-    tx: &mut Tx<'_>,
-    tenant: &TenantId,
-    action: Option<Uuid>,
-    rule: Option<Uuid>,
-    what: &str,
-    actor: &str,
-    reason: Option<&str>,
-    meta: Value,
-) -> Result<(), StoreError> {
-    tx.execute(
-        "INSERT INTO shared.approval_events (tenant_id, action_id, rule_id, event_type, actor, reason, event_metadata)
-         VALUES ($1, $2, $3, $4, $5, $6, $7)",
-        &[&tenant.as_str(), &action, &rule, &what, &actor, &reason, &meta],
-    )
-    .await
-    .map(drop)
-    .map_err(failed())
+/// What happened to a call or by it, for the log.
+fn event<'a>(what: &'a str, butler: &'a str, new_action: &NewAction<'a>) -> NewEvent<'a> {
+    NewEvent { action: None, rule: None, what, actor: butler, reason: new_action.why, meta: meta(new_action) }
 }
 
 /// Names of arguments that the log of events keeps no values of: it stays longer than what it tells of.

@@ -2,9 +2,9 @@
 
 use uuid::Uuid;
 
-use super::actions::{Actions, DecideError, failed, note};
+use super::actions::{Actions, DecideError};
 use super::rendering::shown_sha256_of;
-use super::sql::{self, Decision};
+use super::sql::{self, Decision, NewEvent, failed};
 use super::types::{Action, Status};
 use base::{TenantId, crash};
 use serde_json::json;
@@ -141,7 +141,9 @@ impl Actions {
         for action in waiting {
             decided.extend(sql::decide(&mut tx, action.id, &decision).await?);
             let meta = json!({"shown_sha256": action.shown_sha256()});
-            note(&mut tx, tenant, Some(action.id), None, to.as_str(), decider.actor, decider.reason, meta).await?;
+            let Decider { actor, reason, .. } = *decider;
+            let event = NewEvent { action: Some(action.id), rule: None, what: to.as_str(), actor, reason, meta };
+            sql::note(&mut tx, tenant, &event).await?;
         }
         tx.commit().await.map_err(failed())?;
         Ok(decided)

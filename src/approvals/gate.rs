@@ -10,7 +10,8 @@ use uuid::Uuid;
 
 use super::actions::Actions;
 use super::settings::Settings;
-use super::types::{Cause, NewAction, RiskTier};
+use super::sql::SessionPieces;
+use super::types::{Action, Cause, NewAction, RiskTier};
 use access::may_tell;
 use base::{ButlerName, Label, Principal, RequestContext, Trust};
 use store::{Store, StoreError};
@@ -47,6 +48,8 @@ pub struct ApprovalGate {
     pub(super) settings: Arc<Settings>,
     /// What sessions may do by themselves that the household's people did not influence alone.
     pub(super) others: Arc<OthersMay>,
+    /// How its statements look at the butler's sessions.
+    pub(super) pieces: SessionPieces,
     /// Something new waits or was decided.
     pub(super) wake: Arc<Notify>,
     /// Tells whoever shows the owner what waits.
@@ -60,6 +63,7 @@ impl ApprovalGate {
         store: &Store,
         actions: Actions,
         (settings, others): (Settings, OthersMay),
+        pieces: SessionPieces,
         call: Arc<dyn Fn() + Send + Sync>,
     ) -> Self {
         Self {
@@ -68,9 +72,15 @@ impl ApprovalGate {
             actions,
             settings: Arc::new(settings),
             others: Arc::new(others),
+            pieces,
             wake: Arc::new(Notify::new()),
             call,
         }
+    }
+
+    async fn park(&self, new_action: &NewAction<'_>) -> Result<(Action, bool), StoreError> {
+        let earlier_tries = (self.pieces.earlier_tries)(self.store.schema(), "$1");
+        self.actions.park(self.butler.as_str(), &earlier_tries, new_action).await
     }
 
     /// Told when something was decided.
@@ -130,7 +140,7 @@ impl ApprovalGate {
             expiry_hours: self.settings.default_expiry_hours,
             request: &request.clone().joined(label),
         };
-        let (action, _) = self.actions.park(self.butler.as_str(), self.store.schema(), &new_action).await?;
+        let (action, _) = self.park(&new_action).await?;
         (self.call)();
         Ok(action.id)
     }
@@ -182,14 +192,13 @@ impl EgressGate for ApprovalGate {
             expiry_hours,
             request: &request,
         };
-        let butler = self.butler.as_str();
         // A rule names who may have influenced a session, which its request tells, and not what others had said that it was
         // shown. What the person behind the request may learn whole, nobody else's words are in.
         let known_whole = !label.is_influenced() || label.audience.includes(&call.context().heard_by());
-        if known_whole && self.actions.by_rule(butler, &new_action, &call.args).await?.is_some() {
+        if known_whole && self.actions.by_rule(self.butler.as_str(), &new_action, &call.args).await?.is_some() {
             return Ok(GateDecision::Allow);
         }
-        let (action, _) = self.actions.park(butler, self.store.schema(), &new_action).await?;
+        let (action, _) = self.park(&new_action).await?;
         (self.call)();
         let why = match cause {
             Cause::Gated => "it is one that the owner wants to see first",

@@ -19,11 +19,11 @@ mod standing;
 mod types;
 mod worker;
 
-pub use actions::{Actions, DecideError, Filter};
+pub use actions::{Actions, DecideError};
 pub use gate::{ApprovalGate, OthersMay};
 pub use rendering::shown_sha256_of;
 pub use rules::{Constraint, ConstraintError, Constraints, Draft, Rule, RuleError, people};
 pub use settings::{Gated, Settings};
-pub use sql::{Unannounced, announced, unannounced, unannounced_tenants};
-pub use types::{Action, ActionRecipient, Cause, Event, NewAction, RiskTier, Source, Status, principal};
+pub use sql::{SessionPieces, Unannounced, announced, unannounced, unannounced_tenants};
+pub use types::{Action, ActionRecipient, Cause, Event, Filter, NewAction, RiskTier, Source, Status, principal};
 pub use worker::{ApprovalParts, start};

@@ -1,4 +1,4 @@
-//! Standing rules: which calls of a gated tool a person allows in advance. Pure; rows are in `standing.rs`.
+//! Standing rules: which calls of a gated tool a person allows in advance. Pure; their rows are in `sql/rules.rs`.
 
 use std::collections::BTreeMap;
 

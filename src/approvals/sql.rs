@@ -1,71 +1,37 @@
-//! The statements on what waits for a person: what its owner was told of, was shown, and decided.
+//! The statements on what waits for a person: what its owner was told of, was shown, and decided, and what came of it.
 
+mod actions;
+mod announced;
+mod calls;
 mod decisions;
+mod events;
+mod rules;
 
-use jiff::Timestamp;
-use uuid::Uuid;
+use store::StoreError;
 
-use super::types::Action;
-use base::TenantId;
-use store::{Database, StoreError, Tx};
-
+pub(super) use actions::{
+    ParkedRow, any_of, asked_before, count_waiting, expire, latest_like, list, one, park, to_suggest_from,
+};
+pub use announced::{Unannounced, announced, unannounced, unannounced_tenants};
+pub(super) use calls::{ApprovedRow, SettledCall, claim, hand_back, handed_back, next_ended, owner_waits, settle};
 pub(super) use decisions::{Decision, decide, note_shown, pages_shown, waiting};
+pub(super) use events::{NewEvent, events_of, note};
+pub(super) use rules::{NewRule, create_rule, one_rule, revoke_rule, rules, use_up};
 
-/// What an owner is to be told.
-#[derive(Clone, Debug)]
-pub struct Unannounced {
-    /// When they were told of something last.
-    pub last: Option<Timestamp>,
-    /// Those that are new first, each the oldest first.
-    pub calls: Vec<Action>,
+/// How statements here look at the sessions of a butler, whose tables belong to crates above this one. Each makes a
+/// piece of SQL of its owner's, for a schema and a session that is SQL itself.
+#[derive(Clone, Copy)]
+pub struct SessionPieces {
+    /// The other sessions that tried the same work, as a query of their ids.
+    pub earlier_tries: fn(&str, &str) -> String,
+    /// Whether the owner waits in the conversation that the session deals with; null where it deals with none.
+    pub owner_waits: fn(&str, &str) -> String,
 }
 
 fn failed_to(what: &'static str) -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query(what)
 }
 
-fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
-    failed_to("showing the owner what waits")
-}
-
-/// Whose calls wait unannounced.
-pub async fn unannounced_tenants(db: &Database) -> Result<Vec<TenantId>, StoreError> {
-    let sql = "SELECT DISTINCT tenant_id FROM shared.pending_actions WHERE status = 'pending' AND announced_at IS NULL";
-    let mut lease = db.every_tenant().await?;
-    let rows = lease.query(sql, &[]).await.map_err(failed())?;
-    Ok(rows.iter().filter_map(|row| TenantId::new(row.get("tenant_id")).ok()).collect())
-}
-
-/// What the tenant's owner is to be told, at most so many calls: those that they were not told of, and with one of a
-/// proposal all of it. Until the transaction ends, nobody else tells them.
-pub async fn unannounced(
-    tx: &mut Tx<'_>,
-    tenant: &TenantId,
-    now: Timestamp,
-    most: i64,
-) -> Result<Unannounced, StoreError> {
-    let name = tenant.as_str();
-    let sql = "SELECT pg_advisory_xact_lock(hashtextextended('shared.pending_actions ' || $1, 0))";
-    tx.execute(sql, &[&name]).await.map_err(failed())?;
-    let sql =
-        "SELECT max(announced_at) AS last FROM shared.pending_actions WHERE tenant_id = $1 AND announced_at <= $2";
-    let last = tx.query_opt(sql, &[&name, &now]).await.map_err(failed())?.and_then(|row| row.get("last"));
-    let sql = format!(
-        "SELECT {} FROM shared.pending_actions
-         WHERE tenant_id = $1 AND status = 'pending'
-           AND (announced_at IS NULL OR proposal IN (SELECT proposal FROM shared.pending_actions
-                WHERE tenant_id = $1 AND status = 'pending' AND announced_at IS NULL AND proposal IS NOT NULL))
-         ORDER BY announced_at IS NOT NULL, seq LIMIT $2",
-        Action::COLUMNS
-    );
-    let rows = tx.query(&sql, &[&name, &most]).await.map_err(failed())?;
-    Ok(Unannounced { last, calls: rows.iter().map(Action::of_row).collect() })
-}
-
-/// Notes that the owner is told of these calls.
-pub async fn announced(tx: &mut Tx<'_>, calls: &[Action], now: Timestamp) -> Result<(), StoreError> {
-    let ids: Vec<Uuid> = calls.iter().map(|call| call.id).collect();
-    let sql = "UPDATE shared.pending_actions SET announced_at = $2 WHERE id = ANY($1) AND announced_at IS NULL";
-    tx.execute(sql, &[&ids, &now]).await.map_err(failed())?;
-    Ok(())
+pub(super) fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    failed_to("looking after approvals")
 }

@@ -1,39 +1,16 @@
-//! The rows of standing rules.
+//! Making, ending and suggesting standing rules.
 
 use serde_json::{Value, json};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::actions::{Actions, DecideError, failed, note};
+use super::actions::{Actions, DecideError};
 use super::decisions::seen_whole;
 use super::gate::ApprovalGate;
 use super::rules::{Constraints, Draft, Rule, suggested};
+use super::sql::{self, NewEvent, NewRule, failed};
 use super::types::RiskTier;
-use base::{TenantId, Trust};
+use base::TenantId;
 use store::StoreError;
-
-const COLUMNS: &str =
-    "id, butler, tool_name, arg_constraints, description, created_from, created_by, created_at, expires_at,
-    max_uses, use_count, active, trust, also_influenced_by";
-
-fn rule(row: &Row) -> Rule {
-    Rule {
-        id: row.get(0),
-        butler: row.get(1),
-        tool_name: row.get(2),
-        arg_constraints: row.get(3),
-        description: row.get(4),
-        created_from: row.get(5),
-        created_by: row.get(6),
-        created_at: row.get(7),
-        expires_at: row.get(8),
-        max_uses: row.get(9),
-        use_count: row.get(10),
-        active: row.get(11),
-        trust: Trust::from_name(row.get(12)),
-        also_influenced_by: row.get(13),
-    }
-}
 
 impl Actions {
     /// Makes a rule for a tool of this tier.
@@ -56,37 +33,28 @@ impl Actions {
             // The rule is for just what it does, so whoever makes it must have seen that.
             seen_whole(&mut tx, tenant, &action, actor).await?;
         }
-        let sql = format!(
-            "INSERT INTO shared.approval_rules (id, tenant_id, butler, tool_name, arg_constraints, description,
-                 created_from, created_by, created_at, expires_at, max_uses, also_influenced_by, trust)
-             VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11, $12,
-                     coalesce((SELECT trust FROM shared.pending_actions WHERE id = $7 AND tenant_id = $2), 'owner'))
-             RETURNING {COLUMNS}"
-        );
-        let row = tx
-            .query(
-                &sql,
-                &[
-                    &Uuid::now_v7(),
-                    &tenant.as_str(),
-                    &butler,
-                    &draft.tool_name,
-                    &draft.constraints.write(),
-                    &draft.description,
-                    &draft.created_from,
-                    &actor,
-                    &self.clock.now(),
-                    &draft.expires_at,
-                    &draft.max_uses,
-                    &draft.also_influenced_by,
-                ],
-            )
-            .await
-            .map_err(failed())?;
-        let made = rule(&row[0]);
-        let meta = json!({"tool": made.tool_name});
-        note(&mut tx, tenant, draft.created_from, Some(made.id), "rule_created", actor, Some(&made.description), meta)
-            .await?;
+        let new = NewRule {
+            butler,
+            tool: &draft.tool_name,
+            constraints: &draft.constraints.write(),
+            description: &draft.description,
+            created_from: draft.created_from,
+            created_by: actor,
+            created_at: self.clock.now(),
+            expires_at: draft.expires_at,
+            max_uses: draft.max_uses,
+            also_influenced_by: &draft.also_influenced_by,
+        };
+        let made = sql::create_rule(&mut tx, tenant, &new).await?;
+        let created = NewEvent {
+            action: draft.created_from,
+            rule: Some(made.id),
+            what: "rule_created",
+            actor,
+            reason: Some(&made.description),
+            meta: json!({"tool": made.tool_name}),
+        };
+        sql::note(&mut tx, tenant, &created).await?;
         tx.commit().await.map_err(failed())?;
         Ok(made)
     }
@@ -99,32 +67,23 @@ impl Actions {
         tool: Option<&str>,
         active_only: bool,
     ) -> Result<Vec<Rule>, StoreError> {
-        let sql = format!(
-            "SELECT {COLUMNS} FROM shared.approval_rules
-             WHERE tenant_id = $1 AND ($2::text IS NULL OR butler = $2) AND ($3::text IS NULL OR tool_name = $3)
-               AND (active OR NOT $4) ORDER BY created_at DESC, id"
-        );
-        let mut lease = self.db.shared(tenant).await?;
-        let rows = lease.read(&sql, &[&tenant.as_str(), &butler, &tool, &active_only]).await.map_err(failed())?;
-        Ok(rows.iter().map(rule).collect())
+        sql::rules(&mut self.db.shared(tenant).await?, tenant, (butler, tool), active_only).await
     }
 
     /// One rule.
     pub async fn rule(&self, tenant: &TenantId, id: Uuid) -> Result<Option<Rule>, StoreError> {
-        let sql = format!("SELECT {COLUMNS} FROM shared.approval_rules WHERE tenant_id = $1 AND id = $2");
-        let mut lease = self.db.shared(tenant).await?;
-        let rows = lease.read(&sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
-        Ok(rows.first().map(rule))
+        sql::one_rule(&mut self.db.shared(tenant).await?, tenant, id).await
     }
 
     /// Ends a rule. `false`: it does not stand.
     pub async fn revoke_rule(&self, tenant: &TenantId, id: Uuid, actor: &str) -> Result<bool, StoreError> {
         let mut lease = self.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
-        let sql = "UPDATE shared.approval_rules SET active = false WHERE id = $1 AND tenant_id = $2 AND active";
-        let ended = tx.execute(sql, &[&id, &tenant.as_str()]).await.map_err(failed())? == 1;
+        let ended = sql::revoke_rule(&mut tx, tenant, id).await?;
         if ended {
-            note(&mut tx, tenant, None, Some(id), "rule_revoked", actor, None, json!({})).await?;
+            let (what, meta) = ("rule_revoked", json!({}));
+            let revoked = NewEvent { action: None, rule: Some(id), what, actor, reason: None, meta };
+            sql::note(&mut tx, tenant, &revoked).await?;
         }
         tx.commit().await.map_err(failed())?;
         Ok(ended)
@@ -136,14 +95,11 @@ impl Actions {
         tenant: &TenantId,
         action: Uuid,
     ) -> Result<(String, String, RiskTier, Constraints), DecideError> {
-        let mut lease = self.db.shared(tenant).await?;
-        let sql = "SELECT butler, tool_name, risk_tier, tool_args, args_shown FROM shared.pending_actions
-                   WHERE id = $1 AND tenant_id = $2";
-        let row = lease.query_opt(sql, &[&action, &tenant.as_str()]).await.map_err(failed())?;
+        let row = sql::to_suggest_from(&mut self.db.shared(tenant).await?, tenant, action).await?;
         let row = row.ok_or(DecideError::Unknown(action))?;
-        let args: Value = serde_json::from_str(row.get(3)).unwrap_or_default();
-        let constraints = suggested(&args.as_object().cloned().unwrap_or_default(), &row.get(4));
-        Ok((row.get(0), row.get(1), RiskTier::from_name(row.get(2)), constraints))
+        let args: Value = serde_json::from_str(&row.tool_args).unwrap_or_default();
+        let constraints = suggested(&args.as_object().cloned().unwrap_or_default(), &row.args_shown);
+        Ok((row.butler, row.tool_name, RiskTier::from_name(&row.risk_tier), constraints))
     }
 }
 

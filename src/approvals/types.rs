@@ -6,7 +6,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use sha2::{Digest, Sha256};
 use strum::{EnumString, IntoStaticStr, VariantArray};
-use tokio_postgres::Row;
 use uuid::Uuid;
 
 use base::text::plain_identity;
@@ -212,40 +211,14 @@ pub struct Action {
     pub execution_result: Option<Value>,
 }
 
-impl Action {
-    pub(crate) const COLUMNS: &str = "id, butler, session_id, tool_name, args_shown, args_sha256, agent_summary, why, cause,
-        exposure, risk_tier, status, requested_at, expires_at, decided_by, decided_at, decision_reason, approval_rule_id,
-        execution_result, trust, recipient, sources, proposal, tool_args";
-
-    pub(crate) fn of_row(row: &Row) -> Self {
-        let (shown, exact): (Value, &str) = (row.get(4), row.get(23));
-        Self {
-            hidden: hidden(&shown, exact),
-            recipient: row.get::<_, Option<Value>>(20).and_then(|value| serde_json::from_value(value).ok()),
-            sources: serde_json::from_value(row.get(21)).unwrap_or_default(),
-            proposal: row.get(22),
-            id: row.get(0),
-            butler: row.get(1),
-            session_id: row.get(2),
-            tool_name: row.get(3),
-            tool_args: shown,
-            args_sha256: row.get(5),
-            agent_summary: row.get(6),
-            why: row.get(7),
-            cause: Cause::from_name(row.get(8)),
-            exposure: row.get(9),
-            risk_tier: RiskTier::from_name(row.get(10)),
-            status: Status::from_name(row.get(11)).unwrap_or(Status::Abandoned),
-            requested_at: row.get(12),
-            expires_at: row.get(13),
-            decided_by: row.get(14),
-            decided_at: row.get(15),
-            decision_reason: row.get(16),
-            approval_rule_id: row.get(17),
-            execution_result: row.get(18),
-            trust: Trust::from_name(row.get(19)),
-        }
-    }
+/// Which wishes to list. Nothing set: all of them.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    pub butler: Option<String>,
+    pub status: Option<Status>,
+    pub tool_name: Option<String>,
+    pub rule: Option<Uuid>,
+    pub since: Option<Timestamp>,
 }
 
 /// Something that happened to a wish or a rule.
@@ -286,7 +259,7 @@ fn hidden_value(value: &Value) -> String {
 }
 
 /// The arguments that are not shown as they are. What differs from what is called is hidden, whatever it says.
-fn hidden(shown: &Value, exact: &str) -> Vec<String> {
+pub(super) fn hidden(shown: &Value, exact: &str) -> Vec<String> {
     let exact: Value = serde_json::from_str(exact).unwrap_or_default();
     let members = shown.as_object().into_iter().flatten();
     members.filter(|(name, value)| exact.get(*name) != Some(*value)).map(|(name, _)| name.clone()).collect()

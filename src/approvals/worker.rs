@@ -9,14 +9,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::actions::{failed, note};
 use super::gate::ApprovalGate;
+use super::sql::{self, ApprovedRow, NewEvent, SettledCall, failed};
 use super::types::{ActionRecipient, Cause, Status, args_sha256};
 use access::{Caller, approval_label};
 use base::{HumanDuration, Label, RequestContext, SessionId, TenantId, Trust, crash};
-use store::{
-    Also, Claim, Claimed, Database, Handler, Queue, QueueOptions, QueueTable, RunningQueue, StoreError, Tx, Verdict,
-};
+use store::{Claim, Claimed, Database, Handler, Queue, QueueOptions, QueueTable, RunningQueue, StoreError, Verdict};
+use tools::sql::calls;
 use tools::{EgressRecipient, Reply, ToolError, ToolSet};
 
 /// Rows are looked for this often even if nobody says that there are any: wishes expire by themselves.
@@ -59,24 +58,9 @@ struct Worker {
     table: QueueTable,
 }
 
-store::row! {
-    /// A call that was let through.
-    struct Approved {
-        id: Uuid,
-        tenant_id: String,
-        session_id: Uuid,
-        tool_name: String,
-        tool_args: String,
-        args_sha256: String,
-        request: Value,
-        cause: String,
-        recipient: Option<Value>,
-    }
-}
-
 /// The call, as it can be made.
 struct Call {
-    row: Approved,
+    row: ApprovedRow,
     tenant: TenantId,
     /// `None`: in no form that is known here.
     request: Option<RequestContext>,
@@ -128,12 +112,8 @@ impl Handler for Worker {
 
     async fn claim(&self, in_hand: &[Uuid]) -> Result<Option<Claimed<Call>>, StoreError> {
         let (id, mut lease) = (Uuid::now_v7(), self.db().every_tenant().await?);
-        let columns = "q.id, q.tenant_id, q.session_id, q.tool_name, q.tool_args, q.args_sha256, q.request, q.cause, \
-                       q.recipient";
-        let also = Also::default();
-        let rows =
-            self.table.claim(&mut lease, (id, self.node()), (1, in_hand), also, columns).await.map_err(failed())?;
-        let Some(row) = rows.first().map(Approved::from) else { return Ok(None) };
+        let row = sql::claim(&mut lease, &self.table, (id, self.node()), in_hand).await?;
+        let Some(row) = row else { return Ok(None) };
         let tenant = TenantId::new(&row.tenant_id).map_err(|e| StoreError::Unexpected(e.to_string()))?;
         let request = serde_json::from_value(row.request.clone()).ok();
         let claim = Claim { row: row.id, id };
@@ -167,20 +147,15 @@ impl Handler for Worker {
         let executed = (end.to == Status::Executed).then(|| actions.clock.now());
         let mut lease = actions.db.shared(tenant).await?;
         let mut tx = lease.begin().await.map_err(failed())?;
-        let sql = self.table.settling(
-            "status = $3, execution_result = $4, executed_at = $5, trust = $6,
-             request = request || jsonb_build_object('trust', $6::text, 'audience', to_jsonb($7::text[]))",
-        );
-        let (trust, audience) = (label.trust.as_str(), label.audience.names());
-        let params: store::Params<'_> =
-            &[&claim.row, &claim.id, &end.to.as_str(), &end.result, &executed, &trust, &audience];
-        if tx.execute(&sql, params).await.map_err(failed())? == 0 {
+        let settled = SettledCall { to: end.to, result: &end.result, executed_at: executed, label: &label };
+        if !sql::settle(&mut tx, &self.table, claim, &settled).await? {
             tx.rollback().await.map_err(failed())?;
             return Ok(false);
         }
         // Of an error nothing is kept here: it may quote what was hidden in the arguments.
         let meta = json!({"success": end.result["success"]});
-        note(&mut tx, tenant, Some(claim.row), None, end.what, "butlerd", None, meta).await?;
+        let (action, actor) = (Some(claim.row), "butlerd");
+        sql::note(&mut tx, tenant, &NewEvent { action, rule: None, what: end.what, actor, reason: None, meta }).await?;
         crash::point("approval.settling");
         tx.commit().await.map_err(failed())?;
         if end.to == Status::Abandoned {
@@ -250,7 +225,7 @@ impl Worker {
     /// Whether what the arguments name, a person or a contact, has come to mean another address since it was shown.
     async fn reaches_another(
         &self,
-        row: &Approved,
+        row: &ApprovedRow,
         args: &Map<String, Value>,
         caller: &Caller,
     ) -> Result<bool, ToolError> {
@@ -276,9 +251,7 @@ impl Worker {
     async fn was_made(&self, call: &Call) -> Result<bool, StoreError> {
         self.parts.tools.flush_audit().await;
         let mut lease = self.parts.gate.store.tenant(&call.tenant).await?;
-        let sql = "SELECT 1 FROM tool_calls WHERE session_id = $1 AND caller = $2 AND outcome = 'ok'";
-        let rows = lease.read(sql, &[&call.row.session_id, &approval_label(call.row.id)]).await.map_err(failed())?;
-        Ok(!rows.is_empty())
+        calls::went_well(&mut lease, call.row.session_id, &approval_label(call.row.id)).await
     }
 
     /// Tells the butler how one of its wishes ended, by a new session. `false`: there is none to tell of.
@@ -286,50 +259,23 @@ impl Worker {
         let actions = &self.parts.gate.actions;
         let mut lease = actions.db.every_tenant().await?;
         let mut tx = lease.begin().await.map_err(failed())?;
-        let row = tx
-            .query_opt(
-                "SELECT id, tool_name, args_shown, status, decision_reason, execution_result, request, decided_by
-                 FROM shared.pending_actions
-                 WHERE butler = $1 AND handed_back_at IS NULL AND status IN ('rejected', 'expired', 'executed', 'abandoned')
-                 ORDER BY seq LIMIT 1 FOR UPDATE SKIP LOCKED",
-                &[&self.butler()],
-            )
-            .await
-            .map_err(failed())?;
-        let Some(row) = row else {
+        let Some(row) = sql::next_ended(&mut tx, self.butler()).await? else {
             tx.rollback().await.map_err(failed())?;
             return Ok(false);
         };
-        let id: Uuid = row.get(0);
-        let (tool, status): (String, String) = (row.get(1), row.get(3));
-        let result: Option<Value> = row.get(5);
-        let request: Value = row.get(6);
         // The owner waits for what came of it only where it was the owner who had asked.
-        let waits = self.waits(&mut tx, id).await?;
-        let data = json!({"action_id": id, "tool": tool, "arguments": row.get::<_, Value>(2), "status": status,
-                          "reason": row.get::<_, Option<String>>(4), "outcome": result});
-        let prompt = told(&tool, &status, result.as_ref());
-        let sql = "SELECT shared.hand_back($1, $2, $3, $4, $5)";
-        tx.query(sql, &[&self.butler(), &request, &waits, &prompt, &data]).await.map_err(failed())?;
-        let sql = "UPDATE shared.pending_actions SET handed_back_at = $2 WHERE id = $1";
-        tx.execute(sql, &[&id, &actions.clock.now()]).await.map_err(failed())?;
+        let gate = &self.parts.gate;
+        let owner_waits = (gate.pieces.owner_waits)(gate.store.schema(), "a.session_id");
+        let waits = sql::owner_waits(&mut tx, row.id, &owner_waits).await?;
+        let data = json!({"action_id": row.id, "tool": row.tool_name, "arguments": row.args_shown,
+                          "status": row.status, "reason": row.decision_reason, "outcome": row.execution_result});
+        let prompt = told(&row.tool_name, &row.status, row.execution_result.as_ref());
+        sql::hand_back(&mut tx, self.butler(), (&row.request, waits), (&prompt, &data)).await?;
+        sql::handed_back(&mut tx, row.id, actions.clock.now()).await?;
         crash::point("approval.handing_back");
         tx.commit().await.map_err(failed())?;
         crash::point("approval.handed_back");
         Ok(true)
-    }
-
-    /// Whether the owner waits in the conversation that the wish came out of.
-    async fn waits(&self, tx: &mut Tx<'_>, action: Uuid) -> Result<bool, StoreError> {
-        let sql = format!(
-            "SELECT coalesce((r.route ->> 'interactive')::boolean, false)
-                    AND r.route #>> '{{request_context,trust}}' IN ('owner', 'system')
-             FROM shared.pending_actions a
-             JOIN \"{schema}\".sessions s ON s.id = a.session_id
-             JOIN \"{schema}\".route_inbox r ON r.id = s.route_id WHERE a.id = $1",
-            schema = self.parts.gate.store.schema()
-        );
-        Ok(tx.query_opt(&sql, &[&action]).await.map_err(failed())?.is_some_and(|row| row.get(0)))
     }
 }
 

@@ -5,6 +5,7 @@ use jiff::Timestamp;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
+use approvals::SessionPieces;
 use base::{Label, TenantId};
 use inbox::{End, HandedWork, Settlement, Withdrawn};
 use store::{Aged, Claim, Lease, Params, StoreError, Tx};
@@ -15,6 +16,19 @@ pub(super) const OLD_ROUTES: &[Aged] = &[
     Aged { table: "route_inbox", old: "settled_at < $1" },
     Aged { table: "asks", old: "asked_at < $1 AND state NOT IN ('open', 'late')" },
 ];
+
+/// How statements on what waits for approval look at a butler's sessions, and at what these deal with.
+pub const SESSION_PIECES: SessionPieces = SessionPieces { earlier_tries: sessions::sql::earlier_tries, owner_waits };
+
+/// Whether the owner waits in the conversation that a session deals with. `session` is SQL.
+fn owner_waits(schema: &str, session: &str) -> String {
+    format!(
+        "(SELECT coalesce((r.route ->> 'interactive')::boolean, false)
+                 AND r.route #>> '{{request_context,trust}}' IN ('owner', 'system')
+          FROM \"{schema}\".route_inbox r WHERE r.id = {})",
+        sessions::sql::route_of(schema, session)
+    )
+}
 
 /// What butlers keep of what was handed to them, and of what they asked.
 pub struct HandedRows;

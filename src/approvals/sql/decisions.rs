@@ -3,6 +3,7 @@
 use jiff::Timestamp;
 use uuid::Uuid;
 
+use super::actions::{COLUMNS, action};
 use super::failed_to;
 use crate::types::{Action, Status};
 use base::TenantId;
@@ -21,13 +22,12 @@ pub(crate) async fn waiting(
     now: Timestamp,
 ) -> Result<Vec<Action>, StoreError> {
     let sql = format!(
-        "SELECT {} FROM shared.pending_actions
+        "SELECT {COLUMNS} FROM shared.pending_actions
          WHERE tenant_id = $1 AND (id = $2 OR proposal = $3) AND status = 'pending' AND expires_at > $4
-         ORDER BY seq FOR UPDATE",
-        Action::COLUMNS
+         ORDER BY seq FOR UPDATE"
     );
     let rows = tx.query(&sql, &[&tenant.as_str(), &id, &proposal, &now]).await.map_err(failed())?;
-    Ok(rows.iter().map(Action::of_row).collect())
+    Ok(rows.iter().map(action).collect())
 }
 
 /// A decision on one that waits, as its row has it.
@@ -42,12 +42,11 @@ pub(crate) struct Decision<'a> {
 pub(crate) async fn decide(tx: &mut Tx<'_>, id: Uuid, decision: &Decision<'_>) -> Result<Option<Action>, StoreError> {
     let sql = format!(
         "UPDATE shared.pending_actions SET status = $2, decided_by = $3, decided_at = $4, decision_reason = $5
-         WHERE id = $1 RETURNING {}",
-        Action::COLUMNS
+         WHERE id = $1 RETURNING {COLUMNS}"
     );
     let Decision { to, actor, reason, at } = decision;
     let row = tx.query_opt(&sql, &[&id, &to.as_str(), actor, at, reason]).await.map_err(failed())?;
-    Ok(row.as_ref().map(Action::of_row))
+    Ok(row.as_ref().map(action))
 }
 
 /// Notes that pages of a call, as it looks now, were shown to somebody who may decide on it.

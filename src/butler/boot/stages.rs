@@ -15,6 +15,7 @@ use crate::quarantine::quarantine_tools;
 use crate::routed::{self, RoutedParts, ask_tools, route_execute};
 use crate::services::HouseholdServices;
 use crate::session_start::SessionStart;
+use crate::sql::SESSION_PIECES;
 use crate::tools::self_tools;
 use access::credentials::Credentials;
 use approvals::{Actions, ApprovalGate, ApprovalParts, OthersMay, Settings};
@@ -407,7 +408,7 @@ fn approval_gate(
         known_may_learn: services.config.people.known_may_learn.iter().any(|name| name == config.name.as_str()),
     };
     let actions = Actions::new(&services.db, &services.clock);
-    Ok(ApprovalGate::new(&config.name, store, actions, (settings, others), call))
+    Ok(ApprovalGate::new(&config.name, store, actions, (settings, others), SESSION_PIECES, call))
 }
 
 fn address(services: &HouseholdServices, config: &ButlerConfig) -> SocketAddr {

@@ -5,6 +5,7 @@ mod events;
 mod log;
 mod old;
 mod shown;
+mod tries;
 
 pub use ended::{EndedRow, ended, remembered};
 pub use events::{EventRow, events_of};
@@ -14,6 +15,7 @@ pub use old::{EVENTS, delete_before, delete_unused_prompts};
 pub(super) use shown::{
     PROMPT, PromptRow, RUNS, RunRow, Sums, TRACES, TRUST, all_sums, by_day, by_model, newest, of_traces, one, top,
 };
+pub use tries::{TryRow, Work, earlier_tries, tries_at};
 
 use uuid::Uuid;
 

@@ -79,6 +79,13 @@ pub async fn outside_of_sessions(
     Ok(rows.iter().map(LoggedCall::from).collect())
 }
 
+/// Whether a call that a session made as this caller went well. Its row is committed with its effect.
+pub async fn went_well(lease: &mut Lease, session: Uuid, caller: &str) -> Result<bool, StoreError> {
+    let sql = "SELECT 1 FROM tool_calls WHERE session_id = $1 AND caller = $2 AND outcome = 'ok'";
+    let rows = lease.read(sql, &[&session, &caller]).await;
+    Ok(!rows.map_err(StoreError::query("looking for a call on record"))?.is_empty())
+}
+
 /// How many calls of a session are on record.
 pub async fn count(lease: &mut Lease, session: Uuid) -> Result<i64, StoreError> {
     let rows = lease.read("SELECT count(*) FROM tool_calls WHERE session_id = $1", &[&session]).await;

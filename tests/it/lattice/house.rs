@@ -141,7 +141,8 @@ impl House {
             };
             let actions = Actions::new(&db, &clock);
             let settings = Settings::read(None).expect("the defaults");
-            let gate = ApprovalGate::new(&name, &store, actions, (settings, others), Arc::new(|| ()));
+            let gate =
+                ApprovalGate::new(&name, &store, actions, (settings, others), butler::SESSION_PIECES, Arc::new(|| ()));
             let auditor = Auditor::start(store.clone(), sessions::sql::STATEMENTS);
             sets.push(builder.build(name.clone(), store.clone(), auditor, metrics.of("lattice"), Arc::new(gate)));
         }
