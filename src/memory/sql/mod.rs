@@ -70,10 +70,15 @@ fn store_error(e: ToolError) -> StoreError {
     }
 }
 
+/// Takes the lock under which memories are compared and written. What is read after it is all there is.
+pub async fn take_lock(tx: &mut dyn Rows) -> Result<(), StoreError> {
+    tx.rows("SELECT memory_lock()", &[]).await.map(drop)
+}
+
 /// Takes the lock under which memories are compared and written. Returns how far the transaction is believed.
 pub(crate) async fn lock(tx: &mut dyn Rows) -> Result<String, WriteError> {
     // Two statements: what is read after the lock must be read after it was taken.
-    tx.rows("SELECT memory_lock()", &[]).await?;
+    take_lock(tx).await?;
     let rows = tx.rows("SELECT shared.trust()", &[]).await?;
     Ok(rows.first().map(|r| r.get(0)).unwrap_or_default())
 }
@@ -114,10 +119,10 @@ pub(crate) async fn patch(tx: &mut dyn Rows, kind: Kind, id: Uuid, given: Value)
 }
 
 /// Ties two memories, unless they are tied so already.
-pub async fn link(tx: &mut dyn Rows, from: (Kind, Uuid), to: (Kind, Uuid), how: &str) -> Result<(), WriteError> {
+pub async fn link(tx: &mut dyn Rows, from: (Kind, Uuid), to: (Kind, Uuid), how: &str) -> Result<(), StoreError> {
     tx.rows("SELECT memory_link($1, $2, $3, $4, $5)", &[&from.0.as_str(), &from.1, &to.0.as_str(), &to.1, &how])
-        .await?;
-    Ok(())
+        .await
+        .map(drop)
 }
 
 /// A memory that is there and was not forgotten.

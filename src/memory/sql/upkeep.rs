@@ -1,8 +1,10 @@
 //! What keeps memory in order: fading, cleaning, counting, and what the owner takes out and brings in.
 
+use base::TenantId;
 use memory_index::Kind;
 use serde_json::Value;
 use store::{Lease, StoreError};
+use tools::{ToolCall, ToolError};
 use uuid::Uuid;
 
 use super::Rows;
@@ -32,6 +34,34 @@ pub async fn fade(
     Ok(row.map_err(StoreError::query("letting memories fade"))?.as_ref().map(Faded::from))
 }
 
+/// Memories whose tenants are looked for.
+#[derive(Clone, Copy, Debug)]
+pub enum Held {
+    /// Facts or rules.
+    Believed,
+    Episodes,
+    /// Facts that were not yet compared with others.
+    Uncompared,
+}
+
+/// Whose memories there are in a schema, of those of every tenant that the lease sees.
+pub async fn tenants(lease: &mut Lease, schema: &str, held: Held) -> Result<Vec<TenantId>, StoreError> {
+    let of = |rows: &str| format!("SELECT DISTINCT tenant_id FROM \"{schema}\".{rows}");
+    let those = match held {
+        Held::Believed => format!("{} UNION {}", of("memory_facts"), of("memory_rules")),
+        Held::Episodes => of("memory_episodes"),
+        Held::Uncompared => of("memory_facts WHERE compared = 'pending' AND forgotten_at IS NULL"),
+    };
+    let rows = lease.read(&format!("{those} ORDER BY 1"), &[]).await;
+    let rows = rows.map_err(StoreError::query("looking for those who remember"))?;
+    Ok(rows.iter().filter_map(|row| TenantId::new(row.get("tenant_id")).ok()).collect())
+}
+
+/// Notes that these memories were called to mind, as the call's effect.
+pub async fn touch(call: &ToolCall, ids: &[Uuid]) -> Result<(), ToolError> {
+    call.effect("SELECT memory_touch($1::uuid[])", &[&ids]).await.map(drop)
+}
+
 store::row! {
     /// Which episodes were taken away.
     pub struct Cleaned {
@@ -52,6 +82,12 @@ pub async fn clean(from: &mut dyn Rows, schema: &str, capacity: u32, most: i32) 
 /// How much is remembered, in which states.
 pub async fn stats(from: &mut dyn Rows, scope: Option<&str>) -> Result<Value, StoreError> {
     Ok(from.rows("SELECT memory_stats($1)", &[&scope]).await?.first().map(|r| r.get(0)).unwrap_or_default())
+}
+
+/// The predicates that are on record: the name of each, and what is shown of it.
+pub async fn predicates(from: &mut dyn Rows) -> Result<Vec<(String, Value)>, StoreError> {
+    let sql = "SELECT p.name, to_jsonb(p) - '{tenant_id,trust,created_at}'::text[] AS shown FROM memory_predicates p";
+    Ok(from.rows(sql, &[]).await?.iter().map(|row| (row.get("name"), row.get("shown"))).collect())
 }
 
 /// How the jobs of these names stand.

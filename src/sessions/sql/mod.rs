@@ -3,6 +3,7 @@
 mod ended;
 mod events;
 mod log;
+mod memory;
 mod old;
 mod shown;
 mod tries;
@@ -11,6 +12,7 @@ pub use ended::{EndedRow, ended, remembered};
 pub use events::{EventRow, events_of};
 pub(super) use events::{PART_OF_EVENTS, SessionEnd, end_of};
 pub(super) use log::{CHILD, CLOSE, ClosedRow, INTERRUPT, OPEN, OpenRow, RUNNING, SPENT};
+pub use memory::{source, told_by_memory};
 pub use old::{EVENTS, delete_before, delete_unused_prompts};
 pub(super) use shown::{
     PROMPT, PromptRow, RUNS, RunRow, Sums, TRACES, TRUST, all_sums, by_day, by_model, newest, of_traces, one, top,

@@ -11,10 +11,11 @@ use uuid::Uuid;
 use super::answer::{self, Learned, Skipped};
 use super::ask::AskError;
 use super::prompt::KnownMemories;
-use super::sql::Episode;
+use super::sql::{Episode, claimed, consolidated};
 use base::{RequestContext, SessionId, crash};
 use memory::Memory;
 use memory::sql::known::KnownFact;
+use memory::sql::link;
 use memory::write::{
     self, Edit, Kind, NewFact, NewRule, Origin, Outcome, Permanence, Vector, WriteError, store_fact, store_rule,
 };
@@ -83,8 +84,7 @@ pub(super) async fn write(
     let mut lease = memory.store.lease(request).await?;
     let mut tx = lease.begin().await.map_err(StoreError::query(STEP))?;
     let ids: Vec<Uuid> = part.iter().map(|e| e.id).collect();
-    let rows = tx.query("SELECT memory_claimed($1, $2)", &[claim, &ids]).await.map_err(StoreError::query(STEP))?;
-    let live: HashSet<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+    let live = claimed(&mut tx, *claim, &ids).await?;
     if live.is_empty() {
         // All were forgotten meanwhile, or somebody else has taken them over.
         tx.rollback().await.map_err(StoreError::query(STEP))?;
@@ -123,7 +123,7 @@ pub(super) async fn write(
     }
     let Page { mut tx, live, wrote, .. } = page;
     let settled: Vec<Uuid> = live.into_iter().collect();
-    tx.execute("SELECT memory_consolidated($1, $2)", &[claim, &settled]).await.map_err(StoreError::query(STEP))?;
+    consolidated(&mut tx, *claim, &settled).await?;
     crash::point("memory.before_settle");
     tx.commit().await.map_err(StoreError::query(STEP))?;
     drop(lease);
@@ -202,12 +202,12 @@ impl Page<'_, '_> {
     /// Ties a memory to the episodes that say so.
     async fn evidence(&mut self, kind: Kind, id: Uuid, outcome: Outcome, evidence: &[Uuid]) -> Result<(), AskError> {
         for episode in evidence {
-            let sql = match outcome {
-                Outcome::Stored => "SELECT memory_link($1, $2, 'episode', $3, 'derived_from')",
-                Outcome::Confirmed => "SELECT memory_link('episode', $3, $1, $2, 'supports')",
+            let (memory, episode) = ((kind, id), (Kind::Episode, *episode));
+            match outcome {
+                Outcome::Stored => link(&mut self.tx, memory, episode, "derived_from").await?,
+                Outcome::Confirmed => link(&mut self.tx, episode, memory, "supports").await?,
                 Outcome::Known | Outcome::Repeated => return Ok(()),
-            };
-            self.tx.query(sql, &[&kind.as_str(), &id, episode]).await.map_err(StoreError::query(STEP))?;
+            }
         }
         Ok(())
     }

@@ -10,7 +10,7 @@ use super::every_tenant;
 use crate::{Job, JobCall, JobFailure};
 use base::TenantId;
 use memory::Memory;
-use memory::sql::upkeep::{self, Cleaned as Taken};
+use memory::sql::upkeep::{self, Cleaned as Taken, Held};
 use store::{Database, StoreError};
 
 /// So many go in one transaction, for which writers wait.
@@ -53,7 +53,7 @@ impl Job for Cleanup {
             }
         };
         let mut all = Cleaned::default();
-        for tenant in every_tenant(call.db, self.memory.store.schema(), call.tenant, &["memory_episodes"]).await? {
+        for tenant in every_tenant(call.db, self.memory.store.schema(), call.tenant, Held::Episodes).await? {
             self.clean(call.db, &tenant, capacity, &mut all).await?;
         }
         Ok(all.to_string())

@@ -19,6 +19,7 @@ use super::sql::TRIES;
 use crate::JobCall;
 use base::{TenantId, Trust, crash};
 use memory::sql::compare::note;
+use memory::sql::upkeep::Held;
 use memory::write::{Origin, WriteError, merge_facts};
 use memory::{Memory, make_missing};
 use store::StoreError;
@@ -50,8 +51,7 @@ pub(super) struct Comparing<'a> {
 impl Comparing<'_> {
     pub async fn run(&mut self) -> Result<(), AskError> {
         let schema = self.memory.store.schema();
-        let waiting = ["memory_facts WHERE compared = 'pending' AND forgotten_at IS NULL"];
-        let tenants = every_tenant(self.call.db, schema, self.call.tenant, &waiting).await?;
+        let tenants = every_tenant(self.call.db, schema, self.call.tenant, Held::Uncompared).await?;
         // A page of each in turn.
         let mut turns: VecDeque<(TenantId, i64)> = tenants.into_iter().map(|tenant| (tenant, 0)).collect();
         while let Some((tenant, after)) = turns.pop_front() {

@@ -4,7 +4,7 @@ use std::fmt;
 
 use async_trait::async_trait;
 
-use memory::sql::upkeep;
+use memory::sql::upkeep::{self, Held};
 
 use super::every_tenant;
 use crate::{Job, JobCall, JobFailure};
@@ -56,7 +56,7 @@ impl fmt::Display for Faded {
 impl Job for Decay {
     async fn run(&self, call: JobCall<'_>) -> Result<String, JobFailure> {
         let mut all = Faded::default();
-        for tenant in every_tenant(call.db, &self.schema, call.tenant, &["memory_facts", "memory_rules"]).await? {
+        for tenant in every_tenant(call.db, &self.schema, call.tenant, Held::Believed).await? {
             for (kind, sum) in [(memory::Kind::Fact, &mut all.facts), (memory::Kind::Rule, &mut all.rules)] {
                 sweep(call.db, &self.schema, &tenant, kind, sum).await?;
             }

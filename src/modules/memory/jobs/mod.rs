@@ -23,6 +23,7 @@ use super::tools::Runs;
 use crate::NamedJob;
 use base::TenantId;
 use memory::Memory;
+use memory::sql::upkeep::{self, Held};
 use schedule::BuiltInSchedule;
 use store::{Database, StoreError};
 
@@ -73,21 +74,10 @@ pub fn job_names() -> Value {
     jobs.iter().map(|names| (names[0].to_owned(), json!(names))).collect::<serde_json::Map<_, _>>().into()
 }
 
-/// Of whom these tables of a schema have rows, each with its condition if it has one; of one tenant alone, unless it is the owner's.
-async fn every_tenant(
-    db: &Database,
-    schema: &str,
-    tenant: &TenantId,
-    tables: &[&str],
-) -> Result<Vec<TenantId>, StoreError> {
+/// Whose memories there are in a schema: of one tenant alone, unless it is the owner's.
+async fn every_tenant(db: &Database, schema: &str, tenant: &TenantId, held: Held) -> Result<Vec<TenantId>, StoreError> {
     if *tenant != TenantId::owner() {
         return Ok(vec![tenant.clone()]);
     }
-    let each: Vec<String> = tables.iter().map(|t| format!("SELECT DISTINCT tenant_id FROM \"{schema}\".{t}")).collect();
-    let mut lease = db.every_tenant().await?;
-    let rows = lease
-        .read(&format!("{} ORDER BY 1", each.join(" UNION ")), &[])
-        .await
-        .map_err(StoreError::query("looking for those who remember"))?;
-    Ok(rows.iter().filter_map(|row| TenantId::new(row.get(0)).ok()).collect())
+    upkeep::tenants(&mut db.every_tenant().await?, schema, held).await
 }

@@ -10,7 +10,7 @@ use memory::sql::known::{Believed, KnownFact};
 
 use super::sql::Episode;
 use base::{TenantId, Trust, text};
-use store::{Database, Lease, StoreError};
+use store::{Database, StoreError};
 
 const INSTRUCTION: &str = include_str!("consolidation.md");
 /// Of one episode, in bytes.
@@ -56,7 +56,9 @@ impl KnownMemories {
         let subjects = believed.subjects(&mut lease, MAX_SUBJECTS).await?;
         let subjects: Vec<String> = subjects.into_iter().filter(|s| spoken_of(s, &said)).collect();
         let facts = believed.facts(&mut lease, &subjects).await?;
-        let mut known = Self { told: told(&mut lease, schema, part).await?, ..Self::default() };
+        let of: Vec<Uuid> = part.iter().filter_map(|episode| episode.session).collect();
+        let told = sessions::sql::told_by_memory(&mut lease, schema, &of).await?;
+        let mut known = Self { told, ..Self::default() };
         let mut room = MAX_FACTS;
         for fact in facts {
             let Some(left) = room.checked_sub(fact.subject.len() + fact.predicate.len() + fact.content.len() + 120)
@@ -77,18 +79,6 @@ impl KnownMemories {
         }
         Ok(known)
     }
-}
-
-async fn told(lease: &mut Lease, schema: &str, part: &[Episode]) -> Result<HashSet<Uuid>, StoreError> {
-    let sessions: Vec<Uuid> = part.iter().filter_map(|e| e.session).collect();
-    let sql = format!(
-        "SELECT DISTINCT i.id FROM \"{schema}\".sessions s
-         CROSS JOIN LATERAL jsonb_array_elements_text(
-             CASE jsonb_typeof(s.memory -> 'ids') WHEN 'array' THEN s.memory -> 'ids' ELSE '[]' END) AS i(id)
-         WHERE s.id = ANY($1)"
-    );
-    let rows = lease.read(&sql, &[&sessions]).await.map_err(StoreError::query("reading what sessions were told"))?;
-    Ok(rows.iter().filter_map(|row| Uuid::parse_str(row.get(0)).ok()).collect())
 }
 
 /// How far all of these are believed.

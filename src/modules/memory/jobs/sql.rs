@@ -1,5 +1,7 @@
 //! The episodes that wait for consolidation: claimed under a lease, settled or given back by the claim that holds them.
 
+use std::collections::HashSet;
+
 use jiff::Timestamp;
 use tokio_postgres::Row;
 use uuid::Uuid;
@@ -7,7 +9,7 @@ use uuid::Uuid;
 use crate::JobCall;
 use base::{TenantId, Trust};
 use memory::Memory;
-use store::{Also, Database, QueueTable, StoreError};
+use store::{Also, Database, QueueTable, StoreError, Tx};
 
 /// The queue, as metrics name it.
 const QUEUE: &str = "consolidation";
@@ -155,6 +157,18 @@ impl<'a> Episodes<'a> {
         self.count("retried", rows.len() - given_up);
         Ok(dead)
     }
+}
+
+/// Which of these episodes this claim still holds and nobody has forgotten. They stay so until the transaction ends.
+pub(super) async fn claimed(tx: &mut Tx<'_>, claim: Uuid, ids: &[Uuid]) -> Result<HashSet<Uuid>, StoreError> {
+    let rows = tx.query("SELECT memory_claimed($1, $2) AS id", &[&claim, &ids]).await;
+    Ok(rows.map_err(failed("writing what was learned"))?.iter().map(|row| row.get("id")).collect())
+}
+
+/// Notes that these episodes, which the claim holds, were made into facts and rules.
+pub(super) async fn consolidated(tx: &mut Tx<'_>, claim: Uuid, ids: &[Uuid]) -> Result<(), StoreError> {
+    let done = tx.execute("SELECT memory_consolidated($1, $2)", &[&claim, &ids]).await;
+    done.map(drop).map_err(failed("writing what was learned"))
 }
 
 /// In how many rows this column is true.

@@ -6,7 +6,7 @@ use uuid::Uuid;
 use super::super::tools::{With, id, kind, origin, settled, stepped};
 use super::owners;
 use memory::sql::facts::wordings;
-use memory::sql::{Rows, purge_one};
+use memory::sql::{Rows, purge_one, take_lock};
 use memory::write::{Kind, Origin, WriteError};
 use tools::{ToolCall, ToolError};
 
@@ -44,8 +44,7 @@ pub(super) async fn memory_purge(call: ToolCall, with: With) -> Result<Value, To
 /// Purges a memory, and of a fact its other wordings before it. Returns the ids of all, and what is told of it.
 async fn purge(tx: &mut dyn Rows, origin: &Origin, kind: Kind, which: Uuid) -> Result<(Vec<Uuid>, Value), WriteError> {
     let by = json!({"actor": origin.actor, "session_id": origin.session, "request_id": origin.request});
-    // What is read after the lock is all there is.
-    tx.rows("SELECT memory_lock()", &[]).await?;
+    take_lock(tx).await?;
     let mut ids = if kind == Kind::Fact { wordings(tx, which, true).await? } else { Vec::new() };
     ids.push(which);
     let mut told = Vec::new();

@@ -9,6 +9,7 @@ use uuid::Uuid;
 
 use memory::Kind;
 use memory::sql::shown::{self, Shown};
+use memory::sql::upkeep;
 use memory::{Ask, Found, Memory};
 use memory_index::rank::Mode;
 
@@ -140,7 +141,7 @@ pub(super) async fn memory_recall(call: ToolCall, with: With) -> Result<Value, T
     ask.kinds = vec![Kind::Fact, Kind::Rule];
     let (value, ids) = answer(&call, &memory, &ask, explain).await?;
     if !ids.is_empty() {
-        call.effect("SELECT memory_touch($1::uuid[])", &[&ids]).await?;
+        upkeep::touch(&call, &ids).await?;
         memory.step(&call.context().tenant_id).await?;
     }
     Ok(value)

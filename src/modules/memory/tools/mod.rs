@@ -50,7 +50,6 @@ use uuid::Uuid;
 
 use super::Settings;
 use crate::ModuleError;
-use ::store::StoreError;
 use memory::write::{Kind, Origin, Permanence, Vector, WriteError};
 use memory::{Ledger, Memory};
 use memory_index::rank::spoken;
@@ -256,16 +255,8 @@ pub(super) async fn origin(call: &ToolCall, with: &With) -> Result<Origin, ToolE
     let mut told = std::collections::HashSet::new();
     if let Some(session) = call.session() {
         told.extend(with.memory.told(session));
-        let rows = call
-            .store
-            .lease(call.context())
-            .await?
-            .read("SELECT memory FROM sessions WHERE id = $1", &[&session.0])
-            .await;
-        let rows = rows.map_err(StoreError::query("reading what a session was told"))?;
-        let memory: Option<Value> = rows.first().and_then(|r| r.get(0));
-        let ids = memory.as_ref().and_then(|m| m.get("ids")).and_then(Value::as_array);
-        told.extend(ids.into_iter().flatten().filter_map(Value::as_str).filter_map(|id| id.parse::<Uuid>().ok()));
+        let mut lease = call.store.lease(call.context()).await?;
+        told.extend(sessions::sql::told_by_memory(&mut lease, call.store.schema(), &[session.0]).await?);
     }
     Ok(Origin {
         butler: call.butler.to_string(),

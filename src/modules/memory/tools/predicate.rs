@@ -6,6 +6,7 @@ use serde_json::{Value, json};
 
 use super::{With, define, text};
 use crate::ModuleError;
+use memory::sql::upkeep::predicates;
 use memory_index::predicates::{SEEDS, distance, snake_case};
 use tools::{Meta, Tool, ToolCall, ToolError, handler};
 
@@ -42,9 +43,7 @@ async fn all(call: &ToolCall) -> Result<BTreeMap<String, Value>, ToolError> {
             (s.name.to_owned(), shown)
         })
         .collect();
-    let own = "SELECT p.name, to_jsonb(p) - '{tenant_id,trust,created_at}'::text[] FROM memory_predicates p";
-    for row in call.query(own, &[]).await? {
-        let (name, mut shown): (String, Value) = (row.get(0), row.get(1));
+    for (name, mut shown) in predicates(&mut &*call).await? {
         // One that was only counted keeps its seed's other names.
         let bare = shown["aliases"].as_array().is_none_or(Vec::is_empty);
         if let Some(seed) = all.get(&name).filter(|_| bare) {

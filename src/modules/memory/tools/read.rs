@@ -58,13 +58,6 @@ async fn memory_stats(call: ToolCall, with: With) -> Result<Value, ToolError> {
     Ok(stats)
 }
 
-const SESSION: &str = "
-    SELECT jsonb_build_object('session_id', s.id, 'state', s.state, 'trigger_source', s.trigger_source, 'trust', s.trust,
-                              'prompt', left(s.prompt, 500), 'started_at', s.started_at,
-                              'channel', s.context #>> '{request,source_channel}',
-                              'sender', s.context #>> '{request,source_sender_identity}')
-    FROM sessions s WHERE s.id = $1";
-
 async fn memory_why(call: ToolCall, _: With) -> Result<Value, ToolError> {
     let which = id(&call, "memory_id")?;
     let from = &mut &call;
@@ -88,8 +81,7 @@ async fn memory_why(call: ToolCall, _: With) -> Result<Value, ToolError> {
         story["source"] = episode;
     }
     if let Some(session) = session {
-        let rows = call.query(SESSION, &[&session]).await?;
-        story["session"] = rows.first().map(|r| r.get(0)).unwrap_or_default();
+        story["session"] = sessions::sql::source(&call, session).await?.unwrap_or_default();
     }
     if let Some(before) = supersedes {
         story["supersedes"] = story::said(from, before).await?;
