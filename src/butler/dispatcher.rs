@@ -11,13 +11,14 @@ use tokio::sync::oneshot;
 use uuid::Uuid;
 
 use super::handle::Core;
-use super::routed::prior::{self, Next, Work};
+use super::routed::prior::{self, Next};
 use super::tidy::{Of, tidy};
 use access::Caller;
 use base::{Audience, RequestContext, SessionId, TenantId, Trust, task};
 use modules::{AskModel, AskModelError, JobCall, JobFailure, NamedJob};
 use outbox::OwnerNote;
 use schedule::{Begun, Dispatch, Earlier, Ended, Firing, How, is_built_in};
+use sessions::sql::Work;
 use sessions::{Remedy, SCHEDULE, SessionOptions, SessionResult, SessionState, Trigger, TriggerError, wait_for};
 use store::{Store, StoreError};
 use tools::sql::{JobError, Notify, SqlJob, Then};

@@ -1,4 +1,4 @@
-//! The statements on `route_inbox` and `asks` that belong to the end of a part of a message or of a question.
+//! The statements on `route_inbox` and `asks`, and what a butler asks about its own work.
 
 use async_trait::async_trait;
 use jiff::Timestamp;
@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use approvals::SessionPieces;
 use base::{Label, TenantId};
-use inbox::{End, HandedWork, Settlement, Withdrawn};
+use inbox::{End, HandedWork, Route, Settlement, Withdrawn};
 use store::{Aged, Claim, Lease, Params, StoreError, Tx};
 use tools::{ToolCall, ToolError};
 
@@ -137,6 +137,91 @@ async fn somebody_waits(tx: &mut Tx<'_>, schema: &str, ask: Uuid) -> Result<bool
         sessions::sql::route_of(schema, "a.session_id")
     );
     Ok(tx.query_opt(&sql, &[&ask]).await.map_err(failed())?.is_some_and(|row| row.get("waits")))
+}
+
+/// Takes over a part of a message, a question or an answer, as the call's effect.
+pub(super) async fn accept_route(call: &ToolCall, route: &Route) -> Result<(), ToolError> {
+    let (id, context) = (route.subrequest.segment_id, &route.request_context);
+    let (whole, seal) = (json!(route), call.store.seal());
+    let sql = "SELECT shared.accept_route($1, $2, $3, $4, $5, $6)";
+    let kind = route.kind.as_str();
+    let accepted: Params<'_> = &[&id, &context.request_id.0, &kind, &whole, &context.trust.as_str(), seal.expose()];
+    call.effect(sql, accepted).await.map(drop)
+}
+
+/// Notes which session works on a row of the route inbox, if the claim still holds it.
+pub(super) async fn note_session(lease: &mut Lease, claim: &Claim, session: Uuid) -> Result<(), StoreError> {
+    let sql = "UPDATE route_inbox SET session_id = $2 WHERE id = $1 AND claim_id = $3";
+    let done = lease.execute(sql, &[&claim.row, &session, &claim.id]).await;
+    done.map(drop).map_err(StoreError::query("noting the session of what was handed over"))
+}
+
+/// A question to another butler.
+pub(super) struct NewAsk<'a> {
+    pub id: Uuid,
+    pub session: Uuid,
+    pub request: Uuid,
+    pub butler: &'a str,
+    pub question: &'a str,
+    /// Of the session that asks.
+    pub context: &'a Value,
+}
+
+/// Puts a question on record, as the call's effect.
+pub(super) async fn ask(call: &ToolCall, ask: &NewAsk<'_>) -> Result<(), ToolError> {
+    let sql =
+        "INSERT INTO asks (id, session_id, request_id, butler, question, context) VALUES ($1, $2, $3, $4, $5, $6)";
+    let NewAsk { id, session, request, butler, question, context } = ask;
+    call.effect(sql, &[id, session, request, butler, question, context]).await.map(drop)
+}
+
+/// Marks an open question. `false`: it is not open any more.
+pub(super) async fn close_ask(lease: &mut Lease, id: Uuid, state: &str) -> Result<bool, StoreError> {
+    let sql = "UPDATE asks SET state = $2 WHERE id = $1 AND state = 'open'";
+    Ok(lease.execute(sql, &[&id, &state]).await.map_err(StoreError::query("closing a question"))? > 0)
+}
+
+store::row! {
+    /// How a question stands.
+    pub(super) struct AskStanding {
+        pub state: String,
+        pub answer: Option<String>,
+    }
+}
+
+/// How a question stands.
+pub(super) async fn standing_of(call: &ToolCall, id: Uuid) -> Result<Option<AskStanding>, ToolError> {
+    let rows = call.query("SELECT state, answer FROM asks WHERE id = $1", &[&id]).await?;
+    Ok(rows.first().map(AskStanding::from))
+}
+
+store::row! {
+    /// Something that a butler has sent.
+    pub(super) struct SentRow {
+        pub id: Uuid,
+        pub kind: String,
+        pub intent: String,
+        pub channel: String,
+        pub target: String,
+        pub message: Option<String>,
+        pub emoji: Option<String>,
+        pub priority: String,
+        pub state: String,
+        pub last_error: Option<String>,
+        pub due_at: Timestamp,
+        pub created_at: Timestamp,
+        pub settled_at: Option<Timestamp>,
+    }
+}
+
+/// What the call's butler has sent, the newest first; with `open_only`, of it what is still to be delivered.
+pub(super) async fn sent_lately(call: &ToolCall, most: i64, open_only: bool) -> Result<Vec<SentRow>, ToolError> {
+    let sql =
+        "SELECT id, kind, intent, channel, target, message, emoji, priority, state, last_error, due_at, created_at,
+                      settled_at
+               FROM shared.deliveries() WHERE origin = $2 AND (NOT $3 OR state IN ('pending', 'deferred', 'sending'))
+               ORDER BY seq DESC LIMIT $1";
+    Ok(call.query(sql, &[&most, &call.butler.as_str(), &open_only]).await?.iter().map(SentRow::from).collect())
 }
 
 /// Whether a session of the call's butler deals with a person's message.

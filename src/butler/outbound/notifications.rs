@@ -2,10 +2,10 @@
 
 use std::sync::{Arc, OnceLock};
 
-use jiff::Timestamp;
 use serde_json::{Value, json};
 
 use super::define;
+use crate::sql::{self, SentRow};
 use base::text;
 use tools::{Definition, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -27,25 +27,12 @@ pub fn notifications_tool() -> Tool {
 async fn list(call: ToolCall) -> Result<Value, ToolError> {
     let limit = call.args.get("limit").and_then(Value::as_i64).unwrap_or(20);
     let open = call.args.get("open_only").and_then(Value::as_bool).unwrap_or(false);
-    let rows = call
-        .query(
-            "SELECT id, kind, intent, channel, target, message, emoji, priority, state, last_error, due_at, created_at,
-                    settled_at
-             FROM shared.deliveries() WHERE origin = $2 AND (NOT $3 OR state IN ('pending', 'deferred', 'sending'))
-             ORDER BY seq DESC LIMIT $1",
-            &[&limit, &call.butler.as_str(), &open],
-        )
-        .await?;
-    let shown = rows.iter().map(|row| {
-        let message: Option<String> = row.get(5);
-        let settled: Option<Timestamp> = row.get(12);
-        json!({"delivery_id": row.get::<_, uuid::Uuid>(0), "kind": row.get::<_, String>(1),
-               "intent": row.get::<_, String>(2), "channel": row.get::<_, String>(3),
-               "recipient": row.get::<_, String>(4), "message": message.map(|m| text::truncate(&m, SHOWN)),
-               "emoji": row.get::<_, Option<String>>(6), "priority": row.get::<_, String>(7),
-               "state": row.get::<_, String>(8), "error": row.get::<_, Option<String>>(9),
-               "due_at": row.get::<_, Timestamp>(10).to_string(),
-               "created_at": row.get::<_, Timestamp>(11).to_string(), "settled_at": settled.map(|t| t.to_string())})
-    });
-    Ok(shown.collect())
+    let shown = |row: SentRow| {
+        json!({"delivery_id": row.id, "kind": row.kind, "intent": row.intent, "channel": row.channel,
+               "recipient": row.target, "message": row.message.map(|m| text::truncate(&m, SHOWN)),
+               "emoji": row.emoji, "priority": row.priority, "state": row.state, "error": row.last_error,
+               "due_at": row.due_at.to_string(), "created_at": row.created_at.to_string(),
+               "settled_at": row.settled_at.map(|t| t.to_string())})
+    };
+    Ok(sql::sent_lately(&call, limit, open).await?.into_iter().map(shown).collect())
 }

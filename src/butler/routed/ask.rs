@@ -7,9 +7,9 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::sql::{self, AskStanding, NewAsk};
 use base::{MAX_LINEAGE_DEPTH, RequestContext};
 use inbox::{Inbox, LiveKind, ROUTE_EXECUTE, ROUTE_SCHEMA, Route, RouteInput, RouteKind, RouteTarget, Subrequest};
-use store::StoreError;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
 /// A session waits this long; what comes later starts another.
@@ -86,16 +86,19 @@ async fn ask(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
         return Err(ToolError::refused("too_deep", message));
     }
     let id = Uuid::now_v7();
-    let context = json!(own);
-    call.effect(
-        "INSERT INTO asks (id, session_id, request_id, butler, question, context) VALUES ($1, $2, $3, $4, $5, $6)",
-        &[&id, &session.0, &request.request_id.0, &butler, &question, &context],
-    )
-    .await?;
+    let ask = NewAsk {
+        id,
+        session: session.0,
+        request: request.request_id.0,
+        butler: &butler,
+        question: &question,
+        context: &json!(own),
+    };
+    sql::ask(&call, &ask).await?;
     let mut watch = inbox.watch();
     let child = request.request_id.0;
     if let Err(e) = inbox.route(route(request, id, &butler, &question, call.butler.as_str())).await {
-        close(&call, id, "failed").await?;
+        sql::close_ask(&mut call.lease().await?, id, "failed").await?;
         return Err(ToolError::refused("butler_unavailable", format!("{butler} could not be asked: {e}.")));
     }
     let seconds = call.args.get("deadline_s").and_then(Value::as_u64).map(Duration::from_secs);
@@ -109,9 +112,8 @@ async fn ask(call: ToolCall, inbox: Inbox) -> Result<Value, ToolError> {
             return answer;
         }
     }
-    if close(&call, id, "late").await? == 0
-        && let Some(answer) = answered(&call, id).await?
-    {
+    let was_open = sql::close_ask(&mut call.lease().await?, id, "late").await?;
+    if !was_open && let Some(answer) = answered(&call, id).await? {
         return answer;
     }
     Ok(json!({"status": "pending", "ask_id": id,
@@ -136,19 +138,10 @@ fn route(request: RequestContext, id: Uuid, butler: &str, question: &str, asker:
     }
 }
 
-/// Marks an open question. Returns whether it was open.
-async fn close(call: &ToolCall, id: Uuid, state: &str) -> Result<u64, ToolError> {
-    let mut lease = call.lease().await?;
-    let sql = "UPDATE asks SET state = $2 WHERE id = $1 AND state = 'open'";
-    Ok(lease.execute(sql, &[&id, &state]).await.map_err(StoreError::query("closing a question"))?)
-}
-
 /// The answer, once it is on record.
 async fn answered(call: &ToolCall, id: Uuid) -> Result<Option<Result<Value, ToolError>>, ToolError> {
-    let rows = call.query("SELECT state, answer FROM asks WHERE id = $1", &[&id]).await?;
-    let Some(row) = rows.first() else { return Ok(None) };
-    let answer: Option<String> = row.get(1);
-    Ok(match row.get::<_, &str>(0) {
+    let Some(AskStanding { state, answer }) = sql::standing_of(call, id).await? else { return Ok(None) };
+    Ok(match state.as_str() {
         "answered" => Some(Ok(json!({"status": "ok", "answer": answer}))),
         "failed" => Some(Err(ToolError::refused("no_answer", answer.unwrap_or_else(|| "It could not answer.".into())))),
         _ => None,

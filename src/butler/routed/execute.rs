@@ -6,6 +6,7 @@ use std::time::Instant;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
+use crate::sql;
 use inbox::{ROUTE_EXECUTE, ROUTE_RESPONSE_SCHEMA, ROUTE_SCHEMA, Route};
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError, handler};
 
@@ -36,12 +37,7 @@ async fn execute(call: ToolCall, wake: Arc<Notify>) -> Result<Value, ToolError> 
         return Err(ToolError::refused("wrong_butler", message));
     }
     let (id, request) = (route.subrequest.segment_id, route.request_context.request_id.0);
-    let (whole, seal) = (json!(route), call.store.seal());
-    call.effect(
-        "SELECT shared.accept_route($1, $2, $3, $4, $5, $6)",
-        &[&id, &request, &route.kind.as_str(), &whole, &route.request_context.trust.as_str(), seal.expose()],
-    )
-    .await?;
+    sql::accept_route(&call, &route).await?;
     base::crash::point("route.committed");
     wake.notify_one();
     Ok(

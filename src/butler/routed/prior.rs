@@ -3,6 +3,7 @@
 use uuid::Uuid;
 
 use base::{Audience, Label, TenantId, Trust};
+use sessions::sql::{TryRow, Work, tries_at};
 use sessions::{Remedy, SessionState};
 use store::{Store, StoreError};
 
@@ -72,41 +73,20 @@ pub fn next(priors: &[Prior]) -> Next {
     Next::Stop { session: last.session, why, done, closing }
 }
 
-/// What sessions worked on.
-#[derive(Clone, Copy, Debug)]
-pub enum Work {
-    /// A row of the route inbox.
-    Route(Uuid),
-    /// A run of a schedule.
-    Run(Uuid),
-}
-
 /// The sessions that worked on this, oldest first.
 pub async fn read(store: &Store, tenant: &TenantId, work: Work) -> Result<Vec<Prior>, StoreError> {
-    let (column, id) = match work {
-        Work::Route(id) => ("route_id", id),
-        Work::Run(id) => ("run_id", id),
-    };
-    let mut lease = store.tenant(tenant).await?;
-    let sql = format!(
-        "SELECT s.id, s.state, s.result, s.error,
-                    coalesce((SELECT array_agg(c.tool ORDER BY c.id) FROM tool_calls c
-                              WHERE c.session_id = s.id AND c.effect <> 'none' AND c.outcome <> 'refused'), '{{}}'),
-                    s.trust, s.audience, s.error_class
-             FROM sessions s WHERE s.{column} = $1 ORDER BY s.queued_at, s.id"
-    );
-    let rows = lease.read(&sql, &[&id]).await.map_err(StoreError::query("looking at earlier tries"))?;
-    let prior = |r: &tokio_postgres::Row| Prior {
-        session: r.get(0),
+    let tries = tries_at(&mut store.tenant(tenant).await?, store.schema(), work).await?;
+    let prior = |row: TryRow| Prior {
+        session: row.id,
         // The table allows no other names than these.
-        state: serde_json::from_value(r.get::<_, String>(1).into()).unwrap_or(SessionState::Interrupted),
-        result: r.get(2),
-        error: r.get(3),
-        error_class: r.get(7),
-        done: r.get(4),
-        label: Label { trust: Trust::from_name(r.get(5)), audience: Audience::from_names(r.get::<_, Vec<String>>(6)) },
+        state: serde_json::from_value(row.state.into()).unwrap_or(SessionState::Interrupted),
+        result: row.result,
+        error: row.error,
+        error_class: row.error_class,
+        done: row.done,
+        label: Label { trust: Trust::from_name(&row.trust), audience: Audience::from_names(row.audience) },
     };
-    Ok(rows.iter().map(prior).collect())
+    Ok(tries.into_iter().map(prior).collect())
 }
 
 #[cfg(test)]

@@ -10,12 +10,13 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-use super::prior::{self, Next, Prior, Work};
-use crate::sql::{WaitingRoute, waiting_routes};
+use super::prior::{self, Next, Prior};
+use crate::sql::{WaitingRoute, note_session, waiting_routes};
 use approvals::ApprovalGate;
 use base::{Audience, Label, RequestContext, RequestId, SessionId, TenantId, Trust, text};
 use config::ButlerConfig;
 use inbox::{Answer, Candidate, End, Inbox, Lane, LiveKind, OwnersHand, RETRY, Route, RouteKind, Settlement, Turns};
+use sessions::sql::Work;
 use sessions::{Remedy, SessionOptions, SessionResult, SessionState, Spawner, Trigger, TriggerError, wait_for};
 use store::{
     Also, Claim, Claimed, Database, Handler, Lease, Left, Queue, QueueOptions, QueueTable, RunningQueue, Store,
@@ -376,8 +377,7 @@ impl Worker {
         self.parts.inbox.tell(claimed.row.request, kind);
         let noted = async {
             let mut lease = self.parts.store.tenant(&claimed.row.tenant).await?;
-            let sql = "UPDATE route_inbox SET session_id = $2 WHERE id = $1 AND claim_id = $3";
-            lease.execute(sql, &[&claimed.claim.row, &session.0, &claimed.claim.id]).await.map_err(failed())
+            note_session(&mut lease, &claimed.claim, session.0).await
         };
         // The session's own row names the route, which is what a start after a kill goes by.
         if let Err(e) = noted.await {
