@@ -4,6 +4,7 @@
 //! Only builds with debug assertions have them.
 
 mod contract;
+mod sql;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -104,9 +105,8 @@ fn define(name: &str, effect: Effect) -> Tool {
             if call.args.get("hang") == Some(&Value::Bool(true)) {
                 std::future::pending::<()>().await;
             }
-            // Waits in the database, as a long query of a real tool would.
             let seconds = call.args.get("ms").and_then(Value::as_f64).unwrap_or(0.0) / 1000.0;
-            call.query("SELECT pg_sleep($1)", &[&seconds]).await?;
+            sql::wait(&call, seconds).await?;
             Ok(json!({"echo": call.args.get("text")}))
         }),
     )
@@ -122,18 +122,10 @@ impl Module for Probe {
         vec![Credential { name: "PROBE_CREDENTIAL".to_owned(), required }]
     }
     fn migrations(&self) -> Result<Option<Chain>, ModuleError> {
-        let sql = match self.fail_in {
-            Some(Phase::Migration) => "SELECT no_such_column FROM state",
-            _ => {
-                "CREATE TABLE IF NOT EXISTS probe_rows (id int); SELECT shared.tenant_table('probe_rows')
-                  WHERE NOT EXISTS (SELECT 1 FROM pg_attribute WHERE attrelid = 'probe_rows'::regclass
-                                    AND attname = 'tenant_id')"
-            }
-        };
         let migration = Migration {
             version: 1,
             name: "probe".into(),
-            sql: sql.into(),
+            sql: sql::migration(self.fail_in == Some(Phase::Migration)).into(),
             file: format!("{}/001_probe.sql", self.name),
             shipped: false,
         };

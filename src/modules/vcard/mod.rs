@@ -5,6 +5,7 @@
 //! holds and make a contact of one. Here the text is read and written.
 
 mod card;
+mod sql;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -45,10 +46,7 @@ impl Module for VcardModule {
 
     async fn tools(&self, cx: &ModuleContext) -> Result<Vec<Tool>, ModuleError> {
         let mut lease = cx.store.tenant(&TenantId::owner()).await.map_err(ModuleError::new)?;
-        let sql = "SELECT to_regprocedure('contact_cards(uuid)') IS NOT NULL
-                      AND to_regprocedure('contact_from_card(jsonb)') IS NOT NULL";
-        let rows = lease.read(sql, &[]).await.map_err(ModuleError::new)?;
-        if !rows.first().is_some_and(|row| row.get(0)) {
+        if !sql::is_kept(&mut lease).await.map_err(ModuleError::new)? {
             return Err("this butler keeps no register of contacts: its migrations define no contact_cards(uuid) and \
                         contact_from_card(jsonb)"
                 .into());
@@ -82,8 +80,7 @@ impl Module for VcardModule {
 async fn contact_export(call: ToolCall) -> Result<Value, ToolError> {
     let which: Option<Uuid> = call.text("contact_id").and_then(|id| id.parse().ok());
     let mut lease = call.lease().await?;
-    let rows = lease.query_read_only("SELECT * FROM contact_cards($1)", &[&which]).await.map_err(refusal)?;
-    let cards: Vec<Value> = rows.iter().map(|row| row.get(0)).collect();
+    let cards = sql::cards(&mut lease, which).await.map_err(refusal)?;
     let text: String = cards.iter().map(card::write).collect();
     Ok(json!({"contacts": cards.len(), "vcard": text}))
 }
@@ -102,8 +99,7 @@ async fn contact_import(call: ToolCall) -> Result<Value, ToolError> {
     let mut tx = call.begin(&mut lease).await?;
     let mut taken = Vec::with_capacity(cards.len());
     for card in &cards {
-        let rows = tx.query("SELECT contact_from_card($1)", &[card]).await?;
-        taken.extend(rows.first().map(|row| row.get::<_, Value>(0)));
+        taken.extend(sql::take_in(&mut tx, card).await?);
     }
     tx.commit().await?;
     Ok(json!({"contacts": taken, "lines_not_understood": strange}))
