@@ -13,7 +13,9 @@ use super::rights::Need;
 use super::rpc::{Rpc, Unavailable, may, not_found, typed};
 use super::sessions::{CallRow, SessionRow};
 use base::{Money, RequestContext};
+use butler::Butler;
 use sessions::{EventPage, SessionEvent, TracePart};
+use store::StoreError;
 
 /// Records of what happened.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -102,7 +104,7 @@ impl TimelineApiServer for Rpc {
         let mut whole = Timeline { id, ..Timeline::default() };
         let mut asked = Vec::new();
         for butler in butlers {
-            match butler.spawner().traces_of(&caller.context, id).await {
+            match traces_of(&butler, &caller.context, id).await {
                 Ok(found) => {
                     whole.traces.extend(found);
                     asked.push(butler);
@@ -113,8 +115,8 @@ impl TimelineApiServer for Rpc {
         whole.traces.sort();
         whole.traces.dedup();
         for butler in asked {
-            match butler.spawner().trace_part(&caller.context, id, &whole.traces).await {
-                Ok(part) => whole.add(butler.name().as_str(), part)?,
+            match part_of(&butler, &caller.context, id, &whole.traces).await {
+                Ok((part, runs)) => whole.add(butler.name().as_str(), part, runs)?,
                 Err(e) => unavailable.push(Unavailable::new(&butler, &e)),
             }
         }
@@ -131,9 +133,27 @@ impl TimelineApiServer for Rpc {
     }
 }
 
+/// The traces that an id belongs to at a butler: those of its sessions, or of a schedule's.
+async fn traces_of(butler: &Butler, ctx: &RequestContext, id: Uuid) -> Result<Vec<String>, StoreError> {
+    let source = butler.schedules().source_of_sessions(&ctx.tenant_id, id).await?;
+    butler.spawner().traces_of(ctx, id, source.as_deref()).await
+}
+
+/// What a butler has of these traces and of the id itself, and the runs of schedules.
+async fn part_of(
+    butler: &Butler,
+    ctx: &RequestContext,
+    id: Uuid,
+    traces: &[String],
+) -> Result<(TracePart, Vec<Value>), StoreError> {
+    let part = butler.spawner().trace_part(ctx, id, traces).await?;
+    let runs = butler.schedules().traced(&ctx.tenant_id, id, &part.ids).await?;
+    Ok((part, runs))
+}
+
 impl Timeline {
     /// Adds what one butler has.
-    fn add(&mut self, butler: &str, part: TracePart) -> Result<(), Failure> {
+    fn add(&mut self, butler: &str, part: TracePart, runs: Vec<Value>) -> Result<(), Failure> {
         for row in typed::<Vec<TracedSession>>(part.sessions.into())? {
             let depth = row.request.as_ref().map_or(0, |request| request.lineage.depth);
             let session = SessionRow { butler: butler.to_owned(), ..row.session };
@@ -142,7 +162,7 @@ impl Timeline {
         for row in typed::<Vec<CallRow>>(part.calls.into())? {
             self.calls.push(CallRow { butler: butler.to_owned(), ..row });
         }
-        for row in typed::<Vec<TracedRun>>(part.runs.into())? {
+        for row in typed::<Vec<TracedRun>>(runs.into())? {
             self.runs.push(TracedRun { butler: butler.to_owned(), ..row });
         }
         self.events.extend(part.events);

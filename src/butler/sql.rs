@@ -20,6 +20,10 @@ pub(super) const OLD_ROUTES: &[Aged] = &[
 /// How statements on what waits for approval look at a butler's sessions, and at what these deal with.
 pub const SESSION_PIECES: SessionPieces = SessionPieces { earlier_tries: sessions::sql::earlier_tries, owner_waits };
 
+/// How statements on schedules look at what sessions cost.
+pub const COST_PIECES: schedule::SessionPieces =
+    schedule::SessionPieces { cost_of_run: sessions::sql::cost_of_run, sums_by_source: sessions::sql::sums_by_source };
+
 /// Whether the owner waits in the conversation that a session deals with. `session` is SQL.
 fn owner_waits(schema: &str, session: &str) -> String {
     format!(

@@ -12,7 +12,7 @@ use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
 use super::dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
-use super::sql::{Run, RunRows, TRIES};
+use super::sql::{Run, RunRows, SessionPieces, TRIES};
 use access::Caller;
 use base::{ButlerName, SessionId, TenantId, crash};
 use config::SchedulesConfig;
@@ -39,6 +39,8 @@ pub struct SchedulerParts {
     /// How often schedules may come.
     pub limits: SchedulesConfig,
     pub target: Arc<dyn Dispatch>,
+    /// How its statements look at sessions.
+    pub pieces: SessionPieces,
     /// Whoever rings it has written something that may be due.
     pub wake: Arc<Notify>,
 }
@@ -54,16 +56,17 @@ pub(super) struct Worker {
     pub store: Store,
     pub time_zone: String,
     pub limits: SchedulesConfig,
+    pub pieces: SessionPieces,
     rows: RunRows,
     target: Arc<dyn Dispatch>,
 }
 
 impl Scheduler {
     pub fn new(parts: SchedulerParts) -> Self {
-        let SchedulerParts { butler, db, store, node, slots, time_zone, limits, target, wake } = parts;
+        let SchedulerParts { butler, db, store, node, slots, time_zone, limits, target, pieces, wake } = parts;
         let options = QueueOptions { butler: butler.to_string(), wake, slots, claimers: 1, longest: LONGEST };
         let rows = RunRows::new(db, store.schema(), node, limits.min_interval.0);
-        Self { queue: Queue::new(Worker { butler, store, time_zone, limits, rows, target }, options) }
+        Self { queue: Queue::new(Worker { butler, store, time_zone, limits, pieces, rows, target }, options) }
     }
 
     pub(super) fn worker(&self) -> &Worker {

@@ -4,17 +4,20 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::actor::Scheduler;
-use super::show::{run, show};
-use super::sql::{runs_of, with_last_runs};
+use super::show::{run, show, traced_run};
+use super::sql::{runs_of, source_of_sessions, traced, with_last_runs};
 use base::TenantId;
 use store::StoreError;
+
+/// Runs that a trace is shown with.
+const TRACED: i64 = 200;
 
 impl Scheduler {
     /// The tenant's schedules with their last runs; those named by an id, its beginning, or a name, if one is given.
     pub async fn listed(&self, tenant: &TenantId, key: Option<&str>) -> Result<Vec<Value>, StoreError> {
         let mut lease = self.worker().store.tenant(tenant).await?;
         let butler = self.worker().butler.as_str();
-        let shown = with_last_runs(&mut lease, key).await?.into_iter().map(|(task, last)| {
+        let shown = with_last_runs(&mut lease, &self.worker().pieces, key).await?.into_iter().map(|(task, last)| {
             let mut shown = show(&task);
             shown["butler"] = json!(butler);
             shown["last"] = json!(last.as_ref().map(run));
@@ -26,6 +29,17 @@ impl Scheduler {
     /// The newest runs of a schedule, the newest first.
     pub async fn history(&self, tenant: &TenantId, id: Uuid, limit: u32) -> Result<Vec<Value>, StoreError> {
         let mut lease = self.worker().store.tenant(tenant).await?;
-        Ok(runs_of(&mut lease, id, limit).await?.iter().map(run).collect())
+        Ok(runs_of(&mut lease, &self.worker().pieces, id, limit).await?.iter().map(run).collect())
+    }
+
+    /// What starts the sessions of a schedule, as their rows have it. `None`: this butler and tenant have no such schedule.
+    pub async fn source_of_sessions(&self, tenant: &TenantId, id: Uuid) -> Result<Option<String>, StoreError> {
+        source_of_sessions(&mut self.worker().store.tenant(tenant).await?, id).await
+    }
+
+    /// The runs of the schedule `id` and of these sessions, in the order of their times; the newest, if there are many.
+    pub async fn traced(&self, tenant: &TenantId, id: Uuid, sessions: &[Uuid]) -> Result<Vec<Value>, StoreError> {
+        let mut lease = self.worker().store.tenant(tenant).await?;
+        Ok(traced(&mut lease, id, sessions, TRACED).await?.iter().rev().map(traced_run).collect())
     }
 }

@@ -3,7 +3,7 @@
 use jiff::Timestamp;
 use serde_json::{Value, json};
 
-use super::sql::{RunShown, TaskRow};
+use super::sql::{RunShown, TaskRow, TracedRun};
 use base::HumanDuration;
 
 fn period(ms: i64) -> String {
@@ -46,5 +46,14 @@ pub(super) fn run(run: &RunShown) -> Value {
         "more": run.more, "cause": run.cause, "state": run.state, "reason": run.reason, "attempts": run.attempts,
         "session_id": run.session_id, "created_at": text(Some(run.run_created_at)),
         "started_at": text(run.started_at), "finished_at": text(run.finished_at), "cost_usd": run.cost_usd,
+    })
+}
+
+/// A run among all that a trace led to.
+pub(super) fn traced_run(run: &TracedRun) -> Value {
+    json!({
+        "schedule": run.name, "task_id": run.task_id, "fire_at": text(Some(run.fire_at)), "state": run.state,
+        "reason": run.reason, "session_id": run.session_id, "begun_at": text(Some(run.created_at)),
+        "finished_at": text(run.finished_at),
     })
 }

@@ -25,7 +25,7 @@ pub fn schedule_tools(schedules: &Scheduler) -> Vec<Tool> {
             handler(move |call| $f(call, schedules.clone()))
         }};
     }
-    let handlers = [handler(list), with!(create), with!(update), with!(delete), with!(trigger), handler(costs)];
+    let handlers = [handler(list), with!(create), with!(update), with!(delete), with!(trigger), with!(costs)];
     defs.iter().zip(handlers).map(|(d, h)| Tool::new(d, h)).collect()
 }
 
@@ -168,7 +168,7 @@ struct Days {
     to_date: Option<Date>,
 }
 
-async fn costs(call: ToolCall) -> Result<Value, ToolError> {
+async fn costs(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
     let days: Days = call.parse()?;
     let zone = call.store.time_zone().clone();
     let today = call.store.clock().now().to_zoned(zone.clone()).date();
@@ -176,7 +176,7 @@ async fn costs(call: ToolCall) -> Result<Value, ToolError> {
     let from = days.from_date.unwrap_or_else(|| today.saturating_sub(jiff::Span::new().days(30)));
     let start = |day: Date| day.to_zoned(zone.clone()).map(|z| z.timestamp()).unwrap_or(Timestamp::MAX);
     let (begin, end) = (start(from), start(to.tomorrow().unwrap_or(to)));
-    let costs = sql::costs(&call, begin, end).await?;
+    let costs = sql::costs(&call, &schedules.worker().pieces, (begin, end)).await?;
     let list: Vec<Value> = costs
         .iter()
         .map(|c| {

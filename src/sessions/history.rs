@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::core::Spawner;
-use super::sql::{self, EventRow, PromptRow, RunRow, SessionEnd};
+use super::sql::{self, EventRow, PromptRow, SessionEnd};
 use super::tools::show;
 use super::types::{EventKind, SessionEvent, SessionResult, SessionState};
 use base::{RequestContext, SessionId};
@@ -15,10 +15,10 @@ use tools::sql::calls::{self, LoggedCall};
 
 /// Events in one answer; each is some 16 KiB at most.
 const PAGE: i64 = 500;
-/// Sessions, calls and runs that a trace is shown with.
+/// Sessions and calls that a trace is shown with.
 const MOST: i64 = 200;
-/// The newest sessions of a schedule.
-const RUNS: i64 = 10;
+/// The newest sessions of a source, such as a schedule.
+const LAST: i64 = 10;
 
 /// A part of a session's transcript.
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -36,12 +36,12 @@ pub struct EventPage {
 pub struct TracePart {
     /// Rows as the tool `sessions_list` shows them, with the request each came from.
     pub sessions: Vec<Value>,
+    /// The ids of these sessions.
+    pub ids: Vec<Uuid>,
     /// Of these sessions, in order for each.
     pub events: Vec<SessionEvent>,
     /// Calls of tools outside of sessions.
     pub calls: Vec<Value>,
-    /// Of schedules.
-    pub runs: Vec<Value>,
     /// There was more than is shown.
     pub cut: bool,
 }
@@ -89,16 +89,22 @@ impl Spawner {
         Ok(rows.first().map_or(Value::Null, |row| shown(row.into())))
     }
 
-    /// The traces that an id belongs to here: a session's, a request's, a trace's own, or those of a schedule's last sessions.
-    pub async fn traces_of(&self, ctx: &RequestContext, id: Uuid) -> Result<Vec<String>, StoreError> {
+    /// The traces that an id belongs to here: a session's, a request's, a trace's own, and those of the last sessions
+    /// that `source` started.
+    pub async fn traces_of(
+        &self,
+        ctx: &RequestContext,
+        id: Uuid,
+        source: Option<&str>,
+    ) -> Result<Vec<String>, StoreError> {
         let mut lease = self.store().lease(ctx).await?;
         let trace = id.simple().to_string();
-        let rows = lease.read(sql::TRACES, &[&id, &trace, &RUNS]).await;
+        let rows = lease.read(sql::TRACES, &[&id, &trace, &LAST, &source]).await;
         let rows = rows.map_err(StoreError::query("looking for a trace"))?;
         Ok(rows.iter().map(|r| r.get("trace_id")).collect())
     }
 
-    /// What this butler has of these traces, and of the request or schedule `id` itself.
+    /// What this butler has of these traces, and of the request `id` itself.
     pub async fn trace_part(&self, ctx: &RequestContext, id: Uuid, traces: &[String]) -> Result<TracePart, StoreError> {
         self.transcript().flush().await;
         let mut lease = self.store().lease(ctx).await?;
@@ -112,7 +118,9 @@ impl Spawner {
             part.sessions.push(shown);
         }
         for row in &rows {
-            if let Some(page) = self.page(&mut lease, row.get("id"), 0).await? {
+            let id: Uuid = row.get("id");
+            part.ids.push(id);
+            if let Some(page) = self.page(&mut lease, id, 0).await? {
                 part.events.extend(page.events);
                 part.cut |= page.more;
             }
@@ -120,8 +128,6 @@ impl Spawner {
         let calls = calls::outside_of_sessions(&mut lease, &requests, MOST).await?;
         part.cut |= calls.len() as i64 == MOST;
         part.calls = calls.into_iter().map(call).collect();
-        let runs = lease.read(sql::RUNS, &[&id, &traces, &MOST]).await.map_err(StoreError::query("reading a trace"))?;
-        part.runs = runs.iter().rev().map(|row| run(row.into())).collect();
         Ok(part)
     }
 }
@@ -162,10 +168,4 @@ fn call(c: LoggedCall) -> Value {
     json!({"tool": c.tool, "arguments": c.arguments, "outcome": c.outcome, "detail": c.detail, "effect": c.effect,
            "called_at": c.called_at.to_string(), "duration_us": c.duration_us, "request_id": c.request_id,
            "caller": c.caller})
-}
-
-fn run(r: RunRow) -> Value {
-    json!({"schedule": r.name, "task_id": r.task_id, "fire_at": r.fire_at.to_string(), "state": r.state,
-           "reason": r.reason, "session_id": r.session_id, "begun_at": r.created_at.to_string(),
-           "finished_at": r.finished_at.map(|at| at.to_string())})
 }

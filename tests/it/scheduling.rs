@@ -93,6 +93,7 @@ impl Bench {
             slots: 4,
             time_zone: "Europe/Berlin".to_owned(),
             target: target.clone(),
+            pieces: butler::COST_PIECES,
             wake: Arc::default(),
         });
         let schedule_loop = scheduler.start().await.expect("a start");

@@ -15,7 +15,7 @@ use crate::quarantine::quarantine_tools;
 use crate::routed::{self, RoutedParts, ask_tools, route_execute};
 use crate::services::HouseholdServices;
 use crate::session_start::SessionStart;
-use crate::sql::SESSION_PIECES;
+use crate::sql::{COST_PIECES, SESSION_PIECES};
 use crate::tools::self_tools;
 use access::credentials::Credentials;
 use approvals::{Actions, ApprovalGate, ApprovalParts, OthersMay, Settings};
@@ -220,6 +220,7 @@ impl Booting<'_> {
             time_zone: zone,
             limits: services.config.schedules.clone(),
             target: Arc::new(Runs(Arc::new(dispatcher))),
+            pieces: COST_PIECES,
             wake: bound.context.due.clone(),
         });
         Ok(Started { core, schedules, channels, interrupted })

@@ -31,10 +31,26 @@ store::row! {
     }
 }
 
+/// How statements here look at what sessions cost, whose table belongs to a crate beside this one. Each makes a piece of
+/// SQL of its owner's.
+#[derive(Clone, Copy)]
+pub struct SessionPieces {
+    /// What the sessions of a run, which is SQL, cost together.
+    pub cost_of_run: fn(&str) -> String,
+    /// The sums of the sessions between two times, which are SQL, by what started them: rows of `source`, `sessions`,
+    /// `unknown_cost`, `tokens` and `cost_usd`.
+    pub sums_by_source: fn(&str, &str) -> String,
+}
+
 /// The columns of [`RunShown`], of `schedule_runs r`, told apart from those of its schedule.
-const RUN: &str = "r.id AS run, r.fire_at AS run_fire_at, r.until_at AS run_until, r.times, r.more, r.cause, r.state,
-    r.reason, r.attempts, r.session_id, r.created_at AS run_created_at, r.started_at, r.finished_at,
-    (SELECT sum(s.cost_usd)::text FROM sessions s WHERE s.run_id = r.id) AS cost_usd";
+fn run(pieces: &SessionPieces) -> String {
+    format!(
+        "r.id AS run, r.fire_at AS run_fire_at, r.until_at AS run_until, r.times, r.more, r.cause, r.state,
+         r.reason, r.attempts, r.session_id, r.created_at AS run_created_at, r.started_at, r.finished_at,
+         {} AS cost_usd",
+        (pieces.cost_of_run)("r.id")
+    )
+}
 
 store::row! {
     /// What a schedule cost in a time.
@@ -57,14 +73,16 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 /// A tenant's schedules with their last runs; those named by an id, its beginning, or a name, if one is given.
 pub(crate) async fn with_last_runs(
     lease: &mut Lease,
+    pieces: &SessionPieces,
     key: Option<&str>,
 ) -> Result<Vec<(TaskRow, Option<RunShown>)>, StoreError> {
     let sql = format!(
-        "SELECT t.*, {RUN} FROM scheduled_tasks t
+        "SELECT t.*, {run} FROM scheduled_tasks t
          LEFT JOIN LATERAL (SELECT * FROM schedule_runs o WHERE o.task_id = t.id AND o.state <> 'due'
                             ORDER BY o.created_at DESC, o.fire_at DESC LIMIT 1) r ON true
          WHERE $1::text IS NULL OR t.name = $1 OR (length($1) >= 4 AND starts_with(t.id::text, lower($1)))
-         ORDER BY t.name LIMIT $2"
+         ORDER BY t.name LIMIT $2",
+        run = run(pieces)
     );
     let rows = lease.query(&sql, &[&key, &MOST]).await.map_err(failed())?;
     let last = |row: &Row| row.get::<_, Option<Uuid>>("run").map(|_| RunShown::from(row));
@@ -72,12 +90,53 @@ pub(crate) async fn with_last_runs(
 }
 
 /// The newest runs of a schedule, the newest first.
-pub(crate) async fn runs_of(lease: &mut Lease, task: Uuid, limit: u32) -> Result<Vec<RunShown>, StoreError> {
+pub(crate) async fn runs_of(
+    lease: &mut Lease,
+    pieces: &SessionPieces,
+    task: Uuid,
+    limit: u32,
+) -> Result<Vec<RunShown>, StoreError> {
     let sql = format!(
-        "SELECT {RUN} FROM schedule_runs r WHERE r.task_id = $1 ORDER BY r.created_at DESC, r.fire_at DESC LIMIT $2"
+        "SELECT {} FROM schedule_runs r WHERE r.task_id = $1 ORDER BY r.created_at DESC, r.fire_at DESC LIMIT $2",
+        run(pieces)
     );
     let rows = lease.query(&sql, &[&task, &i64::from(limit).min(MOST)]).await.map_err(failed())?;
     Ok(rows.iter().map(RunShown::from).collect())
+}
+
+/// What starts the sessions of a schedule, as their rows have it.
+pub(crate) async fn source_of_sessions(lease: &mut Lease, task: Uuid) -> Result<Option<String>, StoreError> {
+    let sql = "SELECT 'schedule:' || name AS source FROM scheduled_tasks WHERE id = $1";
+    let rows = lease.read(sql, &[&task]).await.map_err(failed())?;
+    Ok(rows.first().map(|row| row.get("source")))
+}
+
+store::row! {
+    /// A run of a schedule, in the order of what happened.
+    pub(crate) struct TracedRun {
+        pub name: String,
+        pub task_id: Uuid,
+        pub fire_at: Timestamp,
+        pub state: String,
+        pub reason: Option<String>,
+        pub session_id: Option<Uuid>,
+        pub created_at: Timestamp,
+        pub finished_at: Option<Timestamp>,
+    }
+}
+
+/// The runs of a schedule, and those of these sessions, the newest first.
+pub(crate) async fn traced(
+    lease: &mut Lease,
+    task: Uuid,
+    sessions: &[Uuid],
+    most: i64,
+) -> Result<Vec<TracedRun>, StoreError> {
+    let sql = "SELECT t.name, r.task_id, r.fire_at, r.state, r.reason, r.session_id, r.created_at, r.finished_at
+               FROM schedule_runs r JOIN scheduled_tasks t ON t.id = r.task_id
+               WHERE r.task_id = $1 OR r.session_id = ANY($2) ORDER BY r.fire_at DESC LIMIT $3";
+    let rows = lease.read(sql, &[&task, &sessions, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(TracedRun::from).collect())
 }
 
 /// The schedules that a tool lists: not the house's own.
@@ -87,16 +146,20 @@ pub(crate) async fn listed(call: &ToolCall) -> Result<Vec<TaskRow>, ToolError> {
 }
 
 /// What the tenant's schedules cost from one time to another, the dearest first.
-pub(crate) async fn costs(call: &ToolCall, from: Timestamp, to: Timestamp) -> Result<Vec<TaskCosts>, ToolError> {
-    let sql = "SELECT t.id, t.name, t.enabled AND t.paused_at IS NULL AS enabled,
+pub(crate) async fn costs(
+    call: &ToolCall,
+    pieces: &SessionPieces,
+    (from, to): (Timestamp, Timestamp),
+) -> Result<Vec<TaskCosts>, ToolError> {
+    let sql = format!(
+        "SELECT t.id, t.name, t.enabled AND t.paused_at IS NULL AS enabled,
                       (SELECT count(*) FROM schedule_runs r
                        WHERE r.task_id = t.id AND r.fire_at >= $1 AND r.fire_at < $2 AND r.state <> 'skipped') AS runs,
-                      count(s.id) AS sessions,
-                      count(s.id) FILTER (WHERE s.cost_usd IS NULL AND s.completed_at IS NOT NULL) AS sessions_of_unknown_cost,
-                      sum(coalesce(s.input_tokens, 0) + coalesce(s.output_tokens, 0))::bigint AS tokens,
-                      sum(s.cost_usd)::text AS cost_usd
-               FROM scheduled_tasks t
-               LEFT JOIN sessions s ON s.trigger_source = 'schedule:' || t.name AND s.queued_at >= $1 AND s.queued_at < $2
-               GROUP BY t.id ORDER BY sum(s.cost_usd) DESC NULLS LAST, t.name";
-    Ok(call.query(sql, &[&from, &to]).await?.iter().map(TaskCosts::from).collect())
+                      coalesce(s.sessions, 0) AS sessions, coalesce(s.unknown_cost, 0) AS sessions_of_unknown_cost,
+                      s.tokens, s.cost_usd::text AS cost_usd
+               FROM scheduled_tasks t LEFT JOIN {} s ON s.source = 'schedule:' || t.name
+               ORDER BY s.cost_usd DESC NULLS LAST, t.name",
+        (pieces.sums_by_source)("$1", "$2")
+    );
+    Ok(call.query(&sql, &[&from, &to]).await?.iter().map(TaskCosts::from).collect())
 }

@@ -2,7 +2,6 @@
 
 use std::sync::LazyLock;
 
-use jiff::Timestamp;
 use jiff::civil::Date;
 use rust_decimal::Decimal;
 use serde_json::Value;
@@ -29,31 +28,25 @@ pub const PROMPT: &str = "SELECT CASE WHEN s.prompt_sha256 IS NULL THEN s.system
     FROM sessions s LEFT JOIN system_prompts p ON p.tenant_id = s.tenant_id AND p.sha256 = s.prompt_sha256
     WHERE s.id = $1";
 
-/// The traces of an id: a session's, a request's, a trace's own (`$2`), or those of a schedule's last sessions.
+/// The traces of an id: a session's, a request's, a trace's own (`$2`); and those of the last sessions that `$4` started.
 pub const TRACES: &str = "SELECT trace_id FROM sessions WHERE id = $1 OR request_id = $1 OR trace_id = $2
-    UNION (SELECT s.trace_id FROM scheduled_tasks t JOIN sessions s ON s.trigger_source = 'schedule:' || t.name
-           WHERE t.id = $1 ORDER BY s.queued_at DESC LIMIT $3)";
+    UNION (SELECT trace_id FROM sessions WHERE trigger_source = $4 ORDER BY queued_at DESC LIMIT $3)";
 
-store::row! {
-    /// A run of a schedule.
-    pub struct RunRow {
-        pub name: String,
-        pub task_id: Uuid,
-        pub fire_at: Timestamp,
-        pub state: String,
-        pub reason: Option<String>,
-        pub session_id: Option<Uuid>,
-        pub created_at: Timestamp,
-        pub finished_at: Option<Timestamp>,
-    }
+/// What the sessions of a schedule's run cost together. `run` is SQL.
+pub fn cost_of_run(run: &str) -> String {
+    format!("(SELECT sum(s.cost_usd)::text FROM sessions s WHERE s.run_id = {run})")
 }
 
-/// The runs of a schedule, and those of sessions of these traces.
-pub const RUNS: &str =
-    "SELECT t.name, r.task_id, r.fire_at, r.state, r.reason, r.session_id, r.created_at, r.finished_at
-    FROM schedule_runs r JOIN scheduled_tasks t ON t.id = r.task_id
-    WHERE r.task_id = $1 OR r.session_id IN (SELECT id FROM sessions WHERE trace_id = ANY($2))
-    ORDER BY r.fire_at DESC LIMIT $3";
+/// The sums of the sessions between two times by what started them, as rows of `source`, `sessions`, `unknown_cost`,
+/// `tokens` and `cost_usd`. The times are SQL.
+pub fn sums_by_source(from: &str, to: &str) -> String {
+    format!(
+        "(SELECT trigger_source AS source, count(*) AS sessions,
+                 count(*) FILTER (WHERE cost_usd IS NULL AND completed_at IS NOT NULL) AS unknown_cost,
+                 sum(coalesce(input_tokens, 0) + coalesce(output_tokens, 0))::bigint AS tokens, sum(cost_usd) AS cost_usd
+          FROM sessions WHERE queued_at >= {from} AND queued_at < {to} GROUP BY trigger_source)"
+    )
+}
 
 /// What is shown of a session.
 static COLUMNS: LazyLock<String> = LazyLock::new(|| {
