@@ -19,5 +19,5 @@ pub use boot::{BootError, BootedButler, boot, core_chains};
 pub use handle::Butler;
 pub use names::own_tools;
 pub use services::HouseholdServices;
-pub use sql::{COST_PIECES, HandedRows, SESSION_PIECES};
+pub use sql::{COST_PIECES, HandedRows, NOTICE_SOURCES, SESSION_PIECES};
 pub use status::{BackupStatus, ButlerState, ButlerStatus, DatabaseStatus, HouseholdStatus, PhaseTime, Trouble};

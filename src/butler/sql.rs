@@ -8,6 +8,8 @@ use uuid::Uuid;
 use approvals::SessionPieces;
 use base::{Label, TenantId};
 use inbox::{End, HandedWork, Route, Settlement, Withdrawn};
+use modules::memory::notices as memory_notices;
+use outbox::NoticeSources;
 use store::{Aged, Claim, Lease, Params, StoreError, Tx};
 use tools::{ToolCall, ToolError};
 
@@ -19,6 +21,24 @@ pub(super) const OLD_ROUTES: &[Aged] = &[
 
 /// How statements on what waits for approval look at a butler's sessions, and at what these deal with.
 pub const SESSION_PIECES: SessionPieces = SessionPieces { earlier_tries: sessions::sql::earlier_tries, owner_waits };
+
+/// Where notices to owners come from: messages, budgets, what was handed over, memory.
+pub const NOTICE_SOURCES: NoticeSources = NoticeSources {
+    messages: inbox::notices,
+    of_butler: &[notices, sessions::sql::notices],
+    of_memory: memory_notices,
+};
+
+/// What owners are to be told of what one butler asked of another in vain, as rows of `tenant_id`, `kind`, `subject`,
+/// `happened_at` and `told`. `since` is SQL.
+fn notices(schema: &str, butler: &str, since: &str) -> String {
+    format!(
+        "SELECT tenant_id, 'work_dead' AS kind, id::text AS subject, settled_at AS happened_at,
+                '{butler} could not do something that another asked of it: '
+                || coalesce(last_error, 'no reason is on record') AS told
+         FROM \"{schema}\".route_inbox WHERE state = 'dead' AND kind <> 'message' AND settled_at > {since}"
+    )
+}
 
 /// How statements on schedules look at what sessions cost.
 pub const COST_PIECES: schedule::SessionPieces =

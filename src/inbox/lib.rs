@@ -50,6 +50,8 @@ pub use queue::RETRY;
 pub use registry::{ButlerRegistration, Eligibility, Listed};
 pub use route::RouteError;
 pub use settlement::{Answer, End, HandedWork, Settlement, Withdrawn};
+pub use sql::contacts::people_called;
+pub use sql::dead::notices;
 pub use sql::{OLD, OLD_SHARED};
 pub use tools::switchboard_tools;
 pub use turns::{Candidate, OwnersHand, Turns};

@@ -13,6 +13,7 @@ use super::channel::Channel;
 use super::chat::ChatChannel;
 use super::household::Owner;
 use super::recipient::ChannelInfo;
+use super::sql::notices::NoticeSources;
 use base::{Clock, TenantId};
 use conversation::ConversationLog;
 use store::Database;
@@ -29,6 +30,11 @@ pub struct OutboxParts {
     pub conversation: ConversationLog,
     /// The switchboard's schema.
     pub switchboard: String,
+    /// Whom the household knows by a name or id, by an identity, of a tenant, each of which is SQL: a query of rows of `id`,
+    /// `name`, `channel` and `identity`, one for each way to reach somebody.
+    pub people_called: fn(&str, &str, &str) -> String,
+    /// Where notices to owners come from.
+    pub notices: NoticeSources,
     /// Who claims rows here: the same after a restart, another one on another machine.
     pub node: String,
 }

@@ -52,10 +52,12 @@ pub use owner::OwnerNote;
 pub use pump::{DeliveryHooks, Pump};
 pub use recipient::{Recipient, RecipientError};
 pub use sql::OLD;
+pub use sql::notices::NoticeSources;
+pub use sql::views::{Attempt, DeliveryView};
 pub use tool::{
     SendRequest, deferred_until, egress_target, egress_target_fn, send, send_called, send_tool, send_tool_name,
 };
-pub use views::{Attempt, Changed, DeliveryError, DeliveryView, Note};
+pub use views::{Changed, DeliveryError, Note};
 
 /// The butler that everything leaves through.
 pub const MESSENGER: &str = "messenger";

@@ -6,6 +6,7 @@ use uuid::Uuid;
 use super::handle::Outbox;
 use super::household::CHAT;
 use super::recipient::decide;
+use super::sql::post;
 use super::tool::deferred_until;
 use base::{Priority, RequestContext, TenantId, Trust, crash};
 use store::{StoreError, Tx};
@@ -51,10 +52,8 @@ impl Outbox {
                             "state": if quiet.is_some() { "deferred" } else { "pending" },
                             "reason": quiet.map(|_| "quiet_hours"),
                             "due_at": quiet.unwrap_or_else(|| self.clock().now()).to_string()});
-        let sql = "SELECT delivery FROM shared.queue_delivery_as($1, $2, $3)";
-        let row = tx.query_opt(sql, &[&note.origin, &note.tenant.as_str(), &delivery]).await;
-        let row = row.map_err(StoreError::query("posting a message to the owner"))?;
-        row.map(|row| row.get(0)).ok_or_else(|| StoreError::Unexpected("nothing was posted".to_owned()))
+        let posted = post::queue_as(tx, note.origin, note.tenant, &delivery).await?;
+        posted.ok_or_else(|| StoreError::Unexpected("nothing was posted".to_owned()))
     }
 
     /// Posts messages of one tenant to its owner: all of them, or none.

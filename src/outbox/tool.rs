@@ -11,6 +11,7 @@ use super::delivery::NewDelivery;
 use super::handle::{DeliveryStatus, Outbox};
 use super::quiet;
 use super::recipient::Recipient;
+use super::sql::post;
 use base::{Label, Principal, Priority, crash};
 use tools::{
     self, Definition, Effect, EgressRecipient, EgressTargetFn, Meta, SchemaError, Tool, ToolCall, ToolError, handler,
@@ -29,16 +30,11 @@ pub fn deferred_until(outbox: &Outbox, priority: Priority) -> Option<Timestamp> 
 impl Outbox {
     /// Posts a letter in the call's own transaction. Which row it is, and whether it is new.
     pub async fn enqueue(&self, call: &ToolCall, delivery: &NewDelivery<'_>) -> Result<(Uuid, bool), ToolError> {
-        let sql = "SELECT delivery, fresh FROM shared.queue_delivery($1, $2)";
-        let (row, seal) = (delivery.row(), call.store.seal());
-        let rows = match delivery.holds {
-            Some(label) => call.effect_holding(label, sql, &[&row, seal.expose()]).await?,
-            None => call.effect(sql, &[&row, seal.expose()]).await?,
-        };
-        let row = rows.first().ok_or_else(|| ToolError::Internal("nothing was posted".to_owned()))?;
+        let posted = post::queue(call, &delivery.row(), delivery.holds).await?;
+        let posted = posted.ok_or_else(|| ToolError::Internal("nothing was posted".to_owned()))?;
         crash::point("notify.committed");
         self.wake();
-        Ok((row.get(0), row.get(1)))
+        Ok((posted.delivery, posted.fresh))
     }
 
     /// Posts a letter that is to leave at once, and answers with what became of it by then.

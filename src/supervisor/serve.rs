@@ -210,6 +210,8 @@ fn outbox(household: &Household, db: &Arc<Database>, clock: &Clock, inbox: &Inbo
         },
         conversation: inbox.conversation().clone(),
         switchboard: inbox.schema().to_owned(),
+        people_called: inbox::people_called,
+        notices: butler::NOTICE_SOURCES,
         node: inbox.node().to_owned(),
     })
 }

@@ -62,3 +62,14 @@ pub async fn announced(tx: &mut Tx<'_>, calls: &[Action], now: Timestamp) -> Res
     tx.execute(sql, &[&ids, &now]).await.map_err(failed())?;
     Ok(())
 }
+
+/// What owners are to be told of calls that they had approved and that came to nothing, as rows of `tenant_id`, `kind`,
+/// `subject`, `happened_at` and `told`. `since` is SQL.
+pub fn notices(since: &str) -> String {
+    format!(
+        "SELECT tenant_id, 'approval_abandoned' AS kind, id::text AS subject, decided_at AS happened_at,
+                'The call of ' || tool_name || ' that you approved for ' || butler || ' came to nothing: '
+                || coalesce(execution_result ->> 'error', 'no reason is on record') AS told
+         FROM shared.pending_actions WHERE status = 'abandoned' AND decided_at > {since}"
+    )
+}

@@ -64,3 +64,17 @@ pub async fn channels(call: &ToolCall) -> Result<Vec<String>, ToolError> {
 pub async fn is_there(call: &ToolCall, contact: Uuid) -> Result<bool, ToolError> {
     Ok(!call.query("SELECT 1 FROM shared.contacts WHERE id = $1", &[&contact]).await?.is_empty())
 }
+
+/// The people who go by a name or an id, or have an identity, as a query of rows of `id`, `name`, `channel` and
+/// `identity`, one for each way to reach them. What is given is SQL.
+pub fn people_called(name: &str, identity: &str, tenant: &str) -> String {
+    format!(
+        "SELECT c.id, c.name, i.channel, i.identity
+         FROM shared.contacts c LEFT JOIN shared.contact_identities i ON i.contact_id = c.id
+         WHERE c.tenant_id = {tenant} AND (lower(c.name) = lower({name}) OR c.id::text = {name} OR c.id IN
+               (SELECT o.contact_id FROM shared.contact_identities o
+                WHERE o.tenant_id = {tenant} AND o.identity = {identity})
+               OR c.id IN (SELECT p.contact_id FROM shared.people_called({name}) p))
+         ORDER BY c.id, i.channel, i.created_at"
+    )
+}

@@ -44,3 +44,17 @@ pub async fn stats(call: &ToolCall, since: Option<Timestamp>) -> Result<Value, T
     );
     Ok(call.objects(&sql, &[&since]).await?.pop().unwrap_or_default())
 }
+
+/// What owners are to be told of messages that came to nothing, as rows of `tenant_id`, `kind`, `subject`, `happened_at`
+/// and `told`. `since` is SQL.
+pub fn notices(schema: &str, since: &str) -> String {
+    format!(
+        "SELECT tenant_id, 'message_dead' AS kind, request_id::text AS subject, settled_at AS happened_at,
+                'A message over ' || channel || ' came to nothing: '
+                || coalesce(last_error, 'no reason is on record') AS told
+         FROM \"{schema}\".message_inbox m WHERE state = 'dead' AND settled_at > {since}
+           AND NOT EXISTS (SELECT 1 FROM \"{schema}\".request_actions a
+                           WHERE a.request_id = m.request_id AND a.action IN ('cancel', 'abort')
+                             AND a.at >= m.settled_at)"
+    )
+}

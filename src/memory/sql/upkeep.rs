@@ -142,3 +142,17 @@ pub async fn preferences(
         FROM memory_facts f WHERE f.id = ANY($1) ORDER BY array_position($1, f.id)";
     Ok(from.rows(sql, &[&ids]).await?.iter().map(|r| r.get(0)).collect())
 }
+
+/// What owners are to be told of episodes that consolidation has given up, those of one try as one, as rows of
+/// `tenant_id`, `kind`, `subject`, `happened_at` and `told`. `since` is SQL.
+pub fn notices(schema: &str, butler: &str, since: &str) -> String {
+    format!(
+        "SELECT tenant_id, 'memory_dead_letter' AS kind, '{butler}' AS subject, settled_at AS happened_at,
+                '{butler} could not learn from ' || count(*) || CASE count(*) WHEN 1 THEN ' episode' ELSE ' episodes' END
+                || ' and has given up: ' || rtrim(coalesce(min(last_error), 'no reason is on record'), '.')
+                || '. Try again: butlerd memory retry' AS told
+         FROM \"{schema}\".memory_episodes
+         WHERE consolidation = 'dead_letter' AND forgotten_at IS NULL AND settled_at > {since}
+         GROUP BY tenant_id, settled_at"
+    )
+}

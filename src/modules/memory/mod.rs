@@ -28,6 +28,7 @@ use schedule::BuiltInSchedule;
 use store::migrate::Chain;
 
 pub use jobs::job_names;
+pub use memory::sql::upkeep::notices;
 use settings::{Embedding, Provider};
 
 pub use settings::Settings;

@@ -7,6 +7,7 @@ use uuid::Uuid;
 use super::{channel, define, shows, text};
 use crate::delivery::{Delivery, Intent};
 use crate::handle::Outbox;
+use crate::sql::tools as sql;
 use base::{Priority, TenantId};
 use tools::{Tool, ToolCall, ToolError, handler};
 
@@ -57,8 +58,7 @@ async fn asked(call: &ToolCall, outbox: &Outbox) -> Result<Vec<String>, ToolErro
         return Ok(vec![named]);
     }
     let mut all: Vec<String> = outbox.ways().into_keys().collect();
-    let used = call.query("SELECT DISTINCT channel FROM shared.deliveries()", &[]).await?;
-    all.extend(used.iter().map(|row| row.get::<_, String>(0)));
+    all.extend(sql::used_channels(call).await?);
     all.sort();
     all.dedup();
     Ok(all)
@@ -66,14 +66,7 @@ async fn asked(call: &ToolCall, outbox: &Outbox) -> Result<Vec<String>, ToolErro
 
 async fn queue(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let asked = asked(&call, &outbox).await?;
-    let sql = "SELECT c.channel, count(*) FILTER (WHERE d.state = 'pending') AS pending,
-                      count(*) FILTER (WHERE d.state = 'deferred') AS deferred,
-                      count(*) FILTER (WHERE d.state = 'sending') AS sending, min(d.created_at) AS oldest_since,
-                      min(d.due_at) AS next_due
-               FROM unnest($1::text[]) c(channel)
-               LEFT JOIN shared.deliveries() d ON d.channel = c.channel AND d.state IN ('pending', 'deferred', 'sending')
-               GROUP BY c.channel ORDER BY c.channel";
-    let channels = call.objects(sql, &[&asked]).await?;
+    let channels = sql::queues(&call, &asked).await?;
     let count = |c: &Value| ["pending", "deferred", "sending"].iter().filter_map(|s| c[*s].as_i64()).sum::<i64>();
     Ok(json!({"total": channels.iter().map(count).sum::<i64>(), "channels": channels}))
 }
@@ -81,29 +74,13 @@ async fn queue(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
 async fn rates(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let asked = asked(&call, &outbox).await?;
     let scope = call.text("identity_scope");
-    if let Some(scope) = scope {
-        let sql = "SELECT 1 FROM shared.deliveries() d WHERE d.target = $1 AND d.channel = ANY($2) LIMIT 1";
-        if call.query(sql, &[&scope, &asked]).await?.is_empty() {
-            let why =
-                format!("Nothing was ever to be sent to {scope} there; messenger_delivery_search shows recipients.");
-            return Err(ToolError::refused("not_found", why));
-        }
+    if let Some(scope) = scope
+        && !sql::ever_to(&call, scope, &asked).await?
+    {
+        let why = format!("Nothing was ever to be sent to {scope} there; messenger_delivery_search shows recipients.");
+        return Err(ToolError::refused("not_found", why));
     }
-    let sql = "WITH d AS (SELECT * FROM shared.deliveries()),
-                    a AS (SELECT delivery_id FROM shared.delivery_attempts()
-                          WHERE begun_at > clock_timestamp() - interval '1 minute')
-               SELECT d.channel, d.target AS recipient,
-                      sum((SELECT count(*) FROM a WHERE a.delivery_id = d.id)) AS tries_last_minute,
-                      count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'sending')) AS waiting,
-                      max(d.available_at) FILTER (WHERE d.state = 'pending' AND d.available_at > clock_timestamp())
-                          AS put_off_until,
-                      (array_agg(d.last_error ORDER BY d.seq DESC)
-                          FILTER (WHERE d.state = 'pending' AND d.available_at > clock_timestamp()))[1] AS why
-               FROM d
-               WHERE d.channel = ANY($1) AND ($2::text IS NULL OR d.target = $2)
-                 AND (d.state IN ('pending', 'deferred', 'sending') OR EXISTS (SELECT 1 FROM a WHERE a.delivery_id = d.id))
-               GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 500";
-    let mut lanes = call.objects(sql, &[&asked, &scope]).await?;
+    let mut lanes = sql::rates(&call, &asked, scope).await?;
     for lane in &mut lanes {
         let (channel, target) = (lane["channel"].as_str().unwrap_or_default(), lane["recipient"].as_str());
         let most = limit_of(&outbox, &call.context().tenant_id, channel, target.unwrap_or_default());
@@ -138,25 +115,7 @@ fn limit_of(outbox: &Outbox, tenant: &TenantId, channel: &str, target: &str) -> 
 
 async fn states(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let asked = asked(&call, &outbox).await?;
-    let sql = "WITH d AS (SELECT * FROM shared.deliveries()),
-                    a AS (SELECT d.channel, a.ended_at, a.outcome, a.detail
-                          FROM shared.delivery_attempts() a JOIN d ON d.id = a.delivery_id WHERE a.outcome IS NOT NULL)
-               SELECT c.channel, s.at AS last_sent_at,
-                      CASE WHEN f.outcome IS NOT NULL THEN
-                          jsonb_build_object('at', f.ended_at, 'outcome', f.outcome, 'detail', f.detail) END AS last_failure,
-                      (SELECT count(*) FROM a WHERE a.channel = c.channel AND a.outcome <> 'sent'
-                          AND a.ended_at > coalesce(s.at, '-infinity')) AS failed_in_a_row,
-                      count(d.id) FILTER (WHERE d.state IN ('pending', 'deferred', 'sending')) AS waiting,
-                      max(d.available_at) FILTER (WHERE d.state = 'pending' AND d.available_at > clock_timestamp())
-                          AS put_off_until
-               FROM unnest($1::text[]) c(channel)
-               LEFT JOIN LATERAL (SELECT max(ended_at) AS at FROM a WHERE a.channel = c.channel AND a.outcome = 'sent') s
-                   ON true
-               LEFT JOIN LATERAL (SELECT * FROM a WHERE a.channel = c.channel AND a.outcome <> 'sent'
-                                  ORDER BY a.ended_at DESC LIMIT 1) f ON true
-               LEFT JOIN d ON d.channel = c.channel
-               GROUP BY c.channel, s.at, f.ended_at, f.outcome, f.detail ORDER BY c.channel";
-    let mut channels = call.objects(sql, &[&asked]).await?;
+    let mut channels = sql::states(&call, &asked).await?;
     for shown in &mut channels {
         let there = shown["channel"].as_str().and_then(|name| outbox.channel(name));
         let failing = shown["failed_in_a_row"].as_i64().unwrap_or(0) > 0;

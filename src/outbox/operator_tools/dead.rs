@@ -2,15 +2,12 @@
 
 use serde_json::{Value, json};
 
-use super::deliveries::COLUMNS;
 use super::{channel, define, id, id_of, limit, offset, operators, page, shows, since, text};
 use crate::handle::Outbox;
+use crate::sql::tools::{self as sql, Wanted};
 use crate::views::DeliveryError;
 use base::task;
 use tools::{Tool, ToolCall, ToolError, handler};
-
-/// Called off by a person is no bad end.
-const BAD: &str = "d.state IN ('failed', 'dead', 'unknown') AND d.reason <> 'cancelled'";
 
 pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
     let dead = id_of("Id of the delivery, from messenger_dead_letter_list");
@@ -72,26 +69,14 @@ async fn list(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let (since, _) = call.span()?;
     let (limit, offset) = page(&call);
     let all = call.args.get("include_discarded").and_then(Value::as_bool).unwrap_or(false);
-    let sql = format!(
-        "SELECT d.id AS dead_letter_id, d.reason AS error_class, {COLUMNS}, d.discarded FROM shared.deliveries() d
-         WHERE {BAD} AND ($1::text IS NULL OR d.channel = $1) AND ($2::text IS NULL OR d.origin = $2)
-           AND ($3::text IS NULL OR d.reason = $3) AND ($4::timestamptz IS NULL OR d.settled_at >= $4)
-           AND ($5 OR d.discarded IS NULL)
-         ORDER BY d.seq DESC LIMIT $6 OFFSET $7"
-    );
-    let (origin, class) = (call.text("origin_butler"), call.text("error_class"));
-    Ok(call.objects(&sql, &[&channel, &origin, &class, &since, &all, &limit, &offset]).await?.into())
+    let wanted = Wanted { origin: call.text("origin_butler"), channel: channel.as_deref(), since, limit, offset };
+    Ok(sql::dead(&call, &wanted, (call.text("error_class"), all)).await?.into())
 }
 
 /// The bad end that is meant.
 async fn one(call: &ToolCall) -> Result<Value, ToolError> {
-    let sql = format!(
-        "SELECT d.id AS dead_letter_id, d.reason AS error_class, {COLUMNS}, d.message AS whole_message, d.failures,
-                d.discarded
-         FROM shared.deliveries() d WHERE {BAD} AND d.id = $1"
-    );
-    let mut found = call.objects(&sql, &[&id(call, "dead_letter_id")]).await?;
-    found.pop().ok_or_else(|| {
+    let found = sql::dead_one(call, id(call, "dead_letter_id")).await?;
+    found.ok_or_else(|| {
         let why =
             "There is no delivery of that id that came to a bad end; messenger_dead_letter_list shows those that did.";
         ToolError::refused("not_found", why)
@@ -100,9 +85,7 @@ async fn one(call: &ToolCall) -> Result<Value, ToolError> {
 
 async fn inspect(call: ToolCall) -> Result<Value, ToolError> {
     let mut found = one(&call).await?;
-    let sql = "SELECT n, begun_at, ended_at, outcome, detail FROM shared.delivery_attempts()
-               WHERE delivery_id = $1 ORDER BY n";
-    found["tries"] = call.objects(sql, &[&id(&call, "dead_letter_id")]).await?.into();
+    found["tries"] = sql::tries_of(&call, id(&call, "dead_letter_id")).await?.into();
     found["message"] = found["whole_message"].take();
     if let Some(map) = found.as_object_mut() {
         map.remove("whole_message");

@@ -4,12 +4,8 @@ use serde_json::{Value, json};
 
 use super::{channel, define, id, id_of, limit, offset, page, shows, since, text};
 use crate::handle::Outbox;
+use crate::sql::tools::{self as sql, Wanted};
 use tools::{Tool, ToolCall, ToolError, handler};
-
-/// What is told of a delivery.
-pub(super) const COLUMNS: &str = "d.id AS delivery_id, d.origin AS origin_butler, d.request_id, d.kind, d.intent,
-    d.channel, d.target AS recipient, d.subject, left(d.message, 500) AS message, d.emoji, d.priority, d.state,
-    d.reason, d.last_error AS error, d.due_at, d.attempts, d.created_at, d.settled_at";
 
 pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
     let delivery = json!({"delivery_id": id_of("Id of the delivery, as notify or messenger_delivery_search gave it")});
@@ -86,13 +82,7 @@ fn unknown() -> ToolError {
 }
 
 async fn one(call: &ToolCall) -> Result<Value, ToolError> {
-    let sql = format!(
-        "SELECT {COLUMNS}, d.receipt, d.failures, d.discarded,
-                CASE WHEN d.state = 'pending' AND d.available_at > clock_timestamp() THEN d.available_at END AS not_before
-         FROM shared.deliveries() d WHERE d.id = $1"
-    );
-    let mut rows = call.objects(&sql, &[&id(call, "delivery_id")]).await?;
-    rows.pop().ok_or_else(unknown)
+    sql::one(call, id(call, "delivery_id")).await?.ok_or_else(unknown)
 }
 
 async fn status(call: ToolCall) -> Result<Value, ToolError> {
@@ -101,40 +91,27 @@ async fn status(call: ToolCall) -> Result<Value, ToolError> {
 
 async fn attempts(call: ToolCall) -> Result<Value, ToolError> {
     one(&call).await?;
-    let sql = "SELECT n, begun_at, ended_at, outcome, detail FROM shared.delivery_attempts()
-               WHERE delivery_id = $1 ORDER BY n";
-    Ok(call.objects(sql, &[&id(&call, "delivery_id")]).await?.into())
+    Ok(sql::tries_of(&call, id(&call, "delivery_id")).await?.into())
 }
 
 async fn search(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let channel = channel(&call, &outbox).await?;
     let (since, until) = call.span()?;
     let (limit, offset) = page(&call);
-    let sql = format!(
-        "SELECT {COLUMNS} FROM shared.deliveries() d
-         WHERE ($1::text IS NULL OR d.origin = $1) AND ($2::text IS NULL OR d.channel = $2)
-           AND ($3::text IS NULL OR d.intent = $3) AND ($4::text IS NULL OR d.state = $4)
-           AND ($5::timestamptz IS NULL OR d.created_at >= $5) AND ($6::timestamptz IS NULL OR d.created_at < $6)
-         ORDER BY d.seq DESC LIMIT $7 OFFSET $8"
-    );
-    let (origin, intent, state) = (call.text("origin_butler"), call.text("intent"), call.text("status"));
-    let rows = call.objects(&sql, &[&origin, &channel, &intent, &state, &since, &until, &limit, &offset]).await?;
-    Ok(rows.into())
+    let wanted = Wanted { origin: call.text("origin_butler"), channel: channel.as_deref(), since, limit, offset };
+    let which = (call.text("intent"), call.text("status"));
+    Ok(sql::search(&call, &wanted, which, until).await?.into())
 }
 
 async fn trace(call: ToolCall) -> Result<Value, ToolError> {
     let request = id(&call, "request_id");
-    let sql = format!("SELECT {COLUMNS}, d.receipt FROM shared.deliveries() d WHERE d.request_id = $1 ORDER BY d.seq");
-    let mut found = call.objects(&sql, &[&request]).await?;
+    let mut found = sql::of_request(&call, request).await?;
     if found.is_empty() {
         let why =
             "Nothing was to be sent for a request of that id; messenger_delivery_search shows deliveries with theirs.";
         return Err(ToolError::refused("not_found", why));
     }
-    let sql = "SELECT a.delivery_id, a.n, a.begun_at, a.ended_at, a.outcome, a.detail
-               FROM shared.delivery_attempts() a JOIN shared.deliveries() d ON d.id = a.delivery_id
-               WHERE d.request_id = $1 ORDER BY a.begun_at, a.n";
-    let tries = call.objects(sql, &[&request]).await?;
+    let tries = sql::tries_of_request(&call, request).await?;
     for delivery in &mut found {
         let own = tries.iter().filter(|a| a["delivery_id"] == delivery["delivery_id"]);
         delivery["tries"] = own.cloned().collect();
@@ -144,25 +121,8 @@ async fn trace(call: ToolCall) -> Result<Value, ToolError> {
 
 async fn stats(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let (since, until) = call.span()?;
-    let by = match call.text("group_by").unwrap_or("channel") {
-        "origin_butler" => "d.origin",
-        "intent" => "d.intent",
-        "status" => "d.state",
-        "day" => "d.created_at::date::text",
-        _ => "d.channel",
-    };
-    let sql = format!(
-        "SELECT {by} AS \"group\", count(*) AS deliveries, count(*) FILTER (WHERE d.state = 'sent') AS sent,
-                count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'sending')) AS waiting,
-                count(*) FILTER (WHERE d.state IN ('failed', 'dead')) AS failed,
-                count(*) FILTER (WHERE d.state = 'unknown') AS unknown, sum(d.attempts) AS attempts,
-                round(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM d.settled_at - d.created_at))
-                      FILTER (WHERE d.state = 'sent')::numeric, 3) AS median_s_to_sent
-         FROM shared.deliveries() d
-         WHERE ($1::timestamptz IS NULL OR d.created_at >= $1) AND ($2::timestamptz IS NULL OR d.created_at < $2)
-         GROUP BY 1 ORDER BY 1"
-    );
-    let groups = call.objects(&sql, &[&since, &until]).await?;
+    let by = call.text("group_by").unwrap_or("channel");
+    let groups = sql::counts(&call, by, (since, until)).await?;
     Ok(
         json!({"until": until.unwrap_or_else(|| outbox.clock().now()).to_string(), "since": since.map(|t| t.to_string()),
               "groups": groups}),

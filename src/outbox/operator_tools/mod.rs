@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::handle::Outbox;
+use crate::sql::tools::used_channels;
 use tools::{Definition, Effect, Meta, Tool, ToolCall, ToolError};
 
 /// The tools, for the messenger alone.
@@ -75,8 +76,7 @@ async fn channel(call: &ToolCall, outbox: &Outbox) -> Result<Option<String>, Too
     let Some(named) = call.text("channel") else { return Ok(None) };
     let mut known: Vec<String> = outbox.ways().into_keys().collect();
     if !known.iter().any(|name| name == named) {
-        let used = call.query("SELECT DISTINCT channel FROM shared.deliveries() ORDER BY channel", &[]).await?;
-        known.extend(used.iter().map(|row| row.get(0)));
+        known.extend(used_channels(call).await?);
         if !known.iter().any(|name| name == named) {
             known.sort();
             known.dedup();

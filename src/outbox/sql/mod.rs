@@ -1,8 +1,12 @@
 //! The SQL on the outbox and its channels. Rows of every tenant: a claim, an end and what follows are the owner role's.
 
 mod channels;
+pub(super) mod notices;
+pub(super) mod post;
 mod queue;
 mod recipients;
+pub(super) mod tools;
+pub(super) mod views;
 
 pub(super) use queue::{DeliveryRows, End, Queued, Settled};
 

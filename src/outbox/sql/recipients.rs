@@ -18,7 +18,7 @@ impl Outbox {
         recipient: Option<&str>,
     ) -> Result<Result<Recipient, RecipientError>, StoreError> {
         let people = match recipient.map(str::trim).filter(|r| !r.is_empty()) {
-            Some(recipient) => people(lease, tenant, recipient).await?,
+            Some(recipient) => people(self, lease, tenant, recipient).await?,
             None => Vec::new(),
         };
         let owner = (*tenant == TenantId::owner()).then(|| self.owner());
@@ -26,19 +26,15 @@ impl Outbox {
     }
 }
 
-async fn people(lease: &mut Lease, tenant: &TenantId, wanted: &str) -> Result<Vec<ContactMatch>, StoreError> {
-    let rows = lease
-        .read(
-            "SELECT c.id, c.name, i.channel, i.identity
-             FROM shared.contacts c LEFT JOIN shared.contact_identities i ON i.contact_id = c.id
-             WHERE c.tenant_id = $3 AND (lower(c.name) = lower($1) OR c.id::text = $1 OR c.id IN
-                   (SELECT o.contact_id FROM shared.contact_identities o WHERE o.tenant_id = $3 AND o.identity = $2)
-                   OR c.id IN (SELECT p.contact_id FROM shared.people_called($1) p))
-             ORDER BY c.id, i.channel, i.created_at",
-            &[&wanted, &plain_identity(wanted), &tenant.as_str()],
-        )
-        .await
-        .map_err(StoreError::query("looking up a recipient"))?;
+async fn people(
+    outbox: &Outbox,
+    lease: &mut Lease,
+    tenant: &TenantId,
+    wanted: &str,
+) -> Result<Vec<ContactMatch>, StoreError> {
+    let sql = (outbox.inner.parts.people_called)("$1", "$2", "$3");
+    let rows = lease.read(&sql, &[&wanted, &plain_identity(wanted), &tenant.as_str()]).await;
+    let rows = rows.map_err(StoreError::query("looking up a recipient"))?;
     let known = |row: &Row| ContactMatch {
         contact: row.get("id"),
         name: row.get("name"),

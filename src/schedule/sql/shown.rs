@@ -5,6 +5,7 @@ use tokio_postgres::Row;
 use uuid::Uuid;
 
 use super::task::TaskRow;
+use crate::due::STANDS_FOR_IT;
 use store::{Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
@@ -162,4 +163,22 @@ pub(crate) async fn costs(
         (pieces.sums_by_source)("$1", "$2")
     );
     Ok(call.query(&sql, &[&from, &to]).await?.iter().map(TaskCosts::from).collect())
+}
+
+/// What owners are to be told of runs that failed or were left out, as rows of `tenant_id`, `kind`, `subject`,
+/// `happened_at` and `told`. `since` is SQL.
+pub fn notices(schema: &str, butler: &str, since: &str) -> String {
+    format!(
+        "SELECT r.tenant_id, CASE r.state WHEN 'failed' THEN 'schedule_failed' ELSE 'schedule_missed' END AS kind,
+                r.task_id::text AS subject, r.fire_at AS happened_at, '{butler}: the schedule ' || t.name ||
+                CASE r.state WHEN 'failed' THEN ' failed: ' ELSE ' was left out: ' END
+                || coalesce(r.reason, 'no reason is on record') AS told
+         FROM \"{schema}\".schedule_runs r JOIN \"{schema}\".scheduled_tasks t ON t.id = r.task_id
+         WHERE r.finished_at > {since} AND CASE r.state
+               -- Whoever runs one by hand is told at once; a pause, a run in the way of the next, or a time that another
+               -- run makes up for, is as it should be.
+               WHEN 'failed' THEN r.cause <> 'manual'
+               WHEN 'skipped' THEN r.cause = 'missed' AND r.reason NOT LIKE '%{STANDS_FOR_IT}'
+               ELSE false END"
+    )
 }

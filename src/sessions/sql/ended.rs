@@ -52,3 +52,15 @@ pub async fn remembered(lease: &mut Lease, schema: &str, session: Uuid, state: &
     let done = lease.execute(&sql, &[&session, &state]).await;
     done.map(drop).map_err(StoreError::query("noting that a session is remembered"))
 }
+
+/// What owners are to be told of budgets that are used up, once a day and tenant, as rows of `tenant_id`, `kind`,
+/// `subject`, `happened_at` and `told`. `since` is SQL.
+pub fn notices(schema: &str, butler: &str, since: &str) -> String {
+    format!(
+        "SELECT tenant_id, 'budget_spent' AS kind, '{butler}' AS subject, day AS happened_at,
+                '{butler} has used up what it may spend: ' || min(error) AS told
+         FROM (SELECT tenant_id, error, date_trunc('day', queued_at) AS day FROM \"{schema}\".sessions
+               WHERE error_class = 'budget' AND state = 'failed' AND started_at IS NULL AND queued_at > {since}) spent
+         GROUP BY tenant_id, day"
+    )
+}

@@ -8,7 +8,7 @@ mod old;
 mod shown;
 mod tries;
 
-pub use ended::{EndedRow, ended, remembered};
+pub use ended::{EndedRow, ended, notices, remembered};
 pub use events::{EventRow, events_of};
 pub(super) use events::{PART_OF_EVENTS, SessionEnd, end_of};
 pub(super) use log::{CHILD, CLOSE, ClosedRow, INTERRUPT, OPEN, OpenRow, RUNNING, SPENT};

@@ -1,0 +1,253 @@
+//! Deliveries as people look at them and change them, and what the chat shows.
+
+use jiff::Timestamp;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use tokio_postgres::Row;
+use uuid::Uuid;
+
+use base::TenantId;
+use store::{Lease, StoreError};
+
+/// One delivery as people see it.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct DeliveryView {
+    pub id: Uuid,
+    pub origin: String,
+    pub kind: String,
+    pub intent: String,
+    pub channel: String,
+    pub target: String,
+    pub subject: Option<String>,
+    pub message: Option<String>,
+    pub emoji: Option<String>,
+    pub priority: String,
+    pub state: String,
+    pub reason: Option<String>,
+    pub last_error: Option<String>,
+    pub request_id: Uuid,
+    pub session_id: Option<Uuid>,
+    pub created_at: Timestamp,
+    pub due_at: Timestamp,
+    pub settled_at: Option<Timestamp>,
+    pub attempts: i32,
+    pub receipt: Option<Value>,
+    /// Somebody put it aside: `{at, by, reason}`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub discarded: Option<Value>,
+    /// Its tries, where one delivery is looked at.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub tries: Vec<Attempt>,
+}
+
+store::row! {
+    /// One try.
+    #[derive(Clone, Debug, Serialize, Deserialize)]
+    pub struct Attempt {
+        pub n: i32,
+        pub begun_at: Timestamp,
+        pub ended_at: Option<Timestamp>,
+        pub outcome: Option<String>,
+        pub detail: Option<String>,
+    }
+}
+
+fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
+    StoreError::query("reading deliveries")
+}
+
+const COLUMNS: &str = "id, origin, kind, intent, channel, target, subject, message, emoji, priority, state, reason, \
+    last_error, request_id, session_id, created_at, due_at, settled_at, attempts, receipt, discarded";
+
+fn delivery(row: &Row) -> DeliveryView {
+    DeliveryView {
+        id: row.get("id"),
+        origin: row.get("origin"),
+        kind: row.get("kind"),
+        intent: row.get("intent"),
+        channel: row.get("channel"),
+        target: row.get("target"),
+        subject: row.get("subject"),
+        message: row.get("message"),
+        emoji: row.get("emoji"),
+        priority: row.get("priority"),
+        state: row.get("state"),
+        reason: row.get("reason"),
+        last_error: row.get("last_error"),
+        request_id: row.get("request_id"),
+        session_id: row.get("session_id"),
+        created_at: row.get("created_at"),
+        due_at: row.get("due_at"),
+        settled_at: row.get("settled_at"),
+        attempts: row.get("attempts"),
+        receipt: row.get("receipt"),
+        discarded: row.get("discarded"),
+        tries: Vec::new(),
+    }
+}
+
+/// The newest deliveries: of one butler, in one of these states, or all.
+pub(crate) async fn newest(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    (origin, states): (Option<&str>, &[&str]),
+    limit: i64,
+) -> Result<Vec<DeliveryView>, StoreError> {
+    let sql = format!(
+        "SELECT {COLUMNS} FROM shared.outbox
+             WHERE tenant_id = $1 AND ($2::text IS NULL OR origin = $2) AND ($3::text[] = '{{}}' OR state = ANY($3))
+             ORDER BY seq DESC LIMIT $4"
+    );
+    let rows = lease.read(&sql, &[&tenant.as_str(), &origin, &states, &limit]).await.map_err(failed())?;
+    Ok(rows.iter().map(delivery).collect())
+}
+
+/// One delivery, without its tries.
+pub(crate) async fn one(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<DeliveryView>, StoreError> {
+    let sql = format!("SELECT {COLUMNS} FROM shared.outbox WHERE tenant_id = $1 AND id = $2");
+    let rows = lease.read(&sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
+    Ok(rows.first().map(delivery))
+}
+
+/// The tries of a delivery, in their order.
+pub(crate) async fn tries_of(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Vec<Attempt>, StoreError> {
+    let sql = "SELECT n, begun_at, ended_at, outcome, detail FROM shared.outbox_attempts
+                   WHERE tenant_id = $1 AND outbox_id = $2 ORDER BY n";
+    let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
+    Ok(rows.iter().map(Attempt::from).collect())
+}
+
+/// What a person makes of a delivery.
+pub(crate) struct Change<'a> {
+    /// In one of these states alone, and in nobody's hands.
+    pub from: &'a [&'a str],
+    pub set: Set,
+    /// What `set` takes as `$3`.
+    pub with: &'a Value,
+    pub now: Timestamp,
+}
+
+/// What a change writes.
+#[derive(Clone, Copy)]
+pub(crate) enum Set {
+    /// It waits again, as if it were new.
+    Again,
+    /// It waits again, since it did not arrive.
+    NotArrived,
+    /// It was called off by `with.by`.
+    CalledOff,
+    /// It is put aside; `with` says by whom, when and why.
+    Discarded,
+    /// It arrived after all; `with` is its receipt.
+    Arrived,
+}
+
+impl Set {
+    fn sql(self) -> &'static str {
+        match self {
+            Set::Again => "state = 'pending', reason = NULL, failures = 0, due_at = $4, available_at = clock_timestamp(),
+                   settled_at = NULL, followed_at = NULL, receipt = NULL, discarded = NULL",
+            Set::NotArrived => "state = 'pending', reason = NULL, failures = 0, due_at = $4, available_at = clock_timestamp(),
+                       settled_at = NULL, followed_at = NULL, discarded = NULL",
+            Set::CalledOff => "state = 'failed', reason = 'cancelled', last_error = 'called off by ' || ($3 ->> 'by'), settled_at = $4,
+                   followed_at = $4",
+            Set::Discarded => "discarded = $3",
+            Set::Arrived => "state = 'sent', reason = 'resolved', last_error = NULL, receipt = $3, settled_at = $4,
+                   discarded = NULL",
+        }
+    }
+}
+
+/// Changes a delivery. Returns its state before; `None`: it is not in such a state, or in somebody's hands.
+pub(crate) async fn change(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    id: Uuid,
+    change: &Change<'_>,
+) -> Result<Option<String>, StoreError> {
+    let sql = format!(
+        "UPDATE shared.outbox o SET {}
+             FROM (SELECT state AS before FROM shared.outbox WHERE tenant_id = $1 AND id = $2 FOR UPDATE) b
+             WHERE o.tenant_id = $1 AND o.id = $2 AND o.claim_id IS NULL AND b.before = ANY($5)
+               AND ($3::jsonb IS NOT NULL OR $4::timestamptz IS NOT NULL)
+             RETURNING b.before",
+        change.set.sql()
+    );
+    let Change { from, with, now, .. } = change;
+    let row = lease.query_opt(&sql, &[&tenant.as_str(), &id, with, now, from]).await.map_err(failed())?;
+    Ok(row.map(|row| row.get("before")))
+}
+
+store::row! {
+    /// Where a delivery stands.
+    pub(crate) struct Standing {
+        pub state: String,
+        /// It is being sent.
+        pub in_hand: bool,
+    }
+}
+
+/// Where a delivery stands.
+pub(crate) async fn standing(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<Standing>, StoreError> {
+    let sql = "SELECT state, claim_id IS NOT NULL AS in_hand FROM shared.outbox WHERE tenant_id = $1 AND id = $2";
+    let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
+    Ok(rows.first().map(Standing::from))
+}
+
+store::row! {
+    /// What became of a delivery so far.
+    pub(crate) struct PostedRow {
+        pub state: String,
+        pub last_error: Option<String>,
+        pub receipt: Option<Value>,
+        pub due_at: Timestamp,
+    }
+}
+
+/// What became of a delivery so far.
+pub(crate) async fn posted(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Result<Option<PostedRow>, StoreError> {
+    let sql = "SELECT state, last_error, receipt, due_at FROM shared.outbox WHERE tenant_id = $1 AND id = $2";
+    let rows = lease.read(sql, &[&tenant.as_str(), &id]).await.map_err(failed())?;
+    Ok(rows.first().map(PostedRow::from))
+}
+
+/// Notes that its butler was told of a delivery's bad end.
+pub(crate) async fn heard(lease: &mut Lease, tenant: &TenantId, id: Uuid, now: Timestamp) -> Result<(), StoreError> {
+    let sql = "UPDATE shared.outbox SET told_at = $3 WHERE tenant_id = $1 AND id = $2 AND told_at IS NULL
+                   AND state IN ('unknown', 'failed', 'dead')";
+    lease.execute(sql, &[&tenant.as_str(), &id, &now]).await.map(drop).map_err(failed())
+}
+
+store::row! {
+    /// Something that is there for the chat and was not shown.
+    pub(crate) struct UnshownRow {
+        pub id: Uuid,
+        pub origin: String,
+        pub kind: String,
+        pub subject: Option<String>,
+        pub message: Option<String>,
+        pub created_at: Timestamp,
+        pub trust: String,
+    }
+}
+
+/// What is there for the chat and was not shown, the oldest first.
+pub(crate) async fn unshown(lease: &mut Lease, tenant: &TenantId) -> Result<Vec<UnshownRow>, StoreError> {
+    let sql = "SELECT id, origin, kind, subject, message, created_at, trust FROM shared.outbox
+                   WHERE tenant_id = $1 AND channel = 'chat' AND intent = 'send' AND state = 'sent' AND shown_at IS NULL
+                   ORDER BY seq LIMIT 50";
+    let rows = lease.read(sql, &[&tenant.as_str()]).await.map_err(failed())?;
+    Ok(rows.iter().map(UnshownRow::from).collect())
+}
+
+/// Notes that these were shown. Returns how many were not before.
+pub(crate) async fn shown(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    ids: &[Uuid],
+    now: Timestamp,
+) -> Result<u64, StoreError> {
+    let sql = "UPDATE shared.outbox SET shown_at = $3 WHERE tenant_id = $1 AND id = ANY($2) AND shown_at IS NULL
+                   AND channel = 'chat'";
+    lease.execute(sql, &[&tenant.as_str(), &ids, &now]).await.map_err(failed())
+}
