@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::adapters::{Adapter, AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
 use super::bounds::bounds;
 use super::budget::{Meter, Watch};
+use super::choice::SessionTools;
 use super::compose::{self, Instructions};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::gateway::Link;
@@ -64,12 +65,11 @@ struct Started {
 impl Session<'_> {
     async fn run(&self, attempt: Attempt) -> Result<Ending, Ending> {
         let composing = self.inner.phase(&self.trigger.request, "compose");
-        let (told, recalled) = self.instruct(&attempt).await?;
+        let (told, recalled, tools) = self.instruct(&attempt).await?;
         let workspaces = &self.inner.parts.workspaces;
         let created = workspaces.create(self.id, told.skills.in_workspace());
         let mut workspace = created.map_err(|e| broken("the workspace", &e))?;
         // The token lives as long as this guard: exactly as long as the child.
-        let tools = self.inner.session_tools(self.trigger, told.skills.needless_tools());
         let token = SessionToken::new(self.inner, self.id, self.trigger, &tools, self.meter, &recalled)
             .map_err(|e| broken("the session's token", &e))?;
         drop(composing);
@@ -92,9 +92,9 @@ impl Session<'_> {
         Ok(ending)
     }
 
-    /// What the model is told before it is asked, and what of that memory told. The row says from here on that the
-    /// session runs.
-    async fn instruct(&self, attempt: &Attempt) -> Result<(Instructions, Recalled), Ending> {
+    /// What the model is told before it is asked, what of that memory told, and the tools. The row says from here on that
+    /// the session runs.
+    async fn instruct(&self, attempt: &Attempt) -> Result<(Instructions, Recalled, SessionTools), Ending> {
         let Self { inner, trigger, id, .. } = *self;
         let notes = inner.notes(trigger).await;
         let told = compose::instructions(inner, trigger, attempt, &notes);
@@ -107,10 +107,11 @@ impl Session<'_> {
         if let Some(row) = &recalled.row {
             inner.tell(id, EventKind::Memory { recalled: row.clone() });
         }
-        let running = inner.log.running(&trigger.request, id, &told.system_prompt, &recalled).await;
+        let tools = inner.session_tools(trigger, told.skills.needless_tools());
+        let running = inner.log.running(&trigger.request, id, &told.system_prompt, &recalled, tools.tokens).await;
         running.map_err(|e| broken("the session's row", &e))?;
         crash::point("session.running");
-        Ok((told, recalled))
+        Ok((told, recalled, tools))
     }
 
     /// Starts the child in its workspace, and puts it on record. `files`: what was put into the workspace for it.
