@@ -60,6 +60,7 @@ pub fn household() -> HouseholdStatus {
         admin: "127.0.0.1:40200".to_owned(),
         log_lines_lost: 0,
         backup: None,
+        without_channel: Default::default(),
         database: DatabaseStatus {
             kind: "embedded".to_owned(),
             server: "PostgreSQL 15.18, found on this system (/usr/lib/postgresql/15/bin)".to_owned(),

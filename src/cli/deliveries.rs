@@ -14,9 +14,10 @@ use outbox::{Changed, DeliveryView};
 pub enum Deliveries {
     /// List the newest deliveries
     List {
-        /// Only deliveries in this state; `bad`: those that are unknown, failed or dead
+        /// Only deliveries in this state; `waiting`: for a channel that the household does not have; `bad`: those that are
+        /// unknown, failed or dead
         #[arg(long, value_name = "STATE",
-              value_parser = ["pending", "deferred", "sending", "sent", "unknown", "failed", "dead", "bad"])]
+              value_parser = ["pending", "deferred", "waiting", "sending", "sent", "unknown", "failed", "dead", "bad"])]
         state: Option<String>,
         /// Only what this butler sends; `butlerd`: the daemon's own notices
         #[arg(long, value_name = "NAME")]
@@ -78,7 +79,11 @@ fn standing(delivery: &DeliveryView) -> (Tone, String) {
         ("failed" | "dead" | "unknown", _) => Tone::Bad,
         _ => Tone::Warn,
     };
-    (tone, delivery.state.clone())
+    let state = match delivery.state.as_str() {
+        "waiting" => "waiting for a channel",
+        state => state,
+    };
+    (tone, state.to_owned())
 }
 
 fn said(delivery: &DeliveryView) -> &str {

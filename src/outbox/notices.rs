@@ -34,6 +34,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 
 /// Looks once. Returns when something that waits may be told, if anything waits.
 pub(super) async fn round(outbox: &Outbox) -> Result<Option<Duration>, StoreError> {
+    outbox.count_waiting().await?;
     gather(outbox).await?;
     let mut waits = Vec::new();
     for tenant in tenants(outbox).await? {
@@ -64,6 +65,10 @@ const HOUSE: &str = "
            CASE state WHEN 'unknown' THEN ' arrived; it is not sent again by itself: ' ELSE ': ' END || last_error
     FROM shared.outbox
     WHERE state IN ('unknown', 'failed', 'dead') AND settled_at > $1 AND kind <> 'notice' AND reason <> 'cancelled'
+    UNION ALL
+    SELECT tenant_id, 'channel_missing', channel, min(created_at), 'What butlers say over ' || channel
+           || ' is not sent: no module of the messenger sends over it. It waits, and goes out once one does'
+    FROM shared.outbox WHERE state = 'waiting' GROUP BY tenant_id, channel
     UNION ALL
     SELECT tenant_id, 'approval_abandoned', id::text, decided_at, 'The call of ' || tool_name || ' that you approved for '
            || butler || ' came to nothing: ' || coalesce(execution_result ->> 'error', 'no reason is on record')
@@ -129,8 +134,8 @@ async fn gather(outbox: &Outbox) -> Result<(), StoreError> {
     lease.execute(&sql, &[&since]).await.map_err(failed())?;
     // What was to carry them did not get through: the chat will.
     let sql = "UPDATE shared.notices n SET delivery_id = NULL FROM shared.outbox o
-               WHERE o.id = n.delivery_id AND o.channel <> 'chat' AND o.state IN ('failed', 'dead')
-                 AND o.reason <> 'cancelled' AND o.settled_at > $1";
+               WHERE o.id = n.delivery_id AND o.channel <> 'chat' AND (o.state = 'waiting'
+                 OR o.state IN ('failed', 'dead') AND o.reason <> 'cancelled' AND o.settled_at > $1)";
     lease.execute(sql, &[&since]).await.map_err(failed())?;
     Ok(())
 }
@@ -147,7 +152,7 @@ async fn tell(outbox: &Outbox, tenant: &TenantId) -> Result<Option<Duration>, St
         .map_err(failed())?;
     let last = tx
         .query_opt(
-            "SELECT created_at, channel <> 'chat' AND state IN ('failed', 'dead', 'unknown') FROM shared.outbox
+            "SELECT created_at, channel <> 'chat' AND state IN ('failed', 'dead', 'unknown', 'waiting') FROM shared.outbox
              WHERE tenant_id = $1 AND kind = 'notice' ORDER BY seq DESC LIMIT 1",
             &[&name],
         )

@@ -174,7 +174,7 @@ impl Outbox {
             "state = 'failed', reason = 'cancelled', last_error = 'called off by ' || ($3 ->> 'by'), settled_at = $4,
                    followed_at = $4";
         let never = "only one that has not left yet can be called off";
-        self.change(tenant, id, &["pending", "deferred"], (set, &json!({"by": by})), never, "failed").await
+        self.change(tenant, id, &["pending", "deferred", "waiting"], (set, &json!({"by": by})), never, "failed").await
     }
 
     /// Says that nothing more is to be done about one that came to a bad end. Its row stays as it is.
@@ -248,7 +248,7 @@ impl Outbox {
         let deadline = Instant::now() + within;
         loop {
             let posted = self.posted(tenant, id).await?;
-            if ["sent", "unknown", "failed", "dead", "deferred"].contains(&posted.state.as_str()) {
+            if ["sent", "unknown", "failed", "dead", "deferred", "waiting"].contains(&posted.state.as_str()) {
                 return Ok(posted);
             }
             loop {

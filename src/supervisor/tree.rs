@@ -226,6 +226,7 @@ impl Supervisor {
             admin: inner.admin.clone(),
             log_lines_lost: telemetry::lost_lines(),
             backup: inner.backups.as_ref().map(Backups::status),
+            without_channel: inner.services.outbox.without_channel(),
             database,
             butlers,
         }

@@ -22,11 +22,17 @@ struct RowLabels {
     outcome: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ChannelLabel {
+    channel: String,
+}
+
 /// The metrics of all queues on one database. Clones count together.
 #[derive(Clone, Default, Debug)]
 pub struct QueueMetrics {
     rows: Family<RowLabels, Counter<u64, AtomicU64>>,
     oldest: Family<QueueLabels, Gauge<i64, AtomicI64>>,
+    waiting: Family<ChannelLabel, Gauge<i64, AtomicI64>>,
 }
 
 impl QueueMetrics {
@@ -38,6 +44,17 @@ impl QueueMetrics {
             Unit::Seconds,
             self.oldest.clone(),
         );
+        registry.register(
+            "butlerd_deliveries_waiting",
+            "Deliveries that wait for a channel that the household does not have",
+            self.waiting.clone(),
+        );
+    }
+
+    /// How many deliveries wait for a channel that is not there.
+    pub fn waiting_for(&self, channel: &str, deliveries: u64) {
+        let label = ChannelLabel { channel: channel.to_owned() };
+        self.waiting.get_or_create(&label).set(i64::try_from(deliveries).unwrap_or(i64::MAX));
     }
 
     /// Those of one butler's queue.

@@ -107,4 +107,5 @@ mod two_daemons;
 mod undo;
 mod unit_file;
 mod vcard;
+mod waiting;
 mod webhook;

@@ -31,7 +31,7 @@ async fn list(call: ToolCall) -> Result<Value, ToolError> {
         .query(
             "SELECT id, kind, intent, channel, target, message, emoji, priority, state, last_error, due_at, created_at,
                     settled_at
-             FROM shared.deliveries() WHERE origin = $2 AND (NOT $3 OR state IN ('pending', 'deferred', 'sending'))
+             FROM shared.deliveries() WHERE origin = $2 AND (NOT $3 OR state IN ('pending', 'deferred', 'waiting', 'sending'))
              ORDER BY seq DESC LIMIT $1",
             &[&limit, &call.butler.as_str(), &open],
         )

@@ -136,6 +136,16 @@ pub fn complaints(house: &HouseholdStatus) -> Vec<(Level, String)> {
             told.push((Level::Warning, format!("the last try to make a backup failed, {last}{why}")));
         }
     }
+    for (channel, deliveries) in &house.without_channel {
+        let (what, see) = (
+            if *deliveries == 1 { "delivery waits" } else { "deliveries wait" },
+            "butlerd deliveries list --state waiting",
+        );
+        let text = format!(
+            "{deliveries} {what} for the channel {channel}: no module of the messenger sends over it; see: {see}"
+        );
+        told.push((Level::Warning, text));
+    }
     for b in &house.butlers {
         if let Some(error) = &b.error {
             let phase = b.failed_phase.as_deref().map(|p| format!(" (phase: {p})")).unwrap_or_default();

@@ -17,8 +17,8 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
         Tool::new(
             &define(
                 "messenger_queue_depth",
-                "What has not left yet, for each channel: how much is pending, deferred and being sent, since when the \
-                 oldest waits and when the next is due.",
+                "What has not left yet, for each channel: how much is pending, deferred, waiting for the channel \
+                 itself and being sent, since when the oldest waits and when the next is due.",
                 json!({"channel": named()}),
                 &[],
                 shows(),
@@ -68,13 +68,15 @@ async fn queue(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let asked = asked(&call, &outbox).await?;
     let sql = "SELECT c.channel, count(*) FILTER (WHERE d.state = 'pending') AS pending,
                       count(*) FILTER (WHERE d.state = 'deferred') AS deferred,
+                      count(*) FILTER (WHERE d.state = 'waiting') AS waiting,
                       count(*) FILTER (WHERE d.state = 'sending') AS sending, min(d.created_at) AS oldest_since,
                       min(d.due_at) AS next_due
                FROM unnest($1::text[]) c(channel)
-               LEFT JOIN shared.deliveries() d ON d.channel = c.channel AND d.state IN ('pending', 'deferred', 'sending')
+               LEFT JOIN shared.deliveries() d ON d.channel = c.channel AND d.state IN ('pending', 'deferred', 'waiting', 'sending')
                GROUP BY c.channel ORDER BY c.channel";
     let channels = call.objects(sql, &[&asked]).await?;
-    let count = |c: &Value| ["pending", "deferred", "sending"].iter().filter_map(|s| c[*s].as_i64()).sum::<i64>();
+    let count =
+        |c: &Value| ["pending", "deferred", "waiting", "sending"].iter().filter_map(|s| c[*s].as_i64()).sum::<i64>();
     Ok(json!({"total": channels.iter().map(count).sum::<i64>(), "channels": channels}))
 }
 
@@ -94,14 +96,14 @@ async fn rates(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
                           WHERE begun_at > clock_timestamp() - interval '1 minute')
                SELECT d.channel, d.target AS recipient,
                       sum((SELECT count(*) FROM a WHERE a.delivery_id = d.id)) AS tries_last_minute,
-                      count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'sending')) AS waiting,
+                      count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'waiting', 'sending')) AS waiting,
                       max(d.available_at) FILTER (WHERE d.state = 'pending' AND d.available_at > clock_timestamp())
                           AS put_off_until,
                       (array_agg(d.last_error ORDER BY d.seq DESC)
                           FILTER (WHERE d.state = 'pending' AND d.available_at > clock_timestamp()))[1] AS why
                FROM d
                WHERE d.channel = ANY($1) AND ($2::text IS NULL OR d.target = $2)
-                 AND (d.state IN ('pending', 'deferred', 'sending') OR EXISTS (SELECT 1 FROM a WHERE a.delivery_id = d.id))
+                 AND (d.state IN ('pending', 'deferred', 'waiting', 'sending') OR EXISTS (SELECT 1 FROM a WHERE a.delivery_id = d.id))
                GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 500";
     let mut lanes = call.objects(sql, &[&asked, &scope]).await?;
     for lane in &mut lanes {
@@ -146,7 +148,7 @@ async fn states(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
                           jsonb_build_object('at', f.ended_at, 'outcome', f.outcome, 'detail', f.detail) END AS last_failure,
                       (SELECT count(*) FROM a WHERE a.channel = c.channel AND a.outcome <> 'sent'
                           AND a.ended_at > coalesce(s.at, '-infinity')) AS failed_in_a_row,
-                      count(d.id) FILTER (WHERE d.state IN ('pending', 'deferred', 'sending')) AS waiting,
+                      count(d.id) FILTER (WHERE d.state IN ('pending', 'deferred', 'waiting', 'sending')) AS waiting,
                       max(d.available_at) FILTER (WHERE d.state = 'pending' AND d.available_at > clock_timestamp())
                           AS put_off_until
                FROM unnest($1::text[]) c(channel)

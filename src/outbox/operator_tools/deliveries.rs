@@ -19,7 +19,7 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
         Tool::new(
             &define(
                 "messenger_delivery_status",
-                "How one delivery stands: its state (pending, deferred, sending, sent, unknown, failed, dead), why, when it \
+                "How one delivery stands: its state (pending, deferred, waiting, sending, sent, unknown, failed, dead), why, when it \
                  is due and what the other side's receipt says. `unknown` means that it left and nobody knows whether \
                  it arrived.",
                 delivery.clone(),
@@ -34,7 +34,7 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
                 "Deliveries of all butlers, the newest first, by who wanted them, channel, intent, state and time.",
                 json!({"origin_butler": butler, "channel": text(31, "chat, email, telegram, …"),
                        "intent": {"type": "string", "enum": ["send", "reply", "react"]},
-                       "status": {"type": "string", "enum": ["pending", "deferred", "sending", "sent", "unknown", "failed",
+                       "status": {"type": "string", "enum": ["pending", "deferred", "waiting", "sending", "sent", "unknown", "failed",
                                                              "dead"]},
                        "since": since(), "until": text(64, "Before this time"), "limit": limit(), "offset": offset()}),
                 &[],
@@ -153,7 +153,7 @@ async fn stats(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     };
     let sql = format!(
         "SELECT {by} AS \"group\", count(*) AS deliveries, count(*) FILTER (WHERE d.state = 'sent') AS sent,
-                count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'sending')) AS waiting,
+                count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'waiting', 'sending')) AS waiting,
                 count(*) FILTER (WHERE d.state IN ('failed', 'dead')) AS failed,
                 count(*) FILTER (WHERE d.state = 'unknown') AS unknown, sum(d.attempts) AS attempts,
                 round(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM d.settled_at - d.created_at))

@@ -67,6 +67,8 @@ pub(crate) enum Settled {
         due: Option<(Timestamp, &'static str)>,
         after: Duration,
     },
+    /// The household has no such channel. Its row says why.
+    Waiting,
 }
 
 impl Settled {
@@ -78,12 +80,13 @@ impl Settled {
             Settled::Dead { .. } => "dead",
             Settled::Later { due: Some(_), .. } => "deferred",
             Settled::Again { .. } | Settled::Later { .. } => "pending",
+            Settled::Waiting => "waiting",
         }
     }
 
     /// The state of an end; `None`: it is none.
     pub fn end(&self) -> Option<&'static str> {
-        (!matches!(self, Settled::Again { .. } | Settled::Later { .. })).then(|| self.state())
+        (!matches!(self, Settled::Again { .. } | Settled::Later { .. } | Settled::Waiting)).then(|| self.state())
     }
 
     /// Why it is in its state, in a word.
@@ -93,7 +96,7 @@ impl Settled {
                 Some(reason)
             }
             Settled::Later { due, .. } => due.map(|(_, reason)| reason),
-            Settled::Sent { .. } | Settled::Again { .. } => None,
+            Settled::Sent { .. } | Settled::Again { .. } | Settled::Waiting => None,
         }
     }
 
@@ -104,7 +107,7 @@ impl Settled {
             | Settled::Failed { why, .. }
             | Settled::Dead { why, .. }
             | Settled::Again { why, .. } => Some(text::truncate(why, MOST_ERROR)),
-            Settled::Sent { .. } | Settled::Later { .. } => None,
+            Settled::Sent { .. } | Settled::Later { .. } | Settled::Waiting => None,
         }
     }
 }
@@ -260,7 +263,7 @@ impl DeliveryRows {
             Settled::Sent { receipt: its, .. } => receipt = Some(its),
             Settled::Again { after: pause, failed, .. } => (after, failures) = (*pause, i32::from(*failed)),
             Settled::Later { due: at, after: pause } => (due, after) = (at.map(|(at, _)| at), *pause),
-            Settled::Unknown { .. } | Settled::Failed { .. } | Settled::Dead { .. } => {}
+            Settled::Unknown { .. } | Settled::Failed { .. } | Settled::Dead { .. } | Settled::Waiting => {}
         }
         let ended = settled.end().map(|_| now);
         let followed = matches!(settled, Settled::Sent { follow: false, .. }).then_some(now);
