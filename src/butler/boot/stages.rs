@@ -339,7 +339,7 @@ fn own_tools(services: &HouseholdServices, config: &ButlerConfig, started: &Star
         .chain(quarantine_tools(&started.core))
         .chain(self_tools(&started.core, &started.schedules))
         .chain([route_execute(wake.clone())])
-        .chain(outbound_tools(&services.inbox, &services.outbox))
+        .chain(outbound_tools(&services.inbox, &services.outbox, &started.schedules))
         .chain(ask_tools(&services.inbox))
         .chain(of_its_trade)
         .collect()
