@@ -271,7 +271,7 @@ pub struct SwitchboardSection {
     /// Whether messages may be routed to this butler.
     #[schemars(extend("default" = true))]
     pub advertise: bool,
-    /// The switchboard's MCP endpoint; if not set, that of this household.
+    /// The MCP endpoint of this household's switchboard. It is taken anyway, and another one is refused.
     #[schemars(extend("format" = "url", "examples" = ["http://127.0.0.1:40100/mcp"]))]
     pub url: Option<String>,
     /// How long a registration lasts without a sign of life.

@@ -67,6 +67,13 @@ impl Single<'_> {
         skills
     }
 
+    /// The switchboard that the butler names.
+    pub fn switchboard(&self) -> Option<Claim> {
+        const KEY: &str = "butler.switchboard.url";
+        let url = self.get(KEY)?.as_str()?;
+        Some(Claim { value: url.to_owned(), key: KEY, line: self.line(KEY) })
+    }
+
     /// The port that the butler claims.
     pub fn port(&self) -> Option<Claim> {
         const KEY: &str = "butler.port";
