@@ -67,8 +67,10 @@ pub struct State {
 /// A credential that a module wants: looked up in the database, then in the environment.
 #[derive(Clone, Debug)]
 pub struct Credential {
-    /// The environment variable's name, which is also the secret's.
+    /// The secret's name.
     pub name: String,
+    /// The environment variable that is asked where no such secret is stored; if not set, the one of the secret's name.
+    pub token_env: Option<String>,
     pub required: bool,
 }
 

@@ -76,12 +76,17 @@ impl Modules {
             let versions = wanted.iter().map(|want| (want.name.clone(), store.version(&want.name)));
             self.slots[i].secret_versions = versions.collect();
             for want in wanted {
-                match store.get(&TenantId::owner(), &want.name).await {
+                let variable = want.token_env.as_deref().unwrap_or(&want.name);
+                match store.get_or(&TenantId::owner(), &want.name, variable).await {
                     Ok(Some((value, _))) => {
                         found.insert(want.name, value);
                     }
                     Ok(None) if want.required => {
-                        missing.push(format!("{} is not set; run: butlerd secret set {}", want.name, want.name));
+                        let nor = match want.token_env.as_deref() {
+                            Some(variable) => format!(", and neither is the variable {variable}"),
+                            None => String::new(),
+                        };
+                        missing.push(format!("{} is not set{nor}; run: butlerd secret set {}", want.name, want.name));
                     }
                     Ok(None) => {}
                     Err(e) => missing.push(e.to_string()),
