@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::adapters::{Composed, Invocation};
-use super::workspace::WorkspacePaths;
+use super::workspace::{SKILLS_DIR, WorkspacePaths};
 use config::SandboxMode;
 use process::Sandbox;
 
@@ -23,9 +23,12 @@ pub(super) fn bounds(mode: SandboxMode, inv: &Invocation, composed: &Composed, r
     connect.dedup();
     let mut never: Vec<PathBuf> = data_dir(&inv.workspace).into_iter().collect();
     never.extend(roster.canonicalize());
+    let mut execute = composed.needs.execute.clone();
+    // What runs programs of the system runs those of its butler's skills, too.
+    execute.extend((composed.needs.programs && !inv.skills.is_empty()).then(|| inv.workspace.root.join(SKILLS_DIR)));
     Some(Sandbox {
         read: composed.needs.read.clone(),
-        execute: composed.needs.execute.clone(),
+        execute,
         write: vec![inv.workspace.root.clone()],
         never,
         connect,
