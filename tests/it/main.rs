@@ -95,6 +95,7 @@ mod schedules_jobs;
 mod scheduling;
 mod senders;
 mod setup;
+mod shipped;
 mod skills;
 mod standing_rules;
 mod tidy;
