@@ -23,12 +23,12 @@ pub(super) fn bounds(mode: SandboxMode, inv: &Invocation, composed: &Composed, r
     connect.dedup();
     let mut never: Vec<PathBuf> = data_dir(&inv.workspace).into_iter().collect();
     never.extend(roster.canonicalize());
-    let mut execute = composed.needs.execute.clone();
     // What runs programs of the system runs those of its butler's skills, too.
-    execute.extend((composed.needs.programs && !inv.skills.is_empty()).then(|| inv.workspace.root.join(SKILLS_DIR)));
+    let scripts = (composed.needs.programs && !inv.skills.is_empty()).then(|| inv.workspace.root.join(SKILLS_DIR));
     Some(Sandbox {
         read: composed.needs.read.clone(),
-        execute,
+        execute: composed.needs.execute.clone(),
+        scripts: scripts.into_iter().collect(),
         write: vec![inv.workspace.root.clone()],
         never,
         connect,
