@@ -58,9 +58,12 @@ impl Guard {
             // As the URL's own parser reads it, so that both mean the same host.
             let read = Url::parse(&format!("https://{entry}/")).ok();
             let plain = read.filter(|url| url.path() == "/" && url.username().is_empty() && url.query().is_none());
-            let host = plain.as_ref().and_then(Url::host_str).filter(|_| !entry.contains(['/', '@', '?', '#']));
-            let Some(host) = host else {
-                return Err(NotAllowed(format!("`{entry}` is no host, address or network")));
+            let host = plain.as_ref().and_then(Url::host_str).filter(|_| !entry.contains(['/', '@', '?', '#', '*']));
+            // One that begins with a dot would look like all hosts below it.
+            let Some(host) = host.filter(|host| !host.starts_with('.')) else {
+                return Err(NotAllowed(format!(
+                    "`{entry}` is no host, address or network; each host is named in full"
+                )));
             };
             guard.hosts.push((host.to_owned(), plain.as_ref().and_then(Url::port)));
         }

@@ -13,11 +13,14 @@ mod recorded;
 mod send;
 mod template;
 
+#[cfg(test)]
+mod ssrf_tests;
+
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::Instant;
 
-use reqwest::{Client, Url};
+use reqwest::{Client, ClientBuilder, Url};
 use serde_json::{Map, Value};
 
 use crate::call::{ToolCall, ToolError};
@@ -25,7 +28,7 @@ use crate::definition::Effect;
 use crate::egress::{EgressRecipient, EgressTarget};
 use crate::tool::{Tool, handler};
 use base::{Audience, Label, Principal, Secret, Trust, http_client, innermost};
-use guard::{GuardedResolver, system_lookup};
+use guard::{GuardedResolver, Lookup, system_lookup};
 use plan::Plan;
 use recorded::{Recordings, source};
 use send::{Answer, Prepared, SendError};
@@ -194,10 +197,8 @@ impl Runner {
         if let Some(client) = self.client.get() {
             return Ok(client);
         }
-        let resolver = GuardedResolver { guard: Arc::new(self.plan.guard.clone()), lookup: system_lookup() };
-        // A proxy would look the names up itself.
-        let builder = http_client(&self.plan.url).no_proxy().dns_resolver(Arc::new(resolver));
-        let made = builder.user_agent(concat!("butlerd/", env!("CARGO_PKG_VERSION"))).build();
+        // Certificates are loaded for a file that says http, too: many a service redirects to https.
+        let made = client(http_client("https:"), &self.plan, system_lookup());
         let made = made.map_err(|e| ToolError::Internal(format!("no HTTP client can be made: {}", innermost(&e))))?;
         Ok(self.client.get_or_init(|| made))
     }
@@ -218,6 +219,14 @@ impl Runner {
         }
         kept.insert(key, answer);
     }
+}
+
+/// A client that connects to nothing but what the file names.
+fn client(builder: ClientBuilder, plan: &Plan, lookup: Lookup) -> reqwest::Result<Client> {
+    let resolver = GuardedResolver { guard: Arc::new(plan.guard.clone()), lookup };
+    // A proxy would look the names up itself.
+    let builder = builder.no_proxy().dns_resolver(Arc::new(resolver));
+    builder.user_agent(concat!("butlerd/", env!("CARGO_PKG_VERSION"))).build()
 }
 
 /// What two calls must have alike for one answer. Their label too: that an answer was there at once tells of who asked.

@@ -11,6 +11,7 @@ use reqwest::{Client, Response, Url};
 use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 
+use super::guard::NotAllowed;
 use super::plan::Plan;
 use super::template::encoded;
 use base::{innermost, text};
@@ -19,6 +20,9 @@ use base::{innermost, text};
 const MOST: usize = 4 << 20;
 const REDIRECTS: usize = 5;
 const TRIES: usize = 3;
+/// What can be done about a certificate.
+const TRUSTED: &str =
+    "; the authorities that are trusted are the system's, or those of the file that SSL_CERT_FILE names";
 const FIRST_PAUSE: Duration = Duration::from_millis(300);
 
 /// A request, its places filled.
@@ -77,7 +81,7 @@ impl Plan {
     async fn once(&self, client: &Client, request: &Prepared) -> Result<Answer, Failure> {
         let (mut url, mut method, mut body) = (request.url.clone(), self.method.clone(), request.body.as_ref());
         let origin = request.url.origin();
-        for _ in 0..=REDIRECTS {
+        for hop in 0..=REDIRECTS {
             let mut asking = client.request(method.clone(), url.clone());
             for (name, value) in &request.headers {
                 // What may hold a secret goes to nobody but whom the file gives it.
@@ -88,7 +92,7 @@ impl Plan {
             if let Some(body) = body {
                 asking = self.with_body(asking, body);
             }
-            let answer = asking.send().await.map_err(|e| self.failed(&url, &e))?;
+            let answer = asking.send().await.map_err(|e| self.failed(&url, &e, hop > 0))?;
             let status = answer.status();
             let location = answer.headers().get(LOCATION).filter(|_| status.is_redirection());
             let Some(location) = location.cloned() else { return self.read(&url, answer).await };
@@ -143,7 +147,7 @@ impl Plan {
         let mut body = Vec::new();
         let mut parts = answer.bytes_stream();
         while let Some(part) = parts.next().await {
-            let part = part.map_err(|e| self.failed(url, &e))?;
+            let part = part.map_err(|e| self.failed(url, &e, true))?;
             if body.len() + part.len() > most {
                 let why = format!("{} answered with more than {} KiB", self.host, most >> 10);
                 return Err(Failure { wait, lost: !status.is_client_error(), ..Failure::plain(why) });
@@ -160,12 +164,22 @@ impl Plan {
         Err(Failure { wait, lost: !status.is_client_error(), ..Failure::plain(why) })
     }
 
-    fn failed(&self, url: &Url, e: &reqwest::Error) -> Failure {
+    /// `sent`: somebody has got the request, and may have done what it asks for before redirecting it.
+    fn failed(&self, url: &Url, e: &reqwest::Error, sent: bool) -> Failure {
         let host = url.host_str().unwrap_or(&self.host);
+        let mut cause = e.source();
+        while let Some(inner) = cause {
+            if let Some(refused) = inner.downcast_ref::<NotAllowed>() {
+                // It stays so.
+                return Failure { lost: sent, ..Failure::plain(format!("{host} can't be asked: {refused}")) };
+            }
+            cause = inner.source();
+        }
         // Without the address: secrets may stand in it.
         let why = e.source().map_or_else(|| e.to_string(), innermost);
-        let why = format!("{host} can't be asked: {}", text::truncate(&why, 200));
-        Failure { harmless: e.is_connect(), wait: Some(Duration::ZERO), lost: true, why }
+        let hint = if why.contains("certificate") { TRUSTED } else { "" };
+        let why = format!("{host} can't be asked: {}{hint}", text::truncate(&why, 200));
+        Failure { harmless: e.is_connect() && !sent, wait: Some(Duration::ZERO), lost: true, why }
     }
 }
 
