@@ -1,9 +1,9 @@
 //! Plays a script: finds the conversation and the step that a request has come to.
 //!
-//! Nothing is remembered between requests but how often a hurdle was met: the request itself holds the whole
-//! conversation, so a client that repeats a request gets the same answer.
+//! Nothing is remembered between requests but how often a hurdle was met and which turns were taken again: the request
+//! itself holds the whole conversation, so a client that repeats a request gets the same answer.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{LazyLock, Mutex, PoisonError};
 
 use llm_api::Usage;
@@ -55,6 +55,8 @@ pub struct Player {
     script: Script,
     responder: Option<Responder>,
     met: Mutex<HashMap<(usize, usize), u32>>,
+    /// Conversations, and which of their turns their step had `until` and waits for more.
+    again: Mutex<BTreeSet<(usize, usize)>>,
 }
 
 /// What a request without tools gets where the script expects tools: clients ask for titles and summaries that way.
@@ -62,7 +64,7 @@ const SIDE_TEXT: &str = "A scripted conversation";
 
 impl Player {
     pub fn new(script: Script, responder: Option<Responder>) -> Self {
-        Self { script, responder, met: Mutex::default() }
+        Self { script, responder, met: Mutex::default(), again: Mutex::default() }
     }
 
     pub fn script(&self) -> &Script {
@@ -104,9 +106,12 @@ impl Player {
             _ => None,
         };
         let said = Said { results: &results, matched: matched.as_ref() };
-        let next = self.next(number, taken);
+        let next = self.next(number, taken - self.taken_again(number, taken));
         let turn = match next.turn {
-            Some(Step::Turn { say, calls, usage }) => {
+            Some(Step::Turn { say, calls, usage, until }) => {
+                if until.as_ref().is_some_and(|tool| offered(tool, dialog).is_none()) {
+                    self.again.lock().unwrap_or_else(PoisonError::into_inner).insert((number, taken));
+                }
                 let text = say.as_ref().map(|text| fill(text, &said));
                 let calls = calls.iter().enumerate().map(|(n, call)| reply_call(call, n, dialog, &said)).collect();
                 Ok(self.turn(text, calls, *usage))
@@ -161,6 +166,12 @@ impl Player {
             let number = self.script.conversations.iter().position(|c| c.when.is_match(text))?;
             Some((number, at))
         })
+    }
+
+    /// How many of a conversation's first turns will have been taken again.
+    fn taken_again(&self, conversation: usize, turns: usize) -> usize {
+        let again = self.again.lock().unwrap_or_else(PoisonError::into_inner);
+        again.range((conversation, 0)..(conversation, turns)).count()
     }
 
     /// The turn after `taken` turns, and the hurdle that still stands in front of it. Meeting it counts.
@@ -317,6 +328,20 @@ mod tests {
 
     fn user(text: &str) -> Item {
         Item::User(text.into())
+    }
+
+    #[test]
+    fn a_step_is_taken_until_a_tool_is_offered() {
+        let steps = json!([{"call": {"tool": "look"}, "until": "found"}, {"call": {"tool": "found"}}, {"say": "done"}]);
+        let player = player(json!({"conversations": [{"when": "go", "steps": steps}]}));
+        let reply = |turns: usize, tools: &[&str]| {
+            let items: Vec<Item> = [user("go")].into_iter().chain(vec![Item::Model; turns]).collect();
+            player.play(&dialog(&items, tools)).1
+        };
+        assert_eq!([reply(0, &["look"]), reply(0, &["look"]), reply(1, &["look"])], ["call look"; 3]);
+        assert_eq!(reply(2, &["look", "found"]), "call look");
+        assert_eq!(reply(3, &["look", "found"]), "call found");
+        assert_eq!(reply(4, &["look", "found"]), "say");
     }
 
     #[test]

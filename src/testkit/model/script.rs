@@ -81,8 +81,17 @@ impl From<StepUsage> for Usage {
 #[derive(Debug, Clone, Deserialize)]
 #[serde(try_from = "StepForm")]
 pub enum Step {
-    Turn { say: Option<String>, calls: Vec<ScriptCall>, usage: Option<StepUsage> },
-    Hurdle { kind: Hurdle, times: Option<u32> },
+    Turn {
+        say: Option<String>,
+        calls: Vec<ScriptCall>,
+        usage: Option<StepUsage>,
+        /// Taken again and again until the client offers this tool.
+        until: Option<String>,
+    },
+    Hurdle {
+        kind: Hurdle,
+        times: Option<u32>,
+    },
 }
 
 /// What keeps a client from its answer, for ever or some times.
@@ -131,6 +140,7 @@ struct StepForm {
     #[serde(default)]
     calls: Vec<ScriptCall>,
     usage: Option<StepUsage>,
+    until: Option<String>,
     fail: Option<Fail>,
     hang: Option<Often>,
     cut: Option<Often>,
@@ -148,7 +158,7 @@ impl TryFrom<StepForm> for Step {
     type Error = String;
 
     fn try_from(form: StepForm) -> Result<Self, String> {
-        let StepForm { say, call, calls, usage, fail, hang, cut, endless } = form;
+        let StepForm { say, call, calls, usage, until, fail, hang, cut, endless } = form;
         let calls: Vec<ScriptCall> = call.into_iter().chain(calls).collect();
         let is_turn = say.is_some() || !calls.is_empty();
         let often = |often: Often| match often {
@@ -170,9 +180,9 @@ impl TryFrom<StepForm> for Step {
             hurdles.push((often(endless)?, Hurdle::Endless));
         }
         match (is_turn, hurdles.len(), hurdles.pop()) {
-            (true, 0, _) => Ok(Step::Turn { say, calls, usage }),
-            (false, 1, Some((times, kind))) if usage.is_none() => Ok(Step::Hurdle { kind, times }),
-            _ => Err("a step is either `say`, `call` or `calls` (with `usage` if wanted), or one of `fail`, `hang`, \
+            (true, 0, _) => Ok(Step::Turn { say, calls, usage, until }),
+            (false, 1, Some((times, kind))) if usage.is_none() && until.is_none() => Ok(Step::Hurdle { kind, times }),
+            _ => Err("a step is either `say`, `call` or `calls` (with `usage` and `until` if wanted), or one of `fail`, `hang`, \
                       `cut` and `endless`"
                 .to_owned()),
         }
