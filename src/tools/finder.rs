@@ -77,15 +77,34 @@ pub struct Wanted<'a> {
     pub before: Option<&'a BTreeMap<String, Detail>>,
 }
 
-/// A butler's tools, to be looked for. What it needs for that is made at the first look.
+/// A butler's tools, to be looked for. What it needs for that is made once, at the first look.
 pub struct Finder {
     tools: Vec<Arc<Definition>>,
     texts: OnceLock<Texts>,
+    costs: OnceLock<Vec<Cost>>,
+}
+
+/// What a tool costs in tokens, by how much of it is told.
+#[derive(Clone, Copy)]
+struct Cost {
+    whole: u32,
+    brief: u32,
+    terse: u32,
+}
+
+impl Cost {
+    fn of(self, detail: Detail) -> u32 {
+        match detail {
+            Detail::Whole => self.whole,
+            Detail::Brief => self.brief,
+            Detail::Terse => self.terse,
+        }
+    }
 }
 
 impl Finder {
     pub fn new(tools: Vec<Arc<Definition>>) -> Self {
-        Self { tools, texts: OnceLock::new() }
+        Self { tools, texts: OnceLock::new(), costs: OnceLock::new() }
     }
 
     /// The names of all, in their order.
@@ -96,11 +115,8 @@ impl Finder {
     /// What it costs to tell all of these, in tokens.
     pub fn cost<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> u32 {
         let names: BTreeSet<&str> = names.into_iter().collect();
-        self.tools
-            .iter()
-            .filter(|tool| names.contains(tool.name.as_str()))
-            .map(|tool| tokens(tool, Detail::Whole))
-            .sum()
+        let told = self.tools.iter().zip(self.costs()).filter(|(tool, _)| names.contains(tool.name.as_str()));
+        told.map(|(_, cost)| cost.whole).sum()
     }
 
     /// What a session is shown of the tools that it may call, in the order of the names. `None`: all of them cost no more
@@ -116,7 +132,8 @@ impl Finder {
     ) -> Result<Option<Vec<ShownTool>>, EmbedError> {
         let offered: Vec<usize> = (0..self.tools.len()).filter(|at| may_call(&self.tools[*at].name)).collect();
         let plain = offered.iter().filter(|at| !finds(&self.tools[**at].name));
-        if plain.map(|at| tokens(&self.tools[*at], Detail::Whole)).sum::<u32>() <= budget {
+        let costs = self.costs();
+        if plain.map(|at| costs[*at].whole).sum::<u32>() <= budget {
             return Ok(None);
         }
         let scores = self.scores(wanted.prompt)?;
@@ -150,8 +167,7 @@ impl Finder {
                 _ => Detail::Terse,
             };
             // One that is too large for what is left makes way for a smaller one.
-            let fits =
-                had.into_iter().chain([detail, Detail::Terse]).map(|detail| (detail, tokens(&self.tools[at], detail)));
+            let fits = had.into_iter().chain([detail, Detail::Terse]).map(|detail| (detail, costs[at].of(detail)));
             let fits =
                 fits.clone().find(|(_, tokens)| *tokens <= left).or(fits.last().filter(|_| reason == Reason::Always));
             if let Some((detail, tokens)) = fits {
@@ -164,17 +180,12 @@ impl Finder {
         Ok(Some(shown.into_iter().map(|(_, tool)| tool).collect()))
     }
 
-    /// The tools that fit a question best, of those that `may` be found, the best first; at most `most`. `may` is asked
-    /// with whether the question says the tool's name.
+    /// The tools that `may` be found, those that fit a question best first. `may` is asked with whether the question says
+    /// the tool's name.
     ///
     /// # Errors
     /// The embedding model compiled in can't be read.
-    pub fn find(
-        &self,
-        may: &dyn Fn(&str, bool) -> bool,
-        question: &str,
-        most: usize,
-    ) -> Result<Vec<&Arc<Definition>>, EmbedError> {
+    pub fn find(&self, may: &dyn Fn(&str, bool) -> bool, question: &str) -> Result<Vec<&Arc<Definition>>, EmbedError> {
         let scores = self.scores(question)?;
         let named = |at: usize| speaks_of(question, &self.tools[at].name);
         let may = |at: &usize| !finds(&self.tools[*at].name) && may(&self.tools[*at].name, named(*at));
@@ -182,12 +193,23 @@ impl Finder {
         let score = |at: usize| scores[at] + if named(at) { 10.0 } else { 0.0 };
         let mut ranked: Vec<usize> = (0..self.tools.len()).filter(may).collect();
         ranked.sort_by(|a, b| score(*b).total_cmp(&score(*a)).then(a.cmp(b)));
-        Ok(ranked.into_iter().take(most).map(|at| &self.tools[at]).collect())
+        Ok(ranked.into_iter().map(|at| &self.tools[at]).collect())
     }
 
     /// How well each tool fits a question.
     fn scores(&self, question: &str) -> Result<Vec<f32>, EmbedError> {
         self.texts()?.scores(question)
+    }
+
+    fn costs(&self) -> &[Cost] {
+        self.costs.get_or_init(|| {
+            let of = |tool: &Arc<Definition>| Cost {
+                whole: tokens(tool, Detail::Whole),
+                brief: tokens(tool, Detail::Brief),
+                terse: tokens(tool, Detail::Terse),
+            };
+            self.tools.iter().map(of).collect()
+        })
     }
 
     fn texts(&self) -> Result<&Texts, EmbedError> {
@@ -301,10 +323,10 @@ mod tests {
     #[test]
     fn others_are_found_by_what_they_are_for_and_by_name() {
         let all = finder();
-        let found = |question: &str| all.find(&|_, _| true, question, 1).unwrap()[0].name.clone();
+        let found = |question: &str| all.find(&|_, _| true, question).unwrap()[0].name.clone();
         assert_eq!(found("note a pill that I take"), "medication_add");
         assert_eq!(found("sleep_log"), "sleep_log");
-        assert!(all.find(&|name, _| finds(name), "anything", 9).unwrap().is_empty());
+        assert!(all.find(&|name, _| finds(name), "anything").unwrap().is_empty());
     }
 
     #[test]

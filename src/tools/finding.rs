@@ -10,8 +10,10 @@ use super::finder::{Finder, TOOL_CALL, TOOL_FIND, as_told};
 use super::tool::{Tool, handler};
 use access::Detail;
 
-/// So many tools are shown for one question.
-const MOST: usize = 8;
+/// So many of the tools that fit best are told whole.
+const WHOLE: usize = 5;
+/// So many that come next are told with a sentence. All others are named.
+const BRIEF: usize = 30;
 
 /// The two tools. `finder` is there once all of the butler's tools are known.
 pub fn finding_tools(finder: &Arc<OnceLock<Arc<Finder>>>) -> Vec<Tool> {
@@ -35,7 +37,7 @@ fn definitions() -> [Arc<Definition>; 2] {
     [
         define(
             TOOL_FIND,
-            "Find tools that are not shown here, by what you want to do: you have many more, so look before you say that you can't.",
+            "Find tools that are not shown here, by what you want to do or by name: you have many more, so look before you say that you can't.",
             json!({"query": {"type": "string", "minLength": 1, "maxLength": 500, "description": "What you want to do, in a few words"}}),
             json!(["query"]),
             public.clone(),
@@ -58,11 +60,26 @@ async fn find(call: ToolCall, finder: Arc<OnceLock<Arc<Finder>>>) -> Result<Valu
     let knows = |name: &str| told.as_ref().is_some_and(|told| told.contains_key(name));
     // All of one that it knows little of, if it says so.
     let may = |name: &str, named: bool| grant.allows(name) && (named || !knows(name));
-    let found = finder.find(&may, call.text("query").unwrap_or_default(), MOST);
+    let found = finder.find(&may, call.text("query").unwrap_or_default());
     let found = found.map_err(|e| ToolError::Internal(e.to_string()))?;
-    grant.shown().add(found.iter().map(|tool| tool.name.clone()));
-    let tools: Vec<Value> = found.into_iter().map(|tool| as_told(tool, Detail::Whole)).collect();
-    Ok(json!({"tools": tools, "how": "Call one with tool_call(name, arguments)."}))
+    grant.shown().add(found.iter().take(WHOLE).map(|tool| tool.name.clone()));
+    Ok(answer(&found))
+}
+
+/// What is told of tools, the best first. No question is so far from its tool's words that the answer would not have it.
+fn answer(found: &[&Arc<Definition>]) -> Value {
+    let (best, others) = found.split_at(found.len().min(WHOLE));
+    let (fitting, rest) = others.split_at(others.len().min(BRIEF));
+    let best: Vec<Value> = best.iter().map(|tool| as_told(tool, Detail::Whole)).collect();
+    let line = |tool: &&Arc<Definition>| format!("{}: {}", tool.name, tool.told_description(Detail::Terse));
+    let fitting: Vec<String> = fitting.iter().map(line).collect();
+    let rest: Vec<&str> = rest.iter().map(|tool| tool.name.as_str()).collect();
+    json!({
+        "tools": best,
+        "more": fitting,
+        "others": rest.join(" "),
+        "how": "Call any with tool_call(name, arguments). tool_find with a tool's name tells its arguments.",
+    })
 }
 
 /// What a call of [`TOOL_CALL`] stands for; any other call stands for itself, and so does one that names no tool which `may`
@@ -91,6 +108,22 @@ fn no_such_tool(call: &ToolCall) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn each_tool_is_in_the_answer_the_best_of_them_whole() {
+        let tool = |n: usize| {
+            let schema = json!({"type": "object", "properties": {}});
+            Arc::new(Definition::new(&format!("tool_{n}"), "Does it. It does more.", schema, Meta::read()).unwrap())
+        };
+        let all: Vec<_> = (0..40).map(tool).collect();
+        let told = answer(&all.iter().collect::<Vec<_>>());
+        assert_eq!(told["tools"].as_array().map(Vec::len), Some(WHOLE));
+        assert_eq!(
+            (&told["more"][0], &told["others"]),
+            (&json!("tool_5: Does it."), &json!("tool_35 tool_36 tool_37 tool_38 tool_39"))
+        );
+        assert_eq!(answer(&[&all[0]])["more"], json!([]));
+    }
 
     #[test]
     fn a_call_stands_for_the_tool_that_it_names() {

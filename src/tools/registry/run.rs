@@ -15,7 +15,7 @@ use crate::call::{ToolCall, ToolError, UNTRUSTED, may_be_dropped, redact};
 use crate::egress::{self, EgressTarget, GateDecision};
 use crate::taint;
 use crate::tool::Tool;
-use access::Caller;
+use access::{Caller, Detail};
 use base::redact::household;
 use base::{Audience, Label, Seen, text};
 use telemetry::{Span, SpanKind};
@@ -168,7 +168,11 @@ impl ToolSet {
     /// The answer to wrong arguments, which no handler gets to see.
     fn invalid(&self, mut span: Option<Span>, shadow: &ToolCall, problem: &str) -> Reply {
         let error = format!("Wrong arguments for {}: {problem}", shadow.def.name);
-        let json = json!({"status": "error", "error": error, "code": "invalid_arguments"});
+        let mut json = json!({"status": "error", "error": error, "code": "invalid_arguments"});
+        if shadow.caller.grant.shown().detail(&shadow.def.name) != Some(Detail::Whole) {
+            // What it was told of the tool was not enough.
+            json["inputSchema"] = shadow.def.told_schema(Detail::Whole).into();
+        }
         describe(&mut span, shadow, Outcome::Refused, Some(problem), Some(&json));
         self.inner.metrics.tool_call(Outcome::Refused.as_str());
         self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(problem, 500))));
