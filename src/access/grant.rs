@@ -1,13 +1,14 @@
 //! What a token allows, and what that makes its holder.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, PoisonError, RwLock};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 use strum::{EnumString, IntoStaticStr, VariantArray};
+use tokio::sync::watch;
 use uuid::Uuid;
 
 use super::calls::{CallGuard, CallRefused};
@@ -70,33 +71,41 @@ pub enum Detail {
     Terse,
 }
 
+/// How much of which tools, by their names. `None`: all of all.
+pub type Chosen = Option<BTreeMap<String, Detail>>;
+
 /// Which of the tools that it may call a session's child is told of: all, as long as none were chosen. All clones know the
 /// same.
 #[derive(Clone, Debug, Default)]
-pub struct ToolsShown(Arc<RwLock<Option<BTreeMap<String, Detail>>>>);
+pub struct ToolsShown(Arc<watch::Sender<Chosen>>);
 
 impl ToolsShown {
     /// From now on it is told of these alone.
     pub fn only(&self, chosen: impl IntoIterator<Item = (String, Detail)>) {
-        *self.0.write().unwrap_or_else(PoisonError::into_inner) = Some(chosen.into_iter().collect());
+        self.0.send_replace(Some(chosen.into_iter().collect()));
     }
 
     /// It is told all of these as well.
     pub fn add(&self, names: impl IntoIterator<Item = String>) {
-        if let Some(shown) = &mut *self.0.write().unwrap_or_else(PoisonError::into_inner) {
-            shown.extend(names.into_iter().map(|name| (name, Detail::Whole)));
-        }
+        self.0.send_if_modified(|chosen| {
+            let Some(chosen) = chosen else { return false };
+            names.into_iter().fold(false, |new, name| chosen.insert(name, Detail::Whole) != Some(Detail::Whole) || new)
+        });
     }
 
     /// How much it is told of this one; `None`: nothing.
     pub fn detail(&self, name: &str) -> Option<Detail> {
-        let shown = self.0.read().unwrap_or_else(PoisonError::into_inner);
-        shown.as_ref().map_or(Some(Detail::Whole), |shown| shown.get(name).copied())
+        self.0.borrow().as_ref().map_or(Some(Detail::Whole), |shown| shown.get(name).copied())
     }
 
     /// Those that were chosen; `None`: all.
-    pub fn chosen(&self) -> Option<BTreeMap<String, Detail>> {
-        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    pub fn chosen(&self) -> Chosen {
+        self.0.borrow().clone()
+    }
+
+    /// Tells of what changes from now on.
+    pub fn follow(&self) -> watch::Receiver<Chosen> {
+        self.0.subscribe()
     }
 }
 

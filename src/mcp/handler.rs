@@ -8,27 +8,30 @@ use rmcp::ErrorData;
 use rmcp::handler::server::ServerHandler;
 use rmcp::model::{
     CallToolRequestParams, CallToolResponse, CallToolResult, ContentBlock, Implementation, ListToolsResult,
-    PaginatedRequestParams, ServerCapabilities, ServerConfig, Tool as McpTool, ToolAnnotations,
+    PaginatedRequestParams, ProtocolVersion, ServerCapabilities, ServerConfig, SubscriptionFilter, Tool as McpTool,
+    ToolAnnotations,
 };
-use rmcp::service::{RequestContext, RoleServer};
+use rmcp::service::{RequestContext, RoleServer, SubscriptionContext};
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
 use access::{Caller, Detail};
 use base::task;
-use tools::{Definition, Effect, Reply, ToolSet, meant};
+use tools::{Definition, Effect, Reply, TOOL_FIND, ToolSet, meant};
 
 /// What all requests to one butler share.
 pub(super) struct Face {
     pub tools: ToolSet,
     /// Names of tools that no token opens.
     pub internal: Vec<String>,
+    /// Fires when the butler begins to stop: who listens for changes is told that there will be none.
+    pub draining: CancellationToken,
 }
 
 impl Face {
-    pub fn new(tools: ToolSet) -> Self {
+    pub fn new(tools: ToolSet, draining: CancellationToken) -> Self {
         let internal = tools.definitions().filter(|def| def.meta.internal).map(|def| def.name.clone()).collect();
-        Self { tools, internal }
+        Self { tools, internal, draining }
     }
 }
 
@@ -97,7 +100,7 @@ impl Conn {
 
 impl ServerHandler for Conn {
     fn get_info(&self) -> ServerConfig {
-        ServerConfig::new(ServerCapabilities::builder().enable_tools().build())
+        ServerConfig::new(ServerCapabilities::builder().enable_tools().enable_tool_list_changed().build())
             .with_server_info(Implementation::new(self.0.tools.butler().as_str(), env!("CARGO_PKG_VERSION")))
     }
 
@@ -120,6 +123,23 @@ impl ServerHandler for Conn {
         Ok(ListToolsResult::with_all_items(all.collect()))
     }
 
+    /// What a client can listen for in the newest protocol; older ones are told along with a call's answer.
+    fn accepted_subscription_filter(&self, _: &SubscriptionFilter) -> Option<SubscriptionFilter> {
+        (!self.0.draining.is_cancelled()).then(|| SubscriptionFilter::builder().tools_list_changed().build())
+    }
+
+    async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
+        let mut shown = caller(context.request_context())?.grant.shown().follow();
+        let told =
+            async { while shown.changed().await.is_ok() && context.sink().notify_tool_list_changed().await.is_ok() {} };
+        tokio::select! {
+            () = told => {}
+            () = context.cancelled() => {}
+            () = self.0.draining.cancelled() => {}
+        }
+        Ok(())
+    }
+
     async fn call_tool(
         &self,
         params: CallToolRequestParams,
@@ -133,7 +153,14 @@ impl ServerHandler for Conn {
         }
         let known = |name: &str| may(name) && self.0.tools.has(name);
         let (name, args) = meant(params.name.into_owned(), params.arguments.unwrap_or_default(), known);
-        match self.run(name, args, caller, context.ct.clone()).await {
+        let initialized = context.protocol_version().is_none_or(|version: ProtocolVersion| version.has_initialize());
+        let shown = (name == TOOL_FIND && initialized).then(|| caller.grant.shown().follow());
+        let ended = self.run(name, args, caller, context.ct.clone()).await;
+        if shown.is_some_and(|shown| shown.has_changed().unwrap_or(false)) {
+            // A client that does not follow it has `tool_call`.
+            let _ = context.peer.notify_tool_list_changed().await;
+        }
+        match ended {
             Ended::Replied(reply) => {
                 let content = vec![ContentBlock::text(reply.json.to_string())];
                 let result =

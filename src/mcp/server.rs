@@ -27,7 +27,7 @@ use super::http::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use super::quick;
 use access::{Caller, Edge, Refusal};
 use base::{Clock, task};
-use tools::{ToolSet, meant};
+use tools::{TOOL_FIND, ToolSet, meant};
 
 /// Connections that wait to be accepted; the kernel refuses more. A client that is refused tries again after a second.
 const BACKLOG: u32 = 1024;
@@ -179,7 +179,7 @@ const STOPPING: Refusal =
 impl Served {
     /// A server over these tools, behind this door. Once `draining` fires, only sessions that run are still served.
     pub fn new(tools: ToolSet, edge: Edge, clock: Clock, draining: CancellationToken) -> Self {
-        let face = Arc::new(Face::new(tools));
+        let face = Arc::new(Face::new(tools, draining.clone()));
         // Host and Origin were checked at the door; the protocol library need not do it again.
         let config = StreamableHttpServerConfig::default()
             .with_legacy_session_mode(false)
@@ -256,7 +256,8 @@ impl Served {
         }
         let known = |name: &str| may(name) && self.face.tools.has(name);
         (call.tool, call.arguments) = meant(call.tool, call.arguments, known);
-        if !self.face.tools.has(&call.tool) {
+        // What is found changes the list, of which the library tells clients.
+        if call.tool == TOOL_FIND || !self.face.tools.has(&call.tool) {
             parts.extensions.insert(caller);
             return Ok(self.through_library(parts, bytes).await);
         }
