@@ -84,13 +84,15 @@ pub fn unproven(scenario: &Scenario, butler: &Butler) -> Option<String> {
         let Some(def) = butler.tools().definitions().find(|def| def.name == *tool) else {
             return Some(format!("{} has no tool `{tool}`", butler.name()));
         };
+        // What a web service is asked to do leaves no rows here.
+        let elsewhere = def.meta.sends_out && def.meta.reads_untrusted;
         match proves {
             _ if calls.is_empty() => Some(format!("it is evidence for `{tool}`, which it never calls")),
             Proves::Success => {
                 let done = calls.iter().find(|(_, step)| step.refused.is_none() && step.tenant.is_none());
                 match done {
                     None => Some(format!("`{tool}` never succeeds in it")),
-                    Some((_, step)) if def.effect() == Effect::None => {
+                    Some((_, step)) if def.effect() == Effect::None || elsewhere => {
                         let told = step.expect.is_some() || step.nothing;
                         (!told && calls.iter().all(|(_, step)| step.expect.is_none()))
                             .then(|| format!("it compares nothing of what `{tool}` returns"))
