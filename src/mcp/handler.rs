@@ -129,9 +129,11 @@ impl ServerHandler for Conn {
     }
 
     async fn listen(&self, context: SubscriptionContext) -> Result<(), ErrorData> {
-        let mut shown = caller(context.request_context())?.grant.shown().follow();
-        let told =
-            async { while shown.changed().await.is_ok() && context.sink().notify_tool_list_changed().await.is_ok() {} };
+        // Kept: what a person is told of never changes, and is listened to until the end all the same.
+        let shown = caller(context.request_context())?.grant.shown();
+        let mut changes = shown.follow();
+        let sink = context.sink();
+        let told = async { while changes.changed().await.is_ok() && sink.notify_tool_list_changed().await.is_ok() {} };
         tokio::select! {
             () = told => {}
             () = context.cancelled() => {}
