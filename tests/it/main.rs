@@ -48,6 +48,7 @@ mod floods;
 mod foreign_roster;
 mod gateway;
 mod growth;
+mod http_tls;
 mod http_tools;
 mod idle_sockets;
 mod inbound;

@@ -177,7 +177,7 @@ impl Plan {
         }
         // Without the address: secrets may stand in it.
         let why = e.source().map_or_else(|| e.to_string(), innermost);
-        let hint = if why.contains("certificate") { TRUSTED } else { "" };
+        let hint = if ["UnknownIssuer", "CaUsedAsEndEntity"].iter().any(|e| why.contains(e)) { TRUSTED } else { "" };
         let why = format!("{host} can't be asked: {}{hint}", text::truncate(&why, 200));
         Failure { harmless: e.is_connect() && !sent, wait: Some(Duration::ZERO), lost: true, why }
     }
