@@ -45,7 +45,7 @@ async fn every_shipped_butler_stays_within_the_budget() {
 
 /// The runtimes whose programs list a server's tools again when it says that there are others now. For the rest, and until
 /// then, there is `tool_call`.
-const FOLLOW: [&str; 3] = ["claude-code", "codex", "gemini"];
+const FOLLOW: [&str; 2] = ["claude-code", "gemini"];
 
 /// Looks for a tool that it was not told of and calls it; then again by its own name, once its client has listed it.
 fn finds(query: &str, follows: bool) -> Value {

@@ -9,7 +9,8 @@
 //!   is not `required` may be absent without a word.
 //! * Without its feature switched off it waits for ever for a model server that is not there.
 //! * It has no bound of turns: butlerd counts.
-//! * It lists a server's tools again when the server says that they changed, but only with a feature switched on.
+//! * It lists a server's tools again when the server says that they changed only with a feature that it calls "under
+//!   development", which stays off: what `tool_find` told of is called through `tool_call`.
 //! * With its shell off it can't read a skill's file, so the butler's own tools give skills to it.
 
 mod events;
@@ -148,7 +149,6 @@ tool_suggest = false
 skill_search = false
 unified_exec = false
 image_generation = false
-mcp_tool_list_changed = true
 
 [model_providers.butlerd]
 name = "butlerd"
