@@ -89,7 +89,11 @@ impl ToolsShown {
     pub fn add(&self, names: impl IntoIterator<Item = String>) {
         self.0.send_if_modified(|chosen| {
             let Some(chosen) = chosen else { return false };
-            names.into_iter().fold(false, |new, name| chosen.insert(name, Detail::Whole) != Some(Detail::Whole) || new)
+            let told = |name: &String| chosen.get(name) == Some(&Detail::Whole);
+            let new: Vec<String> = names.into_iter().filter(|name| !told(name)).collect();
+            let any = !new.is_empty();
+            chosen.extend(new.into_iter().map(|name| (name, Detail::Whole)));
+            any
         });
     }
 
