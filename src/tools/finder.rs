@@ -167,9 +167,10 @@ impl Finder {
                 _ => Detail::Terse,
             };
             // One that is too large for what is left makes way for a smaller one.
-            let fits = had.into_iter().chain([detail, Detail::Terse]).map(|detail| (detail, costs[at].of(detail)));
-            let fits =
-                fits.clone().find(|(_, tokens)| *tokens <= left).or(fits.last().filter(|_| reason == Reason::Always));
+            let cost = |detail| (detail, costs[at].of(detail));
+            let mut details = had.into_iter().chain([detail, Detail::Terse]).map(cost);
+            let fits = details.find(|(_, tokens)| *tokens <= left);
+            let fits = fits.or_else(|| (reason == Reason::Always).then(|| cost(Detail::Terse)));
             if let Some((detail, tokens)) = fits {
                 left = left.saturating_sub(tokens);
                 shown.push((at, ShownTool { name: name.clone(), reason, detail, tokens }));
