@@ -115,21 +115,9 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
                 },
                 seen => seen,
             };
-            match caller.got(calls.approvals_approve(id, seen.clone()).await) {
-                Err(problem) if problem.code == UNKNOWN => {
-                    caller.show(calls.approvals_approve_proposal(id, seen).await, |out, all| all_decided(out, all))
-                }
-                one => caller.out.answer(&one?, decided),
-            }
+            approve(&caller, &calls, id, seen).await
         }
-        Approvals::Reject { id: Id(id), reason } => {
-            match caller.got(calls.approvals_reject(id, reason.clone()).await) {
-                Err(problem) if problem.code == UNKNOWN => {
-                    caller.show(calls.approvals_reject_proposal(id, reason).await, |out, all| all_decided(out, all))
-                }
-                one => caller.out.answer(&one?, decided),
-            }
-        }
+        Approvals::Reject { id: Id(id), reason } => reject(&caller, &calls, id, reason).await,
         Approvals::Rules { all } => caller.show(calls.approvals_rules(all).await, |out, found| rules(out, found)),
         Approvals::Rule { id: Id(id), description, max_uses, until, any, also_influenced_by } => {
             let rule = NewStandingRule { description, max_uses, expires_at: until, any, also_influenced_by };
@@ -165,6 +153,22 @@ enum Shown {
     Proposal(ProposalPage),
 }
 
+impl Shown {
+    /// Prints all of it and returns the hash of what was seen.
+    fn print(self, out: &Out) -> String {
+        match self {
+            Shown::Action(one) => {
+                show(out, &one);
+                one.seen
+            }
+            Shown::Proposal(all) => {
+                proposal(out, &all);
+                all.seen
+            }
+        }
+    }
+}
+
 async fn shown(caller: &Caller, calls: &HttpClient, id: Uuid, page: Option<u32>) -> Result<Shown, Problem> {
     match caller.got(calls.approvals_show(id, page).await) {
         Err(problem) if problem.code == UNKNOWN && page.is_none() => match calls.approvals_proposal(id).await {
@@ -178,16 +182,7 @@ async fn shown(caller: &Caller, calls: &HttpClient, id: Uuid, page: Option<u32>)
 /// Shows all that would happen and asks. The hash of what was seen; `None`: the person said no.
 async fn confirmed(caller: &Caller, calls: &HttpClient, id: Uuid) -> Result<Option<String>, Problem> {
     let out = &caller.out;
-    let seen = match shown(caller, calls, id, None).await? {
-        Shown::Action(one) => {
-            show(out, &one);
-            one.seen
-        }
-        Shown::Proposal(all) => {
-            proposal(out, &all);
-            all.seen
-        }
-    };
+    let seen = shown(caller, calls, id, None).await?.print(out);
     out.ask("Approve it? [y/N] ");
     let answer = lines::typed().recv().await.and_then(Result::ok).map(|(_, line)| line.trim().to_lowercase());
     let yes = answer.is_some_and(|answer| ["y", "yes"].contains(&answer.as_str()));
@@ -195,6 +190,60 @@ async fn confirmed(caller: &Caller, calls: &HttpClient, id: Uuid) -> Result<Opti
         out.line("Nothing was decided.");
     }
     Ok(yes.then_some(seen))
+}
+
+/// Shows what waits whole, one after the other, and lets the person decide on each; only this one, where an id is given.
+pub async fn in_turn(
+    caller: &Caller,
+    id: Option<Uuid>,
+    mut ask: impl AsyncFnMut(&str) -> Option<String>,
+) -> Result<(), Problem> {
+    let (calls, out) = (caller.quick()?, &caller.out);
+    let waiting = match id {
+        Some(id) => vec![id],
+        None => {
+            let pending = Some("pending".to_owned());
+            let actions = caller.got(calls.approvals_list(None, pending, Some(200)).await)?;
+            let mut ids: Vec<Uuid> = together(&actions).iter().map(|a| a.proposal.unwrap_or(a.id)).collect();
+            ids.dedup();
+            ids
+        }
+    };
+    if waiting.is_empty() {
+        out.line("Nothing waits for your decision.");
+    }
+    for (n, id) in waiting.iter().enumerate() {
+        let seen = shown(caller, &calls, *id, None).await?.print(out);
+        let which = if waiting.len() > 1 { format!(" ({} of {})", n + 1, waiting.len()) } else { String::new() };
+        let Some(answer) = ask(&format!("Approve it{which}? [y: yes, n: turn it down, Enter: later]")).await else {
+            out.line("Nothing more was decided.");
+            return Ok(());
+        };
+        match answer.as_str() {
+            "y" | "yes" => approve(caller, &calls, *id, Some(seen)).await.map(drop)?,
+            "n" | "no" => reject(caller, &calls, *id, None).await.map(drop)?,
+            _ => out.line("It waits."),
+        }
+    }
+    Ok(())
+}
+
+async fn approve(caller: &Caller, calls: &HttpClient, id: Uuid, seen: Option<String>) -> Outcome {
+    match caller.got(calls.approvals_approve(id, seen.clone()).await) {
+        Err(problem) if problem.code == UNKNOWN => {
+            caller.show(calls.approvals_approve_proposal(id, seen).await, |out, all| all_decided(out, all))
+        }
+        one => caller.out.answer(&one?, decided),
+    }
+}
+
+async fn reject(caller: &Caller, calls: &HttpClient, id: Uuid, reason: Option<String>) -> Outcome {
+    match caller.got(calls.approvals_reject(id, reason.clone()).await) {
+        Err(problem) if problem.code == UNKNOWN => {
+            caller.show(calls.approvals_reject_proposal(id, reason).await, |out, all| all_decided(out, all))
+        }
+        one => caller.out.answer(&one?, decided),
+    }
 }
 
 fn rules(out: &Out, rules: &[Rule]) {

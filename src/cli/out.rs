@@ -7,6 +7,7 @@ use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::Outcome;
+use super::screen::Screen;
 use super::text::{block, moment, one_line};
 use admin::Unavailable;
 
@@ -43,6 +44,8 @@ pub struct Out {
     pub(crate) colour: bool,
     /// The time zone in which people read.
     pub zone: TimeZone,
+    /// Where somebody types beside what is printed.
+    pub screen: Option<Screen>,
 }
 
 /// Colour is for terminals whose owner did not say no (`NO_COLOR`, `TERM=dumb`).
@@ -56,7 +59,7 @@ impl Out {
         let variable = |name: &str| std::env::var(name).ok();
         let colour =
             wants_colour(std::io::stdout().is_terminal(), variable("NO_COLOR").as_deref(), variable("TERM").as_deref());
-        Self { json, colour: colour && !json, zone: TimeZone::UTC }
+        Self { json, colour: colour && !json, zone: TimeZone::UTC, screen: None }
     }
 
     /// Prints an answer: as JSON, or the way that `people` prints it.
@@ -80,7 +83,11 @@ impl Out {
 
     /// Prints a line.
     pub fn line(&self, text: &str) {
-        write_or_leave(&mut std::io::stdout().lock(), &format!("{text}\n"));
+        let line = format!("{text}\n");
+        match &self.screen {
+            Some(screen) => screen.print(&line),
+            None => write_or_leave(&mut std::io::stdout().lock(), &line),
+        }
     }
 
     /// Prints a line in this tone.
@@ -108,8 +115,10 @@ impl Out {
 
     /// Asks for a line: text on standard error that the answer is typed behind; nothing where programs read.
     pub fn ask(&self, text: &str) {
-        if !self.json {
-            write_or_leave(&mut std::io::stderr().lock(), text);
+        match &self.screen {
+            Some(screen) => screen.print(text),
+            None if self.json => {}
+            None => write_or_leave(&mut std::io::stderr().lock(), text),
         }
     }
 
@@ -139,7 +148,7 @@ impl Out {
 }
 
 /// The reader may be gone (`butlerd status | head -1`): then there is nothing left to say, and no fault.
-fn write_or_leave(to: &mut impl Write, text: &str) {
+pub(crate) fn write_or_leave(to: &mut impl Write, text: &str) {
     if to.write_all(text.as_bytes()).and_then(|()| to.flush()).is_err() {
         std::process::exit(1);
     }
@@ -151,7 +160,7 @@ pub mod tests {
 
     /// Output without and with colour.
     pub fn plain() -> Out {
-        Out { json: false, colour: false, zone: TimeZone::UTC }
+        Out { json: false, colour: false, zone: TimeZone::UTC, screen: None }
     }
 
     pub fn coloured() -> Out {

@@ -35,6 +35,15 @@ pub enum News {
         butler: String,
         session_id: Uuid,
     },
+    /// A piece of a text that is being written; `Text` has the whole of it later. Of what was written before somebody
+    /// listened there is none.
+    TextDelta {
+        butler: String,
+        session_id: Uuid,
+        /// Where in its text it begins, in bytes. 0: a text begins, in the place of one that is not whole.
+        start: usize,
+        text: String,
+    },
     Text {
         butler: String,
         session_id: Uuid,
@@ -55,6 +64,13 @@ pub enum News {
         name: String,
         is_error: bool,
         content: String,
+    },
+    /// It can't go on just now, and is tried again by itself.
+    Waiting {
+        /// `None`: nobody has it yet.
+        butler: Option<String>,
+        why: String,
+        again_ms: u64,
     },
     /// What the person is answered. `kind`: `reply`, `react` or `failure`.
     Reply {
