@@ -1,13 +1,13 @@
 //! Where output goes: text for people, JSON for programs.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::Outcome;
-use super::screen::Screen;
+use super::screen::{Screen, write_or_leave};
 use super::text::{block, moment, one_line};
 use admin::Unavailable;
 
@@ -144,13 +144,6 @@ impl Out {
             Ok(text) => self.line(&text),
             Err(e) => self.aside(&format!("An event can't be written as JSON: {e}")),
         }
-    }
-}
-
-/// The reader may be gone (`butlerd status | head -1`): then there is nothing left to say, and no fault.
-pub(crate) fn write_or_leave(to: &mut impl Write, text: &str) {
-    if to.write_all(text.as_bytes()).and_then(|()| to.flush()).is_err() {
-        std::process::exit(1);
     }
 }
 

@@ -6,8 +6,6 @@ use std::sync::mpsc::Sender;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Instant;
 
-use super::out::write_or_leave;
-
 /// The pictures of the sign that something goes on.
 const SPINNER: [&str; 10] = ["⠋", "⠙", "⠹", "⠸", "⠼", "⠴", "⠦", "⠧", "⠇", "⠏"];
 /// So much of a status is shown.
@@ -101,4 +99,11 @@ fn to_terminal(text: &str) {
     let mut out = std::io::stdout().lock();
     // A terminal that is gone shows nothing, and its reader's end is noticed by what is printed.
     let _ = out.write_all(text.as_bytes()).and_then(|()| out.flush());
+}
+
+/// The reader may be gone (`butlerd status | head -1`): then there is nothing left to say, and no fault.
+pub fn write_or_leave(to: &mut impl Write, text: &str) {
+    if to.write_all(text.as_bytes()).and_then(|()| to.flush()).is_err() {
+        std::process::exit(1);
+    }
 }

@@ -22,6 +22,7 @@ use super::scan::Scan;
 use super::settlement::Answer;
 use super::sql::messages;
 use super::turns::OwnersHand;
+use super::types::LiveKind;
 use base::{HumanDuration, RequestContext, Trust, task};
 use config::BufferSection;
 use sessions::Spawner;
@@ -184,6 +185,15 @@ impl Handler for Worker {
         } else {
             Pass { inbox: &self.inbox, claimed: message, lost }.run().await
         };
+        let again = match &tried {
+            Tried::Wait { after, why } => Some((*after, why)),
+            Tried::Failed(why) if claimed.attempts < RETRY.tries => Some(((RETRY.pause)(claimed.attempts), why)),
+            _ => None,
+        };
+        if let Some((after, why)) = again {
+            let kind = LiveKind::Waiting { butler: None, why: why.clone(), after };
+            self.inbox.tell(message.item.request, kind);
+        }
         match tried {
             // Its lane stays taken until its parts are at their end.
             Tried::HandedOn => Verdict::Gone,

@@ -1,6 +1,9 @@
 //! What a session's child is told and how it is started. Nothing here starts or writes anything, so the preview uses it
 //! too.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use super::adapters::{AdapterError, Composed, Invocation};
 use super::prompt::{self, PromptError, SystemPrompt};
 use super::skills::SessionSkills;
@@ -49,6 +52,7 @@ pub(super) fn invocation(
         session_id: id,
         butler: config.name.clone(),
         prompt: user_prompt(trigger),
+        images: Vec::new(),
         system_prompt: told.system_prompt.text(),
         model: access.model,
         mcp_url: mcp_url(inner.parts.port),
@@ -63,6 +67,7 @@ pub(super) fn invocation(
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
+        stream_text: trigger.request.source_channel == "chat",
         granted_tools: if own { config.runtime.tools.clone() } else { Vec::new() },
         extra_args: if own { config.runtime.args.clone() } else { Vec::new() },
         credentials: access.keys,
@@ -71,6 +76,26 @@ pub(super) fn invocation(
         workspace: paths.clone(),
         skills: told.skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
         declared_env,
+    }
+}
+
+/// The pictures that came with the request, as the model is shown them. They are believed no less than the request itself;
+/// without them the model knows that they are there, and can fetch them.
+pub(super) async fn images(inner: &Inner, trigger: &Trigger) -> Vec<(String, String)> {
+    let (named, request) = (&trigger.options.attachments, &trigger.request);
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let read = async {
+        let mut lease = inner.parts.store.tenant(&request.tenant_id).await?;
+        tools::pictures(&mut lease, named, request.trust).await
+    };
+    match read.await {
+        Ok(found) => found.into_iter().map(|(kind, content)| (kind, BASE64.encode(content))).collect(),
+        Err(e) => {
+            tracing::warn!(error = %e, "the pictures of a message can't be read; its session goes on without them");
+            Vec::new()
+        }
     }
 }
 

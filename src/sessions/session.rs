@@ -22,6 +22,7 @@ use super::workspace::{SessionFile, Workspace};
 use super::{budget_row, model_calls, trace};
 use base::redact::household;
 use base::{SessionId, crash, text};
+use config::RuntimeKind;
 use process::{Child, ChildSpec, ExitInfo};
 
 /// The longest final text that a row keeps, in bytes.
@@ -130,7 +131,11 @@ impl Session<'_> {
         let candidate = inner.candidate(&attempt);
         let (adapter, runtime) = (candidate.adapter.clone(), candidate.kind.into_str().to_owned());
         let declared = compose::declared_env(inner).await.map_err(|e| broken("the variables of [butler.env]", &e))?;
-        let invocation = compose::invocation(inner, trigger, attempt, &workspace.paths, told, &token.token, declared);
+        let mut invocation =
+            compose::invocation(inner, trigger, attempt, &workspace.paths, told, &token.token, declared);
+        if adapter.kind() == RuntimeKind::Native {
+            invocation.images = compose::images(inner, trigger).await;
+        }
         let spawning = inner.phase(&trigger.request, "spawn");
         let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
         inner.tell(id, EventKind::Prompt { prompt, system_bytes });
@@ -275,13 +280,14 @@ fn tell(inner: &Inner, id: SessionId, step: Step) {
     let kind = match event {
         RunEvent::McpConnected(connected) => EventKind::Connected { connected },
         RunEvent::Text(text) => EventKind::Text { text },
+        RunEvent::TextDelta { start, text } => return inner.transcript.write(id, start, &text),
         RunEvent::ToolCall { id: call, name, arguments } => EventKind::ToolCall { call: Some(call), name, arguments },
         RunEvent::ToolResult { id: call, name, is_error, content } => {
             EventKind::ToolResult { call: Some(call), name, is_error, content, duration_ms: None }
         }
         RunEvent::SkillUsed { name } => EventKind::Skill { name },
-        RunEvent::Retry { class, attempt, delay_ms, status } => {
-            EventKind::Retry { class: class.as_str().to_owned(), attempt, delay_ms, status }
+        RunEvent::Retry { class, attempt, delay_ms, status, message } => {
+            EventKind::Retry { class: class.as_str().to_owned(), attempt, delay_ms, status, message }
         }
         RunEvent::Usage(usage) => EventKind::Usage(usage),
         RunEvent::Final => {

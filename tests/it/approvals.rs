@@ -47,7 +47,7 @@ async fn butler() -> ScriptedModel {
     .await
 }
 
-fn household(model: &ScriptedModel) -> Household {
+pub fn household(model: &ScriptedModel) -> Household {
     Household::with_model(model)
         .write("health/tools/vault_put.sql", VAULT)
         .write("health/tools/leak.sql", LEAK)

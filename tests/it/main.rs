@@ -23,6 +23,8 @@ mod calls;
 mod canary;
 mod chaos;
 mod chat;
+mod chat_stream;
+mod chat_terminal;
 mod child_users;
 mod classify;
 mod claude_code;

@@ -9,12 +9,12 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::problem::Problem;
-use crate::text::{one_line, size};
+use crate::text::{count, one_line, size};
 
-/// The largest file: what a butler's `get_attachment` hands out at once.
-const LARGEST: u64 = 4 << 20;
+/// What is left of a request for the message itself.
+const REST: u64 = 256 << 10;
 /// Files that go with one message.
-pub const MOST: usize = 10;
+const MOST: usize = 10;
 
 /// A file that was read.
 pub struct Attachment {
@@ -36,10 +36,16 @@ impl Attachment {
     }
 }
 
-/// Reads a file whole.
-pub fn read(path: &Path) -> Result<Attachment, Problem> {
+/// Reads a file whole, to go beside `others`. `max_body`: what the daemon takes of one request.
+pub fn read(path: &Path, others: &[Attachment], max_body: u64) -> Result<Attachment, Problem> {
     let wrong =
         |why: String| Problem::usage(format!("{} can't be attached: {why}.", path.display()), "Name another file.");
+    if others.len() >= MOST {
+        return Err(wrong(format!("at most {} go with one message", count(MOST, "file"))));
+    }
+    // As base64 it takes a third more.
+    let taken: u64 = others.iter().map(|file| file.content.len() as u64).sum();
+    let left = (max_body.saturating_sub(REST) / 4 * 3).saturating_sub(taken);
     let unread = |e: std::io::Error| wrong(e.to_string());
     let file = File::open(path).map_err(unread)?;
     let about = file.metadata().map_err(unread)?;
@@ -47,9 +53,11 @@ pub fn read(path: &Path) -> Result<Attachment, Problem> {
         return Err(wrong("it is no file".to_owned()));
     }
     let mut content = Vec::new();
-    file.take(LARGEST + 1).read_to_end(&mut content).map_err(unread)?;
-    if content.len() as u64 > LARGEST {
-        return Err(wrong(format!("it has {}, and at most {} are taken", size(about.len()), size(LARGEST))));
+    file.take(left + 1).read_to_end(&mut content).map_err(unread)?;
+    if content.len() as u64 > left {
+        let why =
+            format!("it has {}, and {} are left for this message ([admin] max_body)", size(about.len()), size(left));
+        return Err(wrong(why));
     }
     let name = path.file_name().unwrap_or(path.as_os_str()).to_string_lossy().into_owned();
     Ok(Attachment { media_type: media_type(&name, &content), name, content })
@@ -114,13 +122,17 @@ mod tests {
 
     #[test]
     fn what_is_no_file_or_too_large_is_refused() {
+        const BODY: u64 = 1 << 20;
         let dir = tempfile::tempdir().unwrap();
-        assert!(read(dir.path()).is_err_and(|p| p.message.contains("can't be attached")));
-        let large = dir.path().join("large");
-        std::fs::File::create(&large).unwrap().set_len(LARGEST + 1).unwrap();
-        assert!(read(&large).is_err_and(|p| p.message.contains("at most 4096 KiB")));
-        std::fs::write(&large, "small").unwrap();
-        let body = read(&large).unwrap().body();
+        assert!(read(dir.path(), &[], BODY).is_err_and(|p| p.message.contains("can't be attached")));
+        let file = dir.path().join("large");
+        std::fs::File::create(&file).unwrap().set_len(BODY).unwrap();
+        assert!(read(&file, &[], BODY).is_err_and(|p| p.message.contains("576 KiB are left for this message")));
+        std::fs::File::create(&file).unwrap().set_len(400 << 10).unwrap();
+        let first = read(&file, &[], BODY).unwrap();
+        assert!(read(&file, &[first], BODY).is_err_and(|p| p.message.contains("176 KiB are left")));
+        std::fs::write(&file, "small").unwrap();
+        let body = read(&file, &[], BODY).unwrap().body();
         assert_eq!((body["size_bytes"].as_u64(), body["content_base64"].as_str()), (Some(5), Some("c21hbGw=")));
     }
 }

@@ -21,6 +21,7 @@ const TAIL: usize = 70;
 #[derive(Default)]
 pub struct Stage {
     aside: Cell<bool>,
+    begun: Cell<bool>,
     /// It goes on later by itself: nobody needs to wait.
     pub waits: Notify,
 }
@@ -29,6 +30,11 @@ impl Stage {
     /// From now on the person does something else.
     pub fn set_aside(&self) {
         self.aside.set(true);
+    }
+
+    /// Whether somebody works on it, or has tried to.
+    pub fn has_begun(&self) -> bool {
+        self.begun.get()
     }
 }
 
@@ -49,8 +55,8 @@ pub struct Live {
     /// Sessions that have answered by themselves: what they write besides is a remark.
     answered: HashSet<Uuid>,
     failed: bool,
-    /// Why it waited when that was last told.
-    waited: Option<String>,
+    /// It was told that it waits.
+    waited: bool,
 }
 
 struct Written {
@@ -63,11 +69,12 @@ impl Live {
     pub fn new(out: &Out, screen: &Screen, stage: &Rc<Stage>, named: bool) -> Self {
         let (out, screen, stage) = (out.clone(), screen.clone(), stage.clone());
         let (held, answered) = (HashMap::new(), HashSet::new());
-        let (written, shown, request, waited) = (None, Vec::new(), None, None);
-        Self { out, screen, stage, named, request, written, held, shown, answered, failed: false, waited }
+        let (written, shown, request) = (None, Vec::new(), None);
+        Self { out, screen, stage, named, request, written, held, shown, answered, failed: false, waited: false }
     }
 
     pub fn show(&mut self, news: &News) {
+        self.stage.begun.set(self.stage.begun.get() || !matches!(news, News::Accepted { .. }));
         match news {
             News::Accepted { request_id, .. } => {
                 self.request = Some(*request_id);
@@ -164,14 +171,13 @@ impl Live {
     }
 
     fn waits(&mut self, butler: Option<&str>, why: &str, again_ms: u64) {
-        if self.waited.as_deref() != Some(why) {
-            self.broken_off();
+        self.broken_off();
+        if !std::mem::replace(&mut self.waited, true) {
             let who = butler.map_or_else(String::new, |butler| format!("{}: ", one_line(butler, 40)));
             let why = one_line(why, 500);
             let why = why.trim_end_matches('.');
             let text = format!("{who}{why}; butlerd tries again by itself, and the answer is shown here.");
             self.out.line(&self.out.paint(Tone::Warn, &text));
-            self.waited = Some(why.to_owned());
         }
         self.status(&format!("the next try comes in {}", crate::text::span(again_ms.cast_signed())));
         self.stage.waits.notify_one();

@@ -34,7 +34,10 @@ pub struct ChatArgs {
 }
 
 pub async fn run(caller: Caller, args: ChatArgs) -> Outcome {
-    let attached = args.attach.iter().map(|file| attach::read(file)).collect::<Result<Vec<_>, _>>()?;
+    let mut attached = Vec::new();
+    for file in &args.attach {
+        attached.push(attach::read(file, &attached, caller.config.admin.max_body.0)?);
+    }
     let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal();
     match terminal && !caller.out.json && std::env::var_os("TERM").is_none_or(|term| term != "dumb") {
         true => terminal::run(caller, args, attached).await,

@@ -5,7 +5,7 @@ use std::future::Future;
 use std::path::Path;
 use std::pin::Pin;
 use std::rc::Rc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::StreamExt;
 use futures_util::stream::FuturesUnordered;
@@ -29,6 +29,8 @@ use crate::{Caller, Outcome, approvals};
 
 /// Between two pictures of the sign that something goes on.
 const TURN: Duration = Duration::from_millis(100);
+/// After so long without anything happening a message stands behind another one.
+const BEHIND: Duration = Duration::from_secs(3);
 
 /// A message on its way to its end.
 type Pending = Pin<Box<dyn Future<Output = Result<bool, Problem>>>>;
@@ -134,10 +136,7 @@ impl Chat {
     }
 
     fn attach(&mut self, file: &Path) {
-        if self.attached.len() >= attach::MOST {
-            return self.say(&format!("At most {} go with one message.", count(attach::MOST, "file")));
-        }
-        match attach::read(file) {
+        match attach::read(file, &self.attached, self.caller.config.admin.max_body.0) {
             Ok(file) => {
                 self.waits_for_a_message(&file);
                 self.attached.push(file);
@@ -158,7 +157,7 @@ impl Chat {
         let mut live = Live::new(&self.caller.out, &self.screen, &stage, self.butler.is_some());
         let mut follow = Follow::new(self.reach.clone());
         let mut message: Pending = Box::pin(async move { follow.say(&body, |news| live.show(news)).await });
-        let mut turn = interval(TURN);
+        let (mut turn, sent) = (interval(TURN), Instant::now());
         self.screen.status("sending");
         loop {
             let [terminate, hangup] = &mut self.gone;
@@ -181,6 +180,12 @@ impl Chat {
                 Some(done) = self.aside.next() => done,
                 _ = turn.tick() => {
                     self.screen.turn();
+                    if !self.aside.is_empty() && !stage.has_begun() && sent.elapsed() > BEHIND {
+                        stage.set_aside();
+                        self.aside.push(message);
+                        self.say("It waits behind the message before it; its answer is shown here.");
+                        return true;
+                    }
                     continue;
                 }
                 _ = self.notes.next() => continue,

@@ -202,6 +202,19 @@ impl QueueTable {
         Ok(execute(db, STEP, &sql, params).await? > 0)
     }
 
+    /// Has those of these rows that wait for a later try come up at once. Returns how many.
+    pub async fn hasten(&self, db: &Database, rows: &[Uuid]) -> Result<u64, StoreError> {
+        if self.retry.is_none() {
+            return Ok(0);
+        }
+        let sql = format!(
+            "UPDATE {} SET available_at = clock_timestamp()
+             WHERE {} = ANY($1) AND claim_id IS NULL AND available_at > clock_timestamp() AND ({})",
+            self.table, self.key, self.open
+        );
+        execute(db, "having rows come up at once", &sql, &[&rows]).await
+    }
+
     /// Gives back what this node holds and does not work on. `counts`: those tries may have been the node's own end, and
     /// stay counted. Returns how many.
     pub async fn give_back(&self, db: &Database, node: &str, skip: &[Uuid], counts: bool) -> Result<u64, StoreError> {

@@ -88,7 +88,7 @@ fn the_exit_status_proves_nothing() {
 fn retries_are_told_and_do_not_fail_the_run() {
     let (events, outcome) = replay(recorded!("overloaded-twice"), 0, "");
     let retries: Vec<_> = events.iter().filter(|e| matches!(e, RunEvent::Retry { .. })).collect();
-    let RunEvent::Retry { class, attempt, delay_ms, status } = retries[1] else { unreachable!() };
+    let RunEvent::Retry { class, attempt, delay_ms, status, .. } = retries[1] else { unreachable!() };
     assert_eq!((retries.len(), *class, *attempt, *status), (2, ErrorClass::Overloaded, 2, Some(529)));
     assert!(delay_ms.is_some_and(|ms| ms > 500));
     assert!(outcome.ok);
