@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::rules::{Rule, RuleError, allowing};
 use super::types::{Action, ActionRecipient, Cause, Event, NewAction, Source, Status, args_sha256, shown};
 use base::text::visible::visible_line;
-use base::{Clock, TenantId, crash, text};
+use base::{Clock, IdBeginning, TenantId, crash, text};
 use conversation::written_to;
 use store::{Database, StoreError, Tx};
 use tools::{EgressRecipient, EgressTarget};
@@ -240,6 +240,23 @@ impl Actions {
         let mut lease = self.db.shared(tenant).await?;
         let rows = lease.read(sql, &[&tenant.as_str(), &butler, &self.clock.now()]).await.map_err(failed())?;
         Ok(rows.first().map_or(0, |row| row.get(0)))
+    }
+
+    /// The ids of calls and of proposals that begin so, each with its butler.
+    pub async fn ids(
+        &self,
+        tenant: &TenantId,
+        beginning: &IdBeginning,
+        most: i64,
+    ) -> Result<Vec<(Uuid, String)>, StoreError> {
+        let (first, last) = beginning.range();
+        let sql = "SELECT id, butler FROM shared.pending_actions WHERE tenant_id = $1 AND id BETWEEN $2 AND $3
+                   UNION SELECT proposal, butler FROM shared.pending_actions
+                         WHERE tenant_id = $1 AND proposal BETWEEN $2 AND $3
+                   ORDER BY 1 LIMIT $4";
+        let mut lease = self.db.shared(tenant).await?;
+        let rows = lease.read(sql, &[&tenant.as_str(), &first, &last, &most]).await.map_err(failed())?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
     /// One wish.

@@ -66,8 +66,7 @@ pub enum Command {
         file: Option<PathBuf>,
     },
     /// See and decide what your butlers may do only with your consent
-    #[command(subcommand)]
-    Approvals(super::approvals::Approvals),
+    Approvals(super::approvals::ApprovalsArgs),
     /// See the messages that came in and what became of them
     #[command(subcommand)]
     Inbox(super::inbox::Inbox),
@@ -206,7 +205,7 @@ mod tests {
         }
         assert_eq!(parse("butlerd --help").unwrap_err().exit_code(), 0);
         let said = parse("butlerd sessions show xyz").unwrap_err().to_string();
-        assert!(said.contains("`xyz` is not an id; `list` shows the ids"), "{said}");
+        assert!(said.contains("`xyz` is not an id, nor the first four or more digits of one"), "{said}");
     }
 
     #[test]

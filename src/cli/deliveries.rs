@@ -6,6 +6,7 @@ use super::common::{Id, Newest};
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
+use admin::IdKind;
 use admin::api::DeliveriesApiClient;
 use outbox::{Changed, DeliveryView};
 
@@ -46,15 +47,16 @@ pub enum Deliveries {
 
 pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
     let calls = caller.quick()?;
+    let named = async |id: &Id| caller.id(IdKind::Delivery, id).await;
     let changed = match what {
         Deliveries::List { state, butler, newest } => {
             let found = calls.deliveries_list(butler, state, Some(newest.limit)).await;
-            return caller.show(found, |out, found| list(out, found));
+            return caller.list(found, list);
         }
-        Deliveries::Show { id: Id(id) } => return caller.show(calls.deliveries_show(id).await, show),
-        Deliveries::Retry { id: Id(id) } => calls.deliveries_retry(id).await,
-        Deliveries::Cancel { id: Id(id) } => calls.deliveries_cancel(id).await,
-        Deliveries::Resolve { id: Id(id), arrived, .. } => calls.deliveries_resolve(id, arrived).await,
+        Deliveries::Show { id } => return caller.show(calls.deliveries_show(named(&id).await?).await, show),
+        Deliveries::Retry { id } => calls.deliveries_retry(named(&id).await?).await,
+        Deliveries::Cancel { id } => calls.deliveries_cancel(named(&id).await?).await,
+        Deliveries::Resolve { id, arrived, .. } => calls.deliveries_resolve(named(&id).await?, arrived).await,
     };
     caller.show(changed, tell)
 }
@@ -92,7 +94,7 @@ fn said(delivery: &DeliveryView) -> &str {
 
 fn list(out: &Out, found: &[DeliveryView]) {
     out.table(found)
-        .column("DELIVERY", |d| d.id)
+        .ids("DELIVERY", |d| d.id)
         .column("MADE", |d| out.moment(d.created_at))
         .column("BY", |d| &d.origin)
         .column("CHANNEL", |d| &d.channel)

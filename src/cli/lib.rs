@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 3 the daemon can't be reached.
 
 mod approvals;
+mod approvals_walk;
 mod args;
 mod backup;
 mod caller;
@@ -20,6 +21,7 @@ mod inbox;
 mod ingest;
 mod init;
 mod init_model;
+mod keys;
 mod lines;
 mod markdown;
 mod memory;
@@ -51,6 +53,7 @@ mod undo;
 
 use clap::FromArgMatches;
 
+use admin::IdKind;
 use admin::api::{HouseApiClient, TimelineApiClient};
 use args::{Cli, Command, Common};
 use caller::Caller;
@@ -128,9 +131,10 @@ fn call(place: Place, command: Command) -> Outcome {
         Command::Notes(what) => place.call(|caller| notes::run(caller, what)),
         Command::Memory(args) => place.call(|caller| memory::run(caller, args)),
         Command::Schedule(what) => place.call(|caller| schedule::run(caller, what)),
-        Command::Timeline { id: common::Id(id) } => {
-            place.call(async |caller| caller.show(caller.quick()?.timeline(id).await, timeline::show))
-        }
+        Command::Timeline { id } => place.call(async |caller| {
+            let id = caller.id(IdKind::Traced, &id).await?;
+            caller.show(caller.quick()?.timeline(id).await, timeline::show)
+        }),
         Command::Secret(what) => {
             let request = secret::prepare(what, &place.out)?;
             place.call(|caller| secret::run(caller, request))

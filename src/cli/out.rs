@@ -36,6 +36,16 @@ impl Tone {
     }
 }
 
+/// What programs get of every list.
+#[derive(Serialize)]
+pub struct List<'a, T> {
+    pub items: &'a [T],
+    /// What names the next page; of a list without pages, and on the last one, null.
+    pub next: Option<serde_json::Value>,
+    /// Butlers that could not be asked.
+    pub unavailable: &'a [Unavailable],
+}
+
 /// A command's output.
 #[derive(Clone, Debug)]
 pub struct Out {
@@ -67,6 +77,23 @@ impl Out {
         match self.json {
             true => self.value(answer),
             false => people(self, answer),
+        }
+        Ok(0)
+    }
+
+    /// Prints a list: as JSON of the one shape that lists have, or the way that `people` prints it.
+    pub fn list<T: Serialize>(
+        &self,
+        items: &[T],
+        unavailable: &[Unavailable],
+        people: impl FnOnce(&Self, &[T]),
+    ) -> Outcome {
+        match self.json {
+            true => self.value(&List { items, next: None, unavailable }),
+            false => {
+                people(self, items);
+                self.left_out(unavailable);
+            }
         }
         Ok(0)
     }

@@ -13,7 +13,7 @@ use uuid::Uuid;
 use super::handle::{DeliveryStatus, Outbox};
 use super::household::CHAT;
 use base::text::links::for_owner;
-use base::{TenantId, Trust};
+use base::{IdBeginning, TenantId, Trust};
 use store::StoreError;
 
 /// One delivery as people see it.
@@ -138,6 +138,21 @@ impl Outbox {
         );
         let rows = lease.read(&sql, &[&tenant.as_str(), &origin, &states, &limit]).await.map_err(failed())?;
         Ok(rows.iter().map(delivery).collect())
+    }
+
+    /// The ids of deliveries that begin so, each with its butler.
+    pub async fn ids(
+        &self,
+        tenant: &TenantId,
+        beginning: &IdBeginning,
+        most: i64,
+    ) -> Result<Vec<(Uuid, String)>, StoreError> {
+        let (first, last) = beginning.range();
+        let sql = "SELECT id, origin FROM shared.outbox WHERE tenant_id = $1 AND id BETWEEN $2 AND $3
+                   ORDER BY id LIMIT $4";
+        let mut lease = self.db().shared(tenant).await?;
+        let rows = lease.read(sql, &[&tenant.as_str(), &first, &last, &most]).await.map_err(failed())?;
+        Ok(rows.iter().map(|row| (row.get(0), row.get(1))).collect())
     }
 
     /// One delivery with its tries.

@@ -131,8 +131,8 @@ async fn people_see_what_failed_and_decide() {
     let gone = id(&general.call("notify", send("[drop] c")).await.text());
     let (code, out, err) = cli(&household, &["deliveries", "list", "--state", "bad", "--json"]).await;
     assert_eq!(code, 0, "{err}");
-    let listed: Vec<Value> = serde_json::from_str(&out).expect("JSON");
-    let ids: Vec<&str> = listed.iter().filter_map(|d| d["id"].as_str()).collect();
+    let listed: Value = serde_json::from_str(&out).expect("JSON");
+    let ids: Vec<&str> = listed["items"].as_array().expect("items").iter().filter_map(|d| d["id"].as_str()).collect();
     assert_eq!(ids, [gone.as_str(), lost.as_str(), dead.as_str()], "the newest first");
     let (_, out, _) = cli(&household, &["deliveries", "show", &dead]).await;
     assert!(out.contains("500") && out.contains("tried 10 times") && out.contains("[down] a"), "{out}");

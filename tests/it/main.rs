@@ -29,6 +29,7 @@ mod child_users;
 mod classify;
 mod claude_code;
 mod clients;
+mod command_line;
 mod connectors;
 mod conversation;
 mod crash;

@@ -12,7 +12,8 @@ pub(super) use events::{PART_OF_EVENTS, SessionEnd, end_of};
 pub(super) use log::{CHILD, CLOSE, ClosedRow, INTERRUPT, OPEN, OpenRow, RUNNING, SPENT};
 pub use old::{EVENTS, delete_before, delete_unused_prompts};
 pub(super) use shown::{
-    PROMPT, PromptRow, RUNS, RunRow, Sums, TRACES, TRUST, all_sums, by_day, by_model, newest, of_traces, one, top,
+    IDS, PROMPT, PromptRow, RUNS, RunRow, Sums, TRACED_IDS, TRACES, TRUST, all_sums, by_day, by_model, newest,
+    of_traces, one, top,
 };
 
 use uuid::Uuid;

@@ -34,6 +34,18 @@ pub const TRACES: &str = "SELECT trace_id FROM sessions WHERE id = $1 OR request
     UNION (SELECT s.trace_id FROM scheduled_tasks t JOIN sessions s ON s.trigger_source = 'schedule:' || t.name
            WHERE t.id = $1 ORDER BY s.queued_at DESC LIMIT $3)";
 
+/// Sessions whose ids are from `$1` to `$2`.
+pub const IDS: &str = "SELECT id FROM sessions WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3";
+
+/// Ids from `$1` to `$2` that [`TRACES`] takes: of sessions, requests, traces and schedules.
+pub const TRACED_IDS: &str = "SELECT id FROM (
+        SELECT id FROM sessions WHERE id BETWEEN $1 AND $2
+        UNION SELECT request_id FROM sessions WHERE request_id BETWEEN $1 AND $2
+        UNION SELECT trace_id::uuid FROM sessions
+              WHERE trace_id BETWEEN replace($1::text, '-', '') AND replace($2::text, '-', '')
+        UNION SELECT id FROM scheduled_tasks WHERE id BETWEEN $1 AND $2) ids
+    ORDER BY id LIMIT $3";
+
 store::row! {
     /// A run of a schedule.
     pub struct RunRow {
