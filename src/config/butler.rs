@@ -324,7 +324,7 @@ pub struct ButlerConfig {
     pub file: PathBuf,
     /// Its unique name.
     pub name: ButlerName,
-    /// The port of its `butler.toml`; with `daemon.ports = "auto"` it listens elsewhere.
+    /// The port of its `butler.toml`, moved as `daemon.port_base` says; with `daemon.ports = "auto"` it listens elsewhere.
     pub port: u16,
     /// What it is for; may be empty.
     pub description: String,
@@ -358,6 +358,8 @@ pub struct ButlerConfig {
     pub modules: BTreeMap<String, Json>,
     /// Another one as soon as a file changed that the butler is made of.
     pub digest: String,
+    /// Another one as soon as a statement of its migrations, tools or jobs changed.
+    pub sql_digest: String,
 }
 
 impl ButlerConfig {
@@ -371,6 +373,7 @@ impl ButlerConfig {
         let ButlerFile { butler, runtime, buffer, modules } = parsed;
         Self {
             digest: digest(&butler.shared_skills),
+            sql_digest: super::digest::of_sql(&dir),
             dir,
             file,
             name: butler.name,
