@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use super::butler::{BUTLER, ButlerConfig};
+use super::butler::{BUTLER, ButlerConfig, ButlerFile};
 use super::catalog::{Catalog, Finding, Place};
 use super::check::Checker;
 use super::daemon::Config;
@@ -274,8 +274,10 @@ impl Candidate {
             map.entry("buffer").or_insert_with(|| Json::Object(Map::new()));
         }
         BUTLER.fill(&mut map);
-        match serde_json::from_value(Json::Object(map)) {
-            Ok(parsed) => {
+        match serde_json::from_value::<ButlerFile>(Json::Object(map)) {
+            Ok(mut parsed) => {
+                // Out of range it is a mistake, which was told.
+                parsed.butler.port = config.daemon.moved(parsed.butler.port).unwrap_or(parsed.butler.port);
                 let taken_over = format!("{:?}", config.runtime);
                 let digest =
                     |shared: &[String]| super::digest::of(&config.daemon.roster, &self.dir, shared, &taken_over);

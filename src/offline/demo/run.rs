@@ -9,6 +9,7 @@ use tokio::sync::broadcast;
 
 use super::error::DemoError;
 use super::story;
+use crate::ANY_PORT;
 use crate::setup::unpack;
 use base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
 use config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
@@ -57,6 +58,7 @@ async fn try_run(options: DemoOptions) -> Result<(), DemoError> {
         data_dir: Some(scratch.path().join("data")),
         roster: Some(scratch.path().join("roster")),
         ports: Some(Ports::Auto),
+        listen: Some(ANY_PORT.to_owned()),
         log: Some("error".to_owned()),
         set: vec![
             ("spawner.endpoints.anthropic".to_owned(), model.base_url()),

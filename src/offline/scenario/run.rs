@@ -10,6 +10,7 @@ use super::error::ScenarioError;
 use super::evidence::{Coverage, unproven};
 use super::file::{Scenario, ScenarioFile, read_dir};
 use super::play::Stage;
+use crate::ANY_PORT;
 use access::credentials::{CredentialError, Credentials};
 use admin;
 use base::{HumanDuration, Scratch, Secret, TenantId};
@@ -70,6 +71,7 @@ pub async fn run(
     let overrides = Overrides {
         data_dir: Some(scratch.path().join("data")),
         ports: Some(Ports::Auto),
+        listen: Some(ANY_PORT.to_owned()),
         log: Some("off".to_owned()),
         ..overrides.clone()
     };
