@@ -117,6 +117,10 @@ pub enum Command {
     Tool(super::tool::Tool),
     /// Print every setting with its default and its meaning
     Config(super::settings::Settings),
+    /// Print what completes commands in a shell: bash, zsh, fish and others
+    Completions(super::manual::CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    Man(super::manual::ManArgs),
     /// Print the version
     Version,
     /// butlerd's own agent; sessions start it

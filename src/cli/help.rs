@@ -15,7 +15,10 @@ const GROUPS: [(&str, &[&str]); 5] = [
     ("Look closer", &["sessions", "timeline", "notes", "tool"]),
     ("People, keys and messages", &["contacts", "rules", "ingest", "secret", "token"]),
     ("Set up and change", &["init", "new", "check", "test", "config", "demo"]),
-    ("Run and keep", &["serve", "reload", "doctor", "backup", "restore", "db", "help", "version"]),
+    (
+        "Run and keep",
+        &["serve", "reload", "doctor", "backup", "restore", "db", "help", "completions", "man", "version"],
+    ),
 ];
 
 /// What can be typed, with a help page in groups.

@@ -23,6 +23,7 @@ mod init;
 mod init_model;
 mod keys;
 mod lines;
+mod manual;
 mod markdown;
 mod memory;
 mod new;
@@ -107,6 +108,8 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
             let version = serde_json::json!({"name": "butlerd", "version": env!("CARGO_PKG_VERSION")});
             place.out.answer(&version, |out, _| out.line(concat!("butlerd ", env!("CARGO_PKG_VERSION"))))
         }
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&place, &args),
         Command::Config(args) => settings::run(&place.out, &args),
         command => call(place, command),
     }

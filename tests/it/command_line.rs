@@ -83,6 +83,39 @@ async fn what_a_list_prints_names_one_and_the_beginning_is_enough() {
     }
 }
 
+#[test]
+fn shells_and_man_know_the_commands() {
+    let household = Household::bare();
+    for (shell, words) in [("bash", "_butlerd()"), ("zsh", "#compdef butlerd"), ("fish", "complete -c butlerd")] {
+        let (code, out, err) = household.cli(&["completions", shell]);
+        assert!(code == 0 && out.contains(words) && out.contains("approvals"), "{shell}: {out}{err}");
+    }
+    let (code, page, err) = household.cli(&["man"]);
+    assert!(code == 0 && page.contains(".TH butlerd 1") && page.contains("approvals"), "{page}{err}");
+    let pages = household.path().join("man");
+    let (code, out, err) = household.cli(&["man", "--dir", &pages.to_string_lossy()]);
+    assert_eq!(code, 0, "{out}{err}");
+    let page = std::fs::read_to_string(pages.join("butlerd-approvals-approve.1")).expect("its page");
+    assert!(page.contains("Let a call through") && pages.join("butlerd.1").exists(), "{page}");
+    assert_eq!(household.cli(&["completions", "nosuchshell"]).0, 2);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_second_daemon_is_told_of_the_first() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
+    // An address that is named holds, though butlers' ports are chosen.
+    let household = Household::new().env("BUTLERD_ADMIN__LISTEN", &free.to_string());
+    let daemon = household.start().await;
+    assert_eq!(daemon.admin(), free.to_string());
+    let running = format!("butlerd is already running, process {}", daemon.pid());
+    for listen in [free.to_string(), "127.0.0.1:0".to_owned()] {
+        let (code, said) = typed(&household, &["serve", "--ports", "auto", "--listen", &listen]);
+        assert!(code == 1 && said.contains(&running), "{listen}: {said}");
+        assert!(!said.contains("can't be served"), "{said}");
+    }
+    assert_eq!(daemon.get("/readyz").await.0, 200);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn all_lists_have_one_shape_for_programs() {
     let household = Household::new();
