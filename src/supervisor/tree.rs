@@ -13,7 +13,7 @@ use super::foundation::DatabaseKind;
 use super::health::Health;
 use base::{ButlerName, Clock, Fault, task};
 use butler::{Butler, ButlerState, DatabaseStatus, HouseholdServices, HouseholdStatus, Trouble};
-use config::{CORE_BUTLERS, Household, Origin, Pricing};
+use config::{ButlerConfig, CORE_BUTLERS, Household, Origin, Pricing};
 
 /// All butlers under supervision. Cheap to clone.
 #[derive(Clone)]
@@ -187,6 +187,11 @@ impl Supervisor {
     /// The butlers that are up, in the order of their start.
     pub fn butlers(&self) -> Vec<Butler> {
         self.entries().iter().filter_map(|e| e.butler().ok()).collect()
+    }
+
+    /// What the files of the household's butlers say, of those whose files are right.
+    pub fn configs(&self) -> Vec<Arc<ButlerConfig>> {
+        self.entries().iter().filter(|e| !e.is_removed()).filter_map(|e| e.config().cloned()).collect()
     }
 
     /// Whether the core butlers are up.

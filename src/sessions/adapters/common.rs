@@ -8,7 +8,8 @@ use serde_json::{Value, json};
 
 use super::{AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Needs, Probe};
 use base::{Secret, text};
-use process::{ExitInfo, ProcessSupervisor};
+use config::SandboxMode;
+use process::{ExitInfo, ProcessSupervisor, Sandbox};
 
 /// The variables of every child.
 pub const BASE_ENV: &[&str] = &["PATH", "HOME", "TMPDIR", "MCP_SERVERS", "TRACEPARENT"];
@@ -189,21 +190,44 @@ pub(super) fn string<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key)?.as_str()
 }
 
-/// Whether a program is there, and the version that it tells to `before… --version`. Its home is one that isn't there:
-/// nothing is read from the user's, and nothing written.
+/// How a program is asked for its version: with `before… --version`, in the sandbox of sessions unless that is off.
+pub(super) struct Smoke<'a> {
+    pub before: Vec<String>,
+    pub env: &'a [(&'a str, &'a str)],
+    pub needs: Needs,
+    pub sandbox: SandboxMode,
+}
+
+impl Smoke<'_> {
+    /// It needs neither a place to write nor a network.
+    fn sandbox(&self) -> Option<Sandbox> {
+        (self.sandbox != SandboxMode::Off).then(|| Sandbox {
+            read: self.needs.read.clone(),
+            execute: self.needs.execute.clone(),
+            write: Vec::new(),
+            never: Vec::new(),
+            connect: Vec::new(),
+            names: false,
+            programs: self.needs.programs,
+            required: false,
+        })
+    }
+}
+
+/// Whether a program is there, and the version that it tells. Its home is one that isn't there: nothing is read from the
+/// user's, and nothing written.
 pub(super) async fn probe(
     processes: &ProcessSupervisor,
     found: Result<PathBuf, AdapterError>,
-    before: Vec<String>,
-    env: &[(&str, &str)],
+    smoke: Smoke<'_>,
 ) -> Probe {
     let program = match found {
         Ok(program) => program,
         Err(e) => return Probe { program: None, version: None, problem: Some(e.to_string()) },
     };
-    let env = [("PATH", CHILD_PATH), ("HOME", "/nonexistent")].iter().chain(env);
+    let env = [("PATH", CHILD_PATH), ("HOME", "/nonexistent")].iter().chain(smoke.env);
     let env = env.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    match ask_version(processes, program.clone(), before, env).await {
+    match ask_version(processes, program.clone(), smoke, env).await {
         Ok(version) => Probe { program: Some(program), version: Some(version), problem: None },
         Err(problem) => Probe { program: Some(program), version: None, problem: Some(problem) },
     }
@@ -213,12 +237,15 @@ pub(super) async fn probe(
 async fn ask_version(
     processes: &ProcessSupervisor,
     program: PathBuf,
-    mut args: Vec<String>,
+    smoke: Smoke<'_>,
     env: Vec<(String, String)>,
 ) -> Result<String, String> {
     use base::SessionId;
     use process::{ChildSpec, Output, OutputLimits, Rlimits};
 
+    let sandbox = smoke.sandbox();
+    let within = if sandbox.is_some() { " in the sandbox of sessions" } else { "" };
+    let mut args = smoke.before;
     args.push("--version".to_owned());
     let spec = ChildSpec {
         program,
@@ -227,7 +254,7 @@ async fn ask_version(
         cwd: "/".into(),
         user: None,
         limits: Rlimits { core: Some(0), ..Rlimits::default() },
-        sandbox: None,
+        sandbox,
         stdin: None,
         session: SessionId::new(),
         output: OutputLimits { total: 64 << 10, ..OutputLimits::default() },
@@ -251,7 +278,8 @@ async fn ask_version(
     match (first.filter(|f| !f.trim().is_empty()), ended.exit) {
         (Some(version), Some(ExitInfo { code: Some(0), .. })) => Ok(text::clean(version.trim())),
         (_, exit) => {
-            Err(format!("it does not tell its version ({}): {}", exit.unwrap_or_default(), last_words(words.trim())))
+            let (exit, words) = (exit.unwrap_or_default(), last_words(words.trim()));
+            Err(format!("it does not tell its version{within} ({exit}): {words}"))
         }
     }
 }

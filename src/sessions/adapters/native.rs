@@ -9,7 +9,7 @@ use super::common::{self, number, string};
 use super::{
     Adapter, AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Outcome, Parser, Probe, RunEvent, Usage,
 };
-use config::{Api, RuntimeKind};
+use config::{Api, RuntimeKind, SandboxMode};
 use process::{ExitInfo, ProcessSupervisor};
 
 /// Where the agent reads its configuration from.
@@ -121,7 +121,7 @@ impl Adapter for Native {
         Box::new(NativeParser::default())
     }
 
-    async fn probe(&self, _: &ProcessSupervisor) -> Probe {
+    async fn probe(&self, _: &ProcessSupervisor, _: SandboxMode) -> Probe {
         Probe { program: std::env::current_exe().ok(), version: Some(env!("CARGO_PKG_VERSION").into()), problem: None }
     }
 }

@@ -279,12 +279,12 @@ async fn doctor_hears_the_version_or_the_problem() {
     let processes = ProcessSupervisor::start().unwrap();
     let program = dir.path().join("claude");
     std::fs::write(&program, "#!/bin/sh\necho '2.1.329 (Claude Code)'\n").unwrap();
-    let probe = claude.probe(&processes).await;
+    let probe = claude.probe(&processes, SandboxMode::Auto).await;
     assert_eq!((probe.version.as_deref(), probe.problem), (Some("2.1.329 (Claude Code)"), None));
     std::fs::write(&program, "#!/bin/sh\necho 'cannot run here' >&2; exit 3\n").unwrap();
-    let problem = claude.probe(&processes).await.problem.unwrap();
+    let problem = claude.probe(&processes, SandboxMode::Auto).await.problem.unwrap();
     assert!(problem.contains("exit 3") && problem.ends_with("cannot run here"), "{problem}");
     std::fs::remove_file(&program).unwrap();
-    let probe = claude.probe(&processes).await;
+    let probe = claude.probe(&processes, SandboxMode::Auto).await;
     assert!(probe.program.is_none() && probe.problem.unwrap().contains("spawner.clis.claude"));
 }
