@@ -24,7 +24,7 @@ pub(super) async fn findings(config: &Config, butlers: &[ButlerConfig], daemon: 
         };
     }
     let sessions: Vec<&ButlerConfig> = butlers.iter().filter(|b| b.name.as_str() != DELIVERS).collect();
-    let of_environment = |name| {
+    let of_environment = |name: &'static str| {
         let value = std::env::var(name).ok().filter(|value| !value.is_empty())?;
         Some((name, Secret::new(value)))
     };

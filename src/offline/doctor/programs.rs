@@ -50,14 +50,14 @@ fn judge(kind: RuntimeKind, name: &str, seen: Probe, users: &[&str]) -> Finding 
         let version = seen.version.as_deref().unwrap_or("it does not tell its version");
         let text = format!("{name}: {} ({version})", program.display());
         let old = oldest_tried(kind).filter(|oldest| is_older(version, oldest));
-        return match users {
-            [_, ..] if let Some(oldest) = old => Finding::warning(
+        return match (users, old) {
+            ([_, ..], Some(oldest)) => Finding::warning(
                 TOPIC,
                 format!("{text}, for {who}, is older than {oldest}, which butlerd was tried with"),
             )
             .so("Update it: sessions may end without an answer."),
-            [] => Finding::ok(TOPIC, format!("{text}; no butler of this roster asks for it")),
-            _ => Finding::ok(TOPIC, format!("{text}, for {who}")),
+            ([], _) => Finding::ok(TOPIC, format!("{text}; no butler of this roster asks for it")),
+            (_, None) => Finding::ok(TOPIC, format!("{text}, for {who}")),
         };
     }
     // What is amiss comes with what to do, which nobody need do for a program that no butler wants.
