@@ -9,12 +9,13 @@ use super::prompt::{self, PromptError, SystemPrompt};
 use super::skills::SessionSkills;
 use super::state::{Attempt, Inner};
 use super::types::Trigger;
-use super::workspace::{Workspace, WorkspacePaths};
+use super::workspace::{Workspace, WorkspacePaths, Workspaces};
 use access::Token;
 use access::credentials::CredentialError;
 use base::redact::household;
 use base::{Secret, SessionId, TenantId, crash};
-use process::{ChildSpec, OutputLimits, Rlimits};
+use config::SpawnerConfig;
+use process::{ChildSpec, ChildUser, OutputLimits, Rlimits, Stdin};
 use tools::SKILL_READ;
 
 /// What the model of a session is told before it is asked.
@@ -173,27 +174,32 @@ fn context_block(trigger: &Trigger) -> Option<serde_json::Value> {
 pub(super) fn spec(inner: &Inner, id: SessionId, composed: &Composed, workspace: &Workspace) -> ChildSpec {
     let parts = &inner.parts;
     let (user, paths) = (workspace.user(), &workspace.paths);
-    let sessions_of_user = if parts.workspaces.users().is_each() { 1 } else { u64::from(parts.settings.max_sessions) };
-    let limits = &parts.settings.limits;
     ChildSpec {
         program: composed.program.clone(),
         args: composed.args.clone(),
         env: composed.env.clone(),
         cwd: paths.work.clone(),
         user,
-        limits: Rlimits {
-            core: Some(limits.core.0),
-            nofile: Some(limits.open_files),
-            // Counted over all processes of the user: so it holds only where children have a user of their own, and for
-            // all sessions together that share one.
-            nproc: user.map(|_| limits.processes * sessions_of_user),
-            session_tasks: Some(limits.processes),
-            fsize: Some(limits.file_size.0),
-            data: Some(limits.memory.0),
-        },
+        limits: child_limits(&parts.settings, &parts.workspaces, user),
         sandbox: None,
-        stdin: composed.stdin.as_ref().map(|p| paths.root.join(p)),
+        stdin: composed.stdin.as_ref().map_or(Stdin::Nothing, |p| Stdin::File(paths.root.join(p))),
         session: id,
         output: OutputLimits::default(),
+    }
+}
+
+/// What a child of this user may use of the machine.
+pub fn child_limits(settings: &SpawnerConfig, workspaces: &Workspaces, user: Option<ChildUser>) -> Rlimits {
+    let sessions_of_user = if workspaces.users().is_each() { 1 } else { u64::from(settings.max_sessions) };
+    let limits = &settings.limits;
+    Rlimits {
+        core: Some(limits.core.0),
+        nofile: Some(limits.open_files),
+        // Counted over all processes of the user: so it holds only where children have a user of their own, and for all
+        // sessions together that share one.
+        nproc: user.map(|_| limits.processes * sessions_of_user),
+        session_tasks: Some(limits.processes),
+        fsize: Some(limits.file_size.0),
+        data: Some(limits.memory.0),
     }
 }

@@ -36,7 +36,9 @@ mod transcript;
 mod types;
 pub mod workspace;
 
+pub use adapters::CHILD_PATH;
 pub use admission::{HOUSEKEEPING, SCHEDULE, SessionPermits};
+pub use compose::child_limits;
 pub use core::Spawner;
 pub use history::{EventPage, TracePart};
 pub use memory::{Memory, RECALL_WITHIN, Recalled};

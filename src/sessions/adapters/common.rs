@@ -1,7 +1,6 @@
 //! What all adapters do alike.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
@@ -9,7 +8,7 @@ use serde_json::{Value, json};
 use super::{AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Needs, Probe};
 use base::{Secret, text};
 use config::SandboxMode;
-use process::{ExitInfo, ProcessSupervisor, Sandbox};
+use process::{ExitInfo, ProcessSupervisor, Sandbox, program};
 
 /// The variables of every child.
 pub const BASE_ENV: &[&str] = &["PATH", "HOME", "TMPDIR", "MCP_SERVERS", "TRACEPARENT"];
@@ -115,17 +114,11 @@ pub(super) fn find_program(
     name: &'static str,
     hint: &'static str,
 ) -> Result<PathBuf, AdapterError> {
-    let usable = |path: &Path| {
-        let path = path.canonicalize().ok()?;
-        let meta = path.metadata().ok()?;
-        (meta.is_file() && meta.permissions().mode() & 0o111 != 0).then_some(path)
-    };
-    if let Some(path) = configured {
-        return usable(path).ok_or_else(|| AdapterError::ProgramGone { path: path.to_owned(), setting });
+    let real = |path: &Path| path.canonicalize().ok().filter(|path| program::is_program(path));
+    match configured {
+        Some(path) => real(path).ok_or_else(|| AdapterError::ProgramGone { path: path.to_owned(), setting }),
+        None => program::find(name).and_then(|path| real(&path)).ok_or(AdapterError::NoProgram { name, hint }),
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).filter(|d| d.is_absolute()).find_map(|dir| usable(&dir.join(name)));
-    found.ok_or(AdapterError::NoProgram { name, hint })
 }
 
 /// The error of a program that ended without its final event.
@@ -168,11 +161,7 @@ fn of_signal(signal: i32) -> Option<&'static str> {
 
 /// At most the last 500 bytes.
 pub(super) fn last_words(words: &str) -> String {
-    let mut from = words.len().saturating_sub(500);
-    while !words.is_char_boundary(from) {
-        from += 1;
-    }
-    if from == 0 { words.to_owned() } else { format!("…{}", &words[from..]) }
+    text::last(words, 500)
 }
 
 /// An error text of a vendor, fit for a row.
@@ -241,7 +230,7 @@ async fn ask_version(
     env: Vec<(String, String)>,
 ) -> Result<String, String> {
     use base::SessionId;
-    use process::{ChildSpec, Output, OutputLimits, Rlimits};
+    use process::{ChildSpec, Output, OutputLimits, Rlimits, Stdin};
 
     let sandbox = smoke.sandbox();
     let within = if sandbox.is_some() { " in the sandbox of sessions" } else { "" };
@@ -255,7 +244,7 @@ async fn ask_version(
         user: None,
         limits: Rlimits { core: Some(0), ..Rlimits::default() },
         sandbox,
-        stdin: None,
+        stdin: Stdin::Nothing,
         session: SessionId::new(),
         output: OutputLimits { total: 64 << 10, ..OutputLimits::default() },
     };
