@@ -205,7 +205,8 @@ impl Session<'_> {
         // Whoever cancels it and the daemon's own stop end it alike.
         let ended_by = self.cancel.child_token();
         let mut tools_seen = 0;
-        let mut watch = Watch::new(meter, inner.tool_names());
+        let known = inner.parts.tools.now();
+        let mut watch = Watch::new(meter, &known.names);
         let on_step = |step| {
             tools_seen += u32::from(matches!(step, Step::Said(RunEvent::ToolCall { .. })));
             if let Step::Said(event) = &step {
@@ -213,7 +214,7 @@ impl Session<'_> {
             }
             tell(inner, id, step);
         };
-        let parser = Proven::new(adapter.parser(inner.tool_names()), token.tools_seen.clone());
+        let parser = Proven::new(adapter.parser(&known.names), token.tools_seen.clone());
         let driving = drive(child, watched(Box::new(parser)), deadlines, household(), &ended_by, on_step);
         let call = (id, &self.trigger.request.trace_context);
         let aside = model_calls::beside(inner, call, link, &ended_by, deadlines.after_final);

@@ -1,7 +1,7 @@
 //! The stages of a butler's boot. Each takes what the one before has made.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -30,8 +30,8 @@ use store::migrate::Chain;
 use store::{RunningQueue, Store};
 use tools::sql::prepare_jobs;
 use tools::{
-    Auditor, Effect, Finder, Tool, ToolFileError, ToolSet, ToolSetBuilder, core_tools, finding_tools, note_tools,
-    skill_tools,
+    Auditor, Offered, Tool, ToolFileError, ToolSet, ToolSetBuilder, ToolSetHandle, core_tools, finding_tools,
+    note_tools, skill_tools,
 };
 
 /// A boot under way.
@@ -53,6 +53,7 @@ pub(super) struct Bound {
     listener: Listener,
     auditor: Auditor,
     spawner: Spawner,
+    offered: Offered,
     /// The modules' context but for what each has of its own.
     context: ModuleContext,
 }
@@ -130,6 +131,7 @@ impl Booting<'_> {
         // Bound early, because sessions are told the port; answered late, once every tool is there.
         let listener = phases.run("port", async { Listener::bind(address(services, config)) }).await?;
         let auditor = Auditor::start(store.clone(), sessions::sql::STATEMENTS);
+        let offered = Offered::default();
         let spawner = Spawner::new(SpawnerParts {
             config: config.clone(),
             settings: services.config.spawner.clone(),
@@ -147,6 +149,7 @@ impl Booting<'_> {
             events: services.events.clone(),
             metrics: services.metrics.of(config.name.as_str()),
             budgets: services.budgets.clone(),
+            tools: offered.clone(),
             port: listener.addr().port(),
             gateway: services.gateway.clone(),
         });
@@ -165,7 +168,7 @@ impl Booting<'_> {
             conversation: services.inbox.conversation().reader(config.name.as_str()),
             credentials: Arc::default(),
         };
-        Ok(Bound { listener, auditor, spawner, context })
+        Ok(Bound { listener, auditor, spawner, offered, context })
     }
 
     /// From the modules' start to the workers. Fails with modules that may have started.
@@ -234,11 +237,11 @@ impl Booting<'_> {
     ) -> Result<ToolSet, BootError> {
         let Self { services, config, phases } = self;
         let Prepared { modules, store, gate } = prepared;
-        let mut builder = ToolSetBuilder::default();
-        let found = Arc::new(OnceLock::new());
+        let mut builder = ToolSetBuilder::new(&bound.offered, &ToolSetHandle::default());
         phases
             .run("tools", async {
-                let mut own = own_tools(services, config, started, wake).into_iter().chain(finding_tools(&found));
+                let mut own =
+                    own_tools(services, config, started, wake).into_iter().chain(finding_tools(&bound.offered));
                 own.try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
                 let absent = |tool: &&str| builder.owner(tool).is_none() && !modules.declare(tool);
                 let unknown: Vec<&str> = gate.gated_tools().filter(absent).collect();
@@ -252,14 +255,7 @@ impl Booting<'_> {
             .await?;
         let metrics = services.metrics.of(config.name.as_str());
         let auditor = bound.auditor.clone();
-        let tools = builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(gate.clone()));
-        let told = || tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators);
-        let readers = told().filter(|d| d.effect() == Effect::None).map(|d| d.name.clone());
-        let finder = Arc::new(Finder::new(told().cloned().collect()));
-        // Nothing has set it before.
-        let _ = found.set(finder.clone());
-        bound.spawner.set_tools(finder, readers.collect());
-        Ok(tools)
+        Ok(builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(gate.clone())))
     }
 
     /// Tells the spawner what speaks at the start of sessions, and begins to take in their ends.

@@ -59,7 +59,8 @@ impl ToolSet {
         mut caller: Caller,
         cancelled: CancellationToken,
     ) -> Option<Reply> {
-        let entry = self.inner.entries.get(name).filter(|e| !e.tool.def.meta.internal || caller.is_daemon())?;
+        let entry = self.entry(name).filter(|e| !e.tool.def.meta.internal || caller.is_daemon())?;
+        let entry = &*entry;
         let tracer = self.inner.metrics.tracer();
         let mut span = tracer.open_wanted(&caller.context.trace_context, || format!("tool {name}"), SpanKind::Server);
         if let Some(span) = &span {
@@ -95,9 +96,9 @@ impl ToolSet {
         args: Map<String, Value>,
         caller: &Caller,
     ) -> Result<Option<EgressTarget>, ToolError> {
-        let Some(entry) = self.inner.entries.get(name) else { return Ok(None) };
+        let Some(entry) = self.entry(name) else { return Ok(None) };
         let Some(egress_target) = &entry.tool.egress_target else { return Ok(None) };
-        let prepared = self.prepare(entry, args, caller, CancellationToken::new());
+        let prepared = self.prepare(&entry, args, caller, CancellationToken::new());
         egress_target(&prepared.call).await
     }
 
