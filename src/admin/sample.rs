@@ -34,6 +34,7 @@ pub fn household() -> HouseholdStatus {
         enabled: true,
         failure_phase: Some(Phase::Tools),
         failure_error: Some(REASON.to_owned()),
+        note: None,
         tasks: BTreeMap::new(),
     };
     let health = ButlerStatus {

@@ -112,6 +112,9 @@ pub enum Command {
     Contacts(super::switchboard::Contacts),
     /// Take back what a tool call, or a whole session, changed; without an argument, list what can be taken back
     Undo(super::undo::Undo),
+    /// See MCP servers of others, and agree to what their tools have become
+    #[command(subcommand)]
+    McpServers(super::mcp_servers::McpServers),
     /// List and call butlers' tools
     #[command(subcommand)]
     Tool(super::tool::Tool),

@@ -25,6 +25,7 @@ mod keys;
 mod lines;
 mod manual;
 mod markdown;
+mod mcp_servers;
 mod memory;
 mod new;
 mod notes;
@@ -132,6 +133,7 @@ fn call(place: Place, command: Command) -> Outcome {
         Command::Costs(args) => place.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => place.call(|caller| session::run(caller, what)),
         Command::Notes(what) => place.call(|caller| notes::run(caller, what)),
+        Command::McpServers(what) => place.call(|caller| mcp_servers::run(caller, what)),
         Command::Memory(args) => place.call(|caller| memory::run(caller, args)),
         Command::Schedule(what) => place.call(|caller| schedule::run(caller, what)),
         Command::Timeline { id } => place.call(async |caller| {

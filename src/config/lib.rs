@@ -26,6 +26,7 @@ mod rules;
 mod runtime;
 mod schema;
 mod section;
+mod servers;
 mod single;
 pub mod skills;
 mod values;
@@ -54,6 +55,7 @@ pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use runtime::HouseholdRuntime;
 pub use schema::keys;
 pub use section::{KeyMistake, Section};
+pub use servers::{McpSection, McpServer, ResultTrust, SERVER_MODULES};
 pub use skills::Skill;
 pub use values::{
     Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, Retention, RuntimeKind, SandboxMode,

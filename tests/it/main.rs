@@ -66,6 +66,7 @@ mod lattice;
 mod lifecycle;
 mod log_trouble;
 mod machine;
+mod mcp_servers;
 mod memory;
 mod memory_compare;
 mod memory_jobs;

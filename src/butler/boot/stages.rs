@@ -19,10 +19,13 @@ use crate::tools::self_tools;
 use access::credentials::Credentials;
 use approvals::{Actions, ApprovalGate, ApprovalParts, OthersMay, Settings};
 use base::TenantId;
-use config::{ButlerConfig, Ports};
+use config::{ButlerConfig, Ports, SERVER_MODULES};
 use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
 use mcp::Listener;
-use modules::{Inbound, ModuleContext, ModuleError, ModuleSessions, Modules, Phase, memory};
+use modules::{
+    Children, Inbound, Live, McpServers, ModuleContext, ModuleError, ModuleSessions, Modules, Phase, mcp_server_tools,
+    memory,
+};
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
 use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
@@ -30,8 +33,7 @@ use store::migrate::Chain;
 use store::{RunningQueue, Store};
 use tools::sql::prepare_jobs;
 use tools::{
-    Auditor, Offered, Tool, ToolFileError, ToolSet, ToolSetBuilder, ToolSetHandle, core_tools, finding_tools,
-    note_tools, skill_tools,
+    Auditor, Offered, Tool, ToolFileError, ToolSet, ToolSetBuilder, core_tools, finding_tools, note_tools, skill_tools,
 };
 
 /// A boot under way.
@@ -167,6 +169,15 @@ impl Booting<'_> {
             sessions: ModuleSessions::new(&spawner, &services.clock, &config.name),
             conversation: services.inbox.conversation().reader(config.name.as_str()),
             credentials: Arc::default(),
+            live: Live::default(),
+            children: Children {
+                processes: services.processes.clone(),
+                workspaces: services.workspaces.clone(),
+                settings: services.config.spawner.clone(),
+                roster_dir: services.roster_dir.clone(),
+                data_dir: services.data_dir.clone(),
+            },
+            servers: McpServers::default(),
         };
         Ok(Bound { listener, auditor, spawner, offered, context })
     }
@@ -237,11 +248,13 @@ impl Booting<'_> {
     ) -> Result<ToolSet, BootError> {
         let Self { services, config, phases } = self;
         let Prepared { modules, store, gate } = prepared;
-        let mut builder = ToolSetBuilder::new(&bound.offered, &ToolSetHandle::default());
+        let mut builder = ToolSetBuilder::new(&bound.offered, bound.context.live.handle());
         phases
             .run("tools", async {
-                let mut own =
-                    own_tools(services, config, started, wake).into_iter().chain(finding_tools(&bound.offered));
+                let own = own_tools(services, config, started, wake).into_iter().chain(finding_tools(&bound.offered));
+                let others = config.modules.keys().any(|name| name.starts_with(SERVER_MODULES));
+                let others = others.then(|| mcp_server_tools(&bound.context.servers));
+                let mut own = own.chain(others.into_iter().flatten());
                 own.try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
                 let absent = |tool: &&str| builder.owner(tool).is_none() && !modules.declare(tool);
                 let unknown: Vec<&str> = gate.gated_tools().filter(absent).collect();

@@ -7,6 +7,7 @@ mod files;
 mod jobs;
 mod prompts;
 mod scenarios;
+mod servers;
 mod statements;
 mod words;
 
@@ -120,8 +121,15 @@ impl config::Catalog for StrictCatalog {
     fn check_butler(&self, butler: &ButlerConfig) -> Vec<Finding> {
         let modules = self.modules(butler);
         let known = ButlerContents::of(butler, modules.as_deref(), self);
-        let rules: [fn(&ButlerContents<'_>) -> Vec<Finding>; 6] =
-            [files::check, prompts::check, jobs::check, statements::check, words::check, scenarios::check];
+        let rules: [fn(&ButlerContents<'_>) -> Vec<Finding>; 7] = [
+            files::check,
+            servers::check,
+            prompts::check,
+            jobs::check,
+            statements::check,
+            words::check,
+            scenarios::check,
+        ];
         rules.iter().flat_map(|rule| rule(&known)).collect()
     }
 }
