@@ -292,6 +292,7 @@ impl Deliveries {
 
     fn over(&self, delivery: &Delivery, settled: &Settled) {
         let Some(state) = settled.end() else { return };
+        self.outbox.db().queue_metrics().work().delivery_ended(&delivery.channel, state);
         match settled {
             Settled::Sent { .. } => tracing::debug!(delivery = %delivery.id, channel = delivery.channel, "sent"),
             Settled::Unknown { why, .. } | Settled::Failed { why, .. } | Settled::Dead { why, .. } => {

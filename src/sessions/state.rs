@@ -210,6 +210,7 @@ impl Inner {
                 }
             }
         };
+        let usd = end.cost_usd.as_ref().and_then(|usd| usd.to_string().parse().ok());
         let (duration_ms, tool_calls) = closed.map_or((0, 0), |c| (c.duration_ms, c.tool_calls));
         let result = SessionResult {
             session_id: id,
@@ -224,6 +225,7 @@ impl Inner {
             tool_calls,
         };
         self.parts.metrics.session(result.state.as_str(), duration_ms);
+        self.parts.metrics.used(result.input_tokens, result.output_tokens, usd);
         tracing::info!(
             butler = %self.parts.config.name, session = %id, state = result.state.as_str(), ms = duration_ms,
             tool_calls, "session over"

@@ -421,6 +421,9 @@ async fn housekeep(supervisor: &Supervisor, presence: &mut Presence, stop: &Canc
                     owed = inherit(supervisor, presence, owed).await;
                 }
                 services.metrics.database(up, services.db.connections().await);
+                services.db.note_pools().await;
+                let waiting = tokio::time::timeout(Duration::from_secs(2), approvals::all_waiting(&services.db)).await;
+                services.db.queue_metrics().work().approvals(waiting.ok().and_then(Result::ok));
                 lost.tell();
             }
         }

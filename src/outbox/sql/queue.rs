@@ -301,14 +301,16 @@ impl DeliveryRows {
     /// What waits for its time by either clock, and since when something waits whose time has come.
     pub async fn outlook(&self) -> Result<Outlook, StoreError> {
         let mut lease = self.outbox.db().every_tenant().await?;
-        let sql = "SELECT min(wait) FILTER (WHERE wait > 0) AS next, -min(wait) FILTER (WHERE wait <= 0) AS oldest
+        let sql = "SELECT min(wait) FILTER (WHERE wait > 0) AS next, -min(wait) FILTER (WHERE wait <= 0) AS oldest,
+                          count(*) FILTER (WHERE wait <= 0) AS waiting
                    FROM (SELECT greatest(extract(epoch FROM due_at - $1::timestamptz),
                                          extract(epoch FROM available_at - clock_timestamp()))::float8 AS wait
                          FROM shared.outbox WHERE state IN ('pending', 'deferred') AND claim_id IS NULL) waits";
         let row = lease.query_opt(sql, &[&self.outbox.clock().now()]).await.map_err(failed())?;
         let seconds = |name: &str| row.as_ref().and_then(|row| row.get::<_, Option<f64>>(name));
         let wait = |name: &str| seconds(name).map(|s| Duration::from_secs_f64(s.clamp(0.0, 86_400.0)));
-        Ok(Outlook { next: wait("next"), oldest: wait("oldest") })
+        let waiting = row.as_ref().and_then(|row| u64::try_from(row.get::<_, i64>("waiting")).ok());
+        Ok(Outlook { next: wait("next"), oldest: wait("oldest"), waiting })
     }
 
     /// Those at their end from which something still follows, but for those whose callers wait for the end themselves.

@@ -66,6 +66,8 @@ pub struct Outlook {
     pub next: Option<Duration>,
     /// How long the first of those that are due waits.
     pub oldest: Option<Duration>,
+    /// How many those are, where that is known.
+    pub waiting: Option<u64>,
 }
 
 /// What runs statements: a connection, or a transaction on one.
@@ -253,14 +255,19 @@ impl QueueTable {
             "SELECT extract(epoch FROM min(available_at) FILTER (WHERE available_at > clock_timestamp() - interval '1 s')
                                        - clock_timestamp())::float8,
                     extract(epoch FROM clock_timestamp()
-                                       - min(available_at) FILTER (WHERE available_at <= clock_timestamp()))::float8
+                                       - min(available_at) FILTER (WHERE available_at <= clock_timestamp()))::float8,
+                    count(*) FILTER (WHERE available_at <= clock_timestamp())
              FROM {} WHERE ({}) AND claim_id IS NULL",
             self.table, self.open
         );
         let mut lease = db.every_tenant().await?;
         let rows = lease.query(&sql, &[]).await.map_err(StoreError::query("looking for what is due next"))?;
         let Some(row) = rows.first() else { return Ok(Outlook::default()) };
-        Ok(Outlook { next: seconds(row.get(0)).map(|next| next.max(JUST_DUE)), oldest: seconds(row.get(1)) })
+        Ok(Outlook {
+            next: seconds(row.get(0)).map(|next| next.max(JUST_DUE)),
+            oldest: seconds(row.get(1)),
+            waiting: u64::try_from(row.get::<_, i64>(2)).ok(),
+        })
     }
 }
 

@@ -175,7 +175,7 @@ impl ToolSet {
             json["inputSchema"] = shadow.def.told_schema(Detail::Whole).into();
         }
         describe(&mut span, shadow, Outcome::Refused, Some(problem), Some(&json));
-        self.inner.metrics.tool_call(Outcome::Refused.as_str());
+        self.inner.metrics.tool_call(&shadow.def.name, Outcome::Refused.as_str());
         self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(problem, 500))));
         Reply { json, is_error: true, seen: Label::NOTHING }
     }
@@ -244,7 +244,7 @@ impl ToolSet {
             Err(e) => (e.outcome(), Some(text::truncate(&household().clean(e.to_string()), 500))),
         };
         describe(span, shadow, outcome, detail.as_deref(), result.as_ref().ok());
-        self.inner.metrics.tool_call(outcome.as_str());
+        self.inner.metrics.tool_call(name, outcome.as_str());
         tracing::debug!(
             butler = %self.inner.butler, tool = name, outcome = outcome.as_str(),
             session = shadow.session().map(tracing::field::display), us = shadow.started.elapsed().as_micros() as u64,
