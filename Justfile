@@ -121,6 +121,15 @@ tool-lists:
     BLESS=1 cargo test --test it shipped
     git diff --stat -- roster
 
+# Make the pages and the recording in docs/ that come from the code: settings, commands, tools, demo.svg.
+docs:
+    BLESS=1 cargo test --test it docs::
+    git diff --stat -- docs
+
+# Build docs/ as a book into target/book. Needs mdBook, once: cargo install mdbook --locked
+book:
+    mdbook build docs
+
 # Adds new migrations to sql/CHECKSUMS. Listed ones may not change, and from sql/INITIAL on the tests look at each commit.
 checksums:
     #!/usr/bin/env bash

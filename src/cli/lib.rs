@@ -53,6 +53,8 @@ mod tool_args;
 mod trigger;
 mod undo;
 
+pub use help::command;
+
 use clap::FromArgMatches;
 
 use admin::IdKind;

@@ -40,6 +40,7 @@ mod defanged;
 mod deliveries;
 mod delivery_crash;
 mod delivery_storm;
+mod docs;
 mod doors;
 mod endless_answer;
 mod environment;
