@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::adapters::{Composed, Invocation};
-use super::workspace::{SKILLS_DIR, WorkspacePaths};
+use super::workspace::WorkspacePaths;
 use config::SandboxMode;
 use process::Sandbox;
 
@@ -23,12 +23,9 @@ pub(super) fn bounds(mode: SandboxMode, inv: &Invocation, composed: &Composed, r
     connect.dedup();
     let mut never: Vec<PathBuf> = data_dir(&inv.workspace).into_iter().collect();
     never.extend(roster.canonicalize());
-    // What runs programs of the system runs those of its butler's skills, too.
-    let scripts = (composed.needs.programs && !inv.skills.is_empty()).then(|| inv.workspace.root.join(SKILLS_DIR));
     Some(Sandbox {
         read: composed.needs.read.clone(),
         execute: composed.needs.execute.clone(),
-        scripts: scripts.into_iter().collect(),
         write: vec![inv.workspace.root.clone()],
         never,
         connect,

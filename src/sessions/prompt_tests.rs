@@ -53,13 +53,6 @@ fn references_are_replaced_each_once_and_relative_to_their_file() {
 }
 
 #[test]
-fn the_list_of_tools_is_for_readers_alone() {
-    let listed = "# Health\n\n<!-- tools: made -->\n- `a`: @missing.md\n<!-- /tools -->\n\n## Skills\n```\n<!-- tools: no -->\n```";
-    let roster = Roster::new(&[("butler/CLAUDE.md", listed)]);
-    assert_eq!(roster.compose().unwrap(), "# Health\n\n\n## Skills\n```\n<!-- tools: no -->\n```");
-}
-
-#[test]
 fn what_is_no_reference_stays() {
     let text = "mail @anna about it\n@property\n@anna.\n@a b.md\nme@AGENTS.md\n<!-- @includes x.md -->\n<!-- a note\n\
                 ```\n@missing.md\n<!-- @include missing.md -->\n~~~\n@missing.md\n```\n~~~ text\n@missing.md\n~~~\nlast";

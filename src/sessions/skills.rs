@@ -69,12 +69,6 @@ impl SessionSkills {
         );
         if self.companions() {
             let _ = write!(out, " A file that a skill refers to: skill_read with the skill's name and the file.");
-            if self.has_tools {
-                let _ = write!(
-                    out,
-                    " It lies in .agents/skills/NAME of your working directory, too; scripts can be run there."
-                );
-            }
         }
         self.list(&mut out);
         out

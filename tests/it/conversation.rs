@@ -19,7 +19,7 @@ use uuid::Uuid;
 
 use crate::inbound::{ended, ingest, message};
 use crate::support::tally::random;
-use crate::support::{Household, Receiver, eventually, http, model};
+use crate::support::{Household, Receiver, eventually, model};
 
 /// A message that nobody is to deal with, written as it is accepted.
 const SAID: &str = "INSERT INTO switchboard.message_inbox
@@ -244,20 +244,8 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     // The same once more is the same.
     assert_eq!(ingest(&daemon, &first).await.1["duplicate"], true);
     assert_eq!(ended(&daemon, &id).await["body"], "I weigh 82 kg today");
-    // What waits for a channel is not said; it is as soon as the connector has read it.
-    let client = household.owner().await;
-    let out = "SELECT count(*) FROM shared.conversation WHERE direction = 'out'";
-    assert_eq!(client.query_one(out, &[]).await.expect("a count").get::<_, i64>(0), 0);
-    let new = ["token", "new", "--json", "--scope", "ingest,read", "--channel", "telegram"];
-    let (_, made, err) = tokio::task::block_in_place(|| household.cli(&new));
-    let made: Value = serde_json::from_str(&made).unwrap_or_else(|e| panic!("{e}: {made}{err}"));
-    let read = async |id: &str| {
-        let request = http().get(format!("http://{}/api/inbox/{id}", daemon.admin()));
-        let answer = request.bearer_auth(made["token"].as_str().expect("a token")).send().await.expect("an answer");
-        assert_eq!(answer.status(), 200);
-    };
-    read(&id).await;
 
+    let client = household.owner().await;
     let sql = "SELECT to_jsonb(c) FROM shared.conversation c WHERE request_id = $1 ORDER BY seq";
     let request: Uuid = id.parse().expect("an id");
     let rows = client.query(sql, &[&request]).await.expect("the log");
@@ -306,9 +294,7 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     let mut second = message("2", "chat-1", "and now?");
     second["control"]["pinned_target"] = json!("health");
     let (_, accepted) = ingest(&daemon, &second).await;
-    let id = accepted["request_id"].as_str().expect("an id");
-    ended(&daemon, id).await;
-    read(id).await;
+    ended(&daemon, accepted["request_id"].as_str().expect("an id")).await;
     let wanted = json!({"intent": "send", "channel": "webhook", "recipient": "door", "message": "It is time."});
     assert_eq!(daemon.mcp("health").ok("notify", wanted).await["state"], "sent");
     assert_eq!(receiver.of("It is time.").len(), 1);

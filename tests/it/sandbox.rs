@@ -219,31 +219,6 @@ async fn without_the_sandbox_the_same_child_gets_at_it_all() {
     try_all("off", |expected, told| expected == Either || told["ok"] == (expected != Refused)).await;
 }
 
-/// Where a runtime has a shell, the scripts of a skill run; elsewhere they are text to read.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn scripts_of_a_skill_run_where_the_runtime_has_a_shell() {
-    let skill =
-        "---\nname: weighing\ndescription: How to weigh.\nversion: 1.0.0\n---\n# Weighing\n\nRun scripts/sum.sh.\n";
-    let script = "faker/skills/weighing/scripts/sum.sh";
-    for (granted, runs) in [("tools = [\"Bash\"]", true), ("tools = [\"Read\"]", false)] {
-        let household = Household::misbehaving()
-            .write("faker/skills/weighing/SKILL.md", skill)
-            .write(script, "#!/bin/sh\nexit 7\n")
-            .replace("faker/butler.toml", "type = \"claude-code\"\n", &format!("type = \"claude-code\"\n{granted}\n"));
-        let mode = std::fs::Permissions::from_mode(0o755);
-        std::fs::set_permissions(household.roster().join(script), mode).expect("its mode");
-        let daemon = household.start().await;
-        let there = ".agents/skills/weighing/scripts/sum.sh";
-        let steps = [format!("read {there}"), format!("exec {there}")];
-        let told = report(&daemon, &steps).await;
-        assert!(told[0]["found"].as_str().is_some_and(|text| text.contains("exit 7")), "{told:?}");
-        match runs || !Kernel::here().is_enough() {
-            true => assert_eq!(told[1]["found"], "exit status: 7", "{told:?}"),
-            false => assert_eq!(told[1]["error"], "EACCES", "{told:?}"),
-        }
-    }
-}
-
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_and_doctor_say_what_is_on() {
     let household = Household::new().with_fake();

@@ -510,26 +510,6 @@ fn a_full_file_in_the_specifications_words_is_read() {
 }
 
 #[test]
-fn a_butler_names_no_other_switchboard() {
-    for (url, right) in [
-        ("http://127.0.0.1:40100/mcp", true),
-        ("http://localhost:40100/mcp/", true),
-        ("http://127.0.0.1:40101/mcp", false),
-        ("https://home.example.org/mcp", false),
-    ] {
-        let scratch = Scratch::new();
-        let named = format!("{}[butler.switchboard]\nurl = \"{url}\"\n", butler_toml("home-care", 40107));
-        scratch.butler("home-care", &named);
-        let mistakes = scratch.mistakes();
-        match mistakes.as_slice() {
-            [] => assert!(right, "{url}"),
-            [one] => assert!(!right && one.contains("http://127.0.0.1:40100/mcp, or nothing"), "{url}: {one}"),
-            more => panic!("{url}: {more:?}"),
-        }
-    }
-}
-
-#[test]
 fn the_least_file_has_the_defaults() {
     let scratch = Scratch::new();
     let household = scratch.household();

@@ -136,9 +136,6 @@ impl Ruleset {
                 ruleset.allow(path, rights, attr.fs, &sandbox.never).or_else(absent).map_err(fail(path))?;
             }
         }
-        for path in &sandbox.scripts {
-            ruleset.allow(path, fs::RUN, attr.fs, &[]).or_else(absent).map_err(fail(path))?;
-        }
         for path in &sandbox.write {
             ruleset.allow(path, fs::WRITE, attr.fs, &[]).map_err(fail(path))?;
         }

@@ -28,8 +28,6 @@ pub struct Sandbox {
     pub execute: Vec<PathBuf>,
     /// To read and write with all below, and not to execute. They must be there.
     pub write: Vec<PathBuf>,
-    /// To read and execute although it lies in what is written to, or where nothing is read. What is not there is passed over.
-    pub scripts: Vec<PathBuf>,
     /// Never to be read, whatever stands above: nothing that holds one of these, or lies in one, is opened for reading.
     /// Absolute, links resolved.
     pub never: Vec<PathBuf>,

@@ -67,13 +67,7 @@ fn money_is_counted_by_model_and_unknown_where_one_price_is() {
     broken_off.may_call().unwrap();
     broken_off.uncounted(PRICED);
     broken_off.take_back();
-    assert_eq!(broken_off.bill().cost_usd, None, "the model may have worked all the same");
-    broken_off.may_call().unwrap();
-    broken_off.used(PRICED, usage(3300, 60));
-    let bill = broken_off.close(Usage::default(), Some("9".parse().unwrap()));
-    assert_eq!((bill.cost_usd, bill.usage), (None, usage(3300, 60)), "the other calls don't make it known");
-    let of = &bill.by_model.as_ref().unwrap()[0];
-    assert_eq!((&of["usd"], &of["known_usd"]), (&serde_json::Value::Null, &"0.00915".into()), "{of}");
+    assert_eq!(broken_off.close(Usage::default(), None).cost_usd, None, "the model may have worked all the same");
     meter.used(PRICED, usage(3300, 60));
     assert_eq!(meter.spent().cost_usd, Some(money("0.00915")));
     meter.used("gpt-5-mini", usage(1000, 100));
