@@ -162,10 +162,8 @@ fn piece(text: &str, at: usize) -> Option<(&'static str, &'static str, &str)> {
     let end = inside.match_indices(mark).map(|(end, _)| end).find(|end| {
         let (inner, behind) = (&inside[..*end], &inside[end + mark.len()..]);
         let other = mark.len() == 1 && *style != CODE && (behind.starts_with(mark) || inner.ends_with(mark));
-        !inner.is_empty()
-            && !inner.ends_with(char::is_whitespace)
-            && !other
-            && !(mark.starts_with('_') && word(behind.chars().next()))
+        let in_word = mark.starts_with('_') && word(behind.chars().next());
+        !(inner.is_empty() || inner.ends_with(char::is_whitespace) || other || in_word)
     })?;
     Some((mark, style, &inside[..end]))
 }

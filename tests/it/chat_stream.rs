@@ -9,7 +9,7 @@ use tokio::net::TcpListener;
 use tokio::sync::Notify;
 
 use crate::support::receiver::read;
-use crate::support::{Daemon, Household, Terminal, http, model};
+use crate::support::{Daemon, Household, Terminal, eventually, http, model};
 
 /// A model that writes its answer in pieces, and the next one only when it may.
 struct SlowModel {
@@ -211,6 +211,14 @@ async fn who_says_more_has_the_message_before_it_tried_at_once() {
     while told.last().and_then(|e| e["again_ms"].as_u64()).is_none_or(|ms| ms < 40_000) {
         told.extend(first.until("waiting").await);
     }
+    // It is told a moment before its row waits.
+    let client = household.owner().await;
+    eventually("the row waits", || async {
+        let sql = "SELECT 1 FROM general.route_inbox WHERE claim_id IS NULL AND available_at > clock_timestamp()";
+        let rows = client.query(sql, &[]).await.map_err(|e| e.to_string())?;
+        if rows.is_empty() { Err("it is in hand".to_owned()) } else { Ok(()) }
+    })
+    .await;
     let said = std::time::Instant::now();
     let mut second = Stream::post(&daemon, &json!({"text": "and then?", "butler": "general"})).await;
     let replies = |events: Vec<Value>| -> Vec<Value> {
