@@ -224,7 +224,7 @@ pub(super) async fn run(
 /// Refuses what the files of a roster have left in a schema and may not stay.
 async fn refuse_stored(client: &Client, chain: &Chain, roster: &RosterOwner) -> Result<(), MigrationError> {
     let schema = roster.schema.as_str();
-    let found = stored::problem(client, schema, &roster.role(), shipped_functions()?).await;
+    let found = stored::problem_since(client, schema, &roster.role(), shipped_functions()?).await;
     let found = found.map_err(|source| MigrationError::History { schema: schema.to_owned(), source })?;
     let Some((relation, problem)) = found else { return Ok(()) };
     let called = relation.trim_end_matches("()");

@@ -4,10 +4,14 @@
 //! changes the session (settings, roles, locks), defines anything, or runs SQL whose text nobody has read. The rule is
 //! checked on what the server has stored, after all of a roster's files: what a file's text shows or hides is no matter.
 
+use std::sync::OnceLock;
+
 use tokio_postgres::GenericClient;
 
 use super::error::MigrationError;
 use super::lexer::{CHANGES_SESSION, Token, escaped_name, line_of, name, tokens};
+use super::migrate::digest;
+use super::roles::hex;
 use super::sql;
 
 /// What begins a statement that no function of a roster may hold.
@@ -196,6 +200,33 @@ pub(super) async fn problem(
         }
     }
     Ok(None)
+}
+
+/// As [`problem`], but looks only if something has changed since the last look that found nothing.
+pub(super) async fn problem_since(
+    client: &impl GenericClient,
+    schema: &str,
+    owner: &str,
+    taken: &[String],
+) -> Result<Option<(String, String)>, tokio_postgres::Error> {
+    let rules = format!("{} {owner} {}", rules(), taken.join(" "));
+    let now = client.query_one(sql::CATALOG, &[&schema, &rules]).await?;
+    if now.get("looked") {
+        return Ok(None);
+    }
+    let found = problem(client, schema, owner, taken).await?;
+    if found.is_none() {
+        client.execute(sql::LOOKED, &[&schema, &now.get::<_, Vec<u8>>("digest")]).await?;
+    }
+    Ok(found)
+}
+
+/// The rules themselves, as a SHA-256: a daemon that knows better than the one before looks again.
+fn rules() -> &'static str {
+    static RULES: OnceLock<String> = OnceLock::new();
+    RULES.get_or_init(|| {
+        hex(&digest(concat!(include_str!("stored.rs"), include_str!("lexer.rs"), include_str!("sql/stored.rs"))))
+    })
 }
 
 /// As [`problem`], as an error: of `file`, if the schema is looked at after it.

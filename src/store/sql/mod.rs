@@ -12,7 +12,7 @@ pub(super) use roles::{
     BEGIN_FILE, DEFERRED, END_FILE, GIVE, GRANT, GROUND, MAKE_ROLES, ROSTER_TABLES, SERVERS_OWN, chains_of, drop_hand,
     forsaken, make_hand, use_hand,
 };
-pub(super) use stored::STORED;
+pub(super) use stored::{CATALOG, LOOKED, STORED};
 pub use usage::{TableUsage, note_sizes, table_usage};
 
 /// The names of the daemons that are there, for the `IN` of a statement.

@@ -88,3 +88,32 @@ pub(crate) const STORED: &str = "
      WHERE house.is_house AND NOT p.is_house
        AND (p.polcmd, p.polpermissive, p.polroles, p.qual, p.withcheck)
            IS DISTINCT FROM (house.polcmd, house.polpermissive, house.polroles, house.qual, house.withcheck)";
+
+/// A SHA-256 over the server's rows about whatever [`STORED`] looks at: any change of a thing makes its row anew, under the
+/// number of another transaction. `$1`: the schema; `$2`: what else must be the same. With `looked`: whether the last look
+/// was at the same. It reads some thousand short rows, where the look writes out each expression of the schema.
+pub(crate) const CATALOG: &str = "
+    WITH place AS MATERIALIZED (SELECT n.oid FROM pg_catalog.pg_namespace n WHERE n.nspname IN ($1, 'shared')),
+    relation AS MATERIALIZED (SELECT c.oid, c.xmin FROM pg_catalog.pg_class c WHERE c.relnamespace IN (TABLE place)),
+    routine AS MATERIALIZED (SELECT p.oid, p.xmin FROM pg_catalog.pg_proc p WHERE p.pronamespace IN (TABLE place)),
+    kind AS MATERIALIZED (SELECT t.oid, t.xmin FROM pg_catalog.pg_type t WHERE t.typnamespace IN (TABLE place)),
+    seen AS (SELECT pg_catalog.sha256(pg_catalog.convert_to($2 || pg_catalog.string_agg(
+               things.what || things.id || '.' || things.xmin, ' ' ORDER BY things.what, things.id), 'UTF8')) AS digest FROM (
+        SELECT 'relation' AS what, oid AS id, xmin::text FROM relation
+        UNION ALL SELECT 'routine', oid, xmin::text FROM routine
+        UNION ALL SELECT 'type', oid, xmin::text FROM kind
+        UNION ALL SELECT 'constraint', oid, xmin::text FROM pg_catalog.pg_constraint WHERE connamespace IN (TABLE place)
+        UNION ALL SELECT 'operator', oid, xmin::text FROM pg_catalog.pg_operator WHERE oprnamespace IN (TABLE place)
+        UNION ALL SELECT 'cast', oid, xmin::text FROM pg_catalog.pg_cast
+        UNION ALL SELECT 'default', d.oid, d.xmin::text FROM pg_catalog.pg_attrdef d JOIN relation r ON r.oid = d.adrelid
+        UNION ALL SELECT 'trigger', d.oid, d.xmin::text FROM pg_catalog.pg_trigger d JOIN relation r ON r.oid = d.tgrelid
+        UNION ALL SELECT 'policy', d.oid, d.xmin::text FROM pg_catalog.pg_policy d JOIN relation r ON r.oid = d.polrelid
+        UNION ALL SELECT 'rule', d.oid, d.xmin::text FROM pg_catalog.pg_rewrite d JOIN relation r ON r.oid = d.ev_class
+        UNION ALL SELECT 'index', d.indexrelid, d.xmin::text FROM pg_catalog.pg_index d JOIN relation r ON r.oid = d.indrelid
+        UNION ALL SELECT 'aggregate', d.aggfnoid, d.xmin::text FROM pg_catalog.pg_aggregate d JOIN routine r ON r.oid = d.aggfnoid
+        ) things)
+    SELECT seen.digest, seen.digest IS NOT DISTINCT FROM
+           (SELECT r.looked FROM shared.butler_roles r WHERE r.schema = $1) AS looked FROM seen";
+
+/// Notes that a look at a schema found nothing that may not stay.
+pub(crate) const LOOKED: &str = "UPDATE shared.butler_roles SET looked = $2 WHERE schema = $1";
