@@ -6,12 +6,11 @@
 
 use std::sync::OnceLock;
 
+use sha2::{Digest, Sha256};
 use tokio_postgres::GenericClient;
 
 use super::error::MigrationError;
 use super::lexer::{CHANGES_SESSION, Token, escaped_name, line_of, name, tokens};
-use super::migrate::digest;
-use super::roles::hex;
 use super::sql;
 
 /// What begins a statement that no function of a roster may hold.
@@ -225,7 +224,9 @@ pub(super) async fn problem_since(
 fn rules() -> &'static str {
     static RULES: OnceLock<String> = OnceLock::new();
     RULES.get_or_init(|| {
-        hex(&digest(concat!(include_str!("stored.rs"), include_str!("lexer.rs"), include_str!("sql/stored.rs"))))
+        let digest =
+            Sha256::digest(concat!(include_str!("stored.rs"), include_str!("lexer.rs"), include_str!("sql/stored.rs")));
+        digest.iter().map(|byte| format!("{byte:02x}")).collect()
     })
 }
 
