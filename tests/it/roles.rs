@@ -254,6 +254,29 @@ async fn what_older_daemons_made_as_their_own_is_given_to_the_rosters_role() {
     daemon.mcp("shelf").ok("box_make", json!({"name": "b"})).await;
 }
 
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_stored_is_looked_at_again_once_it_has_changed() {
+    let household = shelf(Household::few());
+    let looked = "SELECT encode(looked, 'hex') FROM shared.butler_roles WHERE butler = 'shelf'";
+    let mut seen = Vec::new();
+    for _ in 0..2 {
+        let mut daemon = household.start().await;
+        seen.push(text(&household.owner().await, looked).await);
+        assert_eq!(daemon.stop_blocking(), 0);
+    }
+    assert!(seen[0].len() == 64 && seen[0] == seen[1], "nothing had changed: {seen:?}");
+
+    // No file of the roster says this; what the server has stored does.
+    let sly = "SET ROLE roster_shelf; CREATE OR REPLACE FUNCTION shelf.note() RETURNS trigger LANGUAGE plpgsql AS $$
+               BEGIN PERFORM set_config('butlerd.trust', 'owner', false); RETURN NULL; END $$";
+    let mut daemon = household.start().await;
+    household.owner().await.batch_execute(sly).await.expect("another body");
+    assert_eq!(daemon.stop_blocking(), 0);
+    let daemon = household.start().await;
+    let shelf = daemon.butler("shelf").await;
+    assert!(shelf.to_string().contains("note() has set_config"), "{shelf}");
+}
+
 /// What a butler's role may do to itself.
 const ITS_OWN: [&str; 10] = [
     "ALTER ROLE CURRENT_USER PASSWORD 'mine'",
