@@ -30,7 +30,7 @@ pub use catalog::Catalog;
 pub use contract::{Credential, Factory, Health, Manifest, Module, ModuleContext, ModuleError, Phase, State};
 pub use inbound::Inbound;
 pub use job::{AskModel, AskModelError, Job, JobCall, JobFailure, NamedJob};
-pub use live::Live;
+pub use live::{Live, OfferError};
 pub use mcp_servers::{Children, McpServers, mcp_server_tools};
 pub use opening::{Lines, NamedOpening, OPENING_BUDGET, Opened, Opening, SessionLines, estimate, open};
 pub use own_sessions::{Cause, ModuleSessions, SessionRequest};

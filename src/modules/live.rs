@@ -3,7 +3,16 @@
 use std::sync::Arc;
 
 use super::background::TaskBoard;
-use tools::{Gate, Tool, ToolSetHandle};
+use tools::{DuplicateTool, Gate, Tool, ToolSetHandle};
+
+/// Why a module's tools can't be offered.
+#[derive(Debug, thiserror::Error)]
+pub enum OfferError {
+    #[error("it brings the tool `{0}`, which its manifest does not declare")]
+    Undeclared(String),
+    #[error(transparent)]
+    Duplicate(#[from] DuplicateTool),
+}
 
 /// A module's hold on how it is shown and on its tools. Cheap to clone.
 #[derive(Clone, Default)]
@@ -36,12 +45,12 @@ impl Live {
     ///
     /// # Errors
     /// One is not in the module's manifest, or is called like somebody else's.
-    pub fn offer(&self, tools: Vec<Tool>) -> Result<(), String> {
+    pub fn offer(&self, tools: Vec<Tool>) -> Result<(), OfferError> {
         let Some(own) = &self.own else { return Ok(()) };
         if let Some(other) = tools.iter().find(|tool| !own.tools.contains(&tool.def.name)) {
-            return Err(format!("it brings the tool `{}`, which its manifest does not declare", other.def.name));
+            return Err(OfferError::Undeclared(other.def.name.clone()));
         }
-        self.handle.replace(&own.gate, tools).map(drop).map_err(|e| e.to_string())
+        Ok(self.handle.replace(&own.gate, tools).map(drop)?)
     }
 
     /// Shows the owner that something is not as it should be, in a sentence; `None`: all is well again.

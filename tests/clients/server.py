@@ -4,7 +4,6 @@ a free port of loopback, which it prints."""
 import socket
 import sys
 
-import uvicorn
 from mcp.server import MCPServer
 
 server = MCPServer("small")
@@ -24,6 +23,8 @@ def greet(name: str) -> str:
 
 if __name__ == "__main__":
     if sys.argv[1:] == ["http"]:
+        import uvicorn
+
         listening = socket.socket()
         listening.bind(("127.0.0.1", 0))
         print(listening.getsockname()[1], flush=True)

@@ -362,9 +362,10 @@ async fn audited(household: &Household, tools: &[&str]) {
 async fn works(daemon: &Daemon, mcp: &Mcp, tool: &str) {
     eventually(tool, || async {
         let tools = mcp.tools().await;
-        let lines: Vec<String> =
-            daemon.log().lines().filter(|line| line.contains("MCP server")).map(str::to_owned).collect();
-        if tools.iter().any(|name| name == tool) { Ok(()) } else { Err(format!("{tools:?}\n{}", lines.join("\n"))) }
+        let log = daemon.log();
+        let said = log.find("an MCP server is down").map_or("", |at| &log[at..]);
+        let said: String = said.chars().take(2000).collect();
+        if tools.iter().any(|name| name == tool) { Ok(()) } else { Err(format!("{tools:?}\n{said}")) }
     })
     .await;
 }

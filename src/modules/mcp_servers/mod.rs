@@ -39,14 +39,14 @@ pub(super) struct McpServerFactory;
 
 /// A server's settings with its name.
 #[derive(Deserialize)]
-pub(super) struct Named {
-    pub name: String,
+struct Named {
+    name: String,
     #[serde(flatten)]
-    pub server: McpServer,
+    server: McpServer,
 }
 
 impl Named {
-    pub fn read(config: &Value) -> Result<Self, ModuleError> {
+    fn read(config: &Value) -> Result<Self, ModuleError> {
         Self::deserialize(config).map_err(ModuleError::new)
     }
 }
@@ -68,7 +68,7 @@ impl Factory for McpServerFactory {
 }
 
 /// What is wrong with a server's settings as a whole.
-pub(super) fn mistakes(name: &str, server: &McpServer) -> Vec<KeyMistake> {
+fn mistakes(name: &str, server: &McpServer) -> Vec<KeyMistake> {
     let mut found = server.mistakes(name);
     for (header, value) in &server.headers {
         if let Err(place) = HeaderTemplate(value).secrets() {
@@ -132,7 +132,11 @@ impl Module for McpServerModule {
     }
 
     fn tasks(&self, _: &ModuleContext) -> Vec<BackgroundTask> {
-        let keep = |server| BackgroundTask { name: "connection", kind: TaskKind::Loop, work: Arc::new(Keeper(server)) };
+        let keep = |server| BackgroundTask {
+            name: "connection",
+            kind: TaskKind::Loop,
+            work: Arc::new(ConnectionLoop(server)),
+        };
         self.server().map(keep).into_iter().collect()
     }
 
@@ -144,10 +148,10 @@ impl Module for McpServerModule {
 }
 
 /// Keeps a server's connection in good order.
-struct Keeper(Arc<Server>);
+struct ConnectionLoop(Arc<Server>);
 
 #[async_trait]
-impl Background for Keeper {
+impl Background for ConnectionLoop {
     async fn run(&self, stop: CancellationToken) -> Result<(), TaskError> {
         self.0.keep(&stop).await;
         Ok(())

@@ -104,7 +104,7 @@ async fn show(call: ToolCall, servers: McpServers) -> Result<Value, ToolError> {
     let tool = |(name, shown): (&String, &ShownTool)| {
         let (ours, why) = match made.iter().find(|(theirs, _)| theirs == name) {
             Some((_, Ok(tool))) => (Some(tool.def.name.clone()), None),
-            Some((_, Err(why))) => (None, Some(why.clone())),
+            Some((_, Err(why))) => (None, Some(why.to_string())),
             None => (None, Some("it is not among `tools`".to_owned())),
         };
         json!({"tool": name, "called": ours, "not_offered": why, "description": shown.description})

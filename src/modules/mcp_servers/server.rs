@@ -11,6 +11,7 @@ use tokio_util::sync::CancellationToken;
 use super::link::{Link, Open};
 use super::pins::{Change, Listing};
 use super::start::{Children, start};
+use super::tool::Lacking;
 use super::{sql, tool};
 use crate::live::Live;
 use base::text::visible::visible_line;
@@ -113,7 +114,7 @@ impl Server {
     }
 
     /// Each tool of the allow-list, or why the butler does not have it.
-    pub fn made(self: &Arc<Self>) -> Vec<(String, Result<Tool, String>)> {
+    pub fn made(self: &Arc<Self>) -> Vec<(String, Result<Tool, Lacking>)> {
         let known = self.known();
         let make = |name: &String| {
             let made = match (known.agreed(name), &known.pinned) {
@@ -126,9 +127,9 @@ impl Server {
                     let ServerParts { name: own, config, butler, .. } = &self.parts;
                     tool::make((butler, own.as_str(), config), name, shown, run)
                 }
-                (None, None) => Err("the server was not reached yet".to_owned()),
-                (None, Some(_)) if known.changes().contains_key(name) => Err("it waits for your consent".to_owned()),
-                (None, Some(_)) => Err("the server has no such tool".to_owned()),
+                (None, None) => Err(Lacking::Unreached),
+                (None, Some(_)) if known.changes().contains_key(name) => Err(Lacking::Held),
+                (None, Some(_)) => Err(Lacking::Absent),
             };
             (name.clone(), made)
         };
@@ -150,9 +151,10 @@ impl Server {
             ));
         }
         if known.pinned.is_some() {
-            let lacks = |(tool, made): (String, Result<Tool, String>)| {
-                let waits = known.changes().contains_key(&tool);
-                made.err().filter(|_| !waits).map(|why| format!("does not bring `{}`: {why}", visible_line(&tool)))
+            let lacks = |(tool, made): (String, Result<Tool, Lacking>)| {
+                made.err()
+                    .filter(|why| *why != Lacking::Held)
+                    .map(|why| format!("does not bring `{}`: {why}", visible_line(&tool)))
             };
             said.extend(self.made().into_iter().filter_map(lacks));
         }

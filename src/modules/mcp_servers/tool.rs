@@ -7,7 +7,7 @@ use serde_json::{Map, Value, json};
 use super::pins::ShownTool;
 use base::{ButlerName, Principal, text};
 use config::{McpServer, ResultTrust};
-use tools::{Definition, Effect, EgressRecipient, EgressTarget, Handler, Meta, Tool};
+use tools::{Definition, Effect, EgressRecipient, EgressTarget, Handler, Meta, SchemaError, Tool};
 
 /// The channel under which servers are known to approvals and standing rules.
 const CHANNEL: &str = "mcp";
@@ -15,13 +15,28 @@ const CHANNEL: &str = "mcp";
 const MOST_DESCRIPTION: usize = 4 << 10;
 const MOST_SCHEMA: usize = 32 << 10;
 
+/// Why the butler does not have a tool: a sentence without its subject and full stop.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+pub(super) enum Lacking {
+    #[error("the server was not reached yet")]
+    Unreached,
+    #[error("it waits for your consent")]
+    Held,
+    #[error("the server has no such tool")]
+    Absent,
+    #[error("its schema {0}")]
+    Schema(String),
+    #[error(transparent)]
+    Arguments(#[from] SchemaError),
+}
+
 /// The tool; `Err`: why it can't be one. `of`: the butler, the server's name and its settings.
 pub(super) fn make(
     of: (&ButlerName, &str, &McpServer),
     theirs: &str,
     shown: &ShownTool,
     run: Handler,
-) -> Result<Tool, String> {
+) -> Result<Tool, Lacking> {
     let (_, server, config) = of;
     let reads = config.only_reads.iter().any(|tool| tool == theirs);
     let meta = Meta {
@@ -37,7 +52,7 @@ pub(super) fn make(
         said => text::truncate(said, MOST_DESCRIPTION),
     };
     let ours = config.tool_name(server, theirs);
-    let definition = Definition::new(&ours, &description, schema(&shown.schema)?, meta).map_err(|e| e.to_string())?;
+    let definition = Definition::new(&ours, &description, schema(&shown.schema)?, meta)?;
     let tool = Tool::new(&Arc::new(definition), run);
     if !config.sends_out {
         return Ok(tool);
@@ -63,17 +78,18 @@ fn target((butler, server, config): (&ButlerName, &str, &McpServer)) -> EgressTa
 }
 
 /// The schema of an object, as a call can be checked by it.
-fn schema(shown: &Value) -> Result<Value, String> {
+fn schema(shown: &Value) -> Result<Value, Lacking> {
+    let wrong = |why: &str| Lacking::Schema(why.to_owned());
     let size = text::json_length(shown);
     if size > MOST_SCHEMA {
-        return Err(format!("its schema has {} KiB, and at most {} are taken", size >> 10, MOST_SCHEMA >> 10));
+        return Err(wrong(&format!("has {} KiB, and at most {} are taken", size >> 10, MOST_SCHEMA >> 10)));
     }
-    let Value::Object(mut parts) = shown.clone() else { return Err("its schema is no object".to_owned()) };
+    let Value::Object(mut parts) = shown.clone() else { return Err(wrong("is no object")) };
     // Which draft it is written in says nothing to a model.
     parts.remove("$schema");
     parts.insert("type".to_owned(), json!("object"));
     if !parts.entry("properties").or_insert_with(|| Map::new().into()).is_object() {
-        return Err("its schema has properties that are no object".to_owned());
+        return Err(wrong("has properties that are no object"));
     }
     Ok(Value::Object(parts))
 }
@@ -87,6 +103,6 @@ mod tests {
         assert_eq!(schema(&json!({"$schema": "x"})).unwrap(), json!({"type": "object", "properties": {}}));
         assert!(schema(&json!([])).is_err() && schema(&json!({"properties": []})).is_err());
         let large = json!({"properties": {"a": {"description": "x".repeat(MOST_SCHEMA)}}});
-        assert!(schema(&large).unwrap_err().contains("KiB"));
+        assert!(schema(&large).unwrap_err().to_string().contains("KiB"));
     }
 }

@@ -71,6 +71,7 @@ impl Tools {
 
 /// What is known of a butler besides its settings.
 struct ButlerContents<'a> {
+    catalog: &'a Catalog,
     butler: &'a ButlerConfig,
     /// `None`: one of its modules can't be made, which was told.
     modules: Option<&'a [Box<dyn Module>]>,
@@ -81,7 +82,7 @@ struct ButlerContents<'a> {
 }
 
 impl<'a> ButlerContents<'a> {
-    fn of(butler: &'a ButlerConfig, modules: Option<&'a [Box<dyn Module>]>, by: &StrictCatalog) -> Self {
+    fn of(butler: &'a ButlerConfig, modules: Option<&'a [Box<dyn Module>]>, by: &'a StrictCatalog) -> Self {
         let own_tools = by.own_tools;
         let skills = skill_tools(&butler.skills);
         let house = own_tools(butler.name.as_str()).into_iter().map(str::to_owned);
@@ -94,7 +95,7 @@ impl<'a> ButlerContents<'a> {
             let modules = all.into_iter().flat_map(|manifest| manifest.tools).collect();
             Tools { house, modules, own }
         });
-        Self { butler, modules, tools, own_tools, scenarios: by.scenarios }
+        Self { catalog: &by.catalog, butler, modules, tools, own_tools, scenarios: by.scenarios }
     }
 }
 

@@ -1,20 +1,23 @@
 //! The MCP servers of others that a butler names: what goes together, and what their tools are called. None is started.
 
+use serde::Deserialize;
+
 use super::{ButlerContents, finding, key};
-use crate::mcp_servers::{Named, mistakes};
-use config::{Finding, SERVER_MODULES};
+use config::{Finding, McpServer, SERVER_MODULES};
 
 pub(super) fn check(known: &ButlerContents<'_>) -> Vec<Finding> {
     let mut found = Vec::new();
     for (module, table) in &known.butler.modules {
         let Some(name) = module.strip_prefix(SERVER_MODULES) else { continue };
-        let Ok(Named { server, .. }) = Named::read(table) else { continue };
+        let Ok(server) = McpServer::deserialize(table) else { continue };
         let at = |inside: &str| {
             let inside = inside.split('.').filter(|segment| !segment.is_empty());
             key(&["mcp", "servers", name].into_iter().chain(inside).collect::<Vec<_>>())
         };
-        let told = mistakes(name, &server).into_iter();
-        found.extend(told.map(|mistake| finding(at(&mistake.key), mistake.problem, mistake.expected)));
+        let told = known.catalog.find(known.butler.name.as_str(), module).map(|factory| factory.check(table));
+        found.extend(
+            told.into_iter().flatten().map(|mistake| finding(at(&mistake.key), mistake.problem, mistake.expected)),
+        );
         for (n, tool) in server.tools.iter().enumerate() {
             let ours = server.tool_name(name, tool);
             if let Some(whose) = owner(known, module, &ours) {
