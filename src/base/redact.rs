@@ -226,8 +226,8 @@ impl Net {
             begun || whole
         };
         let from = text.len().saturating_sub(self.longest + EDGE);
-        // The character before it may be one of its own.
-        (from..text.len()).find(may_begin).map_or(text.len(), |at| at.saturating_sub(1))
+        // The character before it may be one of its own, and the next one may begin with what follows.
+        (from..text.len()).find(may_begin).unwrap_or(text.len()).saturating_sub(1)
     }
 
     /// Where a pattern begins that is found around `at`, with the character before it.

@@ -98,7 +98,7 @@ mod tests {
     #[test]
     fn what_is_unknown_is_called_so() {
         let usd = |text: &str| Money::parse(text);
-        let row = |name: &str, unknown: u64, usd| Cost {
+        let row = |name: &str, unknown: u64, usd: Option<Money>| Cost {
             name: Some(name.into()),
             sessions: 2,
             sessions_of_unknown_cost: unknown,

@@ -80,8 +80,11 @@ fn table(of: &Table, path: &str, page: &mut String) {
     }
 }
 
+/// How the head of a table is written whose path is this.
+type Head = fn(&str) -> String;
+
 /// The table that a key holds, and how its head is written.
-fn inner(key: &Key) -> Option<(&Table, fn(&str) -> String)> {
+fn inner(key: &Key) -> Option<(&Table, Head)> {
     match &key.kind {
         Kind::Table(inner) => Some((inner, |full| format!("[{full}]"))),
         Kind::List(list) => match &**list {

@@ -146,7 +146,7 @@ fn check_switchboards(candidates: &mut [Candidate]) {
     for candidate in candidates {
         let Some(named) = &candidate.switchboard else { continue };
         let is = |host: &&str| named.value.trim_end_matches('/') == format!("http://{host}:{port}/mcp");
-        if !["127.0.0.1", "localhost", "[::1]"].iter().any(|host| is(host)) {
+        if !["127.0.0.1", "localhost", "[::1]"].iter().any(is) {
             let expected =
                 format!("this household's switchboard, http://127.0.0.1:{port}/mcp, or nothing: it is taken anyway");
             let problem = format!("found \"{}\"", named.value);

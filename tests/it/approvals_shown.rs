@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
 use crate::approvals::{count, from_stranger, json_of, says, told, waiting};
+use crate::inbound::{connector, read_answers};
 use crate::support::{Daemon, Household, Receiver, Terminal, eventually, model};
 
 const LEAK: &str = "/*---\ndescription: Send a text to somebody outside.\nargs:\n  text: {type: string, required: true,
@@ -226,6 +227,7 @@ async fn it_says_whom_it_reaches_and_whose_words_are_behind_it() {
         if sent == 1 { Ok(()) } else { Err(format!("{sent}")) }
     })
     .await;
+    read_answers(&daemon, &connector(&household, "telegram"), request).await;
     from_stranger(&daemon, "s-2", "what does the owner weigh again").await;
     let (_, shown, _) = household.cli(&["approvals", "show", &waiting(&db, "82 kg").await]);
     assert!(shown.contains("Something was sent to this address before."), "{shown}");

@@ -54,7 +54,7 @@ fn each_butler_lists_its_tools() {
 }
 
 #[test]
-fn the_readme_says_which_butlers_remember() {
+fn the_docs_say_which_butlers_remember() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR"));
     let (mut remember, mut forget) = (0, Vec::new());
     for dir in std::fs::read_dir(root.join("roster")).expect("the roster").map(|dir| dir.expect("a directory").path()) {
@@ -70,6 +70,6 @@ fn the_readme_says_which_butlers_remember() {
     }
     forget.sort();
     assert_eq!((remember, forget), (5, vec!["messenger".to_owned(), "switchboard".to_owned()]));
-    let readme = std::fs::read_to_string(root.join("README.md")).expect("README.md").replace('\n', " ");
-    assert!(readme.contains("in the shipped roster, all but switchboard and messenger do"), "README.md says otherwise");
+    let page = std::fs::read_to_string(root.join("docs/memory.md")).expect("docs/memory.md").replace('\n', " ");
+    assert!(page.contains("in the shipped roster, all but switchboard and messenger do"), "docs/memory.md says otherwise");
 }

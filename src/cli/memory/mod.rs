@@ -90,7 +90,7 @@ struct RememberingButler<'a> {
 impl RememberingButler<'_> {
     /// Calls a tool of memory. What it refuses is the command's end.
     async fn call<T: DeserializeOwned>(&self, tool: &str, args: Value) -> Result<T, Problem> {
-        self.caller.tool(&self.butler, tool, args).await
+        self.caller.tool(self.butler, tool, args).await
     }
 
     /// Calls a tool of memory and prints its answer.

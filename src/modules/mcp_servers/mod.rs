@@ -107,7 +107,7 @@ impl Module for McpServerModule {
         let in_headers =
             self.config.headers.values().flat_map(|value| HeaderTemplate(value).secrets().unwrap_or_default());
         let names = self.config.env.iter().cloned().chain(in_headers);
-        names.map(|name| Credential { name, required: true }).collect()
+        names.map(|name| Credential { name, token_env: None, required: true }).collect()
     }
 
     async fn start(&self, cx: &ModuleContext) -> Result<(), ModuleError> {

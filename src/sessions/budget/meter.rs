@@ -319,7 +319,7 @@ impl Meter {
         let usd = self.inner.pricing.find(model).and_then(|price| cost(price, usage));
         let of = state.of(model);
         of.usage = of.usage.plus(usage);
-        of.known = of.known + usd.unwrap_or_default();
+        of.known += usd.unwrap_or_default();
         of.priced &= usd.is_some();
         self.add(state, Sum { tokens: usage.total(), usd: usd.unwrap_or_default() });
     }

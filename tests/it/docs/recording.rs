@@ -56,8 +56,9 @@ fn note(terminal: &Terminal, at: Duration, lines: &mut Vec<Line>) {
 fn comparable<'a>(lines: impl Iterator<Item = &'a String>) -> Vec<String> {
     let word = |word: &str| if word.contains(|c: char| c.is_ascii_digit()) { "#".to_owned() } else { word.to_owned() };
     let plain = |line: &String| -> String {
-        let cut: String = line.trim_end_matches('…').chars().take(60).collect();
-        cut.split_whitespace().map(word).collect::<Vec<_>>().join(" ")
+        // Numbers have other lengths each time, so a line is cut after them.
+        let words: Vec<String> = line.trim_end_matches('…').split_whitespace().map(word).collect();
+        words.join(" ").chars().take(40).collect()
     };
     let of_machine =
         |line: &&String| ["  database ", "  scratch directory"].iter().any(|start| line.starts_with(start));

@@ -91,11 +91,6 @@ impl Terminal {
         write!(self.keys, "{keys}").expect("the terminal takes it");
     }
 
-    /// Presses keys, without Enter.
-    pub fn presses(&mut self, keys: &str) {
-        self.keys.write_all(keys.as_bytes()).expect("the terminal takes them");
-    }
-
     /// All that was shown so far.
     pub fn shown(&self) -> String {
         self.shown.lock().expect("the text").clone()
