@@ -306,15 +306,16 @@ async fn sql_that_no_database_takes_keeps_the_running_butler() {
         assert_eq!(daemon.butler("garden").await["since"], since);
     };
     kept(&household, "garden/tools/plant_list.sql:6").await;
+    let beds =
+        |kind: &str| format!("CREATE TABLE beds (\n    name {kind} NOT NULL);\nSELECT shared.tenant_table('beds');\n");
     // A migration with a type that is none; nothing of it reaches the household's own database.
     let household = household
         .replace("garden/tools/plant_list.sql", "ORDER BY nmae", "ORDER BY name")
-        .write("garden/migrations/002_beds.sql", "CREATE TABLE beds (\n    name texd NOT NULL);\n");
+        .write("garden/migrations/002_beds.sql", &beds("texd"));
     kept(&household, "garden/migrations/002_beds.sql:2").await;
     // The trial leaves no trace in the log, and right SQL is taken up.
     assert!(!daemon.log().contains("a new master key was made"), "{}", daemon.log());
-    let beds = "CREATE TABLE beds (name text NOT NULL);\nSELECT shared.tenant_table('beds');\n";
-    let household = household.write("garden/migrations/002_beds.sql", beds);
+    let household = household.write("garden/migrations/002_beds.sql", &beds("text"));
     let (code, done) = reload(&household).await;
     assert_eq!((code, of(&done, "garden")["change"].as_str()), (0, Some("changed")), "{done}");
     assert_eq!(mcp(&daemon, "garden").await.ok("plant_list", json!({})).await, json!([{"name": "sage"}]));
