@@ -109,6 +109,7 @@ pub(super) struct Bounds {
 
 impl Acceptor {
     /// `open`: how many messages are not done.
+    #[allow(clippy::too_many_arguments, reason = "the parts of the inbox, each made elsewhere")]
     pub fn start(
         store: Store,
         metrics: WorkMetrics,
