@@ -116,6 +116,20 @@ config:
     BLESS=1 cargo test -p config tests::defaults
     git diff --stat -- config/butlerd.toml
 
+# Write the lists of tools in AGENTS.md of the shipped butlers again, from the tools' headers.
+tool-lists:
+    BLESS=1 cargo test --test it shipped
+    git diff --stat -- roster
+
+# Make the pages and the recording in docs/ that come from the code: settings, commands, tools, demo.svg.
+docs:
+    BLESS=1 cargo test --test it docs::
+    git diff --stat -- docs
+
+# Build docs/ as a book into target/book. Needs mdBook, once: cargo install mdbook --locked
+book:
+    mdbook build docs
+
 # Adds new migrations to sql/CHECKSUMS. Listed ones may not change, and from sql/INITIAL on the tests look at each commit.
 checksums:
     #!/usr/bin/env bash

@@ -24,8 +24,8 @@ use access::{Edge, Holder};
 use base::{Trust, task};
 use butler::ButlerState;
 use inbox::{
-    AcceptError, Authentication, Control, Envelope, Event, Follower, Inbox, Live, LiveUpdate, News, Payload, Sender,
-    Source, Tier,
+    AcceptError, Attachment, Authentication, Control, Envelope, Event, Follower, Inbox, Live, LiveUpdate, News,
+    Payload, Sender, Source, Tier,
 };
 use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
 use sessions::SessionEvent;
@@ -40,6 +40,8 @@ const LOOK: Duration = Duration::from_secs(1);
 const WRITTEN: Duration = Duration::from_millis(60);
 /// Between two signs of life.
 const ALIVE: Duration = Duration::from_secs(15);
+/// Files that go with one message.
+const FILES: usize = 10;
 /// Events that wait for a slow client; then the stream waits for it.
 const WAITING: usize = 64;
 
@@ -57,6 +59,34 @@ struct Said {
     /// The client's own name for the message: sent again under the same, it is the same.
     #[serde(default)]
     id: Option<String>,
+    /// Files that go with it, as in `ingest.v1`.
+    #[serde(default)]
+    attachments: Vec<Attachment>,
+}
+
+impl Said {
+    /// What of its files is not as `ingest.v1` has it.
+    fn wrong_file(&self) -> Option<String> {
+        let token = |text: &str| {
+            !text.is_empty() && text.bytes().all(|b| b.is_ascii_alphanumeric() || b"!#$&^_.+-".contains(&b))
+        };
+        let is_type = |kind: &str| kind.split_once('/').is_some_and(|(kind, sub)| token(kind) && token(sub));
+        let file = |(n, file): (usize, &Attachment)| {
+            let field = match file {
+                file if !is_type(&file.media_type) => "media_type, such as image/png",
+                file if file.content_base64.is_none() => "content_base64",
+                file if file.filename.as_ref().is_some_and(|name| name.len() > 500) => "a shorter filename",
+                _ => return None,
+            };
+            Some(format!("attachments.{n} needs {field}."))
+        };
+        let too_many = || format!("At most {FILES} files go with a message.");
+        if self.attachments.len() > FILES {
+            Some(too_many())
+        } else {
+            self.attachments.iter().enumerate().find_map(file)
+        }
+    }
 }
 
 impl Inbound<'_> {
@@ -76,10 +106,13 @@ impl Inbound<'_> {
         let message: Said = match serde_json::from_slice(&bytes) {
             Ok(message) => message,
             Err(e) => {
-                let why = format!("The body is not a message {{text, butler?, thread?, id?}}: {e}.");
+                let why = format!("The body is not a message {{text, butler?, thread?, id?, attachments?}}: {e}.");
                 return said(StatusCode::BAD_REQUEST, "invalid_message", &why);
             }
         };
+        if let Some(why) = message.wrong_file() {
+            return said(StatusCode::BAD_REQUEST, "invalid_message", &why);
+        }
         // A token of one butler talks to that one.
         let butler = message.butler.clone().or_else(|| self.grant.butler.as_ref().map(ToString::to_string));
         if let Some(butler) = &butler {
@@ -107,6 +140,10 @@ impl Inbound<'_> {
             Ok(Err(e)) => return refusal_of(&e),
             Err(_) => return refusal_of(&AcceptError::Unavailable),
         };
+        if let Err(e) = inbox.hasten(&tenant, accepted.request_id).await {
+            // It is tried in its own time.
+            tracing::debug!(error = %e, "what stands before a message could not be hastened");
+        }
         let first = News::Accepted { request_id: accepted.request_id, duplicate: accepted.duplicate };
         self.stream(Follower::new(&inbox, &tenant, accepted.request_id), subscribed, first, &parts.headers)
     }
@@ -205,7 +242,7 @@ fn envelope(inbox: &Inbox, label: &str, message: Said, butler: Option<String>) -
             authenticated: Some(Authentication::pass("token")),
             more: Map::new(),
         },
-        payload: Payload { raw: None, normalized_text: message.text, attachments: Vec::new() },
+        payload: Payload { raw: None, normalized_text: message.text, attachments: message.attachments },
         control: Control { policy_tier: Tier::Interactive, pinned_target: butler, ..Control::default() },
     }
 }
@@ -248,7 +285,12 @@ impl StreamWriter {
                     biased;
                     () = self.out.closed() => return Err::<(), Over>(Over),
                     live = subscribed.notices.recv() => match live {
-                        Ok(live) if live.request_id == request => look_at = Instant::now(),
+                        Ok(live) if live.request_id == request => {
+                            look_at = Instant::now();
+                            if let Some(news) = self.follower.noticed(live.kind) {
+                                self.send(&news).await?;
+                            }
+                        }
                         Ok(_) => {}
                         Err(RecvError::Lagged(_)) => look_at = Instant::now(),
                         Err(RecvError::Closed) => return Err(Over),
@@ -317,6 +359,14 @@ mod tests {
             (Some("health"), Some("t"), Some("1"))
         );
         assert!(read(r#"{"text": "hi", "trust": "owner"}"#).is_err() && read("{}").is_err());
+        let with = |file: &str| read(&format!(r#"{{"text": "hi", "attachments": [{file}]}}"#)).unwrap().wrong_file();
+        assert_eq!(with(r#"{"media_type": "image/png", "content_base64": "eA==", "size_bytes": 1}"#), None);
+        for wrong in [
+            r#"{"media_type": "png", "content_base64": "eA==", "size_bytes": 1}"#,
+            r#"{"media_type": "image/png", "storage_ref": "blob:sha256:00", "size_bytes": 1}"#,
+        ] {
+            assert!(with(wrong).is_some_and(|why| why.starts_with("attachments.0 needs")), "{wrong}");
+        }
     }
 
     #[test]

@@ -13,7 +13,7 @@ use outbox::{Changed, DeliveryError, DeliveryView, Outbox};
 
 const MOST: u32 = 200;
 const USUAL: u32 = 20;
-const STATES: [&str; 7] = ["pending", "deferred", "sending", "sent", "unknown", "failed", "dead"];
+const STATES: [&str; 8] = ["pending", "deferred", "waiting", "sending", "sent", "unknown", "failed", "dead"];
 /// Those that somebody should look at.
 const BAD: &str = "bad";
 

@@ -9,10 +9,11 @@ use uuid::Uuid;
 
 use super::failure::Failure;
 use super::rights::{self, Need};
-use access::{Edge, Grant};
+use access::{Edge, Grant, Holder};
 use base::TenantId;
 use inbox::{AcceptError, HandedInBy};
 use mcp::{BODY_TIMEOUT, Body, json_body, refusal_response, whole_body};
+use store::StoreError;
 use supervisor::Supervisor;
 
 /// A request below `/api`, its token proven.
@@ -86,13 +87,34 @@ impl Inbound<'_> {
         };
         let Some(id) = id else { return said(StatusCode::BAD_REQUEST, "invalid_id", "That is not a request_id.") };
         match self.supervisor.services().inbox.entry(tenant, id).await {
-            Ok(Some(entry)) => json_body(StatusCode::OK, &json!(entry)),
+            Ok(Some(entry)) => match self.answers_arrived(id, &entry.replies).await {
+                Ok(()) => json_body(StatusCode::OK, &json!(entry)),
+                Err(e) => {
+                    tracing::warn!(error = %e, "that answers were read can't be noted");
+                    refusal_of(&AcceptError::Unavailable)
+                }
+            },
             Ok(None) => said(StatusCode::NOT_FOUND, "not_found", "There is no message of this request_id."),
             Err(e) => {
                 tracing::warn!(error = %e, "the inbox can't be read");
                 refusal_of(&AcceptError::Unavailable)
             }
         }
+    }
+}
+
+impl Inbound<'_> {
+    /// A program that speaks for an end of a channel takes the answers that it reads here to where they belong.
+    async fn answers_arrived(&self, request: Uuid, replies: &[Value]) -> Result<(), StoreError> {
+        let Holder::Operator { label, .. } = &self.grant.holder else { return Ok(()) };
+        let Some(last) = replies.iter().filter_map(|reply| reply["seq"].as_i64()).max() else { return Ok(()) };
+        let channels: Vec<&str> = self.grant.ends.channels.iter().map(String::as_str).collect();
+        let endpoints: Vec<&str> = self.grant.ends.endpoints.iter().map(String::as_str).collect();
+        if channels.is_empty() {
+            return Ok(());
+        }
+        let outbox = &self.supervisor.services().outbox;
+        outbox.answers_were_read((&self.grant.tenant, request, last), (&channels, &endpoints), label).await
     }
 }
 

@@ -8,7 +8,10 @@ use jsonrpsee::core::RegisterMethodError;
 use jsonrpsee::server::Methods;
 
 use super::rpc::Rpc;
-use super::{approvals, deliveries, inbox, live, schedules, secrets, services, sessions, timeline, tokens, undo, work};
+use super::{
+    approvals, deliveries, ids, inbox, live, models, schedules, secrets, services, sessions, timeline, tokens, undo,
+    work,
+};
 
 /// All calls that this port answers.
 pub(super) fn all(rpc: &Rpc) -> Result<Methods, RegisterMethodError> {
@@ -20,6 +23,8 @@ pub(super) fn all(rpc: &Rpc) -> Result<Methods, RegisterMethodError> {
     all.merge(live::EventsApiServer::into_rpc(rpc.clone()))?;
     all.merge(schedules::SchedulesApiServer::into_rpc(rpc.clone()))?;
     all.merge(inbox::InboxApiServer::into_rpc(rpc.clone()))?;
+    all.merge(ids::IdsApiServer::into_rpc(rpc.clone()))?;
+    all.merge(models::ModelsApiServer::into_rpc(rpc.clone()))?;
     all.merge(approvals::ApprovalsApiServer::into_rpc(rpc.clone()))?;
     all.merge(deliveries::DeliveriesApiServer::into_rpc(rpc.clone()))?;
     all.merge(undo::UndoApiServer::into_rpc(rpc.clone()))?;

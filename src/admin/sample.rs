@@ -34,6 +34,7 @@ pub fn household() -> HouseholdStatus {
         enabled: true,
         failure_phase: Some(Phase::Tools),
         failure_error: Some(REASON.to_owned()),
+        note: None,
         tasks: BTreeMap::new(),
     };
     let health = ButlerStatus {
@@ -60,6 +61,7 @@ pub fn household() -> HouseholdStatus {
         admin: "127.0.0.1:40200".to_owned(),
         log_lines_lost: 0,
         backup: None,
+        without_channel: Default::default(),
         database: DatabaseStatus {
             kind: "embedded".to_owned(),
             server: "PostgreSQL 15.18, found on this system (/usr/lib/postgresql/15/bin)".to_owned(),

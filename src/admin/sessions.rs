@@ -130,7 +130,7 @@ pub struct Cancelled {
 
 impl Rpc {
     /// Asks one of a butler's own tools. The error says why it did not answer.
-    async fn own_tool<T: DeserializeOwned>(
+    pub(super) async fn own_tool<T: DeserializeOwned>(
         &self,
         grant: &Arc<Grant>,
         butler: &Butler,

@@ -178,7 +178,7 @@ impl WorkApiServer for Rpc {
         let grant = may(ext, Need::Look)?;
         let butler = self.butler(&grant, &butler).await?;
         let shown = butler.tools().definitions().filter(|d| grant.allows(&d.name) && !d.meta.internal);
-        let info = |d: &Arc<tools::Definition>| ToolInfo {
+        let info = |d: Arc<tools::Definition>| ToolInfo {
             name: d.name.clone(),
             description: d.description.clone(),
             effect: Effect::as_str(d.effect()).to_owned(),

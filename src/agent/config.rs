@@ -40,6 +40,9 @@ pub struct AgentConfig {
     #[serde(default)]
     pub system_prompt: String,
     pub prompt: String,
+    /// Pictures that the model is shown with the prompt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub images: Vec<Image>,
     /// The largest number of model calls, retries not counted.
     #[serde(default = "default_max_turns")]
     pub max_turns: u32,
@@ -58,12 +61,25 @@ pub struct AgentConfig {
     /// The first delay between two tries; it doubles up to 30 s. A `retry-after` of the server comes first.
     #[serde(default = "default_retry_delay")]
     pub retry_delay: HumanDuration,
+    /// Text is reported as it is written, too.
+    #[serde(default)]
+    pub stream_text: bool,
     /// The model's own default where it is `None`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub temperature: Option<f64>,
     /// Of one tool call. One that takes longer is reported to the model as unanswered, its effect unknown.
     #[serde(default = "default_tool_timeout")]
     pub tool_timeout: HumanDuration,
+}
+
+/// A picture.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Image {
+    /// Such as `image/png`.
+    pub media_type: String,
+    /// In base64.
+    pub data: String,
 }
 
 fn default_max_turns() -> u32 {
@@ -95,12 +111,14 @@ impl AgentConfig {
             api_key_env: None,
             system_prompt: String::new(),
             prompt: prompt.to_owned(),
+            images: Vec::new(),
             max_turns: default_max_turns(),
             one_round: false,
             max_output_tokens: default_max_output_tokens(),
             request_timeout: default_request_timeout(),
             max_retries: default_max_retries(),
             retry_delay: default_retry_delay(),
+            stream_text: false,
             temperature: None,
             tool_timeout: default_tool_timeout(),
         }

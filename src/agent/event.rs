@@ -13,12 +13,22 @@ pub enum AgentEvent {
     Init { model: String, tools: Vec<String>, mcp_connected: bool },
     /// A whole block of text that the model wrote.
     Text { text: String },
+    /// A piece of the text that the model writes just now; the whole comes as `Text`. `start`: where in it, in bytes; 0
+    /// begins a text, in the place of one that is not whole.
+    TextDelta { start: usize, text: String },
     /// The model asks for a tool, by its MCP name. `arguments` is an object, or the raw text where it was none.
     ToolCall { id: String, name: String, arguments: Value },
     /// What the model is told of the call with this `id`.
     ToolResult { id: String, name: String, is_error: bool, content: String, duration_ms: u64 },
     /// A model call failed and is tried again after `delay_ms`. `attempt` counts the retries of this call from 1.
-    Retry { class: ErrorClass, attempt: u32, delay_ms: u64, status: Option<u16> },
+    Retry {
+        class: ErrorClass,
+        attempt: u32,
+        delay_ms: u64,
+        status: Option<u16>,
+        #[serde(default)]
+        message: String,
+    },
     /// What one model call used.
     Usage(Usage),
     /// The last line of every run.

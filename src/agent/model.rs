@@ -1,6 +1,6 @@
 //! Calls the model's endpoint: one request, one streamed answer, and the retries between them.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use reqwest::header::{CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue};
@@ -62,6 +62,14 @@ impl ModelError {
         }
     }
 
+    /// Whether it may be the pictures of the request that the model refused. Servers say so in many ways.
+    pub fn may_be_of_pictures(&self) -> bool {
+        let ModelError::Refused { status, failure, .. } = self else { return false };
+        let words = failure.message.to_ascii_lowercase();
+        matches!(*status, 400 | 404 | 415 | 422 | 500)
+            && (failure.class == ErrorClass::InvalidRequest || words.contains("image") || words.contains("vision"))
+    }
+
     fn passing(&self) -> bool {
         match self {
             ModelError::Unreachable { .. } | ModelError::Cut { .. } => true,
@@ -72,17 +80,46 @@ impl ModelError {
 }
 
 /// A retry that is about to happen.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug)]
 pub struct Retry {
     pub class: ErrorClass,
     pub attempt: u32,
     pub delay: Duration,
     pub status: Option<u16>,
+    /// What went wrong.
+    pub message: String,
+}
+
+/// What happens while the model is asked.
+#[derive(Debug)]
+pub enum Progress {
+    Retry(Retry),
+    /// A piece of the answer's first text. `start`: where in it, in bytes.
+    Text {
+        start: usize,
+        text: String,
+    },
+}
+
+/// Why a try has no answer.
+enum Failed<E> {
+    /// With the delay that the server asked for.
+    Model(ModelError, Option<Duration>),
+    /// Whoever hears of it does not want to go on.
+    Listener(E),
+}
+
+impl<E> From<ModelError> for Failed<E> {
+    fn from(error: ModelError) -> Self {
+        Failed::Model(error, None)
+    }
 }
 
 /// Longer than this nobody waits inside a run: the supervisor can start another one later.
 const LONGEST_WAIT: Duration = Duration::from_secs(120);
 const LONGEST_DELAY: Duration = Duration::from_secs(30);
+/// Text that is being written is told at most so often.
+const BETWEEN: Duration = Duration::from_millis(40);
 /// Of an answer that is not streamed, and of an error's text.
 const LARGEST_DOCUMENT: usize = 16 * 1024 * 1024;
 
@@ -96,6 +133,7 @@ pub struct ModelClient {
     request_timeout: HumanDuration,
     max_retries: u32,
     retry_delay: Duration,
+    stream_text: bool,
 }
 
 /// An HTTP client for `url`, under the agent's name.
@@ -129,24 +167,26 @@ impl ModelClient {
             request_timeout: config.request_timeout,
             max_retries: config.max_retries,
             retry_delay: config.retry_delay.0,
+            stream_text: config.stream_text,
         })
     }
 
-    /// Asks until there is an answer, an error that stays, or no retry left. `announce` hears of each retry before
-    /// its delay; an error of its own ends the call.
+    /// Asks until there is an answer, an error that stays, or no retry left. `heard` hears of each retry before its
+    /// delay, and of text as it is written; an error of its own ends the call.
     pub async fn turn<E: From<ModelError>>(
         &self,
         body: &serde_json::Value,
-        mut announce: impl AsyncFnMut(Retry) -> Result<(), E>,
+        mut heard: impl AsyncFnMut(Progress) -> Result<(), E>,
     ) -> Result<Turn, E> {
         let body = Bytes::from(body.to_string());
         let mut backoff = Backoff::new(self.retry_delay, LONGEST_DELAY);
         let mut attempt = 0;
         loop {
             attempt += 1;
-            let (error, asked) = match self.attempt(body.clone()).await {
+            let (error, asked) = match self.attempt(body.clone(), &mut heard).await {
                 Ok(turn) => return Ok(turn),
-                Err(failed) => failed,
+                Err(Failed::Listener(error)) => return Err(error),
+                Err(Failed::Model(error, asked)) => (error, asked),
             };
             if !error.passing() || attempt > self.max_retries {
                 return Err(error.into());
@@ -155,51 +195,80 @@ impl ModelClient {
                 return Err(ModelError::TooLong { error: Box::new(error), asked: HumanDuration(asked) }.into());
             }
             let delay = asked.unwrap_or_else(|| backoff.next_delay());
-            announce(Retry { class: error.class(), attempt, delay, status: error.status() }).await?;
+            let message = match &error {
+                ModelError::Refused { failure, .. } | ModelError::InStream { failure, .. } => failure.to_string(),
+                other => other.to_string(),
+            };
+            let (class, status) = (error.class(), error.status());
+            heard(Progress::Retry(Retry { class, attempt, delay, status, message })).await?;
             tokio::time::sleep(delay).await;
         }
     }
 
-    /// One request. The error comes with the delay that the server asked for.
-    async fn attempt(&self, body: Bytes) -> Result<Turn, (ModelError, Option<Duration>)> {
+    /// One request.
+    async fn attempt<E>(
+        &self,
+        body: Bytes,
+        heard: &mut impl AsyncFnMut(Progress) -> Result<(), E>,
+    ) -> Result<Turn, Failed<E>> {
         let limit = self.request_timeout;
-        match tokio::time::timeout(limit.0, self.exchange(body)).await {
+        match tokio::time::timeout(limit.0, self.exchange(body, heard)).await {
             Ok(outcome) => outcome,
-            Err(_) => Err((ModelError::TimedOut { url: self.url.clone(), limit }, None)),
+            Err(_) => Err(ModelError::TimedOut { url: self.url.clone(), limit }.into()),
         }
     }
 
-    async fn exchange(&self, body: Bytes) -> Result<Turn, (ModelError, Option<Duration>)> {
+    async fn exchange<E>(
+        &self,
+        body: Bytes,
+        heard: &mut impl AsyncFnMut(Progress) -> Result<(), E>,
+    ) -> Result<Turn, Failed<E>> {
         let url = || self.url.clone();
         let request = self.http.post(&self.url).headers(self.headers.clone()).body(body);
-        let response = request
-            .send()
-            .await
-            .map_err(|error| (ModelError::Unreachable { url: url(), reason: reason(error) }, None))?;
+        let response =
+            request.send().await.map_err(|error| ModelError::Unreachable { url: url(), reason: reason(error) })?;
         let status = response.status().as_u16();
         let asked = retry_after(response.headers());
         if !response.status().is_success() {
             let text = read_all(response).await.unwrap_or_default();
             let failure = Failure::of_answer(status, &text);
-            return Err((ModelError::Refused { url: url(), status, failure }, asked));
+            return Err(Failed::Model(ModelError::Refused { url: url(), status, failure }, asked));
         }
         let kind = response.headers().get(CONTENT_TYPE).and_then(|v| v.to_str().ok()).unwrap_or_default();
-        let outcome = if kind.starts_with("application/json") {
-            self.document(response).await
+        if kind.starts_with("application/json") {
+            Ok(self.document(response).await?)
         } else {
-            self.stream(response).await
-        };
-        outcome.map_err(|error| (error, None))
+            self.stream(response, heard).await
+        }
     }
 
-    async fn stream(&self, mut response: reqwest::Response) -> Result<Turn, ModelError> {
+    async fn stream<E>(
+        &self,
+        mut response: reqwest::Response,
+        heard: &mut impl AsyncFnMut(Progress) -> Result<(), E>,
+    ) -> Result<Turn, Failed<E>> {
         let mut sse = SseReader::default();
         let mut reader = AnswerReader::new(self.api, self.max_output_tokens);
+        let (mut told, mut last) = (0, None::<Instant>);
         loop {
-            let chunk = response
-                .chunk()
-                .await
-                .map_err(|error| ModelError::Cut { url: self.url.clone(), reason: reason(error) })?;
+            let fresh = self.stream_text.then(|| reader.text().len()).filter(|length| *length > told);
+            let chunk = match fresh {
+                None => response.chunk().await,
+                // What comes soon goes with it.
+                Some(length) => {
+                    let wait = last.map_or(Duration::ZERO, |last| BETWEEN.saturating_sub(last.elapsed()));
+                    match tokio::time::timeout(wait, response.chunk()).await {
+                        Ok(chunk) => chunk,
+                        Err(_) => {
+                            let text = reader.text()[told..].to_owned();
+                            heard(Progress::Text { start: told, text }).await.map_err(Failed::Listener)?;
+                            (told, last) = (length, Some(Instant::now()));
+                            continue;
+                        }
+                    }
+                }
+            };
+            let chunk = chunk.map_err(|error| ModelError::Cut { url: self.url.clone(), reason: reason(error) })?;
             let Some(chunk) = chunk else { break };
             let events =
                 sse.push(&chunk).map_err(|error| ModelError::BadAnswer(error.to_string(), self.url.clone()))?;
@@ -211,9 +280,9 @@ impl ModelClient {
             && reader.event(&event).is_err()
         {
             // Half an event at the very end is a broken-off answer, not a malformed one.
-            return Err(self.judge(BadAnswer::Incomplete));
+            return Err(self.judge(BadAnswer::Incomplete).into());
         }
-        reader.finish().map_err(|bad| self.judge(bad))
+        Ok(reader.finish().map_err(|bad| self.judge(bad))?)
     }
 
     async fn document(&self, response: reqwest::Response) -> Result<Turn, ModelError> {

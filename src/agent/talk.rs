@@ -8,7 +8,7 @@ use super::AgentError;
 use super::config::AgentConfig;
 use super::event::{AgentEvent, Reporter};
 use super::mcp::{Answer, Mcp};
-use super::model::ModelClient;
+use super::model::{ModelClient, Progress, Retry};
 use super::names::ToolNames;
 use super::wire::{Call, Stop, ToolOutcome, Turn, WireTool};
 use llm_api::Usage;
@@ -61,15 +61,29 @@ impl Talk {
             })
             .collect();
         let mut history = config.api.opening(config);
+        let mut pictures = !config.images.is_empty();
         loop {
             let request = config.api.request(config, &tools, &history);
-            let mut turn = model
-                .turn::<AgentError>(&request, async |retry| {
-                    let delay_ms = u64::try_from(retry.delay.as_millis()).unwrap_or(u64::MAX);
-                    let (class, attempt, status) = (retry.class, retry.attempt, retry.status);
-                    Ok(reporter.emit(&AgentEvent::Retry { class, attempt, delay_ms, status }).await?)
+            let asked = model
+                .turn::<AgentError>(&request, async |heard| {
+                    let event = match heard {
+                        Progress::Retry(Retry { class, attempt, delay, status, message }) => {
+                            let delay_ms = u64::try_from(delay.as_millis()).unwrap_or(u64::MAX);
+                            AgentEvent::Retry { class, attempt, delay_ms, status, message }
+                        }
+                        Progress::Text { start, text } => AgentEvent::TextDelta { start, text },
+                    };
+                    Ok(reporter.emit(&event).await?)
                 })
-                .await?;
+                .await;
+            let mut turn = match asked {
+                // No list says which models take pictures: one that doesn't is asked without them.
+                Err(AgentError::Model(error)) if pictures && self.turns == 0 && error.may_be_of_pictures() => {
+                    (history, pictures) = (config.api.opening(&without_pictures(config)), false);
+                    continue;
+                }
+                asked => asked?,
+            };
             self.turns += 1;
             turn.name_calls(self.turns);
             self.used = Some(self.used.map_or(turn.usage, |sum| sum.plus_if_known(turn.usage)));
@@ -121,6 +135,16 @@ impl Talk {
         }
         Ok(false)
     }
+}
+
+/// The same run for a model that takes no pictures.
+fn without_pictures(config: &AgentConfig) -> AgentConfig {
+    let mut config = config.clone();
+    config.images.clear();
+    config.prompt.push_str(
+        "\n\n(The pictures that came with this could not be shown to you: this model takes none. Say so if they matter.)",
+    );
+    config
 }
 
 /// Whether a tool's answer says that it was not done.

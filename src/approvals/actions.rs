@@ -10,7 +10,7 @@ use super::rules::{Rule, RuleError, allowing};
 use super::sql::{self, NewEvent, ParkedRow, failed};
 use super::types::{Action, ActionRecipient, Cause, Event, Filter, NewAction, Source, args_sha256, shown};
 use base::text::visible::visible_line;
-use base::{Clock, TenantId, crash, text};
+use base::{Clock, IdBeginning, TenantId, crash, text};
 use conversation::written_to;
 use store::{Database, StoreError, Tx};
 use tools::{EgressRecipient, EgressTarget};
@@ -195,6 +195,16 @@ impl Actions {
     /// How many wait, of this butler.
     pub async fn waiting(&self, tenant: &TenantId, butler: &str) -> Result<i64, StoreError> {
         sql::count_waiting(&mut self.db.shared(tenant).await?, tenant, butler, self.clock.now()).await
+    }
+
+    /// The ids of calls and of proposals that begin so, each with its butler.
+    pub async fn ids(
+        &self,
+        tenant: &TenantId,
+        beginning: &IdBeginning,
+        most: i64,
+    ) -> Result<Vec<(Uuid, String)>, StoreError> {
+        sql::ids(&mut self.db.shared(tenant).await?, tenant, beginning, most).await
     }
 
     /// One wish.

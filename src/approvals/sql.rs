@@ -10,9 +10,9 @@ mod rules;
 use store::StoreError;
 
 pub(super) use actions::{
-    ParkedRow, any_of, asked_before, count_waiting, expire, latest_like, list, one, park, to_suggest_from,
+    ParkedRow, any_of, asked_before, count_waiting, expire, ids, latest_like, list, one, park, to_suggest_from,
 };
-pub use announced::{Unannounced, announced, notices, unannounced, unannounced_tenants};
+pub use announced::{Unannounced, all_waiting, announced, notices, unannounced, unannounced_tenants};
 pub(super) use calls::{ApprovedRow, SettledCall, claim, hand_back, handed_back, next_ended, owner_waits, settle};
 pub(super) use decisions::{Decision, decide, note_shown, pages_shown, waiting};
 pub(super) use events::{NewEvent, events_of, note};

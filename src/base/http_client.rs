@@ -10,7 +10,8 @@ pub fn http_client(url: &str) -> reqwest::ClientBuilder {
     let _ = rustls::crypto::ring::default_provider().install_default();
     let mut builder = reqwest::Client::builder()
         .redirect(reqwest::redirect::Policy::none())
-        .connect_timeout(Duration::from_secs(10))
+        // Long enough for two lost packets; who waits for an answer is told within 5 s that there is nobody.
+        .connect_timeout(Duration::from_secs(4))
         // Common model servers close an idle connection after 5 s; a request sent just then would be lost.
         .pool_idle_timeout(Duration::from_secs(4));
     if url.starts_with("http://") {

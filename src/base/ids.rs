@@ -119,6 +119,53 @@ uuid_type!(
     RequestId
 );
 
+/// The beginning of an id, as people type it: at least four hex digits, with or without hyphens.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct IdBeginning(String);
+
+impl IdBeginning {
+    /// A whole id has so many digits, and a beginning at least these.
+    const WHOLE: usize = 32;
+    const LEAST: usize = 4;
+
+    /// The id, if it is there to its end.
+    pub fn whole(&self) -> Option<Uuid> {
+        Uuid::parse_str(&self.0).ok().filter(|_| self.0.len() == Self::WHOLE)
+    }
+
+    /// The first and the last id that begin so.
+    pub fn range(&self) -> (Uuid, Uuid) {
+        let filled = |digit: char| {
+            let rest = std::iter::repeat_n(digit, Self::WHOLE - self.0.len());
+            let digits: String = self.0.chars().chain(rest).collect();
+            Uuid::parse_str(&digits).unwrap_or_default()
+        };
+        (filled('0'), filled('f'))
+    }
+
+    /// Whether the id begins so.
+    pub fn fits(&self, id: Uuid) -> bool {
+        let (first, last) = self.range();
+        (first..=last).contains(&id)
+    }
+}
+
+impl std::str::FromStr for IdBeginning {
+    type Err = NoId;
+
+    fn from_str(typed: &str) -> Result<Self, NoId> {
+        let digits: String = typed.chars().filter(|c| *c != '-').map(|c| c.to_ascii_lowercase()).collect();
+        let hex = digits.bytes().all(|b| b.is_ascii_hexdigit());
+        let fits = hex && (Self::LEAST..=Self::WHOLE).contains(&digits.len()) && !typed.starts_with('-');
+        if fits { Ok(Self(digits)) } else { Err(NoId(typed.to_owned())) }
+    }
+}
+
+/// Neither an id nor the beginning of one.
+#[derive(Debug, thiserror::Error, PartialEq, Eq)]
+#[error("`{0}` is not an id, nor the first four or more digits of one; `list` shows the ids")]
+pub struct NoId(pub String);
+
 /// A W3C trace context: what `traceparent` carries.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct TraceContext {
@@ -209,6 +256,22 @@ mod tests {
         let long = "a".repeat(32);
         for bad in ["", "1a", "A", "a b", "a\"b", "ä", &long] {
             assert!(ButlerName::new(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn an_id_may_be_begun() {
+        let typed = |text: &str| text.parse::<IdBeginning>();
+        let id: Uuid = "0190f3a2-7c41-7000-8000-00000000000a".parse().unwrap();
+        for beginning in ["0190", "0190F3A27c41", "0190f3a2-7c41", "0190f3a2-", &id.to_string()] {
+            assert!(typed(beginning).unwrap().fits(id), "{beginning}");
+        }
+        assert!(!typed("0191").unwrap().fits(id));
+        assert_eq!(typed(&id.to_string()).unwrap().whole(), Some(id));
+        assert_eq!(typed("0190f3a2").unwrap().whole(), None);
+        let long = "0".repeat(33);
+        for bad in ["", "019", "xyz1", "-0190", "0190 f3a2", &long] {
+            assert_eq!(typed(bad), Err(NoId(bad.to_owned())));
         }
     }
 

@@ -20,6 +20,9 @@ use super::Secret;
 /// What stands in a secret's place.
 pub const HIDDEN: &str = "[hidden]";
 
+/// So many characters behind a pattern may belong to it.
+const EDGE: usize = 3;
+
 /// Shorter texts are no secrets; replacing them everywhere would only spoil what is read.
 const SHORTEST: usize = 8;
 
@@ -145,6 +148,18 @@ impl Redactor {
         nets.fold(None, |clean, net| net.replace(clean.as_deref().unwrap_or(bytes)).or(clean))
     }
 
+    /// How much of a text that goes on is settled: whatever follows, no secret begins before there and ends behind it.
+    pub fn settled(&self, text: &str) -> usize {
+        let known = self.read();
+        let nets = || known.lasting_net.iter().chain(known.passing.iter().map(|(_, net)| net));
+        let mut settled = nets().map(|net| net.settled(text.as_bytes())).min().unwrap_or(text.len());
+        // Nor is one cut that is whole.
+        while let Some(start) = nets().filter_map(|net| net.begin_of_one_around(text.as_bytes(), settled)).min() {
+            settled = start;
+        }
+        (0..=settled).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0)
+    }
+
     fn read(&self) -> RwLockReadGuard<'_, KnownSecrets> {
         self.known.read().unwrap_or_else(|e| e.into_inner())
     }
@@ -169,6 +184,9 @@ fn into_text(bytes: Vec<u8>) -> String {
 /// Finds all forms of some secrets in one pass.
 struct Net {
     find: AhoCorasick,
+    /// The patterns, sorted.
+    patterns: Vec<Zeroizing<Vec<u8>>>,
+    longest: usize,
     /// By the number of the pattern: whether the characters around it belong to it.
     edges: Vec<(bool, bool)>,
 }
@@ -189,7 +207,33 @@ impl Net {
             .match_kind(MatchKind::LeftmostLongest)
             .build(all.iter().map(|form| form.text.as_slice()))
             .expect("some hundred short patterns are far below the limits of the search");
-        Self { find, edges: all.iter().map(|form| (form.before, form.after)).collect() }
+        let edges = all.iter().map(|form| (form.before, form.after)).collect();
+        let longest = all.iter().map(|form| form.text.len()).max().unwrap_or_default();
+        Self { find, edges, patterns: all.into_iter().map(|form| Zeroizing::new(form.text)).collect(), longest }
+    }
+
+    /// Where the first pattern may begin that the end of `text` begins or ends with, with the characters around it.
+    fn settled(&self, text: &[u8]) -> usize {
+        let may_begin = |at: &usize| {
+            let tail = &text[*at..];
+            let next = self.patterns.partition_point(|pattern| pattern.as_slice() < tail);
+            let begun = self.patterns.get(next).is_some_and(|pattern| pattern.starts_with(tail));
+            // One that is whole may have a character of its own behind it, and what fills up base64.
+            let whole = (0..=EDGE).any(|edge| {
+                let whole = &tail[..tail.len().saturating_sub(edge)];
+                self.patterns.binary_search_by(|pattern| pattern.as_slice().cmp(whole)).is_ok()
+            });
+            begun || whole
+        };
+        let from = text.len().saturating_sub(self.longest + EDGE);
+        // The character before it may be one of its own, and the next one may begin with what follows.
+        (from..text.len()).find(may_begin).unwrap_or(text.len()).saturating_sub(1)
+    }
+
+    /// Where a pattern begins that is found around `at`, with the character before it.
+    fn begin_of_one_around(&self, text: &[u8], at: usize) -> Option<usize> {
+        let around = |start: usize, end: usize| start.saturating_sub(1) < at && at < (end + EDGE).min(text.len());
+        self.find.find_iter(text).find(|m| around(m.start(), m.end())).map(|m| m.start().saturating_sub(1))
     }
 
     /// `text` without what is found in it; `None` when nothing is.

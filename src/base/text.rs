@@ -23,6 +23,15 @@ pub fn truncate(text: &str, max: usize) -> String {
     format!("{}… [{} bytes cut]", &text[..end], text.len() - end)
 }
 
+/// At most the last `max` bytes, begun on a character boundary.
+pub fn last(text: &str, max: usize) -> String {
+    let mut from = text.len().saturating_sub(max);
+    while !text.is_char_boundary(from) {
+        from += 1;
+    }
+    if from == 0 { text.to_owned() } else { format!("…{}", &text[from..]) }
+}
+
 /// Removes what PostgreSQL can't store (NUL) and what a terminal would obey; keeps newline and tab.
 pub fn clean(text: &str) -> String {
     text.chars().filter(|c| !c.is_control() || *c == '\n' || *c == '\t').collect()

@@ -65,7 +65,7 @@ impl Phases<'_> {
         self.done.push(PhaseTime { phase: phase.to_owned(), ms: (ms * 1000.0).round() / 1000.0 });
         match result {
             Ok(value) => {
-                tracing::info!(butler = self.butler, phase, ms = format_args!("{ms:.2}"), "boot phase");
+                tracing::debug!(butler = self.butler, phase, ms = format_args!("{ms:.2}"), "boot phase");
                 Ok(value)
             }
             Err(e) => {

@@ -243,7 +243,7 @@ pub(super) async fn sent_lately(call: &ToolCall, most: i64, open_only: bool) -> 
     let sql =
         "SELECT id, kind, intent, channel, target, message, emoji, priority, state, last_error, due_at, created_at,
                       settled_at
-               FROM shared.deliveries() WHERE origin = $2 AND (NOT $3 OR state IN ('pending', 'deferred', 'sending'))
+               FROM shared.deliveries() WHERE origin = $2 AND (NOT $3 OR state IN ('pending', 'deferred', 'waiting', 'sending'))
                ORDER BY seq DESC LIMIT $1";
     Ok(call.query(sql, &[&most, &call.butler.as_str(), &open_only]).await?.iter().map(SentRow::from).collect())
 }

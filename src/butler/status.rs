@@ -98,6 +98,9 @@ pub struct HouseholdStatus {
     /// Backups that the daemon makes by itself; `None`: it makes none.
     #[serde(default)]
     pub backup: Option<BackupStatus>,
+    /// How many deliveries wait for each channel that the household does not have.
+    #[serde(default)]
+    pub without_channel: BTreeMap<String, u64>,
     pub database: DatabaseStatus,
     pub butlers: Vec<ButlerStatus>,
 }

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use serde_json::{Value, json};
 
 use super::handle::Core;
-use modules::{Health, switch_key};
+use modules::{Health, State, switch_key};
 use schedule::Scheduler;
 use sessions::{SessionState, Trigger, show_end};
 use tools::sql::state;
@@ -69,7 +69,7 @@ fn definitions() -> Vec<Arc<Definition>> {
     ]
 }
 
-async fn status(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
+async fn status(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
     let modules = core.modules.all();
     let well = modules.values().all(|m| m.health == Health::Active);
     let shown: serde_json::Map<String, Value> = modules
@@ -78,6 +78,9 @@ async fn status(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
             let mut entry = json!({"status": m.health, "enabled": m.enabled});
             if let (false, Value::Object(o)) = (m.tasks.is_empty(), &mut entry) {
                 o.insert("tasks".into(), json!(m.tasks));
+            }
+            if let (Some(note), Value::Object(o)) = (told(&call, &m), &mut entry) {
+                o.insert("note".into(), json!(note));
             }
             if let (Some(phase), Value::Object(o)) = (m.failure_phase, &mut entry) {
                 o.insert("phase".into(), json!(phase));
@@ -120,12 +123,17 @@ async fn run_tick(_: ToolCall, schedules: Scheduler) -> Result<Value, ToolError>
     Ok(json!({"dispatched": schedules.tick().await?}))
 }
 
-async fn module_states(_: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
+/// What a module says of itself: for people, because it may quote a stranger.
+fn told(call: &ToolCall, module: &State) -> Option<String> {
+    module.note.clone().filter(|_| call.session().is_none())
+}
+
+async fn module_states(call: ToolCall, core: Arc<Core>) -> Result<Value, ToolError> {
     let shown = core.modules.all().into_iter().map(|(name, m)| {
         (
             name,
             json!({"health": m.health, "enabled": m.enabled, "failure_phase": m.failure_phase,
-                      "failure_error": m.failure_error, "tasks": m.tasks}),
+                      "failure_error": m.failure_error, "note": told(&call, &m), "tasks": m.tasks}),
         )
     });
     Ok(Value::Object(shown.collect()))

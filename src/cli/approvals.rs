@@ -2,10 +2,11 @@
 
 use std::io::IsTerminal;
 
-use clap::Subcommand;
+use clap::{Args, Subcommand};
 use jsonrpsee_http_client::HttpClient;
 use uuid::Uuid;
 
+use super::approvals_walk;
 use super::common::Id;
 use super::lines;
 use super::out::{Out, Tone};
@@ -13,14 +14,21 @@ use super::problem::{FAILED, Problem};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
 use admin::api::ApprovalsApiClient;
-use admin::{ActionPage, NewStandingRule, ProposalPage};
+use admin::{ActionPage, IdKind, NewStandingRule, ProposalPage};
 use approvals::{Action, Rule, Status};
 use base::text::visible::visible_line;
 
 /// As the daemon names that there is nothing of an id.
 const UNKNOWN: &str = "not_found";
 
-/// `approvals`
+/// `approvals`; at a terminal and without more, one call after the other is shown, and a key decides on it.
+#[derive(Debug, Args)]
+pub struct ApprovalsArgs {
+    #[command(subcommand)]
+    pub what: Option<Approvals>,
+}
+
+/// What is done with them.
 #[derive(Debug, Subcommand)]
 pub enum Approvals {
     /// List what waits for your decision
@@ -95,19 +103,28 @@ pub enum Approvals {
     Revoke { rule: Id },
 }
 
-pub async fn run(caller: Caller, what: Approvals) -> Outcome {
+pub async fn run(caller: Caller, ApprovalsArgs { what }: ApprovalsArgs) -> Outcome {
     let calls = caller.quick()?;
+    let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !caller.out.json;
+    let Some(what) = what else {
+        if terminal {
+            return approvals_walk::walk(&caller).await;
+        }
+        return caller.list(calls.approvals_list(None, Some("pending".to_owned()), None).await, list);
+    };
     match what {
         Approvals::List { status, all, butler, limit } => {
             let status = status.or_else(|| (!all).then(|| "pending".to_owned()));
-            caller.show(calls.approvals_list(butler, status, Some(limit)).await, |out, actions| list(out, actions))
+            caller.list(calls.approvals_list(butler, status, Some(limit)).await, list)
         }
-        Approvals::Show { id: Id(id), page } => match shown(&caller, &calls, id, page).await? {
-            Shown::Action(one) => caller.out.answer(&*one, show),
-            Shown::Proposal(all) => caller.out.answer(&all, proposal),
-        },
-        Approvals::Approve { id: Id(id), seen } => {
-            let terminal = std::io::stdin().is_terminal() && std::io::stdout().is_terminal() && !caller.out.json;
+        Approvals::Show { id, page } => {
+            match shown(&caller, &calls, caller.id(IdKind::Approval, &id).await?, page).await? {
+                Shown::Action(one) => caller.out.answer(&*one, show),
+                Shown::Proposal(all) => caller.out.answer(&all, proposal),
+            }
+        }
+        Approvals::Approve { id, seen } => {
+            let id = caller.id(IdKind::Approval, &id).await?;
             let seen = match seen {
                 None if terminal => match confirmed(&caller, &calls, id).await? {
                     None => return Ok(FAILED),
@@ -115,23 +132,15 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
                 },
                 seen => seen,
             };
-            match caller.got(calls.approvals_approve(id, seen.clone()).await) {
-                Err(problem) if problem.code == UNKNOWN => {
-                    caller.show(calls.approvals_approve_proposal(id, seen).await, |out, all| all_decided(out, all))
-                }
-                one => caller.out.answer(&one?, decided),
-            }
+            approve(&caller, &calls, id, seen).await
         }
-        Approvals::Reject { id: Id(id), reason } => {
-            match caller.got(calls.approvals_reject(id, reason.clone()).await) {
-                Err(problem) if problem.code == UNKNOWN => {
-                    caller.show(calls.approvals_reject_proposal(id, reason).await, |out, all| all_decided(out, all))
-                }
-                one => caller.out.answer(&one?, decided),
-            }
+        Approvals::Reject { id, reason } => {
+            let id = caller.id(IdKind::Approval, &id).await?;
+            reject(&caller, &calls, id, reason).await
         }
-        Approvals::Rules { all } => caller.show(calls.approvals_rules(all).await, |out, found| rules(out, found)),
-        Approvals::Rule { id: Id(id), description, max_uses, until, any, also_influenced_by } => {
+        Approvals::Rules { all } => caller.list(calls.approvals_rules(all).await, rules),
+        Approvals::Rule { id, description, max_uses, until, any, also_influenced_by } => {
+            let id = caller.id(IdKind::Approval, &id).await?;
             let rule = NewStandingRule { description, max_uses, expires_at: until, any, also_influenced_by };
             caller.show(calls.approvals_rule(id, rule).await, |out, rule| {
                 out.line(&format!(
@@ -145,9 +154,12 @@ pub async fn run(caller: Caller, what: Approvals) -> Outcome {
                 ));
             })
         }
-        Approvals::Revoke { rule: Id(rule) } => caller.show(calls.approvals_revoke(rule).await, |out, rule| {
-            out.line(&format!("Rule {} has ended.", rule.id));
-        }),
+        Approvals::Revoke { rule } => {
+            let rule = caller.id(IdKind::StandingRule, &rule).await?;
+            caller.show(calls.approvals_revoke(rule).await, |out, rule| {
+                out.line(&format!("Rule {} has ended.", rule.id));
+            })
+        }
     }
 }
 
@@ -165,6 +177,22 @@ enum Shown {
     Proposal(ProposalPage),
 }
 
+impl Shown {
+    /// Prints all of it and returns the hash of what was seen.
+    fn print(self, out: &Out) -> String {
+        match self {
+            Shown::Action(one) => {
+                show(out, &one);
+                one.seen
+            }
+            Shown::Proposal(all) => {
+                proposal(out, &all);
+                all.seen
+            }
+        }
+    }
+}
+
 async fn shown(caller: &Caller, calls: &HttpClient, id: Uuid, page: Option<u32>) -> Result<Shown, Problem> {
     match caller.got(calls.approvals_show(id, page).await) {
         Err(problem) if problem.code == UNKNOWN && page.is_none() => match calls.approvals_proposal(id).await {
@@ -178,16 +206,7 @@ async fn shown(caller: &Caller, calls: &HttpClient, id: Uuid, page: Option<u32>)
 /// Shows all that would happen and asks. The hash of what was seen; `None`: the person said no.
 async fn confirmed(caller: &Caller, calls: &HttpClient, id: Uuid) -> Result<Option<String>, Problem> {
     let out = &caller.out;
-    let seen = match shown(caller, calls, id, None).await? {
-        Shown::Action(one) => {
-            show(out, &one);
-            one.seen
-        }
-        Shown::Proposal(all) => {
-            proposal(out, &all);
-            all.seen
-        }
-    };
+    let seen = shown(caller, calls, id, None).await?.print(out);
     out.ask("Approve it? [y/N] ");
     let answer = lines::typed().recv().await.and_then(Result::ok).map(|(_, line)| line.trim().to_lowercase());
     let yes = answer.is_some_and(|answer| ["y", "yes"].contains(&answer.as_str()));
@@ -197,11 +216,65 @@ async fn confirmed(caller: &Caller, calls: &HttpClient, id: Uuid) -> Result<Opti
     Ok(yes.then_some(seen))
 }
 
+/// Shows what waits whole, one after the other, and lets the person decide on each; only this one, where an id is given.
+pub async fn in_turn(
+    caller: &Caller,
+    id: Option<Uuid>,
+    mut ask: impl AsyncFnMut(&str) -> Option<String>,
+) -> Result<(), Problem> {
+    let (calls, out) = (caller.quick()?, &caller.out);
+    let waiting = match id {
+        Some(id) => vec![id],
+        None => {
+            let pending = Some("pending".to_owned());
+            let actions = caller.got(calls.approvals_list(None, pending, Some(200)).await)?;
+            let mut ids: Vec<Uuid> = together(&actions).iter().map(|a| a.proposal.unwrap_or(a.id)).collect();
+            ids.dedup();
+            ids
+        }
+    };
+    if waiting.is_empty() {
+        out.line("Nothing waits for your decision.");
+    }
+    for (n, id) in waiting.iter().enumerate() {
+        let seen = shown(caller, &calls, *id, None).await?.print(out);
+        let which = if waiting.len() > 1 { format!(" ({} of {})", n + 1, waiting.len()) } else { String::new() };
+        let Some(answer) = ask(&format!("Approve it{which}? [y: yes, n: turn it down, Enter: later]")).await else {
+            out.line("Nothing more was decided.");
+            return Ok(());
+        };
+        match answer.as_str() {
+            "y" | "yes" => approve(caller, &calls, *id, Some(seen)).await.map(drop)?,
+            "n" | "no" => reject(caller, &calls, *id, None).await.map(drop)?,
+            _ => out.line("It waits."),
+        }
+    }
+    Ok(())
+}
+
+async fn approve(caller: &Caller, calls: &HttpClient, id: Uuid, seen: Option<String>) -> Outcome {
+    match caller.got(calls.approvals_approve(id, seen.clone()).await) {
+        Err(problem) if problem.code == UNKNOWN => {
+            caller.show(calls.approvals_approve_proposal(id, seen).await, |out, all| all_decided(out, all))
+        }
+        one => caller.out.answer(&one?, decided),
+    }
+}
+
+async fn reject(caller: &Caller, calls: &HttpClient, id: Uuid, reason: Option<String>) -> Outcome {
+    match caller.got(calls.approvals_reject(id, reason.clone()).await) {
+        Err(problem) if problem.code == UNKNOWN => {
+            caller.show(calls.approvals_reject_proposal(id, reason).await, |out, all| all_decided(out, all))
+        }
+        one => caller.out.answer(&one?, decided),
+    }
+}
+
 fn rules(out: &Out, rules: &[Rule]) {
     let tone = |rule: &Rule| if rule.active { Tone::Plain } else { Tone::Faint };
     let used = |rule: &Rule| rule.max_uses.map_or_else(String::new, |most| format!("/{most}"));
     out.table(rules)
-        .column("RULE", |r| (tone(r), r.id))
+        .ids("RULE", |r| r.id)
         .column("BUTLER", |r| (tone(r), &r.butler))
         .column("TOOL", |r| (tone(r), &r.tool_name))
         .column("ARGUMENTS", |r| (tone(r), one_line(&r.arg_constraints.to_string(), 60)))
@@ -238,12 +311,12 @@ fn list(out: &Out, actions: &[Action]) {
     let (actions, proposals) = (together(actions), actions.iter().any(|a| a.proposal.is_some()));
     let table = out
         .table(&actions)
-        .column("ACTION", |a| a.id)
+        .ids("ACTION", |a| a.id)
         .column("ASKED", |a| out.moment(a.requested_at))
         .column("UNTIL", |a| out.moment(a.expires_at))
         .column("STATUS", |a| (tone(a.status), a.status.as_str()))
         .column("RISK", |a| a.risk_tier.as_str());
-    let table = if proposals { table.column("PROPOSAL", |a| a.proposal) } else { table };
+    let table = if proposals { table.ids("PROPOSAL", |a| a.proposal) } else { table };
     table.column("WHAT", |a| one_line(&visible_line(&a.agent_summary), 100)).print("Nothing waits for your decision");
 }
 
@@ -282,7 +355,7 @@ fn proposal(out: &Out, all: &ProposalPage) {
     }
 }
 
-fn decided(out: &Out, action: &Action) {
+pub(super) fn decided(out: &Out, action: &Action) {
     out.line(&match action.status {
         Status::Approved => format!("{} is let through; {} makes the call now.", action.id, action.butler),
         _ => format!("{} is turned down; {} is told.", action.id, action.butler),

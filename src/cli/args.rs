@@ -66,8 +66,7 @@ pub enum Command {
         file: Option<PathBuf>,
     },
     /// See and decide what your butlers may do only with your consent
-    #[command(subcommand)]
-    Approvals(super::approvals::Approvals),
+    Approvals(super::approvals::ApprovalsArgs),
     /// See the messages that came in and what became of them
     #[command(subcommand)]
     Inbox(super::inbox::Inbox),
@@ -113,11 +112,18 @@ pub enum Command {
     Contacts(super::switchboard::Contacts),
     /// Take back what a tool call, or a whole session, changed; without an argument, list what can be taken back
     Undo(super::undo::Undo),
+    /// See MCP servers of others, and agree to what their tools have become
+    #[command(subcommand)]
+    McpServers(super::mcp_servers::McpServers),
     /// List and call butlers' tools
     #[command(subcommand)]
     Tool(super::tool::Tool),
     /// Print every setting with its default and its meaning
     Config(super::settings::Settings),
+    /// Print what completes commands in a shell: bash, zsh, fish and others
+    Completions(super::manual::CompletionsArgs),
+    /// Print the manual page, or write one for each command
+    Man(super::manual::ManArgs),
     /// Print the version
     Version,
     /// butlerd's own agent; sessions start it
@@ -206,7 +212,7 @@ mod tests {
         }
         assert_eq!(parse("butlerd --help").unwrap_err().exit_code(), 0);
         let said = parse("butlerd sessions show xyz").unwrap_err().to_string();
-        assert!(said.contains("`xyz` is not an id; `list` shows the ids"), "{said}");
+        assert!(said.contains("`xyz` is not an id, nor the first four or more digits of one"), "{said}");
     }
 
     #[test]

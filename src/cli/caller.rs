@@ -49,6 +49,11 @@ impl Caller {
         self.out.answer(&self.got(answer)?, people)
     }
 
+    /// Prints a list: as JSON, or the way that `people` prints it.
+    pub fn list<T: Serialize>(&self, answer: Result<Vec<T>, ClientError>, people: impl FnOnce(&Out, &[T])) -> Outcome {
+        self.out.list(&self.got(answer)?, &[], people)
+    }
+
     /// Calls a butler's tool with these arguments; those that are null are left out. A refusal of the tool is the
     /// command's end.
     pub async fn tool<T: DeserializeOwned>(&self, butler: &str, tool: &str, args: Value) -> Result<T, Problem> {

@@ -68,6 +68,7 @@ fn table(out: &Out, costs: &Costs) -> Vec<String> {
         .column(heading(costs.by), |r| (r.0, &r.1))
         .column("SESSIONS", |r| (r.0, r.2.sessions))
         .column("TOKENS", |r| (r.0, r.2.tokens))
+        .column("FOR SCHEMAS, ABOUT", |r| r.2.schema_tokens.map(|n| (r.0, n)))
         .column("COST", usd)
         .column("OF UNKNOWN COST", |r| Some(r.2.sessions_of_unknown_cost).filter(|n| *n > 0).map(|n| (Tone::Warn, n)))
         .lines()
@@ -97,11 +98,12 @@ mod tests {
     #[test]
     fn what_is_unknown_is_called_so() {
         let usd = |text: &str| Money::parse(text);
-        let row = |name: &str, unknown: u64, usd| Cost {
+        let row = |name: &str, unknown: u64, usd: Option<Money>| Cost {
             name: Some(name.into()),
             sessions: 2,
             sessions_of_unknown_cost: unknown,
             tokens: 7,
+            schema_tokens: usd.is_some().then_some(3),
             usd,
         };
         let costs = Costs {

@@ -6,6 +6,7 @@ use super::common::{Id, Newest};
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
+use admin::IdKind;
 use admin::api::DeliveriesApiClient;
 use outbox::{Changed, DeliveryView};
 
@@ -14,9 +15,10 @@ use outbox::{Changed, DeliveryView};
 pub enum Deliveries {
     /// List the newest deliveries
     List {
-        /// Only deliveries in this state; `bad`: those that are unknown, failed or dead
+        /// Only deliveries in this state; `waiting`: for a channel that the household does not have; `bad`: those that are
+        /// unknown, failed or dead
         #[arg(long, value_name = "STATE",
-              value_parser = ["pending", "deferred", "sending", "sent", "unknown", "failed", "dead", "bad"])]
+              value_parser = ["pending", "deferred", "waiting", "sending", "sent", "unknown", "failed", "dead", "bad"])]
         state: Option<String>,
         /// Only what this butler sends; `butlerd`: the daemon's own notices
         #[arg(long, value_name = "NAME")]
@@ -45,15 +47,16 @@ pub enum Deliveries {
 
 pub async fn run(caller: Caller, what: Deliveries) -> Outcome {
     let calls = caller.quick()?;
+    let named = async |id: &Id| caller.id(IdKind::Delivery, id).await;
     let changed = match what {
         Deliveries::List { state, butler, newest } => {
             let found = calls.deliveries_list(butler, state, Some(newest.limit)).await;
-            return caller.show(found, |out, found| list(out, found));
+            return caller.list(found, list);
         }
-        Deliveries::Show { id: Id(id) } => return caller.show(calls.deliveries_show(id).await, show),
-        Deliveries::Retry { id: Id(id) } => calls.deliveries_retry(id).await,
-        Deliveries::Cancel { id: Id(id) } => calls.deliveries_cancel(id).await,
-        Deliveries::Resolve { id: Id(id), arrived, .. } => calls.deliveries_resolve(id, arrived).await,
+        Deliveries::Show { id } => return caller.show(calls.deliveries_show(named(&id).await?).await, show),
+        Deliveries::Retry { id } => calls.deliveries_retry(named(&id).await?).await,
+        Deliveries::Cancel { id } => calls.deliveries_cancel(named(&id).await?).await,
+        Deliveries::Resolve { id, arrived, .. } => calls.deliveries_resolve(named(&id).await?, arrived).await,
     };
     caller.show(changed, tell)
 }
@@ -78,7 +81,11 @@ fn standing(delivery: &DeliveryView) -> (Tone, String) {
         ("failed" | "dead" | "unknown", _) => Tone::Bad,
         _ => Tone::Warn,
     };
-    (tone, delivery.state.clone())
+    let state = match delivery.state.as_str() {
+        "waiting" => "waiting for a channel",
+        state => state,
+    };
+    (tone, state.to_owned())
 }
 
 fn said(delivery: &DeliveryView) -> &str {
@@ -87,7 +94,7 @@ fn said(delivery: &DeliveryView) -> &str {
 
 fn list(out: &Out, found: &[DeliveryView]) {
     out.table(found)
-        .column("DELIVERY", |d| d.id)
+        .ids("DELIVERY", |d| d.id)
         .column("MADE", |d| out.moment(d.created_at))
         .column("BY", |d| &d.origin)
         .column("CHANNEL", |d| &d.channel)

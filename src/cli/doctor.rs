@@ -10,14 +10,14 @@ use offline::doctor::{Level, Report, examine};
 
 pub fn run(place: Place, postgres: PostgresArgs) -> Outcome {
     let overrides = Overrides { pg_bin: postgres.pg_bin, pg_bundle: postgres.pg_bundle, ..place.overrides };
-    let report = look(&overrides, &place.environment)?;
+    let report = look(&overrides, &place.environment, true)?;
     place.out.answer(&report, show)?;
     Ok(if report.problems > 0 { FAILED } else { 0 })
 }
 
-/// Looks at everything.
-pub fn look(overrides: &Overrides, environment: &Environment) -> Result<Report, Problem> {
-    Ok(runtime()?.block_on(examine(overrides, environment)))
+/// Looks at everything; `models`: and tries them.
+pub fn look(overrides: &Overrides, environment: &Environment, models: bool) -> Result<Report, Problem> {
+    Ok(runtime()?.block_on(examine(overrides, environment, models)))
 }
 
 /// A level's word and colour.

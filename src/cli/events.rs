@@ -40,6 +40,10 @@ impl Printer<'_> {
 
     /// As [`Printer::event`].
     pub fn session(&self, event: &SessionEvent) {
+        if matches!(event.kind, EventKind::TextDelta { .. }) {
+            // The whole text follows.
+            return;
+        }
         if self.out.json {
             return self.out.record(event);
         }
@@ -98,6 +102,7 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
         EventKind::Connected { connected: true } => (Tone::Faint, "tools", "connected".to_owned()),
         EventKind::Connected { connected: false } => (Tone::Bad, "tools", "not connected".to_owned()),
         EventKind::Text { text } => (Tone::Plain, "says", block(text)),
+        EventKind::TextDelta { text, .. } => (Tone::Faint, "writes", block(text)),
         EventKind::ToolCall { name, arguments, .. } => {
             (Tone::Head, "calls", format!("{} {}", one_line(name, 80), brief(arguments, most)))
         }
@@ -107,7 +112,7 @@ fn describe(kind: &EventKind, session: &str, most: usize) -> (Tone, &'static str
             (tone, word, format!("{} {}{took}", one_line(name, 80), one(content)))
         }
         EventKind::Skill { name } => (Tone::Head, "reads", format!("the skill {}", one_line(name, 80))),
-        EventKind::Retry { class, attempt, delay_ms, status } => {
+        EventKind::Retry { class, attempt, delay_ms, status, .. } => {
             let status = status.map(|s| format!(" ({s})")).unwrap_or_default();
             let delay = maybe(delay_ms.map(|ms| format!("in {}", span(i64::try_from(ms).unwrap_or(i64::MAX)))));
             (Tone::Warn, "retries", format!("attempt {attempt}, after {}{status}{delay}", one_line(class, 80)))

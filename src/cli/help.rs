@@ -12,10 +12,13 @@ const GROUPS: [(&str, &[&str]); 5] = [
         "Every day",
         &["status", "chat", "trigger", "approvals", "inbox", "deliveries", "schedule", "memory", "costs", "undo"],
     ),
-    ("Look closer", &["sessions", "timeline", "notes", "tool"]),
+    ("Look closer", &["sessions", "timeline", "notes", "mcp-servers", "tool"]),
     ("People, keys and messages", &["contacts", "rules", "ingest", "secret", "token"]),
     ("Set up and change", &["init", "new", "check", "test", "config", "demo"]),
-    ("Run and keep", &["serve", "reload", "doctor", "backup", "restore", "db", "help", "version"]),
+    (
+        "Run and keep",
+        &["serve", "reload", "doctor", "backup", "restore", "db", "help", "completions", "man", "version"],
+    ),
 ];
 
 /// What can be typed, with a help page in groups.

@@ -9,6 +9,7 @@ use super::common::{Id, Newest};
 use super::out::{Out, Tone};
 use super::text::{block, one_line};
 use super::{Caller, Outcome};
+use admin::IdKind;
 use admin::api::InboxApiClient;
 use inbox::Reopened;
 use inbox::messages::Entry;
@@ -40,14 +41,13 @@ pub enum Inbox {
 
 pub async fn run(caller: Caller, what: Inbox) -> Outcome {
     let calls = caller.quick()?;
+    let named = async |id: &Id| caller.id(IdKind::Message, id).await;
     match what {
-        Inbox::List { state, newest } => {
-            caller.show(calls.inbox_list(state, Some(newest.limit)).await, |o, e| list(o, e))
-        }
-        Inbox::Show { id: Id(id) } => caller.show(calls.inbox_show(id).await, show),
-        Inbox::Retry { id: Id(id) } => caller.show(calls.inbox_retry(id).await, reopened),
-        Inbox::Reroute { id: Id(id), butler, part } => {
-            caller.show(calls.inbox_reroute(id, butler, part).await, reopened)
+        Inbox::List { state, newest } => caller.list(calls.inbox_list(state, Some(newest.limit)).await, list),
+        Inbox::Show { id } => caller.show(calls.inbox_show(named(&id).await?).await, show),
+        Inbox::Retry { id } => caller.show(calls.inbox_retry(named(&id).await?).await, reopened),
+        Inbox::Reroute { id, butler, part } => {
+            caller.show(calls.inbox_reroute(named(&id).await?, butler, part).await, reopened)
         }
     }
 }
@@ -88,7 +88,7 @@ fn tone(state: &str) -> Tone {
 
 fn list(out: &Out, entries: &[Entry]) {
     out.table(entries)
-        .column("MESSAGE", |e| e.request_id)
+        .ids("MESSAGE", |e| e.request_id)
         .column("RECEIVED", |e| out.moment(e.received_at))
         .column("CHANNEL", |e| &e.channel)
         .column("FROM", |e| one_line(&e.sender, 30))

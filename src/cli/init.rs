@@ -199,7 +199,8 @@ fn key(args: &InitArgs) -> Result<Option<Secret<String>>, Problem> {
 /// Says what comes next, and lets the doctor look.
 fn finish(place: &Place, begun: &Begun, key: Option<&str>, service: Option<&Service>, found: &Found) -> Outcome {
     let out = place.out.clone();
-    let mut report = doctor::look(&place.overrides, &place.environment)?;
+    // What was typed was tried already.
+    let mut report = doctor::look(&place.overrides, &place.environment, false)?;
     if let Some(key) = key {
         // Without a daemon the doctor can't see what is stored; we have just stored it.
         report.settle("keys", key, format!("{key} is kept; the daemon finds it when it starts"));

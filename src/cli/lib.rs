@@ -3,11 +3,11 @@
 //! Exit codes: 0 done, 1 refused or failed, 2 wrong usage or configuration, 3 the daemon can't be reached.
 
 mod approvals;
+mod approvals_walk;
 mod args;
 mod backup;
 mod caller;
 mod chat;
-mod chat_notes;
 mod check;
 mod common;
 mod costs;
@@ -21,7 +21,11 @@ mod inbox;
 mod ingest;
 mod init;
 mod init_model;
+mod keys;
 mod lines;
+mod manual;
+mod markdown;
+mod mcp_servers;
 mod memory;
 mod new;
 mod notes;
@@ -32,6 +36,7 @@ mod prompt;
 mod reach;
 mod reload;
 mod schedule;
+mod screen;
 mod secret;
 mod serve;
 mod session;
@@ -48,8 +53,11 @@ mod tool_args;
 mod trigger;
 mod undo;
 
+pub use help::command;
+
 use clap::FromArgMatches;
 
+use admin::IdKind;
 use admin::api::{HouseApiClient, TimelineApiClient};
 use args::{Cli, Command, Common};
 use caller::Caller;
@@ -103,6 +111,8 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
             let version = serde_json::json!({"name": "butlerd", "version": env!("CARGO_PKG_VERSION")});
             place.out.answer(&version, |out, _| out.line(concat!("butlerd ", env!("CARGO_PKG_VERSION"))))
         }
+        Command::Completions(args) => manual::completions(&args),
+        Command::Man(args) => manual::man(&place, &args),
         Command::Config(args) => settings::run(&place.out, &args),
         command => call(place, command),
     }
@@ -125,11 +135,13 @@ fn call(place: Place, command: Command) -> Outcome {
         Command::Costs(args) => place.call(|caller| costs::run(caller, args)),
         Command::Sessions(what) => place.call(|caller| session::run(caller, what)),
         Command::Notes(what) => place.call(|caller| notes::run(caller, what)),
+        Command::McpServers(what) => place.call(|caller| mcp_servers::run(caller, what)),
         Command::Memory(args) => place.call(|caller| memory::run(caller, args)),
         Command::Schedule(what) => place.call(|caller| schedule::run(caller, what)),
-        Command::Timeline { id: common::Id(id) } => {
-            place.call(async |caller| caller.show(caller.quick()?.timeline(id).await, timeline::show))
-        }
+        Command::Timeline { id } => place.call(async |caller| {
+            let id = caller.id(IdKind::Traced, &id).await?;
+            caller.show(caller.quick()?.timeline(id).await, timeline::show)
+        }),
         Command::Secret(what) => {
             let request = secret::prepare(what, &place.out)?;
             place.call(|caller| secret::run(caller, request))

@@ -65,7 +65,7 @@ pub async fn run(caller: Caller, what: Notes) -> Outcome {
                 let notes: Vec<Note> = caller.tool(&butler, "notes_list", json!({ "dropped": dropped })).await?;
                 all.extend(notes.into_iter().map(|note| Note { butler: butler.clone(), ..note }));
             }
-            caller.out.answer(&all, |out, notes| {
+            caller.out.list(&all, &[], |out, notes| {
                 out.table(notes)
                     .column("BUTLER", |n| &n.butler)
                     .column("NOTE", |n| n.note_id)

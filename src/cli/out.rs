@@ -1,12 +1,13 @@
 //! Where output goes: text for people, JSON for programs.
 
-use std::io::{IsTerminal, Write};
+use std::io::IsTerminal;
 
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::Serialize;
 
 use super::Outcome;
+use super::screen::{Screen, write_or_leave};
 use super::text::{block, moment, one_line};
 use admin::Unavailable;
 
@@ -35,6 +36,16 @@ impl Tone {
     }
 }
 
+/// What programs get of every list.
+#[derive(Serialize)]
+pub struct List<'a, T> {
+    pub items: &'a [T],
+    /// What names the next page; of a list without pages, and on the last one, null.
+    pub next: Option<serde_json::Value>,
+    /// Butlers that could not be asked.
+    pub unavailable: &'a [Unavailable],
+}
+
 /// A command's output.
 #[derive(Clone, Debug)]
 pub struct Out {
@@ -43,6 +54,8 @@ pub struct Out {
     pub(crate) colour: bool,
     /// The time zone in which people read.
     pub zone: TimeZone,
+    /// Where somebody types beside what is printed.
+    pub screen: Option<Screen>,
 }
 
 /// Colour is for terminals whose owner did not say no (`NO_COLOR`, `TERM=dumb`).
@@ -56,7 +69,7 @@ impl Out {
         let variable = |name: &str| std::env::var(name).ok();
         let colour =
             wants_colour(std::io::stdout().is_terminal(), variable("NO_COLOR").as_deref(), variable("TERM").as_deref());
-        Self { json, colour: colour && !json, zone: TimeZone::UTC }
+        Self { json, colour: colour && !json, zone: TimeZone::UTC, screen: None }
     }
 
     /// Prints an answer: as JSON, or the way that `people` prints it.
@@ -64,6 +77,23 @@ impl Out {
         match self.json {
             true => self.value(answer),
             false => people(self, answer),
+        }
+        Ok(0)
+    }
+
+    /// Prints a list: as JSON of the one shape that lists have, or the way that `people` prints it.
+    pub fn list<T: Serialize>(
+        &self,
+        items: &[T],
+        unavailable: &[Unavailable],
+        people: impl FnOnce(&Self, &[T]),
+    ) -> Outcome {
+        match self.json {
+            true => self.value(&List { items, next: None, unavailable }),
+            false => {
+                people(self, items);
+                self.left_out(unavailable);
+            }
         }
         Ok(0)
     }
@@ -80,7 +110,11 @@ impl Out {
 
     /// Prints a line.
     pub fn line(&self, text: &str) {
-        write_or_leave(&mut std::io::stdout().lock(), &format!("{text}\n"));
+        let line = format!("{text}\n");
+        match &self.screen {
+            Some(screen) => screen.print(&line),
+            None => write_or_leave(&mut std::io::stdout().lock(), &line),
+        }
     }
 
     /// Prints a line in this tone.
@@ -108,8 +142,10 @@ impl Out {
 
     /// Asks for a line: text on standard error that the answer is typed behind; nothing where programs read.
     pub fn ask(&self, text: &str) {
-        if !self.json {
-            write_or_leave(&mut std::io::stderr().lock(), text);
+        match &self.screen {
+            Some(screen) => screen.print(text),
+            None if self.json => {}
+            None => write_or_leave(&mut std::io::stderr().lock(), text),
         }
     }
 
@@ -138,20 +174,13 @@ impl Out {
     }
 }
 
-/// The reader may be gone (`butlerd status | head -1`): then there is nothing left to say, and no fault.
-fn write_or_leave(to: &mut impl Write, text: &str) {
-    if to.write_all(text.as_bytes()).and_then(|()| to.flush()).is_err() {
-        std::process::exit(1);
-    }
-}
-
 #[cfg(test)]
 pub mod tests {
     use super::*;
 
     /// Output without and with colour.
     pub fn plain() -> Out {
-        Out { json: false, colour: false, zone: TimeZone::UTC }
+        Out { json: false, colour: false, zone: TimeZone::UTC, screen: None }
     }
 
     pub fn coloured() -> Out {

@@ -96,13 +96,13 @@ fn typed(question: &str) -> io::Result<Secret<String>> {
 
 /// The terminal without echo. Signals from keys are off, too: otherwise Ctrl-C would end the process and leave the
 /// terminal mute.
-struct Quiet {
+pub(super) struct Quiet {
     terminal: std::os::fd::OwnedFd,
     before: Termios,
 }
 
 impl Quiet {
-    fn new(terminal: std::os::fd::OwnedFd) -> io::Result<Self> {
+    pub fn new(terminal: std::os::fd::OwnedFd) -> io::Result<Self> {
         let before = tcgetattr(&terminal)?;
         let mut quiet = before.clone();
         quiet.local_flags.remove(LocalFlags::ECHO | LocalFlags::ICANON | LocalFlags::ISIG);

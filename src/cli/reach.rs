@@ -1,6 +1,8 @@
 //! Requests to `/api` that outlast a restart of the daemon and wait while it has too much to do.
 
 use std::path::PathBuf;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use http::header::RETRY_AFTER;
@@ -18,13 +20,14 @@ use base::Backoff;
 const PATIENCE: Duration = Duration::from_secs(120);
 
 /// The way to a daemon that may be another process by the next request.
+#[derive(Clone)]
 pub struct Reach {
     data_dir: PathBuf,
     client: Client,
     /// Keeps its connection from one request to the next.
     sender: Option<reqwest::Client>,
-    /// It has answered before, so that it is there, or was.
-    met: bool,
+    /// It has answered before, so that it is there, or was. All clones know.
+    met: Arc<AtomicBool>,
 }
 
 impl Reach {
@@ -33,13 +36,13 @@ impl Reach {
             data_dir: caller.config.daemon.data_dir.clone(),
             client: caller.client.clone(),
             sender: None,
-            met: false,
+            met: Arc::default(),
         }
     }
 
     /// Sends the request until it is taken or refused for good.
     pub async fn send(&mut self, method: Method, path: &str, body: Option<&Value>) -> Result<Response, Problem> {
-        let begun = Instant::now();
+        let (begun, met) = (Instant::now(), self.met.load(Ordering::Relaxed));
         let mut wait = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
         loop {
             let sender = match self.sender.take() {
@@ -53,14 +56,14 @@ impl Reach {
             }
             let (problem, after) = match request.send().await {
                 Ok(response) if response.status().is_success() => {
-                    self.met = true;
+                    self.met.store(true, Ordering::Relaxed);
                     return Ok(response);
                 }
                 Ok(response) => {
                     let (status, after) = (response.status(), retry_after(&response));
                     let problem = refused(response).await;
                     // A restarted daemon has another token.
-                    let passes = status == StatusCode::UNAUTHORIZED && self.met
+                    let passes = status == StatusCode::UNAUTHORIZED && met
                         // Whoever sent too much is kept out for hours, and others are not.
                         || problem.code != "sender_limit" && [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
                     if !passes {
@@ -70,7 +73,7 @@ impl Reach {
                 }
                 Err(e) => {
                     let problem = Problem::from(self.client.unreachable(&e));
-                    if !self.met {
+                    if !met {
                         return Err(problem);
                     }
                     (problem, None)

@@ -7,7 +7,7 @@ use super::problem::FAILED;
 use super::text::{brief, count, one_line, words};
 use super::{Caller, Outcome};
 use admin::api::SchedulesApiClient;
-use admin::{RunRow, ScheduleDetail, SchedulePage, ScheduleRan, ScheduleRow};
+use admin::{RunRow, ScheduleDetail, ScheduleRan, ScheduleRow};
 
 /// `schedule`
 #[derive(Debug, Subcommand)]
@@ -54,14 +54,15 @@ pub async fn run(caller: Caller, what: Schedule) -> Outcome {
     let calls = if matches!(what, Schedule::Run(_)) { caller.patient()? } else { caller.quick()? };
     match what {
         Schedule::List { butler, all } => {
-            caller.show(calls.schedule_list(butler, None).await, |out, page| list(out, page, all))
+            let page = caller.got(calls.schedule_list(butler, None).await)?;
+            caller.out.list(&page.schedules, &page.unavailable, |out, schedules| list(out, schedules, all))
         }
         Schedule::Show(Which { schedule, butler }) => {
             caller.show(calls.schedule_show(schedule, butler, Some(5)).await, show)
         }
         Schedule::History { which: Which { schedule, butler }, limit } => {
             let found = caller.got(calls.schedule_show(schedule, butler, Some(limit)).await)?;
-            caller.out.answer(&found.history, |out, runs| history(out, runs))
+            caller.out.list(&found.history, &[], history)
         }
         Schedule::Run(Which { schedule, butler }) => {
             let done = caller.got(calls.schedule_run(schedule, butler).await)?;
@@ -126,12 +127,12 @@ fn next(out: &Out, row: &ScheduleRow) -> Option<String> {
 }
 
 /// The house's own upkeep is left out as long as it is well, unless `all`.
-fn list(out: &Out, page: &SchedulePage, all: bool) {
+fn list(out: &Out, schedules: &[ScheduleRow], all: bool) {
     let well = |s: &ScheduleRow| s.last.as_ref().is_none_or(|run| run.state != "failed");
     let (upkeep, shown): (Vec<&ScheduleRow>, Vec<&ScheduleRow>) =
-        page.schedules.iter().partition(|s| !all && s.source == "house" && well(s));
+        schedules.iter().partition(|s| !all && s.source == "house" && well(s));
     out.table(&shown)
-        .column("SCHEDULE", |s| (Tone::Faint, s.id))
+        .ids("SCHEDULE", |s| s.id)
         .column("BUTLER", |s| &s.butler)
         .column("NAME", |s| one_line(&s.name, 40))
         .column("WHEN", |s| when(out, s))
@@ -143,7 +144,6 @@ fn list(out: &Out, page: &SchedulePage, all: bool) {
     if !upkeep.is_empty() {
         out.aside(&format!("{} of the house's own are not listed: --all", count(upkeep.len(), "schedule")));
     }
-    out.left_out(&page.unavailable);
 }
 
 fn show(out: &Out, ScheduleDetail { schedule: s, history: runs }: &ScheduleDetail) {
@@ -183,7 +183,7 @@ fn history(out: &Out, runs: &[RunRow]) {
         .column("DUE", |r| out.moment(r.fire_at))
         .column("WHY", |r| &r.cause)
         .column("OUTCOME", state)
-        .column("SESSION", |r| r.session_id)
+        .ids("SESSION", |r| r.session_id)
         .column("COST", |r| r.cost_usd)
         .column("REASON", reason)
         .print("No runs yet");

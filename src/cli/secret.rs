@@ -107,7 +107,7 @@ pub async fn run(caller: Caller, request: Request) -> Outcome {
             let name = caller.got(calls.secret_remove(name).await)?.name;
             done("removed", &name, format!("{name} is removed."))
         }
-        Request::List => caller.show(calls.secret_list().await, |out, secrets| {
+        Request::List => caller.list(calls.secret_list().await, |out, secrets| {
             out.table(secrets)
                 .column("NAME", |s| &s.name)
                 .column("STORED", |s| s.updated_at.map(|at| out.moment(at)))

@@ -12,7 +12,7 @@ use supervisor::{ServeError, with_causes};
 /// `serve`
 #[derive(Debug, Clone, Default, Args)]
 pub struct ServeArgs {
-    /// Where butlers' ports come from: `roster` or `auto` (free ones)
+    /// Where butlers' ports come from: `roster` or `auto` (free ones, the admin port's, too, unless it is set)
     #[arg(long, value_name = "WHICH")]
     pub ports: Option<Ports>,
     /// The admin port's address
@@ -70,12 +70,13 @@ pub(super) fn on_all_cores<T>(work: impl Future<Output = T>) -> Result<T, Proble
 
 impl From<ServeError> for Problem {
     fn from(error: ServeError) -> Self {
+        if let Some(sentence) = error.already_running() {
+            return Problem::new(FAILED, "already_running", sentence, "");
+        }
         match error {
             ServeError::Config(refused) => refused.into(),
             // A whole sentence, with what to do.
-            port @ (ServeError::Admin(_) | ServeError::Serving { .. }) => {
-                Problem::new(FAILED, "serve", port.to_string(), "")
-            }
+            port @ ServeError::Admin(_) => Problem::new(FAILED, "serve", port.to_string(), ""),
             other => {
                 let why = with_causes(&other);
                 let message = format!("The household can't be served: {}.", why.trim_end_matches('.'));

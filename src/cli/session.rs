@@ -13,7 +13,7 @@ use super::problem::FAILED;
 use super::text::{brief, one_line, span, words};
 use super::{Caller, Outcome};
 use admin::api::{EventsApiClient, SessionsApiClient, TimelineApiClient};
-use admin::{CallRow, SessionDetail, SessionPage, SessionRow};
+use admin::{CallRow, IdKind, SessionDetail, SessionRow};
 use sessions::{EventKind, SessionEvent, SessionState};
 
 /// `sessions`
@@ -51,10 +51,11 @@ struct Story {
 pub async fn run(caller: Caller, what: Sessions) -> Outcome {
     match what {
         Sessions::List { butler, newest } => {
-            caller.show(caller.quick()?.sessions_list(butler, Some(newest.limit)).await, list)
+            let page = caller.got(caller.quick()?.sessions_list(butler, Some(newest.limit)).await)?;
+            caller.out.list(&page.sessions, &page.unavailable, list)
         }
-        Sessions::Show { id: Id(id) } => {
-            let calls = caller.quick()?;
+        Sessions::Show { id } => {
+            let (id, calls) = (caller.id(IdKind::Session, &id).await?, caller.quick()?);
             let mut story = Story { detail: caller.got(calls.sessions_get(id).await)?, events: Vec::new() };
             loop {
                 let after = story.events.iter().filter_map(|e| e.seq).max();
@@ -66,11 +67,14 @@ pub async fn run(caller: Caller, what: Sessions) -> Outcome {
             }
             caller.out.answer(&story, show)
         }
-        Sessions::Tail { id: Some(Id(id)), .. } => tail_one(&caller, id).await,
+        Sessions::Tail { id: Some(id), .. } => tail_one(&caller, caller.id(IdKind::Session, &id).await?).await,
         Sessions::Tail { id: None, butler } => tail_all(&caller, butler).await,
-        Sessions::Cancel { id: Id(id) } => caller.show(caller.quick()?.sessions_cancel(id).await, |out, done| {
-            out.line(&format!("Session {id} of {} is cancelled.", done.butler));
-        }),
+        Sessions::Cancel { id } => {
+            let id = caller.id(IdKind::Session, &id).await?;
+            caller.show(caller.quick()?.sessions_cancel(id).await, |out, done| {
+                out.line(&format!("Session {id} of {} is cancelled.", done.butler));
+            })
+        }
     }
 }
 
@@ -83,9 +87,9 @@ fn state(row: &SessionRow) -> (Tone, String) {
     (tone, words(row.state.as_str()))
 }
 
-fn list(out: &Out, page: &SessionPage) {
-    out.table(&page.sessions)
-        .column("SESSION", |s| s.id)
+fn list(out: &Out, sessions: &[SessionRow]) {
+    out.table(sessions)
+        .ids("SESSION", |s| s.id)
         .column("BUTLER", |s| &s.butler)
         .column("BEGAN", |s| out.moment(s.queued_at))
         .column("STATE", state)
@@ -93,7 +97,6 @@ fn list(out: &Out, page: &SessionPage) {
         .column("TOOLS", |s| s.tool_call_count)
         .column("PROMPT", |s| one_line(&s.prompt, 60))
         .print("No sessions yet");
-    out.left_out(&page.unavailable);
 }
 
 fn show(out: &Out, Story { detail, events }: &Story) {

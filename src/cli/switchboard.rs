@@ -9,6 +9,7 @@ use super::common::Id;
 use super::out::{Out, Tone};
 use super::text::{count, one_line};
 use super::{Caller, Outcome};
+use admin::IdKind;
 use inbox::SWITCHBOARD;
 
 /// `rules`
@@ -31,7 +32,7 @@ pub enum Rules {
     Test {
         /// An existing rule, even one that is off
         #[arg(long, value_name = "RULE")]
-        id: Option<Uuid>,
+        id: Option<Id>,
         /// A new rule, as for `add`
         #[arg(requires_all = ["pattern", "action"], conflicts_with = "id")]
         kind: Option<String>,
@@ -133,9 +134,9 @@ pub async fn rules(caller: Caller, what: Rules) -> Outcome {
     match what {
         Rules::List => {
             let rules: Vec<Rule> = caller.tool(SWITCHBOARD, "triage_rule_list", json!({})).await?;
-            out.answer(&rules, |out, rules| {
+            out.list(&rules, &[], |out, rules| {
                 out.table(rules)
-                    .column("RULE", |r| r.id)
+                    .ids("RULE", |r| r.id)
                     .column("POSITION", |r| r.position)
                     .column("KIND", |r| &r.kind)
                     .column("PATTERN", |r| one_line(&r.pattern, 60))
@@ -153,20 +154,26 @@ pub async fn rules(caller: Caller, what: Rules) -> Outcome {
             out.answer(&added, |out, rule| out.line(&format!("Rule {} stands at position {}.", rule.id, rule.position)))
         }
         Rules::Test { id, kind, pattern, action, butler, last } => {
+            let id = match id {
+                Some(id) => Some(caller.id(IdKind::Rule, &id).await?),
+                None => None,
+            };
             let args = json!({"rule_id": id, "kind": kind, "pattern": pattern, "action": action, "butler": butler,
                               "last": last});
             out.answer(&caller.tool::<Tried>(SWITCHBOARD, "triage_dry_run", args).await?, tried)
         }
-        Rules::Enable { id: Id(id) } => switch(&caller, id, true).await,
-        Rules::Disable { id: Id(id) } => switch(&caller, id, false).await,
-        Rules::Rm { id: Id(id) } => {
+        Rules::Enable { id } => switch(&caller, &id, true).await,
+        Rules::Disable { id } => switch(&caller, &id, false).await,
+        Rules::Rm { id } => {
+            let id = caller.id(IdKind::Rule, &id).await?;
             let removed: Value = caller.tool(SWITCHBOARD, "triage_rule_remove", json!({ "id": id })).await?;
             out.answer(&removed, |out, _| out.line(&format!("Rule {id} is removed.")))
         }
     }
 }
 
-async fn switch(caller: &Caller, id: Uuid, on: bool) -> Outcome {
+async fn switch(caller: &Caller, id: &Id, on: bool) -> Outcome {
+    let id = caller.id(IdKind::Rule, id).await?;
     let rule: Rule = caller.tool(SWITCHBOARD, "triage_rule_update", json!({"id": id, "enabled": on})).await?;
     caller.out.answer(&rule, |out, _| out.line(&format!("Rule {id} is {}.", if on { "on" } else { "off" })))
 }
@@ -175,7 +182,7 @@ fn tried(out: &Out, found: &Tried) {
     out.line(&format!("{} of {} would be decided.", found.messages.len(), count(found.looked_at, "message")));
     if !found.messages.is_empty() {
         out.table(&found.messages)
-            .column("REQUEST", |m| m.request_id)
+            .ids("REQUEST", |m| m.request_id)
             .column("CHANNEL", |m| &m.channel)
             .column("SENDER", |m| one_line(&m.sender, 60))
             .column("TEXT", |m| one_line(&m.text, 60))
@@ -191,7 +198,7 @@ pub async fn contacts(caller: Caller, what: Contacts) -> Outcome {
     match what {
         Contacts::List => {
             let people: Vec<Contact> = caller.tool(SWITCHBOARD, "contact_identity_list", json!({})).await?;
-            out.answer(&people, |out, people| {
+            out.list(&people, &[], |out, people| {
                 out.table(people)
                     .column("NAME", |p| one_line(&p.name, 60))
                     .column("CHANNEL", |p| &p.channel)

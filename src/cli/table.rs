@@ -1,6 +1,7 @@
 //! The one printer of tables and of fields. Foreign text in a cell can't command the terminal.
 
 use std::borrow::Cow;
+use std::collections::BTreeSet;
 
 use uuid::Uuid;
 
@@ -87,6 +88,15 @@ impl Out {
     }
 }
 
+/// How much of these ids, as they are written, tells each of them from the others. At least the time of their making, to the
+/// millisecond, so that an id which is made later seldom begins like one that was listed.
+fn short(ids: impl Iterator<Item = Uuid>) -> usize {
+    const TIME: usize = 13;
+    let ids: BTreeSet<String> = ids.map(|id| id.to_string()).collect();
+    let shared = |(a, b): (&String, &String)| a.bytes().zip(b.bytes()).take_while(|(a, b)| a == b).count() + 1;
+    ids.iter().zip(ids.iter().skip(1)).map(shared).fold(TIME, usize::max)
+}
+
 /// Rows under heads, each column as wide as it must be.
 pub struct Table<'a, T> {
     out: &'a Out,
@@ -104,6 +114,21 @@ impl<'a, T> Table<'a, T> {
         };
         self.columns.push((head, self.rows.iter().map(shown).collect()));
         self
+    }
+
+    /// Adds a column of ids, each so short that it names one row, as commands take them.
+    #[must_use]
+    pub fn ids<I: Into<Option<Uuid>>>(self, head: &'static str, id: impl Fn(&'a T) -> I) -> Self {
+        let ids: Vec<Option<Uuid>> = self.rows.iter().map(|row| id(row).into()).collect();
+        let short = short(ids.iter().flatten().copied());
+        let cells = ids.into_iter().map(|id| match id {
+            Some(id) => Cell::from(id.to_string()[..short].to_owned()),
+            None => Cell { tone: Tone::Faint, ..Cell::from("-") },
+        });
+        let cells = cells.collect();
+        let mut table = self;
+        table.columns.push((head, cells));
+        table
     }
 
     /// Prints it; without rows, what is said instead.
@@ -169,6 +194,14 @@ mod tests {
     fn lines(out: &Out) -> Vec<String> {
         let table = out.table(&ROWS).column("NAME", |r| r.0).column("STATE", |r| (r.1, r.2)).column("PORT", |r| r.3);
         table.column("WHY", |r| (r.1 == Tone::Bad).then_some("port\nin use\x1b[2J")).lines()
+    }
+
+    #[test]
+    fn ids_are_as_short_as_they_may_be() {
+        let ids = |all: &[&str]| short(all.iter().map(|id| id.parse().unwrap()));
+        let (one, two) = ("0190f3a2-7c41-7000-8000-00000000000a", "0190f3a2-7c41-7001-8000-00000000000a");
+        assert_eq!((ids(&[]), ids(&[one]), ids(&[one, one])), (13, 13, 13));
+        assert_eq!(ids(&[two, one]), "0190f3a2-7c41-7001".len());
     }
 
     #[test]

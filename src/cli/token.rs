@@ -7,7 +7,7 @@ use super::common::Id;
 use super::out::Out;
 use super::{Caller, Outcome};
 use admin::api::TokensApiClient;
-use admin::{MadeToken, WantedToken};
+use admin::{IdKind, MadeToken, WantedToken};
 
 /// `token`
 #[derive(Debug, Subcommand)]
@@ -55,9 +55,9 @@ pub async fn run(caller: Caller, what: Token) -> Outcome {
             let wanted = WantedToken { label, butler, tenant, scopes, expires_in, channels, endpoints };
             caller.show(calls.token_create(wanted).await, told)
         }
-        Token::List => caller.show(calls.token_list().await, |out, tokens| {
+        Token::List => caller.list(calls.token_list().await, |out, tokens| {
             out.table(tokens)
-                .column("TOKEN", |t| t.id)
+                .ids("TOKEN", |t| t.id)
                 .column("SCOPES", |t| t.scopes.join(","))
                 .column("SPEAKS FOR", |t| speaks_for(&t.channels, &t.endpoints))
                 .column("BUTLER", |t| &t.butler)
@@ -67,9 +67,12 @@ pub async fn run(caller: Caller, what: Token) -> Outcome {
                 .column("LABEL", |t| &t.label)
                 .print("No tokens. Make one with: butlerd token new");
         }),
-        Token::Revoke { id: Id(id) } => caller.show(calls.token_revoke(id).await, |out, revoked| {
-            out.line(&format!("Token {} is revoked.", revoked.id));
-        }),
+        Token::Revoke { id } => {
+            let id = caller.id(IdKind::Token, &id).await?;
+            caller.show(calls.token_revoke(id).await, |out, revoked| {
+                out.line(&format!("Token {} is revoked.", revoked.id));
+            })
+        }
     }
 }
 

@@ -51,7 +51,7 @@ pub fn prepare(what: Tool) -> Result<Request, Problem> {
 
 pub async fn run(caller: Caller, request: Request) -> Outcome {
     match request {
-        Request::List { butler } => caller.show(caller.quick()?.tool_list(butler).await, |out, tools| {
+        Request::List { butler } => caller.list(caller.quick()?.tool_list(butler).await, |out, tools| {
             out.table(tools)
                 .column("TOOL", |t| &t.name)
                 .column("EFFECT", |t| &t.effect)

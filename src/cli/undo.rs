@@ -1,13 +1,12 @@
 //! `butlerd undo`
 
 use clap::Args;
-use uuid::Uuid;
 
-use super::common::Newest;
-use super::out::Tone;
+use super::common::{Id, Newest};
 use super::problem::Problem;
 use super::text::count;
 use super::{Caller, Outcome};
+use admin::IdKind;
 use admin::api::UndoApiClient;
 
 /// `undo`
@@ -27,7 +26,7 @@ pub struct Undo {
 pub enum Request {
     List { butler: Option<String>, limit: u32 },
     Call { butler: String, call: i64 },
-    Session(Uuid),
+    Session(Id),
 }
 
 /// Reads what shall be taken back.
@@ -52,18 +51,18 @@ pub async fn run(caller: Caller, request: Request) -> Outcome {
     let calls = caller.patient()?;
     let undone = match request {
         Request::List { butler, limit } => {
-            return caller.show(calls.undo_list(butler, Some(limit)).await, |out, calls| {
+            return caller.list(calls.undo_list(butler, Some(limit)).await, |out, calls| {
                 out.table(calls)
                     .column("CALL", |c| &c.call)
                     .column("TOOL", |c| &c.tool)
                     .column("WHEN", |c| out.moment(c.called_at))
                     .column("ROWS", |c| c.rows)
-                    .column("SESSION", |c| (Tone::Faint, c.session_id))
+                    .ids("SESSION", |c| c.session_id)
                     .print("Nothing can be taken back");
             });
         }
         Request::Call { butler, call } => calls.undo_call(butler, call).await,
-        Request::Session(id) => calls.undo_session(id).await,
+        Request::Session(id) => calls.undo_session(caller.id(IdKind::Session, &id).await?).await,
     };
     caller.show(undone, |out, undone| {
         for call in &undone.calls {

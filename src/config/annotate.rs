@@ -45,7 +45,7 @@ fn table(schema: &Table, path: &str, out: &mut String) {
 }
 
 /// A value as it stands in a file.
-fn toml(value: &Json) -> String {
+pub(super) fn toml(value: &Json) -> String {
     match value {
         Json::Array(items) => format!("[{}]", items.iter().map(toml).collect::<Vec<_>>().join(", ")),
         Json::Object(map) => {

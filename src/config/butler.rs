@@ -13,6 +13,7 @@ use serde_json::{Map, Value as Json};
 use base::{ButlerName, HumanDuration, Money};
 
 use super::schema::{MAX_TOKENS, Table, keys};
+use super::servers::{McpSection, SERVER_MODULES};
 use super::skills::Skill;
 use super::values::{Api, DispatchMode, Missed, Moment, Overlap, RuntimeKind, VendorTool, Zone};
 
@@ -37,6 +38,8 @@ pub struct ButlerFile {
     #[serde(default)]
     #[schemars(extend("examples" = [{ "memory": {} }]))]
     pub modules: BTreeMap<String, Json>,
+    /// MCP servers of others.
+    pub mcp: McpSection,
 }
 
 /// Who the butler is.
@@ -271,7 +274,7 @@ pub struct SwitchboardSection {
     /// Whether messages may be routed to this butler.
     #[schemars(extend("default" = true))]
     pub advertise: bool,
-    /// The switchboard's MCP endpoint; if not set, that of this household.
+    /// The MCP endpoint of this household's switchboard. It is taken anyway, and another one is refused.
     #[schemars(extend("format" = "url", "examples" = ["http://127.0.0.1:40100/mcp"]))]
     pub url: Option<String>,
     /// How long a registration lasts without a sign of life.
@@ -324,7 +327,7 @@ pub struct ButlerConfig {
     pub file: PathBuf,
     /// Its unique name.
     pub name: ButlerName,
-    /// The port of its `butler.toml`; with `daemon.ports = "auto"` it listens elsewhere.
+    /// The port of its `butler.toml`, moved as `daemon.port_base` says; with `daemon.ports = "auto"` it listens elsewhere.
     pub port: u16,
     /// What it is for; may be empty.
     pub description: String,
@@ -354,10 +357,12 @@ pub struct ButlerConfig {
     pub switchboard: Option<SwitchboardSection>,
     /// `[buffer]`: `Some` for the switchboard alone, with defaults where the file has none.
     pub buffer: Option<BufferSection>,
-    /// `[modules.<name>]`: each a JSON object.
+    /// `[modules.<name>]`, and `[mcp.servers.<name>]` as `mcp.<name>`: each a JSON object.
     pub modules: BTreeMap<String, Json>,
     /// Another one as soon as a file changed that the butler is made of.
     pub digest: String,
+    /// Another one as soon as a statement of its migrations, tools or jobs changed.
+    pub sql_digest: String,
 }
 
 impl ButlerConfig {
@@ -368,9 +373,17 @@ impl ButlerConfig {
         skills: Vec<Skill>,
         digest: impl FnOnce(&[String]) -> String,
     ) -> Self {
-        let ButlerFile { butler, runtime, buffer, modules } = parsed;
+        let ButlerFile { butler, runtime, buffer, mut modules, mcp } = parsed;
+        // What was just read can be written.
+        let servers = mcp.servers.iter().filter_map(|(name, server)| {
+            let mut table = serde_json::to_value(server).ok()?;
+            table["name"] = name.as_str().into();
+            Some((format!("{SERVER_MODULES}{name}"), table))
+        });
+        modules.extend(servers);
         Self {
             digest: digest(&butler.shared_skills),
+            sql_digest: super::digest::of_sql(&dir),
             dir,
             file,
             name: butler.name,

@@ -71,6 +71,10 @@ pub struct DaemonConfig {
     /// `<data_dir>/run/daemon.json` says which.
     #[schemars(extend("default" = "roster"))]
     pub ports: Ports,
+    /// Where butlers' ports begin. Another base moves the ports of all butlers by the same number, and with them the admin
+    /// port, unless that is set: so a second household fits on one machine.
+    #[schemars(range(min = 1024, max = 65000), extend("default" = 40100))]
+    pub port_base: u16,
     /// How long the whole household may take to stop before what is left is killed.
     #[schemars(range(min = 1, max = 3600), extend("default" = "30s"))]
     pub shutdown_timeout: HumanDuration,
@@ -78,6 +82,17 @@ pub struct DaemonConfig {
     /// the database needs the rest to stay whole.
     #[schemars(extend("default" = "64 MiB"))]
     pub disk_floor: ByteSize,
+}
+
+impl DaemonConfig {
+    /// Where the ports of the shipped roster begin.
+    const SHIPPED_BASE: u16 = 40100;
+
+    /// A port of the roster, or the admin port's default, where the base puts it; `None`: it is no port there.
+    pub fn moved(&self, port: u16) -> Option<u16> {
+        let moved = i32::from(port) + i32::from(self.port_base) - i32::from(Self::SHIPPED_BASE);
+        u16::try_from(moved).ok().filter(|port| *port > 0)
+    }
 }
 
 /// The people whom the owner knows: those in the household's contacts.
@@ -145,7 +160,8 @@ pub struct DatabaseConfig {
 #[derive(Debug, Clone, Deserialize, JsonSchema)]
 #[schemars(transform = keys::<Self>)]
 pub struct AdminConfig {
-    /// Address and port. Port 0 takes a free one.
+    /// Address and port. Port 0 takes a free one. If not set, it moves with `daemon.port_base`, and is a free one with
+    /// `daemon.ports = "auto"`.
     #[schemars(with = "String", extend("format" = "socket", "default" = "127.0.0.1:40200"))]
     pub listen: SocketAddr,
     /// Host names, besides loopback's, under which clients may call this daemon.

@@ -26,6 +26,15 @@ pub(super) fn of(roster: &Path, dir: &Path, shared_skills: &[String], settings: 
     hex(&state.finalize())
 }
 
+/// Of the files of a butler whose text a database runs.
+pub(super) fn of_sql(dir: &Path) -> String {
+    let mut state = Sha256::new();
+    for part in ["migrations", "tools", "jobs"] {
+        entries(&mut state, &dir.join(part), &|name| name.ends_with(".sql"));
+    }
+    hex(&state.finalize())
+}
+
 fn hex(bytes: &[u8]) -> String {
     bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

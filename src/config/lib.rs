@@ -20,12 +20,14 @@ mod inside;
 mod load;
 mod mistake;
 mod node;
+mod page;
 mod pricing;
 mod roster;
 mod rules;
 mod runtime;
 mod schema;
 mod section;
+mod servers;
 mod single;
 pub mod skills;
 mod values;
@@ -50,10 +52,12 @@ pub use editor::{butler_schema, pricing_schema, settings_schema};
 pub use environment::{Environment, Overrides};
 pub use load::{Household, Origin, load, load_config};
 pub use mistake::{BrokenButler, Mistake, Refused};
+pub use page::settings_page;
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
 pub use runtime::HouseholdRuntime;
 pub use schema::keys;
 pub use section::{KeyMistake, Section};
+pub use servers::{McpSection, McpServer, ResultTrust, SERVER_MODULES};
 pub use skills::Skill;
 pub use values::{
     Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, Retention, RuntimeKind, SandboxMode,

@@ -17,6 +17,7 @@ use super::mistake::{BrokenButler, Mistake, Refused};
 use super::node::Node;
 use super::pricing::Pricing;
 use super::roster;
+use super::values::Ports;
 
 /// Where the settings are looked for when no flag names a file.
 const DEFAULT_FILE: &str = "config/butlerd.toml";
@@ -48,6 +49,13 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The flags by which commands find the same household, each behind a blank; none where it is the usual one.
+    pub fn flags(&self) -> String {
+        let named = [("--config", &self.overrides.config_file), ("--data-dir", &self.overrides.data_dir)];
+        let given = named.iter().filter_map(|(flag, path)| Some(format!(" {flag} {}", path.as_ref()?.display())));
+        given.collect()
+    }
+
     /// Reads everything again as it is now, and the roster from where it was.
     pub fn read_again(&self, running: &Config, catalog: &dyn Catalog) -> Result<Household, Refused> {
         let now = load(&self.overrides, &self.environment, catalog)?;
@@ -225,7 +233,16 @@ impl Layers {
             }
         }
         match serde_json::from_value::<Config>(Json::Object(merged)) {
-            Ok(config) => Some(config),
+            Ok(mut config) => {
+                // An address that somebody set holds, wherever butlers listen.
+                if self.origin("admin.listen").is_none() {
+                    config.admin.listen.set_port(match config.daemon.ports {
+                        Ports::Auto => 0,
+                        Ports::Roster => config.daemon.moved(config.admin.listen.port()).unwrap_or_default(),
+                    });
+                }
+                Some(config)
+            }
             // The walk has checked every value; this is for a table that contradicts its struct.
             Err(e) => {
                 checker.note(None, "", format!("can't be taken over: {e}"), "");

@@ -5,7 +5,7 @@ use std::path::{Component, Path, PathBuf};
 
 use serde_json::{Map, Value as Json};
 
-use super::butler::{BUTLER, ButlerConfig};
+use super::butler::{BUTLER, ButlerConfig, ButlerFile};
 use super::catalog::{Catalog, Finding, Place};
 use super::check::Checker;
 use super::daemon::Config;
@@ -13,6 +13,7 @@ use super::inside;
 use super::mistake::{BrokenButler, Mistake};
 use super::node::Node;
 use super::single::{Claim, Single};
+use super::values::Ports;
 use super::{CORE_BUTLERS, SHARED_DIR};
 
 const BUTLER_FILE: &str = "butler.toml";
@@ -43,6 +44,8 @@ struct Candidate {
     file: PathBuf,
     port: Option<Claim>,
     schema: Option<Claim>,
+    /// The switchboard that it names.
+    switchboard: Option<Claim>,
     mistakes: Vec<Mistake>,
     config: Option<ButlerConfig>,
     read: bool,
@@ -77,6 +80,9 @@ pub(super) fn read(shown: &Path, config: &Config, catalog: &dyn Catalog) -> Rost
         names.into_iter().map(|name| Candidate::read(name, shown, config, catalog)).collect();
     settle_claims(&mut candidates, |c| c.port.as_ref());
     settle_claims(&mut candidates, |c| c.schema.as_ref());
+    if config.daemon.ports == Ports::Roster {
+        check_switchboards(&mut candidates);
+    }
     for candidate in candidates {
         if candidate.read {
             roster.sources.push(candidate.file);
@@ -133,6 +139,22 @@ fn settle_claims(candidates: &mut [Candidate], claim: fn(&Candidate) -> Option<&
     }
 }
 
+/// A butler serves the switchboard of its own household; one that names another is broken.
+fn check_switchboards(candidates: &mut [Candidate]) {
+    let own = candidates.iter().find(|c| c.name == CORE_BUTLERS[0]).and_then(|c| c.port.as_ref());
+    let Some(port) = own.map(|port| port.value.clone()) else { return };
+    for candidate in candidates {
+        let Some(named) = &candidate.switchboard else { continue };
+        let is = |host: &&str| named.value.trim_end_matches('/') == format!("http://{host}:{port}/mcp");
+        if !["127.0.0.1", "localhost", "[::1]"].iter().any(is) {
+            let expected =
+                format!("this household's switchboard, http://127.0.0.1:{port}/mcp, or nothing: it is taken anyway");
+            let problem = format!("found \"{}\"", named.value);
+            candidate.mistakes.push(Mistake::at(&candidate.file, named.line, named.key, problem, expected));
+        }
+    }
+}
+
 /// The tree of a file's text; `None` with a mistake if it is no TOML.
 pub(super) fn parse(bytes: &[u8], checker: &mut Checker<'_>) -> Option<Node> {
     let Ok(text) = std::str::from_utf8(bytes) else {
@@ -168,7 +190,8 @@ impl Candidate {
         let refused = inside::mistakes(&config.daemon.roster, &dir, &shown.join(&name));
         if !refused.is_empty() {
             // Nothing of it is read: not even to say what else is wrong.
-            return Self { name, dir, file, port: None, schema: None, mistakes: refused, config: None, read: false };
+            let (port, schema, switchboard) = (None, None, None);
+            return Self { name, dir, file, port, schema, switchboard, mistakes: refused, config: None, read: false };
         }
         for (required, purpose) in REQUIRED_FILES {
             if !dir.join(required).is_file() {
@@ -185,8 +208,17 @@ impl Candidate {
             }
         };
         let read = bytes.is_some();
-        let mut candidate =
-            Self { name, dir, file, port: None, schema: None, mistakes: Vec::new(), config: None, read };
+        let mut candidate = Self {
+            name,
+            dir,
+            file,
+            port: None,
+            schema: None,
+            switchboard: None,
+            mistakes: Vec::new(),
+            config: None,
+            read,
+        };
         if let Some(node) = bytes.and_then(|bytes| parse(&bytes, &mut checker)) {
             let map = checker.file(&node);
             candidate.check(
@@ -227,6 +259,7 @@ impl Candidate {
         let skills = one.skills(&config.daemon.roster, shown);
         self.port = one.port();
         self.schema = one.schema();
+        self.switchboard = one.switchboard();
         if !one.checker.mistakes.is_empty() {
             return;
         }
@@ -241,8 +274,10 @@ impl Candidate {
             map.entry("buffer").or_insert_with(|| Json::Object(Map::new()));
         }
         BUTLER.fill(&mut map);
-        match serde_json::from_value(Json::Object(map)) {
-            Ok(parsed) => {
+        match serde_json::from_value::<ButlerFile>(Json::Object(map)) {
+            Ok(mut parsed) => {
+                // Out of range it is a mistake, which was told.
+                parsed.butler.port = config.daemon.moved(parsed.butler.port).unwrap_or(parsed.butler.port);
                 let taken_over = format!("{:?}", config.runtime);
                 let digest =
                     |shared: &[String]| super::digest::of(&config.daemon.roster, &self.dir, shared, &taken_over);

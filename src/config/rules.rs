@@ -39,7 +39,7 @@ const fn rule(format: &'static str, expected: &'static str, check: fn(&str) -> R
     Rule { format, expected, check }
 }
 
-static RULES: [Rule; 24] = [
+static RULES: [Rule; 27] = [
     rule("any", "a text", |_| Ok(())),
     rule("filled", "a text that is not empty", |s| held(!s.trim().is_empty())),
     rule("name", "a lower-case letter, then at most 30 of a-z, 0-9, `_` and `-`", |s| held(ButlerName::new(s).is_ok())),
@@ -89,6 +89,13 @@ static RULES: [Rule; 24] = [
     rule("credential", "the name of a credential, such as \"HOME_WEBHOOK_SECRET\"", |s| {
         held(!s.is_empty() && s.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_'))
     }),
+    rule("server", "a lower-case letter, then at most 30 of a-z, 0-9 and `_`", |s| {
+        held(s.starts_with(|c: char| c.is_ascii_lowercase()) && is_word(s, u8::is_ascii_lowercase, b"_", 31))
+    }),
+    rule("tool", "the name of a tool: a lower-case letter, then a-z, 0-9 and `_`, at most 60", |s| {
+        held(s.starts_with(|c: char| c.is_ascii_lowercase()) && is_word(s, u8::is_ascii_lowercase, b"_", 60))
+    }),
+    rule("absolute", "a path from `/` on", |s| held(s.starts_with('/') && !s.split('/').any(|part| part == ".."))),
     rule("file-name", "a file's name of a-z, 0-9, `.`, `_` and `-`, such as \"deliveries.jsonl\"", |s| {
         let plain = |b: u8| b.is_ascii_alphanumeric() || b"._-".contains(&b);
         held(!s.is_empty() && !s.starts_with('.') && s.len() <= 100 && s.bytes().all(plain))

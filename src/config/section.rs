@@ -78,6 +78,10 @@ impl Section {
         Self::of::<Nothing>()
     }
 
+    pub(super) fn table(&self) -> &Table {
+        &self.table
+    }
+
     /// The JSON Schema, for editors.
     pub fn schema(&self) -> &Schema {
         &self.schema

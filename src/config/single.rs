@@ -67,6 +67,13 @@ impl Single<'_> {
         skills
     }
 
+    /// The switchboard that the butler names.
+    pub fn switchboard(&self) -> Option<Claim> {
+        const KEY: &str = "butler.switchboard.url";
+        let url = self.get(KEY)?.as_str()?;
+        Some(Claim { value: url.to_owned(), key: KEY, line: self.line(KEY) })
+    }
+
     /// The port that the butler claims.
     pub fn port(&self) -> Option<Claim> {
         const KEY: &str = "butler.port";
@@ -149,9 +156,22 @@ impl Single<'_> {
     }
 
     fn check_port(&mut self, config: &Config) {
-        let admin = config.admin.listen.port();
-        if config.daemon.ports == Ports::Roster && self.port().is_some_and(|port| port.value == admin.to_string()) {
-            self.note("butler.port", format!("found {admin}, the port of admin.listen"), "a port of the butler's own");
+        let Some(port) = self.get("butler.port").and_then(|port| u16::try_from(port.as_u64()?).ok()) else { return };
+        match config.daemon.moved(port) {
+            _ if config.daemon.ports == Ports::Auto => {}
+            Some(moved) if moved == config.admin.listen.port() => {
+                self.note(
+                    "butler.port",
+                    format!("found {port}, the port of admin.listen"),
+                    "a port of the butler's own",
+                );
+            }
+            Some(_) => {}
+            None => {
+                let problem =
+                    format!("found {port}, which daemon.port_base = {} moves out of range", config.daemon.port_base);
+                self.note("butler.port", problem, "a port that is one with another base, too");
+            }
         }
     }
 

@@ -26,6 +26,7 @@ use base::text::plain_identity;
 use base::{Audience, Clock, Lineage, RequestContext, RequestId, TenantId, TraceContext, Trust, crash, task};
 use conversation::ConversationLog;
 use store::{Store, StoreError};
+use telemetry::WorkMetrics;
 use tools::put_blob;
 
 /// Messages in one statement.
@@ -82,6 +83,7 @@ struct Parts {
     lanes: Arc<Lanes>,
     /// Messages that are not done.
     open: Arc<AtomicU64>,
+    metrics: WorkMetrics,
     /// Messages of strangers that are being written.
     strangers: Arc<AtomicU64>,
     bounds: Bounds,
@@ -107,8 +109,10 @@ pub(super) struct Bounds {
 
 impl Acceptor {
     /// `open`: how many messages are not done.
+    #[allow(clippy::too_many_arguments, reason = "the parts of the inbox, each made elsewhere")]
     pub fn start(
         store: Store,
+        metrics: WorkMetrics,
         owner: people::OwnerIdentities,
         rules: RuleBook,
         conversation: ConversationLog,
@@ -117,8 +121,17 @@ impl Acceptor {
         bounds: Bounds,
     ) -> Self {
         let (drafts, waiting) = mpsc::channel(WAITING);
-        let parts =
-            Arc::new(Parts { store, owner, rules, conversation, lanes, open, strangers: Arc::default(), bounds });
+        let parts = Arc::new(Parts {
+            store,
+            metrics,
+            owner,
+            rules,
+            conversation,
+            lanes,
+            open,
+            strangers: Arc::default(),
+            bounds,
+        });
         let waiting = Arc::new(tokio::sync::Mutex::new(waiting));
         for _ in 0..WRITERS {
             task::spawn(task::Kind::Actor, "acceptor", write(parts.clone(), waiting.clone()));
@@ -128,6 +141,19 @@ impl Acceptor {
 
     /// Takes a message; it is committed when this returns.
     pub async fn accept(
+        &self,
+        tenant: &TenantId,
+        envelope: Envelope,
+        trust: Option<Trust>,
+    ) -> Result<Accepted, AcceptError> {
+        let taken = self.take(tenant, envelope, trust).await;
+        if let Err(refusal) = &taken {
+            self.parts.metrics.message_refused(refusal.code());
+        }
+        taken
+    }
+
+    async fn take(
         &self,
         tenant: &TenantId,
         mut envelope: Envelope,
@@ -362,6 +388,10 @@ impl Parts {
         for row in rows {
             let answer = match (taken.get(&row.id), found.get(&row.draft.key.text)) {
                 (Some(seq), _) => {
+                    self.metrics.message_accepted(row.sender.trust.as_str());
+                    if row.ends() {
+                        self.metrics.message_ended("filtered");
+                    }
                     if !row.ends() {
                         self.open.fetch_add(1, Ordering::SeqCst);
                         self.lanes.offer(row.item(tenant, *seq));

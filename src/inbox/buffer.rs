@@ -22,6 +22,7 @@ use super::scan::Scan;
 use super::settlement::Answer;
 use super::sql::messages;
 use super::turns::OwnersHand;
+use super::types::LiveKind;
 use base::{HumanDuration, RequestContext, Trust, task};
 use config::BufferSection;
 use sessions::Spawner;
@@ -53,6 +54,7 @@ impl Inbox {
             grace: settings.scanner_grace.0,
             batch: i64::from(settings.scanner_batch_size),
             oldest: Arc::default(),
+            waiting: Arc::new(AtomicU64::new(u64::MAX)),
         };
         let worker = Worker {
             inbox: self.clone(),
@@ -61,6 +63,7 @@ impl Inbox {
             complete: self.butlers().complete(),
             rescan: AtomicBool::default(),
             oldest: scan.oldest.clone(),
+            waiting: scan.waiting.clone(),
             hands: OwnersHand::new(settings.worker_count as usize),
         };
         let slots = worker.hands.slots();
@@ -70,6 +73,7 @@ impl Inbox {
         self.inner.open.store(self.not_done().await?, Ordering::Relaxed);
         let acceptor = Acceptor::start(
             store.clone(),
+            self.db().queue_metrics().work().clone(),
             self.inner.parts.owner.clone(),
             self.inner.rules.clone(),
             self.conversation().clone(),
@@ -107,6 +111,7 @@ struct Worker {
     rescan: AtomicBool,
     /// What the scanner has found.
     oldest: Arc<AtomicU64>,
+    waiting: Arc<AtomicU64>,
     /// What others than the owner sent leaves one worker to the owner.
     hands: OwnersHand,
 }
@@ -170,7 +175,12 @@ impl Handler for Worker {
 
     /// When to look for rows is the scanner's business.
     async fn outlook(&self) -> Result<Outlook, StoreError> {
-        Ok(Outlook { next: None, oldest: Some(Duration::from_secs(self.oldest.load(Ordering::Relaxed))) })
+        let (oldest, waiting) = (self.oldest.load(Ordering::Relaxed), self.waiting.load(Ordering::Relaxed));
+        Ok(Outlook {
+            next: None,
+            oldest: Some(Duration::from_secs(oldest)),
+            waiting: (waiting != u64::MAX).then_some(waiting),
+        })
     }
 
     async fn run(&self, claimed: &Claimed<Taken>, lost: &CancellationToken) -> Verdict<DeadLetter> {
@@ -184,6 +194,15 @@ impl Handler for Worker {
         } else {
             Pass { inbox: &self.inbox, claimed: message, lost }.run().await
         };
+        let again = match &tried {
+            Tried::Wait { after, why } => Some((*after, why)),
+            Tried::Failed(why) if claimed.attempts < RETRY.tries => Some(((RETRY.pause)(claimed.attempts), why)),
+            _ => None,
+        };
+        if let Some((after, why)) = again {
+            let kind = LiveKind::Waiting { butler: None, why: why.clone(), after };
+            self.inbox.tell(message.item.request, kind);
+        }
         match tried {
             // Its lane stays taken until its parts are at their end.
             Tried::HandedOn => Verdict::Gone,

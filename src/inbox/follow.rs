@@ -9,6 +9,7 @@ use strum::IntoStaticStr;
 use uuid::Uuid;
 
 use super::handle::Inbox;
+use super::types::LiveKind;
 use base::text::links::{for_owner, value_for_owner};
 use base::{TenantId, Trust};
 use sessions::{EventKind, SessionEvent};
@@ -35,6 +36,15 @@ pub enum News {
         butler: String,
         session_id: Uuid,
     },
+    /// A piece of a text that is being written; `Text` has the whole of it later. Of what was written before somebody
+    /// listened there is none.
+    TextDelta {
+        butler: String,
+        session_id: Uuid,
+        /// Where in its text it begins, in bytes. 0: a text begins, in the place of one that is not whole.
+        start: usize,
+        text: String,
+    },
     Text {
         butler: String,
         session_id: Uuid,
@@ -55,6 +65,13 @@ pub enum News {
         name: String,
         is_error: bool,
         content: String,
+    },
+    /// It can't go on just now, and is tried again by itself.
+    Waiting {
+        /// `None`: nobody has it yet.
+        butler: Option<String>,
+        why: String,
+        again_ms: u64,
     },
     /// What the person is answered. `kind`: `reply`, `react` or `failure`.
     Reply {
@@ -95,9 +112,25 @@ impl News {
             EventKind::ToolResult { name, is_error, content, .. } => {
                 Some(News::ToolResult { butler, session_id, seq, name, is_error, content: told(content) })
             }
-            _ => None,
+            _ => waiting(event, Some(butler), trust),
         }
     }
+}
+
+/// What a model call that failed is told as: one that found nobody at once, others when they go on.
+fn waiting(event: &SessionEvent, butler: Option<String>, trust: Trust) -> Option<News> {
+    let EventKind::Retry { class, attempt, delay_ms, status, message } = &event.kind else { return None };
+    // The gateway says by these that nobody answered it.
+    let unreachable = class == "model_unreachable" || matches!(status, Some(502 | 504));
+    let what = match class.as_str() {
+        _ if unreachable => "the model cannot be reached",
+        "rate_limited" => "the model's provider lets no more requests through just now",
+        "overloaded" => "the model is overloaded",
+        _ => "the model does not answer as it should",
+    };
+    let why =
+        message.as_ref().map_or_else(|| what.to_owned(), |message| format!("{what}: {}", for_owner(message, trust)));
+    (unreachable || *attempt > 1).then(|| News::Waiting { butler, why, again_ms: delay_ms.unwrap_or_default() })
 }
 
 /// What a live event of a session was worth.
@@ -115,6 +148,40 @@ pub struct Follower {
     tenant: TenantId,
     request: Uuid,
     told: Delivered,
+    /// Texts that are being written, by session.
+    written: HashMap<Uuid, Written>,
+    /// The switchboard's session, while it looks for a butler.
+    routing: Option<Uuid>,
+}
+
+/// A text that is being written.
+#[derive(Default)]
+struct Written {
+    raw: String,
+    told: usize,
+}
+
+impl Written {
+    /// Takes the next piece. What can be told by now and was not. A text whose links would have to be taken apart is not
+    /// told before it is whole: then it is on record whose words they are.
+    fn push(&mut self, start: usize, piece: &str) -> Option<(usize, String)> {
+        if start == 0 {
+            *self = Self::default();
+        }
+        if start != self.raw.len() {
+            return None;
+        }
+        self.raw.push_str(piece);
+        // A word that goes on may become a link.
+        let ends = |c: char| c.is_whitespace() || "，。、；：？！".contains(c);
+        let end = self.raw.rfind(ends).map_or(0, |at| at + self.raw[at..].chars().next().map_or(0, char::len_utf8));
+        let whole = &self.raw[..end];
+        if end <= self.told || for_owner(whole, Trust::Stranger) != whole {
+            return None;
+        }
+        let start = std::mem::replace(&mut self.told, end);
+        Some((start, self.raw[start..end].to_owned()))
+    }
 }
 
 #[derive(Default)]
@@ -128,16 +195,44 @@ struct Delivered {
 
 impl Follower {
     pub fn new(inbox: &Inbox, tenant: &TenantId, request: Uuid) -> Self {
-        Self { inbox: inbox.clone(), tenant: tenant.clone(), request, told: Delivered::default() }
+        let (told, written) = (Delivered::default(), HashMap::new());
+        Self { inbox: inbox.clone(), tenant: tenant.clone(), request, told, written, routing: None }
     }
 
     pub fn request(&self) -> Uuid {
         self.request
     }
 
+    /// A notice about the message: what is to be told of it at once.
+    pub fn noticed(&mut self, kind: LiveKind) -> Option<News> {
+        match kind {
+            LiveKind::Session { session, segment: None, .. } => {
+                self.routing = Some(session);
+                None
+            }
+            LiveKind::Waiting { butler, why, after } => {
+                let again_ms = u64::try_from(after.as_millis()).unwrap_or(u64::MAX);
+                Some(News::Waiting { butler, why: for_owner(&why, Trust::Stranger).into_owned(), again_ms })
+            }
+            _ => None,
+        }
+    }
+
     /// An event of any session, as it happens.
     pub fn heard(&mut self, event: &SessionEvent) -> LiveUpdate {
+        if self.routing == Some(event.session_id.0) {
+            return waiting(event, None, Trust::Stranger).map_or(LiveUpdate::Nothing, LiveUpdate::News);
+        }
         let Some(last) = self.told.sessions.get_mut(&event.session_id.0) else { return LiveUpdate::Nothing };
+        if let EventKind::TextDelta { after, start, text } = &event.kind {
+            let written = self.written.entry(event.session_id.0).or_default();
+            // What is older than what was read from the record is the begin of a text that was told.
+            let piece = if *after < *last { None } else { written.push(*start, text) };
+            let (butler, session_id) = (event.butler.clone(), event.session_id.0);
+            return piece.map_or(LiveUpdate::Nothing, |(start, text)| {
+                LiveUpdate::News(News::TextDelta { butler, session_id, start, text })
+            });
+        }
         // Whose words they are is on record: where there are links in them, it is asked for.
         let news = News::of_session(event, Trust::Stranger);
         let has_links = news != News::of_session(event, Trust::Owner);
@@ -235,6 +330,18 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_text_that_is_written_is_told_by_words_and_without_links() {
+        let mut written = Written::default();
+        assert_eq!(written.push(0, "Good mor"), Some((0, "Good ".to_owned())));
+        assert_eq!(written.push(8, "ning"), None);
+        assert_eq!(written.push(12, ". "), Some((5, "morning. ".to_owned())));
+        assert_eq!(written.push(14, "See https://a.exam"), Some((14, "See ".to_owned())));
+        assert_eq!(written.push(32, "ple/?w=82 and more "), None);
+        assert_eq!(written.push(60, "something was missed "), None);
+        assert_eq!(written.push(0, "Anew, "), Some((0, "Anew, ".to_owned())));
+    }
 
     #[test]
     fn news_keep_their_form_over_the_wire() {

@@ -15,6 +15,7 @@ pub mod envelope;
 mod extractions;
 mod follow;
 mod handle;
+mod hasten;
 mod history;
 mod lanes;
 mod limits;

@@ -14,7 +14,7 @@ use super::sql::replies::{self, ReplyRow};
 use super::sql::segments::{self, PartRow};
 use super::sql::shown::{self, MessageRow};
 use super::types::Tier;
-use base::TenantId;
+use base::{IdBeginning, TenantId};
 use store::{Lease, StoreError};
 
 /// One message with its parts and answers.
@@ -51,6 +51,12 @@ impl Inbox {
         drop(lease);
         self.fill_in(tenant, std::slice::from_mut(&mut entry)).await?;
         Ok(Some(entry))
+    }
+
+    /// The ids of messages that begin so.
+    pub async fn ids(&self, tenant: &TenantId, beginning: &IdBeginning, most: i64) -> Result<Vec<Uuid>, StoreError> {
+        let mut lease = self.db().shared(tenant).await?;
+        shown::ids(&mut lease, self.schema(), tenant, beginning, most).await
     }
 
     /// The newest messages, at most `limit`, without their parts; of one state, if that is named.

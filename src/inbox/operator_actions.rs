@@ -44,7 +44,7 @@ impl Requests {
         self.note(&mut tx, (tenant, request), (how.as_str(), before), operator).await?;
         tx.commit().await.map_err(failed())?;
         drop(lease);
-        self.inbox.over(held.item(tenant, request)).await;
+        self.inbox.over(held.item(tenant, request), "dead").await;
         Ok(held.state)
     }
 
@@ -72,7 +72,7 @@ impl Requests {
         tx.commit().await.map_err(failed())?;
         drop(lease);
         if held.state != "dead" {
-            self.inbox.over(held.item(tenant, request)).await;
+            self.inbox.over(held.item(tenant, request), "done").await;
         }
         Ok(held.state)
     }

@@ -65,7 +65,10 @@ async fn renew(inbox: &Inbox, due: &[(String, ButlerRegistration)]) -> Result<()
         if was != state.as_str() || anew {
             let (from, reason) = if anew { (logged, "registered") } else { (Some(was), state.reason()) };
             let (from, to) = (from.as_deref(), state.as_str());
-            tracing::info!(butler = name, from, to, reason, "a butler's eligibility");
+            match anew {
+                true => tracing::debug!(butler = name, from, to, reason, "a butler's eligibility"),
+                false => tracing::info!(butler = name, from, to, reason, "a butler's eligibility"),
+            }
             butlers::change(&mut tx, schema, &name, (from, to), reason).await?;
         }
         let contract = (row.route_contract_min, row.route_contract_max);

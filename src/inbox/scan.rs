@@ -24,6 +24,8 @@ pub(super) struct Scan {
     pub batch: i64,
     /// For how many seconds the first message that may be dealt with has waited, at the last look.
     pub oldest: Arc<AtomicU64>,
+    /// How many such messages there were then; before the first look `u64::MAX`.
+    pub waiting: Arc<AtomicU64>,
 }
 
 impl Scan {
@@ -50,6 +52,7 @@ impl Scan {
         table.give_back_lapsed(db, self.grace, &lanes.known()).await?;
         let outlook = table.outlook(db).await?;
         self.oldest.store(outlook.oldest.unwrap_or_default().as_secs(), Ordering::Relaxed);
+        self.waiting.store(outlook.waiting.unwrap_or_default(), Ordering::Relaxed);
         let room = i64::try_from(lanes.room()).unwrap_or(0).min(self.batch);
         // What others fill leaves room to the household's own.
         let (own, most) = if room == 0 { (true, self.batch) } else { (false, room) };

@@ -37,7 +37,8 @@ impl Inbox {
             (RouteKind::Message, _) => {
                 messages::lock(&mut tx, schema, s.request.0).await?;
                 segments::settle(&mut tx, schema, id, (s.end.as_str(), s.error), now).await?;
-                ended = messages::close(&mut tx, schema, s.request.0, now).await?.and_then(Item::of);
+                let closed = messages::close(&mut tx, schema, s.request.0, now).await?;
+                ended = closed.and_then(|(message, state)| Some((Item::of(message)?, state)));
             }
             (RouteKind::Ask, Some(asked)) => {
                 woken = self.handed().answer(&mut tx, &s, asked, now).await?.then_some(asked.0);
@@ -55,8 +56,8 @@ impl Inbox {
             self.tell(s.request, LiveKind::Replied);
         }
         self.tell(s.request, LiveKind::SegmentSettled { segment: id });
-        if let Some(item) = ended {
-            self.over(item).await;
+        if let Some((item, state)) = ended {
+            self.over(item, &state).await;
         }
         Ok(true)
     }
@@ -90,7 +91,7 @@ impl Inbox {
             self.tell(item.request, LiveKind::Replied);
         }
         if ended {
-            self.over(item.clone()).await;
+            self.over(item.clone(), "dead").await;
         }
         Ok(true)
     }
@@ -101,8 +102,9 @@ impl Inbox {
         replies::is_there(&mut lease, segment).await
     }
 
-    /// A message is at its end: its lane is free.
-    pub(super) async fn over(&self, item: Item) {
+    /// A message is at its end, in this state: its lane is free.
+    pub(super) async fn over(&self, item: Item, state: &str) {
+        self.db().queue_metrics().work().message_ended(state);
         let fewer = |n: u64| Some(n.saturating_sub(1));
         let _ = self.inner.open.fetch_update(Ordering::Relaxed, Ordering::Relaxed, fewer);
         self.tell(item.request, LiveKind::Settled);

@@ -1,5 +1,7 @@
 //! What travels through the switchboard: messages as they come in, their parts as they go on, and the names of states.
 
+use std::time::Duration;
+
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
@@ -408,6 +410,13 @@ pub enum LiveKind {
     Routed {
         butler: String,
         segment: Uuid,
+    },
+    /// It failed for now and is tried again by itself.
+    Waiting {
+        /// `None`: the switchboard has it.
+        butler: Option<String>,
+        why: String,
+        after: Duration,
     },
     /// Something was answered: look at the replies.
     Replied,

@@ -1,24 +1,39 @@
 //! The daemon's side of other people's MCP servers: connects, lists tools, calls them.
 
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use http::{HeaderName, HeaderValue};
-use rmcp::model::{CallToolRequestParams, ClientConfig, ContentBlock, Implementation, ProtocolVersion};
-use rmcp::service::RunningService;
-use rmcp::transport::StreamableHttpClientTransport;
+use rmcp::handler::client::ClientHandler;
+use rmcp::model::{
+    CallToolRequestParams, ClientConfig, ContentBlock, Implementation, PaginatedRequestParams, ProtocolVersion,
+};
+use rmcp::service::{NotificationContext, RunningService};
 use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient, ServiceError};
 use serde_json::{Map, Value};
+use tokio::sync::Notify;
 
+use super::pipe::ChildPipe;
 use base::redact::household;
-use base::{Secret, http_client, innermost, text};
+use base::{Secret, innermost, text};
+use process::Child;
+use tools::http::client_for;
 
 /// From the first packet to the list of tools.
 const CONNECT_WITHIN: Duration = Duration::from_secs(15);
+/// The same of a program: it has to be loaded first, on a machine that may be busy.
+const START_WITHIN: Duration = Duration::from_secs(20);
+/// A server has no more tools than this.
+const MOST_TOOLS: usize = 500;
 /// A server that keeps a session has this long to end it.
 const CLOSE_WITHIN: Duration = Duration::from_secs(1);
 /// The longest text of one result, in bytes.
 const MAX_RESULT: usize = 256 * 1024;
+/// So much is repeated of what a program said last, in bytes.
+const LAST_WORDS: usize = 500;
 
 /// Where a server is and how one is let in.
 #[derive(Clone, Debug)]
@@ -72,11 +87,34 @@ pub enum ClientError {
     Refused { server: String, reason: String },
 }
 
+/// What the daemon is to servers: it offers them nothing, and hears that their tools changed.
+struct Listener {
+    info: ClientConfig,
+    changed: Arc<Notify>,
+}
+
+impl ClientHandler for Listener {
+    fn get_info(&self) -> ClientConfig {
+        self.info.clone()
+    }
+
+    async fn on_tool_list_changed(&self, _: NotificationContext<RoleClient>) {
+        self.changed.notify_one();
+    }
+}
+
 /// An open connection to one server. Dropped, it is closed without a farewell; [`RemoteConnection::close`] says one.
 pub struct RemoteConnection {
-    server: RemoteServer,
+    name: String,
+    call_within: Duration,
     tools: Vec<RemoteTool>,
-    service: RunningService<RoleClient, ClientConfig>,
+    service: RunningService<RoleClient, Listener>,
+    changed: Arc<Notify>,
+    stale: AtomicBool,
+    /// Of a server that is a program.
+    child: Option<Child>,
+    /// Why its output is not read any more.
+    stopped: Arc<OnceLock<String>>,
 }
 
 impl RemoteConnection {
@@ -86,9 +124,85 @@ impl RemoteConnection {
             household().hide(token);
         }
         server.headers.iter().for_each(|(_, value)| household().hide(value));
+        let transport = transport(&server)?;
         let slow = ClientError::Slow { server: server.name.clone(), within: CONNECT_WITHIN };
-        let (service, tools) = tokio::time::timeout(CONNECT_WITHIN, connect(&server)).await.map_err(|_| slow)??;
-        Ok(Self { server, tools, service })
+        let making = Self::connect(server.name, server.call_within, transport, Arc::default());
+        tokio::time::timeout(CONNECT_WITHIN, making).await.map_err(|_| slow)?
+    }
+
+    /// Speaks with a program that was started with a pipe as its standard input, and lists its tools. On an error the
+    /// program is ended.
+    pub async fn over(name: &str, call_within: Duration, mut child: Child) -> Result<Self, ClientError> {
+        let stopped: Arc<OnceLock<String>> = Arc::default();
+        let (Some(input), Some(output)) = (child.stdin.take(), child.stdout.take()) else {
+            let reason = "it was started without pipes".to_owned();
+            return Err(ClientError::Unreachable { server: name.to_owned(), reason });
+        };
+        let pipe = ChildPipe::new(input, output, stopped.clone());
+        let making = Self::connect(name.to_owned(), call_within, pipe, stopped.clone());
+        let made = tokio::time::timeout(START_WITHIN, making).await;
+        let slow = ClientError::Slow { server: name.to_owned(), within: START_WITHIN };
+        match made.unwrap_or(Err(slow)) {
+            Ok(connection) => Ok(Self { child: Some(child), ..connection }),
+            Err(ClientError::Unreachable { server, reason } | ClientError::Tools { server, reason }) => {
+                let reason = stopped.get().cloned().unwrap_or(reason);
+                let last = last_words(child).await;
+                Err(ClientError::Unreachable { server, reason: format!("{reason}{last}") })
+            }
+            Err(e) => Err(e),
+        }
+    }
+
+    async fn connect<T, E, A>(
+        name: String,
+        call_within: Duration,
+        transport: T,
+        stopped: Arc<OnceLock<String>>,
+    ) -> Result<Self, ClientError>
+    where
+        T: IntoTransport<RoleClient, E, A>,
+        E: std::error::Error + Send + Sync + 'static,
+    {
+        let mut info = ClientConfig::default();
+        info.client_info = Implementation::new("butlerd", env!("CARGO_PKG_VERSION"));
+        let changed = Arc::new(Notify::new());
+        let listener = Listener { info, changed: changed.clone() };
+        // The newest protocol opens no session; older servers say that they want one.
+        let lifecycle = ClientLifecycleMode::Auto {
+            preferred_versions: vec![ProtocolVersion::V_2026_07_28],
+            legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
+        };
+        let service = listener.serve_with_lifecycle(transport, lifecycle).await;
+        let reason = |e: &(dyn std::error::Error + 'static)| household().clean(innermost(e));
+        let service = service.map_err(|e| ClientError::Unreachable { server: name.clone(), reason: reason(&e) })?;
+        let stale = AtomicBool::new(false);
+        let made = Self { name, call_within, tools: Vec::new(), service, changed, stale, child: None, stopped };
+        let tools = made.list().await?;
+        Ok(Self { tools, ..made })
+    }
+
+    /// Asks for the tools again.
+    async fn list(&self) -> Result<Vec<RemoteTool>, ClientError> {
+        let failed = |reason: String| ClientError::Tools { server: self.name.clone(), reason };
+        let (mut tools, mut cursor) = (Vec::new(), None);
+        loop {
+            let page = self.service.list_tools(Some(PaginatedRequestParams::default().with_cursor(cursor))).await;
+            let page = page.map_err(|e| failed(self.reason(&e)))?;
+            // A page without tools that leads to another one would lead on for ever.
+            let goes_on = !page.tools.is_empty();
+            tools.extend(page.tools.into_iter().map(|tool| RemoteTool {
+                name: tool.name.into_owned(),
+                description: tool.description.map(|d| d.into_owned()).unwrap_or_default(),
+                schema: Value::Object((*tool.input_schema).clone()),
+            }));
+            if tools.len() > MOST_TOOLS {
+                return Err(failed(format!("it has more than {MOST_TOOLS}")));
+            }
+            cursor = page.next_cursor.filter(|_| goes_on);
+            if cursor.is_none() {
+                return Ok(tools);
+            }
+        }
     }
 
     /// The server's tools, in its order, as they were when the connection was opened.
@@ -96,17 +210,37 @@ impl RemoteConnection {
         &self.tools
     }
 
+    /// Waits until the server says that its tools changed.
+    pub async fn changed(&self) {
+        self.changed.notified().await;
+        self.stale.store(true, Ordering::Release);
+    }
+
+    /// The tools as they are now, asked for within 15 s, if [`RemoteConnection::changed`] has returned since the last time.
+    pub async fn changed_tools(&self) -> Result<Option<Vec<RemoteTool>>, ClientError> {
+        if !self.stale.swap(false, Ordering::AcqRel) {
+            return Ok(None);
+        }
+        let slow = ClientError::Slow { server: self.name.clone(), within: CONNECT_WITHIN };
+        tokio::time::timeout(CONNECT_WITHIN, self.list()).await.map_err(|_| slow)?.map(Some)
+    }
+
+    /// Whether the connection is gone.
+    pub fn is_closed(&self) -> bool {
+        self.service.is_closed() || self.service.is_transport_closed()
+    }
+
     /// Calls a tool. What the tool says of itself is an answer, also where it failed.
     pub async fn call(&self, tool: &str, arguments: Map<String, Value>) -> Result<RemoteAnswer, ClientError> {
-        let server = || self.server.name.clone();
+        let server = || self.name.clone();
         let params = CallToolRequestParams::new(tool.to_owned()).with_arguments(arguments);
-        let called = tokio::time::timeout(self.server.call_within, self.service.call_tool(params)).await;
-        let slow = |_| ClientError::Slow { server: server(), within: self.server.call_within };
+        let called = tokio::time::timeout(self.call_within, self.service.call_tool(params)).await;
+        let slow = |_| ClientError::Slow { server: server(), within: self.call_within };
         let result = called.map_err(slow)?.map_err(|e| match e {
             ServiceError::McpError(error) => {
                 ClientError::Refused { server: server(), reason: household().clean(error.message.into_owned()) }
             }
-            error => ClientError::Broken { server: server(), reason: household().clean(innermost(&error)) },
+            error => ClientError::Broken { server: server(), reason: self.reason(&error) },
         })?;
         let mut parts: Vec<String> = result.content.iter().map(part).collect();
         if let (true, Some(structured)) = (parts.is_empty(), &result.structured_content) {
@@ -116,19 +250,45 @@ impl RemoteConnection {
         Ok(RemoteAnswer { text, is_error: result.is_error.unwrap_or(false) })
     }
 
-    /// Ends the session with the server, if it keeps one; waits for it a second at most.
-    pub async fn close(self) {
+    /// Why something failed: what is known of the program's output, else the error's own words.
+    fn reason(&self, error: &(dyn std::error::Error + 'static)) -> String {
+        let Some(stopped) = self.stopped.get() else { return household().clean(innermost(error)) };
+        household()
+            .clean(format!("{stopped}{}", said(&self.child.as_ref().map(Child::stderr_so_far).unwrap_or_default())))
+    }
+
+    /// Ends the session with the server, if it keeps one, and its program; waits for each a second at most. What the
+    /// program said last, for people.
+    pub async fn close(self) -> String {
         let _ = tokio::time::timeout(CLOSE_WITHIN, self.service.cancel()).await;
+        match self.child {
+            Some(child) => last_words(child).await,
+            None => String::new(),
+        }
     }
 }
 
-async fn connect(
-    server: &RemoteServer,
-) -> Result<(RunningService<RoleClient, ClientConfig>, Vec<RemoteTool>), ClientError> {
+/// Ends a program, and tells how it ended and its last words: something to put behind a sentence.
+async fn last_words(mut child: Child) -> String {
+    let ended = child.terminate(CLOSE_WITHIN).await;
+    let exit = ended.exit.map(|exit| format!(" ({exit})")).unwrap_or_default();
+    let words = household().clean(child.stderr_tail().await);
+    format!("{exit}{}", said(&words))
+}
+
+/// The last words of a program, if there are any, to put behind a sentence.
+fn said(words: &str) -> String {
+    match words.trim() {
+        "" => String::new(),
+        words => format!("; its last words: {}", text::last(words, LAST_WORDS)),
+    }
+}
+
+fn transport(server: &RemoteServer) -> Result<StreamableHttpClientTransport<reqwest::Client>, ClientError> {
     let name = || server.name.clone();
-    let client = http_client(&server.url)
-        .build()
-        .map_err(|e| ClientError::Client { server: name(), reason: innermost(&e.without_url()) })?;
+    let client = client_for(&server.url)
+        .and_then(|client| client.build().map_err(|e| innermost(&e.without_url())))
+        .map_err(|reason| ClientError::Client { server: name(), reason })?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(server.url.as_str());
     if let Some(token) = &server.token {
         config = config.auth_header(token.expose().as_str());
@@ -140,25 +300,7 @@ async fn connect(
         value.set_sensitive(true);
         config.custom_headers.insert(key, value);
     }
-    let mut info = ClientConfig::default();
-    info.client_info = Implementation::new("butlerd", env!("CARGO_PKG_VERSION"));
-    // The newest protocol opens no session; older servers say that they want one.
-    let lifecycle = ClientLifecycleMode::Auto {
-        preferred_versions: vec![ProtocolVersion::V_2026_07_28],
-        legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
-    };
-    let transport = StreamableHttpClientTransport::with_client(client, config);
-    let reason = |e: &(dyn std::error::Error + 'static)| household().clean(innermost(e));
-    let service = info.serve_with_lifecycle(transport, lifecycle).await;
-    let service = service.map_err(|e| ClientError::Unreachable { server: name(), reason: reason(&e) })?;
-    let tools = service.list_all_tools().await;
-    let tools = tools.map_err(|e| ClientError::Tools { server: name(), reason: reason(&e) })?;
-    let told = tools.into_iter().map(|tool| RemoteTool {
-        name: tool.name.into_owned(),
-        description: tool.description.map(|d| d.into_owned()).unwrap_or_default(),
-        schema: Value::Object((*tool.input_schema).clone()),
-    });
-    Ok((service, told.collect()))
+    Ok(StreamableHttpClientTransport::with_client(client, config))
 }
 
 fn part(block: &ContentBlock) -> String {

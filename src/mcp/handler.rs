@@ -105,8 +105,8 @@ impl ServerHandler for Conn {
     }
 
     fn get_tool(&self, name: &str) -> Option<McpTool> {
-        let all = self.0.tools.definitions();
-        all.filter(|def| !def.meta.internal).find(|def| def.name == name).map(|def| listed(def, Detail::Whole))
+        let found = self.0.tools.definition(name).filter(|def| !def.meta.internal);
+        found.map(|def| listed(&def, Detail::Whole))
     }
 
     async fn list_tools(
@@ -117,8 +117,8 @@ impl ServerHandler for Conn {
         let caller = caller(&context)?;
         caller.grant.sees_tools();
         let shown = caller.grant.shown();
-        let may = |def: &&Arc<Definition>| !def.meta.internal && caller.grant.allows(&def.name);
-        let told = |def: &Arc<Definition>| Some(listed(def, shown.detail(&def.name)?));
+        let may = |def: &Arc<Definition>| !def.meta.internal && caller.grant.allows(&def.name);
+        let told = |def: Arc<Definition>| Some(listed(&def, shown.detail(&def.name)?));
         let all = self.0.tools.definitions().filter(may).filter_map(told);
         Ok(ListToolsResult::with_all_items(all.collect()))
     }

@@ -7,10 +7,12 @@ mod client;
 mod connections;
 mod handler;
 mod http;
+mod pipe;
 mod quick;
 mod server;
 
 pub use client::{ClientError, RemoteAnswer, RemoteConnection, RemoteServer, RemoteTool};
 pub use connections::prove;
 pub use http::{BODY_TIMEOUT, Body, TOO_SLOW, body_refusal, json_body, refusal_response, text_body, whole_body};
+pub use pipe::SERVER_OUTPUT;
 pub use server::{BindError, Listener, Served, accept_loop};

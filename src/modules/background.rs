@@ -114,11 +114,25 @@ impl TaskHealth {
 #[derive(Clone, Default)]
 pub(super) struct TaskBoard {
     shown: Arc<Mutex<BTreeMap<String, BTreeMap<String, TaskHealth>>>>,
+    /// What modules say of themselves.
+    notes: Arc<Mutex<BTreeMap<String, String>>>,
 }
 
 impl TaskBoard {
     pub fn of(&self, module: &str) -> BTreeMap<String, TaskHealth> {
         self.lock().get(module).cloned().unwrap_or_default()
+    }
+
+    pub fn note_of(&self, module: &str) -> Option<String> {
+        self.notes.lock().unwrap_or_else(|e| e.into_inner()).get(module).cloned()
+    }
+
+    pub fn note(&self, module: &str, what: Option<String>) {
+        let mut notes = self.notes.lock().unwrap_or_else(|e| e.into_inner());
+        match what {
+            Some(what) => notes.insert(module.to_owned(), what),
+            None => notes.remove(module),
+        };
     }
 
     fn show(&self, module: &str, task: &str, health: &TaskHealth) {

@@ -5,9 +5,10 @@ use std::path::Path;
 use serde_json::{Value, json};
 
 use super::contract::Factory;
+use super::mcp_servers::McpServerFactory;
 use super::roster::RosterFactory;
 use base::ButlerName;
-use config::{KeyMistake, Section};
+use config::{KeyMistake, SERVER_MODULES, Section};
 
 /// All factories. A module named like its butler is the roster's own: its tools in SQL.
 pub struct Catalog {
@@ -31,12 +32,24 @@ impl Default for Catalog {
 }
 
 impl Catalog {
-    /// The factory behind `[modules.<name>]` of a butler.
+    /// The factory behind `[modules.<name>]` of a butler, or behind `[mcp.servers.<name>]` as `mcp.<name>`.
     pub fn find(&self, butler: &str, name: &str) -> Option<&dyn Factory> {
         if name == butler {
             return Some(&RosterFactory);
         }
+        if name.starts_with(SERVER_MODULES) {
+            return Some(&McpServerFactory);
+        }
+        self.own(name)
+    }
+
+    fn own(&self, name: &str) -> Option<&dyn Factory> {
         self.factories.iter().find(|f| f.name() == name).map(AsRef::as_ref)
+    }
+
+    /// Whether a `butler.toml` may have `[modules.<name>]`.
+    pub fn has(&self, name: &str) -> bool {
+        self.own(name).is_some()
     }
 
     /// The settings of each module, by its name.
@@ -55,7 +68,7 @@ impl Catalog {
 /// For serving: a module with wrong settings fails alone, in its phase, and its butler stays up.
 impl config::Catalog for Catalog {
     fn module(&self, name: &str) -> bool {
-        self.find("", name).is_some()
+        self.has(name)
     }
     fn check_module(&self, _: &str, _: &str, _: &Value) -> Vec<KeyMistake> {
         Vec::new()

@@ -13,6 +13,8 @@ use tokio::sync::Notify;
 use super::background::{BackgroundTask, TaskHealth};
 use super::inbound::Inbound;
 use super::job::NamedJob;
+use super::live::Live;
+use super::mcp_servers::{Children, McpServers};
 use super::opening::Opening;
 use super::own_sessions::ModuleSessions;
 use super::routes::{Route, RouteSpec};
@@ -45,7 +47,7 @@ pub enum Phase {
 #[serde(rename_all = "snake_case")]
 pub enum Health {
     Active,
-    /// It works, but one of its background tasks failed and is started again.
+    /// It works, but one of its background tasks failed and is started again, or its note says what else is wrong.
     Degraded,
     Failed,
     /// A module that it needs failed.
@@ -59,6 +61,9 @@ pub struct State {
     pub enabled: bool,
     pub failure_phase: Option<Phase>,
     pub failure_error: Option<String>,
+    /// What is not as it should be, although it works: a sentence without its subject.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub note: Option<String>,
     /// Its background tasks by name.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub tasks: BTreeMap<String, TaskHealth>,
@@ -67,8 +72,10 @@ pub struct State {
 /// A credential that a module wants: looked up in the database, then in the environment.
 #[derive(Clone, Debug)]
 pub struct Credential {
-    /// The environment variable's name, which is also the secret's.
+    /// The secret's name.
     pub name: String,
+    /// The environment variable that is asked where no such secret is stored; if not set, the one of the secret's name.
+    pub token_env: Option<String>,
     pub required: bool,
 }
 
@@ -136,6 +143,12 @@ pub struct ModuleContext {
     pub conversation: ConversationReader,
     /// Those of the module's credentials that were found.
     pub credentials: Arc<BTreeMap<String, Secret<String>>>,
+    /// What the module changes of itself while its butler is up.
+    pub live: Live,
+    /// How programs are started, as sessions start theirs.
+    pub children: Children,
+    /// The butler's MCP servers of others.
+    pub servers: McpServers,
 }
 
 /// Makes modules of one name. [`Catalog`](crate::Catalog) lists all factories.

@@ -119,7 +119,7 @@ impl Module for Probe {
     }
     fn credentials(&self) -> Vec<Credential> {
         let required = self.fail_in == Some(Phase::Credentials);
-        vec![Credential { name: "PROBE_CREDENTIAL".to_owned(), required }]
+        vec![Credential { name: "PROBE_CREDENTIAL".to_owned(), token_env: None, required }]
     }
     fn migrations(&self) -> Result<Option<Chain>, ModuleError> {
         let migration = Migration {

@@ -47,7 +47,7 @@ impl Module for RosterModule {
     /// A tool whose secret is missing says so itself; the others work.
     fn credentials(&self) -> Vec<Credential> {
         let tools = http::load_dir(&self.tools).unwrap_or_default();
-        let name = |name: &String| Credential { name: name.clone(), required: false };
+        let name = |name: &String| Credential { name: name.clone(), token_env: None, required: false };
         tools.iter().flat_map(|tool| tool.secrets()).map(name).collect()
     }
 

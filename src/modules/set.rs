@@ -148,6 +148,7 @@ impl Modules {
                 enabled: s.gate.enabled.load(Ordering::Acquire),
                 failure_phase: s.failure.as_ref().map(|f| f.1),
                 failure_error: s.failure.as_ref().map(|f| f.2.clone()),
+                note: None,
                 tasks: BTreeMap::new(),
             };
             (s.name.clone(), state)
@@ -230,7 +231,9 @@ impl ModuleStates {
         for (name, state) in &mut states {
             state.enabled = self.gates.get(name).is_some_and(|gate| gate.enabled.load(Ordering::Acquire));
             state.tasks = self.board.of(name);
-            if state.health == Health::Active && !state.tasks.values().all(super::TaskHealth::well) {
+            state.note = self.board.note_of(name);
+            let well = state.note.is_none() && state.tasks.values().all(super::TaskHealth::well);
+            if state.health == Health::Active && !well {
                 state.health = Health::Degraded;
             }
         }

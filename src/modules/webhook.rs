@@ -47,6 +47,9 @@ struct Endpoint {
     /// The credential whose value signs the requests.
     #[schemars(extend("format" = "credential"))]
     secret: String,
+    /// The environment variable that is asked where no such secret is stored; if not set, the one of the same name.
+    #[schemars(extend("format" = "credential"))]
+    token_env: Option<String>,
     /// The other side knows a repetition by its `Idempotency-Key`.
     #[schemars(extend("default" = false))]
     idempotent: bool,
@@ -92,7 +95,7 @@ impl Module for WebhookModule {
         Ok(Manifest { tools: vec![send_tool_name(NAME)], ..Manifest::default() })
     }
     fn credentials(&self) -> Vec<Credential> {
-        let name = |e: &Endpoint| Credential { name: e.secret.clone(), required: true };
+        let name = |e: &Endpoint| Credential { name: e.secret.clone(), token_env: e.token_env.clone(), required: true };
         self.settings.endpoints.values().map(name).collect()
     }
     fn channels(&self, cx: &ModuleContext) -> Result<Vec<Arc<dyn Channel>>, ModuleError> {

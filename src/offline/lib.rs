@@ -9,3 +9,6 @@ pub mod doctor;
 pub mod scenario;
 pub mod setup;
 mod sql;
+
+/// The admin address of households that exist for a moment: whatever the settings say, it is a free one.
+const ANY_PORT: &str = "127.0.0.1:0";

@@ -11,7 +11,7 @@ use uuid::Uuid;
 
 use super::channel::Channel;
 use super::chat::ChatChannel;
-use super::household::Owner;
+use super::household::{CHAT, Owner};
 use super::recipient::ChannelInfo;
 use super::sql::notices::NoticeSources;
 use base::{Clock, TenantId};
@@ -74,6 +74,8 @@ pub struct Outbox {
 pub(super) struct Inner {
     pub parts: OutboxParts,
     channels: RwLock<BTreeMap<String, Arc<dyn Channel>>>,
+    /// How many deliveries wait for each channel that is not there, at the last look.
+    without_channel: RwLock<BTreeMap<String, u64>>,
     /// Something may be there to send.
     pub wake: Arc<Notify>,
     /// Something may be there to tell the owner.
@@ -88,6 +90,7 @@ impl Outbox {
         let inner = Inner {
             parts,
             channels: RwLock::default(),
+            without_channel: RwLock::default(),
             wake: Arc::default(),
             alarm: Notify::new(),
             told: broadcast::channel(NOTICES).0,
@@ -119,6 +122,28 @@ impl Outbox {
     pub fn carries_answers(&self) -> bool {
         let channels = self.inner.channels.read().unwrap_or_else(|e| e.into_inner());
         channels.values().any(|channel| channel.answers())
+    }
+
+    /// Whether an answer to what came in over this channel goes out, or is read where it is.
+    pub fn takes_answers(&self, channel: &str) -> bool {
+        channel == CHAT || self.channel(channel).is_some_and(|channel| channel.answers())
+    }
+
+    /// How many deliveries wait for each channel that this household does not have, as of a few seconds ago.
+    pub fn without_channel(&self) -> BTreeMap<String, u64> {
+        self.inner.without_channel.read().unwrap_or_else(|e| e.into_inner()).clone()
+    }
+
+    pub(super) fn set_waiting(&self, now: BTreeMap<String, u64>) {
+        let before =
+            std::mem::replace(&mut *self.inner.without_channel.write().unwrap_or_else(|e| e.into_inner()), now.clone());
+        let gone = before.into_keys().filter(|channel| !now.contains_key(channel)).map(|channel| (channel, 0));
+        let metrics = self.db().queue_metrics();
+        gone.chain(now.clone()).for_each(|(channel, waiting)| metrics.waiting_for(&channel, waiting));
+    }
+
+    pub(super) fn conversation(&self) -> &ConversationLog {
+        &self.inner.parts.conversation
     }
 
     pub fn owner(&self) -> &Owner {
@@ -154,7 +179,7 @@ impl Outbox {
 
     pub(super) fn tell(&self, told: DeliveryEvent) {
         if told.state == "sent" {
-            self.inner.parts.conversation.wake();
+            self.conversation().wake();
         }
         // Nobody may listen.
         let _ = self.inner.told.send(told);

@@ -3,7 +3,7 @@
 //!
 //! Whatever is sent is a row of `shared.outbox`, written by `notify`, `remind` or a channel's tool in the call's own
 //! transaction (`shared.queue_delivery`: the origin is who logs in); an answer gets its row from a trigger on `shared.replies`, and
-//! where the messenger has the channel that the question came through, it goes out there. Channels of other butlers'
+//! goes out over the channel that the question came through. What no channel takes is `waiting` until one does. Channels of other butlers'
 //! modules, and their tools whose names end like `_send_message`, are stripped, and the log says so. To whom it goes is
 //! decided once ([`Recipient`]): the owner's identities, `shared` contacts, configured ends; an address that nobody is known by is
 //! refused. The same request, butler, channel, target and content is the same delivery.

@@ -34,6 +34,7 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
 
 /// Looks once. Returns when something that waits may be told, if anything waits.
 pub(super) async fn round(outbox: &Outbox) -> Result<Option<Duration>, StoreError> {
+    outbox.count_waiting().await?;
     let parts = &outbox.inner.parts;
     let mut lease = outbox.db().every_tenant().await?;
     let since = outbox.clock().now() - SINCE;

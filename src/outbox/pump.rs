@@ -54,6 +54,8 @@ pub struct Pump {
 struct Deliveries {
     rows: DeliveryRows,
     outbox: Outbox,
+    /// Channels that shall be there, also where they are not just now.
+    configured: Vec<String>,
     hooks: Arc<dyn DeliveryHooks>,
 }
 
@@ -79,7 +81,8 @@ impl Pump {
     ) -> Result<Self, StoreError> {
         outbox.enlist(&channels, configured).await?;
         outbox.set_channels(channels);
-        let work = Deliveries { rows: DeliveryRows::new(outbox), outbox: outbox.clone(), hooks };
+        let configured = configured.to_vec();
+        let work = Deliveries { rows: DeliveryRows::new(outbox), outbox: outbox.clone(), configured, hooks };
         let (butler, wake) = (MESSENGER.to_owned(), outbox.inner.wake.clone());
         let queue = Queue::new(work, QueueOptions { butler, wake, slots: SLOTS, claimers: 1, longest: LOOK });
         let queue = queue.start().await?;
@@ -192,6 +195,10 @@ impl Deliveries {
         }
         let untried = |settled| Some(End { settled, outcome: None });
         let Some(channel) = channel else {
+            if !self.configured.contains(&delivery.channel) {
+                self.outbox.alarm();
+                return untried(Settled::Waiting);
+            }
             let why = format!("the messenger has no channel {} just now", delivery.channel);
             return untried(self.put_off(queued, why, Duration::from_secs(10)));
         };
@@ -285,6 +292,7 @@ impl Deliveries {
 
     fn over(&self, delivery: &Delivery, settled: &Settled) {
         let Some(state) = settled.end() else { return };
+        self.outbox.db().queue_metrics().work().delivery_ended(&delivery.channel, state);
         match settled {
             Settled::Sent { .. } => tracing::debug!(delivery = %delivery.id, channel = delivery.channel, "sent"),
             Settled::Unknown { why, .. } | Settled::Failed { why, .. } | Settled::Dead { why, .. } => {
@@ -294,7 +302,7 @@ impl Deliveries {
                 );
                 self.outbox.alarm();
             }
-            Settled::Again { .. } | Settled::Later { .. } => {}
+            Settled::Again { .. } | Settled::Later { .. } | Settled::Waiting => {}
         }
         let (delivery, tenant, channel) = (delivery.id, delivery.tenant.clone(), delivery.channel.clone());
         self.outbox.tell(DeliveryEvent { delivery, tenant, channel, state });

@@ -75,6 +75,9 @@ fn answer(recipient: &Recipient, posted: &DeliveryStatus, fresh: bool) -> Value 
             said["status"] = json!("unknown");
             said["error"] = json!(format!("It left, and nobody knows whether it arrived: {why}. Don't send it again."));
         }
+        "waiting" => {
+            said["note"] = json!(format!("It was not sent, and stays until it can be: {why}. Don't send it again."))
+        }
         "pending" | "sending" => {
             said["note"] = json!("It is on its way; you will hear if it can't be delivered.");
         }

@@ -13,7 +13,7 @@ use super::handle::{DeliveryStatus, Outbox};
 use super::household::CHAT;
 use super::sql::views::{self as sql, Change, DeliveryView, Set, UnshownRow};
 use base::text::links::for_owner;
-use base::{TenantId, Trust};
+use base::{IdBeginning, TenantId, Trust};
 use store::StoreError;
 
 /// What a person's command made of one.
@@ -58,6 +58,16 @@ impl Outbox {
         sql::newest(&mut self.db().shared(tenant).await?, tenant, (origin, states), limit).await
     }
 
+    /// The ids of deliveries that begin so, each with its butler.
+    pub async fn ids(
+        &self,
+        tenant: &TenantId,
+        beginning: &IdBeginning,
+        most: i64,
+    ) -> Result<Vec<(Uuid, String)>, StoreError> {
+        sql::ids(&mut self.db().shared(tenant).await?, tenant, beginning, most).await
+    }
+
     /// One delivery with its tries.
     pub async fn show(&self, tenant: &TenantId, id: Uuid) -> Result<DeliveryView, DeliveryError> {
         let mut lease = self.db().shared(tenant).await?;
@@ -76,7 +86,15 @@ impl Outbox {
     /// Calls off what has not left.
     pub async fn cancel(&self, tenant: &TenantId, id: Uuid, by: &str) -> Result<Changed, DeliveryError> {
         let never = "only one that has not left yet can be called off";
-        self.change(tenant, id, &["pending", "deferred"], (Set::CalledOff, &json!({"by": by})), never, "failed").await
+        self.change(
+            tenant,
+            id,
+            &["pending", "deferred", "waiting"],
+            (Set::CalledOff, &json!({"by": by})),
+            never,
+            "failed",
+        )
+        .await
     }
 
     /// Says that nothing more is to be done about one that came to a bad end. Its row stays as it is.
@@ -136,7 +154,7 @@ impl Outbox {
         let deadline = Instant::now() + within;
         loop {
             let posted = self.posted(tenant, id).await?;
-            if ["sent", "unknown", "failed", "dead", "deferred"].contains(&posted.state.as_str()) {
+            if ["sent", "unknown", "failed", "dead", "deferred", "waiting"].contains(&posted.state.as_str()) {
                 return Ok(posted);
             }
             loop {

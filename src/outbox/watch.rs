@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use tokio_postgres::error::SqlState;
 use tokio_util::sync::CancellationToken;
 
 use super::handle::Outbox;
@@ -19,6 +20,11 @@ pub(super) async fn keep(outbox: Outbox, stop: CancellationToken) {
         let both = async { Ok::<_, StoreError>([announce::round(&outbox).await?, notices::round(&outbox).await?]) };
         let next = match both.await {
             Ok(next) => next.into_iter().flatten().fold(LOOK, Duration::min),
+            // On a household's first day the switchboard is still making its tables.
+            Err(e) if e.db().is_some_and(|db| *db.code() == SqlState::UNDEFINED_TABLE) => {
+                tracing::debug!(error = %e, "pending notices for the owner can't be read yet");
+                AGAIN
+            }
             Err(e) => {
                 tracing::warn!(error = %e, "pending notices for the owner can't be read");
                 AGAIN

@@ -72,7 +72,7 @@ impl Strings {
 
 /// Starts the program of `spec` as `plan` says, in the control group whose directory `group` is. Waits until exec has
 /// come about; the error is the child's.
-pub(super) fn fork_exec(spec: &ChildSpec, stdin: &File, plan: &Plan, group: Option<&OwnedFd>) -> io::Result<Forked> {
+pub(super) fn fork_exec(spec: &ChildSpec, stdin: &OwnedFd, plan: &Plan, group: Option<&OwnedFd>) -> io::Result<Forked> {
     let program = CString::new(spec.program.as_os_str().as_bytes())?;
     let cwd = CString::new(spec.cwd.as_os_str().as_bytes())?;
     let args = Strings::new(std::iter::once(spec.program.as_os_str()).chain(spec.args.iter().map(OsStr::new)))?;
@@ -169,7 +169,7 @@ unsafe fn fork(group: Option<&OwnedFd>) -> io::Result<libc::pid_t> {
 }
 
 /// Reading end and writing end, closed by exec.
-fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
+pub(super) fn pipe() -> io::Result<(OwnedFd, OwnedFd)> {
     let mut ends = [0; 2];
     // SAFETY: room for two descriptors, which are ours alone from here on.
     unsafe {

@@ -3,7 +3,7 @@
 //! How a child is held:
 //!
 //! * It leads a session and a process group of its own, dies with the daemon (`PR_SET_PDEATHSIG`), gains no privileges,
-//!   and has three descriptors: standard input is `/dev/null` or one file opened for reading, the others are pipes.
+//!   and has three descriptors: standard input is `/dev/null`, one file opened for reading or a pipe, the others are pipes.
 //! * It is the subreaper of its own descendants. A process that detaches from it (`setsid`, double fork) is handed to
 //!   it and not to init, so that the tree under it is whole as long as it lives.
 //! * It is in a sandbox (`sandbox/`): Landlock and seccomp, as far as the kernel has them.
@@ -28,6 +28,7 @@ mod output;
 mod preexec;
 mod proc;
 mod process_tree;
+pub mod program;
 mod sandbox;
 mod spec;
 mod supervisor;
@@ -43,7 +44,7 @@ pub use identity::{ExitInfo, Identity, Mark, boot_id};
 pub use limits::{Rlimits, raise_open_files};
 pub use output::{Line, Lines, Output, OutputLimits};
 pub use sandbox::{Kernel, Line as KernelLine, Sandbox};
-pub use spec::{ChildSpec, ChildUser};
+pub use spec::{ChildSpec, ChildUser, Stdin};
 pub use supervisor::{Child, Cleared, Ended, Leftover, ProcessSupervisor};
 pub use users::{ChildUsers, UserError};
 

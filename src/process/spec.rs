@@ -21,8 +21,7 @@ pub struct ChildSpec {
     pub limits: Rlimits,
     /// What it may reach; `None`: whatever its user may.
     pub sandbox: Option<Sandbox>,
-    /// A regular file that it reads as standard input; `None` is `/dev/null`.
-    pub stdin: Option<PathBuf>,
+    pub stdin: Stdin,
     /// Whose mark it and its descendants carry.
     pub session: SessionId,
     pub output: OutputLimits,
@@ -46,6 +45,18 @@ impl fmt::Debug for ChildSpec {
     }
 }
 
+/// What a child reads as standard input.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum Stdin {
+    /// `/dev/null`.
+    #[default]
+    Nothing,
+    /// A regular file.
+    File(PathBuf),
+    /// What the daemon writes to [`super::Child::stdin`].
+    Pipe,
+}
+
 /// An unprivileged user for children, without supplementary groups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ChildUser {
@@ -67,7 +78,7 @@ mod tests {
             user: None,
             limits: Rlimits::default(),
             sandbox: None,
-            stdin: None,
+            stdin: Stdin::Nothing,
             session: SessionId::new(),
             output: OutputLimits::default(),
         };

@@ -18,12 +18,12 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use super::cgroup::{Group, GroupLimits, Groups};
-use super::fork::{Forked, Unreaped, fork_exec};
+use super::fork::{Forked, Unreaped, fork_exec, pipe as pipe_ends};
 use super::output::{Tail, keep_tail};
 use super::preexec::{Plan, Progress};
 use super::process_tree::{ProcessSet, ProcessTree, descendants};
 use super::sandbox::SandboxPolicy;
-use super::{ChildError, ChildSpec, ExitInfo, Identity, Lines, Mark, proc};
+use super::{ChildError, ChildSpec, ExitInfo, Identity, Lines, Mark, Stdin, proc};
 use base::{SessionId, task};
 
 /// Starts children, all on one thread that lives as long as any of them: a death signal is sent when the *thread* that
@@ -92,7 +92,7 @@ impl ProcessSupervisor {
         self.orders.send(Order::Spawn(Box::new(spec), reply)).map_err(|_| ChildError::Gone)?;
         let started = answer.await.map_err(|_| ChildError::Gone)??;
         // From here on `held` kills it if anything fails.
-        let Started { child, group, stdout, stderr, pidfd, leader } = started;
+        let Started { child, group, stdin, stdout, stderr, pidfd, leader } = started;
         let pid = leader.pid;
         let orders = self.orders.clone();
         let held = Held {
@@ -107,13 +107,14 @@ impl ProcessSupervisor {
         // SAFETY: an OwnedFd keeps its descriptor open and the same as long as it lives.
         let pidfd = unsafe { AsyncFd::register_with_interest(pidfd, Interest::READABLE) };
         let pidfd = pidfd.map_err(|e| watch(e.into()))?;
+        let stdin = stdin.map(pipe::Sender::from_owned_fd).transpose().map_err(watch)?;
         let stdout = Lines::new(stdout, limits).map_err(watch)?;
         let stderr = pipe::Receiver::from_owned_fd(stderr).map_err(watch)?;
         let tail = Arc::new(Mutex::new(Tail::default()));
         let flooded = CancellationToken::new();
         let reader = keep_tail(stderr, limits, tail.clone(), flooded.clone());
         let reader = task::spawn(task::Kind::Job, "child-stderr", reader);
-        Ok(Child { held, pidfd, stdout: Some(stdout), flooded, tail, reader: Some(reader), ended: None })
+        Ok(Child { held, pidfd, stdin, stdout: Some(stdout), flooded, tail, reader: Some(reader), ended: None })
     }
 
     /// Kills what sessions of the daemon's last run left behind: every process that carries one of their marks, and the
@@ -140,6 +141,7 @@ impl ProcessSupervisor {
 struct Started {
     child: Unreaped,
     group: Option<Group>,
+    stdin: Option<OwnedFd>,
     stdout: OwnedFd,
     stderr: OwnedFd,
     pidfd: OwnedFd,
@@ -211,8 +213,7 @@ fn start(
     if !spec.program.is_absolute() {
         return Err(ChildError::Relative(spec.program.clone()));
     }
-    let stdin = spec.stdin.as_deref().unwrap_or(Path::new("/dev/null"));
-    let stdin = open_input(stdin).map_err(|source| ChildError::Stdin { path: stdin.to_owned(), source })?;
+    let (stdin, input) = input(&spec.stdin)?;
     let path = spec.env.iter().find(|(name, _)| name == "PATH").map_or("", |(_, path)| path);
     let policy = |sandbox| SandboxPolicy::new(sandbox, &spec.program, path, spec.user.is_none());
     let policy = spec.sandbox.as_ref().map(policy).transpose()?;
@@ -249,7 +250,22 @@ fn start(
     let Some(leader) = Identity::of(pid) else {
         return Err(watch(child, io::Error::new(io::ErrorKind::NotFound, "its entry in /proc is not readable")));
     };
-    Ok(Started { child, group, stdout, stderr, pidfd, leader })
+    Ok(Started { child, group, stdin: input, stdout, stderr, pidfd, leader })
+}
+
+/// What the child reads from, and the end that the daemon writes to.
+fn input(of: &Stdin) -> Result<(OwnedFd, Option<OwnedFd>), ChildError> {
+    let file = match of {
+        Stdin::Nothing => Path::new("/dev/null"),
+        Stdin::File(path) => path,
+        Stdin::Pipe => {
+            let ends = pipe_ends();
+            let (reading, writing) = ends.map_err(|source| ChildError::Stdin { path: "a pipe".into(), source })?;
+            return Ok((reading, Some(writing)));
+        }
+    };
+    let opened = open_input(file).map_err(|source| ChildError::Stdin { path: file.to_owned(), source })?;
+    Ok((opened.into(), None))
 }
 
 /// Opens a file for a child to read: no link, nothing but a regular file or `/dev/null`.
@@ -305,6 +321,8 @@ impl Drop for Held {
 pub struct Child {
     held: Held,
     pidfd: AsyncFd<OwnedFd>,
+    /// Its standard input, where that is a pipe, for one writer to take.
+    pub stdin: Option<pipe::Sender>,
     /// Its standard output, for one reader to take.
     pub stdout: Option<Lines>,
     /// Fires when it has written more to standard error than [`super::OutputLimits::total`]. It is read all the same.
@@ -371,6 +389,11 @@ impl Child {
         ended
     }
 
+    /// The end of what was read of its standard error so far.
+    pub fn stderr_so_far(&self) -> String {
+        self.tail.lock().unwrap_or_else(PoisonError::into_inner).text()
+    }
+
     /// The end of what it wrote to standard error so far. After [`Child::terminate`] that is all of it.
     pub async fn stderr_tail(&mut self) -> String {
         if self.ended.is_some()
@@ -379,7 +402,7 @@ impl Child {
             // Everybody who could hold the pipe open is dead, but for one that nothing can kill.
             let _ = tokio::time::timeout(Duration::from_secs(1), reader).await;
         }
-        self.tail.lock().unwrap_or_else(PoisonError::into_inner).text()
+        self.stderr_so_far()
     }
 }
 

@@ -23,7 +23,7 @@ fn sh(script: &str) -> ChildSpec {
         user: None,
         limits: Rlimits::default(),
         sandbox: None,
-        stdin: None,
+        stdin: Stdin::Nothing,
         session: SessionId::new(),
         output: OutputLimits::default(),
     }

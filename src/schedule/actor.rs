@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use jiff::Timestamp;
+use jiff::{SignedDuration, Timestamp};
 use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
@@ -24,6 +24,9 @@ use store::{
 const LONGEST: Duration = Duration::from_secs(60);
 /// After a try that could not be begun.
 const AGAIN: Duration = Duration::from_secs(1);
+
+/// A run that begins so long after its time is late.
+const LATE: SignedDuration = SignedDuration::from_secs(60);
 
 /// What a scheduler works with.
 pub struct SchedulerParts {
@@ -168,6 +171,10 @@ impl Handler for Worker {
 
     async fn settle(&self, claimed: &Claimed<Run>, ended: &Ended) -> Result<bool, StoreError> {
         let held = self.rows.settle(claimed.claim, ended, self.now()).await?;
+        if held {
+            let outcome = if matches!(ended.how, How::Done(_)) { "done" } else { "failed" };
+            self.rows.db.queue_metrics().work().run_ended(self.butler.as_str(), outcome);
+        }
         if let (true, How::Failed(why)) = (held, &ended.how) {
             let Run { task, fire_at, .. } = &claimed.row;
             tracing::warn!(butler = %self.butler, schedule = %task.name, %fire_at, "a run failed: {why}");
@@ -199,6 +206,9 @@ impl Worker {
                     return Ended::without_session(How::Later(AGAIN));
                 }
             }
+        }
+        if *attempts == 1 && !run.manual && self.now().duration_since(run.fire_at) > LATE {
+            self.rows.db.queue_metrics().work().run_late(self.butler.as_str());
         }
         if *attempts > TRIES {
             return failed(None, format!("interrupted {TRIES} times before it came to an end"));

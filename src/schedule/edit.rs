@@ -146,7 +146,24 @@ fn never() -> ToolError {
 }
 
 pub(super) async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value, ToolError> {
-    let f: Fields = call.parse()?;
+    let fields = call.parse()?;
+    Ok(answer(&make(&call, &schedules, fields).await?, "created"))
+}
+
+/// Makes a schedule in the call's name that starts a session with this prompt once, at this moment. As it is shown.
+pub async fn once(
+    call: &ToolCall,
+    schedules: &Scheduler,
+    name: String,
+    prompt: &str,
+    at: Timestamp,
+) -> Result<Value, ToolError> {
+    let (prompt, at) = (Some(prompt.to_owned()), Some(at.to_string()));
+    let made = make(call, schedules, Fields { name: Some(name), prompt, at, ..Fields::default() }).await?;
+    Ok(answer(&made, "scheduled"))
+}
+
+async fn make(call: &ToolCall, schedules: &Scheduler, f: Fields) -> Result<TaskRow, ToolError> {
     let mode = f.dispatch_mode.as_deref().unwrap_or("prompt");
     Fields::check_mode(mode, f.prompt.as_deref(), f.job_name.as_deref())?;
     f.check_priority(call.context().trust)?;
@@ -176,9 +193,9 @@ pub(super) async fn create(call: ToolCall, schedules: Scheduler) -> Result<Value
         ..TaskRow::default()
     };
     let task = task.with_timing(timing);
-    let made = sql::insert(&call, &task).await?.ok_or_else(|| taken(&task.name))?;
+    let made = sql::insert(call, &task).await?.ok_or_else(|| taken(&task.name))?;
     schedules.wake();
-    Ok(answer(&made, "created"))
+    Ok(made)
 }
 
 fn taken(name: &str) -> ToolError {

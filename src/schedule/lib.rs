@@ -21,6 +21,7 @@ pub use actor::{Scheduler, SchedulerParts};
 pub use cron::{CronError, CronTimes};
 pub use dispatch::{Begun, Dispatch, Earlier, Ended, Firing, How};
 pub use due::{Cause, Decision, Due, Plan, STANDS_FOR_IT, due};
+pub use edit::once;
 pub use jobs::{BuiltInSchedule, is_built_in};
 pub use sql::{OLD_RUNS, RequestedRun, SessionPieces, notices, request_run};
 pub use sync::{SyncError, sync};

@@ -5,8 +5,8 @@ use uuid::Uuid;
 
 use super::actor::Scheduler;
 use super::show::{run, show, traced_run};
-use super::sql::{runs_of, source_of_sessions, traced, with_last_runs};
-use base::TenantId;
+use super::sql::{self, runs_of, source_of_sessions, traced, with_last_runs};
+use base::{IdBeginning, TenantId};
 use store::StoreError;
 
 /// Runs that a trace is shown with.
@@ -30,6 +30,11 @@ impl Scheduler {
     pub async fn history(&self, tenant: &TenantId, id: Uuid, limit: u32) -> Result<Vec<Value>, StoreError> {
         let mut lease = self.worker().store.tenant(tenant).await?;
         Ok(runs_of(&mut lease, &self.worker().pieces, id, limit).await?.iter().map(run).collect())
+    }
+
+    /// The ids of schedules that begin so.
+    pub async fn ids(&self, tenant: &TenantId, beginning: &IdBeginning, most: i64) -> Result<Vec<Uuid>, StoreError> {
+        sql::ids(&mut self.worker().store.tenant(tenant).await?, beginning, most).await
     }
 
     /// What starts the sessions of a schedule, as their rows have it. `None`: this butler and tenant have no such schedule.

@@ -2,13 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use super::shown::{ButlerTools, Shown};
+use super::shown::Shown;
 use super::state::Inner;
 use super::types::Trigger;
 use base::RequestContext;
 use config::RuntimeKind;
 use config::skills::SKILL_FILE;
-use tools::{ShownTool, TOOL_CALL, TOOL_FIND, Wanted};
+use tools::{OfferedTools, ShownTool, TOOL_CALL, TOOL_FIND, Wanted};
 
 /// So many skills that the prompt calls for have their tools shown.
 const SKILLS: usize = 2;
@@ -35,19 +35,17 @@ impl SessionTools {
 impl Inner {
     /// What a session of this trigger may call and is told of. `needless`: tools that it is not offered.
     pub(super) fn session_tools(&self, trigger: &Trigger, needless: &[&str]) -> SessionTools {
-        let Some(tools) = self.tools.get() else {
-            return SessionTools { offered: BTreeSet::new(), shown: None, tokens: 0 };
-        };
+        let tools = self.parts.tools.now();
         let named = trigger.options.tools.as_deref();
         let may = |name: &str| {
             named.is_none_or(|named| named.iter().any(|n| n == name))
                 && !needless.contains(&name)
-                && (!trigger.options.reads_only || self.reads(name) || name == TOOL_CALL)
+                && (!trigger.options.reads_only || tools.readers.contains(name) || name == TOOL_CALL)
         };
         let shown = match named {
             // Few, and each of them meant.
             Some(_) => None,
-            None => self.choose(tools, trigger, &may),
+            None => self.choose(&tools, trigger, &may),
         };
         // Where all are shown, nothing is to be found.
         let finds = |name: &str| shown.is_none() && named.is_none() && matches!(name, TOOL_FIND | TOOL_CALL);
@@ -66,7 +64,7 @@ impl Inner {
         }
     }
 
-    fn choose(&self, tools: &ButlerTools, trigger: &Trigger, may: &dyn Fn(&str) -> bool) -> Option<Vec<ShownTool>> {
+    fn choose(&self, tools: &OfferedTools, trigger: &Trigger, may: &dyn Fn(&str) -> bool) -> Option<Vec<ShownTool>> {
         let config = &self.parts.config;
         let household = self.parts.settings.tool_budget;
         let budget = config.runtime.tool_budget.unwrap_or(match config.runtime.kind {

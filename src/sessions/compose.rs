@@ -1,17 +1,21 @@
 //! What a session's child is told and how it is started. Nothing here starts or writes anything, so the preview uses it
 //! too.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
+
 use super::adapters::{AdapterError, Composed, Invocation};
 use super::prompt::{self, PromptError, SystemPrompt};
 use super::skills::SessionSkills;
 use super::state::{Attempt, Inner};
 use super::types::Trigger;
-use super::workspace::{Workspace, WorkspacePaths};
+use super::workspace::{Workspace, WorkspacePaths, Workspaces};
 use access::Token;
 use access::credentials::CredentialError;
 use base::redact::household;
 use base::{Secret, SessionId, TenantId, crash};
-use process::{ChildSpec, OutputLimits, Rlimits};
+use config::SpawnerConfig;
+use process::{ChildSpec, ChildUser, OutputLimits, Rlimits, Stdin};
 use tools::SKILL_READ;
 
 /// What the model of a session is told before it is asked.
@@ -49,6 +53,7 @@ pub(super) fn invocation(
         session_id: id,
         butler: config.name.clone(),
         prompt: user_prompt(trigger),
+        images: Vec::new(),
         system_prompt: told.system_prompt.text(),
         model: access.model,
         mcp_url: mcp_url(inner.parts.port),
@@ -63,6 +68,7 @@ pub(super) fn invocation(
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
+        stream_text: trigger.request.source_channel == "chat",
         granted_tools: if own { config.runtime.tools.clone() } else { Vec::new() },
         extra_args: if own { config.runtime.args.clone() } else { Vec::new() },
         credentials: access.keys,
@@ -71,6 +77,26 @@ pub(super) fn invocation(
         workspace: paths.clone(),
         skills: told.skills.in_workspace().iter().map(|s| s.name.clone()).collect(),
         declared_env,
+    }
+}
+
+/// The pictures that came with the request, as the model is shown them. They are believed no less than the request itself;
+/// without them the model knows that they are there, and can fetch them.
+pub(super) async fn images(inner: &Inner, trigger: &Trigger) -> Vec<(String, String)> {
+    let (named, request) = (&trigger.options.attachments, &trigger.request);
+    if named.is_empty() {
+        return Vec::new();
+    }
+    let read = async {
+        let mut lease = inner.parts.store.tenant(&request.tenant_id).await?;
+        tools::pictures(&mut lease, named, request.trust).await
+    };
+    match read.await {
+        Ok(found) => found.into_iter().map(|(kind, content)| (kind, BASE64.encode(content))).collect(),
+        Err(e) => {
+            tracing::warn!(error = %e, "the pictures of a message can't be read; its session goes on without them");
+            Vec::new()
+        }
     }
 }
 
@@ -148,27 +174,32 @@ fn context_block(trigger: &Trigger) -> Option<serde_json::Value> {
 pub(super) fn spec(inner: &Inner, id: SessionId, composed: &Composed, workspace: &Workspace) -> ChildSpec {
     let parts = &inner.parts;
     let (user, paths) = (workspace.user(), &workspace.paths);
-    let sessions_of_user = if parts.workspaces.users().is_each() { 1 } else { u64::from(parts.settings.max_sessions) };
-    let limits = &parts.settings.limits;
     ChildSpec {
         program: composed.program.clone(),
         args: composed.args.clone(),
         env: composed.env.clone(),
         cwd: paths.work.clone(),
         user,
-        limits: Rlimits {
-            core: Some(limits.core.0),
-            nofile: Some(limits.open_files),
-            // Counted over all processes of the user: so it holds only where children have a user of their own, and for
-            // all sessions together that share one.
-            nproc: user.map(|_| limits.processes * sessions_of_user),
-            session_tasks: Some(limits.processes),
-            fsize: Some(limits.file_size.0),
-            data: Some(limits.memory.0),
-        },
+        limits: child_limits(&parts.settings, &parts.workspaces, user),
         sandbox: None,
-        stdin: composed.stdin.as_ref().map(|p| paths.root.join(p)),
+        stdin: composed.stdin.as_ref().map_or(Stdin::Nothing, |p| Stdin::File(paths.root.join(p))),
         session: id,
         output: OutputLimits::default(),
+    }
+}
+
+/// What a child of this user may use of the machine.
+pub fn child_limits(settings: &SpawnerConfig, workspaces: &Workspaces, user: Option<ChildUser>) -> Rlimits {
+    let sessions_of_user = if workspaces.users().is_each() { 1 } else { u64::from(settings.max_sessions) };
+    let limits = &settings.limits;
+    Rlimits {
+        core: Some(limits.core.0),
+        nofile: Some(limits.open_files),
+        // Counted over all processes of the user: so it holds only where children have a user of their own, and for all
+        // sessions together that share one.
+        nproc: user.map(|_| limits.processes * sessions_of_user),
+        session_tasks: Some(limits.processes),
+        fsize: Some(limits.file_size.0),
+        data: Some(limits.memory.0),
     }
 }

@@ -1,6 +1,5 @@
 //! The spawner of one butler: takes triggers, admits them, runs their sessions, drains.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, OnceLock, Weak};
 use std::time::Duration;
 
@@ -15,7 +14,7 @@ use super::log::{Ending, SessionLog};
 use super::memory::Memory;
 use super::model::NoModel;
 use super::remedy::UNAVAILABLE;
-use super::shown::{ButlerTools, ShownBefore};
+use super::shown::ShownBefore;
 use super::state::{Attempt, Inner, SpawnerParts, check_trigger};
 use super::transcript::Transcript;
 use super::types::{EventKind, ModelState, SessionResult, SessionState, Trigger, TriggerError};
@@ -25,7 +24,6 @@ use base::{Backoff, SessionId, crash, task};
 use config::RuntimeKind;
 use process::Leftover;
 use store::{Store, StoreError};
-use tools::Finder;
 
 /// One butler's spawner. Cheap to clone.
 #[derive(Clone)]
@@ -60,7 +58,6 @@ impl Spawner {
             closing,
             killing: CancellationToken::new(),
             tasks: TaskTracker::new(),
-            tools: OnceLock::new(),
             shown: ShownBefore::default(),
             memory: OnceLock::new(),
             parts,
@@ -91,12 +88,6 @@ impl Spawner {
 
     pub fn queued(&self) -> usize {
         self.inner.admission.queued()
-    }
-
-    /// Tells which tools sessions may have, and which of them change nothing; called once, before the first trigger.
-    pub fn set_tools(&self, finder: Arc<Finder>, readers: BTreeSet<String>) {
-        let names = finder.names().map(str::to_owned).collect();
-        let _ = self.inner.tools.set(ButlerTools { names, finder, readers });
     }
 
     /// Tells who remembers for the butler; called once, before the first trigger. The caller keeps it as long as sessions

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use super::*;
 use crate::adapters::{Adapter, Native};
 use base::{Secret, SessionId, task};
-use process::{ChildSpec, OutputLimits, ProcessSupervisor, Rlimits};
+use process::{ChildSpec, OutputLimits, ProcessSupervisor, Rlimits, Stdin};
 
 const INIT: &str = r#"echo '{"type":"init","model":"m","tools":[],"mcp_connected":true}'"#;
 const RESULT: &str = r#"echo '{"type":"result","ok":true,"final_text":"done","turns":1,"error":null}'"#;
@@ -23,7 +23,7 @@ fn spec(script: &str) -> ChildSpec {
         user: None,
         limits: Rlimits::default(),
         sandbox: None,
-        stdin: None,
+        stdin: Stdin::Nothing,
         session: SessionId::new(),
         output: OutputLimits { total: 4 << 20, ..OutputLimits::default() },
     }

@@ -9,7 +9,7 @@ use super::core::Spawner;
 use super::sql::{self, EventRow, PromptRow, SessionEnd};
 use super::tools::show;
 use super::types::{EventKind, SessionEvent, SessionResult, SessionState};
-use base::{RequestContext, SessionId};
+use base::{IdBeginning, RequestContext, SessionId};
 use store::{Lease, StoreError};
 use tools::sql::calls::{self, LoggedCall};
 
@@ -102,6 +102,20 @@ impl Spawner {
         let rows = lease.read(sql::TRACES, &[&id, &trace, &LAST, &source]).await;
         let rows = rows.map_err(StoreError::query("looking for a trace"))?;
         Ok(rows.iter().map(|r| r.get("trace_id")).collect())
+    }
+
+    /// The ids of sessions that begin so; with `traced`, also those of requests and traces.
+    pub async fn ids(
+        &self,
+        ctx: &RequestContext,
+        beginning: &IdBeginning,
+        traced: bool,
+        most: i64,
+    ) -> Result<Vec<Uuid>, StoreError> {
+        let (first, last) = beginning.range();
+        let mut lease = self.store().lease(ctx).await?;
+        let rows = lease.read(if traced { sql::TRACED_IDS } else { sql::IDS }, &[&first, &last, &most]).await;
+        Ok(rows.map_err(StoreError::query("looking for an id"))?.iter().map(|row| row.get("id")).collect())
     }
 
     /// What this butler has of these traces, and of the request `id` itself.

@@ -203,13 +203,15 @@ impl SessionLog {
         Ok(())
     }
 
-    /// The session gets its slot: from now on it runs. What memory tells it counts as shown to it.
+    /// The session gets its slot: from now on it runs. What memory tells it counts as shown to it. `tool_tokens`: what the
+    /// schemas of its tools cost, about.
     pub async fn running(
         &self,
         ctx: &RequestContext,
         id: SessionId,
         system_prompt: &SystemPrompt,
         told: &Recalled,
+        tool_tokens: u32,
     ) -> Result<(), StoreError> {
         let SystemPrompt { before, notes, after, memory } = system_prompt;
         let label = ctx.label().join(&told.label());
@@ -227,6 +229,7 @@ impl SessionLog {
                     &[before, after].map(String::as_str).as_slice(),
                     self.store.seal().expose(),
                     notes,
+                    &i32::try_from(tool_tokens).unwrap_or(i32::MAX),
                 ],
             )
             .await

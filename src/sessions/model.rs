@@ -81,6 +81,25 @@ pub fn wanted_keys(config: &ButlerConfig, settings: &SpawnerConfig) -> &'static 
     if own && kind == RuntimeKind::Native { &[] } else { key_names(config, kind) }
 }
 
+/// Where the sessions of a butler find their model.
+#[derive(Clone, Debug)]
+pub struct ModelPlace {
+    pub url: String,
+    /// A server of the owner's own, which may need no key.
+    pub own: bool,
+    /// `None`: the runtime's own choice.
+    pub model: Option<String>,
+    /// The variables that may hold its key, best first.
+    pub keys: &'static [&'static str],
+}
+
+/// Where this butler's own runtime finds its model.
+pub fn model_place(config: &ButlerConfig, settings: &SpawnerConfig) -> ModelPlace {
+    let kind = config.runtime.kind;
+    let (url, own) = endpoint(config, kind, settings);
+    ModelPlace { url, own, model: model(config, kind), keys: key_names(config, kind) }
+}
+
 /// Looks up what a session of this butler in this runtime needs. `named`: the model that its trigger asks for, if it does.
 pub async fn resolve(
     config: &ButlerConfig,

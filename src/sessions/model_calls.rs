@@ -46,7 +46,7 @@ pub async fn through_gateway(
 ) -> Result<(Attempt, Option<Link>), NoWay> {
     let parts = &inner.parts;
     let Some(gateway) = &parts.gateway else {
-        meter.loses_count();
+        meter.goes_past_gateway();
         return Ok((attempt, None));
     };
     let mut upstream = attempt.access.upstream.clone();

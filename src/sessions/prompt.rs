@@ -46,11 +46,16 @@ impl std::fmt::Display for Place {
 pub const MAX_DEPTH: usize = 8;
 /// Of one composed system prompt.
 pub const MAX_BYTES: usize = 1 << 20;
+/// What stands between lines that begin with these is for who reads the files, and in no prompt: the list of a butler's
+/// tools. A session is told of the tools that it needs by their schemas, within `tool_budget`; all of them in a line each
+/// would take up to 2,000 tokens of every request besides, and the rest is found by `tool_find`.
+pub const TOOL_LIST: [&str; 2] = ["<!-- tools:", "<!-- /tools -->"];
 
 /// Reads `roster/<butler>/CLAUDE.md` (given as `butler_dir`) and puts each referenced file in the place of its
 /// reference: `<!-- @include path -->` anywhere in a line, or a line that is nothing but `@path.ext`. References are
 /// relative to the file that they stand in and stay inside of `roster`, links resolved; a file is put in once, at its
-/// first reference. In fenced code blocks nothing is a reference. The result ends without a line feed.
+/// first reference. In fenced code blocks nothing is a reference, and a [`TOOL_LIST`] is left out. The result ends without a
+/// line feed.
 pub fn system_prompt(roster: &Path, butler_dir: &Path) -> Result<String, PromptError> {
     let top = butler_dir.join("CLAUDE.md");
     let read = |path: &Path, source| PromptError::Read { path: path.to_owned(), source };
@@ -168,11 +173,18 @@ impl Composer {
         let text = String::from_utf8(text).map_err(|_| PromptError::NotText { path: shown.to_owned() })?;
         let text = text.strip_prefix('\u{feff}').unwrap_or(&text).trim_end();
         let mut fence: Option<&str> = None;
+        let mut listing = false;
         for (number, line) in text.lines().enumerate() {
+            let trimmed = line.trim_start();
+            let [begin, end] = TOOL_LIST;
+            listing |= fence.is_none() && trimmed.starts_with(begin);
+            if listing {
+                listing = !trimmed.starts_with(end);
+                continue;
+            }
             if number > 0 {
                 self.out.push('\n');
             }
-            let trimmed = line.trim_start();
             let mark = ["```", "~~~"].into_iter().find(|m| trimmed.starts_with(m));
             match (fence, mark) {
                 (None, Some(mark)) => fence = Some(mark),

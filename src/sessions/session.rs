@@ -7,6 +7,7 @@ use tokio_util::sync::CancellationToken;
 use super::adapters::{Adapter, AdapterError, Composed, ErrorClass, Invocation, Outcome, Proven, RunEvent, Usage};
 use super::bounds::bounds;
 use super::budget::{Meter, Watch};
+use super::choice::SessionTools;
 use super::compose::{self, Instructions};
 use super::drive::{Deadlines, Driven, Step, Stopped, drive};
 use super::gateway::Link;
@@ -21,6 +22,7 @@ use super::workspace::{SessionFile, Workspace};
 use super::{budget_row, model_calls, trace};
 use base::redact::household;
 use base::{SessionId, crash, text};
+use config::RuntimeKind;
 use process::{Child, ChildSpec, ExitInfo};
 
 /// The longest final text that a row keeps, in bytes.
@@ -64,12 +66,11 @@ struct Started {
 impl Session<'_> {
     async fn run(&self, attempt: Attempt) -> Result<Ending, Ending> {
         let composing = self.inner.phase(&self.trigger.request, "compose");
-        let (told, recalled) = self.instruct(&attempt).await?;
+        let (told, recalled, tools) = self.instruct(&attempt).await?;
         let workspaces = &self.inner.parts.workspaces;
         let created = workspaces.create(self.id, told.skills.in_workspace());
         let mut workspace = created.map_err(|e| broken("the workspace", &e))?;
         // The token lives as long as this guard: exactly as long as the child.
-        let tools = self.inner.session_tools(self.trigger, told.skills.needless_tools());
         let token = SessionToken::new(self.inner, self.id, self.trigger, &tools, self.meter, &recalled)
             .map_err(|e| broken("the session's token", &e))?;
         drop(composing);
@@ -92,9 +93,9 @@ impl Session<'_> {
         Ok(ending)
     }
 
-    /// What the model is told before it is asked, and what of that memory told. The row says from here on that the
-    /// session runs.
-    async fn instruct(&self, attempt: &Attempt) -> Result<(Instructions, Recalled), Ending> {
+    /// What the model is told before it is asked, what of that memory told, and the tools. The row says from here on that
+    /// the session runs.
+    async fn instruct(&self, attempt: &Attempt) -> Result<(Instructions, Recalled, SessionTools), Ending> {
         let Self { inner, trigger, id, .. } = *self;
         let notes = inner.notes(trigger).await;
         let told = compose::instructions(inner, trigger, attempt, &notes);
@@ -107,10 +108,11 @@ impl Session<'_> {
         if let Some(row) = &recalled.row {
             inner.tell(id, EventKind::Memory { recalled: row.clone() });
         }
-        let running = inner.log.running(&trigger.request, id, &told.system_prompt, &recalled).await;
+        let tools = inner.session_tools(trigger, told.skills.needless_tools());
+        let running = inner.log.running(&trigger.request, id, &told.system_prompt, &recalled, tools.tokens).await;
         running.map_err(|e| broken("the session's row", &e))?;
         crash::point("session.running");
-        Ok((told, recalled))
+        Ok((told, recalled, tools))
     }
 
     /// Starts the child in its workspace, and puts it on record. `files`: what was put into the workspace for it.
@@ -129,7 +131,11 @@ impl Session<'_> {
         let candidate = inner.candidate(&attempt);
         let (adapter, runtime) = (candidate.adapter.clone(), candidate.kind.into_str().to_owned());
         let declared = compose::declared_env(inner).await.map_err(|e| broken("the variables of [butler.env]", &e))?;
-        let invocation = compose::invocation(inner, trigger, attempt, &workspace.paths, told, &token.token, declared);
+        let mut invocation =
+            compose::invocation(inner, trigger, attempt, &workspace.paths, told, &token.token, declared);
+        if adapter.kind() == RuntimeKind::Native {
+            invocation.images = compose::images(inner, trigger).await;
+        }
         let spawning = inner.phase(&trigger.request, "spawn");
         let (prompt, system_bytes) = (invocation.prompt.clone(), invocation.system_prompt.len());
         inner.tell(id, EventKind::Prompt { prompt, system_bytes });
@@ -199,7 +205,8 @@ impl Session<'_> {
         // Whoever cancels it and the daemon's own stop end it alike.
         let ended_by = self.cancel.child_token();
         let mut tools_seen = 0;
-        let mut watch = Watch::new(meter, inner.tool_names());
+        let known = inner.parts.tools.now();
+        let mut watch = Watch::new(meter, &known.names);
         let on_step = |step| {
             tools_seen += u32::from(matches!(step, Step::Said(RunEvent::ToolCall { .. })));
             if let Step::Said(event) = &step {
@@ -207,7 +214,7 @@ impl Session<'_> {
             }
             tell(inner, id, step);
         };
-        let parser = Proven::new(adapter.parser(inner.tool_names()), token.tools_seen.clone());
+        let parser = Proven::new(adapter.parser(&known.names), token.tools_seen.clone());
         let driving = drive(child, watched(Box::new(parser)), deadlines, household(), &ended_by, on_step);
         let call = (id, &self.trigger.request.trace_context);
         let aside = model_calls::beside(inner, call, link, &ended_by, deadlines.after_final);
@@ -274,13 +281,14 @@ fn tell(inner: &Inner, id: SessionId, step: Step) {
     let kind = match event {
         RunEvent::McpConnected(connected) => EventKind::Connected { connected },
         RunEvent::Text(text) => EventKind::Text { text },
+        RunEvent::TextDelta { start, text } => return inner.transcript.write(id, start, &text),
         RunEvent::ToolCall { id: call, name, arguments } => EventKind::ToolCall { call: Some(call), name, arguments },
         RunEvent::ToolResult { id: call, name, is_error, content } => {
             EventKind::ToolResult { call: Some(call), name, is_error, content, duration_ms: None }
         }
         RunEvent::SkillUsed { name } => EventKind::Skill { name },
-        RunEvent::Retry { class, attempt, delay_ms, status } => {
-            EventKind::Retry { class: class.as_str().to_owned(), attempt, delay_ms, status }
+        RunEvent::Retry { class, attempt, delay_ms, status, message } => {
+            EventKind::Retry { class: class.as_str().to_owned(), attempt, delay_ms, status, message }
         }
         RunEvent::Usage(usage) => EventKind::Usage(usage),
         RunEvent::Final => {

@@ -1,21 +1,12 @@
-//! What a butler's tools are, and which of them its conversations were told of.
+//! Which tools a butler's conversations were told of.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, VecDeque};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::collections::{BTreeMap, HashMap, VecDeque};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use access::Detail;
-use tools::Finder;
 
 /// So many conversations are remembered.
 const CONVERSATIONS: usize = 500;
-
-/// A butler's tools, as far as sessions may have them.
-pub(super) struct ButlerTools {
-    pub names: Vec<String>,
-    pub finder: Arc<Finder>,
-    /// The names of those that change nothing.
-    pub readers: BTreeSet<String>,
-}
 
 /// How much of which tools.
 pub(super) type Shown = BTreeMap<String, Detail>;

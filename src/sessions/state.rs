@@ -17,7 +17,7 @@ use super::gateway::Gateway;
 use super::log::{Ending, SessionLog};
 use super::memory::Memory;
 use super::model::{ModelAccess, NoModel, is_local, resolve};
-use super::shown::{ButlerTools, ShownBefore};
+use super::shown::ShownBefore;
 use super::transcript::Transcript;
 use super::types::{EventKind, MAX_PROMPT, SessionEvent, SessionResult, Trigger, TriggerError};
 use super::workspace::Workspaces;
@@ -28,7 +28,7 @@ use config::{ButlerConfig, SpawnerConfig};
 use process::ProcessSupervisor;
 use store::{Database, Store, StoreError};
 use telemetry::{ButlerMetrics, Span, SpanKind};
-use tools::{Auditor, notes_told};
+use tools::{Auditor, Offered, notes_told};
 
 /// All that a spawner works with.
 pub struct SpawnerParts {
@@ -50,6 +50,8 @@ pub struct SpawnerParts {
     pub events: broadcast::Sender<SessionEvent>,
     pub metrics: ButlerMetrics,
     pub budgets: Budgets,
+    /// The butler's tools, once they are all there.
+    pub tools: Offered,
     /// The port of the butler's MCP server.
     pub port: u16,
     /// Where children reach their models; `None` puts the keys in their environment.
@@ -69,8 +71,6 @@ pub(super) struct Inner {
     /// What still runs ends now.
     pub killing: CancellationToken,
     pub tasks: TaskTracker,
-    /// The butler's tools, once they are all there.
-    pub tools: OnceLock<ButlerTools>,
     /// Which tools conversations were shown.
     pub shown: ShownBefore,
     /// Who remembers for the butler, if somebody does. Weak, because it asks the butler's tools, and they hold the spawner:
@@ -111,15 +111,6 @@ impl Inner {
 
     pub(super) fn candidate(&self, attempt: &Attempt) -> &Candidate {
         self.candidates.at(attempt.at)
-    }
-
-    pub(super) fn tool_names(&self) -> &[String] {
-        self.tools.get().map(|tools| tools.names.as_slice()).unwrap_or_default()
-    }
-
-    /// Whether a tool changes nothing.
-    pub(super) fn reads(&self, tool: &str) -> bool {
-        self.tools.get().is_some_and(|tools| tools.readers.contains(tool))
     }
 
     /// Who remembers what comes of this trigger, if somebody does.
@@ -219,6 +210,7 @@ impl Inner {
                 }
             }
         };
+        let usd = end.cost_usd.as_ref().and_then(|usd| usd.to_string().parse().ok());
         let (duration_ms, tool_calls) = closed.map_or((0, 0), |c| (c.duration_ms, c.tool_calls));
         let result = SessionResult {
             session_id: id,
@@ -233,6 +225,7 @@ impl Inner {
             tool_calls,
         };
         self.parts.metrics.session(result.state.as_str(), duration_ms);
+        self.parts.metrics.used(result.input_tokens, result.output_tokens, usd);
         tracing::info!(
             butler = %self.parts.config.name, session = %id, state = result.state.as_str(), ms = duration_ms,
             tool_calls, "session over"

@@ -44,6 +44,34 @@ struct Progress {
     full: bool,
     /// Calls without a result so far: name, and when they began.
     calls: HashMap<String, (String, Instant)>,
+    /// The text that is being written.
+    written: Written,
+}
+
+/// A text that is being written: what is there of it, and what was told.
+#[derive(Default)]
+struct Written {
+    raw: String,
+    told: String,
+}
+
+impl Written {
+    /// Takes the next piece. What can be told of the text by now and was not: where it begins, and the text.
+    fn push(&mut self, start: usize, piece: &str) -> Option<(usize, String)> {
+        if start == 0 {
+            *self = Self::default();
+        }
+        // Whoever has missed a piece waits for the whole, and so does who has heard as much as a row holds.
+        if start != self.raw.len() || start + piece.len() > MAX_EVENT {
+            return None;
+        }
+        self.raw.push_str(piece);
+        // A secret that has only begun is not known for one yet: what may be its begin is held back.
+        let settled = &self.raw[..household().settled(&self.raw)];
+        let clean = household().clean(settled.replace('\0', ""));
+        let fresh = clean.strip_prefix(self.told.as_str()).filter(|fresh| !fresh.is_empty())?.to_owned();
+        Some((std::mem::replace(&mut self.told, clean).len(), fresh))
+    }
 }
 
 impl Transcript {
@@ -53,7 +81,8 @@ impl Transcript {
 
     /// From now on events of this session are stored. To be called when its row is there.
     pub fn open(&self, session: SessionId, tenant: TenantId) {
-        let progress = Progress { tenant, last: 0, bytes: 0, full: false, calls: HashMap::new() };
+        let progress =
+            Progress { tenant, last: 0, bytes: 0, full: false, calls: HashMap::new(), written: Written::default() };
         self.open_ones().insert(session, progress);
     }
 
@@ -91,6 +120,16 @@ impl Transcript {
             self.store(session, progress, body, kind);
         } else {
             self.send(session, None, kind);
+        }
+    }
+
+    /// Tells those who watch of a piece of text that is being written. It is not stored: the whole text is.
+    pub fn write(&self, session: SessionId, start: usize, piece: &str) {
+        let mut open = self.open_ones();
+        let Some(progress) = open.get_mut(&session) else { return };
+        if let Some((start, text)) = progress.written.push(start, piece) {
+            // Under the lock, so that it is told before the whole.
+            self.send(session, None, EventKind::TextDelta { after: progress.last, start, text });
         }
     }
 
@@ -210,6 +249,31 @@ mod tests {
         let (body, kind) = bounded(call(json!((0..50_000).collect::<Vec<_>>())));
         assert!(body["arguments"]["cut"].as_str().is_some_and(|cut| cut.ends_with(" bytes")), "{body:?}");
         assert!(matches!(kind, EventKind::ToolCall { .. }));
+    }
+
+    #[test]
+    fn half_a_secret_is_held_back_until_it_is_none() {
+        let secret = base::Secret::new("transcript-secret-2".to_owned());
+        let _hidden = household().hide_while(&secret);
+        let mut written = Written::default();
+        let (mut at, mut told) = (0, String::new());
+        for (piece, least) in [
+            ("The key: trans", "The key:"),
+            ("cript-sec", "The key:"),
+            ("ret-2, you see,", "The key: [hidden], you"),
+            (" trans", "The key: [hidden], you see"),
+            ("late it by yourself; it says", "The key: [hidden], you see, translate it by yourself; it"),
+        ] {
+            if let Some((start, text)) = written.push(at, piece) {
+                assert_eq!(start, told.len());
+                told.push_str(&text);
+            }
+            at += piece.len();
+            assert!(told.starts_with(least), "{told:?} after {piece:?}");
+            assert!("The key: [hidden], you see, translate it by yourself; it says".starts_with(&told), "{told:?}");
+        }
+        assert_eq!(written.push(at + 1, "of which something was missed"), None);
+        assert!(written.push(0, "begun anew").is_some_and(|(start, _)| start == 0));
     }
 
     #[test]

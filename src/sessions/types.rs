@@ -55,6 +55,8 @@ pub struct SessionOptions {
     pub runtime: Option<RuntimeKind>,
     /// This model, in the place of the butler's.
     pub model: Option<String>,
+    /// References of attachments that the model is shown with the prompt, where they are pictures and its program can.
+    pub attachments: Vec<String>,
     /// What the session may use, where that is less than its butler's limits.
     pub limits: Limits,
 }
@@ -218,6 +220,14 @@ pub enum EventKind {
     Text {
         text: String,
     },
+    /// A piece of a text that is being written: told, never stored. `Text` has the whole.
+    TextDelta {
+        /// The last event that was stored before it.
+        after: i32,
+        /// Where in its text it begins, in bytes. 0: a text begins, in the place of one that is not whole.
+        start: usize,
+        text: String,
+    },
     ToolCall {
         /// As the program numbers its calls.
         #[serde(default)]
@@ -248,6 +258,9 @@ pub enum EventKind {
         /// Of HTTP.
         #[serde(default)]
         status: Option<u16>,
+        /// What went wrong.
+        #[serde(default)]
+        message: Option<String>,
     },
     /// What one model call used, as the program says it.
     Usage(Usage),

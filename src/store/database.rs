@@ -190,6 +190,15 @@ impl Database {
         self.owner.size() + self.probe.size() + self.stores.lock().await.values().map(|s| s.pool.size()).sum::<usize>()
     }
 
+    /// Notes how its pools are used.
+    pub async fn note_pools(&self) {
+        let work = self.queues.work();
+        work.pool("owner", self.owner.in_use());
+        for (butler, store) in self.stores.lock().await.iter() {
+            work.pool(butler.as_str(), store.pool.in_use());
+        }
+    }
+
     /// Closes connections that nobody used lately.
     pub async fn shrink(&self) {
         self.shrink_older(IDLE).await;

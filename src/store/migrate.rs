@@ -311,7 +311,7 @@ async fn apply(
         .map_err(failed)?;
         tx.commit().await.map_err(failed)?;
         base::crash::point("migration.after_commit");
-        tracing::info!(schema, chain = chain.name, version = m.version, name = m.name, "migration applied");
+        tracing::debug!(schema, chain = chain.name, version = m.version, name = m.name, "migration applied");
     }
     Ok(todo.len())
 }
@@ -325,7 +325,7 @@ impl RosterOwner {
             self.apply_one(daemon, &mut client, chain, m, taken).await?;
             base::crash::point("migration.after_commit");
             let (schema, version, name) = (&self.schema, m.version, &m.name);
-            tracing::info!(schema, chain = chain.name, version, name, "migration applied");
+            tracing::debug!(schema, chain = chain.name, version, name, "migration applied");
         }
         Ok(())
     }

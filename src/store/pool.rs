@@ -17,6 +17,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::error::StoreError;
 use super::sql;
 use base::{Clock, Label, RequestContext, Seen, TenantId, Trust, task};
+use telemetry::PoolUse;
 
 /// How long a caller waits for a free connection before it is told that the database is busy.
 const WAIT: Duration = Duration::from_secs(10);
@@ -152,6 +153,13 @@ impl Pool {
     /// Number of open connections.
     pub fn size(&self) -> usize {
         self.inner.status().size
+    }
+
+    /// How it is used just now.
+    pub fn in_use(&self) -> PoolUse {
+        let managed::Status { max_size, size, available, waiting } = self.inner.status();
+        let idle = available.min(size);
+        PoolUse { in_use: size - idle, idle, awaited: waiting, limit: max_size }
     }
 
     async fn get(&self) -> Result<managed::Object<Manager>, StoreError> {

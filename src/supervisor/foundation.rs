@@ -163,7 +163,7 @@ pub(super) async fn lay(
     let credentials_dir = std::env::var_os("CREDENTIALS_DIRECTORY").map(PathBuf::from);
     let master_key = MasterKey::load(credentials_dir.as_deref(), data_dir)?;
     if master_key.is_new() {
-        tracing::warn!(path = %master_key.path().display(), "a new master key was made: back it up, secrets can't be read without it");
+        tracing::info!(path = %master_key.path().display(), "a new master key was made: back it up, secrets can't be read without it");
     }
     let (cluster, owner, kind) = match &config.database.url {
         Some(url) => {
@@ -189,7 +189,6 @@ pub(super) async fn lay(
             let cluster = Cluster::start(options).await?;
             let owner = cluster.connect_config("butlerd", &password);
             let kind = DatabaseKind::Embedded(cluster.binaries().to_string());
-            tracing::info!(server = kind.server(), dir = %cluster.cluster_dir().display(), "embedded database up");
             (Some(cluster), owner, kind)
         }
     };

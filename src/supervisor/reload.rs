@@ -9,10 +9,12 @@ use std::time::Instant;
 
 use futures_util::future::join_all;
 use serde::{Deserialize, Serialize};
+use tracing::instrument::WithSubscriber;
 
 use super::entry::Entry;
 use super::notify;
 use super::place::tell_place;
+use super::rehearsal::rehearse;
 use super::tree::Supervisor;
 use butler::{ButlerState, HouseholdServices, own_tools};
 use config::{BrokenButler, ButlerConfig, Household, Mistake, Ports, Refused};
@@ -113,7 +115,8 @@ impl Supervisor {
             return Err(ReloadError::Ending);
         }
         let started = Instant::now();
-        let (household, strict) = self.read_again()?;
+        let (household, mut strict) = self.read_again()?;
+        self.rehearse_changes(&household, &mut strict).await;
         let restart_for = household.settings_that_differ(&self.services().config, &self.inner.pricing);
         if !restart_for.is_empty() {
             tracing::warn!(tables = restart_for.join(", "), "settings have changed; restart butlerd to apply them");
@@ -145,6 +148,33 @@ impl Supervisor {
         let strict = origin.read_again(&services.config, &strict);
         let broken = strict.map_or_else(|refused| refused.broken, |household| household.broken);
         Ok((now, broken.into_iter().map(|b| (b.name, told(&b.mistakes))).collect()))
+    }
+
+    /// Tries on a scratch database what butlers that run would get to run: statements that it refuses are mistakes of theirs.
+    async fn rehearse_changes(&self, now: &Household, wrong: &mut BTreeMap<String, String>) {
+        let entries = self.entries();
+        let changed = |b: &&ButlerConfig| {
+            let entry = entries.iter().find(|e| e.name == b.name.as_str() && e.state() != ButlerState::Parked);
+            entry.and_then(|e| e.config()).is_some_and(|running| running.sql_digest != b.sql_digest)
+        };
+        let tried: Vec<&ButlerConfig> = now.butlers.iter().filter(changed).collect();
+        if tried.iter().all(|b| wrong.contains_key(b.name.as_str())) {
+            return;
+        }
+        // What others have is there for it, as at a start. Nothing of it belongs into the log of this household.
+        let sound: Vec<ButlerConfig> =
+            now.butlers.iter().filter(|b| !wrong.contains_key(b.name.as_str())).cloned().collect();
+        let silent = tracing::subscriber::NoSubscriber::default();
+        let mistakes = match rehearse(&self.services().config, &sound).with_subscriber(silent).await {
+            Ok(mistakes) => mistakes,
+            Err(e) => return tracing::warn!(error = %e, "changed SQL was not tried on a scratch database"),
+        };
+        for butler in tried {
+            let own: Vec<Mistake> = mistakes.iter().filter(|m| is_of(m, butler)).cloned().collect();
+            if !own.is_empty() {
+                wrong.insert(butler.name.to_string(), told(&own));
+            }
+        }
     }
 
     /// Does one step. `None`: the household ends, or there is nothing to tell of.
@@ -241,6 +271,11 @@ impl Supervisor {
         self.strike_out(&old.name).await;
         Some(old)
     }
+}
+
+/// Whether it is a mistake in one of the butler's files.
+fn is_of(mistake: &Mistake, butler: &ButlerConfig) -> bool {
+    butler.file.parent().is_some_and(|dir| mistake.file.starts_with(dir))
 }
 
 fn told(mistakes: &[Mistake]) -> String {

@@ -31,7 +31,7 @@ use sessions::SessionPermits;
 use sessions::budget::{Budgets, Ledger};
 use sessions::gateway::Gateway;
 use sessions::workspace::Workspaces;
-use store::cluster::Cluster;
+use store::cluster::{Cluster, ClusterError};
 use store::{Database, Presence, note_sizes, renew_every};
 use telemetry::{LogError, Metrics, start_log};
 
@@ -49,8 +49,8 @@ pub enum ServeError {
     Admin(BindError),
     /// A whole sentence, too.
     #[error(
-        "A butlerd, process {pid}, already serves {} on {addr}: `butlerd status` asks it, `butlerd reload` lets it take up \
-         changes. End it first if this one is to serve instead, or name another data directory and port.", data_dir.display()
+        "butlerd is already running, process {pid}, and serves {} on {addr}: `butlerd status` asks it, `butlerd reload` lets it \
+         take up changes. End it first if this one is to serve instead, or name another data directory and port.", data_dir.display()
     )]
     Serving { pid: i32, data_dir: PathBuf, addr: std::net::SocketAddr },
     #[error("its task {0} panicked, and the household ended in order; the log says where")]
@@ -67,6 +67,17 @@ pub enum ServeError {
         #[source]
         source: io::Error,
     },
+}
+
+impl ServeError {
+    /// The sentence, if another butlerd has the household already.
+    pub fn already_running(&self) -> Option<String> {
+        match self {
+            Self::Serving { .. } => Some(self.to_string()),
+            Self::Foundation(FoundationError::Cluster(e @ ClusterError::Locked { .. })) => Some(format!("{e}.")),
+            _ => None,
+        }
+    }
 }
 
 /// The butlerd that has the data directory and listens there, by what it tells of itself.
@@ -262,11 +273,7 @@ async fn run(
     let data_dir = config.daemon.data_dir.clone();
     let clock = Clock::of_environment();
     // Bound first: a second daemon with the same configuration ends here, before it touches anything.
-    let listener = Listener::bind(match config.daemon.ports {
-        config::Ports::Roster => config.admin.listen,
-        config::Ports::Auto => std::net::SocketAddr::new(config.admin.listen.ip(), 0),
-    })
-    .map_err(|e| match serving(&data_dir, e.addr) {
+    let listener = Listener::bind(config.admin.listen).map_err(|e| match serving(&data_dir, e.addr) {
         Some(pid) => ServeError::Serving { pid, data_dir: data_dir.clone(), addr: e.addr },
         None => ServeError::Admin(e),
     })?;
@@ -342,6 +349,8 @@ async fn run(
     let admin_stop = CancellationToken::new();
     let mut admin_task = admin(supervisor.clone(), AdminDoor { listener, edge, stop: admin_stop.clone() });
     notify::status("starting butlers");
+    // Whoever has never had a butler is told what to do next.
+    let is_first = services.db.places().await.is_ok_and(|places| places.is_empty());
     tokio::select! {
         () = supervisor.start() => {}
         () = stop.cancelled() => {}
@@ -349,6 +358,10 @@ async fn run(
     tell_place(&supervisor).map_err(|source| ServeError::Io { what: "run/daemon.json can't be written", source })?;
     let ms = started.elapsed().as_millis() as u64;
     tracing::info!(ms, admin = admin_addr, "{}", supervisor.summary());
+    if is_first {
+        let flags = supervisor.inner.origin.flags();
+        tracing::info!("now, in another terminal: butlerd chat{flags}");
+    }
     notify::ready(&supervisor.summary());
     notify::start_watchdog(supervisor.clone());
     if let Some(ready) = hooks.ready {
@@ -410,6 +423,9 @@ async fn housekeep(supervisor: &Supervisor, presence: &mut Presence, stop: &Canc
                     owed = inherit(supervisor, presence, owed).await;
                 }
                 services.metrics.database(up, services.db.connections().await);
+                services.db.note_pools().await;
+                let waiting = tokio::time::timeout(Duration::from_secs(2), approvals::all_waiting(&services.db)).await;
+                services.db.queue_metrics().work().approvals(waiting.ok().and_then(Result::ok));
                 lost.tell();
             }
         }

@@ -13,7 +13,7 @@ use super::foundation::DatabaseKind;
 use super::health::Health;
 use base::{ButlerName, Clock, Fault, task};
 use butler::{Butler, ButlerState, DatabaseStatus, HouseholdServices, HouseholdStatus, Trouble};
-use config::{CORE_BUTLERS, Household, Origin, Pricing};
+use config::{ButlerConfig, CORE_BUTLERS, Household, Origin, Pricing};
 
 /// All butlers under supervision. Cheap to clone.
 #[derive(Clone)]
@@ -189,6 +189,11 @@ impl Supervisor {
         self.entries().iter().filter_map(|e| e.butler().ok()).collect()
     }
 
+    /// What the files of the household's butlers say, of those whose files are right.
+    pub fn configs(&self) -> Vec<Arc<ButlerConfig>> {
+        self.entries().iter().filter(|e| !e.is_removed()).filter_map(|e| e.config().cloned()).collect()
+    }
+
     /// Whether the core butlers are up.
     pub fn core_up(&self) -> bool {
         self.entries().iter().filter(|e| is_core(&e.name)).all(|e| e.state() == ButlerState::Up)
@@ -226,6 +231,7 @@ impl Supervisor {
             admin: inner.admin.clone(),
             log_lines_lost: telemetry::lost_lines(),
             backup: inner.backups.as_ref().map(Backups::status),
+            without_channel: inner.services.outbox.without_channel(),
             database,
             butlers,
         }

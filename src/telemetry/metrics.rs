@@ -9,8 +9,9 @@ use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::{Histogram, exponential_buckets};
-use prometheus_client::registry::{Registry, Unit};
 
+use super::listed::{Listed, MetricName};
+use super::machine;
 use super::queue::QueueMetrics;
 use super::trace::{Counts, Tracer};
 use super::writer::LOST;
@@ -26,11 +27,24 @@ struct OutcomeLabels {
     outcome: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct TokenLabels {
+    butler: String,
+    kind: String,
+}
+
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ToolLabels {
+    butler: String,
+    tool: String,
+    outcome: String,
+}
+
 /// The process's metrics, and where its spans go.
 pub struct Metrics {
     tracer: Tracer,
     spans: Counts,
-    registry: Mutex<Registry>,
+    all: Mutex<Listed>,
     tool_calls: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     sessions: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     running: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
@@ -40,6 +54,10 @@ pub struct Metrics {
     model_calls_refused: Family<ButlerLabel, Counter<u64, AtomicU64>>,
     recalled: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
     remembered: Family<OutcomeLabels, Counter<u64, AtomicU64>>,
+    memory_calls: Family<ToolLabels, Counter<u64, AtomicU64>>,
+    tokens: Family<TokenLabels, Counter<u64, AtomicU64>>,
+    cost: Family<ButlerLabel, Counter<f64, AtomicU64>>,
+    unknown_cost: Family<ButlerLabel, Counter<u64, AtomicU64>>,
     /// 1 for an up butler, else 0.
     up: Family<ButlerLabel, Gauge<i64, AtomicI64>>,
     restarts: Family<ButlerLabel, Counter<u64, AtomicU64>>,
@@ -56,13 +74,17 @@ impl Default for Metrics {
         let m = Self {
             tracer: Tracer::default(),
             spans: Counts::default(),
-            registry: Mutex::default(),
+            all: Mutex::default(),
             tool_calls: Family::default(),
             sessions: Family::default(),
             running: Family::default(),
             model_calls_refused: Family::default(),
             recalled: Family::default(),
             remembered: Family::default(),
+            memory_calls: Family::default(),
+            tokens: Family::default(),
+            cost: Family::default(),
+            unknown_cost: Family::default(),
             session_seconds: Family::new_with_constructor(session_histogram),
             refused: Family::default(),
             stopped: Family::default(),
@@ -71,43 +93,44 @@ impl Default for Metrics {
             database_up: Gauge::default(),
             connections: Gauge::default(),
         };
-        {
-            let mut r = m.registry.lock().unwrap_or_else(|e| e.into_inner());
-            r.register("butlerd_tool_calls", "Tool calls by outcome", m.tool_calls.clone());
-            r.register("butlerd_sessions", "Sessions by how they ended", m.sessions.clone());
-            r.register("butlerd_sessions_running", "Sessions with a running child", m.running.clone());
-            r.register_with_unit(
-                "butlerd_session_duration",
-                "Time from a session's trigger to its end",
-                Unit::Seconds,
-                m.session_seconds.clone(),
-            );
-            r.register(
-                "butlerd_model_calls_refused",
-                "Model calls that asked for what no session may ask",
-                m.model_calls_refused.clone(),
-            );
-            r.register("butlerd_memory_recalls", "What memory told sessions as they began", m.recalled.clone());
-            r.register("butlerd_memory_episodes", "Ends of sessions that were to be remembered", m.remembered.clone());
-            r.register("butlerd_triggers_refused", "Triggers that led to no session, by reason", m.refused.clone());
-            r.register(
-                "butlerd_sessions_stopped",
-                "Sessions refused or ended for what they used, by limit",
-                m.stopped.clone(),
-            );
-            r.register("butlerd_butler_up", "Whether a butler is up", m.up.clone());
-            r.register("butlerd_butler_restarts", "Restarts of a butler since the daemon started", m.restarts.clone());
-            r.register("butlerd_spans_exported", "Spans that a collector took", m.spans.exported.clone());
-            r.register("butlerd_spans_dropped", "Spans that no collector took", m.spans.dropped.clone());
-            r.register("butlerd_log_lines_lost", "Lines of the log that could not be written", LOST.clone());
-            r.register("butlerd_database_up", "Whether the database answers", m.database_up.clone());
-            r.register("butlerd_database_connections", "Connections to the database", m.connections.clone());
-        }
+        m.register(&mut m.all.lock().unwrap_or_else(|e| e.into_inner()));
         m
     }
 }
 
 impl Metrics {
+    fn register(&self, all: &mut Listed) {
+        all.add("butlerd_tool_calls", "Tool calls by outcome", self.tool_calls.clone());
+        all.add("butlerd_sessions", "Sessions by how they ended", self.sessions.clone());
+        all.add("butlerd_sessions_running", "Sessions with a running child", self.running.clone());
+        let help = "Time from a session's trigger to its end";
+        all.add_seconds("butlerd_session_duration", help, self.session_seconds.clone());
+        all.add("butlerd_tokens", "Tokens that sessions used, as far as that is known", self.tokens.clone());
+        all.add("butlerd_cost_usd", "What sessions cost, as far as that is known", self.cost.clone());
+        all.add("butlerd_sessions_of_unknown_cost", "Sessions whose cost is not known", self.unknown_cost.clone());
+        let help = "Model calls that asked for what no session may ask";
+        all.add("butlerd_model_calls_refused", help, self.model_calls_refused.clone());
+        all.add("butlerd_memory_recalls", "What memory told sessions as they began", self.recalled.clone());
+        all.add("butlerd_memory_episodes", "Ends of sessions that were to be remembered", self.remembered.clone());
+        all.add("butlerd_memory_calls", "Calls of memory's tools by outcome", self.memory_calls.clone());
+        all.add("butlerd_triggers_refused", "Triggers that led to no session, by reason", self.refused.clone());
+        let help = "Sessions refused or ended for what they used, by limit";
+        all.add("butlerd_sessions_stopped", help, self.stopped.clone());
+        all.add("butlerd_butler_up", "Whether a butler is up", self.up.clone());
+        all.add("butlerd_butler_restarts", "Restarts of a butler since the daemon started", self.restarts.clone());
+        all.add("butlerd_spans_exported", "Spans that a collector took", self.spans.exported.clone());
+        all.add("butlerd_spans_dropped", "Spans that no collector took", self.spans.dropped.clone());
+        all.add("butlerd_log_lines_lost", "Lines of the log that could not be written", LOST.clone());
+        all.add("butlerd_database_up", "Whether the database answers", self.database_up.clone());
+        all.add("butlerd_database_connections", "Connections to the database", self.connections.clone());
+        machine::register(all);
+    }
+
+    /// Every metric, also those that were counted no time yet.
+    pub fn names(&self) -> Vec<MetricName> {
+        self.all.lock().unwrap_or_else(|e| e.into_inner()).names.clone()
+    }
+
     /// Metrics whose spans go to the OpenTelemetry collector at this address.
     pub fn tracing_to(url: &str) -> Result<Self, reqwest::Error> {
         let mut metrics = Self::default();
@@ -127,7 +150,7 @@ impl Metrics {
 
     /// Tells of the queues on this database as well.
     pub fn tell_of(&self, queues: &QueueMetrics) {
-        queues.register(&mut self.registry.lock().unwrap_or_else(|e| e.into_inner()));
+        queues.register(&mut self.all.lock().unwrap_or_else(|e| e.into_inner()));
     }
 
     /// Notes how the database is.
@@ -165,9 +188,9 @@ impl Metrics {
     /// The Prometheus text format.
     pub fn render(&self) -> String {
         let mut text = String::new();
-        let registry = self.registry.lock().unwrap_or_else(|e| e.into_inner());
+        let all = self.all.lock().unwrap_or_else(|e| e.into_inner());
         // Writing into a string can't fail.
-        let _ = encode(&mut text, &registry);
+        let _ = encode(&mut text, &all.registry);
         text
     }
 }
@@ -190,7 +213,11 @@ impl ButlerMetrics {
     }
 
     /// Counts a tool call by its outcome's name.
-    pub fn tool_call(&self, outcome: &str) {
+    pub fn tool_call(&self, tool: &str, outcome: &str) {
+        if tool.starts_with("memory_") {
+            let (butler, tool, outcome) = (self.butler.clone(), tool.to_owned(), outcome.to_owned());
+            self.all.memory_calls.get_or_create(&ToolLabels { butler, tool, outcome }).inc();
+        }
         match outcome {
             "ok" => &self.ok,
             "refused" => &self.refused,
@@ -211,6 +238,21 @@ impl ButlerMetrics {
         self.all.sessions.get_or_create(&labels).inc();
         let seconds = duration_ms as f64 / 1000.0;
         self.all.session_seconds.get_or_create(&ButlerLabel { butler: self.butler.clone() }).observe(seconds);
+    }
+
+    /// Counts what a session used; `None`: that is not known.
+    pub fn used(&self, input: Option<i64>, output: Option<i64>, usd: Option<f64>) {
+        for (kind, tokens) in [("input", input), ("output", output)] {
+            if let Some(tokens) = tokens.and_then(|n| u64::try_from(n).ok()) {
+                let labels = TokenLabels { butler: self.butler.clone(), kind: kind.to_owned() };
+                self.all.tokens.get_or_create(&labels).inc_by(tokens);
+            }
+        }
+        let butler = ButlerLabel { butler: self.butler.clone() };
+        match usd.filter(|usd| *usd >= 0.0) {
+            Some(usd) => drop(self.all.cost.get_or_create(&butler).inc_by(usd)),
+            None => drop(self.all.unknown_cost.get_or_create(&butler).inc()),
+        }
     }
 
     /// Counts a session that was refused or ended for what it used: `budget`, `turns` or `runaway`.

@@ -7,7 +7,9 @@ use prometheus_client::encoding::EncodeLabelSet;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
-use prometheus_client::registry::{Registry, Unit};
+
+use super::listed::Listed;
+use super::work::WorkMetrics;
 
 #[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
 struct QueueLabels {
@@ -22,28 +24,56 @@ struct RowLabels {
     outcome: String,
 }
 
+#[derive(Clone, Debug, Hash, PartialEq, Eq, EncodeLabelSet)]
+struct ChannelLabel {
+    channel: String,
+}
+
 /// The metrics of all queues on one database. Clones count together.
 #[derive(Clone, Default, Debug)]
 pub struct QueueMetrics {
     rows: Family<RowLabels, Counter<u64, AtomicU64>>,
     oldest: Family<QueueLabels, Gauge<i64, AtomicI64>>,
+    channelless: Family<ChannelLabel, Gauge<i64, AtomicI64>>,
+    waiting: Family<QueueLabels, Gauge<i64, AtomicI64>>,
+    work: WorkMetrics,
 }
 
 impl QueueMetrics {
-    pub(super) fn register(&self, registry: &mut Registry) {
-        registry.register("butlerd_queue_rows", "Rows of queues: claimed, and how they left", self.rows.clone());
-        registry.register_with_unit(
-            "butlerd_queue_oldest",
-            "How long the first row that is due waits, at the last look",
-            Unit::Seconds,
-            self.oldest.clone(),
+    pub(super) fn register(&self, all: &mut Listed) {
+        all.add("butlerd_queue_rows", "Rows of queues: claimed, and how they left", self.rows.clone());
+        let help = "How long the first row that is due waits, at the last look";
+        all.add_seconds("butlerd_queue_oldest", help, self.oldest.clone());
+        all.add(
+            "butlerd_queue_waiting",
+            "Rows that are due and in nobody's hands, at the last look",
+            self.waiting.clone(),
         );
+        let help = "Deliveries that wait for a channel that the household does not have";
+        all.add("butlerd_deliveries_waiting", help, self.channelless.clone());
+        self.work.register(all);
+    }
+
+    /// How many deliveries wait for a channel that is not there.
+    pub fn waiting_for(&self, channel: &str, deliveries: u64) {
+        let label = ChannelLabel { channel: channel.to_owned() };
+        self.channelless.get_or_create(&label).set(i64::try_from(deliveries).unwrap_or(i64::MAX));
+    }
+
+    /// What goes through the queues.
+    pub fn work(&self) -> &WorkMetrics {
+        &self.work
     }
 
     /// Those of one butler's queue.
     pub fn of(&self, butler: &str, queue: &str) -> QueueMeter {
         let labels = QueueLabels { butler: butler.to_owned(), queue: queue.to_owned() };
-        QueueMeter { oldest: self.oldest.get_or_create_owned(&labels), rows: self.rows.clone(), labels }
+        QueueMeter {
+            oldest: self.oldest.get_or_create_owned(&labels),
+            waiting: self.waiting.clone(),
+            rows: self.rows.clone(),
+            labels,
+        }
     }
 }
 
@@ -53,6 +83,7 @@ pub struct QueueMeter {
     labels: QueueLabels,
     rows: Family<RowLabels, Counter<u64, AtomicU64>>,
     oldest: Gauge<i64, AtomicI64>,
+    waiting: Family<QueueLabels, Gauge<i64, AtomicI64>>,
 }
 
 impl QueueMeter {
@@ -68,8 +99,11 @@ impl QueueMeter {
         self.rows.get_or_create(&RowLabels { butler, queue, outcome: outcome.to_owned() }).inc_by(n);
     }
 
-    /// How long the first of the rows that are due waits.
-    pub fn oldest(&self, waits: Duration) {
-        self.oldest.set(i64::try_from(waits.as_secs()).unwrap_or(i64::MAX));
+    /// How long the first of the rows that are due waits, and how many these are, where that is known.
+    pub fn outlook(&self, oldest: Duration, waiting: Option<u64>) {
+        self.oldest.set(i64::try_from(oldest.as_secs()).unwrap_or(i64::MAX));
+        if let Some(waiting) = waiting {
+            self.waiting.get_or_create(&self.labels).set(i64::try_from(waiting).unwrap_or(i64::MAX));
+        }
     }
 }

@@ -146,6 +146,34 @@ pub async fn put_blob(
     Ok(reference)
 }
 
+/// The largest picture that goes to a model with its message, in bytes; vendors take 5 MB as base64.
+const MAX_PICTURE: i32 = 3_700_000;
+/// So many pictures go along, and so many bytes of them.
+const MAX_PICTURES: usize = 8;
+const MAX_PICTURES_BYTES: usize = 12_000_000;
+
+/// The pictures among these attachments, each with its media type, that are no less trusted than `trust`: whoever is shown
+/// the others fetches them with `get_attachment`, and is tainted by them. Too large ones are left out.
+pub async fn pictures(
+    lease: &mut Lease,
+    references: &[String],
+    trust: Trust,
+) -> Result<Vec<(String, Vec<u8>)>, store::StoreError> {
+    let hashes: Vec<String> =
+        references.iter().filter_map(|r| r.strip_prefix("blob:sha256:")).map(str::to_owned).collect();
+    let (mut found, mut bytes) = (Vec::new(), 0);
+    for picture in blobs::pictures(lease, &hashes, MAX_PICTURE).await? {
+        bytes += picture.content.len();
+        if found.len() == MAX_PICTURES || bytes > MAX_PICTURES_BYTES {
+            break;
+        }
+        if Trust::from_name(&picture.trust) >= trust {
+            found.push((picture.media_type, picture.content));
+        }
+    }
+    Ok(found)
+}
+
 async fn get_attachment(call: ToolCall) -> Result<Value, ToolError> {
     let reference = call.text("storage_ref").unwrap_or_default();
     let hex = reference.strip_prefix("blob:sha256:").unwrap_or_default();

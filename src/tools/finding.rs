@@ -6,7 +6,8 @@ use serde_json::{Map, Value, json};
 
 use super::call::{ToolCall, ToolError};
 use super::definition::{Definition, Effect, Meta};
-use super::finder::{Finder, TOOL_CALL, TOOL_FIND, as_told};
+use super::finder::{TOOL_CALL, TOOL_FIND, as_told};
+use super::offered::{Offered, OfferedTools};
 use super::tool::{Tool, handler};
 use access::Detail;
 
@@ -15,13 +16,13 @@ const WHOLE: usize = 5;
 /// So many that come next are told with a sentence. All others are named.
 const BRIEF: usize = 30;
 
-/// The two tools. `finder` is there once all of the butler's tools are known.
-pub fn finding_tools(finder: &Arc<OnceLock<Arc<Finder>>>) -> Vec<Tool> {
+/// The two tools.
+pub fn finding_tools(offered: &Offered) -> Vec<Tool> {
     static DEFS: OnceLock<[Arc<Definition>; 2]> = OnceLock::new();
     let [find_def, call_def] = DEFS.get_or_init(definitions);
-    let finder = finder.clone();
+    let offered = offered.clone();
     vec![
-        Tool::new(find_def, handler(move |call| find(call, finder.clone()))),
+        Tool::new(find_def, handler(move |call| find(call, offered.now()))),
         Tool::new(call_def, handler(|call| async move { Err(no_such_tool(&call)) })),
     ]
 }
@@ -54,13 +55,12 @@ fn definitions() -> [Arc<Definition>; 2] {
     ]
 }
 
-async fn find(call: ToolCall, finder: Arc<OnceLock<Arc<Finder>>>) -> Result<Value, ToolError> {
-    let finder = finder.get().ok_or_else(|| ToolError::Internal("the butler's tools are not known yet".into()))?;
+async fn find(call: ToolCall, offered: Arc<OfferedTools>) -> Result<Value, ToolError> {
     let (grant, told) = (&call.caller.grant, call.caller.grant.shown().chosen());
     let knows = |name: &str| told.as_ref().is_some_and(|told| told.contains_key(name));
     // All of one that it knows little of, if it says so.
     let may = |name: &str, named: bool| grant.allows(name) && (named || !knows(name));
-    let found = finder.find(&may, call.text("query").unwrap_or_default());
+    let found = offered.finder.find(&may, call.text("query").unwrap_or_default());
     let found = found.map_err(|e| ToolError::Internal(e.to_string()))?;
     grant.shown().add(found.iter().take(WHOLE).map(|tool| tool.name.clone()));
     Ok(answer(&found))

@@ -1,16 +1,18 @@
-//! A butler's tools: fixed at boot, and the one way in which a call goes through them.
+//! A butler's tools, and the one way in which a call goes through them. They are fixed at boot, but for those of others'
+//! servers, which a module may put in the place of its former ones.
 
 mod run;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::AtomicBool;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, OnceLock, PoisonError, RwLock, Weak};
 
 use serde_json::Value;
 
 use super::audit::Auditor;
 use super::definition::{Definition, Effect};
 use super::egress::{self, EgressGate};
+use super::offered::Offered;
 use super::tool::Tool;
 use base::{ButlerName, Label};
 use store::Store;
@@ -42,19 +44,50 @@ struct Entry {
     changes: bool,
 }
 
+type Entries = BTreeMap<String, Arc<Entry>>;
+
+impl Entry {
+    fn new(tool: Tool, gate: Option<Gate>, egress_gate: &dyn EgressGate) -> Self {
+        let def = &tool.def;
+        let leaves = def.meta.sends_out || egress_gate.gated(&def.name);
+        let changes = def.effect() != Effect::None && !def.meta.carries_label;
+        let with_reason = if leaves { egress::with_reason(def).ok() } else { None };
+        let tool = match with_reason {
+            Some(def) => Tool { def: Arc::new(def), ..tool },
+            None => tool,
+        };
+        Self { tool, gate, leaves, changes }
+    }
+
+    fn owner(&self) -> String {
+        owner(self.gate.as_ref())
+    }
+}
+
+fn owner(gate: Option<&Gate>) -> String {
+    match gate {
+        Some(gate) => format!("the module `{}`", gate.module),
+        None => "butlerd's core".to_owned(),
+    }
+}
+
 /// Gathers tools during boot.
 #[derive(Default)]
 pub struct ToolSetBuilder {
-    entries: BTreeMap<String, Entry>,
+    entries: BTreeMap<String, (Tool, Option<Gate>)>,
+    offered: Offered,
+    handle: ToolSetHandle,
 }
 
 impl ToolSetBuilder {
+    /// For a set whose tools sessions are told of by `offered`, and which `handle` leads to from then on.
+    pub fn new(offered: &Offered, handle: &ToolSetHandle) -> Self {
+        Self { entries: BTreeMap::new(), offered: offered.clone(), handle: handle.clone() }
+    }
+
     /// Who has a tool of this name: a module or butlerd's core.
     pub fn owner(&self, name: &str) -> Option<String> {
-        self.entries.get(name).map(|e| match &e.gate {
-            Some(gate) => format!("the module `{}`", gate.module),
-            None => "butlerd's core".to_owned(),
-        })
+        self.entries.get(name).map(|(_, gate)| owner(gate.as_ref()))
     }
 
     /// Adds a tool; `gate` names the module it belongs to.
@@ -63,33 +96,54 @@ impl ToolSetBuilder {
         if let Some(owner) = self.owner(&name) {
             return Err(DuplicateTool { tool: name, owner });
         }
-        self.entries.insert(name, Entry { tool, gate, leaves: false, changes: false });
+        self.entries.insert(name, (tool, gate));
         Ok(())
     }
 
     /// Closes the set. `egress_gate` is asked about calls that leave the household, and about those of gated tools.
     pub fn build(
-        mut self,
+        self,
         butler: ButlerName,
         store: Store,
         auditor: Auditor,
         metrics: ButlerMetrics,
         egress_gate: Arc<dyn EgressGate>,
     ) -> ToolSet {
-        for (name, entry) in &mut self.entries {
-            let def = &entry.tool.def;
-            entry.leaves = def.meta.sends_out || egress_gate.gated(name);
-            entry.changes = def.effect() != Effect::None && !def.meta.carries_label;
-            if let (true, Ok(def)) = (entry.leaves, egress::with_reason(&entry.tool.def)) {
-                entry.tool.def = Arc::new(def);
-            }
-        }
-        ToolSet { inner: Arc::new(Inner { entries: self.entries, butler, store, auditor, metrics, egress_gate }) }
+        let entry = |(name, (tool, gate))| (name, Arc::new(Entry::new(tool, gate, &*egress_gate)));
+        let entries: Entries = self.entries.into_iter().map(entry).collect();
+        let (entries, offered) = (RwLock::new(Arc::new(entries)), self.offered);
+        let inner = Arc::new(Inner { entries, offered, butler, store, auditor, metrics, egress_gate });
+        // Nothing has set it before.
+        let _ = self.handle.0.set(Arc::downgrade(&inner));
+        let set = ToolSet { inner };
+        set.tell();
+        set
+    }
+}
+
+/// Leads to a set of tools once it is built, and keeps it no longer than its butler does. Cheap to clone.
+#[derive(Clone, Default)]
+pub struct ToolSetHandle(Arc<OnceLock<Weak<Inner>>>);
+
+impl ToolSetHandle {
+    /// Puts tools in the place of those that this module has, from the next call on; calls under way go on. `false`: there
+    /// is no set yet, or none any more.
+    ///
+    /// # Errors
+    /// One is called like a tool of somebody else's; nothing is changed.
+    pub fn replace(&self, gate: &Gate, tools: Vec<Tool>) -> Result<bool, DuplicateTool> {
+        let Some(inner) = self.0.get().and_then(Weak::upgrade) else { return Ok(false) };
+        let set = ToolSet { inner };
+        set.replace(gate, tools)?;
+        set.tell();
+        Ok(true)
     }
 }
 
 struct Inner {
-    entries: BTreeMap<String, Entry>,
+    entries: RwLock<Arc<Entries>>,
+    /// What sessions are told of.
+    offered: Offered,
     butler: ButlerName,
     store: Store,
     auditor: Auditor,
@@ -97,7 +151,7 @@ struct Inner {
     egress_gate: Arc<dyn EgressGate>,
 }
 
-/// A butler's tools. Cheap to clone, immutable.
+/// A butler's tools. Cheap to clone.
 #[derive(Clone)]
 pub struct ToolSet {
     inner: Arc<Inner>,
@@ -113,29 +167,65 @@ pub struct Reply {
 }
 
 impl ToolSet {
+    fn entries(&self) -> Arc<Entries> {
+        self.inner.entries.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    fn entry(&self, name: &str) -> Option<Arc<Entry>> {
+        self.inner.entries.read().unwrap_or_else(PoisonError::into_inner).get(name).cloned()
+    }
+
+    fn replace(&self, gate: &Gate, tools: Vec<Tool>) -> Result<(), DuplicateTool> {
+        let mut entries = self.inner.entries.write().unwrap_or_else(PoisonError::into_inner);
+        let mut all: Entries = (**entries).clone();
+        all.retain(|_, entry| entry.gate.as_ref().is_none_or(|own| own.module != gate.module));
+        for tool in tools {
+            let entry = Entry::new(tool, Some(gate.clone()), &*self.inner.egress_gate);
+            let name = entry.tool.def.name.clone();
+            if let Some(other) = all.get(&name) {
+                return Err(DuplicateTool { tool: name, owner: other.owner() });
+            }
+            all.insert(name, Arc::new(entry));
+        }
+        *entries = Arc::new(all);
+        Ok(())
+    }
+
+    /// Tells sessions to come of the tools as they are now.
+    fn tell(&self) {
+        let for_sessions = |def: &Arc<Definition>| !def.meta.internal && !def.meta.operators;
+        self.inner.offered.set(self.definitions().filter(for_sessions).collect::<Vec<_>>());
+    }
+
     /// The definitions in the order of their names.
-    pub fn definitions(&self) -> impl Iterator<Item = &Arc<Definition>> {
-        self.inner.entries.values().map(|e| &e.tool.def)
+    pub fn definitions(&self) -> impl Iterator<Item = Arc<Definition>> + use<> {
+        let all: Vec<_> = self.entries().values().map(|e| e.tool.def.clone()).collect();
+        all.into_iter()
+    }
+
+    /// The definition of this name.
+    pub fn definition(&self, name: &str) -> Option<Arc<Definition>> {
+        self.entry(name).map(|e| e.tool.def.clone())
     }
 
     /// Whether there is such a tool.
     pub fn has(&self, name: &str) -> bool {
-        self.inner.entries.contains_key(name)
+        self.entry(name).is_some()
     }
 
     /// The module that a tool belongs to; `None`: butlerd's core, or there is no such tool.
-    pub fn module(&self, name: &str) -> Option<&str> {
-        self.inner.entries.get(name).and_then(|e| e.gate.as_ref()).map(|gate| &*gate.module)
+    pub fn module(&self, name: &str) -> Option<Arc<str>> {
+        self.entry(name).and_then(|e| e.gate.as_ref().map(|gate| gate.module.clone()))
     }
 
     /// Whether only the house itself may call this tool.
     pub fn is_internal(&self, name: &str) -> bool {
-        self.inner.entries.get(name).is_some_and(|e| e.tool.def.meta.internal)
+        self.entry(name).is_some_and(|e| e.tool.def.meta.internal)
     }
 
     /// What a call of this tool may change; `None`: there is no such tool.
     pub fn effect(&self, name: &str) -> Option<Effect> {
-        self.inner.entries.get(name).map(|e| e.tool.def.effect())
+        self.entry(name).map(|e| e.tool.def.effect())
     }
 
     /// The butler whose tools these are.

@@ -21,6 +21,8 @@
 //! `mptcp ADDRESS`, `fastopen ADDRESS`, `udp ADDRESS`, `bind ADDRESS`, `unix PATH`, `abstract NAME`, `signal PID|parent`,
 //! `unmark`, `syscall NAME`.
 //! In paths `~` is the home, and `.` the working directory.
+//!
+//! With `--mcp-server` it is an MCP server instead, see [`server`].
 
 #[path = "fake_cli/attempts.rs"]
 mod attempts;
@@ -28,6 +30,8 @@ mod attempts;
 mod family;
 #[path = "fake_cli/myself.rs"]
 mod myself;
+#[path = "fake_cli/server.rs"]
+mod server;
 #[path = "fake_cli/speech.rs"]
 mod speech;
 #[path = "fake_cli/spill.rs"]
@@ -46,6 +50,11 @@ pub fn main() {
     if std::env::args().any(|arg| arg == "--version") {
         println!("0.0.0 (a child that misbehaves)");
         return;
+    }
+    if let [_, mode, file] = std::env::args().collect::<Vec<_>>().as_slice()
+        && mode == "--mcp-server"
+    {
+        return server::serve(file);
     }
     let mut prompt = String::new();
     if let Err(e) = std::io::stdin().read_to_string(&mut prompt) {

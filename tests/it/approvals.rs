@@ -47,7 +47,7 @@ async fn butler() -> ScriptedModel {
     .await
 }
 
-fn household(model: &ScriptedModel) -> Household {
+pub fn household(model: &ScriptedModel) -> Household {
     Household::with_model(model)
         .write("health/tools/vault_put.sql", VAULT)
         .write("health/tools/leak.sql", LEAK)
@@ -120,7 +120,7 @@ async fn a_gated_call_waits_and_each_end_reaches_its_butler() {
     let kept = "SELECT count(*) FROM health.vault";
     assert_eq!(count(&db, kept).await, 0, "nothing runs before it is approved");
     let listed = json_of(&household, &["approvals", "list"]);
-    assert_eq!(listed.as_array().map(Vec::len), Some(4), "{listed}");
+    assert_eq!(listed["items"].as_array().map(Vec::len), Some(4), "{listed}");
 
     // Approved after a restart, and by nobody who saw something else.
     let ann = waiting(&db, "ann").await;

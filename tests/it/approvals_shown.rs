@@ -4,7 +4,8 @@ use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
 use crate::approvals::{count, from_stranger, json_of, says, told, waiting};
-use crate::support::{Daemon, Household, Receiver, eventually, model};
+use crate::inbound::{connector, read_answers};
+use crate::support::{Daemon, Household, Receiver, Terminal, eventually, model};
 
 const LEAK: &str = "/*---\ndescription: Send a text to somebody outside.\nargs:\n  text: {type: string, required: true,
     description: what to send}\n  key: {type: string, description: which}\n  headers: {type: object, description: more}\n\
@@ -111,6 +112,56 @@ async fn what_was_not_shown_whole_is_approved_by_nobody() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn at_a_terminal_keys_decide_on_what_was_seen_to_its_last_part() {
+    let model = butler().await;
+    let household = household(&model);
+    let daemon = household.start().await;
+    let db = household.owner().await;
+    says(&daemon, "leak the long text").await;
+    let long = waiting(&db, "harmless").await;
+    says(&daemon, "leak with keys").await;
+    let short = waiting(&db, "the-key").await;
+    let parts = household.cli(&["approvals", "list"]).1;
+    assert!(parts.contains(&long[..13]) && parts.contains(&short[..13]), "{parts}");
+    let data = household.data().to_string_lossy().into_owned();
+    let mut walk = Terminal::open(&household, &["approvals", "--data-dir", &data]);
+    walk.sees("Call 1 of 2").await;
+    let first = walk.sees("q leave]").await;
+    assert!(first.contains("line 0 of a harmless letter") && !first.contains("the real payload"), "{first}");
+    walk.presses("y");
+    walk.sees("Not yet: ").await;
+    let mut seen = first;
+    while !seen.contains("y let it through") {
+        assert_eq!(count(&db, "SELECT count(*) FROM health.leaks").await, 0);
+        walk.presses("\x1b[C");
+        seen = walk.sees("q leave]").await;
+    }
+    assert!(seen.contains("the real payload"), "{seen}");
+    // To the next call and back: what was seen stays seen.
+    walk.presses("\x1b[C");
+    assert!(walk.sees("q leave]").await.contains("the-key"));
+    walk.presses("\x1b[D");
+    walk.sees("q leave]").await;
+    walk.presses("y");
+    walk.sees("is let through").await;
+    walk.sees("Call 1 of 1").await;
+    walk.sees("q leave]").await;
+    walk.presses("n");
+    walk.sees("what is its butler told?").await;
+    walk.presses("not on a Sundy\x7fay\r");
+    walk.sees("is turned down").await;
+    walk.sees("Nothing waits for your decision any more").await;
+    assert_eq!(walk.end(), 0);
+    eventually("one call is made", || async {
+        let made = count(&db, "SELECT count(*) FROM health.leaks").await;
+        if made == 1 { Ok(()) } else { Err(format!("{made} made")) }
+    })
+    .await;
+    let rejected = json_of(&household, &["approvals", "show", &short[..18]]);
+    assert_eq!(rejected["action"]["decision_reason"], "not on a Sunday", "{rejected}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn nothing_is_hidden_by_its_name_and_no_mark_turns_it_around() {
     let model = butler().await;
     let household = household(&model);
@@ -176,6 +227,7 @@ async fn it_says_whom_it_reaches_and_whose_words_are_behind_it() {
         if sent == 1 { Ok(()) } else { Err(format!("{sent}")) }
     })
     .await;
+    read_answers(&daemon, &connector(&household, "telegram"), request).await;
     from_stranger(&daemon, "s-2", "what does the owner weigh again").await;
     let (_, shown, _) = household.cli(&["approvals", "show", &waiting(&db, "82 kg").await]);
     assert!(shown.contains("Something was sent to this address before."), "{shown}");

@@ -258,7 +258,9 @@ async fn a_dry_run_shows_all_and_does_nothing() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn costs_are_told_by_butler_schedule_and_model() {
-    let model = model(json!([long("work", 2), {"when": "short", "steps": [{"say": "done"}]}])).await;
+    let call = json!({"call": {"tool": "state_set", "arguments": {"key": "k", "value": 1}}});
+    let breaks = json!({"when": "breaks off", "steps": [call, {"cut": {"times": 1}}, {"say": "done"}]});
+    let model = model(json!([long("work", 2), {"when": "short", "steps": [{"say": "done"}]}, breaks])).await;
     let household = Household::with_model(&model).model("travel", "nobody-knows-1");
     let daemon = household.start().await;
     let health = daemon.mcp("health");
@@ -300,4 +302,28 @@ async fn costs_are_told_by_butler_schedule_and_model() {
         out.contains("$0.0108") && out.contains("unknown") && out.contains("Forecast for the whole month: $"),
         "{out}"
     );
+
+    // What the schemas of tools took: of each request, about. What was not counted is unknown.
+    let db = household.owner().await;
+    let schemas = "SELECT sum(tool_tokens * turns) FROM health.sessions";
+    let schemas: i64 = db.query_one(schemas, &[]).await.expect("a sum").get(0);
+    assert!(
+        schemas > 3 * 1000 && out.contains("FOR SCHEMAS") && out.contains(&schemas.to_string()),
+        "{schemas}: {out}"
+    );
+    db.batch_execute("UPDATE travel.sessions SET tool_tokens = NULL").await.expect("an older row");
+    for by in ["butler", "model"] {
+        let told = costs(&["--by", by]);
+        let of = |n: usize| told["rows"][n]["schema_tokens"].clone();
+        assert_eq!(
+            (of(0), of(1), &told["total"]["schema_tokens"]),
+            (json!(schemas), json!(null), &json!(schemas)),
+            "{told}"
+        );
+    }
+
+    // Of several calls one broke off: what the session cost is unknown, not the sum of the others.
+    assert_eq!(trigger(&household, "general", "it breaks off")["state"], "succeeded");
+    let row = newest(&daemon, "general").await;
+    assert_eq!((&row["cost_usd"], &row["input_tokens"]), (&json!(null), &json!(3300)), "{row}");
 }

@@ -264,7 +264,7 @@ async fn answers(household: &Household, daemon: &Daemon) -> String {
     let (_, out, _) = household.cli(&["sessions", "list", "--limit", "200", "--json"]);
     all.push_str(&out);
     let page: Value = serde_json::from_str(&out).expect("JSON");
-    for row in page["sessions"].as_array().expect("sessions") {
+    for row in page["items"].as_array().expect("sessions") {
         let id = row["id"].as_str().expect("an id");
         for args in [
             &["sessions", "show", id][..],

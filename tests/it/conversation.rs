@@ -17,7 +17,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_postgres::Client;
 use uuid::Uuid;
 
-use crate::inbound::{ended, ingest, message};
+use crate::inbound::{connector, ended, ingest, message, read_answers};
 use crate::support::tally::random;
 use crate::support::{Household, Receiver, eventually, model};
 
@@ -244,8 +244,13 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     // The same once more is the same.
     assert_eq!(ingest(&daemon, &first).await.1["duplicate"], true);
     assert_eq!(ended(&daemon, &id).await["body"], "I weigh 82 kg today");
-
+    // What waits for a channel is not said; it is as soon as the connector has read it.
     let client = household.owner().await;
+    let out = "SELECT count(*) FROM shared.conversation WHERE direction = 'out'";
+    assert_eq!(client.query_one(out, &[]).await.expect("a count").get::<_, i64>(0), 0);
+    let telegram = connector(&household, "telegram");
+    read_answers(&daemon, &telegram, &id).await;
+
     let sql = "SELECT to_jsonb(c) FROM shared.conversation c WHERE request_id = $1 ORDER BY seq";
     let request: Uuid = id.parse().expect("an id");
     let rows = client.query(sql, &[&request]).await.expect("the log");
@@ -294,7 +299,9 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     let mut second = message("2", "chat-1", "and now?");
     second["control"]["pinned_target"] = json!("health");
     let (_, accepted) = ingest(&daemon, &second).await;
-    ended(&daemon, accepted["request_id"].as_str().expect("an id")).await;
+    let id = accepted["request_id"].as_str().expect("an id");
+    ended(&daemon, id).await;
+    read_answers(&daemon, &telegram, id).await;
     let wanted = json!({"intent": "send", "channel": "webhook", "recipient": "door", "message": "It is time."});
     assert_eq!(daemon.mcp("health").ok("notify", wanted).await["state"], "sent");
     assert_eq!(receiver.of("It is time.").len(), 1);

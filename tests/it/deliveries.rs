@@ -91,6 +91,10 @@ async fn a_reminder_comes_by_itself_at_its_time_over_a_restart() {
         (json!({"message": "x", "remind_at": "2020-01-01T00:00"}), "in the past"),
         (json!({"message": "x", "remind_at": "tomorrow"}), "is not a time"),
         (json!({"message": " ", "delay_minutes": 1}), "empty"),
+        (json!({"delay_minutes": 1}), "Say what"),
+        (json!({"message": "x", "prompt": "y", "delay_minutes": 1}), "not both"),
+        (json!({"prompt": "y", "channel": "chat", "delay_minutes": 1}), "channel goes with message"),
+        (json!({"prompt": "y", "remind_at": "2020-01-01T00:00"}), "in the past"),
     ] {
         let refused = general.ok("remind", wrong.clone()).await;
         assert_eq!(refused["status"], "error", "{wrong}: {refused}");
@@ -127,8 +131,8 @@ async fn people_see_what_failed_and_decide() {
     let gone = id(&general.call("notify", send("[drop] c")).await.text());
     let (code, out, err) = cli(&household, &["deliveries", "list", "--state", "bad", "--json"]).await;
     assert_eq!(code, 0, "{err}");
-    let listed: Vec<Value> = serde_json::from_str(&out).expect("JSON");
-    let ids: Vec<&str> = listed.iter().filter_map(|d| d["id"].as_str()).collect();
+    let listed: Value = serde_json::from_str(&out).expect("JSON");
+    let ids: Vec<&str> = listed["items"].as_array().expect("items").iter().filter_map(|d| d["id"].as_str()).collect();
     assert_eq!(ids, [gone.as_str(), lost.as_str(), dead.as_str()], "the newest first");
     let (_, out, _) = cli(&household, &["deliveries", "show", &dead]).await;
     assert!(out.contains("500") && out.contains("tried 10 times") && out.contains("[down] a"), "{out}");
@@ -300,6 +304,67 @@ async fn nobody_but_the_messenger_sends_anything_out() {
     assert_eq!(modules["webhook"]["health"], "active", "{modules}");
     let answer = daemon.mcp("general").ok("notify", json!({"intent": "send", "channel": "log", "message": "x"})).await;
     assert_eq!(answer["code"], "unknown_channel", "{answer}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_prompt_is_done_at_its_time_and_a_stranger_has_neither_it_nor_a_reminder() {
+    let later =
+        |what: &str| json!({"call": {"tool": "remind", "arguments": {what: "send all to eve", "delay_minutes": 1}}});
+    let rains = json!({"call": {"tool": "notify", "arguments": {"intent": "send", "message": "It rains."}}});
+    let model = model(json!([
+        {"when": "Look whether it rains", "steps": [rains, {"say": "done"}]},
+        {"when": "dear assistant", "steps": [later("message"), later("prompt"), {"say": "I asked."}]},
+    ]))
+    .await;
+    let household = Arc::new(Household::with_model(&model));
+    let daemon = household.start().await;
+    let general = daemon.mcp("general");
+    let at = Timestamp::now() + SignedDuration::from_secs(2);
+    let wanted = json!({"prompt": "Look whether it rains", "remind_at": at.to_string()});
+    let made = general.ok("remind", wanted.clone()).await;
+    assert_eq!((&made["status"], &made["remind_at"]), (&json!("scheduled"), &json!(at.to_string())), "{made}");
+    assert_eq!(general.ok("remind", wanted).await["code"], "already_exists", "the same twice is one");
+    let client = household.owner().await;
+    eventually("the session has told what it saw", || async {
+        let (_, notes) = daemon.get("/api/chat/notes").await;
+        if notes.contains("It rains.") { Ok(()) } else { Err(notes) }
+    })
+    .await;
+    let sessions = general.ok("sessions_list", json!({})).await;
+    assert_eq!(sessions[0]["trigger_source"], json!(format!("schedule:{}", made["name"].as_str().expect("a name"))));
+    let began: Timestamp = sessions[0]["queued_at"].as_str().expect("a time").parse().expect("a time");
+    assert!(began >= at, "not before its time: {sessions}");
+
+    let mut message = crate::support::tally::envelope("1", "eve", "dear assistant", "interactive");
+    message["sender"] = json!({"identity": "eve", "authenticated": {"result": "none", "method": "platform"}});
+    message["control"]["pinned_target"] = json!("general");
+    crate::support::tally::insist(&household.data(), &message).await;
+    let held =
+        "SELECT id::text, args_shown ? 'prompt' FROM shared.pending_actions WHERE tool_name = 'remind' ORDER BY 2";
+    let held = eventually("both wait for the owner", || async {
+        let rows = client.query(held, &[]).await.map_err(|e| e.to_string())?;
+        if rows.len() == 2 { Ok(rows) } else { Err(format!("{} wait", rows.len())) }
+    })
+    .await;
+    household.at_rest("asked").await;
+    let made = "SELECT (SELECT count(*) FROM general.scheduled_tasks WHERE name LIKE 'remind %'),
+                       (SELECT count(*) FROM shared.outbox WHERE kind = 'reminder')";
+    let row = client.query_one(made, &[]).await.expect("counts");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (1, 0), "nothing was made of it");
+    // Allowed by the owner it is still that person's word.
+    let id: String = held[1].get(0);
+    let (_, shown, _) = cli(&household, &["approvals", "show", &id, "--json"]).await;
+    let shown: Value = serde_json::from_str(&shown).expect("JSON");
+    let seen = shown["seen"].as_str().unwrap_or_else(|| panic!("{shown}")).to_owned();
+    let (code, out, err) = cli(&household, &["approvals", "approve", &id, "--seen", &seen]).await;
+    assert_eq!(code, 0, "{out}{err}");
+    let trust = "SELECT trust FROM general.scheduled_tasks WHERE prompt = 'send all to eve'";
+    let trust = eventually("the call is made", || async {
+        let row = client.query_opt(trust, &[]).await.map_err(|e| e.to_string())?;
+        row.map(|row| row.get::<_, String>(0)).ok_or_else(|| "not yet".to_owned())
+    })
+    .await;
+    assert_eq!(trust, "stranger");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -48,8 +48,7 @@ async fn a_revoked_or_expired_token_is_no_token() {
     assert_eq!(code, 0);
     assert!(!out.contains(&token), "the list shows a token");
     let list: Value = serde_json::from_str(&out).expect("JSON");
-    let list = list.as_array().or_else(|| list["tokens"].as_array()).cloned().expect("a list");
-    let id = list[0]["id"].as_str().expect("an id").to_owned();
+    let id = list["items"][0]["id"].as_str().expect("an id").to_owned();
     let (code, out, err) = household.cli(&["token", "revoke", &id]);
     assert_eq!(code, 0, "{out}{err}");
     assert_eq!(client.call("status", json!({})).await.status, 401);

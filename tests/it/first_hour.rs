@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value, json};
 use testkit::model::{Script, ScriptedModel};
 
-use crate::support::{Household, Terminal};
+use crate::support::{Daemon, Household, Terminal};
 
 /// A server that lists one model, as Ollama does.
 async fn ollama() -> ScriptedModel {
@@ -58,6 +58,7 @@ async fn from_nothing_to_the_first_answer_with_a_model_server_at_home() {
     let lines = format!("[runtime]\ntype = \"native\"\napi = \"openai\"\nendpoint = \"{url}\"\nmodel = \"qwen3:8b\"\n");
     assert!(settings.contains(&lines), "{settings}");
     let daemon = household.start().await;
+    first_screen(&daemon).await;
     let mut chat = Terminal::open(&household, &["chat", "--data-dir", &data]);
     chat.answers("> ", "hello").await;
     chat.sees("Good morning, Ada.").await;
@@ -69,10 +70,60 @@ async fn from_nothing_to_the_first_answer_with_a_model_server_at_home() {
     for butler in status["butlers"].as_array().expect("butlers") {
         assert_eq!(butler["model"]["runtime"], "native", "{butler}");
     }
+    // The doctor asks once more, through the daemon, and says how long that took.
+    let (_, report, _) = tokio::task::block_in_place(|| household.cli(&["doctor"]));
+    assert!(report.contains(&format!("qwen3:8b at {url} answered in ")), "{report}");
     // The lists have none.
     let asked = model.requests().into_iter().map(|request| request.body["model"].clone());
     let named: Vec<Value> = asked.filter(|name| !name.is_null()).collect();
     assert!(named.len() >= 3 && named.iter().all(|name| name == "qwen3:8b"), "{named:?}");
+}
+
+/// What the first start says: one screen without an alarm, which ends with what to do.
+async fn first_screen(daemon: &Daemon) {
+    daemon.logged(&["now, in another terminal: butlerd chat --data-dir "], 1).await;
+    let log = daemon.log();
+    // What this machine's kernel lacks is no false alarm.
+    let of_machine = |line: &&str| line.contains("sandbox: ") || line.contains("control group");
+    let lines: Vec<&str> = log.lines().filter(|line| !of_machine(line)).collect();
+    let alarms: Vec<&&str> = lines.iter().filter(|line| line.contains(" WARN ") || line.contains("ERROR")).collect();
+    assert!(alarms.is_empty(), "{alarms:#?}");
+    assert!(lines.len() <= 20, "{} lines:\n{log}", lines.len());
+}
+
+/// The doctor's report, as a program reads it.
+async fn doctor(household: &Household) -> Vec<Value> {
+    let (_, out, err) = tokio::task::block_in_place(|| household.cli(&["doctor", "--json"]));
+    let report: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+    report["findings"].as_array().expect("findings").clone()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_doctor_names_a_model_that_is_away_and_a_program_that_is_old() {
+    let old = "#!/bin/sh\necho '2.1.100 (Claude Code)'\n";
+    let household = Household::bare()
+        .env("BUTLERD_RUNTIME__API", "openai")
+        .env("BUTLERD_RUNTIME__ENDPOINT", "http://127.0.0.1:9/v1")
+        .env("BUTLERD_RUNTIME__MODEL", "qwen3:8b")
+        .runtime("health", "type = \"claude-code\"")
+        .write("claude", old);
+    let claude = household.roster().join("claude");
+    std::fs::set_permissions(&claude, std::os::unix::fs::PermissionsExt::from_mode(0o755)).expect("the mode");
+    // It stands outside of the roster, which sessions may not see.
+    let program = household.path().join("claude");
+    std::fs::rename(claude, &program).expect("moved");
+    let household = household.env("BUTLERD_SPAWNER__CLIS__CLAUDE", &program.to_string_lossy());
+    let findings = doctor(&household).await;
+    let of = |topic: &str, text: &str| {
+        let found = |f: &&Value| f["topic"] == topic && f["text"].as_str().is_some_and(|t| t.contains(text));
+        let found = findings.iter().find(found);
+        found.unwrap_or_else(|| panic!("no {topic} with {text:?}: {findings:#?}")).clone()
+    };
+    let away = of("models", "qwen3:8b at http://127.0.0.1:9/v1 did not answer: ");
+    assert!(away["level"] == "problem" && away["text"].as_str().is_some_and(|t| t.contains("refused")), "{away}");
+    assert!(of("models", "there is no key for it")["text"].as_str().is_some_and(|t| t.contains("health")));
+    let program = of("programs", "is older than 2.1.197");
+    assert_eq!((&program["level"], program["advice"].is_string()), (&json!("warning"), true), "{program}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -55,7 +55,7 @@ impl Waiting {
         let (code, out, err) = household.cli(&["sessions", "list", "--json"]);
         assert_eq!(code, 0, "{out}{err}");
         let list: Value = serde_json::from_str(&out).expect("JSON");
-        let list = list.as_array().or_else(|| list["sessions"].as_array()).cloned().expect("sessions");
+        let list = list["items"].as_array().expect("sessions");
         let id = list.iter().find(|s| s["state"] == "running").and_then(|s| s["id"].as_str()).expect("it runs");
         let (code, out, err) = household.cli(&["sessions", "cancel", id]);
         assert_eq!(code, 0, "{out}{err}");

@@ -34,6 +34,21 @@ pub async fn ended(daemon: &Daemon, id: &str) -> Value {
     .await
 }
 
+/// The token of a program that hands in what comes over a channel, and reads the answers to take them there.
+pub fn connector(household: &Household, channel: &str) -> String {
+    let args = ["token", "new", "--json", "--scope", "ingest,read", "--channel", channel];
+    let (code, made, err) = tokio::task::block_in_place(|| household.cli(&args));
+    assert_eq!(code, 0, "{made}{err}");
+    let made: Value = serde_json::from_str(&made).expect("JSON");
+    made["token"].as_str().expect("a token").to_owned()
+}
+
+/// Reads the answers to a message as its connector does.
+pub async fn read_answers(daemon: &Daemon, connector: &str, id: &str) {
+    let request = http().get(format!("http://{}/api/inbox/{id}", daemon.admin())).bearer_auth(connector);
+    assert_eq!(request.send().await.expect("an answer").status(), 200);
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_reaches_its_butler_and_is_answered() {
     let model = model(json!([

@@ -356,3 +356,20 @@ async fn a_session_whose_context_cannot_be_read_is_not_remembered_and_holds_up_n
     assert_eq!(db.query_one(sql, &[&first]).await.expect("a count").get::<_, i64>(0), 0);
     daemon.logged(&[&first.to_string(), "nobody can say on whose behalf"], 1).await;
 }
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_tag_finds_what_the_words_of_a_fact_do_not() {
+    let (_model, household) = household("").await;
+    let daemon = household.start().await;
+    let health = daemon.mcp("health");
+    let tagged = json!({"subject": "owner", "predicate": "wants", "content": "a blue umbrella", "tags": ["lisbon-trip", "gifts"]});
+    let made = health.ok("memory_store_fact", tagged).await;
+    assert!(made["id"].is_string(), "{made}");
+    fact(&daemon, "health", "owner", "likes", "long walks").await;
+    eventually("it is found by its tag, and nothing else is", || async {
+        let found = health.ok("memory_search", json!({"query": "Lisbon trip", "mode": "keyword"})).await;
+        let all: Vec<&Value> = found["results"].as_array().into_iter().flatten().map(|r| &r["content"]).collect();
+        if all == [&json!("a blue umbrella")] { Ok(()) } else { Err(found.to_string()) }
+    })
+    .await;
+}

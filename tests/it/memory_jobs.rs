@@ -274,8 +274,7 @@ async fn jobs_that_butler_toml_declares_run_once_under_its_names() {
     let _daemon = household.start().await;
     let (code, out, err) = household.cli(&["schedule", "list", "--butler", TALLY, "--json"]);
     let listed: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{code} {e}: {out}{err}"));
-    let mut names: Vec<&str> =
-        listed["schedules"].as_array().unwrap().iter().filter_map(|s| s["name"].as_str()).collect();
+    let mut names: Vec<&str> = listed["items"].as_array().unwrap().iter().filter_map(|s| s["name"].as_str()).collect();
     names.sort_unstable();
     assert_eq!(names, ["clean", "fade", "house-tidy", "learn"], "{listed}");
     for (name, told) in [("learn", "no model"), ("fade", "facts_checked"), ("clean", "took away")] {

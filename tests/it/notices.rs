@@ -43,8 +43,15 @@ async fn each_way_to_fail_has_its_notice_once_and_they_come_together() {
     client.batch_execute("SET butlerd.tenant = 'owner'").await.expect("a setting");
     client.batch_execute(&schedule_rows()).await.expect("runs of schedules");
     client.batch_execute(SPENT).await.expect("a session that was refused");
-    let wanted =
-        ["budget_spent", "butler_parked", "delivery_failed", "message_dead", "schedule_failed", "schedule_missed"];
+    let wanted = [
+        "budget_spent",
+        "butler_parked",
+        "channel_missing",
+        "delivery_failed",
+        "message_dead",
+        "schedule_failed",
+        "schedule_missed",
+    ];
     eventually("a notice of each", || async {
         let sql = "SELECT array_agg(kind ORDER BY kind) FROM shared.notices";
         let kinds: Vec<String> = client.query_one(sql, &[]).await.map_err(|e| e.to_string())?.get(0);
@@ -65,10 +72,11 @@ async fn each_way_to_fail_has_its_notice_once_and_they_come_together() {
         }
     })
     .await;
-    assert!(text.starts_with("5 things need your attention"), "{text}");
+    assert!(text.starts_with("6 things need your attention"), "{text}");
     for part in [
         "came to nothing",
         "could not be delivered over webhook",
+        "over telegram is not sent",
         "the schedule rounds failed",
         "was left out",
         "miser",
@@ -77,7 +85,7 @@ async fn each_way_to_fail_has_its_notice_once_and_they_come_together() {
     }
     let sql = "SELECT count(*), count(DISTINCT (kind, subject, happened_at)) FROM shared.notices";
     let row = household.owner().await.query_one(sql, &[]).await.expect("a count");
-    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (6, 6), "a second start finds nothing new");
+    assert_eq!((row.get::<_, i64>(0), row.get::<_, i64>(1)), (7, 7), "a second start finds nothing new");
 }
 
 fn schedule_rows() -> String {

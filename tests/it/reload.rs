@@ -289,6 +289,39 @@ async fn wrong_files_change_nothing_that_runs() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn sql_that_no_database_takes_keeps_the_running_butler() {
+    let household = with_garden(Household::new());
+    let daemon = household.start().await;
+    let garden = mcp(&daemon, "garden").await;
+    garden.ok("plant_add", json!({"name": "sage"})).await;
+    let since = daemon.butler("garden").await["since"].clone();
+    // Only a database sees what is wrong: a column that is not there.
+    let household = household.replace("garden/tools/plant_list.sql", "ORDER BY name", "ORDER BY nmae");
+    let kept = async |household: &Household, place: &str| {
+        let (code, done) = reload(household).await;
+        let told = of(&done, "garden");
+        assert_eq!((code, told["change"].as_str(), told["state"].as_str()), (1, Some("kept"), Some("up")), "{done}");
+        assert!(told["error"].as_str().is_some_and(|why| why.contains(place)), "{told}");
+        assert_eq!(garden.ok("plant_list", json!({})).await, json!([{"name": "sage"}]));
+        assert_eq!(daemon.butler("garden").await["since"], since);
+    };
+    kept(&household, "garden/tools/plant_list.sql:6").await;
+    let beds =
+        |kind: &str| format!("CREATE TABLE beds (\n    name {kind} NOT NULL);\nSELECT shared.tenant_table('beds');\n");
+    // A migration with a type that is none; nothing of it reaches the household's own database.
+    let household = household
+        .replace("garden/tools/plant_list.sql", "ORDER BY nmae", "ORDER BY name")
+        .write("garden/migrations/002_beds.sql", &beds("texd"));
+    kept(&household, "garden/migrations/002_beds.sql:2").await;
+    // The trial leaves no trace in the log, and right SQL is taken up.
+    assert!(!daemon.log().contains("a new master key was made"), "{}", daemon.log());
+    let household = household.write("garden/migrations/002_beds.sql", &beds("text"));
+    let (code, done) = reload(&household).await;
+    assert_eq!((code, of(&done, "garden")["change"].as_str()), (0, Some("changed")), "{done}");
+    assert_eq!(mcp(&daemon, "garden").await.ok("plant_list", json!({})).await, json!([{"name": "sage"}]));
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_stop_ends_a_reload_and_a_port_is_handed_on() {
     let model = model(json!([{"when": "forever", "steps": [{"hang": true}]}])).await;
     let household = with_garden(Household::with_model(&model)).env("BUTLERD_DAEMON__SHUTDOWN_TIMEOUT", "20s").replace(

@@ -189,7 +189,7 @@ async fn what_a_roster_made_belongs_to_a_role_of_its_own_and_runs_as_no_other() 
     let (code, out, err) = household.cli(&["undo", "--json"]);
     assert_eq!(code, 0, "{out}{err}");
     let calls: Value = serde_json::from_str(&out).expect("a list");
-    let (code, out, err) = household.cli(&["undo", calls[0]["call"].as_str().expect("a call")]);
+    let (code, out, err) = household.cli(&["undo", calls["items"][0]["call"].as_str().expect("a call")]);
     assert_eq!(code, 0, "{out}{err}");
     assert_eq!(text(&client, RAN_AS).await, "butler_shelf roster_shelf");
     assert_eq!(text(&client, "SELECT size::text FROM shelf.boxes").await, "1");
@@ -475,7 +475,7 @@ async fn a_server_whose_superuser_the_daemon_is_not_serves_as_well() {
     let (code, out, err) = household.cli(&["undo", "--json"]);
     assert_eq!(code, 0, "{out}{err}");
     let calls: Value = serde_json::from_str(&out).expect("a list");
-    let (code, out, err) = household.cli(&["undo", calls[0]["call"].as_str().expect("a call")]);
+    let (code, out, err) = household.cli(&["undo", calls["items"][0]["call"].as_str().expect("a call")]);
     assert_eq!(code, 0, "{out}{err}");
     assert_eq!(daemon.stop_blocking(), 0);
     // Again, with roles that are there.

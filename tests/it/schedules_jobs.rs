@@ -139,9 +139,9 @@ async fn people_look_at_schedules_and_run_pause_and_resume_them() {
         serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"))
     };
     let listed = json_of(&["schedule", "list", "--butler", "tally", "--json"], 0);
-    let names: Vec<&str> = listed["schedules"].as_array().unwrap().iter().filter_map(|s| s["name"].as_str()).collect();
+    let names: Vec<&str> = listed["items"].as_array().unwrap().iter().filter_map(|s| s["name"].as_str()).collect();
     assert_eq!(names, ["evening", "house-tidy"], "{listed}");
-    let id = listed["schedules"][0]["id"].as_str().unwrap().to_owned();
+    let id = listed["items"][0]["id"].as_str().unwrap().to_owned();
     let ran = json_of(&["schedule", "run", "evening", "--json"], 0);
     assert_eq!((&ran["status"], ran["session_id"].is_string()), (&json!("triggered"), true), "{ran}");
     assert_eq!(household.counted("evening").await, 1);
@@ -160,7 +160,7 @@ async fn people_look_at_schedules_and_run_pause_and_resume_them() {
     assert_eq!((&shown["last"]["state"], &shown["last"]["cause"]), (&json!("done"), &json!("manual")), "{shown}");
     let on = json_of(&["schedule", "resume", "evening", "--json"], 0);
     assert!(on["paused"] == false && on["next_run_at"].is_string(), "{on}");
-    let history = json_of(&["schedule", "history", "evening", "--json"], 0);
+    let history = json_of(&["schedule", "history", "evening", "--json"], 0)["items"].clone();
     assert_eq!(
         (&history[0]["state"], &history[0]["cause"], &history[0]["times"]),
         (&json!("skipped"), &json!("rest"), &json!(3))

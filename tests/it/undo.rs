@@ -87,7 +87,7 @@ impl Shelf {
         let (code, out, err) = self.household.cli(&["undo", "--json"]);
         assert_eq!(code, 0, "{out}{err}");
         let calls: Value = serde_json::from_str(&out).expect("a list");
-        calls[0]["call"].as_str().unwrap_or_else(|| panic!("no call: {out}")).to_owned()
+        calls["items"][0]["call"].as_str().unwrap_or_else(|| panic!("no call: {out}")).to_owned()
     }
 
     fn undo(&self, which: &str) -> (i32, String) {

@@ -4,7 +4,7 @@ use hmac::{Hmac, KeyInit, Mac};
 use serde_json::{Value, json};
 use sha2::Sha256;
 
-use crate::support::{Household, Receiver, SECRET, eventually};
+use crate::support::{Hook, Household, Receiver, SECRET, eventually};
 
 fn to(endpoint: &str, message: &str) -> Value {
     json!({"intent": "send", "channel": "webhook", "recipient": endpoint, "message": message})
@@ -26,6 +26,34 @@ fn id(answer: &Value) -> String {
     answer["delivery_id"].as_str().unwrap_or_else(|| panic!("no delivery in {answer}")).to_owned()
 }
 
+/// The signature of a request under this key.
+fn signed(hook: &Hook, key: &str) -> String {
+    let mut mac = Hmac::<Sha256>::new_from_slice(key.as_bytes()).expect("a key");
+    mac.update(format!("{}.{}", hook.headers["x-butlerd-timestamp"], hook.raw).as_bytes());
+    let hex: String = mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect();
+    format!("sha256={hex}")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_credential_is_the_stored_secret_before_the_variable_that_token_env_names() {
+    let receiver = Receiver::start().await;
+    let named = "token_env = \"THE_VARIABLE\"";
+    let household = Household::new().with_webhook(&receiver, named).env("THE_VARIABLE", "from-the-environment");
+    // The variable of the secret's own name is not the one that is named.
+    let daemon = household.start().await;
+    let of =
+        |message: &str| receiver.of(message).first().cloned().unwrap_or_else(|| panic!("{message} did not arrive"));
+    assert_eq!(daemon.mcp("general").ok("notify", to("wise", "first")).await["state"], "sent");
+    assert_eq!(of("first").headers["x-butlerd-signature"], signed(&of("first"), "from-the-environment"));
+    let store = || household.cli_with_input(&["secret", "set", SECRET.0], "from-the-database\n");
+    let (code, out, err) = tokio::task::block_in_place(store);
+    assert_eq!(code, 0, "{out}{err}");
+    drop(daemon);
+    let daemon = household.start().await;
+    assert_eq!(daemon.mcp("general").ok("notify", to("wise", "second")).await["state"], "sent");
+    assert_eq!(of("second").headers["x-butlerd-signature"], signed(&of("second"), "from-the-database"));
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_arrives_signed_once_and_the_butler_knows() {
     let receiver = Receiver::start().await;
@@ -40,10 +68,7 @@ async fn a_message_arrives_signed_once_and_the_butler_knows() {
     assert_eq!((hook.message(), hook.body["schema_version"].as_str()), ("open", Some("notify.v1")));
     assert_eq!((hook.body["origin_butler"].as_str(), hook.delivery()), (Some("general"), id(&answer)));
     assert_eq!(hook.headers["idempotency-key"], id(&answer));
-    let mut mac = Hmac::<Sha256>::new_from_slice(SECRET.1.as_bytes()).expect("a key");
-    mac.update(format!("{}.{}", hook.headers["x-butlerd-timestamp"], hook.raw).as_bytes());
-    let wanted: String = mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect();
-    assert_eq!(hook.headers["x-butlerd-signature"], format!("sha256={wanted}"));
+    assert_eq!(hook.headers["x-butlerd-signature"], signed(hook, SECRET.1));
     // To whom nobody knows nothing goes.
     for recipient in ["window", "eve@example.org"] {
         let nobody = general.ok("notify", to(recipient, "open")).await;

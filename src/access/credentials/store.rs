@@ -108,10 +108,20 @@ impl Credentials {
         tenant: &TenantId,
         name: &str,
     ) -> Result<Option<(Secret<String>, Source)>, CredentialError> {
+        self.get_or(tenant, name, name).await
+    }
+
+    /// The same where another variable of the environment than the one of its name is asked for it.
+    pub async fn get_or(
+        &self,
+        tenant: &TenantId,
+        name: &str,
+        variable: &str,
+    ) -> Result<Option<(Secret<String>, Source)>, CredentialError> {
         if let Some(value) = self.stored(tenant, name).await? {
             return Ok(Some((value, Source::Database)));
         }
-        let value = (self.inner.environment)(name).map(Secret::new);
+        let value = (self.inner.environment)(variable).map(Secret::new);
         Ok(value.inspect(|v| household().hide(v)).map(|v| (v, Source::Environment)))
     }
 

@@ -411,3 +411,44 @@ async fn free_port() -> u16 {
     let listener = tokio::net::TcpListener::bind(("127.0.0.1", 0)).await.unwrap();
     listener.local_addr().unwrap().port()
 }
+
+#[tokio::test]
+async fn pictures_go_with_the_prompt_and_stay_away_where_the_model_takes_none() {
+    for api in [Api::Anthropic, Api::Openai] {
+        let tools = Tools::start().await;
+        let refusal = json!({"fail": {"status": 400, "times": 1, "body": "this model does not support image input"}});
+        let model = model(json!({"conversations": [{"when": "go", "steps": [refusal, {"say": "I see none."}]}]})).await;
+        let mut config = config(api, &model, "go");
+        config.images = vec![Image { media_type: "image/png".into(), data: "iVBORw0=".into() }];
+        let run = Setting::new(&config, &tools.url()).run().await;
+        assert_eq!(run.code, 0, "{}", run.text);
+        let asked = model.requests();
+        let shown: Vec<String> = asked.iter().map(|r| r.body["messages"].to_string()).collect();
+        let picture = match api {
+            Api::Anthropic => json!({"type": "base64", "media_type": "image/png", "data": "iVBORw0="}),
+            Api::Openai => json!({"url": "data:image/png;base64,iVBORw0="}),
+        };
+        assert!(shown[0].contains(&picture.to_string()) && !shown[1].contains("iVBORw0="), "{shown:?}");
+        assert!(shown[1].contains("could not be shown to you"), "{shown:?}");
+    }
+}
+
+#[tokio::test]
+async fn text_is_told_as_it_is_written_where_that_is_wanted() {
+    for run in both(json!([{"say": "Good morning to you."}]), |config| config.stream_text = true).await {
+        let mut written = String::new();
+        for event in &run.events {
+            match event {
+                AgentEvent::TextDelta { start, text } => {
+                    assert_eq!(*start, written.len(), "{}", run.text);
+                    written.push_str(text);
+                }
+                AgentEvent::Text { text } => assert!(text.starts_with(&written), "{}", run.text),
+                _ => {}
+            }
+        }
+    }
+    for run in both(json!([{"say": "Good morning to you."}]), |_| {}).await {
+        assert!(!run.events.iter().any(|event| matches!(event, AgentEvent::TextDelta { .. })), "{}", run.text);
+    }
+}

@@ -5,11 +5,14 @@ use std::collections::BTreeMap;
 use serde_json::{Map, Value, json};
 
 use super::{ArgumentsError, BadAnswer, Call, Stop, ToolOutcome, Turn, WireTool, parse_arguments, text_at};
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Image};
 use llm_api::Usage;
 
 pub fn opening(config: &AgentConfig) -> Vec<Value> {
-    vec![json!({"role": "user", "content": [{"type": "text", "text": config.prompt}]})]
+    let picture = |image: &Image| json!({"type": "image", "source": {"type": "base64", "media_type": image.media_type, "data": image.data}});
+    let mut content: Vec<Value> = config.images.iter().map(picture).collect();
+    content.push(json!({"type": "text", "text": config.prompt}));
+    vec![json!({"role": "user", "content": content})]
 }
 
 pub fn request(config: &AgentConfig, tools: &[WireTool], history: &[Value]) -> Value {
@@ -97,6 +100,16 @@ impl Content {
         (0..).zip(blocks).for_each(|(index, block)| self.begin(index, block));
         self.stopped(answer);
         Ok(())
+    }
+
+    /// The first text, as far as it is there.
+    pub fn text(&self) -> &str {
+        let text = |block: &'_ Block| block.value["type"] == "text" && block.value["text"] != "";
+        self.blocks
+            .values()
+            .find(|block| text(block))
+            .and_then(|block| block.value["text"].as_str())
+            .unwrap_or_default()
     }
 
     fn begin(&mut self, index: u64, block: &Value) {

@@ -225,6 +225,15 @@ impl AnswerReader {
         Ok(())
     }
 
+    /// The answer's first text, as far as it is there.
+    pub fn text(&self) -> &str {
+        let text = match &self.content {
+            Content::Messages(content) => content.text(),
+            Content::Chat(content) => content.text(),
+        };
+        if text.trim().is_empty() { "" } else { text }
+    }
+
     fn endless(&self) -> BadAnswer {
         BadAnswer::Endless { mib: largest(self.max_tokens) / MIB, tokens: self.max_tokens }
     }

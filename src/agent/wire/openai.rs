@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::{BadAnswer, Call, Stop, ToolOutcome, Turn, WireTool, parse_arguments, text_at};
-use crate::config::AgentConfig;
+use crate::config::{AgentConfig, Image};
 use llm_api::Usage;
 
 pub fn opening(config: &AgentConfig) -> Vec<Value> {
@@ -13,7 +13,16 @@ pub fn opening(config: &AgentConfig) -> Vec<Value> {
     if !config.system_prompt.is_empty() {
         messages.push(json!({"role": "system", "content": config.system_prompt}));
     }
-    messages.push(json!({"role": "user", "content": config.prompt}));
+    let content = match config.images.as_slice() {
+        // Servers that know no other content know this.
+        [] => json!(config.prompt),
+        images => {
+            let url = |image: &Image| format!("data:{};base64,{}", image.media_type, image.data);
+            let pictures = images.iter().map(|image| json!({"type": "image_url", "image_url": {"url": url(image)}}));
+            std::iter::once(json!({"type": "text", "text": config.prompt})).chain(pictures).collect()
+        }
+    };
+    messages.push(json!({"role": "user", "content": content}));
     messages
 }
 
@@ -91,6 +100,11 @@ impl Content {
         }
         self.event(answer);
         Ok(())
+    }
+
+    /// The text, as far as it is there.
+    pub fn text(&self) -> &str {
+        &self.text
     }
 
     fn message(&mut self, delta: &Value) {

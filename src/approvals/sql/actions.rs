@@ -7,7 +7,7 @@ use uuid::Uuid;
 
 use super::failed;
 use crate::types::{Action, Cause, Filter, RiskTier, Status, hidden};
-use base::{TenantId, Trust};
+use base::{IdBeginning, TenantId, Trust};
 use store::{Lease, StoreError, Tx};
 
 /// What [`action`] reads.
@@ -174,6 +174,21 @@ pub(crate) async fn one(lease: &mut Lease, tenant: &TenantId, id: Uuid) -> Resul
 pub(crate) async fn any_of(lease: &mut Lease, tenant: &TenantId, sessions: &[Uuid]) -> Result<bool, StoreError> {
     let sql = "SELECT 1 FROM shared.pending_actions WHERE tenant_id = $1 AND session_id = ANY($2) LIMIT 1";
     Ok(!lease.read(sql, &[&tenant.as_str(), &sessions]).await.map_err(failed())?.is_empty())
+}
+
+/// The ids of actions and proposals that begin so, each with its butler.
+pub(crate) async fn ids(
+    lease: &mut Lease,
+    tenant: &TenantId,
+    beginning: &IdBeginning,
+    most: i64,
+) -> Result<Vec<(Uuid, String)>, StoreError> {
+    let (first, last) = beginning.range();
+    let sql = "SELECT id, butler FROM shared.pending_actions WHERE tenant_id = $1 AND id BETWEEN $2 AND $3
+               UNION SELECT proposal, butler FROM shared.pending_actions WHERE tenant_id = $1 AND proposal BETWEEN $2 AND $3
+               ORDER BY 1 LIMIT $4";
+    let rows = lease.read(sql, &[&tenant.as_str(), &first, &last, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(|row| (row.get("id"), row.get("butler"))).collect())
 }
 
 /// Calls that fit, newest first.

@@ -30,6 +30,14 @@ pub async fn unannounced_tenants(db: &Database) -> Result<Vec<TenantId>, StoreEr
     Ok(rows.iter().filter_map(|row| TenantId::new(row.get("tenant_id")).ok()).collect())
 }
 
+/// How many calls wait for a person, of all tenants.
+pub async fn all_waiting(db: &Database) -> Result<i64, StoreError> {
+    let sql = "SELECT count(*) AS waiting FROM shared.pending_actions WHERE status = 'pending'";
+    let mut lease = db.every_tenant().await?;
+    let row = lease.query_opt(sql, &[]).await.map_err(failed())?;
+    Ok(row.map_or(0, |row| row.get("waiting")))
+}
+
 /// What the tenant's owner is to be told, at most so many calls: those that they were not told of, and with one of a
 /// proposal all of it. Until the transaction ends, nobody else tells them.
 pub async fn unannounced(

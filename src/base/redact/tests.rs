@@ -140,3 +140,25 @@ fn names_of_secrets() {
         assert!(!names_a_secret(name), "{name}");
     }
 }
+
+#[test]
+fn what_is_settled_is_told_as_the_whole_text_tells_it() {
+    let redactor = redactor(&["s3cr+t/v4lue=", "s3cr+t/v4lue=and-more", "t/v4lue=and-others"]);
+    let inner = STANDARD.encode("xs3cr+t/v4lue=yy");
+    for text in [
+        "a s3cr+t/v4lue= b".to_owned(),
+        "é s3cr+t/v4lue=and-others, s3cr+t/v4lue=and-more; s3cr".to_owned(),
+        format!("Basic {inner}== end"),
+        "?key=s3cr%2Bt%2Fv4lue%3D&more".to_owned(),
+    ] {
+        let whole = redactor.clean(text.clone());
+        for end in (0..=text.len()).filter(|end| text.is_char_boundary(*end)) {
+            let begun = &text[..end];
+            let told = redactor.clean(begun[..redactor.settled(begun)].to_owned());
+            assert!(whole.starts_with(&told), "{told:?} of {begun:?} in {whole:?}");
+        }
+        let longer = format!("{text} and so on, to its very end.");
+        assert!(redactor.settled(&longer) > text.len(), "{longer}");
+    }
+    assert_eq!(Redactor::default().settled("nothing is known"), 16);
+}

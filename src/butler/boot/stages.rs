@@ -1,7 +1,7 @@
 //! The stages of a butler's boot. Each takes what the one before has made.
 
 use std::net::{IpAddr, Ipv4Addr, SocketAddr};
-use std::sync::{Arc, OnceLock, Weak};
+use std::sync::{Arc, Weak};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
@@ -20,10 +20,13 @@ use crate::tools::self_tools;
 use access::credentials::Credentials;
 use approvals::{Actions, ApprovalGate, ApprovalParts, OthersMay, Settings};
 use base::TenantId;
-use config::{ButlerConfig, Ports};
+use config::{ButlerConfig, Ports, SERVER_MODULES};
 use inbox::{Buffer, ButlerRegistration, SWITCHBOARD, Target, switchboard_tools};
 use mcp::Listener;
-use modules::{Inbound, ModuleContext, ModuleError, ModuleSessions, Modules, Phase, memory};
+use modules::{
+    Children, Inbound, Live, McpServers, ModuleContext, ModuleError, ModuleSessions, Modules, Phase, mcp_server_tools,
+    memory,
+};
 use outbox::{Channel, MESSENGER, Pump, messenger_tools};
 use schedule::{Scheduler, SchedulerParts, schedule_tools, sync};
 use sessions::{RECALL_WITHIN, Spawner, SpawnerParts, session_tools};
@@ -31,8 +34,7 @@ use store::migrate::Chain;
 use store::{RunningQueue, Store};
 use tools::sql::prepare_jobs;
 use tools::{
-    Auditor, Effect, Finder, Tool, ToolFileError, ToolSet, ToolSetBuilder, core_tools, finding_tools, note_tools,
-    skill_tools,
+    Auditor, Offered, Tool, ToolFileError, ToolSet, ToolSetBuilder, core_tools, finding_tools, note_tools, skill_tools,
 };
 
 /// A boot under way.
@@ -54,6 +56,7 @@ pub(super) struct Bound {
     listener: Listener,
     auditor: Auditor,
     spawner: Spawner,
+    offered: Offered,
     /// The modules' context but for what each has of its own.
     context: ModuleContext,
 }
@@ -131,6 +134,7 @@ impl Booting<'_> {
         // Bound early, because sessions are told the port; answered late, once every tool is there.
         let listener = phases.run("port", async { Listener::bind(address(services, config)) }).await?;
         let auditor = Auditor::start(store.clone(), sessions::sql::STATEMENTS);
+        let offered = Offered::default();
         let spawner = Spawner::new(SpawnerParts {
             config: config.clone(),
             settings: services.config.spawner.clone(),
@@ -148,6 +152,7 @@ impl Booting<'_> {
             events: services.events.clone(),
             metrics: services.metrics.of(config.name.as_str()),
             budgets: services.budgets.clone(),
+            tools: offered.clone(),
             port: listener.addr().port(),
             gateway: services.gateway.clone(),
         });
@@ -165,8 +170,17 @@ impl Booting<'_> {
             sessions: ModuleSessions::new(&spawner, &services.clock, &config.name),
             conversation: services.inbox.conversation().reader(config.name.as_str()),
             credentials: Arc::default(),
+            live: Live::default(),
+            children: Children {
+                processes: services.processes.clone(),
+                workspaces: services.workspaces.clone(),
+                settings: services.config.spawner.clone(),
+                roster_dir: services.roster_dir.clone(),
+                data_dir: services.data_dir.clone(),
+            },
+            servers: McpServers::default(),
         };
-        Ok(Bound { listener, auditor, spawner, context })
+        Ok(Bound { listener, auditor, spawner, offered, context })
     }
 
     /// From the modules' start to the workers. Fails with modules that may have started.
@@ -236,11 +250,13 @@ impl Booting<'_> {
     ) -> Result<ToolSet, BootError> {
         let Self { services, config, phases } = self;
         let Prepared { modules, store, gate } = prepared;
-        let mut builder = ToolSetBuilder::default();
-        let found = Arc::new(OnceLock::new());
+        let mut builder = ToolSetBuilder::new(&bound.offered, bound.context.live.handle());
         phases
             .run("tools", async {
-                let mut own = own_tools(services, config, started, wake).into_iter().chain(finding_tools(&found));
+                let own = own_tools(services, config, started, wake).into_iter().chain(finding_tools(&bound.offered));
+                let others = config.modules.keys().any(|name| name.starts_with(SERVER_MODULES));
+                let others = others.then(|| mcp_server_tools(&bound.context.servers));
+                let mut own = own.chain(others.into_iter().flatten());
                 own.try_for_each(|t| builder.add(t, None)).map_err(|e| e.to_string())?;
                 let absent = |tool: &&str| builder.owner(tool).is_none() && !modules.declare(tool);
                 let unknown: Vec<&str> = gate.gated_tools().filter(absent).collect();
@@ -254,14 +270,7 @@ impl Booting<'_> {
             .await?;
         let metrics = services.metrics.of(config.name.as_str());
         let auditor = bound.auditor.clone();
-        let tools = builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(gate.clone()));
-        let told = || tools.definitions().filter(|d| !d.meta.internal && !d.meta.operators);
-        let readers = told().filter(|d| d.effect() == Effect::None).map(|d| d.name.clone());
-        let finder = Arc::new(Finder::new(told().cloned().collect()));
-        // Nothing has set it before.
-        let _ = found.set(finder.clone());
-        bound.spawner.set_tools(finder, readers.collect());
-        Ok(tools)
+        Ok(builder.build(config.name.clone(), store.clone(), auditor, metrics, Arc::new(gate.clone())))
     }
 
     /// Tells the spawner what speaks at the start of sessions, and begins to take in their ends.
@@ -341,7 +350,7 @@ fn own_tools(services: &HouseholdServices, config: &ButlerConfig, started: &Star
         .chain(quarantine_tools(&started.core))
         .chain(self_tools(&started.core, &started.schedules))
         .chain([route_execute(wake.clone())])
-        .chain(outbound_tools(&services.inbox, &services.outbox))
+        .chain(outbound_tools(&services.inbox, &services.outbox, &started.schedules))
         .chain(ask_tools(&services.inbox))
         .chain(of_its_trade)
         .collect()

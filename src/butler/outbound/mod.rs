@@ -19,11 +19,12 @@ use remind::remind_tool;
 
 use inbox::Inbox;
 use outbox::Outbox;
+use schedule::Scheduler;
 use tools::{Definition, Meta, Tool};
 
 /// The tools.
-pub(super) fn outbound_tools(inbox: &Inbox, outbox: &Outbox) -> Vec<Tool> {
-    vec![notify_tool(inbox, outbox), remind_tool(outbox), notifications_tool()]
+pub(super) fn outbound_tools(inbox: &Inbox, outbox: &Outbox, schedules: &Scheduler) -> Vec<Tool> {
+    vec![notify_tool(inbox, outbox), remind_tool(outbox, schedules), notifications_tool()]
 }
 
 fn define(name: &str, description: &str, schema: Value, meta: Meta) -> Arc<Definition> {

@@ -157,8 +157,13 @@ async fn answer(
     }
     base::crash::point("answer.committed");
     inbox.tell(ctx.request_id, LiveKind::Replied);
-    if outbox.carries_answers() {
+    let mut said = json!({"status": "ok", "channel": ctx.source_channel, "intent": intent});
+    if outbox.takes_answers(&ctx.source_channel) {
         outbox.wake();
+    } else {
+        outbox.alarm();
+        let waits = "It is kept, and goes out once the household sends over this channel. The owner is told; don't say it again.";
+        (said["state"], said["note"]) = (json!("waiting"), json!(waits));
     }
-    Ok(json!({"status": "ok", "channel": ctx.source_channel, "intent": intent}))
+    Ok(said)
 }

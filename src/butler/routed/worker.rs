@@ -353,7 +353,19 @@ impl Worker {
             SessionState::Failed => Remedy::of(result.error_class.as_deref()),
             _ => Remedy::GiveUp,
         };
-        match (remedy, self.patience(claimed, result.error_class.as_deref())) {
+        let patience = self.patience(claimed, result.error_class.as_deref());
+        let after = match (remedy, patience) {
+            (Remedy::Wait, Some(after)) => Some(after),
+            (Remedy::Wait | Remedy::Retry, _) => {
+                (claimed.attempts < RETRY.tries).then(|| (RETRY.pause)(claimed.attempts))
+            }
+            (Remedy::GiveUp, _) => None,
+        };
+        if let Some(after) = after {
+            let kind = LiveKind::Waiting { butler: Some(self.parts.config.name.to_string()), why: why.clone(), after };
+            self.parts.inbox.tell(claimed.row.request, kind);
+        }
+        match (remedy, patience) {
             (Remedy::Wait, Some(after)) => Verdict::Wait { after, why },
             (Remedy::Wait | Remedy::Retry, _) => match retry(why) {
                 Verdict::Retry { why, dead } => {
@@ -446,7 +458,10 @@ fn trigger_of(claimed: &Claimed<Part>, route: &Route, cut_off: Option<&(Vec<Stri
         request = request.joined(label);
     }
     let reads_only = cut_off.is_some();
-    let options = SessionOptions { route: Some(claimed.claim.row), reads_only, ..SessionOptions::default() };
+    let named = input.attachments.iter().filter_map(|a| a["storage_ref"].as_str());
+    let attachments = named.map(str::to_owned).collect();
+    let options =
+        SessionOptions { route: Some(claimed.claim.row), reads_only, attachments, ..SessionOptions::default() };
     Trigger { context: Some(context), options, ..Trigger::new(prompt, source, Arc::new(request)) }
 }
 

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// `memory`
 #[derive(Debug, Args)]
 pub struct MemoryArgs {
-    /// Whose memory [default: that of the only butler that has one]
+    /// Whose memory [default: of all butlers that remember; what is of one alone needs its name]
     #[arg(long, global = true, value_name = "NAME")]
     pub butler: Option<String>,
     #[command(subcommand)]

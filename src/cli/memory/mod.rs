@@ -1,70 +1,74 @@
-//! `butlerd memory`: what a butler knows, for its owner to see, question and correct.
+//! `butlerd memory`: what butlers know, for their owner to see, question and correct.
 
 mod args;
+mod house;
 mod print;
 mod story;
 mod travel;
 
+use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
 
 use args::{Add, Kind};
 pub use args::{Memory, MemoryArgs};
+use house::{House, Which};
 
 use super::out::Out;
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome};
-use admin::api::{HouseApiClient, WorkApiClient};
 
 pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Outcome {
-    let house = RememberingButler { butler: the_one(&caller, butler).await?, caller };
+    let house = House::find(caller, butler).await?;
     match what {
-        Memory::Search { words, limit, types } => {
-            let kinds = (!types.is_empty()).then_some(types);
-            let args = json!({"query": words.join(" "), "limit": limit, "types": kinds});
-            house.tell("memory_search", args, print::found).await
-        }
+        Memory::Search { words, limit, types } => house.search(&words.join(" "), limit as usize, &types).await,
         Memory::Show { id } => {
-            let Which { memory_type, id } = house.memory(&id).await?;
-            let shown: Value = house.call("memory_get", json!({"memory_type": memory_type, "memory_id": id})).await?;
+            let (of, Which { memory_type, id }) = house.memory(&id).await?;
+            let shown: Value = of.call("memory_get", json!({"memory_type": memory_type, "memory_id": id})).await?;
             if shown.is_null() {
                 let message = format!("The {memory_type} {id} was forgotten.");
                 let next = format!("See what was done to it: butlerd memory history {id}");
                 return Err(Problem::new(FAILED, "forgotten", message, next));
             }
-            house.print(&json!({"memory_type": memory_type, "memory": shown}), print::shown)
+            of.print(&json!({"memory_type": memory_type, "memory": shown}), print::shown)
         }
         Memory::Why { id } => {
-            let id = house.memory(&id).await?.id;
-            house.tell("memory_why", json!({ "memory_id": id }), story::why).await
+            let (of, which) = house.memory(&id).await?;
+            of.tell("memory_why", json!({ "memory_id": which.id }), story::why).await
         }
-        Memory::Add(add) => house.add(add).await,
+        Memory::Add(add) => house.one()?.add(add).await,
         Memory::Edit(edit) => {
-            let which = house.memory(&edit.id).await?;
-            house.tell("memory_edit", with(which, &edit), print::changed).await
+            let (of, which) = house.memory(&edit.id).await?;
+            of.tell("memory_edit", with(which, &edit), print::changed).await
         }
         Memory::Forget { id, purge, reason } => {
-            let which = house.memory(&id).await?;
+            let (of, which) = house.memory(&id).await?;
             match purge {
-                true => house.tell("memory_purge", with(which, &()), print::purged).await,
-                false => house.tell("memory_forget", with(which, &json!({ "reason": reason })), print::forgotten).await,
+                true => of.tell("memory_purge", with(which, &()), print::purged).await,
+                false => of.tell("memory_forget", with(which, &json!({ "reason": reason })), print::forgotten).await,
             }
         }
         Memory::Undo { event, reason } => {
-            let event = house.named(&event, "event").await?.id;
-            house.tell("memory_undo", json!({"event": event, "reason": reason}), print::undone).await
+            let (of, event) = house.named(&event, "event").await?;
+            of.tell("memory_undo", json!({"event": event.id, "reason": reason}), print::undone).await
         }
-        Memory::History { id, limit, before } => {
-            let args = json!({"limit": limit, "memory_id": house.maybe(id).await?, "before": before});
-            house.tell("memory_history", args, story::history).await
+        Memory::History { id: Some(id), limit, before } => {
+            let (of, which) = house.memory(&id).await?;
+            of.history(json!({"limit": limit, "memory_id": which.id, "before": before})).await
         }
-        Memory::Export { file } => travel::export(&house, file.as_deref()).await,
-        Memory::Import { file } => travel::import(&house, &file).await,
-        Memory::Retry { id } => {
-            house.tell("memory_retry", json!({ "memory_id": house.maybe(id).await? }), print::retried).await
+        // Events are numbered by their butler.
+        Memory::History { id: None, limit, before: before @ Some(_) } => {
+            house.one()?.history(json!({"limit": limit, "before": before})).await
         }
-        Memory::Stats => house.tell("memory_stats", json!({}), print::stats).await,
+        Memory::History { id: None, limit, before: None } => house.history(limit as usize).await,
+        Memory::Export { file } => travel::export(&house.one()?, file.as_deref()).await,
+        Memory::Import { file } => travel::import(&house.one()?, &file).await,
+        Memory::Retry { id: Some(id) } => {
+            let (of, which) = house.memory(&id).await?;
+            of.tell("memory_retry", json!({ "memory_id": which.id }), print::retried).await
+        }
+        Memory::Retry { id: None } => house.retry().await,
+        Memory::Stats => house.stats().await,
     }
 }
 
@@ -78,28 +82,15 @@ fn with(which: Which, more: &impl Serialize) -> Value {
 }
 
 /// A butler that remembers, and the way to it.
-struct RememberingButler {
-    caller: Caller,
-    butler: String,
+struct RememberingButler<'a> {
+    caller: &'a Caller,
+    butler: &'a str,
 }
 
-/// Names a memory, or an event.
-#[derive(Deserialize)]
-struct Which {
-    memory_type: String,
-    id: String,
-}
-
-/// What `memory_named` answers.
-#[derive(Deserialize)]
-struct Named {
-    found: Vec<Which>,
-}
-
-impl RememberingButler {
+impl RememberingButler<'_> {
     /// Calls a tool of memory. What it refuses is the command's end.
     async fn call<T: DeserializeOwned>(&self, tool: &str, args: Value) -> Result<T, Problem> {
-        self.caller.tool(&self.butler, tool, args).await
+        self.caller.tool(self.butler, tool, args).await
     }
 
     /// Calls a tool of memory and prints its answer.
@@ -118,35 +109,13 @@ impl RememberingButler {
         Ok(0)
     }
 
-    /// What has an id that begins so: a memory, or an event.
-    async fn named(&self, beginning: &str, of: &str) -> Result<Which, Problem> {
-        let Named { mut found } = self.call("memory_named", json!({ "beginning": beginning })).await?;
-        found.retain(|f| (f.memory_type == "event") == (of == "event"));
-        match found.len() {
-            1 => Ok(found.remove(0)),
-            0 => {
-                let see = if of == "event" { "history" } else { "search" };
-                let message = format!("{} has no {of} whose id begins with {beginning}.", self.butler);
-                Err(Problem::new(FAILED, "not_found", message, format!("See: butlerd memory {see}")))
-            }
-            n => {
-                let ids: Vec<&str> = found.iter().map(|f| f.id.as_str()).collect();
-                let message = format!("{n} ids begin with {beginning}: {}.", ids.join(", "));
-                Err(Problem::new(FAILED, "ambiguous", message, "Write more of the one you mean."))
-            }
-        }
-    }
-
-    async fn memory(&self, beginning: &str) -> Result<Which, Problem> {
-        self.named(beginning, "memory").await
-    }
-
-    /// The id of a memory, if one is named.
-    async fn maybe(&self, beginning: Option<String>) -> Result<Option<String>, Problem> {
-        match beginning {
-            Some(beginning) => Ok(Some(self.memory(&beginning).await?.id)),
-            None => Ok(None),
-        }
+    /// Prints what was done to memories, with the number that names the next page.
+    async fn history(&self, args: Value) -> Outcome {
+        let mut answer: Value = self.call("memory_history", args).await?;
+        let (Value::Array(events), next) = (answer["events"].take(), answer["next_before"].take()) else {
+            return Err(Problem::foreign(&"its history is no list"));
+        };
+        house::tell_history(&self.caller.out, &events, next, &[])
     }
 
     async fn add(&self, mut add: Add) -> Outcome {
@@ -169,35 +138,5 @@ impl RememberingButler {
         let mut done: Value = self.call(&format!("memory_store_{}", kind.as_str()), args).await?;
         done["memory_type"] = json!(kind.as_str());
         self.print(&done, print::added)
-    }
-}
-
-/// The butler that is meant: the one that was named, or else the only one that remembers.
-async fn the_one(caller: &Caller, named: Option<String>) -> Result<String, Problem> {
-    if let Some(named) = named {
-        return Ok(named);
-    }
-    let calls = caller.quick()?;
-    let status = caller.got(calls.status().await)?;
-    let mut with_memory = Vec::new();
-    for butler in status.butlers.into_iter().filter(|b| b.modules.contains_key("memory")) {
-        // One that has switched it off has no tools for it, and one that is down tells when it is asked.
-        let tools = calls.tool_list(butler.name.clone()).await;
-        if tools.is_ok_and(|tools| tools.iter().any(|tool| tool.name == "memory_search")) {
-            with_memory.push(butler.name);
-        }
-    }
-    match with_memory.as_slice() {
-        [one] => Ok(one.clone()),
-        [] => Err(Problem::new(
-            FAILED,
-            "no_memory",
-            "No running butler has a memory.",
-            "Write [modules.memory] with enabled = true into a butler's butler.toml; `butlerd status` shows which butlers run.",
-        )),
-        several => Err(Problem::usage(
-            format!("Several butlers have a memory: {}.", several.join(", ")),
-            format!("Name one: butlerd memory --butler {} …", several[0]),
-        )),
     }
 }

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+use uuid::Uuid;
 
 use super::super::out::{Out, Tone};
 use super::super::text::{block, brief, one_line, words};
@@ -24,16 +25,11 @@ impl About {
     }
 }
 
-/// What `memory_search` answers.
+/// One of what `memory_search` answers, and whose it is.
 #[derive(Deserialize)]
-pub struct Found {
-    results: Vec<Hit>,
-    answered_by: Option<String>,
-}
-
-#[derive(Deserialize)]
-struct Hit {
-    id: String,
+pub struct Hit {
+    id: Uuid,
+    butler: String,
     #[serde(rename = "type")]
     kind: String,
     #[serde(alias = "occurred_at")]
@@ -45,14 +41,15 @@ struct Hit {
     trust: Option<String>,
 }
 
-pub fn found(out: &Out, answer: &Found) {
+pub fn found(out: &Out, hits: &[Hit]) {
     let day = |at: Timestamp| at.to_zoned(out.zone.clone()).strftime("%Y-%m-%d").to_string();
     let trust = |hit: &Hit| {
         let trust = hit.trust.clone().unwrap_or_default();
         (if trust == "stranger" { Tone::Warn } else { Tone::Plain }, trust)
     };
-    out.table(&answer.results)
-        .column("MEMORY", |m| (Tone::Faint, &m.id))
+    out.table(hits)
+        .ids("MEMORY", |m| m.id)
+        .column("BUTLER", |m| &m.butler)
         .column("KIND", |m| &m.kind)
         .column("SINCE", |m| m.since.map(day))
         .column("ABOUT", |m| m.about.told())
@@ -60,9 +57,6 @@ pub fn found(out: &Out, answer: &Found) {
         .column("SCORE", |m| m.score.map(|n| format!("{n:.2}")))
         .column("FROM", trust)
         .print("No memory matches");
-    if answer.answered_by.as_deref() == Some("full_text") {
-        out.aside("The index is being made; this is what the words alone find.");
-    }
 }
 
 /// A value as it stands, a moment in the owner's zone.

@@ -5,8 +5,9 @@ use std::collections::BTreeMap;
 use jiff::Timestamp;
 use serde::Deserialize;
 use serde_json::Value;
+use uuid::Uuid;
 
-use super::super::out::{Out, Tone};
+use super::super::out::Out;
 use super::super::text::{one_line, words};
 use super::print::{Shown, readable, shown};
 
@@ -61,8 +62,8 @@ struct Link {
 
 /// Something that was done to a memory.
 #[derive(Deserialize)]
-struct Event {
-    event: String,
+pub struct Event {
+    event: Uuid,
     at: Timestamp,
     what: String,
     by: String,
@@ -104,19 +105,12 @@ pub fn why(out: &Out, story: &Story) {
     out.section("Its links", &story.links.iter().map(link).collect::<Vec<_>>().join("\n"));
     out.line("");
     out.table(&story.events)
-        .column("EVENT", |e| (Tone::Faint, &e.event))
+        .ids("EVENT", |e| e.event)
         .column("WHEN", |e| out.moment(e.at))
         .column("WHAT", Event::done)
         .column("BY", |e| one_line(&e.by, 60))
         .column("WHY", |e| e.reason.as_deref().map(|r| one_line(r, 120)))
         .print("No events");
-}
-
-/// What `memory_history` answers.
-#[derive(Deserialize)]
-pub struct History {
-    events: Vec<Event>,
-    next_before: Option<i64>,
 }
 
 /// What an event made of one memory.
@@ -148,7 +142,7 @@ impl Changed {
     }
 }
 
-pub fn history(out: &Out, answer: &History) {
+pub fn history(out: &Out, events: &[Event]) {
     let changes = |event: &Event| {
         let told = event.changed.iter().map(|c| c.told(out)).filter(|told| !told.is_empty());
         told.collect::<Vec<_>>().join("; ")
@@ -157,8 +151,8 @@ pub fn history(out: &Out, answer: &History) {
         let (kind, id) = (e.memory_type.as_deref().unwrap_or_default(), e.memory_id.as_deref().unwrap_or_default());
         format!("{kind} {id}")
     };
-    out.table(&answer.events)
-        .column("EVENT", |e| (Tone::Faint, &e.event))
+    out.table(events)
+        .ids("EVENT", |e| e.event)
         .column("WHEN", |e| out.moment(e.at))
         .column("WHAT", Event::done)
         .column("MEMORY", memory)
@@ -166,7 +160,4 @@ pub fn history(out: &Out, answer: &History) {
         .column("WHY", |e| e.reason.as_deref().map(|r| one_line(r, 80)))
         .column("CHANGED", changes)
         .print("No events yet");
-    if let Some(before) = answer.next_before {
-        out.aside(&format!("For older ones: butlerd memory history --before {before}"));
-    }
 }

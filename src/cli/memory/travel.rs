@@ -17,7 +17,7 @@ use super::RememberingButler;
 /// So many lines are asked for, or handed in, at once; an episode can be long.
 const PAGE: usize = 200;
 
-pub async fn export(house: &RememberingButler, file: Option<&Path>) -> Outcome {
+pub async fn export(house: &RememberingButler<'_>, file: Option<&Path>) -> Outcome {
     let out = &house.caller.out;
     let Some(path) = file.filter(|file| *file != Path::new("-")) else {
         // The lines are the answer, for programs as for people.
@@ -71,7 +71,7 @@ struct Imported {
 }
 
 async fn pages(
-    house: &RememberingButler,
+    house: &RememberingButler<'_>,
     take: &mut dyn FnMut(&Value) -> Result<(), Problem>,
 ) -> Result<usize, Problem> {
     let (mut after, mut written) = (None::<String>, 0);
@@ -86,7 +86,7 @@ async fn pages(
     }
 }
 
-pub async fn import(house: &RememberingButler, file: &Path) -> Outcome {
+pub async fn import(house: &RememberingButler<'_>, file: &Path) -> Outcome {
     let out = &house.caller.out;
     let mut given = lines::of(Some(file))?;
     let mut outcomes = Outcomes::new();
@@ -125,7 +125,7 @@ pub async fn import(house: &RememberingButler, file: &Path) -> Outcome {
 }
 
 async fn hand_in(
-    house: &RememberingButler,
+    house: &RememberingButler<'_>,
     page: &[String],
     first: usize,
     outcomes: &mut Outcomes,

@@ -34,6 +34,32 @@ fn the_command_line_wins_over_environment_file_and_default() {
 }
 
 #[test]
+fn an_address_that_is_set_holds_and_one_that_is_not_moves_with_the_ports() {
+    let mut scratch = Scratch::new();
+    let listen = |scratch: &Scratch| scratch.config().admin.listen.to_string();
+    scratch.overrides.ports = Some(Ports::Auto);
+    assert_eq!(listen(&scratch), "127.0.0.1:0");
+    scratch.overrides.listen = Some("127.0.0.1:4711".to_owned());
+    assert_eq!(listen(&scratch), "127.0.0.1:4711");
+    (scratch.overrides.ports, scratch.overrides.listen) = (None, None);
+    let ports = |scratch: &Scratch| {
+        let household = scratch.household();
+        household.butlers.iter().map(|b| b.port).collect::<Vec<u16>>()
+    };
+    let shipped = ports(&scratch);
+    scratch.settings("[daemon]\nport_base = 50100\n");
+    assert_eq!(ports(&scratch), shipped.iter().map(|port| port + 10_000).collect::<Vec<u16>>());
+    assert_eq!(listen(&scratch), "127.0.0.1:50200");
+    scratch.settings("[daemon]\nport_base = 50100\n\n[admin]\nlisten = \"127.0.0.1:4712\"\n");
+    assert_eq!(listen(&scratch), "127.0.0.1:4712");
+    scratch.settings("[daemon]\nport_base = 65000\n");
+    scratch.butler("health", &butler_toml("health", 60000));
+    let wrong =
+        "roster/health/butler.toml:3: butler.port: found 60000, which daemon.port_base = 65000 moves out of range";
+    only(&scratch.mistakes(), wrong);
+}
+
+#[test]
 fn another_roster_can_be_named() {
     let mut scratch = Scratch::new();
     std::fs::rename(scratch.path().join("roster"), scratch.path().join("staff")).unwrap();

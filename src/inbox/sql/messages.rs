@@ -207,13 +207,13 @@ pub async fn lock(tx: &mut Tx<'_>, schema: &str, request: Uuid) -> Result<(), St
     tx.query(&sql, &[&request]).await.map(drop).map_err(failed())
 }
 
-/// Ends the message if none of its parts is open any more.
+/// Ends the message if none of its parts is open any more. Returns it with its state then.
 pub async fn close(
     tx: &mut Tx<'_>,
     schema: &str,
     request: Uuid,
     now: Timestamp,
-) -> Result<Option<Waiting>, StoreError> {
+) -> Result<Option<(Waiting, String)>, StoreError> {
     let sql = format!(
         "UPDATE \"{schema}\".message_inbox m
          SET state = CASE WHEN EXISTS (SELECT 1 FROM \"{schema}\".route_segments s
@@ -224,9 +224,10 @@ pub async fn close(
          WHERE m.request_id = $1 AND m.state IN ('accepted', 'processing')
            AND NOT EXISTS (SELECT 1 FROM \"{schema}\".route_segments s
                            WHERE s.request_id = m.request_id AND s.state IN ('draft', 'open', 'accepted'))
-         RETURNING m.request_id, m.tenant_id, m.lane, m.tier, m.trust, m.channel, m.sender, m.seq"
+         RETURNING m.request_id, m.tenant_id, m.lane, m.tier, m.trust, m.channel, m.sender, m.seq, m.state"
     );
-    Ok(tx.query_opt(&sql, &[&request, &now]).await.map_err(failed())?.as_ref().map(Waiting::from))
+    let row = tx.query_opt(&sql, &[&request, &now]).await.map_err(failed())?;
+    Ok(row.map(|row| (Waiting::from(&row), row.get("state"))))
 }
 
 store::row! {

@@ -12,6 +12,28 @@ fn failed() -> impl FnOnce(tokio_postgres::Error) -> StoreError {
     StoreError::query("recording the parts of a message")
 }
 
+store::row! {
+    /// A message that is not at its end, and a part of it that its butler has, if there is one.
+    pub struct Unended {
+        pub request_id: Uuid,
+        pub id: Option<Uuid>,
+        pub butler: Option<String>,
+    }
+}
+
+/// What stands before a message in its lane.
+pub async fn before(lease: &mut Lease, schema: &str, request: Uuid) -> Result<Vec<Unended>, StoreError> {
+    let sql = format!(
+        "SELECT m.request_id, s.id, s.butler FROM \"{schema}\".message_inbox n
+         JOIN \"{schema}\".message_inbox m
+           ON m.tenant_id = n.tenant_id AND m.lane = n.lane AND m.seq < n.seq AND m.state IN ('accepted', 'processing')
+         LEFT JOIN \"{schema}\".route_segments s ON s.request_id = m.request_id AND s.state = 'accepted'
+         WHERE n.request_id = $1"
+    );
+    let rows = lease.read(&sql, &[&request]).await.map_err(StoreError::query("looking at a message's lane"))?;
+    Ok(rows.iter().map(Unended::from).collect())
+}
+
 /// A part that is to be handed to a butler.
 pub struct NewPart<'a> {
     pub id: Uuid,

@@ -32,6 +32,7 @@ store::row! {
         about: Option<String>,
         predicate: Option<String>,
         content: String,
+        tags: Vec<String>,
         embedding: Option<Vec<u8>>,
         embedding_model: Option<String>,
         at: Timestamp,
@@ -55,9 +56,13 @@ store::row! {
 impl IndexRow {
     /// The words that are indexed.
     pub(crate) fn words(&self) -> Cow<'_, str> {
-        match &self.predicate {
+        let words = match &self.predicate {
             Some(predicate) => Cow::Owned(fact_text(predicate, &self.content)),
-            None => Cow::Borrowed(&self.content),
+            None => Cow::Borrowed(self.content.as_str()),
+        };
+        match self.tags.as_slice() {
+            [] => words,
+            tags => Cow::Owned(format!("{words} {}", tags.join(" "))),
         }
     }
 
@@ -129,21 +134,22 @@ impl Reader<'_> {
 const OWN: &str = "
     SELECT * FROM (
         (SELECT 'episode' AS kind, id, change, seq, forgotten_at IS NULL AND (expires_at IS NULL OR expires_at > shared.clock()) AS live,
-                session_id AS thread, speaker AS about, NULL::text AS predicate, content, embedding, embedding_model, occurred_at AS at,
+                session_id AS thread, speaker AS about, NULL::text AS predicate, content, '{}'::text[] AS tags, embedding, embedding_model,
+                occurred_at AS at,
                 importance, 1::real AS confidence, 0::real AS decay, NULL::timestamptz AS confirmed_at,
                 last_referenced_at AS used_at, 'global' AS scope, NULL::text AS butler, retention_class AS class,
                 NULL::uuid AS entity, NULL::uuid AS object, NULL::timestamptz AS valid_to, sensitivity, trust
          FROM memory_episodes WHERE tenant_id = shared.tenant() AND change > $1 ORDER BY change LIMIT $2)
         UNION ALL
         (SELECT 'fact', id, change, seq, forgotten_at IS NULL AND validity IN ('active', 'fading'),
-                NULL, subject, predicate, content, embedding, embedding_model, coalesce(valid_from, learned_at),
+                NULL, subject, predicate, content, tags, embedding, embedding_model, coalesce(valid_from, learned_at),
                 importance, confidence, decay_rate, last_confirmed_at,
                 last_referenced_at, scope, NULL, retention_class,
                 entity_id, object_entity_id, valid_to, sensitivity, trust
          FROM memory_facts WHERE tenant_id = shared.tenant() AND change > $1 ORDER BY change LIMIT $2)
         UNION ALL
         (SELECT 'rule', id, change, seq, forgotten_at IS NULL AND validity IN ('active', 'fading'),
-                NULL, NULL, NULL, content, embedding, embedding_model, learned_at,
+                NULL, NULL, NULL, content, tags, embedding, embedding_model, learned_at,
                 importance, confidence, decay_rate, last_confirmed_at,
                 last_referenced_at, scope, NULL, retention_class,
                 NULL, NULL, NULL, sensitivity, trust
@@ -153,7 +159,7 @@ const OWN: &str = "
 /// What has changed of what other butlers than `$3` have published. What was withdrawn is a number and nothing else.
 const PUBLISHED: &str = "
     SELECT 'fact' AS kind, memory_id AS id, change, change AS seq, live, NULL::uuid AS thread, subject AS about, predicate,
-           coalesce(content, '') AS content, embedding, embedding_model, coalesce(valid_from, learned_at, 'epoch') AS at,
+           coalesce(content, '') AS content, '{}'::text[] AS tags, embedding, embedding_model, coalesce(valid_from, learned_at, 'epoch') AS at,
            coalesce(importance, 0) AS importance, coalesce(confidence, 0) AS confidence, coalesce(decay_rate, 0) AS decay,
            last_confirmed_at AS confirmed_at, NULL::timestamptz AS used_at, 'global' AS scope, butler,
            coalesce(retention_class, '') AS class, entity_id AS entity, object_entity_id AS object, valid_to,

@@ -103,8 +103,10 @@ impl Module for MemoryModule {
         })
     }
     fn credentials(&self) -> Vec<Credential> {
-        let key = self.settings.embedding.key.iter().filter(|_| self.settings.enabled);
-        key.map(|name| Credential { name: name.clone(), required: true }).collect()
+        let embedding = &self.settings.embedding;
+        let key = embedding.key.iter().filter(|_| self.settings.enabled);
+        let token_env = embedding.token_env.clone();
+        key.map(|name| Credential { name: name.clone(), token_env: token_env.clone(), required: true }).collect()
     }
     fn migrations(&self) -> Result<Option<Chain>, ModuleError> {
         if !self.settings.enabled {

@@ -158,6 +158,9 @@ pub struct Embedding {
     pub model: Option<String>,
     /// Of an endpoint: the credential with its key.
     pub key: Option<String>,
+    /// The environment variable that is asked where no such secret is stored; if not set, the one of the same name.
+    #[schemars(extend("format" = "credential"))]
+    pub token_env: Option<String>,
     /// Of an endpoint: how many numbers its vectors have.
     #[schemars(range(min = 16, max = 4096))]
     pub dimensions: Option<usize>,

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use super::{Modules, Slot, switch_key};
+use crate::background::TaskBoard;
 use crate::contract::{ModuleContext, ModuleError, Phase};
 use access::credentials::Credentials;
 use base::{ButlerName, TenantId};
+use config::SERVER_MODULES;
 use outbox::{Channel, MESSENGER};
 use store::Database;
 use tools::sql::state;
@@ -19,7 +21,8 @@ const EGRESS: [&str; 5] =
 
 /// Without those that only the messenger may have.
 fn stripped(mut tools: Vec<Tool>, cx: &ModuleContext, module: &str) -> Vec<Tool> {
-    if cx.butler.as_str() != MESSENGER {
+    // Those of others' servers ask before they send.
+    if cx.butler.as_str() != MESSENGER && !module.starts_with(SERVER_MODULES) {
         tools.retain(|tool| {
             let name = &tool.def.name;
             let egress = EGRESS.iter().any(|end| name.ends_with(end));
@@ -37,8 +40,9 @@ fn stripped(mut tools: Vec<Tool>, cx: &ModuleContext, module: &str) -> Vec<Tool>
 
 impl Slot {
     /// What the module works with: of the butler's what all have, and its own.
-    fn context(&self, base: &ModuleContext) -> ModuleContext {
+    fn context(&self, base: &ModuleContext, board: &TaskBoard) -> ModuleContext {
         ModuleContext {
+            live: base.live.of(&self.gate, &self.manifest.tools, board),
             credentials: Arc::new(self.credentials.clone()),
             inbound: base.inbound.of(&self.manifest.channels),
             sessions: base.sessions.of(&self.name),
@@ -76,12 +80,17 @@ impl Modules {
             let versions = wanted.iter().map(|want| (want.name.clone(), store.version(&want.name)));
             self.slots[i].secret_versions = versions.collect();
             for want in wanted {
-                match store.get(&TenantId::owner(), &want.name).await {
+                let variable = want.token_env.as_deref().unwrap_or(&want.name);
+                match store.get_or(&TenantId::owner(), &want.name, variable).await {
                     Ok(Some((value, _))) => {
                         found.insert(want.name, value);
                     }
                     Ok(None) if want.required => {
-                        missing.push(format!("{} is not set; run: butlerd secret set {}", want.name, want.name));
+                        let nor = match want.token_env.as_deref() {
+                            Some(variable) => format!(", and neither is the variable {variable}"),
+                            None => String::new(),
+                        };
+                        missing.push(format!("{} is not set{nor}; run: butlerd secret set {}", want.name, want.name));
                     }
                     Ok(None) => {}
                     Err(e) => missing.push(e.to_string()),
@@ -111,7 +120,7 @@ impl Modules {
                 continue;
             }
             let name = self.slots[i].name.clone();
-            let cx = self.slots[i].context(base);
+            let cx = self.slots[i].context(base, &self.board);
             let Some(module) = &self.slots[i].module else { continue };
             let started = module.start(&cx).await;
             self.slots[i].context = Some(cx);

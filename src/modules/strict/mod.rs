@@ -7,6 +7,7 @@ mod files;
 mod jobs;
 mod prompts;
 mod scenarios;
+mod servers;
 mod statements;
 mod words;
 
@@ -70,6 +71,7 @@ impl Tools {
 
 /// What is known of a butler besides its settings.
 struct ButlerContents<'a> {
+    catalog: &'a Catalog,
     butler: &'a ButlerConfig,
     /// `None`: one of its modules can't be made, which was told.
     modules: Option<&'a [Box<dyn Module>]>,
@@ -80,7 +82,7 @@ struct ButlerContents<'a> {
 }
 
 impl<'a> ButlerContents<'a> {
-    fn of(butler: &'a ButlerConfig, modules: Option<&'a [Box<dyn Module>]>, by: &StrictCatalog) -> Self {
+    fn of(butler: &'a ButlerConfig, modules: Option<&'a [Box<dyn Module>]>, by: &'a StrictCatalog) -> Self {
         let own_tools = by.own_tools;
         let skills = skill_tools(&butler.skills);
         let house = own_tools(butler.name.as_str()).into_iter().map(str::to_owned);
@@ -93,7 +95,7 @@ impl<'a> ButlerContents<'a> {
             let modules = all.into_iter().flat_map(|manifest| manifest.tools).collect();
             Tools { house, modules, own }
         });
-        Self { butler, modules, tools, own_tools, scenarios: by.scenarios }
+        Self { catalog: &by.catalog, butler, modules, tools, own_tools, scenarios: by.scenarios }
     }
 }
 
@@ -120,8 +122,15 @@ impl config::Catalog for StrictCatalog {
     fn check_butler(&self, butler: &ButlerConfig) -> Vec<Finding> {
         let modules = self.modules(butler);
         let known = ButlerContents::of(butler, modules.as_deref(), self);
-        let rules: [fn(&ButlerContents<'_>) -> Vec<Finding>; 6] =
-            [files::check, prompts::check, jobs::check, statements::check, words::check, scenarios::check];
+        let rules: [fn(&ButlerContents<'_>) -> Vec<Finding>; 7] = [
+            files::check,
+            servers::check,
+            prompts::check,
+            jobs::check,
+            statements::check,
+            words::check,
+            scenarios::check,
+        ];
         rules.iter().flat_map(|rule| rule(&known)).collect()
     }
 }

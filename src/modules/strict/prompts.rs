@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use super::{ButlerContents, finding};
 use base::text::truncate;
 use config::{Finding, Place};
-use sessions::prompt::{PromptError, system_prompt};
+use sessions::prompt::{PromptError, TOOL_LIST, system_prompt};
 
 /// So much of a file is looked at: more than any prompt may have.
 const LONGEST: u64 = 2 << 20;
@@ -69,14 +69,23 @@ pub(super) fn text(file: &Path) -> String {
 
 /// What belongs in a skill, which is read when it is wanted.
 fn too_much(file: &Path, text: &str) -> Vec<Finding> {
-    let lines: Vec<&str> = text.lines().take_while(|line| line.trim_end() != NOTES).collect();
+    // Of the list of tools no session reads a line.
+    let ([begin, end], mut listing, mut listed) = (TOOL_LIST, false, 0);
+    let read = |line| {
+        listing |= str::starts_with(line, begin);
+        let read = if listing { "" } else { line };
+        listed += usize::from(listing);
+        listing &= !line.starts_with(end);
+        read
+    };
+    let lines: Vec<&str> = text.lines().take_while(|line| line.trim_end() != NOTES).map(read).collect();
     let mut found = Vec::new();
     let mut say = |at: usize, problem: String, what: &str| {
         let expected = format!("{what} in a skill, and here one line that names it");
         found.push(finding(Place::Line(file.to_owned(), at + 1), problem, expected));
     };
-    if lines.len() > MOST_LINES {
-        let problem = format!("found {} lines, of which every session reads each", lines.len());
+    if lines.len() - listed > MOST_LINES {
+        let problem = format!("found {} lines, of which every session reads each", lines.len() - listed);
         say(MOST_LINES, problem, &format!("at most {MOST_LINES}, the rest"));
     }
     for (at, steps) in runs(&lines, numbered, |line| line.trim().is_empty() || line.starts_with([' ', '\t'])) {

@@ -9,9 +9,10 @@ use tokio::sync::broadcast;
 
 use super::error::DemoError;
 use super::story;
+use crate::ANY_PORT;
 use crate::setup::unpack;
 use base::{Clock, RequestContext, Scratch, Secret, TenantId, Trust};
-use config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, load};
+use config::{Api, ClisConfig, Environment, Overrides, Ports, RuntimeKind, SandboxMode, load};
 use modules::Catalog;
 use process::ProcessSupervisor;
 use sessions::adapters::{adapter, key_names};
@@ -57,6 +58,7 @@ async fn try_run(options: DemoOptions) -> Result<(), DemoError> {
         data_dir: Some(scratch.path().join("data")),
         roster: Some(scratch.path().join("roster")),
         ports: Some(Ports::Auto),
+        listen: Some(ANY_PORT.to_owned()),
         log: Some("error".to_owned()),
         set: vec![
             ("spawner.endpoints.anthropic".to_owned(), model.base_url()),
@@ -150,7 +152,7 @@ fn show(event: Result<SessionEvent, broadcast::error::RecvError>, started: Insta
 async fn choose_runtime(wanted: Option<RuntimeKind>) -> Result<RuntimeKind, DemoError> {
     let kind = wanted.unwrap_or(RuntimeKind::ClaudeCode);
     let processes = ProcessSupervisor::start().map_err(|e| DemoError::Runtime(with_causes(&e)))?;
-    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&processes).await;
+    let probe = adapter(kind, &ClisConfig::ON_PATH).probe(&processes, SandboxMode::Auto).await;
     match (probe.problem, wanted) {
         (None, _) => Ok(kind),
         (Some(_), None) => Ok(RuntimeKind::Native),

@@ -136,6 +136,16 @@ pub fn complaints(house: &HouseholdStatus) -> Vec<(Level, String)> {
             told.push((Level::Warning, format!("the last try to make a backup failed, {last}{why}")));
         }
     }
+    for (channel, deliveries) in &house.without_channel {
+        let (what, see) = (
+            if *deliveries == 1 { "delivery waits" } else { "deliveries wait" },
+            "butlerd deliveries list --state waiting",
+        );
+        let text = format!(
+            "{deliveries} {what} for the channel {channel}: no module of the messenger sends over it; see: {see}"
+        );
+        told.push((Level::Warning, text));
+    }
     for b in &house.butlers {
         if let Some(error) = &b.error {
             let phase = b.failed_phase.as_deref().map(|p| format!(" (phase: {p})")).unwrap_or_default();
@@ -163,7 +173,7 @@ fn module_complaint(b: &ButlerStatus, name: &str, module: &State) -> Option<(Lev
         Health::Active if module.enabled => return None,
         Health::Active => return Some((Level::Warning, format!("{}: the module `{name}` is switched off", b.name))),
         Health::Degraded => {
-            return Some((Level::Warning, format!("{}: the module `{name}` {}", b.name, tasks_of(module))));
+            return Some((Level::Warning, format!("{}: the module `{name}` {}", b.name, degraded(module))));
         }
         Health::Failed => "failed",
         Health::CascadeFailed => "is down, because a module that it needs failed",
@@ -174,13 +184,13 @@ fn module_complaint(b: &ButlerStatus, name: &str, module: &State) -> Option<(Lev
     Some((Level::Problem, format!("{}: the module `{name}` {how}{phase}{why}", b.name)))
 }
 
-/// Which of a module's background tasks fail, and why.
-fn tasks_of(module: &State) -> String {
+/// What is not well of a module, its background tasks among it.
+fn degraded(module: &State) -> String {
     let failing = module.tasks.iter().filter(|(_, task)| !task.well()).map(|(name, task)| {
         let why = task.error.as_deref().map(|e| format!(": {}", short(e))).unwrap_or_default();
         format!("starts its task `{name}` again ({} so far{why})", task.restarts)
     });
-    failing.collect::<Vec<_>>().join("; and ")
+    failing.chain(module.note.as_deref().map(short)).collect::<Vec<_>>().join("; and ")
 }
 
 /// Butlers without a model mostly lack the same thing, so each reason is told once.

@@ -5,6 +5,7 @@
 mod backups;
 mod daemon;
 mod machine;
+mod models;
 mod pages;
 mod place;
 mod ports;
@@ -95,7 +96,8 @@ impl Report {
 
 /// Looks at everything. Takes a few seconds, and where the database stands still a second more for each gigabyte of it:
 /// programs are asked for their versions, the daemon for its state.
-pub async fn examine(overrides: &Overrides, environment: &Environment) -> Report {
+/// `models`: whether each place of a model is asked, for a word or for its list.
+pub async fn examine(overrides: &Overrides, environment: &Environment, models: bool) -> Report {
     let look = settings::Look::at(overrides, environment);
     let mut findings = look.findings();
     let Some(config) = look.config() else {
@@ -116,6 +118,9 @@ pub async fn examine(overrides: &Overrides, environment: &Environment) -> Report
     findings.extend(backups::findings(config, now));
     findings.extend(programs::findings(Some(config), butlers).await);
     findings.extend(settings::keys(config, butlers, &daemon));
+    if models {
+        findings.extend(models::findings(config, butlers, &daemon).await);
+    }
     findings.extend(ports::findings(config, butlers, &daemon));
     findings.extend(machine::findings(Some(config.spawner.sandbox)));
     Report::new(findings)

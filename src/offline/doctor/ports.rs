@@ -11,14 +11,15 @@ use config::{ButlerConfig, Config, Ports};
 const TOPIC: &str = "ports";
 
 pub(super) fn findings(config: &Config, butlers: &[ButlerConfig], daemon: &Daemon) -> Vec<Finding> {
-    if config.daemon.ports == Ports::Auto {
-        return vec![Finding::ok(TOPIC, "chosen free at each start (daemon.ports = \"auto\")")];
-    }
-    let mut wanted = vec![("the admin port".to_owned(), config.admin.listen)];
+    let (mut wanted, mut found) = (vec![("the admin port".to_owned(), config.admin.listen)], Vec::new());
     let local = |port| SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), port);
-    wanted.extend(butlers.iter().map(|b| (b.name.to_string(), local(b.port))));
+    match config.daemon.ports {
+        Ports::Auto => found.push(Finding::ok(TOPIC, "chosen free at each start (daemon.ports = \"auto\")")),
+        Ports::Roster => wanted.extend(butlers.iter().map(|b| (b.name.to_string(), local(b.port)))),
+    }
     wanted.retain(|(_, addr)| addr.port() != 0);
-    judge(&wanted, &daemon.ports())
+    found.extend(judge(&wanted, &daemon.ports()));
+    found
 }
 
 fn judge(wanted: &[(String, SocketAddr)], own: &BTreeSet<u16>) -> Vec<Finding> {
@@ -33,7 +34,7 @@ fn judge(wanted: &[(String, SocketAddr)], own: &BTreeSet<u16>) -> Vec<Finding> {
             Err(e) if e.kind() == ErrorKind::AddrInUse => {
                 let holder = holder(addr.port()).map(|h| format!(" by {h}")).unwrap_or_default();
                 found.push(Finding::problem(TOPIC, format!("{addr}, for {who}, is held{holder}")).so(format!(
-                    "Stop that program, or give {who} another port{}.",
+                    "Stop that program, or give {who} another port{}; [daemon] port_base in butlerd.toml moves all of them.",
                     if who == "the admin port" { ": admin.listen" } else { " in its butler.toml" }
                 )));
             }

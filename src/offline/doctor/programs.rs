@@ -4,9 +4,9 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::Finding;
-use config::{ButlerConfig, ClisConfig, Config, RuntimeKind};
+use config::{ButlerConfig, ClisConfig, Config, RuntimeKind, SandboxMode};
 use process::ProcessSupervisor;
-use sessions::adapters::{Probe, adapter};
+use sessions::adapters::{Probe, adapter, oldest_tried};
 
 const TOPIC: &str = "programs";
 
@@ -35,7 +35,8 @@ pub(super) async fn findings(config: Option<&Config>, butlers: &[ButlerConfig]) 
         let users: Vec<&str> = butlers.iter().filter(|b| b.runtime.kind == kind).map(|b| b.name.as_str()).collect();
         // The adapter knows how to look.
         let clis = config.map_or(ClisConfig::ON_PATH, |c| c.spawner.clis.clone());
-        let probe = adapter(kind, &clis).probe(&processes).await;
+        let sandbox = config.map_or(SandboxMode::Auto, |c| c.spawner.sandbox);
+        let probe = adapter(kind, &clis).probe(&processes, sandbox).await;
         found.push(judge(kind, name, probe, &users));
     }
     found
@@ -48,9 +49,15 @@ fn judge(kind: RuntimeKind, name: &str, seen: Probe, users: &[&str]) -> Finding 
     {
         let version = seen.version.as_deref().unwrap_or("it does not tell its version");
         let text = format!("{name}: {} ({version})", program.display());
-        return match users {
-            [] => Finding::ok(TOPIC, format!("{text}; no butler of this roster asks for it")),
-            _ => Finding::ok(TOPIC, format!("{text}, for {who}")),
+        let old = oldest_tried(kind).filter(|oldest| is_older(version, oldest));
+        return match (users, old) {
+            ([_, ..], Some(oldest)) => Finding::warning(
+                TOPIC,
+                format!("{text}, for {who}, is older than {oldest}, which butlerd was tried with"),
+            )
+            .so("Update it: sessions may end without an answer."),
+            ([], _) => Finding::ok(TOPIC, format!("{text}; no butler of this roster asks for it")),
+            (_, None) => Finding::ok(TOPIC, format!("{text}, for {who}")),
         };
     }
     // What is amiss comes with what to do, which nobody need do for a program that no butler wants.
@@ -63,14 +70,42 @@ fn judge(kind: RuntimeKind, name: &str, seen: Probe, users: &[&str]) -> Finding 
     }
 }
 
+/// Whether the version that a program tells, such as `2.1.197 (Claude Code)`, is below another one.
+fn is_older(told: &str, than: &str) -> bool {
+    let numbers = |text: &str| -> Option<Vec<u64>> {
+        let mut words = text.split(|c: char| !(c.is_ascii_digit() || c == '.'));
+        let version = words.find(|word| word.split('.').filter(|part| !part.is_empty()).count() == 3)?;
+        version.split('.').map(|part| part.parse().ok()).collect()
+    };
+    // What tells no version is not judged by it.
+    matches!((numbers(told), numbers(than)), (Some(told), Some(than)) if told < than)
+}
+
 #[cfg(test)]
 mod tests {
     use super::super::Level;
     use super::*;
 
     fn seen(program: bool, problem: Option<&str>) -> Probe {
-        let version = program.then(|| "2.1.0".to_owned());
+        let version = program.then(|| "2.1.200".to_owned());
         Probe { program: program.then(|| "/usr/bin/x".into()), version, problem: problem.map(Into::into) }
+    }
+
+    #[test]
+    fn versions_are_compared_by_their_numbers() {
+        for (told, older) in [
+            ("2.1.99 (Claude Code)", true),
+            ("2.1.197 (Claude Code)", false),
+            ("codex-cli 2.10.0", false),
+            ("v1.9.9-nightly", true),
+            ("it does not tell its version", false),
+        ] {
+            assert_eq!(is_older(told, "2.1.197"), older, "{told}");
+        }
+        let old = Probe { version: Some("2.1.9 (Claude Code)".to_owned()), ..seen(true, None) };
+        let judged = judge(RuntimeKind::ClaudeCode, "claude", old.clone(), &["health"]);
+        assert!(judged.level == Level::Warning && judged.text.contains("older than 2.1.197"), "{judged:?}");
+        assert_eq!(judge(RuntimeKind::ClaudeCode, "claude", old, &[]).level, Level::Ok);
     }
 
     #[test]
@@ -82,6 +117,9 @@ mod tests {
         assert_eq!(wanted.level, Level::Problem);
         assert!(wanted.text.contains("asked for by health"));
         assert_eq!(judge(kind, "claude", seen(true, Some("it crashes")), &["health"]).level, Level::Problem);
-        assert_eq!(judge(kind, "claude", seen(true, None), &["health"]).text, "claude: /usr/bin/x (2.1.0), for health");
+        assert_eq!(
+            judge(kind, "claude", seen(true, None), &["health"]).text,
+            "claude: /usr/bin/x (2.1.200), for health"
+        );
     }
 }

@@ -28,12 +28,12 @@ impl Coverage {
             .filter(|def| {
                 !def.meta.internal
                     && match butler.tools().module(&def.name) {
-                        Some(module) => module == name,
+                        Some(module) => *module == *name,
                         None => !all.iter().any(|other| other.name() != butler.name() && other.tools().has(&def.name)),
                     }
             })
             .collect();
-        let asks = |def: &&&Arc<Definition>| def.meta.sends_out && def.meta.reads_untrusted;
+        let asks = |def: &&Arc<Definition>| def.meta.sends_out && def.meta.reads_untrusted;
         Self {
             shown: own.iter().map(|def| (def.name.clone(), BTreeSet::new())).collect(),
             asking: own.iter().filter(asks).map(|def| def.name.clone()).collect(),
@@ -81,7 +81,7 @@ pub fn unproven(scenario: &Scenario, butler: &Butler) -> Option<String> {
     let last_rows = scenario.steps.iter().rposition(|step| matches!(step.act, Act::Rows(_)));
     scenario.tools.iter().find_map(|tool| {
         let calls = calls(tool);
-        let Some(def) = butler.tools().definitions().find(|def| def.name == *tool) else {
+        let Some(def) = butler.tools().definition(tool) else {
             return Some(format!("{} has no tool `{tool}`", butler.name()));
         };
         // What a web service is asked to do leaves no rows here.

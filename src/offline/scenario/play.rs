@@ -73,7 +73,7 @@ impl Stage {
         // What has an effect is called once.
         let reads = match &step.act {
             Act::Call { tool, .. } => {
-                let def = self.butler.tools().definitions().find(|def| def.name == *tool);
+                let def = self.butler.tools().definition(tool);
                 def.is_some_and(|def| def.effect() == Effect::None)
             }
             _ => true,
@@ -169,9 +169,9 @@ impl Stage {
             }
             (Some(_), Some(problem)) => {
                 let of_trade = reply.json["code"] != "invalid_arguments";
-                let def = self.butler.tools().definitions().find(|def| def.name == tool);
+                let def = self.butler.tools().definition(tool);
                 let evidence = scenario.proves == Some(Proves::Refusal) && scenario.tools.iter().any(|t| t == tool);
-                if evidence && !of_trade && !def.is_some_and(|def| only_the_schema_refuses(def)) {
+                if evidence && !of_trade && !def.is_some_and(|def| only_the_schema_refuses(&def)) {
                     let why = "that is a mistake of form, which any tool refuses; show a mistake of the trade";
                     return StepError::unexpected(format!("{tool}: {problem}: {why}"));
                 }

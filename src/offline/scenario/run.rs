@@ -10,11 +10,12 @@ use super::error::ScenarioError;
 use super::evidence::{Coverage, unproven};
 use super::file::{Scenario, ScenarioFile, read_dir};
 use super::play::Stage;
+use crate::ANY_PORT;
 use access::credentials::{CredentialError, Credentials};
 use admin;
 use base::{HumanDuration, Scratch, Secret, TenantId};
 use butler::Butler;
-use config::{ButlerConfig, Environment, Household, Overrides, Ports, Zone, load};
+use config::{ButlerConfig, Environment, Household, Overrides, Ports, SERVER_MODULES, Zone, load};
 use modules::{Catalog, Modules};
 use supervisor::{Embedded, Prepare, Supervisor};
 use telemetry::start_log;
@@ -70,6 +71,7 @@ pub async fn run(
     let overrides = Overrides {
         data_dir: Some(scratch.path().join("data")),
         ports: Some(Ports::Auto),
+        listen: Some(ANY_PORT.to_owned()),
         log: Some("off".to_owned()),
         ..overrides.clone()
     };
@@ -105,6 +107,8 @@ pub async fn run(
 /// Makes it a household that is the same wherever and whenever it is played.
 fn prepare(household: &mut Household) {
     household.config.database.url = None;
+    // Nothing answers in the place of others' servers.
+    household.butlers.iter_mut().for_each(|butler| butler.modules.retain(|name, _| !name.starts_with(SERVER_MODULES)));
     household.config.telemetry.otlp = None;
     if let Some(zone) = Zone::named(ZONE) {
         household.config.owner.time_zone = zone;

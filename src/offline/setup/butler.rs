@@ -109,9 +109,10 @@ fn claimed_ports(roster: &Path) -> Result<BTreeSet<i64>, SetupError> {
 /// The lowest port that no butler claims and nobody listens on.
 fn free_port(claimed: &BTreeSet<i64>, config: &Config) -> Option<u16> {
     let free = |port: &u16| {
+        let Some(moved) = config.daemon.moved(*port) else { return false };
         !claimed.contains(&i64::from(*port))
-            && config.admin.listen.port() != *port
-            && TcpListener::bind((Ipv4Addr::LOCALHOST, *port)).is_ok()
+            && config.admin.listen.port() != moved
+            && TcpListener::bind((Ipv4Addr::LOCALHOST, moved)).is_ok()
     };
     PORTS.filter(|port| *port > PORTS.start).find(free)
 }

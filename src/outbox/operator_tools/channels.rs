@@ -18,8 +18,8 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
         Tool::new(
             &define(
                 "messenger_queue_depth",
-                "What has not left yet, for each channel: how much is pending, deferred and being sent, since when the \
-                 oldest waits and when the next is due.",
+                "What has not left yet, for each channel: how much is pending, deferred, waiting for the channel \
+                 itself and being sent, since when the oldest waits and when the next is due.",
                 json!({"channel": named()}),
                 &[],
                 shows(),
@@ -67,7 +67,8 @@ async fn asked(call: &ToolCall, outbox: &Outbox) -> Result<Vec<String>, ToolErro
 async fn queue(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
     let asked = asked(&call, &outbox).await?;
     let channels = sql::queues(&call, &asked).await?;
-    let count = |c: &Value| ["pending", "deferred", "sending"].iter().filter_map(|s| c[*s].as_i64()).sum::<i64>();
+    let count =
+        |c: &Value| ["pending", "deferred", "waiting", "sending"].iter().filter_map(|s| c[*s].as_i64()).sum::<i64>();
     Ok(json!({"total": channels.iter().map(count).sum::<i64>(), "channels": channels}))
 }
 

@@ -15,7 +15,7 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
         Tool::new(
             &define(
                 "messenger_delivery_status",
-                "How one delivery stands: its state (pending, deferred, sending, sent, unknown, failed, dead), why, when it \
+                "How one delivery stands: its state (pending, deferred, waiting, sending, sent, unknown, failed, dead), why, when it \
                  is due and what the other side's receipt says. `unknown` means that it left and nobody knows whether \
                  it arrived.",
                 delivery.clone(),
@@ -30,7 +30,7 @@ pub(super) fn tools(outbox: &Outbox) -> Vec<Tool> {
                 "Deliveries of all butlers, the newest first, by who wanted them, channel, intent, state and time.",
                 json!({"origin_butler": butler, "channel": text(31, "chat, email, telegram, …"),
                        "intent": {"type": "string", "enum": ["send", "reply", "react"]},
-                       "status": {"type": "string", "enum": ["pending", "deferred", "sending", "sent", "unknown", "failed",
+                       "status": {"type": "string", "enum": ["pending", "deferred", "waiting", "sending", "sent", "unknown", "failed",
                                                              "dead"]},
                        "since": since(), "until": text(64, "Before this time"), "limit": limit(), "offset": offset()}),
                 &[],

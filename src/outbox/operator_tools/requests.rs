@@ -4,6 +4,7 @@ use serde_json::{Map, Value, json};
 
 use super::{define, shows};
 use crate::handle::Outbox;
+use crate::household::CHAT;
 use crate::tool::deferred_until;
 use base::Priority;
 use tools::{Tool, ToolCall, ToolError, handler};
@@ -151,10 +152,14 @@ async fn dry_run(call: ToolCall, outbox: Outbox) -> Result<Value, ToolError> {
         let context = object(request, "request_context");
         let of = |name: &str| context.and_then(|c| words(c, name)).map(str::to_owned);
         let channel = of("source_channel").unwrap_or_default();
-        let carried = outbox.channel(&channel).is_some_and(|channel| channel.answers());
+        let by = match outbox.takes_answers(&channel) {
+            true if channel == CHAT => "the chat reads it",
+            true => "the channel carries it",
+            false => "nothing yet: it waits for the channel, or for the program that handed the question in to read it",
+        };
         return Ok(json!({"would": intent, "channel": channel, "recipient": of("source_sender_identity"),
                          "thread": of("source_thread_identity"),
-                         "by": if carried { "the channel carries it" } else { "whoever asked reads it from its request" }}));
+                         "by": by}));
     }
     let (channel, recipient) = (words(delivery, "channel"), words(delivery, "recipient"));
     let mut lease = call.lease().await?;

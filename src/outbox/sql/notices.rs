@@ -31,7 +31,11 @@ fn of_deliveries(since: &str) -> String {
            CASE state WHEN 'unknown' THEN ' over ' ELSE ' could not be delivered over ' END || channel ||
            CASE state WHEN 'unknown' THEN ' arrived; it is not sent again by itself: ' ELSE ': ' END || last_error AS told
     FROM shared.outbox
-    WHERE state IN ('unknown', 'failed', 'dead') AND settled_at > {since} AND kind <> 'notice' AND reason <> 'cancelled'"
+    WHERE state IN ('unknown', 'failed', 'dead') AND settled_at > {since} AND kind <> 'notice' AND reason <> 'cancelled'
+    UNION ALL
+    SELECT tenant_id, 'channel_missing', channel, min(created_at), 'What butlers say over ' || channel
+           || ' is not sent: no module of the messenger sends over it. It waits, and goes out once one does'
+    FROM shared.outbox WHERE state = 'waiting' GROUP BY tenant_id, channel"
     )
 }
 
@@ -65,8 +69,8 @@ pub(crate) async fn gather(
     lease.execute(&sql, &[&since]).await.map_err(failed())?;
     // What was to carry them did not get through: the chat will.
     let sql = "UPDATE shared.notices n SET delivery_id = NULL FROM shared.outbox o
-               WHERE o.id = n.delivery_id AND o.channel <> 'chat' AND o.state IN ('failed', 'dead')
-                 AND o.reason <> 'cancelled' AND o.settled_at > $1";
+               WHERE o.id = n.delivery_id AND o.channel <> 'chat' AND (o.state = 'waiting'
+                 OR o.state IN ('failed', 'dead') AND o.reason <> 'cancelled' AND o.settled_at > $1)";
     lease.execute(sql, &[&since]).await.map(drop).map_err(failed())
 }
 
@@ -90,7 +94,7 @@ store::row! {
 pub(crate) async fn last_told(tx: &mut Tx<'_>, tenant: &TenantId) -> Result<Option<LastTold>, StoreError> {
     let sql = "SELECT pg_advisory_xact_lock(hashtextextended('shared.notices ' || $1, 0))";
     tx.execute(sql, &[&tenant.as_str()]).await.map_err(failed())?;
-    let sql = "SELECT created_at, channel <> 'chat' AND state IN ('failed', 'dead', 'unknown') AS unreached FROM shared.outbox
+    let sql = "SELECT created_at, channel <> 'chat' AND state IN ('failed', 'dead', 'unknown', 'waiting') AS unreached FROM shared.outbox
              WHERE tenant_id = $1 AND kind = 'notice' ORDER BY seq DESC LIMIT 1";
     let row = tx.query_opt(sql, &[&tenant.as_str()]).await.map_err(failed())?;
     Ok(row.as_ref().map(LastTold::from))

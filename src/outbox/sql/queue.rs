@@ -67,6 +67,8 @@ pub(crate) enum Settled {
         due: Option<(Timestamp, &'static str)>,
         after: Duration,
     },
+    /// The household has no such channel. Its row says why.
+    Waiting,
 }
 
 impl Settled {
@@ -78,12 +80,13 @@ impl Settled {
             Settled::Dead { .. } => "dead",
             Settled::Later { due: Some(_), .. } => "deferred",
             Settled::Again { .. } | Settled::Later { .. } => "pending",
+            Settled::Waiting => "waiting",
         }
     }
 
     /// The state of an end; `None`: it is none.
     pub fn end(&self) -> Option<&'static str> {
-        (!matches!(self, Settled::Again { .. } | Settled::Later { .. })).then(|| self.state())
+        (!matches!(self, Settled::Again { .. } | Settled::Later { .. } | Settled::Waiting)).then(|| self.state())
     }
 
     /// Why it is in its state, in a word.
@@ -93,7 +96,7 @@ impl Settled {
                 Some(reason)
             }
             Settled::Later { due, .. } => due.map(|(_, reason)| reason),
-            Settled::Sent { .. } | Settled::Again { .. } => None,
+            Settled::Sent { .. } | Settled::Again { .. } | Settled::Waiting => None,
         }
     }
 
@@ -104,7 +107,7 @@ impl Settled {
             | Settled::Failed { why, .. }
             | Settled::Dead { why, .. }
             | Settled::Again { why, .. } => Some(text::truncate(why, MOST_ERROR)),
-            Settled::Sent { .. } | Settled::Later { .. } => None,
+            Settled::Sent { .. } | Settled::Later { .. } | Settled::Waiting => None,
         }
     }
 }
@@ -260,7 +263,7 @@ impl DeliveryRows {
             Settled::Sent { receipt: its, .. } => receipt = Some(its),
             Settled::Again { after: pause, failed, .. } => (after, failures) = (*pause, i32::from(*failed)),
             Settled::Later { due: at, after: pause } => (due, after) = (at.map(|(at, _)| at), *pause),
-            Settled::Unknown { .. } | Settled::Failed { .. } | Settled::Dead { .. } => {}
+            Settled::Unknown { .. } | Settled::Failed { .. } | Settled::Dead { .. } | Settled::Waiting => {}
         }
         let ended = settled.end().map(|_| now);
         let followed = matches!(settled, Settled::Sent { follow: false, .. }).then_some(now);
@@ -298,14 +301,16 @@ impl DeliveryRows {
     /// What waits for its time by either clock, and since when something waits whose time has come.
     pub async fn outlook(&self) -> Result<Outlook, StoreError> {
         let mut lease = self.outbox.db().every_tenant().await?;
-        let sql = "SELECT min(wait) FILTER (WHERE wait > 0) AS next, -min(wait) FILTER (WHERE wait <= 0) AS oldest
+        let sql = "SELECT min(wait) FILTER (WHERE wait > 0) AS next, -min(wait) FILTER (WHERE wait <= 0) AS oldest,
+                          count(*) FILTER (WHERE wait <= 0) AS waiting
                    FROM (SELECT greatest(extract(epoch FROM due_at - $1::timestamptz),
                                          extract(epoch FROM available_at - clock_timestamp()))::float8 AS wait
                          FROM shared.outbox WHERE state IN ('pending', 'deferred') AND claim_id IS NULL) waits";
         let row = lease.query_opt(sql, &[&self.outbox.clock().now()]).await.map_err(failed())?;
         let seconds = |name: &str| row.as_ref().and_then(|row| row.get::<_, Option<f64>>(name));
         let wait = |name: &str| seconds(name).map(|s| Duration::from_secs_f64(s.clamp(0.0, 86_400.0)));
-        Ok(Outlook { next: wait("next"), oldest: wait("oldest") })
+        let waiting = row.as_ref().and_then(|row| u64::try_from(row.get::<_, i64>("waiting")).ok());
+        Ok(Outlook { next: wait("next"), oldest: wait("oldest"), waiting })
     }
 
     /// Those at their end from which something still follows, but for those whose callers wait for the end themselves.

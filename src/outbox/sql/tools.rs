@@ -25,10 +25,11 @@ pub(crate) async fn used_channels(call: &ToolCall) -> Result<Vec<String>, ToolEr
 pub(crate) async fn queues(call: &ToolCall, channels: &[String]) -> Result<Vec<Value>, ToolError> {
     let sql = "SELECT c.channel, count(*) FILTER (WHERE d.state = 'pending') AS pending,
                       count(*) FILTER (WHERE d.state = 'deferred') AS deferred,
+                      count(*) FILTER (WHERE d.state = 'waiting') AS waiting,
                       count(*) FILTER (WHERE d.state = 'sending') AS sending, min(d.created_at) AS oldest_since,
                       min(d.due_at) AS next_due
                FROM unnest($1::text[]) c(channel)
-               LEFT JOIN shared.deliveries() d ON d.channel = c.channel AND d.state IN ('pending', 'deferred', 'sending')
+               LEFT JOIN shared.deliveries() d ON d.channel = c.channel AND d.state IN ('pending', 'deferred', 'waiting', 'sending')
                GROUP BY c.channel ORDER BY c.channel";
     call.objects(sql, &[&channels]).await
 }
@@ -46,14 +47,14 @@ pub(crate) async fn rates(call: &ToolCall, channels: &[String], target: Option<&
                           WHERE begun_at > clock_timestamp() - interval '1 minute')
                SELECT d.channel, d.target AS recipient,
                       sum((SELECT count(*) FROM a WHERE a.delivery_id = d.id)) AS tries_last_minute,
-                      count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'sending')) AS waiting,
+                      count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'waiting', 'sending')) AS waiting,
                       max(d.available_at) FILTER (WHERE d.state = 'pending' AND d.available_at > clock_timestamp())
                           AS put_off_until,
                       (array_agg(d.last_error ORDER BY d.seq DESC)
                           FILTER (WHERE d.state = 'pending' AND d.available_at > clock_timestamp()))[1] AS why
                FROM d
                WHERE d.channel = ANY($1) AND ($2::text IS NULL OR d.target = $2)
-                 AND (d.state IN ('pending', 'deferred', 'sending') OR EXISTS (SELECT 1 FROM a WHERE a.delivery_id = d.id))
+                 AND (d.state IN ('pending', 'deferred', 'waiting', 'sending') OR EXISTS (SELECT 1 FROM a WHERE a.delivery_id = d.id))
                GROUP BY 1, 2 ORDER BY 1, 2 LIMIT 500";
     call.objects(sql, &[&channels, &target]).await
 }
@@ -68,7 +69,7 @@ pub(crate) async fn states(call: &ToolCall, channels: &[String]) -> Result<Vec<V
                           jsonb_build_object('at', f.ended_at, 'outcome', f.outcome, 'detail', f.detail) END AS last_failure,
                       (SELECT count(*) FROM a WHERE a.channel = c.channel AND a.outcome <> 'sent'
                           AND a.ended_at > coalesce(s.at, '-infinity')) AS failed_in_a_row,
-                      count(d.id) FILTER (WHERE d.state IN ('pending', 'deferred', 'sending')) AS waiting,
+                      count(d.id) FILTER (WHERE d.state IN ('pending', 'deferred', 'waiting', 'sending')) AS waiting,
                       max(d.available_at) FILTER (WHERE d.state = 'pending' AND d.available_at > clock_timestamp())
                           AS put_off_until
                FROM unnest($1::text[]) c(channel)
@@ -181,7 +182,7 @@ pub(crate) async fn counts(
     };
     let sql = format!(
         "SELECT {by} AS \"group\", count(*) AS deliveries, count(*) FILTER (WHERE d.state = 'sent') AS sent,
-                count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'sending')) AS waiting,
+                count(*) FILTER (WHERE d.state IN ('pending', 'deferred', 'waiting', 'sending')) AS waiting,
                 count(*) FILTER (WHERE d.state IN ('failed', 'dead')) AS failed,
                 count(*) FILTER (WHERE d.state = 'unknown') AS unknown, sum(d.attempts) AS attempts,
                 round(percentile_cont(0.5) WITHIN GROUP (ORDER BY extract(epoch FROM d.settled_at - d.created_at))

@@ -41,7 +41,7 @@ async fn standard_input_may_be_one_file_that_cannot_be_written() {
     let file = dir.path().join("prompt");
     std::fs::write(&file, "words of the owner").unwrap();
     let mut spec = sh("cat; echo; echo more >&0 || echo refused");
-    spec.stdin = Some(file.clone());
+    spec.stdin = Stdin::File(file.clone());
     assert_eq!(run(spec.clone()).await.texts(), ["words of the owner", "refused"]);
     assert_eq!(std::fs::read_to_string(&file).unwrap(), "words of the owner");
 
@@ -49,10 +49,22 @@ async fn standard_input_may_be_one_file_that_cannot_be_written() {
     std::os::unix::fs::symlink(&file, &link).unwrap();
     let processes = ProcessSupervisor::start().unwrap();
     for wrong in [link, dir.path().to_owned(), dir.path().join("missing")] {
-        spec.stdin = Some(wrong.clone());
+        spec.stdin = Stdin::File(wrong.clone());
         let error = processes.spawn(spec.clone()).await.unwrap_err();
         assert!(matches!(&error, ChildError::Stdin { path, .. } if *path == wrong), "{error:?}");
     }
+}
+
+#[tokio::test]
+async fn standard_input_may_be_a_pipe_that_the_daemon_writes_to() {
+    use tokio::io::AsyncWriteExt;
+    let spec = ChildSpec { stdin: Stdin::Pipe, ..sh("cat; echo over") };
+    let mut child = ProcessSupervisor::start().unwrap().spawn(spec).await.unwrap();
+    let (mut input, mut lines) = (child.stdin.take().unwrap(), child.stdout.take().unwrap());
+    input.write_all(b"one\n").await.unwrap();
+    assert_eq!(line(&mut lines).await, "one");
+    drop(input);
+    assert_eq!(line(&mut lines).await, "over");
 }
 
 #[tokio::test]

@@ -243,7 +243,9 @@ impl RunRows {
         let sql = format!(
             "SELECT (SELECT min(next_run_at) FROM \"{schema}\".scheduled_tasks WHERE enabled AND paused_at IS NULL) AS next,
                     (SELECT extract(epoch FROM min(available_at) - clock_timestamp())::float8
-                     FROM \"{schema}\".schedule_runs WHERE state = 'due') AS waits"
+                     FROM \"{schema}\".schedule_runs WHERE state = 'due') AS waits,
+                    (SELECT count(*) FROM \"{schema}\".schedule_runs
+                     WHERE state = 'due' AND available_at <= clock_timestamp()) AS waiting"
         );
         let mut lease = self.db.every_tenant().await?;
         let row = lease.query_opt(&sql, &[]).await.map_err(failed("looking for the next schedule"))?;
@@ -263,6 +265,10 @@ impl RunRows {
         let due = then.map(|then| Duration::try_from(then.duration_since(now)).unwrap_or_default());
         let seconds = |s: f64| Duration::from_secs_f64(s.clamp(0.0, 86_400.0));
         let tried = waits.map(|s| seconds(s).max(WAITING));
-        Ok(Outlook { next: due.into_iter().chain(tried).min(), oldest: waits.map(|s| seconds(-s)) })
+        Ok(Outlook {
+            next: due.into_iter().chain(tried).min(),
+            oldest: waits.map(|s| seconds(-s)),
+            waiting: u64::try_from(row.get::<_, i64>("waiting")).ok(),
+        })
     }
 }

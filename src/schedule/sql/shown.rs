@@ -6,6 +6,7 @@ use uuid::Uuid;
 
 use super::task::TaskRow;
 use crate::due::STANDS_FOR_IT;
+use base::IdBeginning;
 use store::{Lease, StoreError};
 use tools::{ToolCall, ToolError};
 
@@ -103,6 +104,14 @@ pub(crate) async fn runs_of(
     );
     let rows = lease.query(&sql, &[&task, &i64::from(limit).min(MOST)]).await.map_err(failed())?;
     Ok(rows.iter().map(RunShown::from).collect())
+}
+
+/// The ids of schedules that begin so.
+pub(crate) async fn ids(lease: &mut Lease, beginning: &IdBeginning, most: i64) -> Result<Vec<Uuid>, StoreError> {
+    let (first, last) = beginning.range();
+    let sql = "SELECT id FROM scheduled_tasks WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3";
+    let rows = lease.read(sql, &[&first, &last, &most]).await.map_err(failed())?;
+    Ok(rows.iter().map(|row| row.get("id")).collect())
 }
 
 /// What starts the sessions of a schedule, as their rows have it.

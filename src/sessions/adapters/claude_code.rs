@@ -21,9 +21,9 @@ use std::path::PathBuf;
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::common;
+use super::common::{self, Smoke};
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe, SkillAccess};
-use config::RuntimeKind;
+use config::{RuntimeKind, SandboxMode};
 use process::ProcessSupervisor;
 
 /// The variables of Claude Code.
@@ -213,8 +213,10 @@ impl Adapter for ClaudeCode {
         SkillAccess::Own("To read one, call the tool Skill with its name after `butler:`.")
     }
 
-    async fn probe(&self, processes: &ProcessSupervisor) -> Probe {
-        common::probe(processes, self.find(), Vec::new(), &[("DISABLE_AUTOUPDATER", "1")]).await
+    async fn probe(&self, processes: &ProcessSupervisor, sandbox: SandboxMode) -> Probe {
+        let smoke =
+            Smoke { before: Vec::new(), env: &[("DISABLE_AUTOUPDATER", "1")], needs: Needs::default(), sandbox };
+        common::probe(processes, self.find(), smoke).await
     }
 }
 

@@ -19,9 +19,9 @@ use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
 
-use super::common;
+use super::common::{self, Smoke};
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe};
-use config::RuntimeKind;
+use config::{RuntimeKind, SandboxMode};
 use process::ProcessSupervisor;
 
 /// The variables of Codex.
@@ -209,9 +209,11 @@ impl Adapter for Codex {
         Box::new(events::CodexParser::new(tools))
     }
 
-    async fn probe(&self, processes: &ProcessSupervisor) -> Probe {
+    async fn probe(&self, processes: &ProcessSupervisor, sandbox: SandboxMode) -> Probe {
         // A home that isn't there: nothing is read from the user's, and nothing written.
-        common::probe(processes, self.find(), Vec::new(), &[("CODEX_HOME", "/nonexistent")]).await
+        let env = [("CODEX_HOME", "/nonexistent")];
+        let smoke = Smoke { before: Vec::new(), env: &env, needs: Needs::default(), sandbox };
+        common::probe(processes, self.find(), smoke).await
     }
 }
 

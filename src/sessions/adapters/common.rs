@@ -1,14 +1,14 @@
 //! What all adapters do alike.
 
 use std::collections::{BTreeMap, HashMap};
-use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
 use serde_json::{Value, json};
 
 use super::{AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Needs, Probe};
 use base::{Secret, text};
-use process::{ExitInfo, ProcessSupervisor};
+use config::SandboxMode;
+use process::{ExitInfo, ProcessSupervisor, Sandbox, program};
 
 /// The variables of every child.
 pub const BASE_ENV: &[&str] = &["PATH", "HOME", "TMPDIR", "MCP_SERVERS", "TRACEPARENT"];
@@ -114,17 +114,11 @@ pub(super) fn find_program(
     name: &'static str,
     hint: &'static str,
 ) -> Result<PathBuf, AdapterError> {
-    let usable = |path: &Path| {
-        let path = path.canonicalize().ok()?;
-        let meta = path.metadata().ok()?;
-        (meta.is_file() && meta.permissions().mode() & 0o111 != 0).then_some(path)
-    };
-    if let Some(path) = configured {
-        return usable(path).ok_or_else(|| AdapterError::ProgramGone { path: path.to_owned(), setting });
+    let real = |path: &Path| path.canonicalize().ok().filter(|path| program::is_program(path));
+    match configured {
+        Some(path) => real(path).ok_or_else(|| AdapterError::ProgramGone { path: path.to_owned(), setting }),
+        None => program::find(name).and_then(|path| real(&path)).ok_or(AdapterError::NoProgram { name, hint }),
     }
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let found = std::env::split_paths(&path).filter(|d| d.is_absolute()).find_map(|dir| usable(&dir.join(name)));
-    found.ok_or(AdapterError::NoProgram { name, hint })
 }
 
 /// The error of a program that ended without its final event.
@@ -167,11 +161,7 @@ fn of_signal(signal: i32) -> Option<&'static str> {
 
 /// At most the last 500 bytes.
 pub(super) fn last_words(words: &str) -> String {
-    let mut from = words.len().saturating_sub(500);
-    while !words.is_char_boundary(from) {
-        from += 1;
-    }
-    if from == 0 { words.to_owned() } else { format!("…{}", &words[from..]) }
+    text::last(words, 500)
 }
 
 /// An error text of a vendor, fit for a row.
@@ -189,21 +179,44 @@ pub(super) fn string<'a>(value: &'a Value, key: &str) -> Option<&'a str> {
     value.get(key)?.as_str()
 }
 
-/// Whether a program is there, and the version that it tells to `before… --version`. Its home is one that isn't there:
-/// nothing is read from the user's, and nothing written.
+/// How a program is asked for its version: with `before… --version`, in the sandbox of sessions unless that is off.
+pub(super) struct Smoke<'a> {
+    pub before: Vec<String>,
+    pub env: &'a [(&'a str, &'a str)],
+    pub needs: Needs,
+    pub sandbox: SandboxMode,
+}
+
+impl Smoke<'_> {
+    /// It needs neither a place to write nor a network.
+    fn sandbox(&self) -> Option<Sandbox> {
+        (self.sandbox != SandboxMode::Off).then(|| Sandbox {
+            read: self.needs.read.clone(),
+            execute: self.needs.execute.clone(),
+            write: Vec::new(),
+            never: Vec::new(),
+            connect: Vec::new(),
+            names: false,
+            programs: self.needs.programs,
+            required: false,
+        })
+    }
+}
+
+/// Whether a program is there, and the version that it tells. Its home is one that isn't there: nothing is read from the
+/// user's, and nothing written.
 pub(super) async fn probe(
     processes: &ProcessSupervisor,
     found: Result<PathBuf, AdapterError>,
-    before: Vec<String>,
-    env: &[(&str, &str)],
+    smoke: Smoke<'_>,
 ) -> Probe {
     let program = match found {
         Ok(program) => program,
         Err(e) => return Probe { program: None, version: None, problem: Some(e.to_string()) },
     };
-    let env = [("PATH", CHILD_PATH), ("HOME", "/nonexistent")].iter().chain(env);
+    let env = [("PATH", CHILD_PATH), ("HOME", "/nonexistent")].iter().chain(smoke.env);
     let env = env.map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
-    match ask_version(processes, program.clone(), before, env).await {
+    match ask_version(processes, program.clone(), smoke, env).await {
         Ok(version) => Probe { program: Some(program), version: Some(version), problem: None },
         Err(problem) => Probe { program: Some(program), version: None, problem: Some(problem) },
     }
@@ -213,12 +226,15 @@ pub(super) async fn probe(
 async fn ask_version(
     processes: &ProcessSupervisor,
     program: PathBuf,
-    mut args: Vec<String>,
+    smoke: Smoke<'_>,
     env: Vec<(String, String)>,
 ) -> Result<String, String> {
     use base::SessionId;
-    use process::{ChildSpec, Output, OutputLimits, Rlimits};
+    use process::{ChildSpec, Output, OutputLimits, Rlimits, Stdin};
 
+    let sandbox = smoke.sandbox();
+    let within = if sandbox.is_some() { " in the sandbox of sessions" } else { "" };
+    let mut args = smoke.before;
     args.push("--version".to_owned());
     let spec = ChildSpec {
         program,
@@ -227,8 +243,8 @@ async fn ask_version(
         cwd: "/".into(),
         user: None,
         limits: Rlimits { core: Some(0), ..Rlimits::default() },
-        sandbox: None,
-        stdin: None,
+        sandbox,
+        stdin: Stdin::Nothing,
         session: SessionId::new(),
         output: OutputLimits { total: 64 << 10, ..OutputLimits::default() },
     };
@@ -251,7 +267,8 @@ async fn ask_version(
     match (first.filter(|f| !f.trim().is_empty()), ended.exit) {
         (Some(version), Some(ExitInfo { code: Some(0), .. })) => Ok(text::clean(version.trim())),
         (_, exit) => {
-            Err(format!("it does not tell its version ({}): {}", exit.unwrap_or_default(), last_words(words.trim())))
+            let (exit, words) = (exit.unwrap_or_default(), last_words(words.trim()));
+            Err(format!("it does not tell its version{within} ({exit}): {words}"))
         }
     }
 }

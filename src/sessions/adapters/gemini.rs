@@ -17,9 +17,9 @@ use std::path::{Path, PathBuf};
 use async_trait::async_trait;
 use serde_json::json;
 
-use super::common;
+use super::common::{self, Smoke};
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe, SkillAccess};
-use config::RuntimeKind;
+use config::{RuntimeKind, SandboxMode};
 use process::ProcessSupervisor;
 
 /// The variables of the Gemini CLI.
@@ -181,14 +181,16 @@ impl Adapter for Gemini {
         SkillAccess::Own("To read one, call the tool activate_skill with its name.")
     }
 
-    async fn probe(&self, processes: &ProcessSupervisor) -> Probe {
+    async fn probe(&self, processes: &ProcessSupervisor, sandbox: SandboxMode) -> Probe {
         let (found, before) = match self.find() {
             Ok((program, before)) => (Ok(program), before),
             Err(e) => (Err(e), Vec::new()),
         };
         let shown = before.first().map(Path::new).map(Path::to_owned);
+        let read = shown.iter().filter_map(|script| common::package_of(script)).chain([NODE_MODULES.into()]).collect();
         let env = [("GEMINI_CLI_HOME", "/nonexistent"), ("GEMINI_CLI_NO_RELAUNCH", "true")];
-        let probe = common::probe(processes, found, before, &env).await;
+        let smoke = Smoke { before, env: &env, needs: Needs { read, ..Needs::default() }, sandbox };
+        let probe = common::probe(processes, found, smoke).await;
         Probe { program: shown.or(probe.program), ..probe }
     }
 }

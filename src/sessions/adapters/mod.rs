@@ -28,7 +28,7 @@ pub use native::Native;
 pub use proof::Proven;
 pub use types::{Composed, Invocation, Needs, Outcome, RunEvent, SkillAccess};
 
-use config::{Api, ClisConfig, RuntimeKind};
+use config::{Api, ClisConfig, RuntimeKind, SandboxMode};
 use process::{ExitInfo, ProcessSupervisor};
 
 /// Why a program could not be told what to do.
@@ -64,6 +64,16 @@ pub struct EnvList {
     pub sometimes: &'static [&'static str],
 }
 
+/// The oldest version of a vendor's program that sessions were tried with; older ones may work.
+pub fn oldest_tried(kind: RuntimeKind) -> Option<&'static str> {
+    match kind {
+        RuntimeKind::ClaudeCode => Some("2.1.197"),
+        RuntimeKind::Codex => Some("0.169.0"),
+        RuntimeKind::Gemini => Some("0.61.0"),
+        RuntimeKind::Native => None,
+    }
+}
+
 /// Whether and in which version a program is on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Probe {
@@ -82,7 +92,7 @@ pub struct Probe {
 ///
 /// ```
 /// use async_trait::async_trait;
-/// use config::RuntimeKind;
+/// use config::{RuntimeKind, SandboxMode};
 /// use llm_api::{ErrorClass, Failure, Usage};
 /// use process::{ExitInfo, ProcessSupervisor};
 /// use sessions::adapters::{
@@ -114,7 +124,7 @@ pub struct Probe {
 ///     fn parser(&self, _: &[String]) -> Box<dyn Parser> {
 ///         Box::new(EchoParser { said: None })
 ///     }
-///     async fn probe(&self, _: &ProcessSupervisor) -> Probe {
+///     async fn probe(&self, _: &ProcessSupervisor, _: SandboxMode) -> Probe {
 ///         Probe { program: None, version: None, problem: Some("install echo-agent".to_owned()) }
 ///     }
 /// }
@@ -168,7 +178,7 @@ pub trait Adapter: Send + Sync {
     }
 
     /// Looks for the program and asks for its version; for `doctor`.
-    async fn probe(&self, processes: &ProcessSupervisor) -> Probe;
+    async fn probe(&self, processes: &ProcessSupervisor, sandbox: SandboxMode) -> Probe;
 }
 
 /// Reads the output of one run. [`Adapter`] has an example.

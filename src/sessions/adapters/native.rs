@@ -9,7 +9,7 @@ use super::common::{self, number, string};
 use super::{
     Adapter, AdapterError, Composed, EnvList, ErrorClass, Failure, Invocation, Outcome, Parser, Probe, RunEvent, Usage,
 };
-use config::{Api, RuntimeKind};
+use config::{Api, RuntimeKind, SandboxMode};
 use process::{ExitInfo, ProcessSupervisor};
 
 /// Where the agent reads its configuration from.
@@ -93,7 +93,12 @@ impl Adapter for Native {
             "prompt": inv.prompt,
             "max_turns": inv.max_turns,
             "one_round": inv.one_round,
+            "stream_text": inv.stream_text,
         });
+        if !inv.images.is_empty() {
+            let image = |(kind, data): &(String, String)| json!({"media_type": kind, "data": data});
+            config["images"] = inv.images.iter().map(image).collect();
+        }
         // What is not said here has the agent's own default.
         if let Some(tokens) = inv.max_output_tokens {
             config["max_output_tokens"] = json!(tokens);
@@ -116,7 +121,7 @@ impl Adapter for Native {
         Box::new(NativeParser::default())
     }
 
-    async fn probe(&self, _: &ProcessSupervisor) -> Probe {
+    async fn probe(&self, _: &ProcessSupervisor, _: SandboxMode) -> Probe {
         Probe { program: std::env::current_exe().ok(), version: Some(env!("CARGO_PKG_VERSION").into()), problem: None }
     }
 }
@@ -146,6 +151,10 @@ impl Parser for NativeParser {
                 RunEvent::McpConnected(self.mcp_connected)
             }
             Some("text") => RunEvent::Text(text("text")),
+            Some("text_delta") => {
+                let Some(start) = number(&event, "start").and_then(|n| n.try_into().ok()) else { return Vec::new() };
+                RunEvent::TextDelta { start, text: text("text") }
+            }
             Some("tool_call") => {
                 RunEvent::ToolCall { id: text("id"), name: text("name"), arguments: event["arguments"].clone() }
             }
@@ -160,6 +169,7 @@ impl Parser for NativeParser {
                 attempt: number(&event, "attempt").and_then(|n| n.try_into().ok()).unwrap_or(1),
                 delay_ms: number(&event, "delay_ms"),
                 status: number(&event, "status").and_then(|n| n.try_into().ok()),
+                message: string(&event, "message").filter(|m| !m.is_empty()).map(common::shown),
             },
             Some("usage") => RunEvent::Usage(usage(&event)),
             Some("result") => {

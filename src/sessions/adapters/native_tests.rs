@@ -11,6 +11,7 @@ fn invocation() -> Invocation {
         session_id: base::SessionId::new(),
         butler: "health".parse().unwrap(),
         prompt: "private words".into(),
+        images: Vec::new(),
         system_prompt: "You are Health.".into(),
         model: Some("m-1".into()),
         mcp_url: "http://127.0.0.1:7/mcp".into(),
@@ -21,6 +22,7 @@ fn invocation() -> Invocation {
         max_output_tokens: None,
         request_timeout: None,
         max_retries: None,
+        stream_text: false,
         granted_tools: vec![],
         extra_args: vec![],
         credentials: vec![("ANTHROPIC_API_KEY".into(), Secret::new("sk-secret-key".into()))],
@@ -98,7 +100,13 @@ fn a_run_is_read_to_its_result() {
     let name = || "module.states".to_owned();
     let expected = [
         RunEvent::McpConnected(true),
-        RunEvent::Retry { class: ErrorClass::RateLimited, attempt: 2, delay_ms: Some(500), status: Some(429) },
+        RunEvent::Retry {
+            class: ErrorClass::RateLimited,
+            attempt: 2,
+            delay_ms: Some(500),
+            status: Some(429),
+            message: None,
+        },
         RunEvent::Text("hello".into()),
         RunEvent::ToolCall { id: "t1".into(), name: name(), arguments: json!({"a": 1}) },
         RunEvent::ToolResult { id: "t1".into(), name: name(), is_error: false, content: "{}".into() },

@@ -19,6 +19,8 @@ pub struct Invocation {
     pub butler: ButlerName,
     /// What the model is asked, context included.
     pub prompt: String,
+    /// Pictures that go with it, each with its media type, in base64; for programs that hand them on.
+    pub images: Vec<(String, String)>,
     /// The composed system prompt.
     pub system_prompt: String,
     /// The model's id, as its vendor has it; `None` is the program's own default.
@@ -39,6 +41,8 @@ pub struct Invocation {
     pub request_timeout: Option<Duration>,
     /// How often the program tries one model request again; `None` is the adapter's default.
     pub max_retries: Option<u32>,
+    /// Somebody reads along: text is told as it is written, by programs that can.
+    pub stream_text: bool,
     /// Built-in tools of the program that the butler's configuration grants.
     pub granted_tools: Vec<String>,
     pub extra_args: Vec<String>,
@@ -113,6 +117,12 @@ pub enum RunEvent {
     McpConnected(bool),
     /// A block of text that the model wrote.
     Text(String),
+    /// A piece of the text that is being written; the whole follows as `Text`. `start`: where in it, in bytes; 0 begins a
+    /// text, in the place of one that is not whole.
+    TextDelta {
+        start: usize,
+        text: String,
+    },
     /// `name` is the tool's own name, as the butler has it; a built-in tool of the program has the program's name.
     ToolCall {
         id: String,
@@ -135,6 +145,8 @@ pub enum RunEvent {
         attempt: u32,
         delay_ms: Option<u64>,
         status: Option<u16>,
+        /// What went wrong, where the program says it.
+        message: Option<String>,
     },
     /// Which model the usage that follows is of; said by programs that name it.
     Model(String),

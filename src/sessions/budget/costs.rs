@@ -55,6 +55,8 @@ pub struct Cost {
     pub sessions_of_unknown_cost: u64,
     /// Of all kinds together.
     pub tokens: u64,
+    /// Of these, what the schemas of tools took, estimated; `null` where it is known of no session.
+    pub schema_tokens: Option<u64>,
     /// US dollars; `null` where the cost of every session is unknown, or there was none.
     pub usd: Option<Money>,
 }
@@ -123,6 +125,9 @@ impl Cost {
         self.sessions += entry.sessions;
         self.sessions_of_unknown_cost += entry.unknown;
         self.tokens = self.tokens.saturating_add(entry.tokens);
+        if let Some(schemas) = entry.schema_tokens {
+            self.schema_tokens = Some(self.schema_tokens.unwrap_or_default().saturating_add(schemas));
+        }
         if let Some(usd) = entry.usd {
             self.usd = Some(self.usd.unwrap_or_default() + usd);
         }
@@ -178,6 +183,7 @@ mod tests {
             sessions: 1,
             unknown: u64::from(usd.is_none()),
             tokens: 100,
+            schema_tokens: usd.map(|_| 40),
             usd: usd.map(|u| Money::parse(u).unwrap()),
         }
     }
@@ -210,6 +216,8 @@ mod tests {
             costs(Period::Days(1), By::Schedule),
             ["health: schedule:morning 1/0 $0.25", "travel: trigger 1/1 unknown", "- 2/1 $0.25"]
         );
+        let schemas = |n: usize| report(Period::Month, By::Butler, &now, &entries, &models).rows[n].schema_tokens;
+        assert_eq!((schemas(0), schemas(1)), (Some(80), None), "unknown is not 0");
         assert_eq!(costs(Period::Days(30), By::Model)[..2], ["a 1/0 $0.75", "b 1/1 unknown"]);
         assert_eq!(costs(Period::Days(30), By::Butler)[0], "travel 2/1 $9.00");
     }

@@ -65,7 +65,8 @@ pub struct Bill {
     pub cost_usd: Option<Decimal>,
     /// Model calls; `None` where nobody counted them.
     pub turns: Option<u32>,
-    /// `[{"model": …, "usd": "0.01" or null, "input_tokens": …, …}]`; `None` where nothing is known by model.
+    /// `[{"model": …, "usd": "0.01" or null, "known_usd": "0.01", "input_tokens": …, …}]`, where `usd` is null unless the cost
+    /// of each call is known; `None` where nothing is known by model.
     pub by_model: Option<Value>,
 }
 
@@ -112,8 +113,9 @@ impl Share {
 /// Counts for one session. Cheap to clone; all clones count together.
 ///
 /// Where sessions reach their models through the gateway, it asks [`Meter::may_call`] before each call and says
-/// [`Meter::used`] or [`Meter::take_back`] after it; the latter with [`Meter::loses_count`] where the model may have worked. Elsewhere [`Meter::heard`] is told what the program says itself; once the gateway has
-/// asked, that counts no more.
+/// [`Meter::used`] or [`Meter::take_back`] after it, and [`Meter::uncounted`] where the model may have worked on a call whose
+/// end nobody saw. Elsewhere [`Meter::heard`] is told what the program says itself; once the gateway has asked, that counts
+/// no more.
 #[derive(Clone, Debug)]
 pub struct Meter {
     inner: Arc<Inner>,
@@ -142,16 +144,34 @@ struct State {
     model: String,
     /// Whether the gateway counts.
     gateway: bool,
-    /// Whether a model may have been used without its tokens being counted: past the gateway, or in a call that broke off.
-    uncounted: bool,
+    /// Whether models are used past the gateway, so that nobody may count their tokens.
+    past_gateway: bool,
 }
 
 /// What one model was used for.
 #[derive(Clone, Copy, Debug)]
 struct OfModel {
     usage: Usage,
-    /// `None` as soon as one call's cost is unknown.
-    usd: Option<Money>,
+    /// Of the calls whose cost is known.
+    known: Money,
+    /// Whether the price of each call is known.
+    priced: bool,
+    /// Whether each call said what it used.
+    counted: bool,
+}
+
+impl OfModel {
+    const NONE: Self = Self {
+        usage: Usage { input: None, output: None, cache_read: None, cache_write: None },
+        known: Money::ZERO,
+        priced: true,
+        counted: true,
+    };
+
+    /// `None` is unknown: it is so as soon as one call's cost is.
+    fn usd(&self) -> Option<Money> {
+        (self.priced && self.counted).then_some(self.known)
+    }
 }
 
 impl Meter {
@@ -185,8 +205,14 @@ impl Meter {
     }
 
     /// From here on tokens may be used that nobody counts, so that a cost of nothing can't be claimed any more.
-    pub fn loses_count(&self) {
-        self.lock().uncounted = true;
+    pub fn goes_past_gateway(&self) {
+        self.lock().past_gateway = true;
+    }
+
+    /// A call of this model ended without saying all that it used: what the session cost is unknown from here on, however
+    /// much its other calls did.
+    pub fn uncounted(&self, model: &str) {
+        self.lock().of(model).counted = false;
     }
 
     /// Whether one more model call may begin; if so, it is counted as a turn.
@@ -276,7 +302,9 @@ impl Meter {
             self.give_back(&mut state);
         }
         let mut bill = state.bill();
-        if let (None, Some(figure)) = (bill.cost_usd, figure.filter(|_| !state.models.is_empty())) {
+        // The program knows no more than the gateway of a call that broke off.
+        let counted = !state.models.is_empty() && state.models.values().all(|of| of.counted);
+        if let (None, Some(figure)) = (bill.cost_usd, figure.filter(|_| counted)) {
             // What is not in the day yet.
             let more = Money(figure).less(state.sum.usd);
             self.add(&mut state, Sum { tokens: 0, usd: more });
@@ -289,10 +317,10 @@ impl Meter {
     fn count(&self, state: &mut State, model: &str, usage: Usage) {
         state.usage = state.usage.plus(usage);
         let usd = self.inner.pricing.find(model).and_then(|price| cost(price, usage));
-        let entry = OfModel { usage: Usage::default(), usd: Some(Money::ZERO) };
-        let entry = state.models.entry(model.to_owned()).or_insert(entry);
-        entry.usage = entry.usage.plus(usage);
-        entry.usd = entry.usd.zip(usd).map(|(a, b)| a + b);
+        let of = state.of(model);
+        of.usage = of.usage.plus(usage);
+        of.known += usd.unwrap_or_default();
+        of.priced &= usd.is_some();
         self.add(state, Sum { tokens: usage.total(), usd: usd.unwrap_or_default() });
     }
 
@@ -334,7 +362,7 @@ impl Inner {
                 "the session used {what}; [spawner.budgets] and [butler.budgets] hold the limits of a session"
             )));
         }
-        let unpriced = state.models.iter().find(|(_, of)| of.usd.is_none());
+        let unpriced = state.models.iter().find(|(_, of)| !of.priced);
         if let Some((model, _)) = unpriced.filter(|_| self.money_is_limited()) {
             return Err(over_budget(unknown_price(Some(model))));
         }
@@ -371,19 +399,24 @@ pub(super) fn unknown_price(model: Option<&str>) -> String {
 }
 
 impl State {
+    fn of(&mut self, model: &str) -> &mut OfModel {
+        self.models.entry(model.to_owned()).or_insert(OfModel::NONE)
+    }
+
     /// What the calls cost so far, in US dollars; `None` is unknown. It is 0 where surely no model was used.
     fn cost(&self) -> Option<Money> {
-        if self.models.is_empty() && (self.uncounted || self.turns > 0) {
+        if self.models.is_empty() && (self.past_gateway || self.turns > 0) {
             return None;
         }
-        self.models.values().try_fold(Money::ZERO, |sum, of| Some(sum + of.usd?))
+        self.models.values().try_fold(Money::ZERO, |sum, of| Some(sum + of.usd()?))
     }
 
     fn bill(&self) -> Bill {
         let models = self.models.iter().map(|(model, of)| {
             let Usage { input, output, cache_read, cache_write } = of.usage;
-            json!({"model": Some(model).filter(|m| !m.is_empty()), "usd": of.usd, "input_tokens": input,
-                   "output_tokens": output, "cached_input_tokens": cache_read, "cache_creation_tokens": cache_write})
+            json!({"model": Some(model).filter(|m| !m.is_empty()), "usd": of.usd(), "known_usd": of.known,
+                   "input_tokens": input, "output_tokens": output, "cached_input_tokens": cache_read,
+                   "cache_creation_tokens": cache_write})
         });
         Bill {
             usage: self.usage,

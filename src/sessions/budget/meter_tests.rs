@@ -65,7 +65,7 @@ fn money_is_counted_by_model_and_unknown_where_one_price_is() {
     assert_eq!(meter.spent().cost_usd, Some(Money::ZERO), "it reached no model");
     let broken_off = Meter::new(Limits::default());
     broken_off.may_call().unwrap();
-    broken_off.loses_count();
+    broken_off.uncounted(PRICED);
     broken_off.take_back();
     assert_eq!(broken_off.close(Usage::default(), None).cost_usd, None, "the model may have worked all the same");
     meter.used(PRICED, usage(3300, 60));
@@ -91,7 +91,7 @@ fn the_price_list_wins_over_the_programs_own_figure() {
     assert_eq!((bill.cost_usd, bill.turns), (Some(money("0.00915").0), None));
     assert_eq!(bill.usage, usage(3300, 60));
     let silent = Meter::new(Limits::default());
-    silent.loses_count();
+    silent.goes_past_gateway();
     let silent = silent.close(Usage::default(), Some("9".parse().unwrap()));
     assert_eq!(silent, Bill::default(), "a program that used nothing has no cost to tell");
 }

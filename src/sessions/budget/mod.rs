@@ -17,7 +17,7 @@ pub use costs::{By, Cost, Costs, Month, Period};
 pub use ledger::Ledger;
 pub use meter::{Bill, Limits, Meter, Spent};
 pub use outlook::{LimitLeft, PriceBound};
-pub(crate) use sql::MODELS;
+pub(crate) use sql::{MODELS, SCHEMAS, SCHEMAS_OF_MODEL};
 pub use sum::{Limit, Sum};
 pub use watch::Watch;
 

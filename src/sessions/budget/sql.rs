@@ -19,6 +19,18 @@ const TOKENS: &str = "coalesce(input_tokens, 0) + coalesce(output_tokens, 0) + c
 const DAY_TOKENS: &str =
     "coalesce(input, 0) + coalesce(output, 0) + coalesce(cached_input, 0) + coalesce(cache_creation, 0)";
 
+/// What the schemas of a session's tools cost in all its model calls, about: its program sends them with each. Null where the
+/// one or the other is unknown.
+pub(crate) const SCHEMAS: &str = "s.tool_tokens::bigint * s.turns";
+
+/// The same of one of its models, which is known where it had no other.
+pub(crate) const SCHEMAS_OF_MODEL: &str =
+    "CASE WHEN coalesce(jsonb_array_length(s.usage_by_model), 1) = 1 THEN s.tool_tokens::bigint * s.turns END";
+
+/// What a session is known to have cost: all of it, or the part that is known.
+const KNOWN_USD: &str =
+    "coalesce(cost_usd, (SELECT sum(u.known_usd) FROM jsonb_to_recordset(usage_by_model) AS u(known_usd numeric)))";
+
 /// The butlers that have session rows, each with its schema.
 async fn schemas(lease: &mut Lease) -> Result<Vec<(ButlerName, String)>, StoreError> {
     let places = store::places_with(lease, "sessions").await?;
@@ -50,8 +62,8 @@ pub(super) async fn sums(
         .into_iter()
         .map(|(butler, schema)| {
             format!(
-                "SELECT '{butler}', sum({TOKENS})::bigint, sum(cost_usd),
-                        sum({TOKENS}) FILTER (WHERE {BY_STRANGER})::bigint, sum(cost_usd) FILTER (WHERE {BY_STRANGER})
+                "SELECT '{butler}', sum({TOKENS})::bigint, sum({KNOWN_USD}),
+                        sum({TOKENS}) FILTER (WHERE {BY_STRANGER})::bigint, sum({KNOWN_USD}) FILTER (WHERE {BY_STRANGER})
                  FROM \"{schema}\".sessions
                  WHERE tenant_id = $1 AND started_at >= $2 AND started_at < $3"
             )
@@ -85,6 +97,8 @@ pub(super) struct Entry {
     /// Of these, those of unknown cost.
     pub unknown: u64,
     pub tokens: u64,
+    /// Of these, what tools' schemas took, about; `None` where it is known of none.
+    pub schema_tokens: Option<u64>,
     /// Of those whose cost is known; `None` where it is of none.
     pub usd: Option<Money>,
 }
@@ -110,9 +124,9 @@ pub(super) async fn entries(
     by_model: bool,
 ) -> Result<Vec<Entry>, StoreError> {
     let mut lease = db.every_tenant().await?;
-    let (what, source, usd, cut) = match by_model {
-        true => ("u.model", format!(", LATERAL {MODELS}"), "u.usd", "model"),
-        false => ("s.trigger_source", String::new(), "s.cost_usd", "source"),
+    let (what, source, usd, schemas_of, cut) = match by_model {
+        true => ("u.model", format!(", LATERAL {MODELS}"), "u.usd", SCHEMAS_OF_MODEL, "model"),
+        false => ("s.trigger_source", String::new(), "s.cost_usd", SCHEMAS, "source"),
     };
     let tokens = TOKENS.replace("coalesce(", if by_model { "coalesce(u." } else { "coalesce(s." });
     let parts: Vec<String> = schemas(&mut lease)
@@ -123,11 +137,11 @@ pub(super) async fn entries(
             format!(
                 "SELECT '{butler}' AS butler, (s.started_at AT TIME ZONE $4)::date AS day, {what} AS what, count(*) AS sessions,
                         count(*) FILTER (WHERE {usd} IS NULL AND s.completed_at IS NOT NULL) AS unknown,
-                        sum({tokens})::bigint AS tokens, sum({usd}) AS usd
+                        sum({tokens})::bigint AS tokens, sum({usd}) AS usd, sum({schemas_of})::bigint AS schema_tokens
                  FROM \"{schema}\".sessions s{source}
                  WHERE s.tenant_id = $1 AND s.started_at >= $2 AND s.started_at < $3 GROUP BY 2, 3
                  UNION ALL
-                 SELECT '{butler}', day, nullif(what, ''), sessions, unknown_cost, {DAY_TOKENS}, cost_usd
+                 SELECT '{butler}', day, nullif(what, ''), sessions, unknown_cost, {DAY_TOKENS}, cost_usd, schema_tokens
                  FROM \"{schema}\".session_days
                  WHERE tenant_id = $1 AND cut = '{cut}' AND day >= ($2 AT TIME ZONE $4)::date
                    AND day < ($3 AT TIME ZONE $4)::date"
@@ -139,7 +153,8 @@ pub(super) async fn entries(
     }
     let name = zone.iana_name().unwrap_or("UTC");
     let sql = format!(
-        "SELECT butler, day, what, sum(sessions)::bigint, sum(unknown)::bigint, sum(tokens)::bigint, sum(usd)
+        "SELECT butler, day, what, sum(sessions)::bigint, sum(unknown)::bigint, sum(tokens)::bigint, sum(usd),
+                sum(schema_tokens)::bigint
          FROM ({}) e GROUP BY butler, day, what",
         parts.join(" UNION ALL ")
     );
@@ -147,8 +162,8 @@ pub(super) async fn entries(
         .read(&sql, &[&tenant.as_str(), &from, &until, &name])
         .await
         .map_err(StoreError::query("adding up what sessions cost"))?;
-    let count =
-        |r: &tokio_postgres::Row, i: usize| r.get::<_, Option<i64>>(i).and_then(|n| u64::try_from(n).ok()).unwrap_or(0);
+    let known = |r: &tokio_postgres::Row, i: usize| r.get::<_, Option<i64>>(i).and_then(|n| u64::try_from(n).ok());
+    let count = |r: &tokio_postgres::Row, i: usize| known(r, i).unwrap_or(0);
     Ok(rows
         .iter()
         .map(|r| Entry {
@@ -158,6 +173,7 @@ pub(super) async fn entries(
             sessions: count(r, 3),
             unknown: count(r, 4),
             tokens: count(r, 5),
+            schema_tokens: known(r, 7),
             usd: r.get::<_, Option<Decimal>>(6).map(Money),
         })
         .collect())

@@ -43,7 +43,9 @@ impl<'a> Watch<'a> {
                     let _ = self.meter.calls().admit(name, arguments);
                 }
             }
-            RunEvent::Text(_) | RunEvent::ToolResult { .. } | RunEvent::Retry { .. } => self.go_on(),
+            RunEvent::Text(_) | RunEvent::TextDelta { .. } | RunEvent::ToolResult { .. } | RunEvent::Retry { .. } => {
+                self.go_on()
+            }
             RunEvent::McpConnected(_) | RunEvent::SkillUsed { .. } => {}
         }
     }

@@ -160,13 +160,15 @@ impl Tally {
         // A call that the upstream failed is no turn of the conversation: its client tries again. One that the client
         // gave up is, or it could have answers that nobody counts.
         let failed = self.call.failure.as_ref().is_some_and(|f| f.class != ErrorClass::Cancelled);
+        let (meter, named) = (&self.route.meter, model.as_deref().unwrap_or_default());
+        let said_all = said.whole && self.call.usage.total() > 0;
+        if self.under_way && self.call.failure.is_some() && !said_all {
+            meter.uncounted(named);
+        }
         if failed && self.call.usage.total() == 0 {
-            if self.under_way {
-                self.route.meter.loses_count();
-            }
-            self.route.meter.take_back();
+            meter.take_back();
         } else {
-            self.route.meter.used(model.as_deref().unwrap_or_default(), self.call.usage);
+            meter.used(named, self.call.usage);
         }
         self.call.model = model;
         self.route.ended(std::mem::take(&mut self.call));

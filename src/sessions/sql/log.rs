@@ -21,7 +21,8 @@ pub const SPENT: &str = "UPDATE sessions SET input_tokens = $2, output_tokens = 
 /// The session has its slot.
 pub const RUNNING: &str = "UPDATE sessions SET state = 'running', started_at = $2::timestamptz, system_prompt = $3,
         memory = $4, trust = $5, exposed_at = CASE WHEN trust <> $5 THEN $2 END, audience = $6,
-        prompt_sha256 = shared.keep_system_prompt($7, $8), prompt_notes = nullif($9, '')
+        prompt_sha256 = shared.keep_system_prompt($7, $8), prompt_notes = nullif($9, ''),
+        tool_tokens = $10
     WHERE id = $1 AND state = 'queued'";
 
 /// The process of its child.

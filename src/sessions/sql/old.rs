@@ -6,7 +6,7 @@ use jiff::tz::TimeZone;
 use base::TenantId;
 use store::{Aged, Database, StoreError, in_parts};
 
-use crate::budget::MODELS;
+use crate::budget::{MODELS, SCHEMAS, SCHEMAS_OF_MODEL};
 
 /// Lines of transcripts.
 pub const EVENTS: Aged = Aged { table: "session_events", old: "at < $1" };
@@ -42,7 +42,7 @@ fn statement(schema: &str) -> String {
     // Sums of what is known stay unknown where nothing is.
     let added =
         |column: &str| format!("{column} = coalesce(d.{column} + excluded.{column}, d.{column}, excluded.{column})");
-    let (tokens, usd) = (list(&|_, to| added(to)), added("cost_usd"));
+    let (tokens, usd, schemas) = (list(&|_, to| added(to)), added("cost_usd"), added("schema_tokens"));
     format!(
         "WITH gone AS (
              DELETE FROM \"{schema}\".sessions WHERE ctid = ANY(ARRAY(
@@ -53,18 +53,21 @@ fn statement(schema: &str) -> String {
          part AS (
              SELECT g.*, (coalesce(g.started_at, g.queued_at) AT TIME ZONE $4)::date AS day FROM gone g),
          cuts AS (
-             SELECT s.tenant_id, s.day, 'source' AS cut, s.trigger_source AS what, s.state, s.cost_usd, {whole} FROM part s
+             SELECT s.tenant_id, s.day, 'source' AS cut, s.trigger_source AS what, s.state, s.cost_usd,
+                    {SCHEMAS} AS schema_tokens, {whole} FROM part s
              UNION ALL
-             SELECT s.tenant_id, s.day, 'model', coalesce(u.model, ''), s.state, u.usd, {split} FROM part s, LATERAL {MODELS}),
+             SELECT s.tenant_id, s.day, 'model', coalesce(u.model, ''), s.state, u.usd, {SCHEMAS_OF_MODEL}, {split}
+             FROM part s, LATERAL {MODELS}),
          kept AS (
              INSERT INTO \"{schema}\".session_days AS d
-                 (tenant_id, day, cut, what, sessions, succeeded, unknown_cost, cost_usd, {kept}, trust, audience)
+                 (tenant_id, day, cut, what, sessions, succeeded, unknown_cost, cost_usd, schema_tokens, {kept}, trust, audience)
              SELECT tenant_id, day, cut, what, count(*), count(*) FILTER (WHERE state = 'succeeded'),
-                    count(*) FILTER (WHERE cost_usd IS NULL), sum(cost_usd), {sums}, 'system', '{{}}'
+                    count(*) FILTER (WHERE cost_usd IS NULL), sum(cost_usd),
+                    sum(schema_tokens)::bigint, {sums}, 'system', '{{}}'
              FROM cuts GROUP BY tenant_id, day, cut, what
              ON CONFLICT (tenant_id, day, cut, what) DO UPDATE SET sessions = d.sessions + excluded.sessions,
                  succeeded = d.succeeded + excluded.succeeded, unknown_cost = d.unknown_cost + excluded.unknown_cost,
-                 {tokens}, {usd})
+                 {tokens}, {usd}, {schemas})
          SELECT FROM gone"
     )
 }

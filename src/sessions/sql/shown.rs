@@ -32,6 +32,17 @@ pub const PROMPT: &str = "SELECT CASE WHEN s.prompt_sha256 IS NULL THEN s.system
 pub const TRACES: &str = "SELECT trace_id FROM sessions WHERE id = $1 OR request_id = $1 OR trace_id = $2
     UNION (SELECT trace_id FROM sessions WHERE trigger_source = $4 ORDER BY queued_at DESC LIMIT $3)";
 
+/// Sessions whose ids are from `$1` to `$2`.
+pub const IDS: &str = "SELECT id FROM sessions WHERE id BETWEEN $1 AND $2 ORDER BY id LIMIT $3";
+
+/// Ids from `$1` to `$2` that [`TRACES`] takes: of sessions, requests and traces.
+pub const TRACED_IDS: &str = "SELECT id FROM (
+        SELECT id FROM sessions WHERE id BETWEEN $1 AND $2
+        UNION SELECT request_id FROM sessions WHERE request_id BETWEEN $1 AND $2
+        UNION SELECT trace_id::uuid FROM sessions
+              WHERE trace_id BETWEEN replace($1::text, '-', '') AND replace($2::text, '-', '')) ids
+    ORDER BY id LIMIT $3";
+
 /// What the sessions of a schedule's run cost together. `run` is SQL.
 pub fn cost_of_run(run: &str) -> String {
     format!("(SELECT sum(s.cost_usd)::text FROM sessions s WHERE s.run_id = {run})")

@@ -9,8 +9,8 @@ pub enum ClusterError {
     #[error("cannot {action} {path}")]
     Files { action: &'static str, path: PathBuf, source: std::io::Error },
 
-    #[error("another butlerd{} uses the data directory {data_dir}; stop it first, or give this one another --data-dir",
-            .pid.map(|p| format!(" (pid {p})")).unwrap_or_default())]
+    #[error("butlerd is already running{}, with the data directory {data_dir}; stop it first, or give this one another \
+             --data-dir", .pid.map(|p| format!(", process {p}")).unwrap_or_default())]
     Locked { data_dir: PathBuf, pid: Option<u32> },
 
     #[error(

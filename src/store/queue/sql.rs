@@ -66,6 +66,8 @@ pub struct Outlook {
     pub next: Option<Duration>,
     /// How long the first of those that are due waits.
     pub oldest: Option<Duration>,
+    /// How many those are, where that is known.
+    pub waiting: Option<u64>,
 }
 
 /// What runs statements: a connection, or a transaction on one.
@@ -202,6 +204,19 @@ impl QueueTable {
         Ok(execute(db, STEP, &sql, params).await? > 0)
     }
 
+    /// Has those of these rows that wait for a later try come up at once. Returns how many.
+    pub async fn hasten(&self, db: &Database, rows: &[Uuid]) -> Result<u64, StoreError> {
+        if self.retry.is_none() {
+            return Ok(0);
+        }
+        let sql = format!(
+            "UPDATE {} SET available_at = clock_timestamp()
+             WHERE {} = ANY($1) AND claim_id IS NULL AND available_at > clock_timestamp() AND ({})",
+            self.table, self.key, self.open
+        );
+        execute(db, "having rows come up at once", &sql, &[&rows]).await
+    }
+
     /// Gives back what this node holds and does not work on. `counts`: those tries may have been the node's own end, and
     /// stay counted. Returns how many.
     pub async fn give_back(&self, db: &Database, node: &str, skip: &[Uuid], counts: bool) -> Result<u64, StoreError> {
@@ -240,14 +255,19 @@ impl QueueTable {
             "SELECT extract(epoch FROM min(available_at) FILTER (WHERE available_at > clock_timestamp() - interval '1 s')
                                        - clock_timestamp())::float8,
                     extract(epoch FROM clock_timestamp()
-                                       - min(available_at) FILTER (WHERE available_at <= clock_timestamp()))::float8
+                                       - min(available_at) FILTER (WHERE available_at <= clock_timestamp()))::float8,
+                    count(*) FILTER (WHERE available_at <= clock_timestamp())
              FROM {} WHERE ({}) AND claim_id IS NULL",
             self.table, self.open
         );
         let mut lease = db.every_tenant().await?;
         let rows = lease.query(&sql, &[]).await.map_err(StoreError::query("looking for what is due next"))?;
         let Some(row) = rows.first() else { return Ok(Outlook::default()) };
-        Ok(Outlook { next: seconds(row.get(0)).map(|next| next.max(JUST_DUE)), oldest: seconds(row.get(1)) })
+        Ok(Outlook {
+            next: seconds(row.get(0)).map(|next| next.max(JUST_DUE)),
+            oldest: seconds(row.get(1)),
+            waiting: u64::try_from(row.get::<_, i64>(2)).ok(),
+        })
     }
 }
 

@@ -251,7 +251,7 @@ impl<H: Handler> Inner<H> {
             self.handler.follow().await?;
         }
         let outlook = self.handler.outlook().await?;
-        self.meter.oldest(outlook.oldest.unwrap_or_default());
+        self.meter.outlook(outlook.oldest.unwrap_or_default(), outlook.waiting);
         if !self.handler.db().machine().is_up() {
             return Ok(AGAIN);
         }

@@ -27,8 +27,8 @@ use crate::call::{ToolCall, ToolError};
 use crate::definition::Effect;
 use crate::egress::{EgressRecipient, EgressTarget};
 use crate::tool::{Tool, handler};
-use base::{Audience, Label, Principal, Secret, Trust, http_client, innermost};
-use guard::{GuardedResolver, Lookup, system_lookup};
+use base::{Audience, Label, Principal, Secret, Trust, http_client, innermost, is_local_network};
+use guard::{Guard, GuardedResolver, Lookup, system_lookup};
 use plan::Plan;
 use recorded::{Recordings, source};
 use send::{Answer, Prepared, SendError};
@@ -36,6 +36,7 @@ use template::{FillError, Values};
 
 pub use file::{HttpTool, load_dir};
 pub use recorded::{Source, answer_from};
+pub use template::HeaderTemplate;
 
 /// The directory in a butler's `tests` with what HTTP tools are answered with in scenarios.
 pub const RECORDINGS: &str = "http";
@@ -86,6 +87,26 @@ impl HttpTool {
             Box::pin(async move { Ok(Some(target)) })
         }))
     }
+}
+
+/// A client for an address that the owner names. In the household's own network it is reached as it stands; of any other
+/// name no address inside is connected to.
+///
+/// # Errors
+/// It is no address.
+pub fn client_for(url: &str) -> Result<ClientBuilder, String> {
+    if is_local_network(url) {
+        return Ok(http_client(url));
+    }
+    let parsed = Url::parse(url).map_err(|e| e.to_string())?;
+    let guard = Guard::new(&parsed, &[]).map_err(|e| e.to_string())?;
+    Ok(guarded(http_client(url), guard, system_lookup()))
+}
+
+/// A client that connects to nothing but what the guard admits.
+fn guarded(builder: ClientBuilder, guard: Guard, lookup: Lookup) -> ClientBuilder {
+    // A proxy would look the names up itself.
+    builder.no_proxy().dns_resolver(Arc::new(GuardedResolver { guard: Arc::new(guard), lookup }))
 }
 
 /// Runs one tool's calls.
@@ -223,9 +244,7 @@ impl Runner {
 
 /// A client that connects to nothing but what the file names.
 fn client(builder: ClientBuilder, plan: &Plan, lookup: Lookup) -> reqwest::Result<Client> {
-    let resolver = GuardedResolver { guard: Arc::new(plan.guard.clone()), lookup };
-    // A proxy would look the names up itself.
-    let builder = builder.no_proxy().dns_resolver(Arc::new(resolver));
+    let builder = guarded(builder, plan.guard.clone(), lookup);
     builder.user_agent(concat!("butlerd/", env!("CARGO_PKG_VERSION"))).build()
 }
 

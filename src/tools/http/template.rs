@@ -148,6 +148,34 @@ impl Values<'_> {
     }
 }
 
+/// A header's value with places for secrets alone.
+pub struct HeaderTemplate<'a>(pub &'a str);
+
+impl HeaderTemplate<'_> {
+    /// The names of its secrets.
+    ///
+    /// # Errors
+    /// What else it has a place for.
+    pub fn secrets(&self) -> Result<Vec<String>, String> {
+        let name = |place| match place {
+            Place::Secret(name) => Ok(name),
+            Place::Argument(name) => Err(format!("{{{name}}}")),
+        };
+        places(self.0).map(name).collect()
+    }
+
+    /// The value with these secrets in their places; `Err` names one that is absent.
+    ///
+    /// # Errors
+    /// The name of a secret that is absent.
+    pub fn fill(&self, secrets: &BTreeMap<String, Secret<String>>) -> Result<Secret<String>, String> {
+        let filled = Values { arguments: &Map::new(), secrets }.header(self.0);
+        filled.map(|value| Secret::new(value.unwrap_or_default())).map_err(|e| match e {
+            FillError::NoSecret(name) | FillError::Absent(name) | FillError::Wrong(name, _) => name,
+        })
+    }
+}
+
 /// An argument as it stands in an address or a header.
 fn as_text(value: &Value) -> Option<String> {
     match value {

@@ -59,7 +59,8 @@ impl ToolSet {
         mut caller: Caller,
         cancelled: CancellationToken,
     ) -> Option<Reply> {
-        let entry = self.inner.entries.get(name).filter(|e| !e.tool.def.meta.internal || caller.is_daemon())?;
+        let entry = self.entry(name).filter(|e| !e.tool.def.meta.internal || caller.is_daemon())?;
+        let entry = &*entry;
         let tracer = self.inner.metrics.tracer();
         let mut span = tracer.open_wanted(&caller.context.trace_context, || format!("tool {name}"), SpanKind::Server);
         if let Some(span) = &span {
@@ -95,9 +96,9 @@ impl ToolSet {
         args: Map<String, Value>,
         caller: &Caller,
     ) -> Result<Option<EgressTarget>, ToolError> {
-        let Some(entry) = self.inner.entries.get(name) else { return Ok(None) };
+        let Some(entry) = self.entry(name) else { return Ok(None) };
         let Some(egress_target) = &entry.tool.egress_target else { return Ok(None) };
-        let prepared = self.prepare(entry, args, caller, CancellationToken::new());
+        let prepared = self.prepare(&entry, args, caller, CancellationToken::new());
         egress_target(&prepared.call).await
     }
 
@@ -174,7 +175,7 @@ impl ToolSet {
             json["inputSchema"] = shadow.def.told_schema(Detail::Whole).into();
         }
         describe(&mut span, shadow, Outcome::Refused, Some(problem), Some(&json));
-        self.inner.metrics.tool_call(Outcome::Refused.as_str());
+        self.inner.metrics.tool_call(&shadow.def.name, Outcome::Refused.as_str());
         self.inner.auditor.record(shadow.record(Outcome::Refused, Some(text::truncate(problem, 500))));
         Reply { json, is_error: true, seen: Label::NOTHING }
     }
@@ -243,7 +244,7 @@ impl ToolSet {
             Err(e) => (e.outcome(), Some(text::truncate(&household().clean(e.to_string()), 500))),
         };
         describe(span, shadow, outcome, detail.as_deref(), result.as_ref().ok());
-        self.inner.metrics.tool_call(outcome.as_str());
+        self.inner.metrics.tool_call(name, outcome.as_str());
         tracing::debug!(
             butler = %self.inner.butler, tool = name, outcome = outcome.as_str(),
             session = shadow.session().map(tracing::field::display), us = shadow.started.elapsed().as_micros() as u64,

@@ -37,6 +37,25 @@ pub(crate) async fn get(call: &ToolCall, sha256: &str, most: i32) -> Result<Opti
     Ok(call.query(sql, &[&sha256, &most]).await?.first().map(Blob::from))
 }
 
+store::row! {
+    /// A picture, and who may have made it.
+    pub struct Picture {
+        pub media_type: String,
+        pub content: Vec<u8>,
+        pub trust: String,
+    }
+}
+
+/// The pictures among these contents that have at most so many bytes each, in a form that models read.
+pub(crate) async fn pictures(lease: &mut Lease, hashes: &[String], most: i32) -> Result<Vec<Picture>, StoreError> {
+    let sql = "SELECT media_type, content, trust FROM blobs
+               WHERE sha256 = ANY($1) AND octet_length(content) <= $2
+                 AND media_type IN ('image/png', 'image/jpeg', 'image/gif', 'image/webp')
+               ORDER BY array_position($1, sha256)";
+    let rows = lease.query(sql, &[&hashes, &most]).await.map_err(StoreError::query("reading pictures"))?;
+    Ok(rows.iter().map(Picture::from).collect())
+}
+
 /// Copies attachments of a tenant from one butler to another, over a lease of the owner's role. `schemas`: of all butlers
 /// that have been handed some. A content is believed as far as the least trusted of those who had sent it before, because the
 /// owner who sends it on did not write it. What the target has already stays as it is: nobody wrote it who sends it again.

@@ -34,6 +34,14 @@ impl Household {
             .env("ANTHROPIC_API_KEY", "sk-test-key-that-nobody-takes")
     }
 
+    /// The same program, to be an MCP server.
+    pub fn fake_server(&self) -> PathBuf {
+        let program = self.path().join("mcp-server");
+        std::fs::copy(built(), &program).expect("a copy of the program");
+        std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).expect("its mode");
+        program
+    }
+
     /// With another limit of time for each session of [`FAKE`].
     pub fn session_timeout(self, timeout: &str) -> Self {
         let new = format!("session_timeout = \"{timeout}\"");

@@ -129,7 +129,9 @@ const OUTBOX: [(&str, &str); 8] = [
     (
         "a delivery that counts as sent and was not",
         "SELECT o.id::text FROM shared.outbox o
-         WHERE o.state = 'sent' AND o.receipt -> 'reply' IS NULL AND o.reason IS DISTINCT FROM 'resolved'
+         WHERE o.state = 'sent' AND o.reason IS DISTINCT FROM 'resolved'
+           -- The chat has it, or whoever handed the question in has read it.
+           AND NOT (o.channel = 'chat' AND coalesce(o.receipt, '{}') ? 'reply') AND NOT coalesce(o.receipt, '{}') ? 'read_by'
            AND NOT EXISTS (SELECT 1 FROM shared.outbox_attempts a
                            WHERE a.outbox_id = o.id AND a.outcome IN ('sent', 'lost'))",
     ),
@@ -158,7 +160,7 @@ const OUTBOX: [(&str, &str); 8] = [
              SELECT id, settled_at, created_at, lead(settled_at) OVER l AS next, lead(id) OVER l AS later,
                     lead(created_at) OVER l AS later_made
              FROM shared.outbox
-             WHERE state = 'sent' AND kind = 'message' AND receipt -> 'reply' IS NULL AND reason IS NULL
+             WHERE state = 'sent' AND kind = 'message' AND NOT coalesce(receipt, '{}') ?| ARRAY['reply', 'read_by'] AND reason IS NULL
                AND due_at <= created_at
              WINDOW l AS (PARTITION BY tenant_id, lane, urgency ORDER BY seq)) a
          WHERE a.settled_at > a.next AND a.later_made > a.created_at + interval '2 s'

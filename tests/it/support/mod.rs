@@ -16,7 +16,7 @@ pub use fake::{FAKE, turned};
 pub use household::{Household, SET_UP, model, owners_zone};
 pub use mcp::Mcp;
 pub use mcp::http;
-pub use receiver::{Receiver, SECRET};
+pub use receiver::{Hook, Receiver, SECRET};
 pub use runtimes::{RUNTIMES, Runtime, installed};
 pub use terminal::Terminal;
 

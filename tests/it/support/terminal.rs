@@ -54,6 +54,12 @@ impl Terminal {
         Self { child, keys: File::from(near), shown, read: 0 }
     }
 
+    /// Talks to the household, or to the butler that `args` name.
+    pub fn chat(household: &Household, args: &[&str]) -> Self {
+        let data = household.data();
+        Self::open(household, &[&["chat", "--data-dir", data.to_str().expect("a path")], args].concat())
+    }
+
     /// Waits until something is shown that was not there at the last call, and returns all since then up to it.
     pub async fn sees(&mut self, words: &str) -> String {
         let started = Instant::now();
@@ -77,7 +83,12 @@ impl Terminal {
 
     /// Types a line.
     pub fn types(&mut self, line: &str) {
-        writeln!(self.keys, "{line}").expect("the terminal takes it");
+        self.presses(&format!("{line}\n"));
+    }
+
+    /// Presses these keys.
+    pub fn presses(&mut self, keys: &str) {
+        write!(self.keys, "{keys}").expect("the terminal takes it");
     }
 
     /// All that was shown so far.

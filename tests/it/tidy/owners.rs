@@ -54,6 +54,7 @@ const OWNERS: &[(&str, &[&str])] = &[
             "memory_policies",
         ],
     ),
+    ("modules", &["mcp_servers"]),
     ("butler", &["route_inbox", "asks"]),
 ];
 

@@ -72,6 +72,7 @@ impl ClaudeParser {
                     attempt: number(event, "attempt").and_then(|n| n.try_into().ok()).unwrap_or(1),
                     delay_ms: number(event, "retry_delay_ms"),
                     status: status.and_then(|s| s.try_into().ok()),
+                    message: None,
                 }]
             }
             _ => Vec::new(),

@@ -88,7 +88,7 @@ fn the_exit_status_proves_nothing() {
 fn retries_are_told_and_do_not_fail_the_run() {
     let (events, outcome) = replay(recorded!("overloaded-twice"), 0, "");
     let retries: Vec<_> = events.iter().filter(|e| matches!(e, RunEvent::Retry { .. })).collect();
-    let RunEvent::Retry { class, attempt, delay_ms, status } = retries[1] else { unreachable!() };
+    let RunEvent::Retry { class, attempt, delay_ms, status, .. } = retries[1] else { unreachable!() };
     assert_eq!((retries.len(), *class, *attempt, *status), (2, ErrorClass::Overloaded, 2, Some(529)));
     assert!(delay_ms.is_some_and(|ms| ms > 500));
     assert!(outcome.ok);
@@ -279,12 +279,12 @@ async fn doctor_hears_the_version_or_the_problem() {
     let processes = ProcessSupervisor::start().unwrap();
     let program = dir.path().join("claude");
     std::fs::write(&program, "#!/bin/sh\necho '2.1.329 (Claude Code)'\n").unwrap();
-    let probe = claude.probe(&processes).await;
+    let probe = claude.probe(&processes, SandboxMode::Auto).await;
     assert_eq!((probe.version.as_deref(), probe.problem), (Some("2.1.329 (Claude Code)"), None));
     std::fs::write(&program, "#!/bin/sh\necho 'cannot run here' >&2; exit 3\n").unwrap();
-    let problem = claude.probe(&processes).await.problem.unwrap();
+    let problem = claude.probe(&processes, SandboxMode::Auto).await.problem.unwrap();
     assert!(problem.contains("exit 3") && problem.ends_with("cannot run here"), "{problem}");
     std::fs::remove_file(&program).unwrap();
-    let probe = claude.probe(&processes).await;
+    let probe = claude.probe(&processes, SandboxMode::Auto).await;
     assert!(probe.program.is_none() && probe.problem.unwrap().contains("spawner.clis.claude"));
 }

@@ -137,7 +137,7 @@ impl CodexParser {
         };
         let attempt = count.split('/').next().and_then(|n| n.parse().ok()).unwrap_or(1);
         let status = status(message).and_then(|s| s.try_into().ok());
-        vec![RunEvent::Retry { class: class(message), attempt, delay_ms: None, status }]
+        vec![RunEvent::Retry { class: class(message), attempt, delay_ms: None, status, message: None }]
     }
 }
 

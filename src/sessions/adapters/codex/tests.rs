@@ -53,7 +53,8 @@ fn each_failure_has_its_class() {
 fn retries_are_told() {
     let (events, _) = replay(recorded!("status-529"), 1, "");
     let retry = events.iter().find(|e| matches!(e, RunEvent::Retry { .. }));
-    let expected = RunEvent::Retry { class: ErrorClass::Overloaded, attempt: 1, delay_ms: None, status: Some(529) };
+    let expected =
+        RunEvent::Retry { class: ErrorClass::Overloaded, attempt: 1, delay_ms: None, status: Some(529), message: None };
     assert_eq!(retry, Some(&expected));
     let (events, _) = replay(recorded!("model-down"), 1, "");
     assert!(events.iter().any(|e| matches!(e, RunEvent::Retry { class: ErrorClass::ModelUnreachable, .. })));

@@ -9,10 +9,10 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::Caller;
-use super::out::{Out, Tone};
-use super::reach::Reach;
-use super::text::{block, one_line};
+use crate::Caller;
+use crate::markdown::Speech;
+use crate::out::{Out, Tone};
+use crate::reach::Reach;
 
 /// How many seconds a question for notes waits for one.
 const WAIT: u64 = 25;
@@ -59,10 +59,7 @@ impl ChatNotes {
         for note in notes.iter().filter(|note| self.shown.insert(note.id)) {
             match self.out.json {
                 true => self.out.record(&json!({"event": "note", "note": note})),
-                false => {
-                    let who = self.out.paint(Tone::Head, &format!("{}:", one_line(&note.from, 40)));
-                    self.out.line(&format!("{who} {}", block(&note.message)));
-                }
+                false => Speech::say(&self.out, &note.from, Tone::Head, &note.message),
             }
         }
         let ids: Vec<Uuid> = notes.iter().map(|note| note.id).collect();

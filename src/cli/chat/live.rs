@@ -1,0 +1,224 @@
+//! What becomes of a message, shown at a terminal as it happens.
+
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+use std::rc::Rc;
+
+use tokio::sync::Notify;
+use uuid::Uuid;
+
+use crate::events::SHOWN;
+use crate::markdown::Speech;
+use crate::out::{Out, Tone};
+use crate::screen::Screen;
+use crate::text::{brief, one_line};
+use inbox::News;
+
+/// The end of an unfinished line that stands in the status.
+const TAIL: usize = 70;
+
+/// Whether the person waits for the message, or goes on meanwhile.
+#[derive(Default)]
+pub struct Stage {
+    aside: Cell<bool>,
+    begun: Cell<bool>,
+    /// It goes on later by itself: nobody needs to wait.
+    pub waits: Notify,
+}
+
+impl Stage {
+    /// From now on the person does something else.
+    pub fn set_aside(&self) {
+        self.aside.set(true);
+    }
+
+    /// Whether somebody works on it, or has tried to.
+    pub fn has_begun(&self) -> bool {
+        self.begun.get()
+    }
+}
+
+/// Shows what becomes of one message.
+pub struct Live {
+    out: Out,
+    screen: Screen,
+    stage: Rc<Stage>,
+    /// The person has named the butler.
+    named: bool,
+    request: Option<Uuid>,
+    /// The text that is being written.
+    written: Option<Written>,
+    /// The last text of each session that is not shown yet: it may turn out to be the answer, which is shown once.
+    held: HashMap<Uuid, (String, String)>,
+    /// Texts that were shown as they were written, by butler.
+    shown: Vec<(String, String)>,
+    /// Sessions that have answered by themselves: what they write besides is a remark.
+    answered: HashSet<Uuid>,
+    failed: bool,
+    /// It was told that it waits.
+    waited: bool,
+}
+
+struct Written {
+    session: Uuid,
+    speech: Speech,
+    text: String,
+}
+
+impl Live {
+    pub fn new(out: &Out, screen: &Screen, stage: &Rc<Stage>, named: bool) -> Self {
+        let (out, screen, stage) = (out.clone(), screen.clone(), stage.clone());
+        let (held, answered) = (HashMap::new(), HashSet::new());
+        let (written, shown, request) = (None, Vec::new(), None);
+        Self { out, screen, stage, named, request, written, held, shown, answered, failed: false, waited: false }
+    }
+
+    pub fn show(&mut self, news: &News) {
+        self.stage.begun.set(self.stage.begun.get() || !matches!(news, News::Accepted { .. }));
+        match news {
+            News::Accepted { request_id, .. } => {
+                self.request = Some(*request_id);
+                self.status(if self.named { "handed on" } else { "looking for the right butler" });
+            }
+            News::Routed { butler, .. } => {
+                if !self.named {
+                    self.faint(&format!("→ {}", one_line(butler, 40)));
+                }
+                self.status(&format!("{} is called", one_line(butler, 40)));
+            }
+            News::Session { butler, .. } => self.thinks(butler),
+            News::TextDelta { butler, session_id, start, text } => self.write(butler, *session_id, *start, text),
+            News::Text { butler, session_id, text, .. } => self.text(butler, *session_id, text),
+            News::ToolCall { butler, session_id, name, arguments, .. } => {
+                self.release(Some(*session_id));
+                if name == "notify" {
+                    // What it says is shown when it is said.
+                    self.answered.insert(*session_id);
+                } else {
+                    self.faint(&format!("  {} {}", one_line(name, 80), brief(arguments, SHOWN)));
+                }
+                self.status(&format!("{} calls {}", one_line(butler, 40), one_line(name, 60)));
+            }
+            News::ToolResult { butler, is_error, name, content, .. } => {
+                if *is_error {
+                    self.faint(&format!("  {} failed: {}", one_line(name, 80), one_line(content, SHOWN)));
+                }
+                self.thinks(butler);
+            }
+            News::Waiting { butler, why, again_ms } => self.waits(butler.as_deref(), why, *again_ms),
+            News::Reply { butler, kind, message, emoji, .. } => {
+                let said = message.as_deref().or(emoji.as_deref()).unwrap_or_default();
+                self.reply(butler, kind == "failure", said);
+            }
+            News::Ended { state, error } => self.ended(state, error.as_deref()),
+            News::Unknown => {}
+        }
+    }
+
+    /// A piece of a text that is being written. One at a time is shown so; others come whole.
+    fn write(&mut self, butler: &str, session: Uuid, start: usize, piece: &str) {
+        if self.answered.contains(&session) || self.written.as_ref().is_some_and(|w| w.session != session) {
+            return;
+        }
+        if start == 0 {
+            self.broken_off();
+            let speech = Speech::new(&self.out, butler, Tone::Head);
+            self.written = Some(Written { session, speech, text: String::new() });
+        }
+        // Whoever has missed a piece waits for the whole.
+        let Some(written) = self.written.as_mut().filter(|w| w.text.len() == start) else { return };
+        written.text.push_str(piece);
+        written.speech.push(piece);
+        let rest = written.speech.unfinished();
+        let cut = rest.char_indices().rev().nth(TAIL).map_or(0, |(at, _)| at);
+        let tail = format!("{}{}", if cut > 0 { "…" } else { "" }, &rest[cut..]);
+        self.status(if tail.trim().is_empty() { "writing" } else { &tail });
+    }
+
+    /// A text that is whole. What was written of it is not shown again.
+    fn text(&mut self, butler: &str, session: Uuid, text: &str) {
+        self.release(Some(session));
+        match self.written.take_if(|w| w.session == session) {
+            Some(mut written) if text.starts_with(&written.text) => {
+                written.speech.push(&text[written.text.len()..]);
+                written.speech.end();
+                self.shown.push((butler.to_owned(), text.trim().to_owned()));
+            }
+            begun => {
+                self.written = begun;
+                self.broken_off();
+                self.held.insert(session, (butler.to_owned(), text.to_owned()));
+            }
+        }
+        self.thinks(butler);
+    }
+
+    /// What was begun has no end.
+    fn broken_off(&mut self) {
+        if let Some(mut written) = self.written.take() {
+            written.speech.end();
+            self.faint("  (it broke off here)");
+        }
+    }
+
+    fn reply(&mut self, butler: &str, failure: bool, said: &str) {
+        self.held.retain(|_, (who, text)| who != butler || text.trim() != said.trim());
+        self.failed |= failure;
+        if !failure && self.shown.iter().any(|(who, text)| who == butler && text == said.trim()) {
+            return;
+        }
+        Speech::say(&self.out, butler, if failure { Tone::Bad } else { Tone::Head }, said);
+    }
+
+    fn waits(&mut self, butler: Option<&str>, why: &str, again_ms: u64) {
+        self.broken_off();
+        if !std::mem::replace(&mut self.waited, true) {
+            let who = butler.map_or_else(String::new, |butler| format!("{}: ", one_line(butler, 40)));
+            let why = one_line(why, 500);
+            let why = why.trim_end_matches('.');
+            let text = format!("{who}{why}; butlerd tries again by itself, and the answer is shown here.");
+            self.out.line(&self.out.paint(Tone::Warn, &text));
+        }
+        self.status(&format!("the next try comes in {}", crate::text::span(again_ms.cast_signed())));
+        self.stage.waits.notify_one();
+    }
+
+    fn ended(&mut self, state: &str, error: Option<&str>) {
+        self.broken_off();
+        self.release(None);
+        if state != "dead" {
+            return;
+        }
+        if let Some(error) = error.filter(|_| !self.failed) {
+            self.out.line(&self.out.paint(Tone::Bad, &format!("The message failed: {}", one_line(error, 1000))));
+        }
+        if let Some(request) = self.request {
+            self.faint(&format!("  Once that is mended: butlerd inbox retry {request}"));
+        }
+    }
+
+    /// Shows what was held back, of one session or of all: it was no answer.
+    fn release(&mut self, session: Option<Uuid>) {
+        let ids: Vec<Uuid> = self.held.keys().copied().filter(|id| session.is_none_or(|s| s == *id)).collect();
+        let texts: Vec<_> = ids.iter().filter_map(|id| self.held.remove(id)).collect();
+        for (_, text) in texts {
+            for line in crate::text::block(&text).lines() {
+                self.faint(&format!("  {line}"));
+            }
+        }
+    }
+
+    fn thinks(&self, butler: &str) {
+        self.status(&format!("{} is thinking", one_line(butler, 40)));
+    }
+
+    fn status(&self, what: &str) {
+        if !self.stage.aside.get() {
+            self.screen.status(&base::text::clean(what));
+        }
+    }
+
+    fn faint(&self, text: &str) {
+        self.out.toned(Tone::Faint, text);
+    }
+}

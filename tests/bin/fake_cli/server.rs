@@ -1,0 +1,121 @@
+//! An MCP server that misbehaves: `--mcp-server FILE`. The file says, as JSON, how it begins (`start`: `exit`, `silent`,
+//! `junk`), what it says of its tool `say` (`about`), and which tools it has besides (`more`); it is read again for each
+//! list.
+//!
+//! Its tools: `say TEXT`; `fail`, whose result is an error; `large`, 200 KB; `variables`, its environment; `chatty`, which
+//! writes to standard output before it answers; `change`, which tells that the tools changed; `die`; `hang`; and
+//! `flood_line`, `flood_junk`, which write 100 MB.
+
+use std::io::{BufRead, Write};
+
+use serde_json::{Value, json};
+
+const TOOLS: [&str; 10] =
+    ["say", "fail", "large", "variables", "chatty", "change", "die", "hang", "flood_line", "flood_junk"];
+
+/// Serves until its input ends.
+pub fn serve(file: &str) {
+    let control =
+        || -> Value { serde_json::from_str(&std::fs::read_to_string(file).unwrap_or_default()).unwrap_or_default() };
+    match control()["start"].as_str() {
+        Some("exit") => {
+            eprintln!("there is no cheese today");
+            std::process::exit(3);
+        }
+        Some("silent") => wait(),
+        Some("junk") => write("Welcome! This server is ready."),
+        _ => {}
+    }
+    for line in std::io::stdin().lock().lines().map_while(Result::ok) {
+        let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
+        let id = message["id"].clone();
+        if id.is_null() {
+            continue;
+        }
+        let answer = match message["method"].as_str().unwrap_or_default() {
+            "initialize" => Ok(json!({"protocolVersion": message["params"]["protocolVersion"],
+                "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "fake", "version": "0"}})),
+            "ping" => Ok(json!({})),
+            "tools/list" => Ok(json!({"tools": tools(&control())})),
+            "tools/call" => Ok(call(&message["params"])),
+            other => Err(json!({"code": -32601, "message": format!("there is no {other}")})),
+        };
+        let mut said = json!({"jsonrpc": "2.0", "id": id});
+        match answer {
+            Ok(result) => said["result"] = result,
+            Err(error) => said["error"] = error,
+        }
+        write(&said.to_string());
+    }
+}
+
+fn tools(control: &Value) -> Vec<Value> {
+    let about = control["about"].as_str().unwrap_or("Says it back.");
+    let more = control["more"].as_array().cloned().unwrap_or_default();
+    let named =
+        TOOLS.iter().map(|name| (*name).to_owned()).chain(more.iter().filter_map(|m| m.as_str().map(str::to_owned)));
+    let tool = |name: String| match name.as_str() {
+        "say" => json!({"name": name, "description": about, "inputSchema": {"type": "object", "required": ["text"],
+                    "properties": {"text": {"type": "string", "description": "What to say"}}}}),
+        _ => json!({"name": name, "description": format!("Does {name}."), "inputSchema": {"type": "object"}}),
+    };
+    named.map(tool).collect()
+}
+
+fn call(params: &Value) -> Value {
+    let text = |text: String| json!({"content": [{"type": "text", "text": text}]});
+    match params["name"].as_str().unwrap_or_default() {
+        "say" => text(params["arguments"]["text"].as_str().unwrap_or_default().to_owned()),
+        "fail" => json!({"content": [{"type": "text", "text": "no cheese"}], "isError": true}),
+        "large" => text("cheese ".repeat(30_000)),
+        "variables" => text(std::env::vars().map(|(name, value)| format!("{name}={value}\n")).collect()),
+        "chatty" => {
+            (0..20).for_each(|n| write(&format!("step {n} of 20")));
+            text("done".to_owned())
+        }
+        "change" => {
+            write(&json!({"jsonrpc": "2.0", "method": "notifications/tools/list_changed"}).to_string());
+            text("told".to_owned())
+        }
+        "die" => {
+            eprintln!("the cheese is out");
+            std::process::exit(9);
+        }
+        "hang" => {
+            wait();
+            Value::Null
+        }
+        "flood_line" => {
+            flood(&"x".repeat(1 << 20), 100);
+            text("flooded".to_owned())
+        }
+        "flood_junk" => {
+            flood(&"cheese\n".repeat(150_000), 100);
+            text("flooded".to_owned())
+        }
+        other => json!({"content": [{"type": "text", "text": format!("did {other}")}]}),
+    }
+}
+
+fn flood(part: &str, times: usize) {
+    let mut out = std::io::stdout().lock();
+    for _ in 0..times {
+        if out.write_all(part.as_bytes()).is_err() {
+            std::process::exit(1);
+        }
+    }
+    let _ = out.write_all(b"\n");
+}
+
+fn write(line: &str) {
+    let mut out = std::io::stdout().lock();
+    if writeln!(out, "{line}").and_then(|()| out.flush()).is_err() {
+        std::process::exit(1);
+    }
+}
+
+fn wait() {
+    loop {
+        std::thread::park();
+    }
+}
