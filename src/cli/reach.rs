@@ -45,6 +45,14 @@ impl Reach {
         let (begun, met) = (Instant::now(), self.met.load(Ordering::Relaxed));
         let mut wait = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
         loop {
+            // Where one that ended was, anybody may listen by now.
+            if let (true, Err(e)) = (met, self.find()) {
+                if begun.elapsed() > PATIENCE {
+                    return Err(e.into());
+                }
+                sleep(wait.next_delay()).await;
+                continue;
+            }
             let sender = match self.sender.take() {
                 Some(sender) => sender,
                 None => self.client.sender()?,
@@ -63,7 +71,7 @@ impl Reach {
                     let (status, after) = (response.status(), retry_after(&response));
                     let problem = refused(response).await;
                     // A restarted daemon has another token.
-                    let passes = status == StatusCode::UNAUTHORIZED && met
+                    let passes = met && (status == StatusCode::UNAUTHORIZED || !self.answers())
                         // Whoever sent too much is kept out for hours, and others are not.
                         || problem.code != "sender_limit" && [StatusCode::TOO_MANY_REQUESTS, StatusCode::SERVICE_UNAVAILABLE].contains(&status);
                     if !passes {
@@ -83,11 +91,19 @@ impl Reach {
                 return Err(problem);
             }
             sleep(after.unwrap_or_else(|| wait.next_delay())).await;
-            // While it starts there is none to be found; then the old address is asked again.
-            if let Ok(client) = Client::find(&self.data_dir) {
-                self.client = client;
-            }
         }
+    }
+
+    /// Looks where the daemon is now.
+    fn find(&mut self) -> Result<(), ClientError> {
+        self.client = Client::find(&self.data_dir)?;
+        Ok(())
+    }
+
+    /// Whether the daemon that was asked is still there, so that it is the one that answered.
+    fn answers(&self) -> bool {
+        let asked = self.client.daemon();
+        Client::find(&self.data_dir).is_ok_and(|found| found.daemon().started_at == asked.started_at)
     }
 }
 
