@@ -63,7 +63,8 @@ async fn a_line_is_edited_kept_and_sent_once() {
     assert!(kept.contains("good morning") && !kept.contains("sk-ant") && !kept.contains("never sent"), "{kept}");
     assert_eq!(std::fs::metadata(&file).expect("the history").permissions().mode() & 0o777, 0o600);
     let (_, out, _) = household.cli(&["inbox", "list", "--json"]);
-    let messages: Vec<Value> = serde_json::from_str(&out).expect("JSON");
+    let listed: Value = serde_json::from_str(&out).expect("JSON");
+    let messages = listed["items"].as_array().expect("items");
     assert_eq!(messages.len(), 3, "commands are no messages: {out}");
 }
 
@@ -97,7 +98,8 @@ async fn files_go_with_a_message_and_pictures_are_shown_to_the_model() {
     chat.answers("> ", "/quit").await;
     assert_eq!(chat.end(), 0, "{}", chat.shown());
     let (_, out, _) = household.cli(&["inbox", "list", "--json"]);
-    let messages: Vec<Value> = serde_json::from_str(&out).expect("JSON");
+    let listed: Value = serde_json::from_str(&out).expect("JSON");
+    let messages = listed["items"].as_array().expect("items");
     assert_eq!(messages.len(), 2, "{out}");
     assert_ne!(messages[0]["thread"], messages[1]["thread"], "`/new` begins another conversation: {out}");
     let (code, _, err) = household.cli(&["chat", "--attach", "nowhere.png"]);
