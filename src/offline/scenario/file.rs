@@ -59,8 +59,9 @@ pub enum Act {
     Call { tool: String, args: Map<String, Value> },
     /// Reads rows as the butler's role.
     Rows(String),
-    /// Puts there what a scenario begins with and no tool brings about, as the butler's role.
-    Given(String),
+    /// Puts there what a scenario begins with and no tool brings about: as the butler's role, or with `by_household` as
+    /// the daemon's own.
+    Given { sql: String, by_household: bool },
     /// Runs a job's statement.
     Job { job: String, args: Map<String, Value> },
 }
@@ -111,6 +112,8 @@ struct RawStep {
     call: Option<String>,
     rows: Option<String>,
     given: Option<String>,
+    #[serde(default)]
+    by_household: bool,
     job: Option<String>,
     #[serde(default)]
     args: Map<String, Value>,
@@ -176,16 +179,19 @@ fn step_of(
     let act = match (raw.call, raw.rows, raw.given, raw.job) {
         (Some(tool), None, None, None) => Act::Call { tool, args: raw.args },
         (None, Some(sql), None, None) if raw.args.is_empty() => Act::Rows(sql),
-        (None, None, Some(sql), None) if raw.args.is_empty() => Act::Given(sql),
+        (None, None, Some(sql), None) if raw.args.is_empty() => Act::Given { sql, by_household: raw.by_household },
         (None, None, None, Some(job)) => Act::Job { job, args: raw.args },
         _ => return fail("a step has one of `call` (with `args`), `rows`, `given` (both without) and `job`"),
     };
     let said = [raw.expect.is_some(), raw.refused.is_some(), raw.nothing].iter().filter(|said| **said).count();
     match act {
+        Act::Call { .. } | Act::Rows(_) | Act::Job { .. } if raw.by_household => {
+            fail("`by_household` goes with `given`")
+        }
         _ if said > 1 => fail("a step has one of `expect`, `refused` and `nothing`"),
         Act::Rows(_) | Act::Job { .. } if raw.expect.is_none() => fail("`rows` and `job` need `expect`, a list"),
-        Act::Given(_) if said > 0 => fail("`given` expects nothing; look at it with `rows`"),
-        Act::Given(_) | Act::Job { .. } if raw.eventually => {
+        Act::Given { .. } if said > 0 => fail("`given` expects nothing; look at it with `rows`"),
+        Act::Given { .. } | Act::Job { .. } if raw.eventually => {
             fail("`eventually` is for `rows` and for a `call` that reads")
         }
         act => Ok(Step {
@@ -211,7 +217,7 @@ pub fn mentions(text: &str) -> Result<Vec<Mentions>, Mistake> {
             match step.act {
                 Act::Call { tool, .. } => found.calls.push((step.line, tool)),
                 Act::Job { job, .. } => found.jobs.push((step.line, job)),
-                Act::Rows(_) | Act::Given(_) => {}
+                Act::Rows(_) | Act::Given { .. } => {}
             }
         }
         found

@@ -6,7 +6,8 @@
 //! tool that lacks one of the three is a finding too.
 //!
 //! A step calls a tool (`call`, as a person, or with `session_of = "$request"` as a session that deals with that request),
-//! reads rows (`rows`) or runs a job (`job`). `given` puts there, as the butler's role, what no tool brings about;
+//! reads rows (`rows`) or runs a job (`job`). `given` puts there what no tool brings about, as the butler's
+//! role or, with `by_household = true`, as the daemon's own;
 //! `eventually = true` looks until what comes to be by itself is there.
 
 mod error;

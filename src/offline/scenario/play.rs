@@ -16,7 +16,7 @@ use super::matching::{Kept, differs, fill, fill_map, part};
 use access::{CallGuard, Caller, ChannelEnds, Grant, GrantScope, Holder, Taint, ToolsSeen};
 use base::{Clock, Label, RequestContext, RequestId, SessionId, TenantId, Trust};
 use butler::Butler;
-use store::Store;
+use store::{Database, Store};
 use tools::Effect;
 use tools::sql::SqlJob;
 
@@ -31,6 +31,7 @@ const SEAL: &str = "seal";
 pub struct Stage {
     pub butler: Butler,
     pub store: Store,
+    pub db: Database,
     pub jobs: BTreeMap<String, Arc<SqlJob>>,
     pub clock: Clock,
 }
@@ -94,7 +95,7 @@ impl Stage {
     async fn step(&self, scenario: &Scenario, step: &Step, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
         let got = match &step.act {
             Act::Rows(sql) => self.rows(sql, tenant, kept).await?,
-            Act::Given(sql) => self.given(sql, tenant, kept).await?,
+            Act::Given { sql, by_household } => self.given(sql, *by_household, tenant, kept).await?,
             Act::Job { job, args } => self.job(job, args, tenant, kept).await?,
             Act::Call { tool, args } => {
                 let caller = self.caller(step, tenant, kept)?;
@@ -189,9 +190,13 @@ impl Stage {
         Ok(Value::Array(rows.iter().map(|row| row.get(0)).collect()))
     }
 
-    /// Makes rows as the butler's own role. `$seal` is what functions want that are for the daemon alone.
-    async fn given(&self, sql: &str, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
-        let mut lease = self.store.tenant(tenant).await?;
+    /// Makes rows as the butler's own role, or as the daemon's. `$seal` is what functions want that are for the daemon
+    /// alone.
+    async fn given(&self, sql: &str, by_household: bool, tenant: &TenantId, kept: &Kept) -> Result<Value, StepError> {
+        let mut lease = match by_household {
+            true => self.db.shared(tenant).await?,
+            false => self.store.tenant(tenant).await?,
+        };
         let mut kept = kept.clone();
         kept.insert(SEAL.to_owned(), Value::String(self.store.seal().expose().clone()));
         let done = lease.execute(&filled(sql, &kept), &[]).await;

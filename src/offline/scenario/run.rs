@@ -234,5 +234,5 @@ async fn stage(
         Err(list) => wrong.extend(list.iter().map(ToString::to_string)),
     }
     drop(lease);
-    Ok((Stage { butler, store, jobs, clock: supervisor.clock().clone() }, wrong))
+    Ok((Stage { butler, store, db: house.db.clone(), jobs, clock: supervisor.clock().clone() }, wrong))
 }
