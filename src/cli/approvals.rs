@@ -6,7 +6,7 @@ use clap::{Args, Subcommand};
 use jsonrpsee_http_client::HttpClient;
 use uuid::Uuid;
 
-use super::approvals_walk;
+use super::approvals_walk::{self, decided};
 use super::common::Id;
 use super::lines;
 use super::out::{Out, Tone};
@@ -353,13 +353,6 @@ fn proposal(out: &Out, all: &ProposalPage) {
         out.heading(&format!("({}) {}", n + 1, one_line(&page.action.brief(80), 200)));
         show(out, page);
     }
-}
-
-pub(super) fn decided(out: &Out, action: &Action) {
-    out.line(&match action.status {
-        Status::Approved => format!("{} is let through; {} makes the call now.", action.id, action.butler),
-        _ => format!("{} is turned down; {} is told.", action.id, action.butler),
-    });
 }
 
 fn all_decided(out: &Out, actions: &[Action]) {

@@ -6,7 +6,6 @@ use std::collections::BTreeMap;
 
 use jsonrpsee_http_client::HttpClient;
 
-use super::approvals::decided;
 use super::keys::{Key, Keys};
 use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
@@ -167,6 +166,14 @@ fn unseen(out: &Out, call: &Reading) {
     let left = call.of() as usize - call.shown.len();
     let (parts, were) = (count(left, "part"), if left == 1 { "was" } else { "were" });
     out.toned(Tone::Warn, &format!("Not yet: {parts} of it {were} not shown. The arrow → shows the next."));
+}
+
+/// Tells what a decision makes happen.
+pub(super) fn decided(out: &Out, action: &Action) {
+    out.line(&match action.status {
+        Status::Approved => format!("{} is let through; {} makes the call now.", action.id, action.butler),
+        _ => format!("{} is turned down; {} is told.", action.id, action.butler),
+    });
 }
 
 /// Tells what came of a decision. A refusal says why, and the call is shown no more: what it is now its list tells.

@@ -55,7 +55,7 @@ mod undo;
 
 pub use help::command;
 
-use clap::FromArgMatches;
+use clap::{CommandFactory, FromArgMatches};
 
 use admin::IdKind;
 use admin::api::{HouseApiClient, TimelineApiClient};
@@ -111,8 +111,8 @@ fn dispatch(cli: Cli, out: Out) -> Outcome {
             let version = serde_json::json!({"name": "butlerd", "version": env!("CARGO_PKG_VERSION")});
             place.out.answer(&version, |out, _| out.line(concat!("butlerd ", env!("CARGO_PKG_VERSION"))))
         }
-        Command::Completions(args) => manual::completions(&args),
-        Command::Man(args) => manual::man(&place, &args),
+        Command::Completions(args) => manual::completions(Cli::command(), &args),
+        Command::Man(args) => manual::man(Cli::command(), &place, &args),
         Command::Config(args) => settings::run(&place.out, &args),
         command => call(place, command),
     }

@@ -3,11 +3,10 @@
 use std::io::Write;
 use std::path::PathBuf;
 
-use clap::{Args, CommandFactory};
+use clap::{Args, Command};
 use clap_complete::Shell;
 use clap_mangen::Man;
 
-use super::args::Cli;
 use super::problem::{FAILED, Problem};
 use super::{Outcome, Place};
 
@@ -27,21 +26,21 @@ pub struct ManArgs {
     pub dir: Option<PathBuf>,
 }
 
-pub fn completions(args: &CompletionsArgs) -> Outcome {
+pub fn completions(mut commands: Command, args: &CompletionsArgs) -> Outcome {
     let mut script = Vec::new();
-    clap_complete::generate(args.shell, &mut Cli::command(), "butlerd", &mut script);
+    clap_complete::generate(args.shell, &mut commands, "butlerd", &mut script);
     print(&script)
 }
 
-pub fn man(place: &Place, args: &ManArgs) -> Outcome {
+pub fn man(commands: Command, place: &Place, args: &ManArgs) -> Outcome {
     let failed = |what: String| move |e: std::io::Error| Problem::new(FAILED, "file", format!("{what}: {e}."), "");
     let Some(dir) = &args.dir else {
         let mut page = Vec::new();
-        let rendered = Man::new(Cli::command()).render(&mut page);
+        let rendered = Man::new(commands).render(&mut page);
         rendered.map_err(failed("The page can't be made".to_owned()))?;
         return print(&page);
     };
-    let made = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(Cli::command(), dir));
+    let made = std::fs::create_dir_all(dir).and_then(|()| clap_mangen::generate_to(commands, dir));
     made.map_err(failed(format!("The pages can't be written into {}", dir.display())))?;
     place.out.answer(&serde_json::json!({ "dir": dir }), |out, _| {
         out.line(&format!("The pages are in {}; see: man {}", dir.display(), dir.join("butlerd.1").display()));

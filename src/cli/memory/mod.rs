@@ -1,7 +1,7 @@
 //! `butlerd memory`: what butlers know, for their owner to see, question and correct.
 
 mod args;
-mod house;
+mod butlers;
 mod print;
 mod story;
 mod travel;
@@ -12,18 +12,18 @@ use serde_json::{Value, json};
 
 use args::{Add, Kind};
 pub use args::{Memory, MemoryArgs};
-use house::{House, Which};
+use butlers::{MemoryButlers, Which};
 
 use super::out::Out;
 use super::problem::{FAILED, Problem};
 use super::{Caller, Outcome};
 
 pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Outcome {
-    let house = House::find(caller, butler).await?;
+    let butlers = MemoryButlers::find(caller, butler).await?;
     match what {
-        Memory::Search { words, limit, types } => house.search(&words.join(" "), limit as usize, &types).await,
+        Memory::Search { words, limit, types } => butlers.search(&words.join(" "), limit as usize, &types).await,
         Memory::Show { id } => {
-            let (of, Which { memory_type, id }) = house.memory(&id).await?;
+            let (of, Which { memory_type, id }) = butlers.memory(&id).await?;
             let shown: Value = of.call("memory_get", json!({"memory_type": memory_type, "memory_id": id})).await?;
             if shown.is_null() {
                 let message = format!("The {memory_type} {id} was forgotten.");
@@ -33,42 +33,42 @@ pub async fn run(caller: Caller, MemoryArgs { butler, what }: MemoryArgs) -> Out
             of.print(&json!({"memory_type": memory_type, "memory": shown}), print::shown)
         }
         Memory::Why { id } => {
-            let (of, which) = house.memory(&id).await?;
+            let (of, which) = butlers.memory(&id).await?;
             of.tell("memory_why", json!({ "memory_id": which.id }), story::why).await
         }
-        Memory::Add(add) => house.one()?.add(add).await,
+        Memory::Add(add) => butlers.one()?.add(add).await,
         Memory::Edit(edit) => {
-            let (of, which) = house.memory(&edit.id).await?;
+            let (of, which) = butlers.memory(&edit.id).await?;
             of.tell("memory_edit", with(which, &edit), print::changed).await
         }
         Memory::Forget { id, purge, reason } => {
-            let (of, which) = house.memory(&id).await?;
+            let (of, which) = butlers.memory(&id).await?;
             match purge {
                 true => of.tell("memory_purge", with(which, &()), print::purged).await,
                 false => of.tell("memory_forget", with(which, &json!({ "reason": reason })), print::forgotten).await,
             }
         }
         Memory::Undo { event, reason } => {
-            let (of, event) = house.named(&event, "event").await?;
+            let (of, event) = butlers.named(&event, "event").await?;
             of.tell("memory_undo", json!({"event": event.id, "reason": reason}), print::undone).await
         }
         Memory::History { id: Some(id), limit, before } => {
-            let (of, which) = house.memory(&id).await?;
+            let (of, which) = butlers.memory(&id).await?;
             of.history(json!({"limit": limit, "memory_id": which.id, "before": before})).await
         }
         // Events are numbered by their butler.
         Memory::History { id: None, limit, before: before @ Some(_) } => {
-            house.one()?.history(json!({"limit": limit, "before": before})).await
+            butlers.one()?.history(json!({"limit": limit, "before": before})).await
         }
-        Memory::History { id: None, limit, before: None } => house.history(limit as usize).await,
-        Memory::Export { file } => travel::export(&house.one()?, file.as_deref()).await,
-        Memory::Import { file } => travel::import(&house.one()?, &file).await,
+        Memory::History { id: None, limit, before: None } => butlers.history(limit as usize).await,
+        Memory::Export { file } => travel::export(&butlers.one()?, file.as_deref()).await,
+        Memory::Import { file } => travel::import(&butlers.one()?, &file).await,
         Memory::Retry { id: Some(id) } => {
-            let (of, which) = house.memory(&id).await?;
+            let (of, which) = butlers.memory(&id).await?;
             of.tell("memory_retry", json!({ "memory_id": which.id }), print::retried).await
         }
-        Memory::Retry { id: None } => house.retry().await,
-        Memory::Stats => house.stats().await,
+        Memory::Retry { id: None } => butlers.retry().await,
+        Memory::Stats => butlers.stats().await,
     }
 }
 
@@ -115,7 +115,7 @@ impl RememberingButler<'_> {
         let (Value::Array(events), next) = (answer["events"].take(), answer["next_before"].take()) else {
             return Err(Problem::foreign(&"its history is no list"));
         };
-        house::tell_history(&self.caller.out, &events, next, &[])
+        butlers::tell_history(&self.caller.out, &events, next, &[])
     }
 
     async fn add(&self, mut add: Add) -> Outcome {

@@ -15,7 +15,7 @@ use admin::Unavailable;
 use admin::api::{HouseApiClient, WorkApiClient};
 
 /// The butlers that remember, or the one of them that was named.
-pub struct House {
+pub struct MemoryButlers {
     caller: Caller,
     butlers: Vec<String>,
 }
@@ -33,7 +33,7 @@ struct Named {
     found: Vec<Which>,
 }
 
-impl House {
+impl MemoryButlers {
     pub async fn find(caller: Caller, named: Option<String>) -> Result<Self, Problem> {
         if let Some(named) = named {
             return Ok(Self { caller, butlers: vec![named] });
