@@ -14,9 +14,9 @@ use super::failure::Failure;
 use super::rights::Need;
 use super::rpc::{Rpc, may};
 use base::{Secret, TenantId};
-use config::{ButlerConfig, RuntimeKind, SpawnerConfig};
+use config::{ButlerConfig, SpawnerConfig};
 use outbox::MESSENGER;
-use sessions::{ModelPlace, model_place};
+use sessions::{ModelPlace, api_of, model_place};
 
 /// The places of models.
 #[rpc(server, client, namespace = "butlerd", namespace_separator = ".")]
@@ -83,10 +83,10 @@ async fn one(place: &ModelPlace, butler: &ButlerConfig, keys: &ModelKeys) -> Tri
     if found.is_none() && !place.own {
         return untried("there is no key for it");
     }
-    let api = match (butler.runtime.kind, butler.runtime.api) {
-        (RuntimeKind::Gemini, _) => return untried("the Gemini CLI alone asks there"),
-        (RuntimeKind::Native, config::Api::Anthropic) | (RuntimeKind::ClaudeCode, _) => Api::Anthropic,
-        (RuntimeKind::Native, config::Api::Openai) | (RuntimeKind::Codex, _) => Api::Openai,
+    let api = match api_of(butler.runtime.kind, butler.runtime.api) {
+        Some(config::Api::Anthropic) => Api::Anthropic,
+        Some(config::Api::Openai) => Api::Openai,
+        None => return untried("only its own program asks there"),
     };
     if found.as_ref().is_some_and(|(name, _)| !name.ends_with("_API_KEY")) {
         return untried("a subscription is tried by the first session");

@@ -36,7 +36,7 @@ mod transcript;
 mod types;
 pub mod workspace;
 
-pub use adapters::CHILD_PATH;
+pub use adapters::{CHILD_PATH, api_of};
 pub use admission::{HOUSEKEEPING, SCHEDULE, SessionPermits};
 pub use compose::child_limits;
 pub use core::Spawner;

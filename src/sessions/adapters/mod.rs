@@ -212,3 +212,12 @@ pub fn key_names(kind: RuntimeKind, api: Api) -> &'static [&'static str] {
         (RuntimeKind::Native, Api::Anthropic) => &["ANTHROPIC_API_KEY"],
     }
 }
+
+/// How a runtime's model is spoken to. `None`: in a way that butlerd does not speak.
+pub fn api_of(kind: RuntimeKind, native: Api) -> Option<Api> {
+    match (kind, native) {
+        (RuntimeKind::Gemini, _) => None,
+        (RuntimeKind::Native, Api::Anthropic) | (RuntimeKind::ClaudeCode, _) => Some(Api::Anthropic),
+        (RuntimeKind::Native, Api::Openai) | (RuntimeKind::Codex, _) => Some(Api::Openai),
+    }
+}
