@@ -287,6 +287,7 @@ fn said(words: &str) -> String {
 fn transport(server: &RemoteServer) -> Result<StreamableHttpClientTransport<reqwest::Client>, ClientError> {
     let name = || server.name.clone();
     let client = client_for(&server.url)
+        .map_err(|e| e.to_string())
         .and_then(|client| client.build().map_err(|e| innermost(&e.without_url())))
         .map_err(|reason| ClientError::Client { server: name(), reason })?;
     let mut config = StreamableHttpClientTransportConfig::with_uri(server.url.as_str());

@@ -35,7 +35,7 @@ pub(super) async fn start(
     let Some(url) = &config.url else { return run(name, config, secrets, children).await };
     let header = |(key, value): (&String, &String)| {
         let value = HeaderTemplate(value).fill(secrets);
-        Ok((key.clone(), value.map_err(|secret| format!("the secret {secret} is not set"))?))
+        Ok((key.clone(), value.map_err(|e| e.to_string())?))
     };
     let server = RemoteServer {
         name: name.to_owned(),

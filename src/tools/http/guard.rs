@@ -23,7 +23,7 @@ pub(super) fn system_lookup() -> Lookup {
 /// Why no request goes there: for the model and the tool's author.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{0}")]
-pub(super) struct NotAllowed(String);
+pub struct NotAllowed(String);
 
 /// What a tool's file names.
 #[derive(Clone, Debug)]

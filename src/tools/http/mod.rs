@@ -35,6 +35,7 @@ use send::{Answer, Prepared, SendError};
 use template::{FillError, Values};
 
 pub use file::{HttpTool, load_dir};
+pub use guard::NotAllowed;
 pub use recorded::{Source, answer_from};
 pub use template::HeaderTemplate;
 
@@ -89,17 +90,25 @@ impl HttpTool {
     }
 }
 
+/// Why nothing can be asked of an address.
+#[derive(Debug, thiserror::Error)]
+pub enum AddressError {
+    #[error("{0}")]
+    Url(String),
+    #[error(transparent)]
+    Guard(#[from] NotAllowed),
+}
+
 /// A client for an address that the owner names. In the household's own network it is reached as it stands; of any other
 /// name no address inside is connected to.
 ///
 /// # Errors
 /// It is no address.
-pub fn client_for(url: &str) -> Result<ClientBuilder, String> {
+pub fn client_for(url: &str) -> Result<ClientBuilder, AddressError> {
     if is_local_network(url) {
         return Ok(http_client(url));
     }
-    let parsed = Url::parse(url).map_err(|e| e.to_string())?;
-    let guard = Guard::new(&parsed, &[]).map_err(|e| e.to_string())?;
+    let guard = Guard::new(&Url::parse(url).map_err(|e| AddressError::Url(e.to_string()))?, &[])?;
     Ok(guarded(http_client(url), guard, system_lookup()))
 }
 

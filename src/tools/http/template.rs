@@ -148,6 +148,16 @@ impl Values<'_> {
     }
 }
 
+/// A place in a header that is for no secret.
+#[derive(Debug, thiserror::Error)]
+#[error("{{{0}}}")]
+pub struct Misplaced(pub String);
+
+/// The name of a secret that is not set.
+#[derive(Debug, thiserror::Error)]
+#[error("the secret {0} is not set")]
+pub struct NoSuchSecret(pub String);
+
 /// A header's value with places for secrets alone.
 pub struct HeaderTemplate<'a>(pub &'a str);
 
@@ -156,22 +166,22 @@ impl HeaderTemplate<'_> {
     ///
     /// # Errors
     /// What else it has a place for.
-    pub fn secrets(&self) -> Result<Vec<String>, String> {
+    pub fn secrets(&self) -> Result<Vec<String>, Misplaced> {
         let name = |place| match place {
             Place::Secret(name) => Ok(name),
-            Place::Argument(name) => Err(format!("{{{name}}}")),
+            Place::Argument(name) => Err(Misplaced(name)),
         };
         places(self.0).map(name).collect()
     }
 
-    /// The value with these secrets in their places; `Err` names one that is absent.
+    /// The value with these secrets in their places.
     ///
     /// # Errors
-    /// The name of a secret that is absent.
-    pub fn fill(&self, secrets: &BTreeMap<String, Secret<String>>) -> Result<Secret<String>, String> {
+    /// One of them is absent.
+    pub fn fill(&self, secrets: &BTreeMap<String, Secret<String>>) -> Result<Secret<String>, NoSuchSecret> {
         let filled = Values { arguments: &Map::new(), secrets }.header(self.0);
         filled.map(|value| Secret::new(value.unwrap_or_default())).map_err(|e| match e {
-            FillError::NoSecret(name) | FillError::Absent(name) | FillError::Wrong(name, _) => name,
+            FillError::NoSecret(name) | FillError::Absent(name) | FillError::Wrong(name, _) => NoSuchSecret(name),
         })
     }
 }
