@@ -31,7 +31,7 @@ const SEAL: &str = "seal";
 pub struct Stage {
     pub butler: Butler,
     pub store: Store,
-    pub db: Database,
+    pub db: Arc<Database>,
     pub jobs: BTreeMap<String, Arc<SqlJob>>,
     pub clock: Clock,
 }
