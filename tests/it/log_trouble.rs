@@ -71,7 +71,7 @@ async fn a_reader_that_stands_still_stops_nobody_and_later_gets_what_waited() {
     });
     works_and_ends(daemon, false).await;
     let text = reading.join().expect("the reader");
-    assert!(text.contains("boot phase") && text.trim_end().ends_with("stopped"), "{text}");
+    assert!(text.contains("starting the embedded database") && text.trim_end().ends_with("stopped"), "{text}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -108,7 +108,11 @@ async fn a_full_disk_is_waited_out() {
     insist(&data, &envelope("after", "chat", "count: after", "interactive")).await;
     all_done(&household, 2).await;
     eventually("the owner is told that it began and that it is over", || async {
-        let told = household.owner().await.query("SELECT told FROM shared.notices ORDER BY happened_at", &[]).await;
+        let told = household
+            .owner()
+            .await
+            .query("SELECT told FROM shared.notices WHERE kind = 'machine' ORDER BY happened_at", &[])
+            .await;
         let told: Vec<String> = told.expect("notices").iter().map(|row| row.get(0)).collect();
         match told.as_slice() {
             [began, over] if began.contains("MiB left") && over.starts_with("This is over after") => Ok(()),

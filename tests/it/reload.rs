@@ -131,7 +131,7 @@ async fn a_new_butler_serves_at_once_and_a_removed_one_leaves_its_data() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_changed_butler_finishes_its_sessions_and_messages_wait_for_it() {
     let model = model(json!([
-        {"when": "work", "steps": [{"call": {"tool": "probe_echo", "arguments": {"ms": 5000}}}, {"say": "finished"}]},
+        {"when": "work", "steps": [{"call": {"tool": "plant_list", "arguments": {}}}, {"say": "finished"}]},
         {"when": "blood", "steps": [{"say": "noted"}]},
     ]))
     .await;
@@ -141,12 +141,15 @@ async fn a_changed_butler_finishes_its_sessions_and_messages_wait_for_it() {
     let switchboard = daemon.mcp("switchboard");
     let rule = json!({"kind": "substring", "pattern": "blood", "action": "route_to", "butler": "garden"});
     switchboard.ok("triage_rule_add", rule).await;
+    // Its tool waits until it is let go.
+    let lock = household.owner().await;
+    lock.batch_execute("BEGIN; LOCK TABLE garden.plants IN ACCESS EXCLUSIVE MODE").await.expect("the lock");
     let working = {
         let garden = daemon.mcp("garden");
         tokio::spawn(async move { garden.call("trigger", json!({"prompt": "work"})).await.result() })
     };
     eventually("the session is at its tool", || async {
-        let asked = model.requests().iter().filter(|r| r.answer.contains("probe_echo")).count();
+        let asked = model.requests().iter().filter(|r| r.answer.contains("plant_list")).count();
         if asked > 0 { Ok(()) } else { Err(daemon.butler("garden").await.to_string()) }
     })
     .await;
@@ -169,6 +172,7 @@ async fn a_changed_butler_finishes_its_sessions_and_messages_wait_for_it() {
     let (status, accepted) = ingest(&daemon, &message("1", "c1", "My blood pressure")).await;
     assert_eq!(status, 202, "{accepted}");
     assert!(names(&daemon).await.contains(&"garden".to_owned()));
+    lock.batch_execute("COMMIT").await.expect("the lock's end");
     let (household, (code, done)) = reloading.await.expect("the reload");
     assert_eq!((code, of(&done, "garden")["change"].as_str()), (0, Some("changed")), "{done}");
     let session = working.await.expect("the session");

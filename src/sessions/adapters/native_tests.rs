@@ -61,7 +61,7 @@ fn it_is_this_binary_with_one_file_and_one_key() {
     assert_eq!((composed.files[0].path.to_str(), composed.files[0].mode), (Some("agent.json"), 0o600));
     let expected = json!({"api": "anthropic", "base_url": "https://api.anthropic.com", "model": "m-1",
         "api_key_env": "ANTHROPIC_API_KEY", "system_prompt": "You are Health.", "prompt": "private words",
-        "max_turns": 20, "one_round": false});
+        "max_turns": 20, "one_round": false, "stream_text": false});
     assert_eq!(config(&composed), expected, "no key in the file");
 }
 

@@ -321,7 +321,7 @@ async fn a_second_daemon_is_refused_by_name() {
     let cluster = start_or_skip!(options(room.path()));
     let error = Cluster::start(options(room.path())).await.unwrap_err();
     assert!(matches!(error, ClusterError::Locked { pid: Some(pid), .. } if pid == std::process::id()), "{error}");
-    assert!(error.to_string().contains(&format!("(pid {})", std::process::id())), "{error}");
+    assert!(error.to_string().contains(&format!("already running, process {}", std::process::id())), "{error}");
     assert_eq!(ask(&cluster, "select 'unharmed'").await, "unharmed");
     cluster.stop(PATIENCE).await;
 }
