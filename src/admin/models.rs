@@ -63,8 +63,8 @@ pub fn model_key_names(butlers: &[&ButlerConfig], settings: &SpawnerConfig) -> B
 
 /// Tries the places of these butlers' models, each once and all at the same time.
 pub async fn try_models(butlers: &[&ButlerConfig], settings: &SpawnerConfig, keys: &ModelKeys) -> Vec<TriedModel> {
-    let mut places: BTreeMap<(String, &'static [&'static str]), (ModelPlace, &ButlerConfig, Vec<String>)> =
-        BTreeMap::new();
+    type Shared<'a> = (ModelPlace, &'a ButlerConfig, Vec<String>);
+    let mut places = BTreeMap::<_, Shared<'_>>::new();
     for butler in butlers {
         let place = model_place(butler, settings);
         let of_place = places.entry((place.url.clone(), place.keys));

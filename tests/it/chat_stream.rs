@@ -27,7 +27,7 @@ impl SlowModel {
             while let Ok((mut stream, _)) = listener.accept().await {
                 let gate = gate.clone();
                 tokio::spawn(async move {
-                    while let Some((_, body)) = read(&mut stream).await {
+                    if let Some((_, body)) = read(&mut stream).await {
                         let head = "HTTP/1.1 200 OK\r\ncontent-type: text/event-stream\r\nconnection: close\r\n\r\n";
                         stream.write_all(head.as_bytes()).await.expect("the head");
                         // What is asked besides has its answer at once.
@@ -42,7 +42,6 @@ impl SlowModel {
                         }
                         let end = json!({"choices": [{"index": 0, "delta": {}, "finish_reason": "stop"}]});
                         stream.write_all(format!("data: {end}\n\ndata: [DONE]\n\n").as_bytes()).await.expect("its end");
-                        break;
                     }
                 });
             }
