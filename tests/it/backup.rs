@@ -386,7 +386,7 @@ async fn a_servers_own_database_is_backed_up_and_restored_too() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_was_a_butlers_once_is_kept_too() {
-    let household = Household::new();
+    let household = Household::whole();
     let _daemon = household.start().await;
     let client = household.owner().await;
     let sql = "SET butlerd.tenant = 'owner'; INSERT INTO travel.state (key, value) VALUES ('passport', '\"old\"');

@@ -20,7 +20,7 @@ async fn others_are_up(daemon: &crate::support::Daemon, but: &str) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_butler_toml_parks_that_butler_alone() {
-    let household = Household::new().replace("travel/butler.toml", "port = 40106", "port = \"no\"").replace(
+    let household = Household::whole().replace("travel/butler.toml", "port = 40106", "port = \"no\"").replace(
         "travel/butler.toml",
         "max_queued = 20",
         "max_queud = 20",
@@ -112,7 +112,7 @@ async fn a_port_in_use_parks_that_butler_alone() {
     };
     let ports = free(7);
     let names = ["switchboard", "general", "relationship", "health", "messenger", "finance", "travel"];
-    let mut household = Household::new()
+    let mut household = Household::whole()
         .env("BUTLERD_DAEMON__PORTS", "roster")
         .env("BUTLERD_ADMIN__LISTEN", &format!("127.0.0.1:{}", ports[6]));
     for (n, name) in names.iter().enumerate() {

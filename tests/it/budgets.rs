@@ -98,7 +98,7 @@ async fn what_a_killed_session_had_used_is_not_forgotten() {
     ]);
     let model = model(script).await;
     let limit = (2 * TURN_TOKENS).to_string();
-    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__BUDGETS__TENANT_DAY_TOKENS", &limit);
+    let household = Household::whole_with_model(&model).env("BUTLERD_SPAWNER__BUDGETS__TENANT_DAY_TOKENS", &limit);
     let mut daemon = household.start().await;
     let (health, waiting) = (daemon.mcp("health"), daemon.mcp("health"));
     let hanging = tokio::spawn(async move { waiting.call("trigger", json!({"prompt": "hang"})).await });
@@ -261,7 +261,7 @@ async fn costs_are_told_by_butler_schedule_and_model() {
     let call = json!({"call": {"tool": "state_set", "arguments": {"key": "k", "value": 1}}});
     let breaks = json!({"when": "breaks off", "steps": [call, {"cut": {"times": 1}}, {"say": "done"}]});
     let model = model(json!([long("work", 2), {"when": "short", "steps": [{"say": "done"}]}, breaks])).await;
-    let household = Household::with_model(&model).model("travel", "nobody-knows-1");
+    let household = Household::whole_with_model(&model).model("travel", "nobody-knows-1");
     let daemon = household.start().await;
     let health = daemon.mcp("health");
     let schedule = json!({"name": "every-morning", "cron": "0 7 * * *", "prompt": "a short one"});

@@ -146,7 +146,7 @@ async fn a_client_that_goes_away_cancels_its_read_on_the_server() {
 /// The short way of a plain call and the protocol library, which the header forces, answer alike.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_plain_call_is_answered_as_the_library_answers_it() {
-    let household = Household::new();
+    let household = Household::whole();
     let daemon = household.start().await;
     let general = daemon.mcp("general");
     let calls = [

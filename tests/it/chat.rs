@@ -311,7 +311,7 @@ async fn a_message_of_two_parts_gets_both_answers() {
         {"when": "the rent is paid\\s*$|^the rent is paid", "steps": [{"say": "The rent is noted."}]},
         {"when": "I weigh 82 kg", "steps": [{"say": "The weight is noted."}]}]))
     .await;
-    let household = Arc::new(Household::with_model(&model));
+    let household = Arc::new(Household::whole_with_model(&model));
     let _daemon = household.start().await;
     let (code, out, err) = cli(&household, &["chat"], "I weigh 82 kg and the rent is paid\n").await;
     assert_eq!(code, 0, "{out}{err}");

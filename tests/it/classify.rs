@@ -35,7 +35,7 @@ async fn a_message_is_split_refused_names_are_corrected_and_nothing_is_lost() {
         {"when": "I weigh 80 kg|The bill is paid|a trip|no idea|set my state", "steps": [{"say": "Done with it."}]},
     ]))
     .await;
-    let household = Household::with_model(&model);
+    let household = Household::whole_with_model(&model);
     let daemon = household.start().await;
     let entry = sent(&daemon, "1", "both at once: I weigh 80 kg and the bill is paid").await;
     assert_eq!(entry["state"], "done", "{entry}");

@@ -78,7 +78,7 @@ async fn the_real_program_fails_as_what_it_failed_of() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_butler_that_asks_for_it_without_a_key_does_not_start() {
-    let household = Household::new().runtime("travel", "type = \"claude-code\"").model("travel", "claude-sonnet-4-5");
+    let household = Household::whole().runtime("travel", "type = \"claude-code\"").model("travel", "claude-sonnet-4-5");
     let daemon = household.start().await;
     let travel = daemon.butler("travel").await;
     assert_eq!((&travel["state"], &travel["failed_phase"]), (&json!("parked"), &json!("core credentials")), "{travel}");

@@ -119,7 +119,7 @@ async fn connectors_register_by_their_heartbeat_and_backfills_keep_to_their_limi
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn butlers_are_registered_while_they_live_and_nothing_goes_to_others() {
-    let household = Household::new()
+    let household = Household::whole()
         .replace("general/butler.toml", "liveness_ttl = \"5m\"", "liveness_ttl = \"2s\"")
         .replace("travel/butler.toml", "route_contract_min = 1", "route_contract_min = 2")
         .replace("travel/butler.toml", "route_contract_max = 1", "route_contract_max = 3");

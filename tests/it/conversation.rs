@@ -233,7 +233,7 @@ async fn what_is_said_is_in_the_log_for_those_whom_it_concerns() {
     ]))
     .await;
     let receiver = Receiver::start().await;
-    let household = Household::with_model(&model).with_webhook(&receiver, "");
+    let household = Household::whole_with_model(&model).with_webhook(&receiver, "");
     let daemon = household.start().await;
     let mut first = message("1", "chat-1", "I weigh 82 kg today");
     first["control"]["pinned_target"] = json!("health");

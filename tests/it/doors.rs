@@ -16,7 +16,7 @@ async fn new_token(household: &Household, args: &[&str]) -> String {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_tool_of_one_butler_refuses_another_butlers_token() {
-    let household = Household::new();
+    let household = Household::whole();
     let daemon = household.start().await;
     let health_token = new_token(&household, &["--butler", "health", "--scope", "tools"]).await;
     let health = daemon.mcp("health").with_token(Some(&health_token));

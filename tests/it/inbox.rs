@@ -85,7 +85,7 @@ async fn a_dead_message_is_taken_up_again_by_hand_and_really_runs() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_message_is_given_to_another_butler_and_a_rule_proposed() {
     let model = model(json!([{"when": "rent is due", "steps": [{"say": "The rent is noted."}]}])).await;
-    let household = Household::with_model(&model);
+    let household = Household::whole_with_model(&model);
     let daemon = household.start().await;
     let (_, accepted) = ingest(&daemon, &pinned("1", "the rent is due", "general")).await;
     let id = accepted["request_id"].as_str().expect("an id").to_owned();

@@ -79,7 +79,7 @@ pub fn household(model: &ScriptedModel) -> Household {
                 INSERT INTO leaks (text) VALUES (:text::text) RETURNING id;\n";
     let table = "CREATE TABLE leaks (id uuid PRIMARY KEY DEFAULT gen_random_uuid(), text text NOT NULL);\n\
                  SELECT shared.tenant_table('leaks');\n";
-    let mut household = Household::with_model(model);
+    let mut household = Household::whole_with_model(model);
     for butler in BUTLERS {
         household = household.write(&format!("{butler}/tools/leak.sql"), tool).migration(butler, "leaks", table);
     }

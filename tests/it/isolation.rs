@@ -10,7 +10,7 @@ const OPEN: [&str; 6] =
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_role_reaches_another_schema_or_the_daemons_own_tables() {
-    let household = Household::new();
+    let household = Household::whole();
     let _daemon = household.start().await;
     let butlers = ["switchboard", "messenger", "general", "relationship", "health", "finance", "travel"];
     let mut refused = 0;

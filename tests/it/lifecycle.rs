@@ -64,7 +64,7 @@ async fn a_stopping_butler_takes_no_new_work() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_butler_whose_task_dies_is_started_again_and_parked_when_it_keeps_dying() {
-    let household = Household::new().env("BUTLERD_PANIC_POINT", "butler.travel:2");
+    let household = Household::whole().env("BUTLERD_PANIC_POINT", "butler.travel:2");
     let daemon = household.start().await;
     let travel = eventually("travel comes back", || async {
         let travel = daemon.butler("travel").await;
@@ -120,7 +120,7 @@ async fn the_daemon_outlives_its_database() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn systemd_is_told_ready_status_watchdog_and_stopping() {
-    let household = Household::new();
+    let household = Household::whole();
     let path = household.path().join("notify.sock");
     let socket = UnixDatagram::bind(&path).expect("a socket");
     socket.set_read_timeout(Some(Duration::from_secs(60))).expect("a timeout");

@@ -13,7 +13,7 @@ async fn a_note_is_told_to_later_sessions_until_it_is_taken_out() {
         {"when": "what is my weight", "steps": [{"say": "82 kg."}]},
     ]))
     .await;
-    let household = Household::with_model(&model);
+    let household = Household::whole_with_model(&model);
     let daemon = household.start().await;
     let health = daemon.mcp("health");
     let ran = |args: &[&str]| tokio::task::block_in_place(|| household.cli(args));

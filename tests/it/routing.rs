@@ -27,7 +27,7 @@ async fn what_a_model_chose_is_counted_rightly() {
         {"when": "Route the message in", "steps": [{"say": "I can't tell."}]},
     ]))
     .await;
-    let household = Household::new()
+    let household = Household::whole()
         .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &model.base_url())
         .env("ANTHROPIC_API_KEY", "sk-test-key-of-the-scripted-model");
     silence(&household.roster()).expect("the roster");

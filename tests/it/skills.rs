@@ -81,7 +81,7 @@ async fn claude_code_reads_a_skill_by_its_own_tool_and_files_of_it_through_butle
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nothing_but_a_butler_s_own_skills_can_be_read() {
-    let household = Household::new()
+    let household = Household::whole()
         .write("health/skills/weighing/SKILL.md", WEIGHING)
         .write("travel/skills/packing/SKILL.md", "---\nname: packing\ndescription: d\n---\nbags\n")
         .write("shared/skills/hidden/SKILL.md", "---\nname: hidden\ndescription: d\n---\nnobody asked for it\n");
@@ -154,7 +154,7 @@ async fn nothing_but_a_butler_s_own_skills_can_be_read() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_broken_skill_parks_its_butler_alone_and_check_says_where() {
-    let household = Household::new()
+    let household = Household::whole()
         .write("travel/skills/packing/SKILL.md", "---\nname: packing\ndescription: d\nversion: one\n---\nbags\n")
         .replace("finance/butler.toml", "\"looking-back\"", "\"looking-bakc\"");
     let (code, out, _) = household.cli(&["check"]);

@@ -20,7 +20,7 @@ fn names(request: &LoggedRequest) -> Vec<&str> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_shipped_butler_stays_within_the_budget() {
     let model = model(json!([{"when": "hello", "steps": [{"say": "good day"}]}])).await;
-    let household = Household::with_model(&model).runtime("travel", "tool_budget = 2500");
+    let household = Household::whole_with_model(&model).runtime("travel", "tool_budget = 2500");
     let daemon = household.start().await;
     for (butler, budget) in
         [("general", 6000), ("health", 6000), ("relationship", 6000), ("finance", 6000), ("travel", 2500)]

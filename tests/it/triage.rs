@@ -86,7 +86,7 @@ async fn rules_decide_without_a_model_in_their_order() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn rules_are_changed_by_people_and_tried_before() {
     let model = anybody().await;
-    let household = Household::with_model(&model);
+    let household = Household::whole_with_model(&model);
     let daemon = household.start().await;
     let skip = |id: &str| mail(id, id, "x@shop.example", "Offers of the week");
     through(&daemon, &skip("1")).await;

@@ -11,7 +11,7 @@ BEGIN:VCARD\r\nVERSION:4.0\r\nFN:Alan T.\r\nTEL:not a number at all\r\nBDAY:--06
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn cards_come_in_once_and_go_out_whole() {
-    let household = Household::new();
+    let household = Household::whole();
     let daemon = household.start().await;
     let butler = daemon.mcp("relationship");
     let came = butler.ok("contact_import_vcard", json!({"vcf_content": CARDS})).await;
@@ -46,7 +46,7 @@ async fn cards_come_in_once_and_go_out_whole() {
     // What went out comes in elsewhere as it was.
     let all = butler.ok("contact_export_vcard", json!({})).await;
     assert_eq!(all["contacts"], 2, "{all}");
-    let elsewhere = Household::new();
+    let elsewhere = Household::whole();
     let daemon = elsewhere.start().await;
     let butler = daemon.mcp("relationship");
     let moved = butler.ok("contact_import_vcard", json!({"vcf_content": all["vcard"]})).await;

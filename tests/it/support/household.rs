@@ -46,47 +46,62 @@ fn copy(from: &Path, to: &Path) {
     assert!(status.success(), "cp -a {} {}", from.display(), to.display());
 }
 
-/// The data directory of a household that was started and stopped once.
-fn template() -> &'static Path {
-    static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
-    TEMPLATE.get_or_init(|| {
-        // Kept for the whole test run; the system's cleaning of /tmp removes it, as it does for killed runs.
-        let household = Household::bare();
-        let mut daemon = household.start_blocking();
-        daemon.stop_blocking();
-        let path = household.dir.path().join("data");
-        let _kept = Arc::into_inner(household.dir).map(tempfile::TempDir::keep);
-        path
-    })
+/// Which of the shipped butlers a household has.
+#[derive(Clone, Copy)]
+enum Staff {
+    /// Switchboard and messenger.
+    Core,
+    /// These and two others, with whom most of what butlers do can be seen: each more costs every start.
+    Usual,
+    All,
 }
 
-/// As [`template`], of the two core butlers alone.
-fn template_of_few() -> &'static Path {
-    static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
-    TEMPLATE.get_or_init(|| {
-        let household = Household::bare().only_core();
-        let mut daemon = household.start_blocking();
-        daemon.stop_blocking();
-        let path = household.dir.path().join("data");
-        let _kept = Arc::into_inner(household.dir).map(tempfile::TempDir::keep);
-        path
-    })
+impl Staff {
+    fn has(self, butler: &str) -> bool {
+        let core = ["switchboard", "messenger", "shared"].contains(&butler);
+        match self {
+            Self::Core => core,
+            Self::Usual => core || ["general", "health"].contains(&butler),
+            Self::All => true,
+        }
+    }
+
+    /// Those of this roster.
+    fn of(roster: &Path) -> Self {
+        let has = |butler: &str| roster.join(butler).exists();
+        match (has("general"), has("travel")) {
+            (false, _) => Self::Core,
+            (true, false) => Self::Usual,
+            (true, true) => Self::All,
+        }
+    }
+}
+
+/// The data directory of such a household that was started and stopped once.
+fn template(staff: Staff) -> &'static Path {
+    static TEMPLATES: [OnceLock<PathBuf>; 3] = [const { OnceLock::new() }; 3];
+    TEMPLATES[staff as usize].get_or_init(|| started_once(Household::bare().only(staff)))
+}
+
+fn started_once(household: Household) -> PathBuf {
+    let mut daemon = household.start_blocking();
+    daemon.stop_blocking();
+    let path = household.data();
+    // Kept for the whole test run; the system's cleaning of /tmp removes it, as it does for killed runs.
+    let _kept = Arc::into_inner(household.dir).map(tempfile::TempDir::keep);
+    path
 }
 
 /// The evening on which the households of [`Household::moved`] were set up, long before or after the real one.
 pub const SET_UP: &str = "2027-02-28T20:00:00+01:00";
 
-/// As [`template`], set up on the evening of [`SET_UP`]: what is due is counted from then.
+/// As [`template`], of all butlers and set up on the evening of [`SET_UP`]: what is due is counted from then.
 fn template_of_then() -> &'static Path {
     static TEMPLATE: OnceLock<PathBuf> = OnceLock::new();
     TEMPLATE.get_or_init(|| {
         let household = Household::bare().with_clock();
         household.set_clock(SET_UP);
-        let mut daemon = household.start_blocking();
-        daemon.stop_blocking();
-        let path = household.dir.path().join("data");
-        let _kept = Arc::into_inner(household.dir).map(tempfile::TempDir::keep);
-        path
+        started_once(household)
     })
 }
 
@@ -110,7 +125,7 @@ fn set_prices(dir: &Path) {
 }
 
 impl Household {
-    /// As [`Household::with_model`], with a clock that [`Household::set_clock`] moves while the daemon runs. It was set
+    /// As [`Household::whole_with_model`], with a clock that [`Household::set_clock`] moves while the daemon runs. It was set
     /// up on the evening of [`SET_UP`], and shows that.
     pub fn moved(model: &ScriptedModel) -> Self {
         let household = Self::bare().asking(model).with_clock();
@@ -151,18 +166,26 @@ impl Household {
         Self { dir: Arc::new(dir), env }
     }
 
-    /// The shipped roster and a data directory whose database is migrated already.
+    /// Four of the shipped butlers (switchboard, messenger, general and health), and a data directory whose database is
+    /// migrated already.
     pub fn new() -> Self {
-        let household = Self::bare();
-        copy(template(), &household.data());
-        household
+        Self::with(Staff::Usual)
+    }
+
+    /// As [`Household::new`], with all shipped butlers.
+    pub fn whole() -> Self {
+        Self::with(Staff::All)
     }
 
     /// As [`Household::new`], with the two core butlers alone: for tests that start it often, and for those that wait for
     /// what no schedule of the shipped butlers may come before.
     pub fn few() -> Self {
-        let household = Self::bare().only_core();
-        copy(template_of_few(), &household.data());
+        Self::with(Staff::Core)
+    }
+
+    fn with(staff: Staff) -> Self {
+        let household = Self::bare().only(staff);
+        copy(template(staff), &household.data());
         household
     }
 
@@ -171,11 +194,10 @@ impl Household {
         Self::few().asking(model)
     }
 
-    fn only_core(self) -> Self {
+    fn only(self, staff: Staff) -> Self {
         for entry in std::fs::read_dir(self.roster()).expect("the roster").flatten() {
             let path = entry.path();
-            let kept = ["switchboard", "messenger", "shared"].iter().any(|name| path.ends_with(name));
-            if path.is_dir() && !kept {
+            if path.is_dir() && !staff.has(&entry.file_name().to_string_lossy()) {
                 std::fs::remove_dir_all(&path).expect("the butler goes");
             }
         }
@@ -185,6 +207,11 @@ impl Household {
     /// As [`Household::new`], with a model that follows `script` and a key for it.
     pub fn with_model(model: &ScriptedModel) -> Self {
         Self::new().asking(model)
+    }
+
+    /// As [`Household::with_model`], with all shipped butlers.
+    pub fn whole_with_model(model: &ScriptedModel) -> Self {
+        Self::whole().asking(model)
     }
 
     fn asking(self, model: &ScriptedModel) -> Self {
@@ -200,8 +227,7 @@ impl Household {
         copy(&other.roster(), &dir.path().join("roster"));
         set_prices(dir.path());
         let household = Self { dir: Arc::new(dir), env: other.env.clone() };
-        let few = !other.roster().join("general").exists();
-        copy(if few { template_of_few() } else { template() }, &household.data());
+        copy(template(Staff::of(&household.roster())), &household.data());
         household
     }
 
