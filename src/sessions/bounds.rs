@@ -4,7 +4,7 @@ use std::net::IpAddr;
 use std::path::{Path, PathBuf};
 
 use super::adapters::{Composed, Invocation};
-use super::workspace::WorkspacePaths;
+use super::workspace::{SKILLS_DIR, WorkspacePaths};
 use config::SandboxMode;
 use process::Sandbox;
 
@@ -23,10 +23,16 @@ pub(super) fn bounds(mode: SandboxMode, inv: &Invocation, composed: &Composed, r
     connect.dedup();
     let mut never: Vec<PathBuf> = data_dir(&inv.workspace).into_iter().collect();
     never.extend(roster.canonicalize());
+    let WorkspacePaths { root, home, tmp, work } = inv.workspace.clone();
+    // What may run programs of the system may run those of its butler's skills, too.
+    let scripts = (composed.needs.programs && !inv.skills.is_empty()).then(|| root.join(SKILLS_DIR));
     Some(Sandbox {
         read: composed.needs.read.clone(),
         execute: composed.needs.execute.clone(),
-        write: vec![inv.workspace.root.clone()],
+        // Beside these lie the skills and the adapter's files, which nobody writes.
+        write: vec![home, tmp, work],
+        own: vec![root],
+        scripts: scripts.into_iter().collect(),
         never,
         connect,
         names: model.names,

@@ -6,7 +6,7 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 
 use super::adapters::{AdapterError, Composed, Invocation};
 use super::prompt::{self, PromptError, SystemPrompt};
-use super::skills::SessionSkills;
+use super::skills::{BuiltIn, SessionSkills};
 use super::state::{Attempt, Inner};
 use super::types::Trigger;
 use super::workspace::{Workspace, WorkspacePaths, Workspaces};
@@ -119,14 +119,13 @@ pub(super) fn instructions(
     attempt: &Attempt,
     notes: &[String],
 ) -> Result<Instructions, PromptError> {
-    let parts = &inner.parts;
+    let (parts, adapter) = (&inner.parts, &*inner.candidate(attempt).adapter);
     if let Some(whole) = trigger.options.system_prompt {
-        let skills = SessionSkills::new(&[], "", inner.candidate(attempt).adapter.skills(), &[]);
+        let skills = SessionSkills::new(&[], "", adapter.skills(), BuiltIn::None);
         return Ok(Instructions { system_prompt: SystemPrompt::plain(whole.to_owned()), skills });
     }
     let files = prompt::system_prompt(&parts.roster_dir, &parts.config.dir)?;
     let mut system_prompt = SystemPrompt::with_notes(files, notes).map(|text| household().clean(text));
-    let reading = inner.candidate(attempt).adapter.skills();
     // Built-in tools are those of the butler's own runtime, not of a fallback.
     let granted: &[String] = if attempt.at == 0 { &parts.config.runtime.tools } else { &[] };
     // A session of a few tools has none of the butler's workflows, and must not be told of what it can't read.
@@ -134,7 +133,7 @@ pub(super) fn instructions(
         Some(only) if !only.contains(SKILL_READ) => &[],
         _ => &parts.config.skills,
     };
-    let skills = SessionSkills::new(own, &trigger.prompt, reading, granted);
+    let skills = SessionSkills::new(own, &trigger.prompt, adapter.skills(), BuiltIn::of(adapter, granted));
     system_prompt.after = skills.announced(system_prompt.after);
     Ok(Instructions { system_prompt, skills })
 }

@@ -5,7 +5,8 @@ use std::fmt::Write;
 
 use serde_json::Value;
 
-use super::adapters::{Outcome, Parser, RunEvent, SkillAccess};
+use super::adapters::{Adapter, Outcome, Parser, RunEvent, SkillAccess};
+use super::workspace::SKILLS_SEEN;
 use base::text;
 use config::Skill;
 use config::skills::ordered;
@@ -21,19 +22,39 @@ const MAX_ABOUT: usize = 400;
 pub(super) struct SessionSkills {
     skills: Vec<Skill>,
     access: SkillAccess,
-    /// Whether the program has built-in tools that could use a skill's files.
-    has_tools: bool,
+    tools: BuiltIn,
+}
+
+/// Which built-in tools a session's program may use.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum BuiltIn {
+    None,
+    /// Some, which could use a skill's files.
+    Some,
+    /// One of them runs programs, and so a skill's scripts.
+    Shell,
+}
+
+impl BuiltIn {
+    /// Those of a program with these tools granted.
+    pub fn of(adapter: &dyn Adapter, granted: &[String]) -> Self {
+        match granted {
+            [] => Self::None,
+            _ if adapter.runs_programs(granted) => Self::Shell,
+            _ => Self::Some,
+        }
+    }
 }
 
 impl SessionSkills {
-    pub fn new(skills: &[Skill], prompt: &str, access: SkillAccess, granted_tools: &[String]) -> Self {
-        Self { skills: ordered(skills, prompt), access, has_tools: !granted_tools.is_empty() }
+    pub fn new(skills: &[Skill], prompt: &str, access: SkillAccess, tools: BuiltIn) -> Self {
+        Self { skills: ordered(skills, prompt), access, tools }
     }
 
     /// What must be copied into the workspace: nothing, where nothing there could read it.
     pub fn in_workspace(&self) -> &[Skill] {
         match self.access {
-            SkillAccess::Served if !self.has_tools => &[],
+            SkillAccess::Served if self.tools == BuiltIn::None => &[],
             _ => &self.skills,
         }
     }
@@ -69,6 +90,12 @@ impl SessionSkills {
         );
         if self.companions() {
             let _ = write!(out, " A file that a skill refers to: skill_read with the skill's name and the file.");
+        }
+        if self.tools == BuiltIn::Shell && self.skills.iter().any(|s| s.has_scripts) {
+            let _ = write!(
+                out,
+                " Scripts of a skill can be run: they are in {SKILLS_SEEN}/<skill>/ of your working directory."
+            );
         }
         self.list(&mut out);
         out

@@ -1,9 +1,11 @@
+use std::os::unix::fs::PermissionsExt;
+
 use serde_json::json;
 
 use super::*;
 use config::skills::testing::skills_of;
 
-/// A roster with two skills; `weigh` has a file beside its text if asked for.
+/// A roster with two skills; `weigh` has a file and a script beside its text if asked for.
 fn skills(companion: bool) -> Vec<Skill> {
     let dir = tempfile::tempdir().unwrap();
     let write = |path: &str, text: &str| {
@@ -18,6 +20,9 @@ fn skills(companion: bool) -> Vec<Skill> {
     );
     if companion {
         write("h/skills/weigh/scale.md", "x");
+        write("h/skills/weigh/sum.sh", "#!/bin/sh\n");
+        let mode = std::fs::Permissions::from_mode(0o755);
+        std::fs::set_permissions(dir.path().join("h/skills/weigh/sum.sh"), mode).unwrap();
     }
     skills_of(dir.path(), "h", &[])
 }
@@ -25,35 +30,37 @@ fn skills(companion: bool) -> Vec<Skill> {
 /// A program that reads skills by itself.
 const OWN: SkillAccess = SkillAccess::Own("To read one, call Load.");
 
-fn session(companion: bool, access: SkillAccess, granted: &[String]) -> SessionSkills {
-    SessionSkills::new(&skills(companion), "81 kg", access, granted)
+fn session(companion: bool, access: SkillAccess, tools: BuiltIn) -> SessionSkills {
+    SessionSkills::new(&skills(companion), "81 kg", access, tools)
 }
 
 #[test]
 fn the_system_prompt_lists_skills_in_the_order_of_the_prompt() {
-    let text = session(false, SkillAccess::Served, &[]).announced("system".into());
+    let text = session(false, SkillAccess::Served, BuiltIn::None).announced("system".into());
     let expected = "system\n\n# Skills\n\nWorkflows written for you. Before work that one of them covers, read it. To \
                     read one, call the tool skill_read with its name.\n\n- weigh: Weighs and measures.\n- alpha: First \
                     things.";
     assert_eq!(text, expected);
-    let text = session(true, OWN, &[]).announced("system".into());
+    let text = session(true, OWN, BuiltIn::None).announced("system".into());
     assert!(text.contains("To read one, call Load. A file that a skill refers to: skill_read"), "{text}");
-    assert_eq!(SessionSkills::new(&[], "x", SkillAccess::Served, &[]).announced("system".into()), "system");
+    let scripts = "Scripts of a skill can be run: they are in .agents/skills/<skill>/ of your working directory.";
+    for (companion, tools, told) in
+        [(true, BuiltIn::Shell, true), (true, BuiltIn::Some, false), (false, BuiltIn::Shell, false)]
+    {
+        let text = session(companion, SkillAccess::Served, tools).announced("system".into());
+        assert_eq!(text.contains(scripts), told, "{companion} {tools:?}: {text}");
+    }
+    assert_eq!(SessionSkills::new(&[], "x", SkillAccess::Served, BuiltIn::None).announced("system".into()), "system");
 }
 
 #[test]
 fn what_a_program_does_by_itself_is_not_offered_twice() {
-    assert!(session(true, SkillAccess::Served, &[]).needless_tools().is_empty());
-    assert_eq!(session(true, OWN, &[]).needless_tools(), [SKILL_LIST]);
-    assert_eq!(session(false, OWN, &[]).needless_tools(), [SKILL_LIST, SKILL_READ]);
-    let copied = |access, granted: &[&str]| {
-        let granted: Vec<String> = granted.iter().map(|g| (*g).to_owned()).collect();
-        session(true, access, &granted).in_workspace().len()
-    };
-    assert_eq!(
-        (copied(OWN, &[]), copied(SkillAccess::Served, &[]), copied(SkillAccess::Served, &["shell"])),
-        (2, 0, 2)
-    );
+    assert!(session(true, SkillAccess::Served, BuiltIn::None).needless_tools().is_empty());
+    assert_eq!(session(true, OWN, BuiltIn::None).needless_tools(), [SKILL_LIST]);
+    assert_eq!(session(false, OWN, BuiltIn::None).needless_tools(), [SKILL_LIST, SKILL_READ]);
+    let copied = |access, tools| session(true, access, tools).in_workspace().len();
+    assert_eq!((copied(OWN, BuiltIn::None), copied(SkillAccess::Served, BuiltIn::None)), (2, 0));
+    assert_eq!(copied(SkillAccess::Served, BuiltIn::Some), 2);
 }
 
 /// Says events that it was given.

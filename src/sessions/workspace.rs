@@ -1,8 +1,8 @@
-//! A session's own directory: a fresh home, a place for temporary files, and a working directory with the butler's
-//! skills.
+//! A session's own directory: a fresh home, a place for temporary files, a working directory, and the butler's skills.
 //!
 //! `<data_dir>/work/<session id>/{home,tmp,work}`, these three 0700 and owned by the children's user. The directories
-//! above are the daemon's and 0711: one can pass through them, but neither list nor change them.
+//! above are the daemon's and 0711: one can pass through them, but neither list nor change them. The skills lie beside
+//! the three, in `agents/skills`, where the sandbox lets nobody write: there their scripts may be run.
 //!
 //! As root one must not trust a path that leads through a child's directory, because the child may turn any part of it
 //! into a link at any moment, and where one user is configured for all of them another session's child may as well. So a workspace is filled while its root is closed to
@@ -14,7 +14,7 @@ mod remove;
 use std::collections::HashSet;
 use std::fs::{self, DirBuilder, OpenOptions, Permissions};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown};
+use std::os::unix::fs::{DirBuilderExt, MetadataExt, OpenOptionsExt, PermissionsExt, lchown, symlink};
 use std::path::{Component, Path, PathBuf};
 
 use self::clean::clean_tree;
@@ -66,8 +66,12 @@ pub struct WorkspacePaths {
     pub work: PathBuf,
 }
 
-/// Below the working directory: where codex and gemini look for skills by themselves.
-pub const SKILLS_DIR: &str = "work/.agents/skills";
+/// What programs know of the butler: its skills, and what they need besides to take those for a plug-in.
+pub const AGENTS_DIR: &str = "agents";
+/// The skills, below the workspace's root.
+pub const SKILLS_DIR: &str = "agents/skills";
+/// Where codex and gemini look for skills by themselves, from the working directory: a link leads to `AGENTS_DIR`.
+pub const SKILLS_SEEN: &str = ".agents/skills";
 
 impl WorkspacePaths {
     pub fn under(root: PathBuf) -> Self {
@@ -209,11 +213,12 @@ impl Workspace {
         if skills.is_empty() {
             return Ok(());
         }
-        let to = self.paths.root.join(SKILLS_DIR);
-        if let Some(agents) = to.parent() {
-            DirBuilder::new().mode(0o700).create(agents).map_err(failed("create", agents))?;
-            self.own(agents)?;
-        }
+        let (agents, to) = (self.paths.root.join(AGENTS_DIR), self.paths.root.join(SKILLS_DIR));
+        DirBuilder::new().mode(0o700).create(&agents).map_err(failed("create", &agents))?;
+        fs::set_permissions(&agents, Permissions::from_mode(0o755)).map_err(failed("set the mode of", &agents))?;
+        let link = self.paths.work.join(".agents");
+        symlink(Path::new("..").join(AGENTS_DIR), &link).map_err(failed("create", &link))?;
+        self.own(&link)?;
         DirBuilder::new().mode(0o700).create(&to).map_err(failed("create", &to))?;
         let mut dirs = vec![to.clone()];
         for skill in skills {

@@ -94,6 +94,7 @@ fn skills_are_copied_and_cannot_be_written() {
     assert_eq!(fs::read_to_string(skills.join("notes/SKILL.md")).unwrap(), head("notes"));
     assert_eq!((mode(&skills), mode(&skills.join("own")), mode(&skills.join("own/parts"))), (0o555, 0o555, 0o555));
     assert_eq!((mode(&skills.join("own/SKILL.md")), mode(&skills.join("own/parts/run.sh"))), (0o444, 0o555));
+    assert_eq!(mode(&skills.join("../../work/.agents/skills/own/parts/run.sh")), 0o555, "where programs look for them");
     let own = nix::unistd::Uid::effective().as_raw();
     assert_eq!(skills.join("own/SKILL.md").metadata().unwrap().uid(), own, "as root they are not the child's");
     let root = space.paths.root.clone();

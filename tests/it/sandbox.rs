@@ -219,6 +219,81 @@ async fn without_the_sandbox_the_same_child_gets_at_it_all() {
     try_all("off", |expected, told| expected == Either || told["ok"] == (expected != Refused)).await;
 }
 
+/// A skill of this butler with the script `scripts/run.sh`, which says `words` if somebody runs it.
+fn with_script(household: Household, butler: &str, skill: &str, words: &str) -> Household {
+    let dir = format!("{butler}/skills/{skill}");
+    let script = format!("{dir}/scripts/run.sh");
+    let household = household
+        .write(&format!("{dir}/SKILL.md"), &format!("---\nname: {skill}\ndescription: d\n---\nRun scripts/run.sh.\n"))
+        .write(&format!("{dir}/scripts/plain.sh"), "#!/bin/sh\necho never\n")
+        .write(&script, &format!("#!/bin/sh\necho {words}\n"));
+    let (roster, mode) = (household.roster(), std::fs::Permissions::from_mode);
+    std::fs::set_permissions(roster.join(script), mode(0o755)).expect("its mode");
+    // What keeps sessions out of it is not that.
+    std::fs::set_permissions(roster, mode(0o755)).expect("its mode");
+    household
+}
+
+/// What becomes of attempts on scripts in a household with this `spawner.sandbox`, where sessions are granted this tool:
+/// what a script says, or the name of the error. And the system prompt.
+async fn tried(setting: &str, granted: &str, paths: &[&str]) -> (Vec<String>, String) {
+    let household = Household::misbehaving().env("BUTLERD_SPAWNER__SANDBOX", setting).replace(
+        "faker/butler.toml",
+        "type = \"claude-code\"\n",
+        &format!("type = \"claude-code\"\ntools = [\"{granted}\"]\n"),
+    );
+    let other = "[butler]\nname = \"other\"\nport = 40190\ndescription = \"for tests\"\n";
+    let household = with_script(household.butler("other", other), "other", "packing", "packed");
+    let household = with_script(household, FAKE, "weighing", "weighed");
+    let daemon = household.start().await;
+    let roster = household.roster().display().to_string();
+    let steps: Vec<String> = paths.iter().map(|path| path.replace("{roster}", &roster)).collect();
+    let outcome = |told: &Value| match told["found"]["said"].as_str() {
+        Some(said) => said.trim().to_owned(),
+        None => told["error"].as_str().unwrap_or("worked").to_owned(),
+    };
+    let told = report(&daemon, &steps).await.iter().map(outcome).collect();
+    let (_, shown, err) = household.cli(&["trigger", FAKE, "hello", "--dry-run", "--json"]);
+    let shown: Value = serde_json::from_str(&shown).unwrap_or_else(|e| panic!("{e}: {shown}{err}"));
+    (told, shown["system_prompt"].as_str().expect("a system prompt").to_owned())
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn scripts_of_a_session_s_skills_run_where_a_shell_is_granted_and_no_others_do() {
+    let kernel = Kernel::here();
+    if !kernel.is_enough() {
+        return left_out("sandbox", &format!("this kernel has {kernel:?}"));
+    }
+    let paths = [
+        "exec .agents/skills/weighing/scripts/run.sh",
+        // Where a program that takes the skills for a plug-in has them.
+        "exec ../agents/skills/weighing/scripts/run.sh",
+        "read .agents/skills/weighing/SKILL.md",
+        // One that its author has not made executable.
+        "exec .agents/skills/weighing/scripts/plain.sh",
+        "write .agents/skills/weighing/scripts/run.sh",
+        "write .agents/skills/weighing/scripts/new.sh",
+        "write ../agents/new",
+        // In the roster nothing is run or read, be it its own or another butler's.
+        "exec {roster}/faker/skills/weighing/scripts/run.sh",
+        "exec {roster}/other/skills/packing/scripts/run.sh",
+        "read {roster}/other/skills/packing/scripts/run.sh",
+    ];
+    let no = "EACCES";
+    let (told, prompt) = tried("required", "Bash", &paths).await;
+    assert_eq!(told, ["weighed", "weighed", "worked", no, no, no, no, no, no, no]);
+    assert!(prompt.contains("they are in .agents/skills/<skill>/ of your working directory"), "{prompt}");
+    let (told, prompt) = tried("required", "Read", &paths).await;
+    assert_eq!(told, [no, no, "worked", no, no, no, no, no, no, no]);
+    assert!(prompt.contains("- weighing: d") && !prompt.contains(".agents/skills"), "{prompt}");
+    // It was the sandbox that refused it.
+    let (told, _) = tried("off", "Read", &paths).await;
+    assert_eq!(
+        (&told[1], &told[7], &told[8], &told[9]),
+        (&"weighed".into(), &"weighed".into(), &"packed".into(), &"worked".into())
+    );
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_log_and_doctor_say_what_is_on() {
     let household = Household::new().with_fake();

@@ -50,6 +50,8 @@ pub struct Skill {
     pub dir: PathBuf,
     /// Whether there are files beside its `SKILL.md`.
     pub has_companions: bool,
+    /// Whether one of those may be executed.
+    pub has_scripts: bool,
     triggers: Triggers,
 }
 
@@ -197,6 +199,7 @@ impl Loader {
                 version: head.version,
                 dir: dir.to_owned(),
                 has_companions: found.iter().filter(|f| !f.is_dir).count() > 1,
+                has_scripts: found.iter().any(|f| !f.is_dir && f.executable && f.path != Path::new(SKILL_FILE)),
                 triggers: head.triggers,
             }),
             Err(mistakes) => self.mistakes.extend(mistakes),

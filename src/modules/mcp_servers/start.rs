@@ -125,13 +125,12 @@ fn sandbox(config: &McpServer, program: &Path, children: &Children, workspace: &
     let own = std::iter::once(program).chain(given).flat_map(installed_with);
     Some(Sandbox {
         read: config.read.iter().cloned().chain(own).collect(),
-        execute: Vec::new(),
         write: std::iter::once(workspace.paths.root.clone()).chain(config.write.iter().cloned()).collect(),
         never: never.collect(),
         names: !connect.is_empty(),
         connect,
-        programs: false,
         required: mode == SandboxMode::Required,
+        ..Sandbox::default()
     })
 }
 

@@ -109,7 +109,7 @@ pub struct RuleError {
 
 impl Ruleset {
     /// The rules of `sandbox` on a kernel with this version of the interface; what it can't refuse is left open.
-    /// `programs` may be run. What is to be read and isn't there is passed over; what is to be written must exist.
+    /// `programs` may be run. What is to be read and isn't there is passed over; what was made for the child and what it writes must exist.
     pub fn new(abi: u32, sandbox: &Sandbox, programs: &[PathBuf]) -> Result<Self, RuleError> {
         let ports = if abi >= PORTS_SINCE { NET_BIND_TCP | NET_CONNECT_TCP } else { 0 };
         let scopes = if abi >= SCOPES_SINCE { SCOPE_ABSTRACT_UNIX_SOCKET | SCOPE_SIGNAL } else { 0 };
@@ -136,8 +136,10 @@ impl Ruleset {
                 ruleset.allow(path, rights, attr.fs, &sandbox.never).or_else(absent).map_err(fail(path))?;
             }
         }
-        for path in &sandbox.write {
-            ruleset.allow(path, fs::WRITE, attr.fs, &[]).map_err(fail(path))?;
+        for (paths, rights) in [(&sandbox.own, fs::READ), (&sandbox.scripts, fs::RUN), (&sandbox.write, fs::WRITE)] {
+            for path in paths {
+                ruleset.allow(path, rights, attr.fs, &[]).map_err(fail(path))?;
+            }
         }
         for port in sandbox.connect.iter().filter(|_| ports != 0) {
             let rule = NetPort { allowed: NET_CONNECT_TCP, port: u64::from(*port) };

@@ -28,6 +28,10 @@ pub struct Sandbox {
     pub execute: Vec<PathBuf>,
     /// To read and write with all below, and not to execute. They must be there.
     pub write: Vec<PathBuf>,
+    /// To read with all below, although what is never read may hold it: what was made for this child. It must be there.
+    pub own: Vec<PathBuf>,
+    /// To read and execute, likewise. Nothing that is written may hold one of these.
+    pub scripts: Vec<PathBuf>,
     /// Never to be read, whatever stands above: nothing that holds one of these, or lies in one, is opened for reading.
     /// Absolute, links resolved.
     pub never: Vec<PathBuf>,

@@ -81,6 +81,47 @@ async fn the_workspace_is_written_and_nothing_in_it_is_run() {
     assert_eq!(codes(&run, inside).await, [Some(0), Some(126)]);
 }
 
+/// What was made for a child is its own to read and to run, and no more, also where it could change the modes.
+#[tokio::test]
+async fn scripts_are_run_and_not_written_although_what_holds_them_is_kept() {
+    if left_out() {
+        return;
+    }
+    let (dir, file) = open_dir();
+    let real = dir.path().canonicalize().unwrap();
+    let (scripts, work) = (real.join("scripts"), real.join("work"));
+    for dir in [&scripts, &work] {
+        std::fs::create_dir(dir).unwrap();
+        std::fs::set_permissions(dir, std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    for place in [&scripts, &work, &real] {
+        std::fs::write(place.join("run"), "#!/bin/sh\nexit 7\n").unwrap();
+        std::fs::set_permissions(place.join("run"), std::fs::Permissions::from_mode(0o777)).unwrap();
+    }
+    let inside = Sandbox {
+        never: vec![real.clone()],
+        own: vec![scripts.clone(), file.clone()],
+        scripts: vec![scripts.clone()],
+        write: vec![work.clone()],
+        ..Sandbox::default()
+    };
+    let (scripts, work, real) = (scripts.display(), work.display(), real.display());
+    for (script, expected) in [
+        (format!("{scripts}/run"), [7, 7]),
+        (format!("cat {scripts}/run {}", file.display()), [0, 0]),
+        (format!("{real}/run"), [7, 126]),
+        (format!("cat {real}/run"), [0, 1]),
+        (format!("{work}/run"), [7, 126]),
+        (format!("echo >> {scripts}/run"), [0, 2]),
+        (format!("echo > {scripts}/new"), [0, 2]),
+        // Nor by another name, or from where it is written.
+        (format!("ln {scripts}/run {work}/same && rm {work}/same"), [0, 1]),
+        (format!("cp {work}/run {work}/moved && mv {work}/moved {scripts}/moved"), [0, 1]),
+    ] {
+        assert_eq!(codes(&script, inside.clone()).await, expected.map(Some), "{script}");
+    }
+}
+
 #[tokio::test]
 async fn a_plain_program_runs_nothing_else_and_one_that_must_exist_is_missed() {
     if left_out() {

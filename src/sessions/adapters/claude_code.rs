@@ -23,6 +23,7 @@ use serde_json::json;
 
 use super::common::{self, Smoke};
 use super::{Adapter, AdapterError, Composed, EnvList, Invocation, Needs, Parser, Probe, SkillAccess};
+use crate::workspace::AGENTS_DIR;
 use config::{RuntimeKind, SandboxMode};
 use process::ProcessSupervisor;
 
@@ -85,9 +86,9 @@ const RESERVED_ARGS: [&str; 33] = [
 const MCP_FILE: &str = "mcp.json";
 const SYSTEM_FILE: &str = "system.md";
 const PROMPT_FILE: &str = "prompt.md";
-/// The working directory's `.agents` is the plug-in: its `skills` are the butler's.
-const PLUGIN_DIR: &str = "work/.agents";
-const PLUGIN_FILE: &str = "work/.agents/.claude-plugin/plugin.json";
+/// This directory is the plug-in: its `skills` are the butler's.
+const PLUGIN_DIR: &str = AGENTS_DIR;
+const PLUGIN_FILE: &str = "agents/.claude-plugin/plugin.json";
 /// The built-in tool through which the program reads skills.
 const SKILL_TOOL: &str = "Skill";
 
@@ -201,12 +202,16 @@ impl Adapter for ClaudeCode {
             files.push((PLUGIN_FILE, about.to_string()));
         }
         let composed = common::composed(self.find()?, args, env, files, Some(PROMPT_FILE));
-        let programs = inv.granted_tools.iter().any(|granted| !within(granted));
-        Ok(Composed { needs: Needs { programs, ..Needs::default() }, ..composed })
+        let needs = Needs { programs: self.runs_programs(&inv.granted_tools), ..Needs::default() };
+        Ok(Composed { needs, ..composed })
     }
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {
         Box::new(events::ClaudeParser::new(tools))
+    }
+
+    fn runs_programs(&self, granted: &[String]) -> bool {
+        granted.iter().any(|tool| !within(tool))
     }
 
     fn skills(&self) -> SkillAccess {

@@ -201,8 +201,12 @@ impl Adapter for Codex {
         let env = common::environment(inv, FIXED_ENV, own)?;
         let files =
             vec![(CONFIG_FILE, settings), (SYSTEM_FILE, inv.system_prompt.clone()), (PROMPT_FILE, inv.prompt.clone())];
-        let needs = Needs { programs: inv.granted_tools.iter().any(|tool| tool == "shell"), ..Needs::default() };
+        let needs = Needs { programs: self.runs_programs(&inv.granted_tools), ..Needs::default() };
         Ok(Composed { needs, ..common::composed(self.find()?, args, env, files, Some(PROMPT_FILE)) })
+    }
+
+    fn runs_programs(&self, granted: &[String]) -> bool {
+        granted.iter().any(|tool| tool == "shell")
     }
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {

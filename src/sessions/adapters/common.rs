@@ -193,12 +193,8 @@ impl Smoke<'_> {
         (self.sandbox != SandboxMode::Off).then(|| Sandbox {
             read: self.needs.read.clone(),
             execute: self.needs.execute.clone(),
-            write: Vec::new(),
-            never: Vec::new(),
-            connect: Vec::new(),
-            names: false,
             programs: self.needs.programs,
-            required: false,
+            ..Sandbox::default()
         })
     }
 }

@@ -167,7 +167,7 @@ impl Adapter for Gemini {
         ];
         let needs = Needs {
             read: common::package_of(&script).into_iter().chain([NODE_MODULES.into()]).collect(),
-            programs: inv.granted_tools.iter().any(|tool| !WITHIN.contains(&tool.as_str())),
+            programs: self.runs_programs(&inv.granted_tools),
             ..Needs::default()
         };
         Ok(Composed { needs, ..common::composed(program, args, env, files, Some(PROMPT_FILE)) })
@@ -175,6 +175,10 @@ impl Adapter for Gemini {
 
     fn parser(&self, tools: &[String]) -> Box<dyn Parser> {
         Box::new(events::GeminiParser::new(tools))
+    }
+
+    fn runs_programs(&self, granted: &[String]) -> bool {
+        granted.iter().any(|tool| !WITHIN.contains(&tool.as_str()))
     }
 
     fn skills(&self) -> SkillAccess {

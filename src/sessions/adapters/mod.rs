@@ -177,6 +177,11 @@ pub trait Adapter: Send + Sync {
         SkillAccess::Served
     }
 
+    /// Whether one of these built-in tools runs programs of the system, as a shell does.
+    fn runs_programs(&self, _granted: &[String]) -> bool {
+        false
+    }
+
     /// Looks for the program and asks for its version; for `doctor`.
     async fn probe(&self, processes: &ProcessSupervisor, sandbox: SandboxMode) -> Probe;
 }

@@ -87,8 +87,8 @@ fn survey(top: &Path) -> Vec<String> {
 }
 
 fn exec(program: &Path) -> io::Result<Value> {
-    let status = std::process::Command::new(program).output()?.status;
-    Ok(json!(status.to_string()))
+    let out = std::process::Command::new(program).output()?;
+    Ok(json!({"status": out.status.to_string(), "said": String::from_utf8_lossy(&out.stdout)}))
 }
 
 /// Makes its workspace hard to remove: deep, locked, linked, oddly named.

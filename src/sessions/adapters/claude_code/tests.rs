@@ -259,7 +259,7 @@ fn tools_are_granted_by_name_and_skills_bring_their_own() {
     let composed = claude.compose(&inv).unwrap();
     assert_eq!(after(&composed, "--tools").as_deref(), Some("Read,Bash,Skill"));
     assert_eq!(after(&composed, "--allowedTools").as_deref(), Some("mcp__butler__*,Read,Bash(git log:*),Skill"));
-    assert_eq!(after(&composed, "--plugin-dir").as_deref(), Some("/s/work/.agents"));
+    assert_eq!(after(&composed, "--plugin-dir").as_deref(), Some("/s/agents"));
     assert!(file(&composed, PLUGIN_FILE).contains("\"butler\""));
     let mut parser = events::ClaudeParser::new(&[]);
     let call = json!({"type": "assistant", "message": {"content": [
