@@ -10,6 +10,7 @@ use sha2::{Digest, Sha256};
 
 use super::types::{Action, ActionRecipient, Source};
 use base::Trust;
+use base::text::hex;
 use base::text::visible::{odd_addresses, odd_letters, visible, visible_line};
 
 /// The longest line, in characters; a longer one goes on behind `┊`.
@@ -105,7 +106,7 @@ fn sha256(parts: impl Iterator<Item = String>) -> String {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part.as_bytes());
     }
-    digest.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    hex(&digest.finalize())
 }
 
 fn texts(value: &Value, each: &mut impl FnMut(&str)) {

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use strum::{EnumString, IntoStaticStr, VariantArray};
 use uuid::Uuid;
 
-use base::text::plain_identity;
+use base::text::{hex, plain_identity};
 use base::{RequestContext, Trust};
 use tools::EgressTarget;
 
@@ -239,7 +239,7 @@ pub(super) fn args_sha256(butler: &str, tool: &str, args: &str) -> String {
         digest.update((part.len() as u64).to_be_bytes());
         digest.update(part.as_bytes());
     }
-    digest.finalize().iter().map(|b| format!("{b:02x}")).collect()
+    hex(&digest.finalize())
 }
 
 /// The arguments as people may see them: all of them, but for those that their tool declares sensitive.

@@ -11,6 +11,13 @@ pub fn capital(text: &str) -> String {
     chars.next().map_or_else(String::new, |first| first.to_uppercase().collect::<String>() + chars.as_str())
 }
 
+/// Bytes as lower-case hexadecimal digits.
+pub fn hex(bytes: &[u8]) -> String {
+    const DIGITS: [u8; 16] = *b"0123456789abcdef";
+    let digit = |half: u8| char::from(DIGITS[usize::from(half)]);
+    bytes.iter().flat_map(|byte| [digit(byte >> 4), digit(byte & 15)]).collect()
+}
+
 /// Cuts to at most `max` bytes on a character boundary and says how much is gone.
 pub fn truncate(text: &str, max: usize) -> String {
     if text.len() <= max {
@@ -79,6 +86,12 @@ pub fn json_length(value: &impl serde::Serialize) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn bytes_are_two_digits_each() {
+        assert_eq!(hex(&[0, 9, 0x0a, 0xff, 0x10]), "00090aff10");
+        assert_eq!(hex(&[]), "");
+    }
 
     #[test]
     fn truncate_keeps_characters_whole() {

@@ -7,6 +7,7 @@ use std::path::Path;
 use sha2::{Digest, Sha256};
 
 use super::SHARED_DIR;
+use base::text::hex;
 
 /// Scenario tests, which no running butler reads.
 const TESTS_DIR: &str = "tests";
@@ -33,10 +34,6 @@ pub(super) fn of_sql(dir: &Path) -> String {
         entries(&mut state, &dir.join(part), &|name| name.ends_with(".sql"));
     }
     hex(&state.finalize())
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }
 
 /// What is in a directory, in the order of names.

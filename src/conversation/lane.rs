@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
 use base::RequestContext;
-use base::text::plain_identity;
+use base::text::{hex, plain_identity};
 
 /// The longest text that an index of the database takes, with room to spare.
 const MAX_KEY: usize = 500;
@@ -30,7 +30,7 @@ pub fn bounded(key: String) -> String {
     if key.len() <= MAX_KEY {
         return key;
     }
-    let hash: String = Sha256::digest(key.as_bytes()).iter().map(|b| format!("{b:02x}")).collect();
+    let hash = hex(&Sha256::digest(key.as_bytes()));
     let begin: String = key.chars().take(MAX_KEY / 8).collect();
     format!("{begin}…{hash}")
 }

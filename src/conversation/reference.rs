@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use sha2::{Digest, Sha256};
 
 use super::sql::{self, Direction, Entry};
-use base::text::plain_identity;
+use base::text::{hex, plain_identity};
 use base::{Label, Trust};
 use store::{Lease, StoreError};
 
@@ -103,7 +103,7 @@ impl Entry {
             return format!("{}:{identity}", self.channel);
         }
         let hash = Sha256::digest(format!("{}:{identity}", self.channel));
-        let mark: String = hash.iter().take(3).map(|b| format!("{b:02x}")).collect();
+        let mark = hex(&hash[..3]);
         format!("stranger {mark} on {}", self.channel)
     }
 }

@@ -7,7 +7,7 @@ use jiff::{SignedDuration, Timestamp};
 use sha2::{Digest, Sha256};
 
 use super::types::{Envelope, joined};
-use base::text::plain_identity;
+use base::text::{hex, plain_identity};
 
 /// Messages without an id of their own are the same if they say the same within this time.
 const SAME_WITHIN: SignedDuration = SignedDuration::from_mins(10);
@@ -70,7 +70,7 @@ pub(super) fn key(envelope: &Envelope, now: Timestamp) -> Key {
         hash.update(part.len().to_be_bytes());
         hash.update(part);
     }
-    let hash: String = hash.finalize().iter().map(|b| format!("{b:02x}")).collect();
+    let hash = hex(&hash.finalize());
     let slot = now.as_second().div_euclid(SAME_WITHIN.as_secs());
     let text = |slot: i64| format!("content:{hash}:{slot}");
     let before = Also { text: text(slot - 1), within: Some(SAME_WITHIN) };

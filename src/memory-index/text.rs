@@ -27,11 +27,11 @@ pub fn normal(text: &str) -> String {
 
 /// SHA-256 of the plain form.
 pub fn content_hash(text: &str) -> String {
-    hex(&normal(text))
+    digest(&normal(text))
 }
 
-fn hex(text: &str) -> String {
-    Sha256::digest(text.as_bytes()).iter().map(|b| format!("{b:02x}")).collect()
+fn digest(text: &str) -> String {
+    base::text::hex(&Sha256::digest(text.as_bytes()))
 }
 
 /// Who is meant, as it is compared. A session speaks of its owner in many ways.
@@ -47,7 +47,7 @@ fn who(subject: &str) -> String {
 /// What a fact is about, without saying it: SHA-256 of its scope, its entity or else its subject, and its predicate.
 pub fn topic_hash(scope: &str, entity: Option<Uuid>, subject: &str, predicate: &str) -> String {
     let about = entity.map_or_else(|| who(subject), |id| id.to_string());
-    hex(&format!("{scope}\u{1f}{about}\u{1f}{predicate}"))
+    digest(&format!("{scope}\u{1f}{about}\u{1f}{predicate}"))
 }
 
 /// Whether two facts speak of the same.

@@ -143,8 +143,7 @@ fn sign(secret: &Secret<String>, timestamp: &str, body: &[u8]) -> String {
     mac.update(timestamp.as_bytes());
     mac.update(b".");
     mac.update(body);
-    let hex: String = mac.finalize().into_bytes().iter().map(|b| format!("{b:02x}")).collect();
-    format!("sha256={hex}")
+    format!("sha256={}", base::text::hex(&mac.finalize().into_bytes()))
 }
 
 #[async_trait]

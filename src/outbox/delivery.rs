@@ -123,7 +123,7 @@ impl NewDelivery<'_> {
             hash.update(part.len().to_be_bytes());
             hash.update(part.as_bytes());
         }
-        hash.finalize().iter().map(|b| format!("{b:02x}")).collect()
+        base::text::hex(&hash.finalize())
     }
 
     /// As `shared.queue_delivery()` takes it.

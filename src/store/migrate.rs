@@ -15,9 +15,9 @@ use tokio_postgres::{Client, GenericClient, Transaction};
 
 use super::error::MigrationError;
 use super::lexer::{Spanned, Token, forbidden, line_of, name, tokens};
-use super::roles::hex;
 use super::roster::RosterOwner;
 use super::{sql, stored};
+use base::text::hex;
 
 static SHIPPED: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/../../sql");
 
@@ -430,7 +430,7 @@ mod tests {
             let mut files: Vec<_> = dir.files().collect();
             files.sort_by_key(|f| f.path());
             for f in files {
-                let hex: String = Sha256::digest(f.contents()).iter().map(|b| format!("{b:02x}")).collect();
+                let hex = hex(&Sha256::digest(f.contents()));
                 want.push_str(&format!("{hex}  {}\n", f.path().display()));
             }
         }

@@ -5,8 +5,9 @@ use sha2::{Digest, Sha256};
 use super::error::StoreError;
 use super::migrate::shipped_names;
 use super::pool::{Params, Pool};
-use super::roles::{derive, hex, owner_name, role_name, role_statements};
+use super::roles::{derive, owner_name, role_name, role_statements};
 use super::sql;
+use base::text::hex;
 use base::{ButlerName, Secret};
 
 /// What of a schema has an owner of its own, as SQL calls it.

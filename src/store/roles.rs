@@ -5,6 +5,7 @@ use sha2::Sha256;
 
 use super::cluster::{RANDOM_PASSWORD_ITERATIONS, scram_verifier};
 use super::sql;
+use base::text::hex;
 use base::{ButlerName, Secret};
 
 pub(super) fn role_name(butler: &ButlerName) -> String {
@@ -46,8 +47,4 @@ pub fn derive(master_key: &Secret<Vec<u8>>, purpose: &str) -> String {
     let mut mac = Hmac::<Sha256>::new_from_slice(master_key.expose()).expect("HMAC takes a key of any length");
     mac.update(purpose.as_bytes());
     hex(&mac.finalize().into_bytes())
-}
-
-pub(super) fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|b| format!("{b:02x}")).collect()
 }

@@ -226,7 +226,7 @@ fn rules() -> &'static str {
     RULES.get_or_init(|| {
         let digest =
             Sha256::digest(concat!(include_str!("stored.rs"), include_str!("lexer.rs"), include_str!("sql/stored.rs")));
-        digest.iter().map(|byte| format!("{byte:02x}")).collect()
+        base::text::hex(&digest)
     })
 }
 

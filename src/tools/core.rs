@@ -128,8 +128,7 @@ async fn state_list(call: ToolCall) -> Result<Value, ToolError> {
 
 /// The name under which a blob's content is known: `blob:sha256:<hex>`.
 pub fn blob_ref(content: &[u8]) -> String {
-    let hex: String = Sha256::digest(content).iter().map(|b| format!("{b:02x}")).collect();
-    format!("blob:sha256:{hex}")
+    format!("blob:sha256:{}", base::text::hex(&Sha256::digest(content)))
 }
 
 /// Stores an attachment for the connection's tenant and returns its reference. The same content is stored once. Who sent

@@ -16,7 +16,7 @@ fn redactor(secrets: &[&str]) -> Redactor {
 }
 
 fn hex(text: &str) -> String {
-    text.bytes().map(|b| format!("{b:02x}")).collect()
+    crate::text::hex(text.as_bytes())
 }
 
 #[test]

@@ -162,7 +162,7 @@ fn name(dir: &Path, files: &[&[u8]]) -> String {
     for file in files {
         digest.update(Sha256::digest(file));
     }
-    let digest: String = digest.finalize().iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    let digest = base::text::hex(&digest.finalize()[..8]);
     let called = dir.file_name().map_or_else(|| "model".into(), |name| name.to_string_lossy());
     format!("{called}:{digest}")
 }

@@ -16,7 +16,6 @@ mod rival;
 mod rule;
 
 use std::collections::HashSet;
-use std::fmt::Write as _;
 
 use memory_index::predicates::snake_case;
 use serde::{Deserialize, Serialize};
@@ -27,6 +26,7 @@ use tools::ToolError;
 use uuid::Uuid;
 
 use crate::gate;
+use base::text::hex;
 
 pub use candidate::NewFact;
 pub use change::{Edit, edit, forget, mark_harmful, mark_helpful, reclassify, undo};
@@ -145,11 +145,8 @@ impl Vector {
 
     /// As a `bytea` is written in JSON.
     fn hex(&self) -> String {
-        self.numbers.iter().fold("\\x".to_owned(), |mut hex, n| {
-            // Writing to a string does not fail.
-            let _ = write!(hex, "{:02x}", n.cast_unsigned());
-            hex
-        })
+        let bytes: Vec<u8> = self.numbers.iter().map(|n| n.cast_unsigned()).collect();
+        format!("\\x{}", hex(&bytes))
     }
 }
 

@@ -50,7 +50,7 @@ impl Listing {
                 whole.push('\n');
             }
         }
-        Sha256::digest(whole.as_bytes()).iter().map(|byte| format!("{byte:02x}")).collect()
+        text::hex(&Sha256::digest(whole.as_bytes()))
     }
 
     /// What is different in `other`, by name.

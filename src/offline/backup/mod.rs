@@ -93,7 +93,7 @@ pub async fn backup(
         butlerd: env!("CARGO_PKG_VERSION").to_owned(),
         created_at: clock.now(),
         key_id: sealed::key_id(key.bytes()),
-        salt: salt.iter().map(|b| format!("{b:02x}")).collect(),
+        salt: base::text::hex(&salt),
     };
     let write = |source| BackupError::File { path: file.to_owned(), step: "written", source };
     let mut to = Writer::new(Sealer::begin(draft, &head, key.bytes()).map_err(write)?);

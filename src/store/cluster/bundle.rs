@@ -194,7 +194,7 @@ fn read_checked(package: &Package, path: &Path) -> Result<Vec<u8>, ClusterError>
     let file = File::open(path).map_err(ClusterError::files("open", path))?;
     let mut bytes = Vec::new();
     file.take(MAX_PACKAGE_BYTES).read_to_end(&mut bytes).map_err(ClusterError::files("read", path))?;
-    let actual: String = Sha256::digest(&bytes).iter().map(|b| format!("{b:02x}")).collect();
+    let actual = base::text::hex(&Sha256::digest(&bytes));
     if actual != package.sha256 {
         let (package, expected) = (package.spec(), package.sha256);
         return Err(ClusterError::BundleHash { path: path.to_path_buf(), package, expected, actual });

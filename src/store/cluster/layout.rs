@@ -12,6 +12,7 @@ use sha2::{Digest, Sha256};
 
 use super::user::RunAs;
 use super::{ClusterError, SOCKET_FILE};
+use base::text::hex;
 
 /// The longest path that fits a Unix socket address on every system: 107 bytes on Linux, 103 on macOS.
 const MAX_SOCKET_PATH: usize = if cfg!(target_os = "linux") { 107 } else { 103 };
@@ -127,7 +128,7 @@ impl Layout {
             return vec![home];
         }
         let hash = Sha256::digest(self.data_dir.as_os_str().as_bytes());
-        let hash: String = hash[..6].iter().map(|b| format!("{b:02x}")).collect();
+        let hash = hex(&hash[..6]);
         let name = format!("butlerd-{hash}");
         let mut dirs = Vec::new();
         // Root's runtime directory is closed to the server's user.
@@ -142,7 +143,7 @@ impl Layout {
         // Somebody else may have taken that name, on purpose or not.
         let mut noise = [0u8; 6];
         if getrandom::fill(&mut noise).is_ok() {
-            let noise: String = noise.iter().map(|b| format!("{b:02x}")).collect();
+            let noise = hex(&noise);
             dirs.push(Path::new("/tmp").join(format!("{name}-{noise}")));
         }
         dirs.retain(|dir| socket_path_fits(dir));

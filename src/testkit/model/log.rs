@@ -27,8 +27,7 @@ pub struct LoggedRequest {
 const KEYS: [&str; 5] = ["authorization", "x-api-key", "x-goog-api-key", "api-key", "cookie"];
 
 fn fingerprint(value: &str) -> String {
-    let digest = Sha256::digest(value.as_bytes());
-    digest.iter().fold("sha256:".to_owned(), |text, byte| format!("{text}{byte:02x}"))
+    format!("sha256:{}", base::text::hex(&Sha256::digest(value.as_bytes())))
 }
 
 impl LoggedRequest {

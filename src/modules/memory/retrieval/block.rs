@@ -127,7 +127,7 @@ fn fence(body: &str) -> String {
         hash.update(salt.to_be_bytes());
         hash.update(body.as_bytes());
         let digest = hash.finalize();
-        let fence = digest.iter().take(16).fold("memory-".to_owned(), |name, byte| format!("{name}{byte:02x}"));
+        let fence = format!("memory-{}", base::text::hex(&digest[..16]));
         if !body.contains(&fence) {
             return fence;
         }
