@@ -1,6 +1,6 @@
 //! Skills: read on demand by whatever runtime, each butler its own, nothing but skills.
 
-use std::os::unix::fs::symlink;
+use std::os::unix::fs::{PermissionsExt, symlink};
 
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
@@ -150,6 +150,32 @@ async fn nothing_but_a_butler_s_own_skills_can_be_read() {
     // Who has no skills has no tools for them.
     let tools = daemon.mcp("messenger").tools().await;
     assert!(!tools.iter().any(|t| t.starts_with("skill_")), "{tools:?}");
+}
+
+#[test]
+fn check_names_scripts_that_a_granted_shell_could_not_run() {
+    let script =
+        |name: &str, text: &str, household: Household| household.write(&format!("health/skills/weighing/{name}"), text);
+    let household = Household::bare().write("health/skills/weighing/SKILL.md", WEIGHING);
+    let household = script("closed.sh", "#!/bin/sh\n", household);
+    let household = script("nameless.sh", "echo\n", household);
+    let household = script("right.sh", "#!/bin/sh\n", household);
+    let dir = household.roster().join("health/skills/weighing");
+    for name in ["nameless.sh", "right.sh"] {
+        std::fs::set_permissions(dir.join(name), std::fs::Permissions::from_mode(0o755)).expect("its mode");
+    }
+    let (code, out, err) = household.cli(&["check", "--offline"]);
+    assert_eq!(code, 0, "nothing runs scripts: {out}{err}");
+    let household = household.runtime("health", "type = \"claude-code\"\ntools = [\"Bash\"]");
+    let (code, out, err) = household.cli(&["check", "--offline"]);
+    assert_eq!(code, 2, "{out}{err}");
+    for told in [
+        "health/skills/weighing/closed.sh:1: begins with `#!` and is not executable",
+        "health/skills/weighing/nameless.sh:1: is executable and names no interpreter",
+    ] {
+        assert!(out.contains(told), "{out}{err}");
+    }
+    assert!(!out.contains("right.sh"), "{out}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -7,6 +7,7 @@ mod files;
 mod jobs;
 mod prompts;
 mod scenarios;
+mod scripts;
 mod servers;
 mod statements;
 mod words;
@@ -122,7 +123,7 @@ impl config::Catalog for StrictCatalog {
     fn check_butler(&self, butler: &ButlerConfig) -> Vec<Finding> {
         let modules = self.modules(butler);
         let known = ButlerContents::of(butler, modules.as_deref(), self);
-        let rules: [fn(&ButlerContents<'_>) -> Vec<Finding>; 7] = [
+        let rules: [fn(&ButlerContents<'_>) -> Vec<Finding>; 8] = [
             files::check,
             servers::check,
             prompts::check,
@@ -130,6 +131,7 @@ impl config::Catalog for StrictCatalog {
             statements::check,
             words::check,
             scenarios::check,
+            scripts::check,
         ];
         rules.iter().flat_map(|rule| rule(&known)).collect()
     }
