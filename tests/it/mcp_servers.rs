@@ -29,7 +29,7 @@ fn visiting(household: Household, more: &str) -> (Household, PathBuf) {
     let toml = format!(
         "{HEAD}\n[mcp.servers.fake]\ncommand = [{program:?}, \"--mcp-server\", {control:?}]\nread = [{dir:?}]\n\
          env = [\"CHEESE_TOKEN\"]\ntools = {TOOLS}\nrename = {{ say = \"repeat\" }}\nonly_reads = [\"say\", \"large\"]\n\
-         timeout = \"2s\"\n{more}"
+         timeout = \"10s\"\n{more}"
     );
     (household.butler("visitor", &toml).env("CHEESE_TOKEN", TOKEN), control)
 }
@@ -118,7 +118,7 @@ async fn a_server_s_tools_are_the_butler_s_and_a_bad_one_parks_itself_alone() {
 
     for (tool, why) in [
         ("fake_die", "it ended"),
-        ("fake_hang", "did not answer within 2 s"),
+        ("fake_hang", "did not answer within 10 s"),
         ("fake_flood_line", "a line of more than 4 MiB"),
         ("fake_flood_junk", "no MCP"),
     ] {
