@@ -394,7 +394,8 @@ impl Server {
             ResultTrust::Known => Trust::Known,
             ResultTrust::Owner => Trust::Owner,
         };
-        Label { trust, audience: Audience::Public }
+        let audience = if self.parts.config.reads_private { Audience::Household } else { Audience::Public };
+        Label { trust, audience }
     }
 
     /// Calls a tool by the server's name.
