@@ -1,5 +1,6 @@
 //! The daemon's side of other people's MCP servers: connects, lists tools, calls them.
 
+use std::error::Error;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 use std::time::Duration;
@@ -9,8 +10,10 @@ use rmcp::handler::client::ClientHandler;
 use rmcp::model::{
     CallToolRequestParams, ClientConfig, ContentBlock, Implementation, PaginatedRequestParams, ProtocolVersion,
 };
-use rmcp::service::{NotificationContext, RunningService};
-use rmcp::transport::streamable_http_client::StreamableHttpClientTransportConfig;
+use rmcp::service::{ClientInitializeError, NotificationContext, RunningService};
+use rmcp::transport::streamable_http_client::{
+    AuthRequiredError, InsufficientScopeError, StreamableHttpClientTransportConfig, StreamableHttpError,
+};
 use rmcp::transport::{IntoTransport, StreamableHttpClientTransport};
 use rmcp::{ClientLifecycleMode, ClientServiceExt, RoleClient, ServiceError};
 use serde_json::{Map, Value};
@@ -80,6 +83,9 @@ pub enum ClientError {
     Tools { server: String, reason: String },
     #[error("the MCP server `{server}` did not answer within {} s", within.as_secs())]
     Slow { server: String, within: Duration },
+    /// Nothing was done.
+    #[error("the MCP server `{server}` does not let this household in: {reason}")]
+    NotLetIn { server: String, reason: String },
     /// Whether the call took effect is unknown.
     #[error("the connection to the MCP server `{server}` broke during a call: {reason}")]
     Broken { server: String, reason: String },
@@ -173,8 +179,14 @@ impl RemoteConnection {
             legacy_version: Some(ProtocolVersion::LATEST_WITH_INITIALIZE),
         };
         let service = listener.serve_with_lifecycle(transport, lifecycle).await;
-        let reason = |e: &(dyn std::error::Error + 'static)| household().clean(innermost(e));
-        let service = service.map_err(|e| ClientError::Unreachable { server: name.clone(), reason: reason(&e) })?;
+        let service = service.map_err(|e| {
+            let (server, cause) = (name.clone(), cause(&e));
+            let reason = household().clean(innermost(cause));
+            match not_let_in(cause) {
+                true => ClientError::NotLetIn { server, reason },
+                false => ClientError::Unreachable { server, reason },
+            }
+        })?;
         let stale = AtomicBool::new(false);
         let made = Self { name, call_within, tools: Vec::new(), service, changed, stale, child: None, stopped };
         let tools = made.list().await?;
@@ -240,6 +252,10 @@ impl RemoteConnection {
             ServiceError::McpError(error) => {
                 ClientError::Refused { server: server(), reason: household().clean(error.message.into_owned()) }
             }
+            ServiceError::TransportSend(error) if not_let_in(&error) => {
+                ClientError::NotLetIn { server: server(), reason: self.reason(&error) }
+            }
+            ServiceError::TransportSend(error) => ClientError::Broken { server: server(), reason: self.reason(&error) },
             error => ClientError::Broken { server: server(), reason: self.reason(&error) },
         })?;
         let mut parts: Vec<String> = result.content.iter().map(part).collect();
@@ -266,6 +282,25 @@ impl RemoteConnection {
             None => String::new(),
         }
     }
+}
+
+/// What is behind a connection that was not made: the library's own words leave it out.
+fn cause(error: &ClientInitializeError) -> &(dyn Error + 'static) {
+    match error {
+        ClientInitializeError::LegacyFallbackFailed { fallback, .. } => cause(fallback),
+        ClientInitializeError::TransportError { error, .. } => error,
+        error => error,
+    }
+}
+
+/// Whether the server refused whoever asks: 401 or 403, with a challenge or without one.
+fn not_let_in(error: &(dyn Error + 'static)) -> bool {
+    let plain = |said: &str| ["HTTP 401", "HTTP 403"].iter().any(|status| said.starts_with(status));
+    let http = error.downcast_ref::<StreamableHttpError<reqwest::Error>>();
+    error.is::<AuthRequiredError>()
+        || error.is::<InsufficientScopeError>()
+        || matches!(http, Some(StreamableHttpError::UnexpectedServerResponse(said)) if plain(said))
+        || error.source().is_some_and(not_let_in)
 }
 
 /// Ends a program, and tells how it ended and its last words: something to put behind a sentence.

@@ -10,7 +10,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::link::{Link, Open};
 use super::pins::{Change, Listing};
-use super::start::{Children, start};
+use super::start::{Children, explained, start};
 use super::tool::Lacking;
 use super::{sql, tool};
 use crate::live::Live;
@@ -439,10 +439,11 @@ impl Server {
                 Err(ToolError::refused("mcp_tool_failed", text::truncate(&reason, MOST_SHOWN)))
             }
             Err(e) => {
-                let why = text::capital(&e.to_string());
-                self.broke(&open, &e.to_string()).await;
+                let why = explained(&e, &self.parts.config);
+                self.broke(&open, &why).await;
+                let why = text::capital(&why);
                 Err(match effect {
-                    Effect::Once => {
+                    Effect::Once if !matches!(e, ClientError::NotLetIn { .. }) => {
                         let why = format!("{why}; whether it was done is unknown: look before you try again.");
                         ToolError::refused("outcome_unknown", why)
                     }

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use base::{Secret, SessionId};
 use config::{McpServer, SandboxMode, SpawnerConfig};
-use mcp::{RemoteConnection, RemoteServer, SERVER_OUTPUT};
+use mcp::{ClientError, RemoteConnection, RemoteServer, SERVER_OUTPUT};
 use process::{ChildSpec, ProcessSupervisor, Sandbox, Stdin, program};
 use sessions::workspace::{Workspace, Workspaces};
 use sessions::{CHILD_PATH, child_limits};
@@ -44,7 +44,19 @@ pub(super) async fn start(
         headers: config.headers.iter().map(header).collect::<Result<_, String>>()?,
         call_within: config.timeout.0,
     };
-    Ok((RemoteConnection::open(server).await.map_err(|e| e.to_string())?, None))
+    Ok((RemoteConnection::open(server).await.map_err(|e| explained(&e, config))?, None))
+}
+
+/// What went wrong, and what the owner can do about it where the server lets nobody in.
+pub(super) fn explained(e: &ClientError, config: &McpServer) -> String {
+    let secrets = config.headers.values().flat_map(|value| HeaderTemplate(value).secrets().unwrap_or_default());
+    let set: Vec<String> = secrets.map(|name| format!("`butlerd secret set {name}`")).collect();
+    match e {
+        ClientError::NotLetIn { .. } if !set.is_empty() => {
+            format!("{e}; store a secret that holds with {}, then run `butlerd reload`", set.join(" and "))
+        }
+        e => e.to_string(),
+    }
 }
 
 async fn run(

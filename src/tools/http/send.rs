@@ -159,9 +159,22 @@ impl Plan {
         }
         let words = text::truncate(String::from_utf8_lossy(&body).trim(), 300);
         let words = if words.is_empty() { words } else { format!(": {words}") };
-        let why = format!("{} answered {status}{words}", self.host);
+        let why = format!("{} answered {status}{words}{}", self.host, self.advice(status));
         // Who is at fault itself says nothing of what it did before.
         Err(Failure { wait, lost: !status.is_client_error(), ..Failure::plain(why) })
+    }
+
+    /// What can be done about a refusal.
+    fn advice(&self, status: StatusCode) -> String {
+        match (status.as_u16(), self.secrets.join(", ")) {
+            (429, _) => "; it takes no more requests for now: wait before the next one".to_owned(),
+            (401 | 403, secrets) if !secrets.is_empty() => {
+                format!(
+                    "; whether {secrets} still holds the owner can tell, and stores another with `butlerd secret set`"
+                )
+            }
+            _ => String::new(),
+        }
     }
 
     /// `sent`: somebody has got the request, and may have done what it asks for before redirecting it.
