@@ -22,7 +22,7 @@
 //! `unmark`, `syscall NAME`.
 //! In paths `~` is the home, and `.` the working directory.
 //!
-//! With `--mcp-server` it is an MCP server instead, see [`server`].
+//! With `--mcp-server` or `--mcp-replay` it is an MCP server instead, see [`server`] and [`replay`].
 
 #[path = "fake_cli/attempts.rs"]
 mod attempts;
@@ -30,6 +30,8 @@ mod attempts;
 mod family;
 #[path = "fake_cli/myself.rs"]
 mod myself;
+#[path = "fake_cli/replay.rs"]
+mod replay;
 #[path = "fake_cli/server.rs"]
 mod server;
 #[path = "fake_cli/speech.rs"]
@@ -51,10 +53,11 @@ pub fn main() {
         println!("0.0.0 (a child that misbehaves)");
         return;
     }
-    if let [_, mode, file] = std::env::args().collect::<Vec<_>>().as_slice()
-        && mode == "--mcp-server"
-    {
-        return server::serve(file);
+    match std::env::args().collect::<Vec<_>>().as_slice() {
+        [_, mode, file] if mode == "--mcp-server" => return server::serve(file),
+        // What follows is for the program whose place it takes.
+        [_, mode, file, ..] if mode == "--mcp-replay" => return server::replay(file),
+        _ => {}
     }
     let mut prompt = String::new();
     if let Err(e) = std::io::stdin().read_to_string(&mut prompt) {

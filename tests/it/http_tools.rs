@@ -29,35 +29,42 @@ const HOSTILE: [(&str, &str); 14] = [
     ("huge", "more than 4096 KiB"),
 ];
 
-/// A web service on loopback that does to each request what its path says, and what it was asked.
-struct Service {
-    port: u16,
+/// A web service on loopback, and what it was asked.
+pub struct Service {
+    pub port: u16,
     asked: Arc<Mutex<Vec<String>>>,
 }
 
 impl Service {
+    /// One that does to each request what its path says.
     fn start() -> Self {
+        Self::serving(answer)
+    }
+
+    /// One that does this with each connection; `answer` notes the request.
+    pub fn serving(answer: impl Fn(TcpStream, &Mutex<Vec<String>>) + Send + Sync + 'static) -> Self {
+        let answer = Arc::new(answer);
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let port = listener.local_addr().expect("an address").port();
         let asked: Arc<Mutex<Vec<String>>> = Arc::default();
         let seen = asked.clone();
         std::thread::spawn(move || {
             for stream in listener.incoming().flatten() {
-                let seen = seen.clone();
+                let (seen, answer) = (seen.clone(), answer.clone());
                 std::thread::spawn(move || answer(stream, &seen));
             }
         });
         Self { port, asked }
     }
 
-    fn asked(&self, path: &str) -> Vec<String> {
+    pub fn asked(&self, path: &str) -> Vec<String> {
         let all = self.asked.lock().expect("the requests");
         all.iter().filter(|request| request.split(' ').nth(1).is_some_and(|to| to.starts_with(path))).cloned().collect()
     }
 }
 
 /// The head and body of a request.
-fn read(stream: &mut TcpStream) -> Option<String> {
+pub fn read(stream: &mut TcpStream) -> Option<String> {
     let (mut text, mut part) = (String::new(), [0; 4096]);
     loop {
         let n = stream.read(&mut part).ok().filter(|n| *n > 0)?;

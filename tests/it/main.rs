@@ -86,6 +86,7 @@ mod proposals;
 mod quarantine;
 mod queue;
 mod ratchet;
+mod recipes;
 mod reload;
 mod reload_memory;
 mod roles;

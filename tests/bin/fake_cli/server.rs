@@ -10,6 +10,8 @@ use std::io::{BufRead, Write};
 
 use serde_json::{Value, json};
 
+use crate::replay;
+
 const TOOLS: [&str; 10] =
     ["say", "fail", "large", "variables", "chatty", "change", "die", "hang", "flood_line", "flood_junk"];
 
@@ -26,20 +28,35 @@ pub fn serve(file: &str) {
         Some("junk") => write("Welcome! This server is ready."),
         _ => {}
     }
+    talk(|method, params| match method {
+        "initialize" => Ok(json!({"protocolVersion": params["protocolVersion"],
+            "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "fake", "version": "0"}})),
+        "ping" => Ok(json!({})),
+        "tools/list" => Ok(json!({"tools": tools(&control())})),
+        "tools/call" => Ok(call(params)),
+        other => Err(json!({"code": -32601, "message": format!("there is no {other}")})),
+    });
+}
+
+/// Plays what was recorded of another server, until its input ends.
+pub fn replay(file: &str) {
+    let text = std::fs::read_to_string(file).unwrap_or_else(|e| {
+        eprintln!("{file} can't be read: {e}");
+        std::process::exit(66);
+    });
+    let recorded: Value = serde_json::from_str(&text).unwrap_or_default();
+    talk(|method, params| replay::answer(&recorded, method, params));
+}
+
+/// Answers each request of standard input.
+fn talk(mut answer: impl FnMut(&str, &Value) -> Result<Value, Value>) {
     for line in std::io::stdin().lock().lines().map_while(Result::ok) {
         let Ok(message) = serde_json::from_str::<Value>(&line) else { continue };
         let id = message["id"].clone();
         if id.is_null() {
             continue;
         }
-        let answer = match message["method"].as_str().unwrap_or_default() {
-            "initialize" => Ok(json!({"protocolVersion": message["params"]["protocolVersion"],
-                "capabilities": {"tools": {"listChanged": true}}, "serverInfo": {"name": "fake", "version": "0"}})),
-            "ping" => Ok(json!({})),
-            "tools/list" => Ok(json!({"tools": tools(&control())})),
-            "tools/call" => Ok(call(&message["params"])),
-            other => Err(json!({"code": -32601, "message": format!("there is no {other}")})),
-        };
+        let answer = answer(message["method"].as_str().unwrap_or_default(), &message["params"]);
         let mut said = json!({"jsonrpc": "2.0", "id": id});
         match answer {
             Ok(result) => said["result"] = result,
