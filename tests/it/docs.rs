@@ -215,7 +215,7 @@ impl LivedIn {
             {"when": "hello", "steps": [{"say": "Good morning, Ada."}]},
         ]))
         .await;
-        let household = Household::with_model(&model);
+        let household = Household::whole_with_model(&model);
         let daemon = household.start().await;
         let told = |args: &[&str], input: &str| -> Value {
             let (code, out, err) = household.cli_with_input(&[args, &["--json"]].concat(), input);

@@ -160,6 +160,8 @@ impl Household {
             // Whom the messages of most tests are from.
             ("BUTLERD_OWNER__IDENTITIES__TELEGRAM".to_owned(), "4711".to_owned()),
             ("BUTLERD_LOG".to_owned(), "info".to_owned()),
+            // Where databases are that commands and reloads try SQL on.
+            ("TMPDIR".to_owned(), ground().to_string_lossy().into_owned()),
             // The kernel counts the children of all households that run beside this one.
             ("BUTLERD_SPAWNER__LIMITS__PROCESSES".to_owned(), "4096".to_owned()),
         ]);
