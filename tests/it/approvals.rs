@@ -377,7 +377,7 @@ async fn a_gated_tool_that_is_not_there_is_told() {
         "[modules.health]",
         "[modules.health]\n\n[modules.approvals.gated_tools.measurement_log]\nrisk_tier = \"huge\"\n",
     );
-    let (code, out, err) = wrong.cli(&["check"]);
+    let (code, out, err) = wrong.cli(&["check", "--offline"]);
     assert!(code == 2 && (out.clone() + &err).contains("huge"), "{out}{err}");
 }
 

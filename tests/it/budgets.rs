@@ -202,7 +202,7 @@ async fn the_owners_prices_count_and_their_mistakes_are_told() {
     let household = Household::with_model(&model);
     let file = household.path().join("config/pricing.toml");
     std::fs::write(&file, "[models]\nclaude-sonnet-4-5 = { input = 0, ouput = 1 }\n").expect("the file");
-    let (code, out, err) = household.cli(&["check"]);
+    let (code, out, err) = household.cli(&["check", "--offline"]);
     assert_eq!(code, 2, "{out}{err}");
     assert!(out.contains("config/pricing.toml:2: models.claude-sonnet-4-5.ouput: unknown key"), "{out}{err}");
     std::fs::write(&file, "[models]\nclaude-sonnet-4-5 = { input = 0, output = \"0.10\" }\n").expect("the file");

@@ -244,7 +244,7 @@ async fn butler_starts_with_valid_memory_module_config() {
     }
     // One with wrong settings fails alone, and says where.
     let (_model, wrong) = self::household("[modules.memory.retrieval]\nmin_confidence = 3\n").await;
-    let (code, out, err) = wrong.cli(&["check"]);
+    let (code, out, err) = wrong.cli(&["check", "--offline"]);
     let said = format!("{out}{err}");
     assert!(code == 2 && said.contains("min_confidence") && said.contains("health/butler.toml"), "{code}: {said}");
 }

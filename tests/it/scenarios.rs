@@ -61,7 +61,7 @@ const WRONG: &[(&str, &str)] = &[
 
 #[test]
 fn a_scenario_that_does_not_hold_is_told_with_its_place() {
-    let household = Household::new();
+    let household = Household::whole();
     let tests = household.roster().join("health/tests");
     let _ = std::fs::remove_dir_all(&tests);
     std::fs::create_dir(&tests).expect("a directory");
@@ -107,7 +107,7 @@ fn what_a_butler_needs_from_outside_stands_in_the_way_of_no_scenario() {
     let door = "\n[modules.webhook.endpoints.door]\nurl = \"http://127.0.0.1:9/\"\n\
                 secret = \"DOOR_SECRET_OF_NOBODY\"\n";
     let household =
-        Household::new().replace("health/butler.toml", "required = []", "required = [\"FEED_KEY_OF_NOBODY\"]");
+        Household::whole().replace("health/butler.toml", "required = []", "required = [\"FEED_KEY_OF_NOBODY\"]");
     let toml = std::fs::read_to_string(household.roster().join("health/butler.toml")).expect("the file");
     let household = household.write("health/butler.toml", &format!("{toml}{door}"));
     let (code, said) = test(&household.roster(), &["health", "--only", "condition"]);

@@ -38,7 +38,7 @@ fn of(done: &Value, butler: &str) -> Value {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_butler_out_of_nothing_serves_and_grows_a_tool() {
-    let household = Household::new();
+    let household = Household::whole();
     let daemon = household.start().await;
     let made = right(&household, &["new", "butler", "wine-cellar"]);
     let port = made["port"].as_u64().expect("a port");

@@ -173,7 +173,7 @@ fn ranked(found: &Value) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_needed_tool_is_shown_or_found() {
     let model = model(json!([])).await;
-    let household = Household::with_model(&model);
+    let household = Household::whole_with_model(&model);
     let daemon = household.start().await;
     let prompts: Vec<Labelled> = include_str!("../data/tool_prompts.jsonl")
         .lines()
