@@ -241,6 +241,25 @@ fn the_switchboard_does_not_register_with_itself() {
 }
 
 #[test]
+fn the_switchboard_of_another_household_is_refused() {
+    let url = |url: &str| health(&format!("[butler.switchboard]\nurl = \"{url}\""));
+    for other in ["http://127.0.0.1:9/mcp", "http://192.0.2.7:40100/mcp", "http://127.0.0.1:40100/sse"] {
+        only(
+            &Scratch::of_health(&url(other)),
+            &format!(
+                "roster/health/butler.toml:5: butler.switchboard.url: found \"{other}\", expected this household's \
+                 switchboard, http://127.0.0.1:40100/mcp, or nothing: it is taken anyway"
+            ),
+        );
+    }
+    for own in ["http://127.0.0.1:40100/mcp", "http://localhost:40100/mcp/", "http://[::1]:40100/mcp"] {
+        let scratch = Scratch::new();
+        scratch.butler("health", &url(own));
+        assert_eq!(scratch.mistakes(), Vec::<String>::new(), "{own}");
+    }
+}
+
+#[test]
 fn cron_expressions_are_checked_whole() {
     let entry = |cron: &str| health(&format!("[[butler.schedule]]\nname = \"a\"\nprompt = \"p\"\ncron = \"{cron}\""));
     let bad = [
