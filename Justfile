@@ -126,9 +126,9 @@ docs:
     BLESS=1 cargo test --test it docs::
     git diff --stat -- docs
 
-# Build docs/ as a book into target/book. Needs mdBook, once: cargo install mdbook --locked
+# Build the book of docs/ into target/book, with the pinned mdBook that the gate uses.
 book:
-    mdbook build docs
+    .ci/run book
 
 # Adds new migrations to sql/CHECKSUMS. Listed ones may not change, and from sql/INITIAL on the tests look at each commit.
 checksums:
