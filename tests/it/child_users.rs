@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::json;
 
-use crate::left_out::left_out;
 use crate::support::{Household, eventually, model};
+use what_was_left_out::left_out;
 
 /// The children of this household, as their directories in `/proc`.
 fn children(household: &Household) -> Vec<PathBuf> {

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::left_out::left_out;
+use what_was_left_out::left_out;
 use crate::support::{Household, model};
 
 /// A household whose Health butler runs the real program; `None` where it is not installed.

@@ -9,8 +9,8 @@ use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::left_out::left_out;
 use crate::support::{Daemon, Household};
+use what_was_left_out::left_out;
 
 /// What the suite asks of a server that has tools.
 const APPLY: [&str; 6] = [

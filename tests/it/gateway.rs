@@ -8,9 +8,9 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::left_out::left_out;
 use crate::support::{Daemon, Household, child_environment, eventually, http, model};
 use slow::{EVENTS, Slow, answering};
+use what_was_left_out::left_out;
 
 const KEY: &str = "sk-test-key-of-the-scripted-model";
 

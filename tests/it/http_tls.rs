@@ -11,8 +11,8 @@ use rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use rustls::{ServerConfig, ServerConnection, StreamOwned};
 use serde_json::json;
 
-use crate::left_out::left_out;
 use crate::support::{Household, http};
+use what_was_left_out::left_out;
 
 /// Makes a key and a certificate of it for `name`, by `authority` or by itself: the paths of both.
 fn certificate(dir: &Path, file: &str, name: &str, authority: Option<&(PathBuf, PathBuf)>) -> (PathBuf, PathBuf) {

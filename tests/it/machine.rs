@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use serde_json::Value;
 
 use crate::inbound_database::{postmaster, server, signal};
-use crate::left_out::left_out;
 use crate::support::tally::{counting_model, envelope, hand_in, insist, rule};
 use crate::support::{Daemon, Household, eventually, http};
+use what_was_left_out::left_out;
 
 /// How long `/readyz` may take to say what changed, on a machine that others use, too.
 const SOON: Duration = Duration::from_secs(6);

@@ -4,7 +4,6 @@
 #![allow(clippy::unwrap_used, reason = "a test's panic is its report")]
 
 mod leaks;
-mod left_out;
 #[path = "../routing/mod.rs"]
 mod routing_score;
 #[path = "../soak/mod.rs"]

@@ -7,8 +7,8 @@ use std::process::{Command, Stdio};
 
 use serde_json::{Value, json};
 
-use crate::left_out::left_out;
 use crate::support::{Daemon, Household, Mcp, eventually, model};
+use what_was_left_out::left_out;
 
 const TOKEN: &str = "cheese-token-that-nobody-may-see";
 pub const HEAD: &str = "[butler]\nname = \"visitor\"\nport = 40189\n\n[runtime]\ntype = \"native\"\n\n[butler.runtime]\n\

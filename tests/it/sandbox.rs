@@ -14,8 +14,8 @@ use std::path::{Path, PathBuf};
 use process::Kernel;
 use serde_json::{Value, json};
 
-use crate::left_out::left_out;
 use crate::support::{Daemon, FAKE, Household, eventually};
+use what_was_left_out::left_out;
 
 /// How an attempt is to end without the sandbox; within, each but `Free` fails by it.
 #[derive(Clone, Copy, PartialEq, Debug)]

@@ -5,8 +5,8 @@ use std::os::unix::fs::{PermissionsExt, symlink};
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
-use crate::left_out::left_out;
 use crate::support::{Household, model};
+use what_was_left_out::left_out;
 
 const WEIGHING: &str = "---\nname: weighing\ndescription: How to weigh.\nversion: 1.0.0\ntrigger_patterns: [weigh]\n---\n\
                         # Weighing\n\nRead scales/kinds.md first.\n";

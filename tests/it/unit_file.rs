@@ -5,7 +5,7 @@ use std::process::{Command, Output};
 
 use tempfile::TempDir;
 
-use crate::left_out::left_out;
+use what_was_left_out::left_out;
 
 /// The most that `systemd-analyze security` may find open, of 10.
 const EXPOSURE: f64 = 2.5;

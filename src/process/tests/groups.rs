@@ -3,6 +3,8 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
+use what_was_left_out::left_out;
+
 use super::*;
 
 /// A group for the groups of one test; removed at its end.
@@ -17,7 +19,7 @@ impl Base {
         match fs::create_dir(&dir) {
             Ok(()) => Some(Self(dir)),
             Err(e) => {
-                eprintln!("left out: {}: {e}", dir.display());
+                left_out(&format!("groups::{test}"), &format!("{}: {e}", dir.display()));
                 None
             }
         }

@@ -4,6 +4,8 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::sync::OnceLock;
 
+use what_was_left_out::left_out;
+
 use super::*;
 
 /// A directory that everybody may read, with a file in it.
@@ -16,10 +18,11 @@ fn open_dir() -> (tempfile::TempDir, PathBuf) {
     (dir, file)
 }
 
-fn left_out() -> bool {
+/// Whether this kernel can't keep children in bounds; `test` is left out then.
+fn unconfined(test: &str) -> bool {
     let kernel = Kernel::here();
     if !kernel.is_enough() {
-        eprintln!("left out: {kernel:?} can't keep children in bounds");
+        left_out(test, &format!("{kernel:?} can't keep children in bounds"));
     }
     !kernel.is_enough()
 }
@@ -41,7 +44,7 @@ async fn codes(script: &str, sandbox: Sandbox) -> [Option<i32>; 2] {
 
 #[tokio::test]
 async fn only_what_is_named_can_be_read_and_never_what_is_kept() {
-    if left_out() {
+    if unconfined("sandbox::only_what_is_named_can_be_read_and_never_what_is_kept") {
         return;
     }
     let (dir, file) = open_dir();
@@ -67,7 +70,7 @@ async fn only_what_is_named_can_be_read_and_never_what_is_kept() {
 
 #[tokio::test]
 async fn the_workspace_is_written_and_nothing_in_it_is_run() {
-    if left_out() {
+    if unconfined("sandbox::the_workspace_is_written_and_nothing_in_it_is_run") {
         return;
     }
     let (dir, _) = open_dir();
@@ -124,7 +127,7 @@ async fn scripts_are_run_and_not_written_although_what_holds_them_is_kept() {
 
 #[tokio::test]
 async fn a_plain_program_runs_nothing_else_and_one_that_must_exist_is_missed() {
-    if left_out() {
+    if unconfined("sandbox::a_plain_program_runs_nothing_else_and_one_that_must_exist_is_missed") {
         return;
     }
     let direct = |program: &str, args: &[&str]| ChildSpec {
@@ -149,7 +152,7 @@ async fn a_plain_program_runs_nothing_else_and_one_that_must_exist_is_missed() {
 /// A shell may look into `/proc`; what is secret there stays closed, also where both are the same user.
 #[tokio::test]
 async fn the_environment_of_a_brother_stays_his_own() {
-    if left_out() {
+    if unconfined("sandbox::the_environment_of_a_brother_stays_his_own") {
         return;
     }
     let (dir, _) = open_dir();
@@ -181,14 +184,17 @@ fn exe_name(pid: i32) -> Option<String> {
 
 #[tokio::test]
 async fn the_mark_stays_on() {
-    if left_out() || !Mark::available() {
+    let test = "sandbox::the_mark_stays_on";
+    if unconfined(test) {
         return;
+    }
+    if !Mark::available() {
+        return left_out(test, "a limit of file locks keeps this process from marking its children");
     }
     // The shell of a limit of file locks is `ulimit -x`, which only some have.
     let script = "bash -c 'ulimit -x 5'";
     if !Path::new("/bin/bash").exists() {
-        eprintln!("left out: no bash");
-        return;
+        return left_out(test, "there is no bash");
     }
     assert_eq!(codes(script, Sandbox::default()).await, [Some(0), Some(1)]);
 }

@@ -2,6 +2,8 @@
 
 use std::os::fd::AsRawFd;
 
+use what_was_left_out::left_out;
+
 use super::*;
 
 fn direct(program: &str, args: &[&str]) -> ChildSpec {
@@ -122,8 +124,10 @@ async fn it_leads_a_session_with_fresh_signals_and_no_new_privileges() {
 #[tokio::test]
 async fn as_root_it_is_somebody_else_without_groups_or_capabilities() {
     if !is_root() {
-        eprintln!("left out: only root can change the user");
-        return;
+        return left_out(
+            "spawn::as_root_it_is_somebody_else_without_groups_or_capabilities",
+            "only root can change the user",
+        );
     }
     let user = ChildUsers::choose(None, None).unwrap().next().unwrap();
     let mut spec = direct("/bin/cat", &["/proc/self/status"]);

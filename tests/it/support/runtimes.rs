@@ -1,6 +1,6 @@
 //! The four runtimes, with their real programs where these are installed.
 
-use crate::left_out::left_out;
+use what_was_left_out::left_out;
 
 use super::Household;
 

@@ -5,7 +5,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use crate::left_out::left_out;
+use what_was_left_out::left_out;
 
 /// Its commit is the first whose migrations are for good.
 const MARKER: &str = "sql/INITIAL";
