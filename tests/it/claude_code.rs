@@ -2,13 +2,18 @@
 
 use serde_json::{Value, json};
 
-use what_was_left_out::left_out;
 use crate::support::{Household, model};
+use what_was_left_out::left_out;
 
 /// A household whose Health butler runs the real program; `None` where it is not installed.
 fn household(model: &testkit::model::ScriptedModel, test: &str) -> Option<Household> {
-    let Some(program) = std::env::var_os("BUTLERD_TEST_CLAUDE") else {
-        left_out(test, "BUTLERD_TEST_CLAUDE is not set; `eval \"$(.ci/run clients)\"` installs Claude Code");
+    household_of("BUTLERD_TEST_CLAUDE", model, test)
+}
+
+/// The same with the program that a variable names.
+fn household_of(variable: &str, model: &testkit::model::ScriptedModel, test: &str) -> Option<Household> {
+    let Some(program) = std::env::var_os(variable) else {
+        left_out(test, &format!("{variable} is not set; `eval \"$(.ci/run clients)\"` installs Claude Code"));
         return None;
     };
     let household = Household::with_model(model)
@@ -48,6 +53,24 @@ async fn the_real_program_logs_a_measurement() {
     assert!(!tools.is_empty());
     let foreign: Vec<&String> = tools.iter().filter(|t| !t.starts_with("mcp__butler__") && *t != "Skill").collect();
     assert!(foreign.is_empty(), "built-in tools were offered: {foreign:?}");
+}
+
+/// The oldest version that the doctor doesn't warn of. It reads its own memory map, and dies where the sandbox hides that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_oldest_supported_version_calls_a_tool_in_the_sandbox() {
+    let test = "claude_code::the_oldest_supported_version_calls_a_tool_in_the_sandbox";
+    let model = testkit::model::ScriptedModel::start(testkit::model::demo_script().expect("a script"));
+    let model = model.await.expect("a model");
+    let Some(household) = household_of("BUTLERD_TEST_CLAUDE_OLDEST", &model, test) else { return };
+    let (_, report, _) = tokio::task::block_in_place(|| household.cli(&["doctor"]));
+    assert!(report.contains("2.1.197") && !report.contains("is older than"), "{report}");
+    let daemon = household.start().await;
+    let health = daemon.mcp("health");
+    let done = health.ok("trigger", json!({"prompt": testkit::model::DEMO_PROMPT})).await;
+    assert_eq!(done["success"], true, "{done}\n{}", daemon.log());
+    assert_eq!(health.ok("measurement_latest", json!({"kind": "weight"})).await["value"]["kg"], 81.4);
+    let session = health.ok("sessions_get", json!({"session_id": done["session_id"]})).await;
+    assert_eq!((&session["state"], &session["runtime"]), (&json!("succeeded"), &json!("claude-code")), "{session}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
