@@ -116,7 +116,8 @@ config:
     BLESS=1 cargo test -p config tests::defaults
     git diff --stat -- config/butlerd.toml
 
-# Write the lists of tools in AGENTS.md of the shipped butlers again, from the tools' headers.
+# Write the lists of tools in AGENTS.md of the shipped butlers again, from the tools' headers. Those that are compiled in come
+# from docs/reference/tools.md, so `just docs` comes first.
 tool-lists:
     BLESS=1 cargo test --test it shipped
     git diff --stat -- roster

@@ -253,11 +253,14 @@ async fn butler_starts_with_valid_memory_module_config() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn butler_without_memory_module_runs_normally() {
     let (_model, household) = household("enabled = false").await;
+    // A section that doesn't say `enabled` is off as well.
+    let household =
+        household.replace("general/butler.toml", "[modules.memory]\nenabled = true\n", "[modules.memory]\n");
     // The database is made anew: the one that tests begin with has the tables.
     std::fs::remove_dir_all(household.data()).expect("the data directory");
     let daemon = household.start().await;
     let db = household.owner().await;
-    for butler in ["health", "messenger"] {
+    for butler in ["health", "general", "messenger"] {
         let tools = daemon.mcp(butler).tools().await;
         assert!(tools.iter().all(|tool| !tool.starts_with("memory_")), "{tools:?}");
         let tables =
