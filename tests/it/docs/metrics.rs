@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 
 use super::pages::root;
-use crate::support::Daemon;
+use crate::support::{Daemon, eventually};
 
 const PAGE: &str = "docs/metrics.md";
 
@@ -42,12 +42,40 @@ fn page_dashboard_and_alerts_name_the_metrics_that_there_are() {
     let panels = dashboard["panels"].as_array().expect("panels");
     let ids: BTreeSet<u64> = panels.iter().filter_map(|panel| panel["id"].as_u64()).collect();
     assert_eq!(ids.len(), panels.len(), "each panel has an id of its own");
-    let alerts = read("docs/alerts.yml");
-    assert_eq!(alerts.matches("- alert: ").count(), alerts.matches("expr: ").count(), "each alert asks for something");
+}
+
+#[test]
+fn each_alert_asks_for_metrics_that_there_are_and_says_what_to_do() {
+    let alerts: Value = serde_saphyr::from_str(&read("docs/alerts.yml")).expect("YAML");
+    let rules: Vec<&Value> = alerts["groups"]
+        .as_array()
+        .expect("groups")
+        .iter()
+        .flat_map(|g| g["rules"].as_array().expect("rules"))
+        .collect();
+    assert!(rules.len() > 10, "{alerts}");
+    let (all, mut wrong) = (all(), Vec::new());
+    for rule in rules {
+        let text = |pointer: &str| rule.pointer(pointer).and_then(Value::as_str).unwrap_or_default();
+        let asked = names(text("/expr"));
+        // Prometheus itself says whether somebody answers.
+        if !asked.is_subset(&all) || asked.is_empty() && !text("/expr").starts_with("up{") {
+            wrong.push(format!("{rule}: asks for {asked:?}"));
+        }
+        let said = ["/alert", "/annotations/summary", "/annotations/what_to_do"];
+        wrong.extend(said.iter().filter(|key| text(key).is_empty()).map(|key| format!("{rule}: has no {key}")));
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
 }
 
 /// What a household in which something has happened tells: names that are known, and values that are true.
 pub async fn of_a_running_household(daemon: &Daemon) {
+    // What waits is counted now and then.
+    eventually("a look at what waits", || async {
+        let (_, text) = daemon.get("/metrics").await;
+        if text.contains("\nbutlerd_approvals_waiting{} 1\n") { Ok(()) } else { Err(text) }
+    })
+    .await;
     let (code, text) = daemon.get("/metrics").await;
     assert_eq!(code, 200, "{text}");
     let told = names(&text.lines().filter(|line| !line.starts_with('#')).collect::<Vec<_>>().join("\n"));
@@ -58,9 +86,11 @@ pub async fn of_a_running_household(daemon: &Daemon) {
         let value = line.and_then(|line| line.rsplit(' ').next()?.parse().ok());
         value.unwrap_or_else(|| panic!("no {sample} in:\n{text}"))
     };
-    assert_eq!(value("butlerd_messages_accepted_total{sender=\"owner\"}"), 1.0);
+    assert_eq!(value("butlerd_messages_accepted_total{sender=\"owner\"}"), 2.0);
     assert_eq!(value("butlerd_messages_ended_total{outcome=\"done\"}"), 1.0);
-    assert_eq!(value("butlerd_approvals_waiting{}"), 0.0);
+    assert_eq!(value("butlerd_messages_ended_total{outcome=\"dead\"}"), 1.0);
+    assert_eq!(value("butlerd_approvals_waiting{}"), 1.0);
+    assert!(value("butlerd_sessions_total{butler=\"health\",outcome=\"failed\"}") >= 1.0);
     assert!(value("butlerd_deliveries_ended_total{channel=\"chat\",outcome=\"sent\"}") >= 1.0);
     assert!(value("butlerd_sessions_total{butler=\"health\",outcome=\"succeeded\"}") >= 2.0);
     assert!(value("butlerd_tokens_total{butler=\"health\",kind=\"input\"}") > 0.0);
