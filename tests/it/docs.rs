@@ -1,6 +1,7 @@
 //! README and docs: every link leads somewhere, every command works, what is made from the code is as the code is.
 
 mod commands;
+mod examples;
 mod metrics;
 mod pages;
 mod recording;
