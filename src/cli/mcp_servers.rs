@@ -123,7 +123,7 @@ async fn list(caller: &Caller) -> Outcome {
             all.extend(servers.into_iter().map(|server| Server { butler: butler.clone(), ..server }));
         }
     }
-    caller.out.answer(&all, |out, servers| {
+    caller.out.list(&all, &[], |out, servers| {
         let tone = |s: &Server| match s.state.as_str() {
             "down" => Tone::Bad,
             "held" | "not seen yet" => Tone::Warn,
