@@ -219,12 +219,12 @@ async fn confirmed(caller: &Caller, calls: &HttpClient, id: Uuid) -> Result<Opti
 /// Shows what waits whole, one after the other, and lets the person decide on each; only this one, where an id is given.
 pub async fn in_turn(
     caller: &Caller,
-    id: Option<Uuid>,
+    id: Option<&Id>,
     mut ask: impl AsyncFnMut(&str) -> Option<String>,
 ) -> Result<(), Problem> {
     let (calls, out) = (caller.quick()?, &caller.out);
     let waiting = match id {
-        Some(id) => vec![id],
+        Some(id) => vec![caller.id(IdKind::Approval, id).await?],
         None => {
             let pending = Some("pending".to_owned());
             let actions = caller.got(calls.approvals_list(None, pending, Some(200)).await)?;

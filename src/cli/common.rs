@@ -37,7 +37,7 @@ pub struct Newest {
 pub struct BadArgument(pub String);
 
 /// An id as it is typed: whole, or so much of its beginning that it names one. [`Caller::id`] finds it.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Id(pub IdBeginning, String);
 
 impl FromStr for Id {

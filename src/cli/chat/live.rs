@@ -7,6 +7,7 @@ use std::rc::Rc;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
+use super::told;
 use crate::events::SHOWN;
 use crate::markdown::Speech;
 use crate::out::{Out, Tone};
@@ -173,11 +174,7 @@ impl Live {
     fn waits(&mut self, butler: Option<&str>, why: &str, again_ms: u64) {
         self.broken_off();
         if !std::mem::replace(&mut self.waited, true) {
-            let who = butler.map_or_else(String::new, |butler| format!("{}: ", one_line(butler, 40)));
-            let why = one_line(why, 500);
-            let why = why.trim_end_matches('.');
-            let text = format!("{who}{why}; butlerd tries again by itself, and the answer is shown here.");
-            self.out.line(&self.out.paint(Tone::Warn, &text));
+            self.out.toned(Tone::Warn, &told::waits(butler, why));
         }
         self.status(&format!("the next try comes in {}", crate::text::span(again_ms.cast_signed())));
         self.stage.waits.notify_one();
@@ -190,10 +187,10 @@ impl Live {
             return;
         }
         if let Some(error) = error.filter(|_| !self.failed) {
-            self.out.line(&self.out.paint(Tone::Bad, &format!("The message failed: {}", one_line(error, 1000))));
+            self.out.toned(Tone::Bad, &told::failed(error));
         }
         if let Some(request) = self.request {
-            self.faint(&format!("  Once that is mended: butlerd inbox retry {request}"));
+            self.faint(&told::remedy(request));
         }
     }
 

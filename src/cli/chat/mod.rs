@@ -9,6 +9,7 @@ mod notes;
 mod plain;
 mod slash;
 mod terminal;
+mod told;
 
 use std::io::IsTerminal;
 use std::path::PathBuf;

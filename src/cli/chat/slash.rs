@@ -2,19 +2,21 @@
 
 use std::path::{Path, PathBuf};
 
-use uuid::Uuid;
+use crate::common::Id;
 
 /// The commands, as they are typed.
 pub const NAMES: [&str; 5] = ["/help", "/quit", "/new", "/attach", "/approve"];
 
-/// What `/help` says.
-pub const HELP: &str = "\
+/// What the commands do, for `/help`.
+pub const COMMANDS: &str = "\
 /attach FILE    a file goes with your next message; so does one that you drag in
 /approve [ID]   show what waits for your decision, whole, and decide
 /new            begin another conversation
 /quit           end the chat, as Ctrl-D does
-/help           this list
+/help           this list";
 
+/// What `/help` says of the editor, below the commands.
+pub const EDITOR: &str = "
 Text that is pasted with several lines is one message. Ctrl-C takes back what you typed; while an answer is awaited it gives
 you the line back, and the answer still comes. A message that begins with a space is not kept in the history, and may begin with
 a slash.";
@@ -31,7 +33,7 @@ pub enum Said {
     New,
     /// Without a path: which files wait.
     Attach(Option<PathBuf>),
-    Approve(Option<String>),
+    Approve(Option<Id>),
     /// A slash and a word that is no command, or a command that can't be done so; what to say of it.
     Wrong(String),
 }
@@ -62,8 +64,12 @@ impl Said {
             ("attach", "") => Said::Attach(None),
             ("attach", file) => Said::Attach(path(file)),
             ("approve", "") => Said::Approve(None),
-            ("approve", id) if id.parse::<Uuid>().is_ok() => Said::Approve(Some(id.to_owned())),
-            ("approve", _) => Said::Wrong("`/approve` takes the id of an action or a proposal, or nothing.".to_owned()),
+            ("approve", id) => match id.parse() {
+                Ok(id) => Said::Approve(Some(id)),
+                Err(_) => Said::Wrong(
+                    "`/approve` takes the id of an action or a proposal, or its first digits, or nothing.".to_owned(),
+                ),
+            },
             ("help" | "quit" | "exit" | "new", _) => Said::Wrong(format!("`/{name}` takes nothing behind it.")),
             _ => Said::Wrong(format!("There is no command `/{}`, and nothing was sent.", name.escape_debug())),
         }
@@ -99,8 +105,10 @@ mod tests {
     #[test]
     fn commands_are_never_said() {
         assert_eq!((Said::of("/help"), Said::of("/quit "), Said::of("/new")), (Said::Help, Said::Quit, Said::New));
-        let id = "0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b";
-        assert_eq!(Said::of(&format!("/approve {id}")), Said::Approve(Some(id.to_owned())));
+        for id in ["0199a1b2-7c3d-7e4f-8a5b-6c7d8e9f0a1b", "0199a1b2-7c3d"] {
+            let typed = id.parse().expect("an id");
+            assert_eq!(Said::of(&format!("/approve {id}")), Said::Approve(Some(typed)));
+        }
         assert_eq!((Said::of("/approve"), Said::of("/attach")), (Said::Approve(None), Said::Attach(None)));
         assert_eq!(Said::of("/attach 'a b.png'"), Said::Attach(Some("a b.png".into())));
         for wrong in ["/hepl", "/", "/approve soon", "/new talk", "/hepl me\nplease"] {

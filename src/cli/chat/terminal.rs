@@ -18,7 +18,7 @@ use super::editor::{LineEditor, Typed};
 use super::follow::Follow;
 use super::live::{Live, Stage};
 use super::notes::ChatNotes;
-use super::slash::{HELP, NAMES, Said};
+use super::slash::{COMMANDS, EDITOR, NAMES, Said};
 use super::{ChatArgs, history, message};
 use crate::out::Tone;
 use crate::problem::{FAILED, Problem};
@@ -108,7 +108,10 @@ impl Chat {
             Said::Nothing => {}
             Said::Message(text) => return self.send(&text).await,
             Said::Quit => return false,
-            Said::Help => self.caller.out.line(HELP),
+            Said::Help => {
+                self.caller.out.line(COMMANDS);
+                self.caller.out.line(EDITOR);
+            }
             Said::New => {
                 self.thread = Uuid::now_v7().to_string();
                 self.say("A new conversation: nothing of what was said before is told to anybody who answers in it.");
@@ -126,7 +129,7 @@ impl Chat {
             Said::Attach(None) => self.attached.iter().for_each(|file| self.waits_for_a_message(file)),
             Said::Approve(id) => {
                 let ask = async |question: &str| editor.answer(question).await;
-                if let Err(problem) = approvals::in_turn(&self.caller, id.and_then(|id| id.parse().ok()), ask).await {
+                if let Err(problem) = approvals::in_turn(&self.caller, id.as_ref(), ask).await {
                     problem.tell(&self.caller.out);
                 }
             }
