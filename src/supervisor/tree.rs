@@ -194,24 +194,21 @@ impl Supervisor {
         self.entries().iter().filter(|e| !e.is_removed()).filter_map(|e| e.config().cloned()).collect()
     }
 
-    /// Whether the core butlers are up.
-    pub fn core_up(&self) -> bool {
-        self.entries().iter().filter(|e| is_core(&e.name)).all(|e| e.state() == ButlerState::Up)
-    }
-
     /// The household as `status` shows it.
     pub async fn status(&self) -> HouseholdStatus {
         let inner = &self.inner;
         let entries = self.entries();
         let butlers = futures_util::future::join_all(entries.iter().map(|entry| entry.status())).await;
         let mut troubles = inner.health.troubles();
-        if !self.core_up() {
-            troubles.push(Trouble::new("butlers", "a core butler is not up"));
+        let named = |of: fn(&Entry) -> bool| {
+            let names: Vec<&str> = entries.iter().filter(|e| of(e)).map(|e| e.name.as_str()).collect();
+            (!names.is_empty()).then(|| names.join(", "))
+        };
+        if let Some(down) = named(|e| is_core(&e.name) && e.state() != ButlerState::Up) {
+            troubles.push(Trouble::new("butlers", format!("not up, and every household needs it: {down}")));
         }
-        let booting: Vec<&str> =
-            entries.iter().filter(|e| e.state() == ButlerState::Booting).map(|e| e.name.as_str()).collect();
-        if !booting.is_empty() {
-            troubles.push(Trouble::new("butlers", format!("still booting: {}", booting.join(", "))));
+        if let Some(booting) = named(|e| e.state() == ButlerState::Booting) {
+            troubles.push(Trouble::new("butlers", format!("still booting: {booting}")));
         }
         let error = troubles.iter().find(|t| t.what == Fault::Database.as_str()).map(|t| t.why.clone());
         let database = DatabaseStatus {
