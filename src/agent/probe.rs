@@ -61,6 +61,15 @@ pub enum ProbeError {
     List { url: String, reason: String },
 }
 
+/// Whether the Gemini API takes this key: it is asked for the beginning of its list of models, which costs nothing.
+pub async fn gemini_takes(base_url: &str, key: &Secret<String>) -> Result<(), ProbeError> {
+    let url = format!("{}/v1beta/models?pageSize=1", base_url.trim_end_matches('/'));
+    let failed = |e: reqwest::Error| ProbeError::List { url: url.clone(), reason: innermost(&e.without_url()) };
+    let request = http_client(&url).map_err(failed)?.get(&url);
+    let request = request.timeout(PATIENCE_FOR_A_LIST).header("x-goog-api-key", key.expose());
+    request.send().await.and_then(reqwest::Response::error_for_status).map_err(failed).map(drop)
+}
+
 /// The models that a server says it has, in its order.
 pub async fn served_models(endpoint: &Endpoint) -> Result<Vec<String>, ProbeError> {
     let base = endpoint.base_url.trim_end_matches('/');

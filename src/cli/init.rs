@@ -8,15 +8,16 @@ use serde_json::json;
 
 use super::doctor;
 use super::init_model::{self, Chosen};
-use super::out::Tone;
+use super::init_try::{Tried, tried};
+use super::out::{Out, Tone};
 use super::problem::{FAILED, Problem};
 use super::prompt;
 use super::{Outcome, Place, runtime};
 use base::Secret;
-use config::{Api, RuntimeKind, Zone, load_config};
+use config::{Api, Overrides, RuntimeKind, SpawnerConfig, Zone, load_config};
 use offline::setup::{
-    Begun, Found, ROSTER, SETTINGS, Service, Start, StartRuntime, begin, install, keep_key, key_name, look, obstacle,
-    unit,
+    Begun, Found, ROSTER, SETTINGS, Service, Start, StartRuntime, begin, check_butlers, install, keep_key, key_name,
+    look, obstacle, unit,
 };
 
 /// `init`
@@ -69,13 +70,24 @@ pub fn run(mut place: Place, args: InitArgs) -> Outcome {
         place.overrides.roster.get_or_insert_with(|| ROSTER.into());
     }
     let found = look(&place.overrides, &place.environment);
-    refuse_changes(&found, &args)?;
+    refuse_changes(&place, &found, &args)?;
     let asks = std::io::stdin().is_terminal() && !out.json && !args.key_stdin;
     let (start, typed) = answers(&place, &found, &args, asks)?;
     let (name, key) = match typed {
         Some((name, key)) => (name, Some(key)),
         None => (key_name(&start.runtime), key(&args)?),
     };
+    let tries = match found.settings_there || asks && !by_flags(&args) {
+        // It was tried where it was typed, or nobody has said anything new.
+        true => Vec::new(),
+        false => {
+            let settings = spawner(&place, &found)?;
+            runtime()?.block_on(tried(&settings, &start.runtime, key.as_ref().map(|key| (name, key))))
+        }
+    };
+    if !out.json {
+        tries.iter().for_each(|tried| tried.print(&out, (Tone::Warn, "warning:")));
+    }
     let begun = begin(&found, &place.overrides, &start)?;
     // From now on by the files that are there.
     place.overrides.config_file = Some(found.settings.clone());
@@ -98,14 +110,23 @@ pub fn run(mut place: Place, args: InitArgs) -> Outcome {
         true => Some(install(&found.settings, &found.roster, key.as_ref().map(|key| (name, key)))?),
         false => None,
     };
-    finish(&place, &begun, key.is_some().then_some(name), service.as_ref(), &found)
+    finish(&place, &begun, (key.is_some().then_some(name), &tries), service.as_ref(), &found)
 }
 
 /// What is there is not changed: a wish that would change it is refused before anything is written.
-fn refuse_changes(found: &Found, args: &InitArgs) -> Result<(), Problem> {
+fn refuse_changes(place: &Place, found: &Found, args: &InitArgs) -> Result<(), Problem> {
     let mut there: Vec<String> = Vec::new();
-    let of_settings = [&args.owner, &args.zone, &args.endpoint, &args.model].iter().any(|flag| flag.is_some());
-    if found.settings_there && (of_settings || args.runtime.is_some() || args.api.is_some()) {
+    let of_settings = args.owner.is_some() || args.zone.is_some() || by_flags(args);
+    // A sample with nothing but comments is no household's. As a service it may have its reasons.
+    let unowned = found.settings_there
+        && !args.service
+        && load_config(&place.overrides, &place.environment)?.owner.name.is_none();
+    if unowned {
+        let next = "Set [owner] name and [runtime] in it, or begin in an empty directory: butlerd init";
+        let sentence = format!("{} is there, and sets no owner; nothing was changed.", found.settings.display());
+        return Err(Problem::new(FAILED, "there_already", sentence, next));
+    }
+    if found.settings_there && of_settings {
         there.push(format!("{} is there, with owner, zone and runtime in it", found.settings.display()));
     }
     if found.roster_there && args.butlers.is_some() {
@@ -123,45 +144,85 @@ fn refuse_changes(found: &Found, args: &InitArgs) -> Result<(), Problem> {
 /// A key that was typed, with the name under which sessions look for it.
 type TypedKey = Option<(&'static str, Secret<String>)>;
 
+/// Whether the flags say what runs the sessions.
+fn by_flags(args: &InitArgs) -> bool {
+    args.runtime.is_some() || args.endpoint.is_some() || args.api.is_some() || args.model.is_some()
+}
+
 /// What the flags say, and where they don't, the person, or what is usual.
 fn answers(place: &Place, found: &Found, args: &InitArgs, asks: bool) -> Result<(Start, TypedKey), Problem> {
-    let user = || std::env::var("USER").unwrap_or_default();
-    let owner = match &args.owner {
-        Some(owner) => owner.trim().to_owned(),
-        None if found.settings_there => String::new(),
-        None if asks => prompt::line("Your name", &user())?,
-        None => return Err(Problem::usage("The household needs an owner.", "Give the name with --owner NAME.")),
-    };
-    if owner.is_empty() && !found.settings_there {
-        return Err(Problem::usage("A household needs an owner's name.", "Give the name with --owner NAME."));
-    }
-    let usual = place.environment.zone.clone().or_else(|| Zone::named("UTC"));
-    let usual_name = usual.as_ref().map_or("UTC", Zone::name).to_owned();
-    let zone = match &args.zone {
-        Some(zone) => zone.clone(),
-        None if asks && !found.settings_there => prompt::line("Your time zone", &usual_name)?,
-        None => usual_name,
-    };
-    let zone = Zone::named(&zone).ok_or_else(|| {
-        Problem::usage(format!("`{zone}` is not a time zone."), "Write it as Europe/Berlin, America/New_York or UTC.")
-    })?;
-    let said = args.runtime.is_some() || args.endpoint.is_some() || args.api.is_some() || args.model.is_some();
-    let chosen = match asks && !said && !found.settings_there {
-        true => init_model::ask(&place.out)?,
+    // Before anything is typed.
+    args.butlers.as_deref().map_or(Ok(()), check_butlers)?;
+    let asks_settings = asks && !found.settings_there;
+    let owner = owner(&place.out, found, args, asks)?;
+    let zone = zone(place, args, asks_settings)?;
+    let chosen = match asks_settings && !by_flags(args) {
+        true => init_model::ask(&place.out, &spawner(place, found)?)?,
         false if found.settings_there => Chosen { runtime: runtime_there(place)?, key: None },
         false => Chosen { runtime: runtime_of(args)?, key: None },
     };
     let butlers = match &args.butlers {
-        Some(butlers) => Some(butlers.clone()),
-        None if asks && !found.roster_there => {
-            let shipped = offline::setup::shipped_butlers().join(", ");
-            let typed = prompt::line(&format!("Which butlers, of {shipped}"), "all")?;
-            let chosen = typed.split([',', ' ']).map(str::trim).filter(|s| !s.is_empty()).map(str::to_owned);
-            (typed != "all").then(|| chosen.collect())
-        }
-        None => None,
+        None if asks && !found.roster_there => butlers(&place.out)?,
+        given => given.clone(),
     };
     Ok((Start { owner, zone, runtime: chosen.runtime, butlers }, chosen.key))
+}
+
+/// Where models and programs are, before there is a file that says it.
+fn spawner(place: &Place, found: &Found) -> Result<SpawnerConfig, Problem> {
+    let named = place.overrides.config_file.clone().filter(|_| found.settings_there);
+    let overrides = Overrides { config_file: named, ..place.overrides.clone() };
+    Ok(load_config(&overrides, &place.environment)?.spawner)
+}
+
+/// Asks until the answer can be read.
+fn asked<T>(out: &Out, question: &str, usual: &str, read: impl Fn(&str) -> Result<T, String>) -> Result<T, Problem> {
+    loop {
+        match read(&prompt::line(question, usual)?) {
+            Ok(answer) => return Ok(answer),
+            Err(why) => init_model::complain(out, &why),
+        }
+    }
+}
+
+fn owner(out: &Out, found: &Found, args: &InitArgs, asks: bool) -> Result<String, Problem> {
+    let next = "Give the name with --owner NAME.";
+    match args.owner.as_deref().map(str::trim) {
+        Some("") => Err(Problem::usage("A household needs an owner's name.", next)),
+        Some(owner) => Ok(owner.to_owned()),
+        None if found.settings_there => Ok(String::new()),
+        None if asks => {
+            let user = std::env::var("USER").unwrap_or_default();
+            asked(out, "Your name", &user, |typed| match typed {
+                "" => Err("a household needs an owner's name".to_owned()),
+                owner => Ok(owner.to_owned()),
+            })
+        }
+        None => Err(Problem::usage("The household needs an owner.", next)),
+    }
+}
+
+fn zone(place: &Place, args: &InitArgs, asks: bool) -> Result<Zone, Problem> {
+    let usual = place.environment.zone.as_ref().map_or("UTC", Zone::name);
+    let form = "write it as Europe/Berlin, America/New_York or UTC";
+    let named = |name: &str| Zone::named(name).ok_or_else(|| format!("`{name}` is not a time zone; {form}"));
+    match &args.zone {
+        None if asks => asked(&place.out, "Your time zone", usual, named),
+        given => named(given.as_deref().unwrap_or(usual)).map_err(|why| Problem::usage(format!("{why}."), "")),
+    }
+}
+
+/// Which butlers; `None`: all that are shipped.
+fn butlers(out: &Out) -> Result<Option<Vec<String>>, Problem> {
+    let question = format!("Which butlers, of {}", offline::setup::shipped_butlers().join(", "));
+    asked(out, &question, "all", |typed| {
+        let chosen: Vec<String> = typed.split([',', ' ']).filter(|name| !name.is_empty()).map(str::to_owned).collect();
+        if typed == "all" {
+            return Ok(None);
+        }
+        check_butlers(&chosen).map_err(|e| e.to_string().trim_end_matches('.').to_owned())?;
+        Ok(Some(chosen))
+    })
 }
 
 /// The runtime of the settings that are there.
@@ -197,9 +258,15 @@ fn key(args: &InitArgs) -> Result<Option<Secret<String>>, Problem> {
 }
 
 /// Says what comes next, and lets the doctor look.
-fn finish(place: &Place, begun: &Begun, key: Option<&str>, service: Option<&Service>, found: &Found) -> Outcome {
+fn finish(
+    place: &Place,
+    begun: &Begun,
+    (key, tries): (Option<&str>, &[Tried]),
+    service: Option<&Service>,
+    found: &Found,
+) -> Outcome {
     let out = place.out.clone();
-    // What was typed was tried already.
+    // What was said of models was tried already.
     let mut report = doctor::look(&place.overrides, &place.environment, false)?;
     if let Some(key) = key {
         // Without a daemon the doctor can't see what is stored; we have just stored it.
@@ -208,7 +275,8 @@ fn finish(place: &Place, begun: &Begun, key: Option<&str>, service: Option<&Serv
     let left = service.is_some_and(|service| !service.installed);
     let code = if left || report.problems > 0 { FAILED } else { 0 };
     if out.json {
-        out.value(&json!({"made": begun.made, "there": begun.there, "key": key, "service": service, "doctor": report}));
+        out.value(&json!({"made": begun.made, "there": begun.there, "key": key, "tried": tries, "service": service,
+                          "doctor": report}));
         return Ok(code);
     }
     out.line("");

@@ -4,12 +4,13 @@ use std::time::Duration;
 
 use futures_util::future::join_all;
 
+use super::init_try::tried;
 use super::out::{Out, Tone};
 use super::problem::Problem;
 use super::{prompt, runtime};
-use agent::{Endpoint, probe, served_models};
+use agent::{Endpoint, served_models};
 use base::Secret;
-use config::{Api, RuntimeKind};
+use config::{Api, RuntimeKind, SpawnerConfig};
 use offline::setup::StartRuntime;
 
 /// What was chosen, with the key for it: the name under which sessions look for it, and its value.
@@ -30,8 +31,8 @@ struct Way {
 enum Via {
     /// A server of one's own, which is usually at this address. It speaks OpenAI's protocol.
     Server { usual: &'static str, key: bool },
-    /// A vendor's own address, with a key, through butlerd's agent.
-    Vendor { api: Api, url: &'static str, key: &'static str },
+    /// A vendor's own API, with a key, through butlerd's agent.
+    Vendor { api: Api, key: &'static str },
     /// A vendor's program, with a key or a subscription.
     Program { kind: RuntimeKind, key: &'static str, hint: &'static str },
 }
@@ -52,12 +53,12 @@ const WAYS: [Way; 9] = [
     Way {
         word: "anthropic",
         what: "Anthropic, with an API key",
-        via: Via::Vendor { api: Api::Anthropic, url: "https://api.anthropic.com", key: "ANTHROPIC_API_KEY" },
+        via: Via::Vendor { api: Api::Anthropic, key: "ANTHROPIC_API_KEY" },
     },
     Way {
         word: "openai",
         what: "OpenAI, with an API key",
-        via: Via::Vendor { api: Api::Openai, url: "https://api.openai.com/v1", key: "OPENAI_API_KEY" },
+        via: Via::Vendor { api: Api::Openai, key: "OPENAI_API_KEY" },
     },
     Way {
         word: "google",
@@ -92,7 +93,7 @@ struct Local {
 }
 
 /// Asks until something answers, or the person takes it as it is.
-pub fn ask(out: &Out) -> Result<Chosen, Problem> {
+pub fn ask(out: &Out, settings: &SpawnerConfig) -> Result<Chosen, Problem> {
     let runtime = runtime()?;
     let local = runtime.block_on(look_around());
     out.line("What runs the sessions?");
@@ -114,16 +115,22 @@ pub fn ask(out: &Out) -> Result<Chosen, Problem> {
                 let here = local.iter().find(|l| l.word == way.word).map_or(usual, |l| l.url.as_str());
                 runtime.block_on(server(out, here, key))?
             }
-            Via::Vendor { api, url, key } => runtime.block_on(vendor(out, api, url, key))?,
+            Via::Vendor { api, key } => Some(vendor(api, key)?),
             Via::Program { kind, key, hint } => Some(program(kind, key, hint)?),
         };
-        if let Some(chosen) = chosen {
+        let Some(chosen) = chosen else { continue };
+        let key = chosen.key.as_ref().map(|(name, key)| (*name, key));
+        let all = runtime.block_on(tried(settings, &chosen.runtime, key));
+        all.iter().for_each(|tried| tried.print(out, (Tone::Bad, "no:")));
+        let well = !all.iter().any(|tried| tried.failed());
+        if well || prompt::line("Take it all the same (yes), or choose again (no)", "no")? == "yes" {
             return Ok(chosen);
         }
     }
 }
 
-fn complain(out: &Out, why: &str) {
+/// What was typed can't be.
+pub fn complain(out: &Out, why: &str) {
     out.line(&format!("{} {why}.", out.paint(Tone::Bad, "no:")));
 }
 
@@ -173,13 +180,9 @@ async fn server(out: &Out, usual: &str, may_have_key: bool) -> Result<Option<Cho
         }
     };
     let Some(model) = model_of(out, &there)? else { return Ok(None) };
-    let runtime = StartRuntime {
-        kind: RuntimeKind::Native,
-        api: Api::Openai,
-        endpoint: Some(base_url),
-        model: Some(model.clone()),
-    };
-    Ok(tried(out, &endpoint, &model).await?.then_some(Chosen { runtime, key: named }))
+    let runtime =
+        StartRuntime { kind: RuntimeKind::Native, api: Api::Openai, endpoint: Some(base_url), model: Some(model) };
+    Ok(Some(Chosen { runtime, key: named }))
 }
 
 /// One of the models that a server has.
@@ -200,40 +203,19 @@ fn model_of(out: &Out, there: &[String]) -> Result<Option<String>, Problem> {
     Ok(Some(model))
 }
 
-/// A vendor's own address; `None`: choose anew.
-async fn vendor(out: &Out, api: Api, url: &str, key_name: &'static str) -> Result<Option<Chosen>, Problem> {
-    let key = prompt::optional_secret(&format!("{key_name} (not shown; Enter to store it later)"))?;
+/// A vendor's own API.
+fn vendor(api: Api, key: &'static str) -> Result<Chosen, Problem> {
+    let value = prompt::optional_secret(&format!("{key} (not shown; Enter to store it later)"))?;
     let usual = match api {
         Api::Anthropic => "claude-sonnet-4-5",
         Api::Openai => "gpt-5",
     };
     let model = prompt::line("Which model", usual)?;
-    let runtime = StartRuntime { kind: RuntimeKind::Native, api, endpoint: None, model: Some(model.clone()) };
-    let Some(key) = key else { return Ok(Some(Chosen { runtime, key: None })) };
-    let api = match api {
-        Api::Anthropic => agent::Api::Anthropic,
-        Api::Openai => agent::Api::Openai,
-    };
-    let endpoint = Endpoint { api, base_url: url.to_owned(), key: Some((key_name.to_owned(), key.clone())) };
-    Ok(tried(out, &endpoint, &model).await?.then_some(Chosen { runtime, key: Some((key_name, key)) }))
+    let runtime = StartRuntime { kind: RuntimeKind::Native, api, endpoint: None, model: Some(model) };
+    Ok(Chosen { runtime, key: value.map(|value| (key, value)) })
 }
 
-/// Asks the model once. Whether it is to be used: it answered, or the person says so all the same.
-async fn tried(out: &Out, endpoint: &Endpoint, model: &str) -> Result<bool, Problem> {
-    match probe(endpoint, model).await {
-        Ok(after) => {
-            let seconds = format!("{:.1} s", after.as_secs_f64());
-            out.line(&format!("{} {model} answered in {seconds}", out.paint(Tone::Good, "ok:")));
-            Ok(true)
-        }
-        Err(e) => {
-            complain(out, &e.to_string());
-            Ok(prompt::line("Take it all the same (yes), or choose again (no)", "no")? == "yes")
-        }
-    }
-}
-
-/// A vendor's program. Whether it is there and works is what the doctor looks at, who comes last.
+/// A vendor's program.
 fn program(kind: RuntimeKind, key: &'static str, hint: &str) -> Result<Chosen, Problem> {
     let hint = if hint.is_empty() { String::new() } else { format!("; {hint}") };
     let value = prompt::optional_secret(&format!("{key} (not shown{hint}; Enter to store it later)"))?;

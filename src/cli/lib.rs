@@ -21,6 +21,7 @@ mod inbox;
 mod ingest;
 mod init;
 mod init_model;
+mod init_try;
 mod keys;
 mod lines;
 mod manual;

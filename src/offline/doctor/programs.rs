@@ -4,7 +4,7 @@ use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 
 use super::Finding;
-use config::{ButlerConfig, ClisConfig, Config, RuntimeKind, SandboxMode};
+use config::{ButlerConfig, ClisConfig, Config, RuntimeKind, SandboxMode, SpawnerConfig};
 use process::ProcessSupervisor;
 use sessions::adapters::{Probe, adapter, oldest_tried};
 
@@ -40,6 +40,20 @@ pub(super) async fn findings(config: Option<&Config>, butlers: &[ButlerConfig]) 
         found.push(judge(kind, name, probe, &users));
     }
     found
+}
+
+/// Asks a runtime's program for its version, as its sessions would run it; else the reason why there is none.
+pub async fn version_of(kind: RuntimeKind, settings: &SpawnerConfig) -> Result<String, String> {
+    let processes = ProcessSupervisor::start().map_err(|e| format!("children can't be started: {e}"))?;
+    let seen = adapter(kind, &settings.clis).probe(&processes, settings.sandbox).await;
+    match (seen.program, seen.problem) {
+        (_, Some(problem)) => Err(problem),
+        (None, None) => Err(format!("the program of {kind} is not on this PATH")),
+        (Some(program), None) => {
+            let version = seen.version.as_deref().unwrap_or("it does not tell its version");
+            Ok(format!("{} ({version})", program.display()))
+        }
+    }
 }
 
 fn judge(kind: RuntimeKind, name: &str, seen: Probe, users: &[&str]) -> Finding {

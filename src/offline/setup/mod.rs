@@ -13,7 +13,7 @@ mod tool;
 pub use butler::{NewButler, new_butler};
 pub use service::{ROSTER, SETTINGS, Service, install, obstacle, unit};
 pub use shipped::{names as shipped_butlers, unpack};
-pub use start::{Begun, Found, Start, StartRuntime, begin, keep_key, key_name, look};
+pub use start::{Begun, Found, Start, StartRuntime, begin, check_butlers, keep_key, key_name, look};
 pub use tool::{NewTool, new_tool};
 
 /// Why nothing was made: a sentence, and what to do.

@@ -84,23 +84,24 @@ pub fn look(overrides: &Overrides, environment: &Environment) -> Found {
     Found { settings_there: is_there(&settings), roster_there: is_there(&roster), settings, roster }
 }
 
+/// Whether all of these butlers are shipped.
+pub fn check_butlers(chosen: &[String]) -> Result<(), SetupError> {
+    let shipped = names();
+    let Some(unknown) = chosen.iter().find(|name| !shipped.contains(&name.as_str())) else { return Ok(()) };
+    let sentence = format!("No butler `{unknown}` is shipped; there are: {}.", shipped.join(", "));
+    Err(SetupError::request(sentence, "One of your own: butlerd new butler NAME, afterwards."))
+}
+
 /// Writes settings and roster where there are none yet; what is there stays.
 pub fn begin(found: &Found, overrides: &Overrides, start: &Start) -> Result<Begun, SetupError> {
     // Whatever no other butler answers for goes to one of them.
     let mut wanted: Vec<&str> = CORE_BUTLERS.into_iter().chain([FALLBACK]).collect();
-    let shipped = names();
     match &start.butlers {
-        None => wanted = shipped.clone(),
+        None => wanted = names(),
         Some(chosen) => {
-            for name in chosen {
-                let Some(known) = shipped.iter().find(|s| *s == name) else {
-                    let sentence = format!("No butler `{name}` is shipped; there are: {}.", shipped.join(", "));
-                    return Err(SetupError::request(sentence, "One of your own: butlerd new butler NAME, afterwards."));
-                };
-                if !wanted.contains(known) {
-                    wanted.push(known);
-                }
-            }
+            check_butlers(chosen)?;
+            let chosen = chosen.iter().map(String::as_str);
+            wanted.extend(chosen.filter(|name| !CORE_BUTLERS.contains(name) && *name != FALLBACK));
         }
     }
     let mut begun = Begun::default();
