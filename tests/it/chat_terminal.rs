@@ -111,6 +111,45 @@ async fn files_go_with_a_message_and_pictures_are_shown_to_the_model() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_goes_on_is_shown_and_a_failure_once_with_its_remedy() {
+    // A later message has the earlier ones before it.
+    let model = model(json!([
+        {"when": "think about it", "steps": [{"hang": true}]},
+        {"when": "break it", "steps": [{"fail": {"status": 400}}]},
+        {"when": "is it a letter", "steps": [{"say": "It is."}]},
+    ]))
+    .await;
+    let household = Household::with_model(&model);
+    let _daemon = household.start().await;
+    std::fs::write(household.path().join("letter.txt"), "Dear Ada").expect("a letter");
+    let mut chat = Terminal::chat(&household, &["health"]);
+    chat.answers("> ", "/attach nowhere.txt").await;
+    chat.sees("nowhere.txt can't be attached").await;
+    chat.answers("> ", "/attach letter.txt").await;
+    chat.sees("letter.txt (text/plain, 8 B) goes with your next message.").await;
+    chat.answers("> ", "is it a letter?").await;
+    chat.sees("health: It is.").await;
+    let asked = model.requests();
+    let told = asked.iter().find(|r| r.body["messages"].to_string().contains("is it a letter")).expect("the request");
+    assert!(told.body["messages"].to_string().contains("letter.txt"), "{}", told.body["messages"]);
+    chat.answers("> ", "break it").await;
+    let mut failed = chat.sees("Once that is mended: butlerd inbox retry ").await;
+    failed += &chat.sees("> ").await;
+    assert_eq!(failed.matches("I could not do this").count(), 1, "{failed}");
+    assert_eq!(failed.matches("Once that is mended").count(), 1, "{failed}");
+    assert!(!failed.contains("The message failed"), "{failed}");
+    // Whoever does not want to wait has the line back, and the household works on.
+    chat.types("think about it");
+    chat.sees("health is thinking").await;
+    model.wait_for(|all| all.iter().any(|r| r.answer == "hang")).await;
+    chat.interrupts();
+    chat.sees("The household works on it all the same; its answer is shown here.").await;
+    chat.answers("> ", "/quit").await;
+    chat.sees("The household works on 1 message all the same.").await;
+    assert_eq!(chat.end(), 1, "a message failed: {}", chat.shown());
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_waits_is_shown_whole_and_decided_in_the_chat() {
     let model = model(json!([
         {"when": "A call of `[a-z_]+` that you had made", "steps": [{"say": "I know."}]},

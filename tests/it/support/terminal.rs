@@ -91,6 +91,13 @@ impl Terminal {
         write!(self.keys, "{keys}").expect("the terminal takes it");
     }
 
+    /// What Ctrl-C does while the command reads no keys: a terminal of its own would make a signal of it.
+    pub fn interrupts(&self) {
+        let pid = i32::try_from(self.child.id()).expect("a pid");
+        // SAFETY: a plain system call; the process is this test's child.
+        unsafe { libc::kill(pid, libc::SIGINT) };
+    }
+
     /// All that was shown so far.
     pub fn shown(&self) -> String {
         self.shown.lock().expect("the text").clone()
