@@ -39,6 +39,25 @@ async fn a_broken_butler_toml_parks_that_butler_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_core_butler_that_is_broken_makes_the_household_not_ready() {
+    let household = Household::few().replace("switchboard/butler.toml", "max_queued = 20", "max_queud = 20");
+    let daemon = household.start().await;
+    let (code, body) = daemon.get("/readyz").await;
+    let ready: Value = serde_json::from_str(&body).expect("JSON");
+    assert_eq!((code, &ready["ready"], &ready["reasons"]), (503, &json!(false), &json!(["butlers"])), "{body}");
+    assert_eq!(ready["butlers"]["switchboard"]["state"], "parked", "{body}");
+    assert_eq!(ready["butlers"]["messenger"]["state"], "up", "{body}");
+    // The command line says the same, and why.
+    let (_, out, err) = household.cli(&["status"]);
+    assert!(out.lines().next().is_some_and(|line| line.ends_with(": not ready")), "{out}{err}");
+    assert!(out.contains("not up, and every household needs it: switchboard"), "{out}{err}");
+    assert!(out.contains("max_queud"), "{out}{err}");
+    let (_, out, err) = household.cli(&["status", "--json"]);
+    let status: Value = serde_json::from_str(&out).unwrap_or_else(|e| panic!("{e}: {out}{err}"));
+    assert_eq!(status["ready"], ready["ready"], "{status}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_module_fails_alone_in_each_phase() {
     for (phase, word) in [
         ("config", "asked to fail in phase config"),

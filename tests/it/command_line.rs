@@ -138,6 +138,7 @@ async fn all_lists_have_one_shape_for_programs() {
         &["memory", "search", "tea"],
         &["memory", "history"],
         &["memory", "stats"],
+        &["mcp-servers", "list"],
     ] {
         let (code, said) = typed(&household, &[list, &["--json"]].concat());
         let answer: Value = serde_json::from_str(&said).unwrap_or_else(|e| panic!("{list:?}: {code} {e}: {said}"));

@@ -386,6 +386,8 @@ async fn the_household_is_not_ready_while_a_butler_boots() {
                 })
                 .await;
                 let troubles = daemon.status().await["troubles"].to_string();
+                let (_, shown, _) = household.cli(&["status"]);
+                assert!(shown.lines().next().is_some_and(|line| line.ends_with(": not ready")), "{shown}");
                 client.batch_execute("ROLLBACK").await.expect("the lock goes");
                 (told, troubles)
             })
@@ -394,4 +396,6 @@ async fn the_household_is_not_ready_while_a_butler_boots() {
         assert_eq!(loading.join().expect("reload").0, 0);
     });
     assert_eq!(daemon.get("/readyz").await.0, 200);
+    let (_, shown, _) = household.cli(&["status"]);
+    assert!(shown.lines().next().is_some_and(|line| line.ends_with(": ready")), "{shown}");
 }
