@@ -180,6 +180,16 @@ async fn a_model_server_that_is_down_is_unreachable_with_every_runtime() {
     let household = household(endpoints, &runtimes);
     let daemon = household.start().await;
     play(&daemon, &[MODEL_DOWN], &runtimes).await;
+    // What no model has seen has cost nothing, and that is known.
+    for runtime in &runtimes {
+        let butler = daemon.mcp(runtime.kind);
+        let listed = butler.ok("sessions_list", json!({})).await;
+        let ids: Vec<&Value> = listed.as_array().into_iter().flatten().map(|session| &session["id"]).collect();
+        assert_eq!(ids.len(), 1, "{}: {listed}", runtime.kind);
+        let session = butler.ok("sessions_get", json!({"session_id": ids[0]})).await;
+        let cost = session["cost_usd"].as_str().and_then(|usd| usd.parse::<f64>().ok());
+        assert_eq!(cost, Some(0.0), "{}: {session}", runtime.kind);
+    }
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
