@@ -5,7 +5,7 @@ use std::sync::Arc;
 use serde_json::{Value, json};
 use testkit::model::{ScriptedModel, demo_script};
 
-use crate::support::{Daemon, Household, eventually, http, model};
+use crate::support::{Daemon, Household, Terminal, eventually, http, model};
 
 /// The events of a stream of the chat that has come to its end.
 async fn events(response: reqwest::Response) -> Vec<Value> {
@@ -236,6 +236,47 @@ async fn the_demos_sentence_works_from_the_chat() {
     drop(daemon);
     let (code, _, err) = cli(&household, &["chat"], "hello\n").await;
     assert_eq!(code, 3, "{err}");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn line_by_line_failures_are_told_once_waits_at_once_and_commands_are_no_messages() {
+    let model = model(json!([
+        {"when": "break it", "steps": [{"fail": {"status": 400}}]},
+        {"when": "hello", "steps": [{"say": "Good morning."}]},
+    ]))
+    .await;
+    let household = Household::with_model(&model).env("TERM", "dumb");
+    // Nobody listens there.
+    let household =
+        Arc::new(household.runtime("general", "endpoint = \"http://127.0.0.1:9\"").model("general", "away-1"));
+    let _daemon = household.start().await;
+    let (code, out, err) = cli(&household, &["chat", "health"], "break it\n").await;
+    let said = format!("{out}{err}");
+    assert_eq!((code, said.matches("I could not do this").count()), (1, 1), "{said}");
+    assert_eq!(said.matches("Once that is mended: butlerd inbox retry ").count(), 1, "{said}");
+    assert!(!said.contains("The message failed"), "{said}");
+    // A terminal that can do no more than lines.
+    let mut chat = Terminal::chat(&household, &["health", "--thread", "dumb"]);
+    chat.sees("/help lists what you can do here").await;
+    chat.answers("> ", "/help").await;
+    chat.sees("/quit           end the chat").await;
+    chat.answers("> ", "/hepl").await;
+    chat.sees("There is no command `/hepl`, and nothing was sent. Commands: /help, /quit").await;
+    chat.answers("> ", "/approve").await;
+    chat.sees("Nothing waits for your decision.").await;
+    chat.answers("> ", "hello").await;
+    chat.sees("health: Good morning.").await;
+    chat.answers("> ", "/quit").await;
+    assert_eq!(chat.end(), 0, "{}", chat.shown());
+    let mut chat = Terminal::chat(&household, &["general"]);
+    chat.answers("> ", "good evening").await;
+    chat.sees("; butlerd tries again by itself, and the answer is shown here.").await;
+    chat.interrupts();
+    chat.sees("The household works on the message all the same.").await;
+    chat.end();
+    let (_, out, _) = cli(&household, &["inbox", "list", "--json"], "").await;
+    let messages: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!(messages["items"].as_array().map(Vec::len), Some(3), "commands are no messages: {out}");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -180,6 +180,25 @@ async fn what_waits_is_shown_whole_and_decided_in_the_chat() {
     .await;
     chat.answers("> ", "/approve").await;
     chat.sees("Nothing waits for your decision.").await;
+    // The beginning of an id is enough, as lists print it: here, and for the command.
+    chat.answers("> ", "leak third-one").await;
+    chat.sees("It waits for you.").await;
+    let cli = |args: &[&str]| {
+        let (code, out, err) = tokio::task::block_in_place(|| household.cli(args));
+        assert_eq!(code, 0, "{args:?}: {out}{err}");
+        out
+    };
+    let listed = cli(&["approvals", "list"]);
+    let row = listed.lines().find(|line| line.contains("`leak`")).unwrap_or_else(|| panic!("{listed}"));
+    let short = row.split_whitespace().next().expect("an id");
+    assert!((13..36).contains(&short.len()), "{listed}");
+    chat.answers("> ", &format!("/approve {short}")).await;
+    let third = chat.sees("Approve it?").await;
+    assert!(third.contains("-one"), "{third}");
+    chat.types("");
+    chat.sees("It waits.").await;
+    let approved = cli(&["approvals", "approve", short]);
+    assert!(approved.contains("is let through"), "{approved}");
     chat.answers("> ", "/quit").await;
     assert_eq!(chat.end(), 0, "{}", chat.shown());
 }
