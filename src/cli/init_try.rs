@@ -16,7 +16,7 @@ pub enum Tried {
     Answered(String),
     Failed(String),
     /// Nothing was asked, and why.
-    NotTried(String),
+    Skipped(String),
 }
 
 impl Tried {
@@ -30,7 +30,7 @@ impl Tried {
         let ((tone, word), said) = match self {
             Self::Answered(said) => ((Tone::Good, "ok:"), said),
             Self::Failed(said) => (failed, said),
-            Self::NotTried(said) => ((Tone::Faint, "not tried:"), said),
+            Self::Skipped(said) => ((Tone::Faint, "not tried:"), said),
         };
         out.line(&format!("{} {}", out.paint(tone, word), said.trim_end_matches('.')));
     }
@@ -73,10 +73,10 @@ async fn model(settings: &SpawnerConfig, runtime: &StartRuntime, key: Option<(St
         if own {
             return native(settings, runtime, None).await;
         }
-        return Tried::NotTried("there is no key for the model yet".to_owned());
+        return Tried::Skipped("there is no key for the model yet".to_owned());
     };
     if !name.ends_with("_API_KEY") {
-        return Tried::NotTried("a subscription's login; the first session tries it".to_owned());
+        return Tried::Skipped("a subscription's login; the first session tries it".to_owned());
     }
     match runtime.kind {
         RuntimeKind::Gemini => {
