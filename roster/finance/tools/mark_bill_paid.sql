@@ -10,7 +10,8 @@ examples:
   - I just settled the chimney sweep's invoice in cash.
   - The kindergarten got its money on Friday, slightly more than asked.
 args:
-  bill_id: {type: string, format: uuid, required: true, description: "From upcoming_bills or list_bills."}
+  bill_id: {type: string, format: uuid, required: true, description: "From upcoming_bills or
+    list_bills. It is only noted: no money moves."}
   paid_at: {type: string, description: "When: a day or a moment, not in the future. Left out: the transaction's time,
     else now."}
   transaction_id: {type: string, format: uuid, description: "The transaction that paid it, from list_transactions."}

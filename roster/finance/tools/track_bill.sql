@@ -11,7 +11,8 @@ examples:
   - Rent of 950 must go out on the first of each month.
   - The speeding fine is forty and they want it within two weeks.
 args:
-  payee: {type: string, required: true, maxLength: 200, description: "Who is to be paid."}
+  payee: {type: string, required: true, maxLength: 200, description: "Who is to be paid. It is only noted:
+    nothing is paid."}
   amount: {type: number, required: true, description: "How much, above zero."}
   currency: {type: string, required: true, description: "ISO 4217, such as EUR."}
   due_date: {type: string, required: true, description: "By when, YYYY-MM-DD."}

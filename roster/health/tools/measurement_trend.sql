@@ -14,7 +14,8 @@ examples:
 args:
   kind: {type: string, enum: [weight, blood_pressure, heart_rate, temperature, glucose, steps, sleep], required: true,
     description: "What was measured."}
-  days: {type: integer, default: 30, minimum: 1, maximum: 3650, description: "How many days back from the present."}
+  days: {type: integer, default: 30, minimum: 1, maximum: 3650, description: "How many days back from
+    the present. A direction or slope that is null is not known, and not to be claimed."}
 returns: row
 meta: {reads_private: true, effect: none}
 ---*/

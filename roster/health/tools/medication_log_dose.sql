@@ -13,7 +13,7 @@ examples:
 args:
   medication_id: {type: string, format: uuid, required: true, description: "The id that medication_list gave."}
   taken_at: {type: string, format: date-time, description: "When, RFC 3339 with the offset. Leave it out if it was just
-    now."}
+    now. If the answer has taken_before, other doses of the last hours, tell the person."}
   skipped: {type: boolean, default: false, description: "True: it was left out, and taken_at is when it was due."}
   notes: {type: string, description: "Circumstances in the person's words: with breakfast, felt sick, half a tablet."}
 returns: row

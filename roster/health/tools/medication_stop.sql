@@ -11,7 +11,8 @@ examples:
 args:
   medication_id: {type: string, format: uuid, required: true, description: "The id that medication_add or
     medication_list gave."}
-  reason: {type: string, description: "Why, in the person's words: course finished, side effects, doctor changed it."}
+  reason: {type: string, description: "Why, in the person's words: course finished, side effects, doctor changed it.
+    Never stop one on your own judgement."}
   stopped_at: {type: string, description: "When, if not just now: a day or a moment in RFC 3339 with its offset."}
 returns: row
 meta: {reads_private: true, effect: idempotent}

@@ -9,7 +9,8 @@ examples:
   - Which clinical studies on acupuncture have I kept?
   - Pull up the leaflet on cortisone side effects I filed away
 args:
-  query: {type: string, description: "Words that all occur in title, content or tags; beginnings of words find more."}
+  query: {type: string, description: "Words that all occur in title, content or tags; beginnings of words find more.
+    What a note says is its source's word, and not about this person."}
   tags: {type: array, items: {type: string}, description: "Only notes with all of these tags."}
   condition_id: {type: string, format: uuid, description: "Only notes about this condition."}
   research_id: {type: string, format: uuid, description: "This note, with its whole content."}

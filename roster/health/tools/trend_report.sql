@@ -12,7 +12,8 @@ examples:
   - Compare my last quarter with the one before, everything included
   - What got worse and what improved since last week, body and habits?
 args:
-  period: {type: string, enum: [week, month, quarter], default: week, description: "7, 30 or 90 days, today included."}
+  period: {type: string, enum: [week, month, quarter], default: week, description: "7, 30 or 90 days, today
+    included. A kind that is missing in the answer is not known, not zero."}
 returns: row
 meta: {reads_private: true, effect: none}
 ---*/

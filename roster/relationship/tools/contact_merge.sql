@@ -11,7 +11,8 @@ examples:
   - My hairdresser is in there twice, once with her maiden name.
   - It turns out Doc Weber and Thomas Weber are a single person.
 args:
-  source_id: {type: string, format: uuid, required: true, description: "The contact that goes."}
+  source_id: {type: string, format: uuid, required: true, description: "The contact that goes. Ask the person
+    first, unless they said themselves that the two are one."}
   target_id: {type: string, format: uuid, required: true, description: "The contact that stays."}
 returns: value
 meta: {reads_private: true, effect: idempotent}

@@ -13,7 +13,8 @@ examples:
 args:
   contact_id: {type: string, format: uuid, required: true, description: "The contact, by the id that contact_resolve or
     contact_search gave; its entity_id serves too."}
-  key: {type: string, required: true, description: "What the fact is about, in a word or two."}
+  key: {type: string, required: true, description: "What the fact is about, in a word or two. A birthday
+    goes to date_add, an address or number to address_add or contact_info_add."}
   value: {type: string, required: true, description: "What is so, in the person's words."}
 returns: row
 meta: {reads_private: true, effect: idempotent}

@@ -20,7 +20,7 @@ args:
       The booking. Copy numbers exactly; leave out what is not known. A leg needs departure_at and from and to where; a
       stay check_in, check_out and its name; a reservation starts_at and its name. Times are local times of their place
       and carry its offset (2026-05-02T10:15+09:00), or come without offset beside a zone (Asia/Tokyo). check_in and
-      check_out, starts_at and ends_at may be days.
+      check_out, starts_at and ends_at may be days. It is put on record, and nothing is booked.
     properties:
       kind: {type: string, description: "flight, train, bus, ferry, transfer, hotel, apartment, hostel, campsite, car,
         restaurant, activity, event, parking or other"}

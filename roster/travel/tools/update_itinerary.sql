@@ -10,7 +10,8 @@ examples:
   - We're staying two nights longer in Florence, extend the vacation
   - My seat changed to 14A and the hotel room costs less now
 args:
-  trip_id: {type: string, format: uuid, required: true, description: "The id that list_trips gave."}
+  trip_id: {type: string, format: uuid, required: true, description: "The id that list_trips gave.
+    Look at trip_summary first."}
   patch:
     type: object
     required: true
