@@ -64,9 +64,9 @@ impl ToolsSeen {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Detail {
+    /// Two sentences of its description, and its arguments with theirs.
+    #[serde(alias = "brief")]
     Whole,
-    /// Two sentences of its description.
-    Brief,
     /// One sentence, and its arguments by name and type.
     Terse,
 }

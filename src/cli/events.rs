@@ -77,9 +77,10 @@ pub(super) fn tools(shown: &[ShownTool], more: usize, tokens: u32) -> String {
         let names: Vec<&str> = shown.iter().filter(|t| t.reason == reason).map(|t| t.name.as_str()).collect();
         (!names.is_empty()).then(|| format!("{}: {}", reason.as_str(), names.join(", ")))
     };
-    let reasons = [Reason::Always, Reason::Skill, Reason::Conversation, Reason::Prompt];
+    let reasons = [Reason::Always, Reason::Skill, Reason::Conversation, Reason::Prompt, Reason::All];
     let all: Vec<String> = reasons.into_iter().filter_map(of).collect();
-    format!("{} of about {tokens} tokens, {more} more to be found\n{}", count(shown.len(), "tool"), all.join("\n"))
+    let more = if more > 0 { format!(", {more} more to be found") } else { String::new() };
+    format!("{} of about {tokens} tokens{more}\n{}", count(shown.len(), "tool"), all.join("\n"))
 }
 
 /// An event's word and text.
@@ -247,6 +248,14 @@ mod tests {
         (failed.input_tokens, failed.output_tokens, failed.tool_calls) = (None, None, 1);
         failed.cost_usd = Some("0.012".into());
         assert_eq!(ending(&failed), "timed out, 2.1 s, $0.012, 1 tool call\nit took too long");
+    }
+
+    #[test]
+    fn tools_are_told_with_the_reason_and_the_cost() {
+        let tool = |reason| ShownTool { name: "notify".into(), reason, detail: access::Detail::Terse, tokens: 9 };
+        assert_eq!(tools(&[tool(Reason::All)], 0, 9), "1 tool of about 9 tokens\nall that it may call: notify");
+        let chosen = tools(&[tool(Reason::Always), tool(Reason::Prompt)], 3, 18);
+        assert_eq!(chosen, "2 tools of about 18 tokens, 3 more to be found\nalways: notify\nfor the prompt: notify");
     }
 
     #[test]

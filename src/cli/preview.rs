@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::out::{Out, Tone};
 use super::problem::FAILED;
-use super::text::{count, one_line};
+use super::text::one_line;
 use super::{Caller, Outcome};
 use admin::api::WorkApiClient;
 use sessions::Preview;
@@ -28,7 +28,7 @@ fn show(out: &Out, p: &Preview) {
         .field("butler", &p.butler)
         .field("runtime", format!("{}, {program}", p.runtime))
         .field("model", p.model.as_deref().unwrap_or("the program's own default"))
-        .field("tools", tools(p))
+        .field("tools", super::events::tools(&p.chosen_tools, p.more_tools, p.tool_tokens))
         .field("built in", (!p.built_in_tools.is_empty()).then(|| list(&p.built_in_tools)))
         .field("environment", list(&p.environment))
         .field(
@@ -47,14 +47,6 @@ fn show(out: &Out, p: &Preview) {
         Some(refusal) => {
             out.line(&format!("{} {}", out.paint(Tone::Bad, "It would be refused:"), one_line(&refusal.message, 1000)));
         }
-    }
-}
-
-fn tools(p: &Preview) -> String {
-    match &p.chosen_tools {
-        Some(chosen) => super::events::tools(chosen, p.more_tools, p.tool_tokens),
-        None if p.tools.is_empty() => "none".to_owned(),
-        None => format!("{} of about {} tokens: {}", count(p.tools.len(), "tool"), p.tool_tokens, p.tools.join(", ")),
     }
 }
 

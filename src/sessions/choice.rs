@@ -2,12 +2,15 @@
 
 use std::collections::BTreeSet;
 
+use serde_json::Value;
+
+use super::model::is_local;
 use super::shown::Shown;
 use super::state::Inner;
 use super::types::Trigger;
 use base::RequestContext;
 use config::RuntimeKind;
-use config::skills::SKILL_FILE;
+use config::skills::{SKILL_FILE, Skill};
 use tools::{OfferedTools, ShownTool, TOOL_CALL, TOOL_FIND, Wanted};
 
 /// So many skills that the prompt calls for have their tools shown.
@@ -19,22 +22,38 @@ const ASKED: usize = 8 << 10;
 pub(super) struct SessionTools {
     /// What it may call.
     pub offered: BTreeSet<String>,
-    /// What it is told of; `None`: of all that it may call.
-    pub shown: Option<Vec<ShownTool>>,
-    /// What the schemas that it is told of cost, in tokens, about.
-    pub tokens: u32,
+    /// What it is told of.
+    pub shown: Vec<ShownTool>,
+    /// Whether that is less than it may call.
+    pub chosen: bool,
 }
 
 impl SessionTools {
     /// How many it may call without having been told of them.
     pub fn more(&self) -> usize {
-        self.shown.as_ref().map_or(0, |shown| self.offered.len() - shown.len())
+        self.offered.len() - self.shown.len()
+    }
+
+    /// What the schemas that it is told of cost, in tokens, about.
+    pub fn tokens(&self) -> u32 {
+        self.shown.iter().map(|tool| tool.tokens).sum()
+    }
+}
+
+/// What schemas of tools may cost a session where its butler does not say so itself, in tokens. 0: whatever they cost.
+/// `local`: the model is on the owner's own network.
+fn share(household: u32, kind: RuntimeKind, local: bool) -> u32 {
+    match kind {
+        // Models on machines of one's own are small, have little room, and each token is waited for.
+        RuntimeKind::Native if local => household.div_ceil(2),
+        RuntimeKind::Native => household - household / 12,
+        _ => household,
     }
 }
 
 impl Inner {
     /// What a session of this trigger may call and is told of. `needless`: tools that it is not offered.
-    pub(super) fn session_tools(&self, trigger: &Trigger, needless: &[&str]) -> SessionTools {
+    pub(super) async fn session_tools(&self, trigger: &Trigger, needless: &[&str]) -> SessionTools {
         let tools = self.parts.tools.now();
         let named = trigger.options.tools.as_deref();
         let may = |name: &str| {
@@ -42,19 +61,22 @@ impl Inner {
                 && !needless.contains(&name)
                 && (!trigger.options.reads_only || tools.readers.contains(name) || name == TOOL_CALL)
         };
-        let shown = match named {
+        let (config, settings) = (&self.parts.config, &self.parts.settings);
+        let kind = config.runtime.kind;
+        let share = || share(settings.tool_budget, kind, is_local(config, kind, settings));
+        let budget = config.runtime.tool_budget.unwrap_or_else(share);
+        let chosen = match named {
             // Few, and each of them meant.
             Some(_) => None,
-            None => self.choose(&tools, trigger, &may),
+            None if budget == 0 => None,
+            None => self.choose(&tools, trigger, &may, (budget, self.shown_before(&trigger.request).await)),
         };
         // Where all are shown, nothing is to be found.
-        let finds = |name: &str| shown.is_none() && named.is_none() && matches!(name, TOOL_FIND | TOOL_CALL);
+        let finds = |name: &str| chosen.is_none() && named.is_none() && matches!(name, TOOL_FIND | TOOL_CALL);
         let offered: BTreeSet<String> = tools.names.iter().filter(|name| may(name) && !finds(name)).cloned().collect();
-        let tokens = match &shown {
-            Some(shown) => shown.iter().map(|tool| tool.tokens).sum(),
-            None => tools.finder.cost(offered.iter().map(String::as_str)),
-        };
-        SessionTools { offered, shown, tokens }
+        let is_chosen = chosen.is_some();
+        let shown = chosen.unwrap_or_else(|| tools.finder.all(&offered));
+        SessionTools { offered, shown, chosen: is_chosen }
     }
 
     /// The conversation of this trigger was shown these tools: its next session is shown them, too.
@@ -64,26 +86,39 @@ impl Inner {
         }
     }
 
-    fn choose(&self, tools: &OfferedTools, trigger: &Trigger, may: &dyn Fn(&str) -> bool) -> Option<Vec<ShownTool>> {
-        let config = &self.parts.config;
-        let household = self.parts.settings.tool_budget;
-        let budget = config.runtime.tool_budget.unwrap_or(match config.runtime.kind {
-            // Its models are often small, and run where each token is waited for.
-            RuntimeKind::Native => household - household / 12,
-            _ => household,
-        });
-        if budget == 0 {
-            return None;
+    /// What the conversation of this request was shown before; after a restart, what is on record of its last session.
+    async fn shown_before(&self, request: &RequestContext) -> Option<Shown> {
+        if let Some(shown) = self.shown.of(&conversation(request)?) {
+            return Some(shown);
         }
-        let skills: Vec<String> = config::skills::ordered(&config.skills, &trigger.prompt)
+        let on_record = self.log.shown_before(request).await;
+        on_record.unwrap_or_else(|e| {
+            tracing::warn!(butler = %self.parts.config.name, error = %e, "a session starts without its conversation's tools");
+            None
+        })
+    }
+
+    fn choose(
+        &self,
+        tools: &OfferedTools,
+        trigger: &Trigger,
+        may: &(dyn Fn(&str) -> bool + Sync),
+        (budget, before): (u32, Option<Shown>),
+    ) -> Option<Vec<ShownTool>> {
+        let config = &self.parts.config;
+        let mut skills = config::skills::ordered(&config.skills, &trigger.prompt);
+        let named = |skill: &Skill| trigger.prompt.contains(&skill.name);
+        skills.retain(|skill| named(skill) || skill.matches(&trigger.prompt) > 0);
+        // "Run the weekly-summary workflow" means that one.
+        skills.sort_by_key(|skill| !named(skill));
+        let skills: Vec<String> = skills
             .iter()
-            .take_while(|skill| skill.matches(&trigger.prompt) > 0)
             .take(SKILLS)
             .filter_map(|skill| std::fs::read_to_string(skill.dir.join(SKILL_FILE)).ok())
             .collect();
-        let before = conversation(&trigger.request).and_then(|conversation| self.shown.of(&conversation));
         let prompt = base::text::truncate(&trigger.prompt, ASKED);
-        let wanted = Wanted { prompt: &prompt, skills: &skills, before: before.as_ref() };
+        let last = said_last(trigger.context.as_ref()).map(|last| base::text::truncate(last, ASKED));
+        let wanted = Wanted { prompt: &prompt, last: last.as_deref(), skills: &skills, before: before.as_ref() };
         match tools.finder.choose(may, budget, wanted) {
             Ok(shown) => shown,
             Err(e) => {
@@ -92,6 +127,12 @@ impl Inner {
             }
         }
     }
+}
+
+/// What somebody said last in the conversation before this.
+fn said_last(context: Option<&Value>) -> Option<&str> {
+    let before = context?["conversation_before"].as_array()?;
+    before.iter().rev().find(|one| one["by_butler"] != true)?["text"].as_str()
 }
 
 /// What a request belongs to, if more of it may come.
@@ -107,4 +148,28 @@ fn conversation(request: &RequestContext) -> Option<String> {
         ];
         parts.join("\u{1f}")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn small_models_are_told_less() {
+        assert_eq!(share(6000, RuntimeKind::ClaudeCode, true), 6000, "a vendor's program behind a server of one's own");
+        assert_eq!(share(6000, RuntimeKind::Native, false), 5500);
+        assert_eq!(share(6000, RuntimeKind::Native, true), 3000);
+        assert_eq!((share(0, RuntimeKind::Native, true), share(1, RuntimeKind::Native, true)), (0, 1), "0 is no limit");
+    }
+
+    #[test]
+    fn what_a_person_said_last_is_found() {
+        let said = json!({"conversation_before": [
+            {"from": "Ada", "text": "How long did I sleep?"}, {"from": "health", "by_butler": true, "text": "7 hours"}]});
+        assert_eq!(said_last(Some(&said)), Some("How long did I sleep?"));
+        assert_eq!(said_last(Some(&json!({"conversation_before": []}))), None);
+        assert_eq!(said_last(Some(&json!({"x": 1}))).or(said_last(None)), None);
+    }
 }

@@ -4,10 +4,13 @@ use std::sync::LazyLock;
 
 use jiff::Timestamp;
 use rust_decimal::Decimal;
+use serde_json::Value;
+use tokio_postgres::Row;
 
 use super::budget::{Bill, Meter};
 use super::memory::Recalled;
 use super::prompt::SystemPrompt;
+use super::shown::Shown;
 use super::sql::{self, ClosedRow, OpenRow};
 use super::types::{SessionState, Trigger};
 use base::redact::household;
@@ -16,6 +19,10 @@ use llm_api::Usage;
 use process::Identity;
 use store::{Database, Store, StoreError};
 use tools::sql::calls;
+use tools::{Reason, ShownTool};
+
+/// So many of the newest sessions are looked through for the last one of a conversation.
+const LOOKED_THROUGH: i64 = 500;
 
 /// The session log of one butler.
 #[derive(Clone)]
@@ -246,6 +253,29 @@ impl SessionLog {
             .await
             .map_err(StoreError::query("remembering a session's process"))?;
         Ok(())
+    }
+
+    /// Which tools the last session of this request's conversation was told of, where those were chosen.
+    pub async fn shown_before(&self, ctx: &RequestContext) -> Result<Option<Shown>, StoreError> {
+        let mut lease = self.store.lease(ctx).await?;
+        let asked = lease
+            .read(
+                sql::SHOWN_BEFORE,
+                &[
+                    &ctx.source_channel,
+                    &ctx.source_endpoint_identity,
+                    &ctx.source_sender_identity,
+                    &ctx.source_thread_identity,
+                    &LOOKED_THROUGH,
+                ],
+            )
+            .await;
+        let rows = asked.map_err(StoreError::query("reading which tools a conversation had"))?;
+        // One of another version may be of another shape.
+        let shown =
+            |row: &Row| serde_json::from_value::<Vec<ShownTool>>(row.get::<_, Value>("body")["shown"].take()).ok();
+        let chosen = rows.first().and_then(shown).filter(|shown| shown.iter().all(|tool| tool.reason != Reason::All));
+        Ok(chosen.map(|shown| shown.into_iter().map(|tool| (tool.name, tool.detail)).collect()))
     }
 
     /// How many tool calls of the session are on record.

@@ -37,8 +37,8 @@ pub struct Preview {
     pub user_prompt: String,
     /// The butler's tools that the session is told of.
     pub tools: Vec<String>,
-    /// Why each of them, where not all fit `tool_budget`.
-    pub chosen_tools: Option<Vec<ShownTool>>,
+    /// Why each of them, and what it costs.
+    pub chosen_tools: Vec<ShownTool>,
     /// How many it may find and call besides.
     pub more_tools: usize,
     /// What their schemas cost the model, in tokens, about.
@@ -86,7 +86,7 @@ impl Inner {
             system_prompt: None,
             user_prompt: compose::user_prompt(trigger),
             tools: Vec::new(),
-            chosen_tools: None,
+            chosen_tools: Vec::new(),
             more_tools: 0,
             tool_tokens: 0,
             built_in_tools: config.runtime.tools.clone(),
@@ -110,7 +110,7 @@ impl Inner {
                 let notes = self.notes(trigger).await;
                 let attempt = Attempt { id: SessionId::new(), at, access };
                 match compose::declared_env(self).await {
-                    Ok(declared) => self.command(trigger, attempt, &notes, declared, &mut shown),
+                    Ok(declared) => self.command(trigger, attempt, &notes, declared, &mut shown).await,
                     Err(e) => shown.refuse("invalid_request", format!("the variables of [butler.env]: {e}")),
                 }
             }
@@ -123,7 +123,7 @@ impl Inner {
     }
 
     /// Composes prompt and command of the child, and starts nothing.
-    fn command(
+    async fn command(
         &self,
         trigger: &Trigger,
         attempt: Attempt,
@@ -137,12 +137,9 @@ impl Inner {
             Err(e) => return shown.refuse("invalid_request", format!("the system prompt: {e}")),
         };
         shown.system_prompt = Some(told.system_prompt.text());
-        let tools = self.session_tools(trigger, told.skills.needless_tools());
-        (shown.more_tools, shown.tool_tokens) = (tools.more(), tools.tokens);
-        shown.tools = match &tools.shown {
-            Some(chosen) => chosen.iter().map(|tool| tool.name.clone()).collect(),
-            None => tools.offered.into_iter().collect(),
-        };
+        let tools = self.session_tools(trigger, told.skills.needless_tools()).await;
+        (shown.more_tools, shown.tool_tokens) = (tools.more(), tools.tokens());
+        shown.tools = tools.shown.iter().map(|tool| tool.name.clone()).collect();
         shown.chosen_tools = tools.shown;
         match compose::composed(self, trigger, attempt, &told, declared) {
             Ok(composed) => {

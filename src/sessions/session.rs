@@ -74,10 +74,8 @@ impl Session<'_> {
         let token = SessionToken::new(self.inner, self.id, self.trigger, &tools, self.meter, &recalled)
             .map_err(|e| broken("the session's token", &e))?;
         drop(composing);
-        if let Some(shown) = &tools.shown {
-            let (shown, more, tokens) = (shown.clone(), tools.more(), tools.tokens);
-            self.inner.tell(self.id, EventKind::Tools { shown, more, tokens });
-        }
+        let (more, tokens) = (tools.more(), tools.tokens());
+        self.inner.tell(self.id, EventKind::Tools { shown: tools.shown, more, tokens });
         let mut files = Vec::new();
         let ending = match self.start(attempt, &told, &mut workspace, &mut files, &token).await {
             Ok(started) => self.attend(started, &token).await,
@@ -108,8 +106,8 @@ impl Session<'_> {
         if let Some(row) = &recalled.row {
             inner.tell(id, EventKind::Memory { recalled: row.clone() });
         }
-        let tools = inner.session_tools(trigger, told.skills.needless_tools());
-        let running = inner.log.running(&trigger.request, id, &told.system_prompt, &recalled, tools.tokens).await;
+        let tools = inner.session_tools(trigger, told.skills.needless_tools()).await;
+        let running = inner.log.running(&trigger.request, id, &told.system_prompt, &recalled, tools.tokens()).await;
         running.map_err(|e| broken("the session's row", &e))?;
         crash::point("session.running");
         Ok((told, recalled, tools))

@@ -34,8 +34,8 @@ impl<'a> SessionToken<'a> {
         let token = Token::generate()?;
         let (parts, tools_seen) = (&inner.parts, ToolsSeen::default());
         let tools_shown = ToolsShown::default();
-        if let Some(shown) = &tools.shown {
-            tools_shown.only(shown.iter().map(|tool| (tool.name.clone(), tool.detail)));
+        if tools.chosen {
+            tools_shown.only(tools.shown.iter().map(|tool| (tool.name.clone(), tool.detail)));
         }
         let life = parts.config.sessions.session_timeout.0 + Duration::from_secs(60);
         let grant = Grant {

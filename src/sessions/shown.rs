@@ -52,7 +52,7 @@ mod tests {
     #[test]
     fn the_oldest_conversation_is_forgotten_first() {
         let before = ShownBefore::default();
-        let of = |n: usize| Shown::from([(format!("tool_{n}"), Detail::Brief)]);
+        let of = |n: usize| Shown::from([(format!("tool_{n}"), Detail::Terse)]);
         (0..=CONVERSATIONS).for_each(|n| before.keep(n.to_string(), of(n)));
         assert_eq!((before.of("0"), before.of("1")), (None, Some(of(1))));
         before.keep("1".to_owned(), of(7));

@@ -200,7 +200,7 @@ pub enum EventKind {
     Memory {
         recalled: Value,
     },
-    /// Which tools the session is told of, where not all fit `tool_budget`.
+    /// Which tools the session is told of, and why.
     Tools {
         shown: Vec<ShownTool>,
         /// How many it may call besides.

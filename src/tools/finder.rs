@@ -21,8 +21,8 @@ pub const TOOL_CALL: &str = "tool_call";
 const ALWAYS: [&str; 6] = [TOOL_FIND, TOOL_CALL, "notify", "message_read", "skill_read", "memory_search"];
 
 /// So many that fit the prompt best are told of in more than a sentence.
-const BRIEF: usize = 6;
-/// So many of those are shown whatever the conversation had.
+const WHOLE: usize = 6;
+/// So many of those, and of those that fit what was said before it, are shown whatever the conversation had.
 const FIRST: usize = 3;
 
 /// Bytes of JSON a token, about, as vendors count schemas.
@@ -40,8 +40,10 @@ pub enum Reason {
     Skill,
     /// The conversation had it before.
     Conversation,
-    /// It fits the prompt.
+    /// It fits the prompt, or what was said before it.
     Prompt,
+    /// All that the session may call are shown.
+    All,
 }
 
 impl Reason {
@@ -52,6 +54,7 @@ impl Reason {
             Self::Skill => "by a skill",
             Self::Conversation => "had before",
             Self::Prompt => "for the prompt",
+            Self::All => "all that it may call",
         }
     }
 }
@@ -71,6 +74,8 @@ pub struct ShownTool {
 pub struct Wanted<'a> {
     /// What is asked.
     pub prompt: &'a str,
+    /// What was said last before it.
+    pub last: Option<&'a str>,
     /// The texts of skills that the prompt calls for.
     pub skills: &'a [String],
     /// What the conversation was shown before.
@@ -88,7 +93,6 @@ pub struct Finder {
 #[derive(Clone, Copy)]
 struct Cost {
     whole: u32,
-    brief: u32,
     terse: u32,
 }
 
@@ -96,7 +100,6 @@ impl Cost {
     fn of(self, detail: Detail) -> u32 {
         match detail {
             Detail::Whole => self.whole,
-            Detail::Brief => self.brief,
             Detail::Terse => self.terse,
         }
     }
@@ -112,11 +115,16 @@ impl Finder {
         self.tools.iter().map(|tool| tool.name.as_str())
     }
 
-    /// What it costs to tell all of these, in tokens.
-    pub fn cost<'a>(&self, names: impl IntoIterator<Item = &'a str>) -> u32 {
-        let names: BTreeSet<&str> = names.into_iter().collect();
-        let told = self.tools.iter().zip(self.costs()).filter(|(tool, _)| names.contains(tool.name.as_str()));
-        told.map(|(_, cost)| cost.whole).sum()
+    /// All of these, for a session that is shown whatever it may call.
+    pub fn all(&self, names: &BTreeSet<String>) -> Vec<ShownTool> {
+        let told = self.tools.iter().zip(self.costs()).filter(|(tool, _)| names.contains(&tool.name));
+        let shown = |(tool, cost): (&Arc<Definition>, &Cost)| ShownTool {
+            name: tool.name.clone(),
+            reason: Reason::All,
+            detail: Detail::Whole,
+            tokens: cost.whole,
+        };
+        told.map(shown).collect()
     }
 
     /// What a session is shown of the tools that it may call, in the order of the names. `None`: all of them cost no more
@@ -136,7 +144,10 @@ impl Finder {
         if plain.map(|at| costs[*at].whole).sum::<u32>() <= budget {
             return Ok(None);
         }
-        let scores = self.scores(wanted.prompt)?;
+        let best = self.best(&offered, wanted.prompt)?;
+        // "And last week?" goes on with what was said before it.
+        let mut said = wanted.last.map(|last| self.best(&offered, last)).transpose()?.unwrap_or_default();
+        said.truncate(FIRST);
         let reason = |at: usize| {
             let name = self.tools[at].name.as_str();
             match name {
@@ -146,24 +157,29 @@ impl Finder {
                 _ => Reason::Prompt,
             }
         };
-        let mut best = offered.clone();
-        best.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
         let mut ranked: Vec<(usize, Reason, usize)> =
             best.into_iter().enumerate().map(|(rank, at)| (at, reason(at), rank)).collect();
         // What fits the prompt best comes before what the conversation had: it may speak of something else now.
-        ranked.sort_by_key(|(_, reason, rank)| match reason {
+        ranked.sort_by_key(|(at, reason, rank)| match reason {
             Reason::Always | Reason::Skill => (*reason as u8, *rank),
             _ if *rank < FIRST => (Reason::Skill as u8 + 1, *rank),
-            _ => (*reason as u8 + 2, *rank),
+            _ if said.contains(at) => (Reason::Skill as u8 + 2, *rank),
+            _ => (*reason as u8 + 3, *rank),
         });
-        let mut left = budget;
+        let (mut left, mut kept) = (budget, None);
         let mut shown = Vec::new();
         for (at, reason, rank) in ranked {
             let name = &self.tools[at].name;
+            if reason == Reason::Prompt && rank >= FIRST && !said.contains(&at) {
+                // A conversation keeps the tools that it had, and takes up others only where it had few.
+                let few = || wanted.before.is_some() && left < budget / 4;
+                if *kept.get_or_insert_with(few) {
+                    break;
+                }
+            }
             let had = wanted.before.and_then(|before| before.get(name)).copied();
             let detail = match reason {
-                _ if rank < BRIEF => Detail::Brief,
-                Reason::Skill => Detail::Brief,
+                _ if rank < WHOLE || said.contains(&at) => Detail::Whole,
                 _ => Detail::Terse,
             };
             // One that is too large for what is left makes way for a smaller one.
@@ -197,6 +213,14 @@ impl Finder {
         Ok(ranked.into_iter().map(|at| &self.tools[at]).collect())
     }
 
+    /// Those of these places that fit a question best first.
+    fn best(&self, offered: &[usize], question: &str) -> Result<Vec<usize>, EmbedError> {
+        let scores = self.scores(question)?;
+        let mut best = offered.to_vec();
+        best.sort_by(|a, b| scores[*b].total_cmp(&scores[*a]).then(a.cmp(b)));
+        Ok(best)
+    }
+
     /// How well each tool fits a question.
     fn scores(&self, question: &str) -> Result<Vec<f32>, EmbedError> {
         self.texts()?.scores(question)
@@ -206,7 +230,6 @@ impl Finder {
         self.costs.get_or_init(|| {
             let of = |tool: &Arc<Definition>| Cost {
                 whole: tokens(tool, Detail::Whole),
-                brief: tokens(tool, Detail::Brief),
                 terse: tokens(tool, Detail::Terse),
             };
             self.tools.iter().map(of).collect()
@@ -309,9 +332,11 @@ mod tests {
     #[test]
     fn a_small_budget_shows_what_is_always_needed_and_what_fits_best_in_one_order() {
         let all = finder();
-        let budget = all.cost([TOOL_FIND, TOOL_CALL, "notify", "meal_log"]) + 2;
+        let few = [TOOL_FIND, TOOL_CALL, "notify", "meal_log"].map(str::to_owned);
+        let budget = all.all(&few.into()).iter().map(|tool| tool.tokens).sum::<u32>() + 2;
         let of = |prompt: &str, skills: &[String]| {
-            let shown = all.choose(&|_| true, budget, Wanted { prompt, skills, before: None }).unwrap().unwrap();
+            let wanted = Wanted { prompt, skills, ..Wanted::default() };
+            let shown = all.choose(&|_| true, budget, wanted).unwrap().unwrap();
             assert!(shown.iter().map(|tool| tool.tokens).sum::<u32>() <= budget);
             names(&shown).join(" ")
         };
@@ -319,6 +344,26 @@ mod tests {
         assert_eq!(of("I slept badly", &[]), "notify sleep_log tool_call tool_find");
         let skill = ["Then call `meal_log` with it.".to_owned()];
         assert_eq!(of("I slept badly", &skill), "meal_log notify tool_call tool_find");
+    }
+
+    #[test]
+    fn what_was_said_last_speaks_for_a_tool_after_the_prompt() {
+        let tool = |n: usize| {
+            let about = format!("Keep note {n} of the garden.");
+            Arc::new(Definition::new(&format!("garden_{n}"), &about, json!({"type": "object"}), Meta::read()).unwrap())
+        };
+        let mut tools: Vec<_> = (0..30).map(tool).collect();
+        tools.extend(finder().tools);
+        let all = Finder::new(tools);
+        let of = |last: Option<&str>, before: Option<&BTreeMap<String, Detail>>| {
+            let wanted = Wanted { prompt: "and in the garden?", last, before, ..Wanted::default() };
+            all.choose(&|_| true, 300, wanted).unwrap().unwrap()
+        };
+        assert!(!names(&of(None, None)).contains(&"sleep_log"), "{:?}", names(&of(None, None)));
+        let shown = of(Some("How long did I sleep?"), None);
+        assert!(names(&shown).contains(&"sleep_log"), "{:?}", names(&shown));
+        let before = shown.iter().map(|tool| (tool.name.clone(), tool.detail)).collect();
+        assert_eq!(names(&of(None, Some(&before))), names(&shown), "what was had before stays, and nothing else comes");
     }
 
     #[test]

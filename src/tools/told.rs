@@ -10,8 +10,7 @@ impl Definition {
     /// The description that a model gets.
     pub fn told_description(&self, detail: Detail) -> &str {
         match detail {
-            Detail::Whole => &self.description,
-            Detail::Brief => first_sentences(&self.description, 2),
+            Detail::Whole => first_sentences(&self.description, 2),
             Detail::Terse => first_sentences(&self.description, 1),
         }
     }
@@ -88,11 +87,10 @@ mod tests {
         let told = json!({"type": "object", "properties": {
             "maxLength": {"type": "string", "enum": ["a", "b"], "description": "Which"},
             "many": {"type": "array", "items": {"type": "string"}}}});
-        assert_eq!(Value::from(def.told_schema(Detail::Brief)), told);
+        assert_eq!(Value::from(def.told_schema(Detail::Whole)), told);
         assert!(!Value::from(def.told_schema(Detail::Terse)).to_string().contains("Which"));
-        assert_eq!(def.told_description(Detail::Brief), "Log it, e.g. a meal. Use it often!");
+        assert_eq!(def.told_description(Detail::Whole), "Log it, e.g. a meal. Use it often!");
         assert_eq!(def.told_description(Detail::Terse), "Log it, e.g. a meal.");
-        assert_eq!(def.told_description(Detail::Whole), about);
         assert_eq!(first_sentences("One only.", 2), "One only.");
     }
 }

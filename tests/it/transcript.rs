@@ -119,7 +119,7 @@ async fn a_session_is_followed_without_gaps_or_doubles_and_read_afterwards() {
     assert_eq!(numbers(&early), numbers(&late));
     assert_eq!(kinds(&early), kinds(&late));
     let story = kinds(&early);
-    assert_eq!(&story[..5], ["queued", "prompt", "started", "connected", "tool_call"], "{story:?}");
+    assert_eq!(&story[..6], ["queued", "tools", "prompt", "started", "connected", "tool_call"], "{story:?}");
     assert_eq!(story.iter().filter(|k| **k == "text").count(), 600);
     assert_eq!(&story[story.len() - 2..], ["exit", "ended"]);
     let result = early.iter().find(|e| e["event"] == "tool_result").expect("a result");
@@ -219,7 +219,9 @@ async fn a_killed_daemon_leaves_the_story_so_far() {
     let shown = show(&household, &id);
     let events = shown["events"].as_array().expect("events");
     whole(events);
-    assert_eq!(kinds(events), ["queued", "prompt", "started", "connected", "text", "ended"]);
+    assert_eq!(kinds(events), ["queued", "tools", "prompt", "started", "connected", "text", "ended"]);
+    let told = events[1]["shown"].as_array().expect("tools");
+    assert!(!told.is_empty() && told.iter().all(|tool| tool["reason"] == "all"), "{told:?}");
     assert_eq!(events.last().expect("one")["result"]["state"], "interrupted");
 }
 

@@ -30,6 +30,16 @@ store::row! {
 pub const PART_OF_EVENTS: &str =
     "SELECT seq, at, kind, body FROM session_events WHERE session_id = $1 AND seq > $2 ORDER BY seq LIMIT $3";
 
+/// Which tools the last session of a request's conversation was told of, if it is one of the newest `$5`: `$1` to `$4` are
+/// channel, endpoint, sender and thread.
+pub const SHOWN_BEFORE: &str = "SELECT e.body
+    FROM (SELECT id, queued_at, context -> 'request' AS request FROM sessions ORDER BY queued_at DESC LIMIT $5) s
+    JOIN session_events e ON e.session_id = s.id AND e.kind = 'tools'
+    WHERE s.request ->> 'source_channel' = $1 AND s.request ->> 'source_endpoint_identity' = $2
+      AND s.request ->> 'source_sender_identity' = $3
+      AND s.request ->> 'source_thread_identity' IS NOT DISTINCT FROM $4
+    ORDER BY s.queued_at DESC LIMIT 1";
+
 /// The events of a tenant's session after a number, over a lease of the owner's role.
 pub async fn events_of(
     lease: &mut Lease,

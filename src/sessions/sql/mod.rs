@@ -10,7 +10,7 @@ mod tries;
 
 pub use ended::{EndedRow, ended, notices, remembered};
 pub use events::{EventRow, events_of};
-pub(super) use events::{PART_OF_EVENTS, SessionEnd, end_of};
+pub(super) use events::{PART_OF_EVENTS, SHOWN_BEFORE, SessionEnd, end_of};
 pub(super) use log::{CHILD, CLOSE, ClosedRow, INTERRUPT, OPEN, OpenRow, RUNNING, SPENT};
 pub use memory::{source, told_by_memory};
 pub use old::{EVENTS, delete_before, delete_unused_prompts};
