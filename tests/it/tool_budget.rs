@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use serde_json::{Value, json};
 use testkit::model::LoggedRequest;
 
-use crate::support::{Household, Runtime, http, installed, model};
+use crate::support::{Daemon, Household, Runtime, http, installed, model};
 
 /// Tokens of what a model is told of tools, as vendors count JSON, about.
 fn tokens(told: &Value) -> usize {
@@ -17,14 +17,19 @@ fn names(request: &LoggedRequest) -> Vec<&str> {
     request.body["tools"].as_array().expect("tools").iter().filter_map(|t| t["name"].as_str()).collect()
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_shipped_butler_stays_within_the_budget() {
+/// The budget of a household is halved for models on the owner's own network, as those of tests are.
+const TWICE_2500: &str = "5000";
+/// What `native` has of the default with a vendor's model.
+const TWICE_5500: &str = "11000";
+
+const BUTLERS: [&str; 7] = ["general", "health", "relationship", "finance", "travel", "switchboard", "messenger"];
+
+/// Says hello to each shipped butler, and looks at the first request and at what people are told of it.
+async fn hello(set: &str, budget: usize) {
     let model = model(json!([{"when": "hello", "steps": [{"say": "good day"}]}])).await;
-    let household = Household::whole_with_model(&model).runtime("travel", "tool_budget = 2500");
+    let household = Household::whole_with_model(&model).env("BUTLERD_SPAWNER__TOOL_BUDGET", set);
     let daemon = household.start().await;
-    for (butler, budget) in
-        [("general", 6000), ("health", 6000), ("relationship", 6000), ("finance", 6000), ("travel", 2500)]
-    {
+    for butler in BUTLERS {
         let done = daemon.mcp(butler).ok("trigger", json!({"prompt": "hello"})).await;
         assert_eq!(done["success"], true, "{done}");
         let asked = model.requests();
@@ -33,7 +38,13 @@ async fn every_shipped_butler_stays_within_the_budget() {
         println!("{butler}: {} tools of {tools} tokens, the whole request {whole}", names(first).len());
         assert!(tools <= budget, "{butler}: {tools} tokens of tools");
         assert!(whole <= 9000, "{butler}: {whole} tokens in all");
-        assert!(names(first).iter().any(|name| name.ends_with("tool_find")), "{:?}", names(first));
+        let id = done["session_id"].as_str().expect("an id");
+        let (code, out, err) = tokio::task::block_in_place(|| household.cli(&["sessions", "show", id]));
+        assert_eq!(code, 0, "{out}{err}");
+        let finds = names(first).iter().any(|name| name.ends_with("tool_find"));
+        let told = if finds { "always: " } else { "all that it may call: " };
+        assert!(out.contains(" tools of about ") && out.contains(told), "{out}");
+        assert_eq!(out.contains("more to be found"), finds, "{out}");
     }
     let (code, out, err) =
         tokio::task::block_in_place(|| household.cli(&["trigger", "health", "I weighed 81.4 kg today", "--dry-run"]));
@@ -41,6 +52,16 @@ async fn every_shipped_butler_stays_within_the_budget() {
     for told in ["more to be found", "always: ", "for the prompt: ", "measurement_log"] {
         assert!(out.contains(told), "{told}: {out}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_shipped_butler_stays_within_the_budget() {
+    hello(TWICE_5500, 6000).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_shipped_butler_stays_within_a_small_budget() {
+    hello(TWICE_2500, 2500).await;
 }
 
 /// The runtimes whose programs list a server's tools again when it says that there are others now. For the rest, and until
@@ -111,8 +132,8 @@ async fn a_call_in_disguise_has_no_more_rights_and_a_conversation_keeps_its_tool
         {"when": "(weigh|slept)", "steps": [{"say": "noted"}]},
     ]))
     .await;
-    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__TOOL_BUDGET", "4000");
-    let daemon = household.start().await;
+    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__TOOL_BUDGET", "8000");
+    let mut daemon = household.start().await;
     let health = daemon.mcp("health");
     let done = health.ok("trigger", json!({"prompt": "do it in disguise"})).await;
     assert_eq!(done["success"], true, "{done}");
@@ -124,23 +145,45 @@ async fn a_call_in_disguise_has_no_more_rights_and_a_conversation_keeps_its_tool
     let (refused, done) = ((&json!("tool_call"), &json!("refused")), (&json!("state_set"), &json!("ok")));
     assert_eq!(calls, [refused, refused, refused, done], "{session}");
 
-    // The second message of a conversation has what the first one had.
-    let say = async |text: &str| {
-        let request = http().post(format!("http://{}/api/chat", daemon.admin())).bearer_auth(daemon.token());
-        let body = json!({"text": text, "butler": "health", "thread": "body"});
-        request.json(&body).send().await.expect("an answer").text().await.expect("a stream");
-        let asked = model.requests();
-        let last = asked.iter().rev().find(|r| r.body.to_string().contains(text)).expect("a request");
-        names(last).into_iter().map(str::to_owned).collect::<Vec<_>>()
-    };
-    let first = say("I weigh 81.4 kg").await;
-    let second = say("and I slept badly").await;
-    assert!(first.iter().any(|name| name.ends_with("measurement_log")), "{first:?}");
-    // But for what fits the new words best, and what their skills name.
-    let kept = first.iter().filter(|name| second.contains(name)).count();
-    println!("{kept} of {} tools were kept", first.len());
-    assert!(kept * 2 >= first.len(), "{first:?} {second:?}");
-    assert!(second.iter().any(|name| name.ends_with("measurement_log")), "{second:?}");
+    // A conversation keeps its tools, whatever happens to the daemon.
+    let first = said(&daemon, &household, "I weigh 81.4 kg").await;
+    assert!(first.iter().any(|(name, _)| name == "measurement_log"), "{first:?}");
+    let second = said(&daemon, &household, "and I slept badly").await;
+    kept(&first, &second);
+    daemon.kill();
+    let daemon = household.start().await;
+    kept(&second, &said(&daemon, &household, "how much did I weigh yesterday, and why did I sleep so badly?").await);
+}
+
+/// Says something in a chat with the health butler: what its session is shown, with the reasons, in the order of the names.
+async fn said(daemon: &Daemon, household: &Household, text: &str) -> Vec<(String, String)> {
+    let request = http().post(format!("http://{}/api/chat", daemon.admin())).bearer_auth(daemon.token());
+    let body = json!({"text": text, "butler": "health", "thread": "body"});
+    request.json(&body).send().await.expect("an answer").text().await.expect("a stream");
+    let list = daemon.mcp("health").ok("sessions_list", json!({"limit": 1})).await;
+    let id = list[0]["id"].as_str().unwrap_or_else(|| panic!("no session: {list}"));
+    let (code, out, err) = tokio::task::block_in_place(|| household.cli(&["sessions", "show", id, "--json"]));
+    assert_eq!(code, 0, "{out}{err}");
+    let session: Value = serde_json::from_str(&out).expect("JSON");
+    assert!(session.to_string().contains(text), "{session}");
+    let events = session["events"].as_array().expect("events");
+    let told = events.iter().find(|event| event["event"] == "tools").expect("the tools");
+    let word = |tool: &Value, key: &str| tool[key].as_str().expect("a word").to_owned();
+    told["shown"].as_array().expect("tools").iter().map(|tool| (word(tool, "name"), word(tool, "reason"))).collect()
+}
+
+/// The tools that stay are told in their order; new are those that fit the prompt best, and those of its skills.
+fn kept(before: &[(String, String)], after: &[(String, String)]) {
+    let has = |all: &[(String, String)], name: &str| all.iter().any(|(has, _)| has == name);
+    let stay: Vec<&String> = before.iter().map(|(name, _)| name).filter(|name| has(after, name)).collect();
+    let still: Vec<&String> = after.iter().map(|(name, _)| name).filter(|name| has(before, name)).collect();
+    assert_eq!(stay, still, "their order");
+    let new: Vec<_> = after.iter().filter(|(name, _)| !has(before, name)).collect();
+    println!("{} of {} tools stay, new are {new:?}", stay.len(), before.len());
+    assert!(new.iter().filter(|(_, reason)| reason == "prompt").count() <= 3, "{new:?}");
+    assert!(new.iter().all(|(_, reason)| reason == "prompt" || reason == "skill"), "{new:?}");
+    let conversation = after.iter().filter(|(_, reason)| reason == "conversation").count();
+    assert!(conversation > 0 && stay.len() * 3 >= before.len() * 2, "{before:?} {after:?}");
 }
 
 /// One labelled prompt of `tests/data/tool_prompts.jsonl`: which tool answers it.
@@ -173,13 +216,16 @@ fn ranked(found: &Value) -> Vec<String> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_needed_tool_is_shown_or_found() {
     let model = model(json!([])).await;
-    let household = Household::whole_with_model(&model);
+    let household = Household::whole_with_model(&model).env("BUTLERD_SPAWNER__TOOL_BUDGET", TWICE_5500);
     let daemon = household.start().await;
     let prompts: Vec<Labelled> = include_str!("../data/tool_prompts.jsonl")
         .lines()
         .map(|line| serde_json::from_str(line).unwrap_or_else(|e| panic!("{line}: {e}")))
         .collect();
-    let (mut missed, mut unreached, mut most) = (Vec::new(), Vec::new(), 0);
+    let (indirect, held) = (prompts.iter().filter(|p| p.kind == "indirect"), prompts.iter().filter(|p| p.held));
+    let (indirect, held) = (indirect.count(), held.count());
+    assert!(indirect * 2 >= prompts.len() && held * 3 >= prompts.len(), "{indirect} and {held} of {}", prompts.len());
+    let (mut missed, mut unreached, mut most, mut missed_held) = (Vec::new(), Vec::new(), 0, 0);
     let mut counts: BTreeMap<String, Count> = BTreeMap::new();
     for p in &prompts {
         let preview = daemon.rpc("trigger_preview", json!({"butler": p.butler, "prompt": p.prompt})).await;
@@ -195,6 +241,7 @@ async fn the_needed_tool_is_shown_or_found() {
             *count += usize::from(is);
         }
         if !is_shown {
+            missed_held += usize::from(p.held);
             // Its session would be told of those alone that it was not shown.
             let left = found.iter().filter(|name| !shown.contains(&name.as_str()));
             let there = left.take_while(|name| **name != p.tool).count() + 1;
@@ -215,7 +262,77 @@ async fn the_needed_tool_is_shown_or_found() {
     assert!(unreached.is_empty(), "{}", unreached.join("\n"));
     let all = prompts.len();
     assert!(missed.len() * 100 <= all * 3, "{} of {all} are not shown", missed.len());
+    println!("{} of {all} are shown; of {held} held apart {}", all - missed.len(), held - missed_held);
+    assert!(missed_held * 100 <= held * 3, "{missed_held} of {held} held apart are not shown");
     assert!(missed.iter().all(|(there, _)| *there <= WHOLE + BRIEF), "{missed:?}");
     let described: usize = counts.values().map(|[_, _, _, described, _]| described).sum();
     assert!(described * 100 >= all * 98, "of {all} only {described} are described");
+    skills_tools_are_shown_or_found(&daemon).await;
+    descriptions_are_short(&daemon).await;
+}
+
+/// Each tool that a skill names is shown to a session that is to do its workflow, or the first answer of `tool_find` tells
+/// of it: with the prompt for a query, or at worst with the name that the skill says.
+async fn skills_tools_are_shown_or_found(daemon: &Daemon) {
+    let roster = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("roster");
+    let (mut tried, mut named_in_all, mut unshown, mut lacking) = (0, 0, 0, Vec::new());
+    for butler in BUTLERS {
+        let Ok(skills) = std::fs::read_dir(roster.join(butler).join("skills")) else { continue };
+        let all = ranked(&daemon.mcp(butler).ok("tool_find", json!({"query": "anything"})).await);
+        for skill in skills.map(|skill| skill.expect("a skill").path()) {
+            let text = std::fs::read_to_string(skill.join("SKILL.md")).expect("its text");
+            let name = skill.file_name().and_then(|name| name.to_str()).expect("a name");
+            let word = |c: char| !(c.is_alphanumeric() || c == '_');
+            let named: Vec<&String> = all.iter().filter(|tool| text.split(word).any(|w| w == *tool)).collect();
+            let mut triggers = text
+                .lines()
+                .skip_while(|line| !line.starts_with("trigger_patterns"))
+                .skip(1)
+                .take_while(|line| line.starts_with("  - "))
+                .map(|line| line[4..].trim_matches(['"', '\'']).to_owned());
+            // Not a regular expression: a word that people say.
+            let trigger = triggers.find(|word| word.chars().all(|c| c.is_alphanumeric() || c == ' '));
+            for prompt in [Some(format!("Run the {name} workflow")), trigger].into_iter().flatten() {
+                tried += 1;
+                let preview = daemon.rpc("trigger_preview", json!({"butler": butler, "prompt": prompt})).await;
+                let shown: Vec<&str> =
+                    preview["tools"].as_array().expect("tools").iter().filter_map(Value::as_str).collect();
+                let found = ranked(&daemon.mcp(butler).ok("tool_find", json!({"query": prompt})).await);
+                let left: Vec<&String> = found.iter().filter(|name| !shown.contains(&name.as_str())).collect();
+                named_in_all += named.len();
+                for tool in named.iter().filter(|tool| !shown.contains(&tool.as_str())) {
+                    unshown += 1;
+                    if !left.iter().take(WHOLE + BRIEF).any(|name| name == tool) {
+                        lacking.push(format!("{butler}: {tool} for {prompt:?}"));
+                        // As one asks who has read of it in the skill.
+                        let found = daemon.mcp(butler).ok("tool_find", json!({"query": tool})).await;
+                        assert_eq!(found["tools"][0]["name"], tool.as_str());
+                    }
+                }
+            }
+        }
+    }
+    println!("skills: {tried} prompts, {named_in_all} tools, {unshown} not shown, only by name are found {lacking:?}");
+    assert!(tried > 40 && lacking.len() * 50 <= named_in_all, "{tried}, {named_in_all}: {lacking:#?}");
+}
+
+/// What a model is told of a tool, here by `tool_find`, has at most two sentences.
+async fn descriptions_are_short(daemon: &Daemon) {
+    let mut seen = 0;
+    for butler in BUTLERS {
+        let mcp = daemon.mcp(butler);
+        for name in ranked(&mcp.ok("tool_find", json!({"query": "anything"})).await) {
+            let found = mcp.ok("tool_find", json!({"query": name})).await;
+            let tool = &found["tools"][0];
+            assert_eq!(tool["name"], name.as_str());
+            let description = tool["description"].as_str().expect("a description");
+            let ends = description.as_bytes().windows(3).filter(|end| {
+                matches!(end[0], b'.' | b'!' | b'?') && end[1].is_ascii_whitespace() && end[2].is_ascii_uppercase()
+            });
+            assert!(ends.count() < 2, "{butler}: {name}: {description}");
+            seen += 1;
+        }
+    }
+    println!("{seen} descriptions have at most two sentences");
+    assert!(seen > 300, "{seen}");
 }
