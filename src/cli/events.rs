@@ -252,7 +252,8 @@ mod tests {
 
     #[test]
     fn tools_are_told_with_the_reason_and_the_cost() {
-        let tool = |reason| ShownTool { name: "notify".into(), reason, detail: access::Detail::Terse, tokens: 9 };
+        let detail = || serde_json::from_value("terse".into()).unwrap();
+        let tool = |reason| ShownTool { name: "notify".into(), reason, detail: detail(), tokens: 9 };
         assert_eq!(tools(&[tool(Reason::All)], 0, 9), "1 tool of about 9 tokens\nall that it may call: notify");
         let chosen = tools(&[tool(Reason::Always), tool(Reason::Prompt)], 3, 18);
         assert_eq!(chosen, "2 tools of about 18 tokens, 3 more to be found\nalways: notify\nfor the prompt: notify");

@@ -7,8 +7,8 @@ use process::Kernel;
 use serde_json::{Value, json};
 use testkit::model::{Script, ScriptedModel};
 
-use crate::left_out::left_out;
 use crate::support::{Daemon, Household, Terminal};
+use what_was_left_out::left_out;
 
 /// A server that lists one model, as Ollama does.
 async fn ollama() -> ScriptedModel {

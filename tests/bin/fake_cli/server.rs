@@ -10,7 +10,7 @@ use std::io::{BufRead, Write};
 
 use serde_json::{Value, json};
 
-use crate::replay;
+use super::replay;
 
 const TOOLS: [&str; 10] =
     ["say", "fail", "large", "variables", "chatty", "change", "die", "hang", "flood_line", "flood_junk"];
