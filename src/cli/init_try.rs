@@ -54,7 +54,7 @@ pub async fn tried(
     let key = key.map(|(name, key)| (name.to_owned(), key.clone())).or_else(|| of_environment(runtime));
     let mut all = Vec::new();
     if runtime.kind != RuntimeKind::Native {
-        all.push(version_of(runtime.kind, settings).await.into());
+        all.push(version_of(runtime.kind, settings).await.map_err(|e| e.to_string()).into());
     }
     all.push(model(settings, runtime, key).await);
     all

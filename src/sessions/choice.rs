@@ -153,12 +153,15 @@ fn conversation(request: &RequestContext) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use serde_json::json;
+    use strum::VariantNames;
 
     use super::*;
 
     #[test]
     fn small_models_are_told_less() {
-        assert_eq!(share(6000, RuntimeKind::ClaudeCode, true), 6000, "a vendor's program behind a server of one's own");
+        let kinds = RuntimeKind::VARIANTS.iter().map(|name| name.parse::<RuntimeKind>().unwrap());
+        let programs = kinds.filter(|kind| *kind != RuntimeKind::Native);
+        programs.for_each(|kind| assert_eq!(share(6000, kind, true), 6000, "{kind}, behind a server of one's own"));
         assert_eq!(share(6000, RuntimeKind::Native, false), 5500);
         assert_eq!(share(6000, RuntimeKind::Native, true), 3000);
         assert_eq!((share(0, RuntimeKind::Native, true), share(1, RuntimeKind::Native, true)), (0, 1), "0 is no limit");

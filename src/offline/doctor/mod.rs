@@ -20,7 +20,7 @@ use base::Clock;
 use config::{Environment, Overrides};
 
 pub use daemon::complaints;
-pub use programs::version_of;
+pub use programs::{NoVersion, version_of};
 
 /// The butler that delivers messages and starts no sessions: it needs no model.
 const DELIVERS: &str = "messenger";

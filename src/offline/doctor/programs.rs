@@ -42,13 +42,24 @@ pub(super) async fn findings(config: Option<&Config>, butlers: &[ButlerConfig]) 
     found
 }
 
-/// Asks a runtime's program for its version, as its sessions would run it; else the reason why there is none.
-pub async fn version_of(kind: RuntimeKind, settings: &SpawnerConfig) -> Result<String, String> {
-    let processes = ProcessSupervisor::start().map_err(|e| format!("children can't be started: {e}"))?;
+/// Why a runtime's program tells no version.
+#[derive(Debug, thiserror::Error)]
+pub enum NoVersion {
+    #[error("children can't be started: {0}")]
+    NoChildren(String),
+    #[error("{0}")]
+    Failed(String),
+    #[error("the program of {0} is not on this PATH")]
+    Absent(RuntimeKind),
+}
+
+/// Asks a runtime's program for its version, as its sessions would run it.
+pub async fn version_of(kind: RuntimeKind, settings: &SpawnerConfig) -> Result<String, NoVersion> {
+    let processes = ProcessSupervisor::start().map_err(|e| NoVersion::NoChildren(e.to_string()))?;
     let seen = adapter(kind, &settings.clis).probe(&processes, settings.sandbox).await;
     match (seen.program, seen.problem) {
-        (_, Some(problem)) => Err(problem),
-        (None, None) => Err(format!("the program of {kind} is not on this PATH")),
+        (_, Some(problem)) => Err(NoVersion::Failed(problem)),
+        (None, None) => Err(NoVersion::Absent(kind)),
         (Some(program), None) => {
             let version = seen.version.as_deref().unwrap_or("it does not tell its version");
             Ok(format!("{} ({version})", program.display()))
