@@ -236,7 +236,7 @@ async fn a_dry_run_shows_all_and_does_nothing() {
     let asked = shown["user_prompt"].as_str().expect("a prompt");
     assert!(asked.starts_with("REQUEST CONTEXT") && asked.ends_with("a short one"), "{asked}");
     let names = |key: &str| -> Vec<String> { serde_json::from_value(shown[key].clone()).expect("a list") };
-    assert!(names("tools").contains(&"measurement_log".to_owned()), "{text}");
+    assert!(names("tools").contains(&"notify".to_owned()), "{text}");
     assert!(names("environment").contains(&"ANTHROPIC_API_KEY".to_owned()), "{text}");
     assert!(!text.contains("sk-test-key"), "no value of the environment is shown");
     let left: Vec<&Value> = shown["limits"].as_array().expect("limits").iter().collect();

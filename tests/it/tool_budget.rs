@@ -44,7 +44,8 @@ async fn hello(set: &str, budget: usize) {
         let finds = names(first).iter().any(|name| name.ends_with("tool_find"));
         let told = if finds { "always: " } else { "all that it may call: " };
         assert!(out.contains(" tools of about ") && out.contains(told), "{out}");
-        assert_eq!(out.contains("more to be found"), finds, "{out}");
+        assert!(finds || !out.contains("more to be found"), "{out}");
+        assert!(butler != "health" || out.contains("more to be found"), "{out}");
     }
     let (code, out, err) =
         tokio::task::block_in_place(|| household.cli(&["trigger", "health", "I weighed 81.4 kg today", "--dry-run"]));

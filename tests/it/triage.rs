@@ -136,7 +136,7 @@ async fn rules_are_changed_by_people_and_tried_before() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_session_cannot_change_rules() {
     let model = model(json!([{"when": "wait", "steps": [{"hang": true}]}])).await;
-    let household = Household::with_model(&model);
+    let household = Household::with_model(&model).env("BUTLERD_SPAWNER__TOOL_BUDGET", "0");
     let daemon = household.start().await;
     let (code, out, err) = household.cli(&["tool", "call", "switchboard", "state_list"]);
     assert_eq!(code, 0, "{out}{err}");
