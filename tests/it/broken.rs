@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::support::Household;
+use crate::support::{Household, ports};
 
 fn probe(more: &str) -> String {
     format!("[butler]\nname = \"tester\"\nport = 40190\ndescription = \"for tests\"\n\n{more}\n")
@@ -125,11 +125,7 @@ async fn a_port_in_use_parks_that_butler_alone() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
     let port = taken.local_addr().expect("its address").port();
     // Ports from the roster, every one of them free but one.
-    let free = |n: usize| -> Vec<u16> {
-        let all: Vec<_> = (0..n).map(|_| std::net::TcpListener::bind("127.0.0.1:0").expect("a port")).collect();
-        all.iter().map(|l| l.local_addr().expect("its address").port()).collect()
-    };
-    let ports = free(7);
+    let ports = ports::free(7);
     let names = ["switchboard", "general", "relationship", "health", "messenger", "finance", "travel"];
     let mut household = Household::whole()
         .env("BUTLERD_DAEMON__PORTS", "roster")

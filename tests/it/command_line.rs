@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::inbound::{ended, ingest, message};
-use crate::support::{Daemon, Household, eventually, model};
+use crate::support::{Daemon, Household, eventually, model, ports};
 
 /// What a person typed, and what both outputs say.
 fn typed(household: &Household, args: &[&str]) -> (i32, String) {
@@ -102,13 +102,13 @@ fn shells_and_man_know_the_commands() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_second_daemon_is_told_of_the_first() {
-    let free = std::net::TcpListener::bind("127.0.0.1:0").and_then(|port| port.local_addr()).expect("a port");
+    let free = format!("127.0.0.1:{}", ports::free(1)[0]);
     // An address that is named holds, though butlers' ports are chosen.
-    let household = Household::new().env("BUTLERD_ADMIN__LISTEN", &free.to_string());
+    let household = Household::new().env("BUTLERD_ADMIN__LISTEN", &free);
     let daemon = household.start().await;
-    assert_eq!(daemon.admin(), free.to_string());
+    assert_eq!(daemon.admin(), free);
     let running = format!("butlerd is already running, process {}", daemon.pid());
-    for listen in [free.to_string(), "127.0.0.1:0".to_owned()] {
+    for listen in [free, "127.0.0.1:0".to_owned()] {
         let (code, said) = typed(&household, &["serve", "--ports", "auto", "--listen", &listen]);
         assert!(code == 1 && said.contains(&running), "{listen}: {said}");
         assert!(!said.contains("can't be served"), "{said}");

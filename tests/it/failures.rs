@@ -4,7 +4,7 @@
 use serde_json::{Value, json};
 use testkit::model::ScriptedModel;
 
-use crate::support::{Daemon, Household, Mcp, RUNTIMES, Runtime, eventually, installed, model};
+use crate::support::{Daemon, Household, Mcp, RUNTIMES, Runtime, eventually, installed, model, ports};
 
 /// What happens, and the error class that a session of each runtime ends with, in the order of [`RUNTIMES`].
 type Row = (&'static str, [&'static str; 4]);
@@ -169,10 +169,8 @@ fn child_of(home: &str) -> Option<i32> {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_model_server_that_is_down_is_unreachable_with_every_runtime() {
     let runtimes = installed("failures::a_model_server_that_is_down_is_unreachable_with_every_runtime");
-    // A port that is taken and does not listen: nobody answers there as long as this lives.
-    let taken = tokio::net::TcpSocket::new_v4().expect("a socket");
-    taken.bind("127.0.0.1:0".parse().expect("an address")).expect("a port");
-    let nobody = format!("http://{}", taken.local_addr().expect("its address"));
+    let (_taken, nobody) = ports::nobodys();
+    let nobody = format!("http://{nobody}");
     let endpoints = Household::new()
         .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &nobody)
         .env("BUTLERD_SPAWNER__ENDPOINTS__OPENAI", &format!("{nobody}/v1"))

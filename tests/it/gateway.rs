@@ -8,7 +8,7 @@ use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use serde_json::{Value, json};
 use tokio::process::Command;
 
-use crate::support::{Daemon, Household, child_environment, eventually, http, model};
+use crate::support::{Daemon, Household, child_environment, eventually, http, model, ports};
 use slow::{EVENTS, Slow, answering};
 use what_was_left_out::left_out;
 
@@ -210,12 +210,9 @@ async fn the_upstreams_own_words_reach_the_row_without_the_key() {
     assert_eq!((&done["success"], &done["error_class"]), (&json!(false), &json!("auth")), "{done}");
     let error = done["error"].as_str().expect("words");
     assert!(error.contains("401") && error.contains("no such key: [hidden]"), "{error}");
+    let (_taken, nobody) = ports::nobodys();
     let away = Household::new()
-        .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &{
-            // A port that was just free: nobody listens there.
-            let port = std::net::TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("it").port();
-            format!("http://127.0.0.1:{port}")
-        })
+        .env("BUTLERD_SPAWNER__ENDPOINTS__ANTHROPIC", &format!("http://{nobody}"))
         .env("ANTHROPIC_API_KEY", KEY);
     let daemon = away.start().await;
     let done = daemon.mcp("general").ok("trigger", json!({"prompt": "anybody there?"})).await;

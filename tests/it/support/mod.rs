@@ -6,6 +6,7 @@ mod household;
 mod invariants;
 mod mcp;
 pub mod memory;
+pub mod ports;
 pub mod receiver;
 mod runtimes;
 pub mod tally;
