@@ -45,8 +45,9 @@ impl Reach {
         let (begun, met) = (Instant::now(), self.met.load(Ordering::Relaxed));
         let mut wait = Backoff::new(Duration::from_millis(100), Duration::from_secs(2));
         loop {
-            // Where one that ended was, anybody may listen by now.
-            if let (true, Err(e)) = (met, self.find()) {
+            // Another program may listen by now where a daemon was that has ended.
+            let found = self.find();
+            if let (true, Err(e)) = (met, found) {
                 if begun.elapsed() > PATIENCE {
                     return Err(e.into());
                 }
