@@ -24,6 +24,8 @@ const OF_A_PERSON: SignedDuration = SignedDuration::from_mins(5);
 const OF_THE_KILLED: SignedDuration = SignedDuration::from_mins(10);
 const SHORTEST: Duration = Duration::from_secs(2);
 const LONGEST: Duration = Duration::from_mins(15);
+/// The same while a person waits, and where the age is not known: a step of the clock must hold nobody for long.
+const LONGEST_FOR_A_PERSON: Duration = Duration::from_mins(1);
 
 /// What a failure asks for. Work that changed something is never begun again, whatever this says.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -56,8 +58,11 @@ pub fn wait_for(class: Option<&str>, interactive: bool, since: Timestamp, now: T
         class if interactive && class != Some(UNAVAILABLE) => OF_A_PERSON,
         _ => PATIENCE,
     };
-    let age = (age <= patience).then(|| age.unsigned_abs())?;
-    Some((age / 4).clamp(SHORTEST, LONGEST))
+    if age > patience {
+        return None;
+    }
+    let longest = if interactive || age.is_negative() { LONGEST_FOR_A_PERSON } else { LONGEST };
+    Some((age.unsigned_abs() / 4).clamp(SHORTEST, longest))
 }
 
 /// How a session ends for which something could not be made. By its cause it is the machine's fault, or the request's.
@@ -99,11 +104,12 @@ mod tests {
         assert_eq!(wait(40), Some(10));
         assert_eq!(wait(10 * 3600), Some(900));
         assert_eq!(wait(25 * 3600), None);
-        // A clock that was put back waits no longer for it.
-        assert_eq!(wait(-60), Some(15));
+        // A clock that was put back or forward by an hour is not waited for.
+        assert_eq!((wait(-60), wait(-3600)), (Some(15), Some(60)));
+        assert_eq!((of(UNAVAILABLE, true, -3600), of(UNAVAILABLE, true, 3600)), (Some(60), Some(60)));
         // A person is told soon that the model can't be had; a machine that fails tells nobody.
         assert_eq!((of("overloaded", true, 240), of("overloaded", true, 400)), (Some(60), None));
-        assert_eq!(of(UNAVAILABLE, true, 400), Some(100));
-        assert_eq!((of(KILLED, true, 400), of(KILLED, false, 700)), (Some(100), None));
+        assert_eq!((of(UNAVAILABLE, true, 200), of(UNAVAILABLE, false, 400)), (Some(50), Some(100)));
+        assert_eq!((of(KILLED, false, 400), of(KILLED, false, 700)), (Some(100), None));
     }
 }

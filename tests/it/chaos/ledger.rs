@@ -52,6 +52,16 @@ pub async fn amiss(household: &Household) -> Vec<String> {
     rows.iter().map(|row| row.get(0)).collect()
 }
 
+/// What is not at its end: messages, what was handed to the butler, and its sessions.
+async fn still_open(household: &Household) -> Vec<String> {
+    let sql = "SELECT 'message ' || to_jsonb(m)::text AS told FROM switchboard.message_inbox m WHERE m.state IN ('accepted', 'processing')
+               UNION ALL SELECT 'route ' || to_jsonb(r)::text FROM tally.route_inbox r WHERE r.settled_at IS NULL
+               UNION ALL SELECT 'session ' || (to_jsonb(s) - 'context' - 'system_prompt')::text FROM tally.sessions s
+                         WHERE s.completed_at IS NULL";
+    let rows = household.owner().await.query(sql, &[]).await.expect("what is open");
+    rows.iter().map(|row| row.get(0)).collect()
+}
+
 /// Each accepted message by its id: at its end, with its butler, counted once; or not, where its model was told that the
 /// outcome is not known, or another session told the end of it.
 pub async fn all_ended(household: &Household, accepted: &[String]) {
@@ -59,7 +69,9 @@ pub async fn all_ended(household: &Household, accepted: &[String]) {
     let open = "SELECT count(*) FROM switchboard.message_inbox WHERE state IN ('accepted', 'processing')";
     let begun = Instant::now();
     while client.query_one(open, &[]).await.expect("the messages").get::<_, i64>(0) > 0 {
-        assert!(begun.elapsed() < Duration::from_secs(300), "messages are not at their end");
+        if begun.elapsed() > Duration::from_secs(300) {
+            panic!("messages are not at their end: {:#?}", still_open(household).await);
+        }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }
     let rest = begun.elapsed();
