@@ -38,6 +38,7 @@ pub(super) async fn tidy(db: &Database, of: Of<'_>, config: &Config, now: Timest
     let runs = delete(db, (schema, tenant), &[schedule::OLD_RUNS], kept.runs.limit(now)).await?;
     let old = kept.messages.limit(now);
     let mut messages = delete(db, (schema, tenant), OLD_ROUTES, old).await?;
+    let files = delete(db, (schema, tenant), &[tools::sql::blobs::OLD], kept.attachments.limit(now)).await?;
     if butler == SWITCHBOARD {
         note_sizes(db, now).await?;
         messages += delete(db, (schema, tenant), inbox::OLD, old).await?;
@@ -51,7 +52,7 @@ pub(super) async fn tidy(db: &Database, of: Of<'_>, config: &Config, now: Timest
     };
     Ok(format!(
         "took away {events} lines of old transcripts, {ended} old sessions, {calls} old calls of tools, {runs} old runs of \
-         schedules, {messages} rows of old messages and {undo} old rows kept for undo"
+         schedules, {messages} rows of old messages, {files} old attachments and {undo} old rows kept for undo"
     ))
 }
 

@@ -346,6 +346,9 @@ pub struct RetentionConfig {
     /// away, is a new one.
     #[schemars(extend("default" = "forever"))]
     pub messages: Retention,
+    /// Files that came with messages, each counted from when it came last. What a message says of its files stays with it.
+    #[schemars(extend("default" = "forever"))]
+    pub attachments: Retention,
     /// What rows held before tools changed them, for `butlerd undo`.
     #[schemars(extend("default" = "90d"))]
     pub undo: Retention,

@@ -180,7 +180,9 @@ async fn get_attachment(call: ToolCall) -> Result<Value, ToolError> {
         return Ok(json!({"status": "invalid", "error": "A storage_ref looks like blob:sha256:<64 hex digits>."}));
     }
     let Some(blob) = blobs::get(&call, hex, MAX_ATTACHMENT).await? else {
-        return Ok(json!({"status": "not_found", "error": "There is no attachment with this storage_ref."}));
+        return Ok(
+            json!({"status": "not_found", "error": "There is no attachment with this storage_ref, or it was older than [retention] attachments keeps them."}),
+        );
     };
     let size = blob.size;
     let Some(content) = blob.content else {

@@ -1,5 +1,7 @@
 //! What the database grows by: no text is stored twice that does not change, and what is old goes.
 
+use base64::Engine;
+use base64::engine::general_purpose::STANDARD as BASE64;
 use serde_json::{Value, json};
 
 use crate::support::tally::{counting_model, envelope, insist, rule};
@@ -62,7 +64,9 @@ const AGE: &str = "UPDATE tally.sessions SET queued_at = queued_at - interval '1
     UPDATE switchboard.message_inbox SET settled_at = settled_at - interval '10 days';
     UPDATE shared.conversation SET said_at = said_at - interval '10 days';
     UPDATE shared.outbox SET settled_at = settled_at - interval '10 days';
-    UPDATE shared.replies SET at = at - interval '10 days'";
+    UPDATE shared.replies SET at = at - interval '10 days';
+    UPDATE switchboard.blobs SET used_at = used_at - interval '10 days';
+    UPDATE tally.blobs SET used_at = used_at - interval '10 days'";
 
 const READ: &str = "UPDATE shared.outbox SET state = 'sent', reason = NULL, last_error = NULL, receipt = '{\"read_by\": \"telegram\"}',
     settled_at = created_at, followed_at = created_at WHERE state = 'waiting'";
@@ -74,6 +78,10 @@ const LEFT: &str = "SELECT ARRAY[(SELECT count(*) FROM tally.sessions), (SELECT 
         (SELECT count(*) FROM shared.conversation WHERE direction = 'out'), (SELECT count(*) FROM shared.outbox),
         (SELECT count(DISTINCT session_id) FROM tally.tool_calls WHERE session_id IS NOT NULL)]";
 
+/// The attachments that are left, of the switchboard and of the butler that they were handed to.
+const FILES: &str = "SELECT array_agg(convert_from(content, 'UTF8')) FROM
+        (SELECT content FROM switchboard.blobs UNION ALL SELECT content FROM tally.blobs) b";
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn what_is_old_goes_and_its_sums_stay() {
     let model = counting_model(0).await;
@@ -81,12 +89,18 @@ async fn what_is_old_goes_and_its_sums_stay() {
         .with_tally(1)
         .env("BUTLERD_RETENTION__SESSIONS", "5d")
         .env("BUTLERD_RETENTION__TRANSCRIPTS", "forever")
-        .env("BUTLERD_RETENTION__MESSAGES", "5d");
+        .env("BUTLERD_RETENTION__MESSAGES", "5d")
+        .env("BUTLERD_RETENTION__ATTACHMENTS", "5d");
     let daemon = household.start().await;
     let db = household.owner().await;
     rule(&db, "count: ", "tally").await;
     let send = async |mark: &str| {
-        insist(&household.data(), &envelope(mark, "chat", &format!("count: {mark}"), "interactive")).await;
+        let mut message = envelope(mark, "chat", &format!("count: {mark}"), "interactive");
+        // The same file comes with the third and with the fourth, a file of its own with the others.
+        let file = if mark == "four" { "three" } else { mark };
+        message["payload"]["attachments"] =
+            json!([{"media_type": "text/plain", "size_bytes": file.len(), "content_base64": BASE64.encode(file)}]);
+        insist(&household.data(), &message).await;
         household.at_rest(mark).await;
         // As if its connector had read the answer.
         db.batch_execute(READ).await.expect("answers that are read");
@@ -112,6 +126,8 @@ async fn what_is_old_goes_and_its_sums_stay() {
         json!({"butler": of("butler"), "schedule": of("schedule"), "model": of("model"), "daily": daily, "summary": summary})
     };
     let left = async || db.query_one(LEFT, &[]).await.expect("what is left").get::<_, Vec<i64>>(0);
+    let files = async || db.query_one(FILES, &[]).await.expect("the files").get::<_, Vec<String>>(0);
+    assert_eq!(files().await.len(), 6);
     let before = sums().await;
     assert!(before["summary"]["total_cost_usd"].to_string().contains("0.75"), "{before:#}");
     assert_eq!(left().await, [4; 9]);
@@ -122,6 +138,7 @@ async fn what_is_old_goes_and_its_sums_stay() {
             assert_eq!(said.contains(" 3 old sessions"), butler == "tally" && !again, "{ran}");
         }
         assert_eq!(left().await, [1; 9]);
+        assert_eq!(files().await, ["three", "three"]);
         assert_eq!(sums().await, before, "the sums of what is gone");
     }
 }

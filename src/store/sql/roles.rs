@@ -77,7 +77,9 @@ BEGIN
             -- Records only grow.
             WHEN 'tool_calls' THEN 'SELECT, INSERT'
             WHEN 'session_events' THEN 'SELECT, INSERT'
-            WHEN 'blobs' THEN 'SELECT, INSERT'
+            -- This runs after each file, and a later one adds the column.
+            WHEN 'blobs' THEN (SELECT 'SELECT, INSERT' || CASE WHEN count(*) > 0 THEN ', UPDATE (used_at)' ELSE '' END
+                FROM pg_catalog.pg_attribute a WHERE a.attrelid = t.oid AND a.attname = 'used_at')
             WHEN 'notes_to_self' THEN 'SELECT, INSERT, UPDATE (dropped_at)'
             WHEN 'system_prompts' THEN 'SELECT'
             WHEN 'session_days' THEN 'SELECT'

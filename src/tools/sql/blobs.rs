@@ -2,7 +2,7 @@
 
 use crate::call::{ToolCall, ToolError};
 use base::{TenantId, Trust};
-use store::{Lease, StoreError};
+use store::{Aged, Lease, StoreError};
 
 store::row! {
     /// An attachment.
@@ -15,6 +15,9 @@ store::row! {
     }
 }
 
+/// What `[retention] attachments` deletes: what has not come again since.
+pub const OLD: Aged = Aged { table: "blobs", old: "used_at < $1" };
+
 /// Stores the content of this hash for the connection's tenant, unless it is there.
 pub(crate) async fn put(
     lease: &mut Lease,
@@ -25,7 +28,7 @@ pub(crate) async fn put(
     trust: Trust,
 ) -> Result<(), tokio_postgres::Error> {
     let sql = "INSERT INTO blobs (sha256, media_type, filename, content, trust) VALUES ($1, $2, $3, $4, $5)
-               ON CONFLICT (tenant_id, sha256) DO NOTHING";
+               ON CONFLICT (tenant_id, sha256) DO UPDATE SET used_at = shared.clock()";
     lease.execute(sql, &[&sha256, &media_type, &filename, &content, &trust.as_str()]).await.map(drop)
 }
 
@@ -58,7 +61,7 @@ pub(crate) async fn pictures(lease: &mut Lease, hashes: &[String], most: i32) ->
 
 /// Copies attachments of a tenant from one butler to another, over a lease of the owner's role. `schemas`: of all butlers
 /// that have been handed some. A content is believed as far as the least trusted of those who had sent it before, because the
-/// owner who sends it on did not write it. What the target has already stays as it is: nobody wrote it who sends it again.
+/// owner who sends it on did not write it. What the target has already is believed as before: nobody wrote it who sends it again.
 pub async fn hand_over(
     lease: &mut Lease,
     (from, to): (&str, &str),
@@ -83,7 +86,7 @@ pub async fn hand_over(
                 (SELECT a.trust FROM (SELECT $3::text AS trust{before}) a
                  ORDER BY array_position(ARRAY['stranger', 'known'], a.trust) LIMIT 1)
          FROM \"{from}\".blobs s WHERE tenant_id = $1 AND sha256 = ANY($2)
-         ON CONFLICT (tenant_id, sha256) DO NOTHING"
+         ON CONFLICT (tenant_id, sha256) DO UPDATE SET used_at = shared.clock()"
     );
     let done = lease.execute(&sql, &[&tenant.as_str(), &hashes, &trust.as_str()]).await;
     done.map(drop).map_err(StoreError::query("handing over attachments"))
