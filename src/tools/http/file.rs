@@ -121,7 +121,7 @@ fn read(name: &str, raw: Raw) -> Result<(Definition, Plan), Wrong> {
     if raw.cache.is_some() && method != Method::GET {
         return Err(("cache", "cache: for GET alone".into()));
     }
-    let meta = meta(raw.meta, &method, !raw.secrets.is_empty())?;
+    let meta = meta(raw.meta, &method, !raw.secrets.is_empty() || guard.reaches_inside())?;
     let definition = Definition::new(name, &description, schema, meta).map_err(|e| ("args", e.to_string()))?;
     let plan = Plan {
         method,
@@ -193,9 +193,9 @@ fn uses(
 
 /// That it sends something out and shows a stranger's words, no file can deny. What a request changes its author knows best: some
 /// services are asked by POST.
-fn meta(mut declared: Map<String, Value>, method: &Method, has_secrets: bool) -> Result<Meta, Wrong> {
-    // What somebody's account shows is theirs.
-    declared.entry("reads_private").or_insert(has_secrets.into());
+fn meta(mut declared: Map<String, Value>, method: &Method, of_household: bool) -> Result<Meta, Wrong> {
+    // What somebody's account shows is theirs, and what a device in the house says.
+    declared.entry("reads_private").or_insert(of_household.into());
     let read: Meta = serde_json::from_value(declared.into()).map_err(|e| ("meta", format!("meta: {e}")))?;
     let usual = match *method {
         Method::GET | Method::HEAD => Effect::None,
@@ -234,6 +234,10 @@ mod tests {
         assert_eq!((tool.plan.host.as_str(), tool.plan.defaults.len()), ("api.example.org", 1));
         let post = parse("method: POST\nurl: https://x.org/\nbody: {a: 1}").unwrap();
         assert_eq!((post.definition.effect(), post.definition.meta.reads_private), (Effect::Once, false));
+        let device = parse("url: http://192.168.1.10/state\nallow_hosts: [192.168.1.10]").unwrap();
+        assert!(device.definition.meta.reads_private);
+        let open = parse("url: http://10.0.0.2/\nallow_hosts: [10.0.0.0/8]\nmeta: {reads_private: false}").unwrap();
+        assert!(!open.definition.meta.reads_private);
         let sly = parse("url: https://x.org/\nmeta: {sends_out: false, reads_untrusted: false}").unwrap();
         assert!(sly.definition.meta.sends_out && sly.definition.meta.reads_untrusted);
     }

@@ -35,7 +35,7 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    /// `url`: where its requests begin. `allow`: hosts (`api.example.org`, `localhost:8123`) and addresses or networks
+    /// `url`: where its requests begin. `allow`: hosts (`api.example.org`) and addresses or networks
     /// (`192.168.1.10`, `10.0.0.0/8`) that are allowed besides.
     ///
     /// # Errors
@@ -94,6 +94,11 @@ impl Guard {
             Some(ip) if !self.may_connect(ip) => Err(inside(host)),
             _ => Ok(()),
         }
+    }
+
+    /// Whether it names an address inside: what answers there is the household's own.
+    pub fn reaches_inside(&self) -> bool {
+        self.networks.iter().any(|(network, _)| !is_public(*network))
     }
 
     /// Whether a connection may be made to this address.
