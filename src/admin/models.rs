@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use agent::{Api, Endpoint, ProbeError, probe, served_models};
+use agent::{Api, Endpoint, ProbeError, gemini_takes, probe, served_models};
 use async_trait::async_trait;
 use futures_util::future::join_all;
 use jsonrpsee::Extensions;
@@ -83,23 +83,31 @@ async fn one(place: &ModelPlace, butler: &ButlerConfig, keys: &ModelKeys) -> Tri
     if found.is_none() && !place.own {
         return untried("there is no key for it");
     }
-    let api = match api_of(butler.runtime.kind, butler.runtime.api) {
-        Some(config::Api::Anthropic) => Api::Anthropic,
-        Some(config::Api::Openai) => Api::Openai,
-        None => return untried("only its own program asks there"),
-    };
     if found.as_ref().is_some_and(|(name, _)| !name.ends_with("_API_KEY")) {
         return untried("a subscription is tried by the first session");
     }
-    let endpoint = Endpoint { api, base_url: place.url.clone(), key: found };
     let began = Instant::now();
-    let answered: Result<(), ProbeError> = match &place.model {
-        Some(model) if place.own => probe(&endpoint, model).await.map(|_| ()),
-        _ => served_models(&endpoint).await.map(|_| ()),
+    let endpoint = |api| Endpoint { api, base_url: place.url.clone(), key: found.clone() };
+    let answered: Result<(), ProbeError> = match api_of(butler.runtime.kind, butler.runtime.api) {
+        Some(config::Api::Anthropic) => answers(&endpoint(Api::Anthropic), place).await,
+        Some(config::Api::Openai) => answers(&endpoint(Api::Openai), place).await,
+        // The Gemini CLI's: it speaks neither.
+        None => match &found {
+            Some((_, key)) => gemini_takes(&place.url, key).await,
+            None => return untried("only its own program asks there"),
+        },
     };
     match answered {
         Ok(()) => TrialOutcome::Answered { ms: u64::try_from(began.elapsed().as_millis()).unwrap_or(u64::MAX) },
         Err(e) => TrialOutcome::Failed { why: e.to_string() },
+    }
+}
+
+/// A server of the owner's is asked for a word; a vendor, where that costs, for its list of models.
+async fn answers(endpoint: &Endpoint, place: &ModelPlace) -> Result<(), ProbeError> {
+    match &place.model {
+        Some(model) if place.own => probe(endpoint, model).await.map(drop),
+        _ => served_models(endpoint).await.map(drop),
     }
 }
 
