@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
+use crate::fairness::patient;
 use crate::machine::SmallDisk;
 use crate::support::Household;
 use crate::support::tally::{counting_model, random, rule};
@@ -47,7 +48,7 @@ async fn faults_of_all_kinds_are_waited_out() {
     let least = longest.min(5) * if longest > 2 { 1000 } else { 500 };
     let model = counting_model(0).await;
     let door = ModelDoor::before(&model.base_url()).await;
-    let household = Household::few_with_model(&model).with_tally(2);
+    let household = patient(Household::few_with_model(&model).with_tally(2));
     let household = Ground::settings(household, &door);
     let data = household.data();
     let Some(disk) = SmallDisk::over(&data, "size=700m,nr_inodes=15000,mode=0755") else { return };

@@ -42,7 +42,7 @@ async fn counted(db: &Client, what: &str, sql: &str, wanted: i64) {
 
 /// A household that takes many messages of a stranger.
 pub fn patient(household: Household) -> Household {
-    let more = "worker_count = 3\nstranger_per_hour = 1000\nstranger_per_day = 1000";
+    let more = "worker_count = 3\nstranger_per_hour = 10000\nstranger_per_day = 10000";
     household.replace("switchboard/butler.toml", "worker_count = 3", more)
 }
 

@@ -21,7 +21,7 @@ pub async fn send(data: PathBuf, thread: usize, stop: Arc<AtomicBool>) -> Vec<St
         // The one by the rule, the other by what the model says.
         let (mark, verb) = (format!("m-{thread}-{n}"), ["count", "think"][n % 2]);
         let mut message = envelope(&mark, &format!("chat-{thread}"), &format!("{verb}: {mark}"), "interactive");
-        // One is a stranger, who may send no more than a stranger may; the others are the owner.
+        // One is a stranger; the others are the owner.
         if thread > 0 {
             message["sender"]["identity"] = OWNER.into();
         }
