@@ -19,8 +19,8 @@ fn names(request: &LoggedRequest) -> Vec<&str> {
 
 /// The budget of a household is halved for models on the owner's own network, as those of tests are.
 const TWICE_2500: &str = "5000";
-/// What `native` has of the default with a vendor's model.
-const TWICE_5500: &str = "11000";
+/// The whole of the default: what a vendor's program has of it.
+const TWICE_6000: &str = "12000";
 
 const BUTLERS: [&str; 7] = ["general", "health", "relationship", "finance", "travel", "switchboard", "messenger"];
 
@@ -35,9 +35,11 @@ async fn hello(set: &str, budget: usize) {
         let asked = model.requests();
         let first = asked.last().expect("a request");
         let (tools, whole) = (tokens(&first.body["tools"]), tokens(&first.body));
-        println!("{butler}: {} tools of {tools} tokens, the whole request {whole}", names(first).len());
+        // Claude Code calls each `mcp__butler__NAME` in its list.
+        let longer = names(first).len() * format!("mcp__{butler}__").len() * 2 / 7;
+        println!("{butler}: {} tools of {tools} tokens, the whole request {whole} and {longer}", names(first).len());
         assert!(tools <= budget, "{butler}: {tools} tokens of tools");
-        assert!(whole <= 9000, "{butler}: {whole} tokens in all");
+        assert!(whole + longer <= 9000, "{butler}: {whole} and {longer} tokens in all");
         let id = done["session_id"].as_str().expect("an id");
         let (code, out, err) = tokio::task::block_in_place(|| household.cli(&["sessions", "show", id]));
         assert_eq!(code, 0, "{out}{err}");
@@ -57,7 +59,7 @@ async fn hello(set: &str, budget: usize) {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_shipped_butler_stays_within_the_budget() {
-    hello(TWICE_5500, 6000).await;
+    hello(TWICE_6000, 6000).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
