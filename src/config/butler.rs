@@ -12,10 +12,11 @@ use serde_json::{Map, Value as Json};
 
 use base::{ButlerName, HumanDuration, Money};
 
+use super::runtime::ModelTiers;
 use super::schema::{MAX_TOKENS, Table, keys};
 use super::servers::{McpSection, SERVER_MODULES};
 use super::skills::Skill;
-use super::values::{Api, DispatchMode, Missed, Moment, Overlap, RuntimeKind, VendorTool, Zone};
+use super::values::{Api, DispatchMode, Missed, ModelTier, Moment, Overlap, RuntimeKind, VendorTool, Zone};
 
 /// The database that holds all butlers; the framework fixes its name.
 const DATABASE_NAME: &str = "butlers";
@@ -87,6 +88,10 @@ pub struct SessionsSection {
     /// The model that runs them; if not set, the household's, or the runtime's own default.
     #[schemars(length(min = 1), extend("examples" = ["claude-sonnet-4-5"]))]
     pub model: Option<String>,
+    /// The size of the model, where `model` is not set: the one that `[runtime.tiers]` names, in this file or the
+    /// household's. If that names none, the household's `model`.
+    #[schemars(with = "Option<ModelTier>", extend("examples" = ["small"]))]
+    pub tier: Option<ModelTier>,
     /// How many run at a time.
     #[schemars(range(min = 1, max = 1000), extend("default" = 3))]
     pub max_concurrent_sessions: u32,
@@ -143,6 +148,8 @@ pub struct RuntimeSection {
         extend("additionalProperties" = {"type": "string", "minLength": 1}, "propertyNames" = {"format": "runtime"}, "examples" = [{ "codex": "gpt-5" }])
     )]
     pub models: BTreeMap<RuntimeKind, String>,
+    /// Models of other sizes than `[butler.runtime] model`; what is not set is as the household's `[runtime.tiers]` says.
+    pub tiers: ModelTiers,
     /// The protocol that `native` speaks to the model.
     #[schemars(with = "Option<Api>", extend("examples" = ["openai"]))]
     pub api: Api,

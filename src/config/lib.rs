@@ -54,14 +54,14 @@ pub use load::{Household, Origin, load, load_config};
 pub use mistake::{BrokenButler, Mistake, Refused};
 pub use page::settings_page;
 pub use pricing::{LongPrice, ModelPrice, Pricing, Rates};
-pub use runtime::HouseholdRuntime;
+pub use runtime::{HouseholdRuntime, ModelTiers};
 pub use schema::keys;
 pub use section::{KeyMistake, Section};
 pub use servers::{McpSection, McpServer, ResultTrust, SERVER_MODULES};
 pub use skills::Skill;
 pub use values::{
-    Api, DispatchMode, LogFormat, Missed, Moment, Overlap, Ports, QuietHours, Retention, RuntimeKind, SandboxMode,
-    VendorTool, Zone,
+    Api, DispatchMode, LogFormat, Missed, ModelTier, Moment, Overlap, Ports, QuietHours, Retention, RuntimeKind,
+    SandboxMode, VendorTool, Zone,
 };
 
 /// The directory of the roster that holds what butlers share; no butler.

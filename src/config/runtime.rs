@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use schemars::JsonSchema;
-use serde::Deserialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value as Json, json};
 
 use super::schema::keys;
@@ -41,6 +41,23 @@ pub struct HouseholdRuntime {
         extend("additionalProperties" = {"type": "string", "minLength": 1}, "propertyNames" = {"format": "runtime"}, "examples" = [{ "codex": "gpt-5" }])
     )]
     pub models: BTreeMap<RuntimeKind, String>,
+    /// Models of other sizes than `model`.
+    pub tiers: ModelTiers,
+}
+
+/// The models of one runtime by their size. What is not set is `model`.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[schemars(transform = keys::<Self>)]
+pub struct ModelTiers {
+    /// The model of butlers with `[butler.runtime] tier = "small"`, and of what the house asks for itself in all others:
+    /// whom a message is for, what of a conversation is worth keeping, a question about a text that is not trusted.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), extend("examples" = ["claude-haiku-4-5"]))]
+    pub small: Option<String>,
+    /// The model of butlers with `[butler.runtime] tier = "large"`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1), extend("examples" = ["claude-opus-4-1"]))]
+    pub large: Option<String>,
 }
 
 impl HouseholdRuntime {
@@ -86,10 +103,16 @@ impl HouseholdRuntime {
         let anthropic = own["type"] == json!(RuntimeKind::Native)
             && own["api"] == json!(Api::Anthropic)
             && !own.contains_key("endpoint");
+        let mut tiers = json!(if same { self.tiers.clone() } else { ModelTiers::default() });
+        if let (Some(all), Some(named)) = (tiers.as_object_mut(), own.get("tiers").and_then(Json::as_object)) {
+            all.extend(named.clone());
+        }
+        own.insert("tiers".to_owned(), tiers.clone());
         let model = self.model.as_deref().filter(|_| same).or(anthropic.then_some(DEFAULT_MODEL));
-        if let (Some(model), Some(butler)) = (model, table(file, "butler"))
-            && let Some(sessions) = table(butler, "runtime")
-        {
+        let Some(sessions) = table(file, "butler").and_then(|butler| table(butler, "runtime")) else { return };
+        let of_tier = sessions.get("tier").and_then(Json::as_str).map_or(&Json::Null, |tier| &tiers[tier]);
+        let model = of_tier.as_str().or(model);
+        if let Some(model) = model {
             sessions.entry("model").or_insert_with(|| json!(model));
         }
     }

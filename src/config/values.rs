@@ -49,6 +49,17 @@ pub enum Api {
     Openai,
 }
 
+/// How large a model is that a butler's sessions ask for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
+#[serde(rename_all = "snake_case")]
+#[strum(serialize_all = "snake_case", const_into_str)]
+pub enum ModelTier {
+    /// Quick and cheap.
+    Small,
+    /// For what is hard.
+    Large,
+}
+
 /// What a model's vendor does besides answering.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema, EnumString, Display, IntoStaticStr)]
 #[serde(rename_all = "snake_case")]

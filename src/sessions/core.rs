@@ -17,7 +17,7 @@ use super::remedy::UNAVAILABLE;
 use super::shown::ShownBefore;
 use super::state::{Attempt, Inner, SpawnerParts, check_trigger};
 use super::transcript::Transcript;
-use super::types::{EventKind, ModelState, SessionResult, SessionState, Trigger, TriggerError};
+use super::types::{EventKind, ModelState, SessionOptions, SessionResult, SessionState, Trigger, TriggerError};
 use super::{budget_guard, trace};
 use base::redact::household;
 use base::{Backoff, SessionId, crash, task};
@@ -99,7 +99,7 @@ impl Spawner {
     /// A butler that asks for a vendor's CLI does not start without its key; a native one is up without a model.
     pub async fn check_credentials(&self) -> Result<(), NoModel> {
         let config = &self.inner.parts.config;
-        match self.inner.first_ready(self.inner.candidates.wanted(None), None).await {
+        match self.inner.first_ready(self.inner.candidates.wanted(None), &SessionOptions::default()).await {
             Ok(_) => Ok(()),
             // It delivers and starts no sessions.
             Err(_) if config.name.as_str() == "messenger" => Ok(()),
@@ -114,7 +114,7 @@ impl Spawner {
     /// Whether sessions can be started now.
     pub async fn model_state(&self) -> ModelState {
         let config = &self.inner.parts.config;
-        match self.inner.first_ready(self.inner.candidates.wanted(None), None).await {
+        match self.inner.first_ready(self.inner.candidates.wanted(None), &SessionOptions::default()).await {
             Ok((at, access)) => ModelState {
                 runtime: self.inner.candidates.at(at).kind.into_str().to_owned(),
                 model: access.model,
@@ -175,8 +175,8 @@ impl Spawner {
         let trigger = redacted(trigger);
         let mut span = trace::trigger(inner, &trigger);
         let trigger = trigger.under(span.context());
-        let (runtimes, model) = (inner.runtimes(&trigger), trigger.options.model.as_deref());
-        let (at, access) = inner.first_ready(runtimes, model).await.map_err(|e| match e {
+        let ready = inner.first_ready(inner.runtimes(&trigger), &trigger.options).await;
+        let (at, access) = ready.map_err(|e| match e {
             NoModel::Credentials(access::credentials::CredentialError::Store(e)) => TriggerError::Store(e),
             other => TriggerError::NoModel(other.to_string()),
         })?;
@@ -329,7 +329,7 @@ impl Inner {
         if self.closing.is_cancelled() {
             return None;
         }
-        let ready = self.first_ready(from..self.runtimes(trigger).end, trigger.options.model.as_deref()).await;
+        let ready = self.first_ready(from..self.runtimes(trigger).end, &trigger.options).await;
         let (at, access) = ready
             .inspect_err(
                 |e| tracing::warn!(session = %of, class = end.error_class, "no fallback runtime is usable: {e}"),

@@ -42,7 +42,7 @@ pub use compose::child_limits;
 pub use core::Spawner;
 pub use history::{EventPage, TracePart};
 pub use memory::{Memory, RECALL_WITHIN, Recalled};
-pub use model::{ModelPlace, NoModel, model_place, wanted_keys};
+pub use model::{ModelPlace, NoModel, model_places, wanted_keys};
 pub use preview::{Preview, Refusal};
 pub use remedy::{Remedy, UNAVAILABLE, wait_for};
 pub use sql::{EVENTS as OLD_EVENTS, delete_before, delete_unused_prompts};

@@ -2,6 +2,7 @@
 
 use super::gateway::Upstream;
 use super::gateway::login::{Login, family_of};
+use super::types::SessionOptions;
 use access::credentials::{CredentialError, Credentials};
 use base::{Secret, TenantId, is_local_network};
 use config::{ButlerConfig, EndpointsConfig, RuntimeKind, SpawnerConfig};
@@ -42,8 +43,15 @@ fn key_names(config: &ButlerConfig, kind: RuntimeKind) -> &'static [&'static str
     super::adapters::key_names(kind, config.runtime.api)
 }
 
-/// The model for a runtime. The butler's own model is for its own runtime, and for a fallback that asks for the same key.
-fn model(config: &ButlerConfig, kind: RuntimeKind) -> Option<String> {
+/// The model for a runtime. The butler's own model is for its own runtime, and for a fallback that asks for the same key;
+/// its small one, if `small` asks for it, is for its own runtime alone.
+fn model(config: &ButlerConfig, kind: RuntimeKind, small: bool) -> Option<String> {
+    if small
+        && kind == config.runtime.kind
+        && let Some(model) = &config.runtime.tiers.small
+    {
+        return Some(model.clone());
+    }
     let like_own = key_names(config, kind).first() == key_names(config, config.runtime.kind).first();
     let own = || config.sessions.model.clone().filter(|_| like_own);
     config.runtime.models.get(&kind).cloned().or_else(own)
@@ -93,20 +101,23 @@ pub struct ModelPlace {
     pub keys: &'static [&'static str],
 }
 
-/// Where this butler's own runtime finds its model.
-pub fn model_place(config: &ButlerConfig, settings: &SpawnerConfig) -> ModelPlace {
+/// Where this butler's own runtime finds its model, and the small one where that is another.
+pub fn model_places(config: &ButlerConfig, settings: &SpawnerConfig) -> Vec<ModelPlace> {
     let kind = config.runtime.kind;
     let (url, own) = endpoint(config, kind, settings);
-    ModelPlace { url, own, model: model(config, kind), keys: key_names(config, kind) }
+    let mut models = vec![model(config, kind, false), model(config, kind, true)];
+    models.dedup();
+    let place = |model| ModelPlace { url: url.clone(), own, model, keys: key_names(config, kind) };
+    models.into_iter().map(place).collect()
 }
 
-/// Looks up what a session of this butler in this runtime needs. `named`: the model that its trigger asks for, if it does.
+/// Looks up what a session of this butler in this runtime with these options needs.
 pub async fn resolve(
     config: &ButlerConfig,
     kind: RuntimeKind,
     settings: &SpawnerConfig,
     credentials: &Credentials,
-    named: Option<&str>,
+    options: &SessionOptions,
 ) -> Result<ModelAccess, NoModel> {
     let (url, own) = endpoint(config, kind, settings);
     let mut keys = Vec::new();
@@ -125,7 +136,8 @@ pub async fn resolve(
             if native { ", or set [runtime] endpoint in butlerd.toml to a model server of your own" } else { "" }
         )));
     }
-    let model = named.map(str::to_owned).or_else(|| model(config, kind));
+    // What the house asks for itself is asked in one round.
+    let model = options.model.clone().or_else(|| model(config, kind, options.one_round));
     if native && model.is_none() {
         return Err(NoModel::Missing(format!(
             "{} has no model: set [runtime] {} in butlerd.toml, or for it alone {} in {}",

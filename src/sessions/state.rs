@@ -19,7 +19,7 @@ use super::memory::Memory;
 use super::model::{ModelAccess, NoModel, is_local, resolve};
 use super::shown::ShownBefore;
 use super::transcript::Transcript;
-use super::types::{EventKind, MAX_PROMPT, SessionEvent, SessionResult, Trigger, TriggerError};
+use super::types::{EventKind, MAX_PROMPT, SessionEvent, SessionOptions, SessionResult, Trigger, TriggerError};
 use super::workspace::Workspaces;
 use access::TokenBook;
 use access::credentials::Credentials;
@@ -128,18 +128,18 @@ impl Inner {
         self.candidates.wanted(trigger.options.runtime)
     }
 
-    /// The first of the runtimes that has its key and its model, which is `model` where that is given; else why the first
-    /// one has not.
+    /// The first of the runtimes that has its key and its model for a session with these options; else why the first one
+    /// has not.
     pub(super) async fn first_ready(
         &self,
         runtimes: Range<usize>,
-        model: Option<&str>,
+        options: &SessionOptions,
     ) -> Result<(usize, ModelAccess), NoModel> {
         let parts = &self.parts;
         let mut why = None;
         for at in runtimes {
             let kind = self.candidates.at(at).kind;
-            match resolve(&parts.config, kind, &parts.settings, &parts.credentials, model).await {
+            match resolve(&parts.config, kind, &parts.settings, &parts.credentials, options).await {
                 Ok(access) => return Ok((at, access)),
                 Err(e @ NoModel::Credentials(_)) => return Err(e),
                 Err(e) => why = why.or(Some(e)),

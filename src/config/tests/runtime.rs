@@ -53,6 +53,23 @@ fn a_butler_takes_over_what_it_does_not_say_and_what_belongs_together() {
 }
 
 #[test]
+fn a_butler_asks_for_a_model_by_its_size() {
+    let settings = format!("{OLLAMA}tiers = {{ small = \"qwen3:1b\" }}\n");
+    let model = |own: &str| of(&settings, own).3.unwrap_or_default();
+    assert_eq!(model("[butler.runtime]\ntier = \"small\""), "qwen3:1b");
+    assert_eq!(model("[butler.runtime]\ntier = \"large\""), "qwen3:8b", "none is named");
+    assert_eq!(model("[butler.runtime]\ntier = \"small\"\nmodel = \"own\""), "own");
+    let own = "[butler.runtime]\ntier = \"small\"\n[runtime.tiers]\nsmall = \"mine\"\nlarge = \"big\"";
+    assert_eq!(model(own), "mine");
+    assert_eq!(model("[butler.runtime]\ntier = \"small\"\n[runtime]\napi = \"anthropic\""), "claude-sonnet-4-5");
+    let scratch = Scratch::new();
+    scratch.settings(&settings);
+    scratch.butler("health", &format!("{}[runtime.tiers]\nlarge = \"big\"", butler_toml("health", 40103)));
+    let health = scratch.household().butler(&"health".parse().unwrap()).unwrap().runtime.tiers.clone();
+    assert_eq!(health, ModelTiers { small: Some("qwen3:1b".into()), large: Some("big".into()) });
+}
+
+#[test]
 fn another_runtime_of_the_household_is_another_butler() {
     let scratch = Scratch::new();
     let digest = || scratch.household().butler(&"messenger".parse().unwrap()).unwrap().digest.clone();
